@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from infra.audit_verification.source import Report, Source
-from shared.errors import Corrupt
 from shared.model.audit import merkle, records
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.audit.merkle import NOTHING, WIDTH, Edge, Place
@@ -27,7 +26,10 @@ def read(source: Source, stated: Checkpoint, report: Report) -> Leaves:
     leaves = Leaves()
     for number in range(-(-stated.size // WIDTH)):
         _add_bundle(source, number, stated.size, levels[0], leaves, report)
-    edge = Edge(stated.size, tuple(_partial(each, above) for each, above in _pairs(levels)))
+    # How many hashes of each level the level above covers.
+    covered = [*(len(each) * WIDTH for each in levels[1:]), 0]
+    partial = (tuple(each[end:]) for each, end in zip(levels, covered, strict=True))
+    edge = Edge(stated.size, tuple(partial))
     before = len(report.findings)
     _check_levels(levels, report)
     if edge.root() != stated.root and len(report.findings) == before:
@@ -103,19 +105,6 @@ def _check_levels(levels: list[list[bytes]], report: Report) -> None:
                 )
 
 
-def _pairs(levels: list[list[bytes]]) -> list[tuple[list[bytes], int]]:
-    """Return each level with the number of its hashes that the level above covers."""
-    above = [len(each) * WIDTH for each in levels[1:]] + [0]
-    return list(zip(levels, above, strict=True))
-
-
-def _partial(hashes: list[bytes], covered: int) -> tuple[bytes, ...]:
-    return tuple(hashes[covered:])
-
-
 def name(data: bytes) -> str:
-    """Return the identifier of the entry of a record, which need not be well formed."""
-    try:
-        return records.AuditRecord.parse(data).id
-    except Corrupt:  # pragma: no cover (bundles have records of the right length only)
-        return "no identifier"
+    """Return the identifier of the entry of a record."""
+    return records.AuditRecord.parse(data).id

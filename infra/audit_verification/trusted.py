@@ -6,7 +6,6 @@ from typing import Final
 from infra.audit_verification.source import Report
 from infra.audit_verification.tree import Leaves, check_history
 from shared.authorizer.formats.trust import TrustDocument, Use
-from shared.errors import Corrupt
 from shared.model import times
 from shared.model.audit import checkpoint, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
@@ -33,10 +32,10 @@ class TrustedLog:
         return [NoteKey(origin, each) for each in self._document.named(Use.LOG)]
 
     @property
-    def anchor(self) -> Checkpoint | None:
-        """The checkpoint that the document names, or None."""
+    def anchors(self) -> list[Checkpoint]:
+        """The checkpoint that the document names, if it names one."""
         log = self._document.log
-        return None if log is None else Checkpoint(log.origin, log.size, log.root)
+        return [] if log is None else [Checkpoint(log.origin, log.size, log.root)]
 
     def check_times(self, now: datetime, report: Report) -> None:
         """Check that the document has not expired."""
@@ -74,11 +73,7 @@ class TrustedLog:
 def _check_seen(leaves: Leaves, size: int, now: datetime, report: Report) -> None:
     """Check that the witnesses signed all leaves but the newest ones."""
     for index, data in enumerate(leaves.data[size:], size):
-        try:
-            made_ms = AuditRecord.parse(data).made_ms
-        except Corrupt:  # pragma: no cover (records of the right length only)
-            continue
-        if made_ms < (now - _SEEN).timestamp() * 1000:
+        if AuditRecord.parse(data).made_ms < (now - _SEEN).timestamp() * 1000:
             report.findings.append(f"leaf {index} is an hour old, and no quorum has signed it")
             return
 

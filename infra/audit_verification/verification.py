@@ -138,10 +138,11 @@ def verify(
     # Before the checkpoint: the first signer is stored together with the first checkpoint.
     keys = [NoteKey.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
+    known = [each.checkpoint for each in pins]
     if trusted is not None:
         trusted.check_times(now(), report)
+        known += trusted.anchors
     if note is None:
-        known = [each.checkpoint for each in pins] + _anchors(trusted)
         _check_absence(source, keys, known, now(), report)
         return report, None
     stated = _stated(note, tenant_id, report)
@@ -165,7 +166,7 @@ def verify(
         if entry.get("action") == _BEGUN:
             told = " at ".join(str(entry.get(name)) for name in ("id", "timestamp"))
             begun[str(entry.get("resource_id"))] = told
-    for each in [*(pin.checkpoint for pin in pins), *_anchors(trusted)]:
+    for each in known:
         _check_pin(leaves, stated, each, begun, report)
     if trusted is not None:
         trusted.check_witnessed(source.witnessed(), leaves, stated, now(), report)
@@ -176,11 +177,6 @@ def verify(
     is_continued = report.is_whole and not report.begun
     believed = pins if trusted is None else []
     return report, Pin(note, _trusted(signed, believed, named)) if is_continued else None
-
-
-def _anchors(trusted: TrustedLog | None) -> list[Checkpoint]:
-    """Return the checkpoint that the trust document names, if there is one."""
-    return [] if trusted is None or trusted.anchor is None else [trusted.anchor]
 
 
 def _named(item: Item) -> str | None:

@@ -115,14 +115,9 @@ _keyless = Keyless(_anonymous, wiring.trusted_proxies, _COMMON)
 _work = Threads(WaitingRequests(worker.limits().waiting), is_near=cache(wiring.is_near))
 
 
-def share(board: Board) -> None:
-    """Tell by `board` who leads, and whether this server is about to stop."""
-    _checks.board = board
-
-
-def publish_by(publications: Publications) -> None:
-    """Have the publisher make the lists that requests ask for."""
-    _work.publications = publications
+def share(board: Board, publications: Publications | None) -> None:
+    """Use the state of this server, and the publisher that makes lists for requests, if any."""
+    _checks.board, _work.publications = board, publications
 
 
 _contract = create_app(

@@ -120,11 +120,9 @@ class Processes:
     def _turn(self, seconds: float) -> None:
         now = time.monotonic()
         due = [each.start_at for each in self._children if each.process is None]
-        wait(self._sentinels(), timeout=max(0.0, min([now + seconds, *due]) - now))
+        running = [each.process.sentinel for each in self._children if each.process is not None]
+        wait(running, timeout=max(0.0, min([now + seconds, *due]) - now))
         self._look()
-
-    def _sentinels(self) -> list[int]:
-        return [each.process.sentinel for each in self._children if each.process is not None]
 
     def _look(self) -> None:
         now = time.monotonic()

@@ -110,7 +110,7 @@ def _do_duties(
         for each in parts:
             each.start()
         while leading.leads():
-            board.leads(leading.seen_at, schedule=timer.round_at(), sealed=sealing.whole_at())
+            board.leads(leading.seen_at, schedule=timer.round_at, sealed=sealing.whole_at)
             if is_over(leader.RENEW_SECONDS):
                 break
     finally:

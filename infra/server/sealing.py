@@ -46,14 +46,9 @@ class Sealing(Duty):
         super().__init__("sealing")
         self._ports, self._sealed, self._sink, self._begun = ports, sealed, sink, begun
         self._failing = Failures("sealing the audit log")
-        self._swept_at = self._whole_at = -math.inf
-
-    def whole_at(self) -> float:
-        """Return when the last round began that failed for no tenant, by the monotonic clock.
-
-        Before the first such round this is -inf.
-        """
-        return self._whole_at
+        self._swept_at = -math.inf
+        # When the last round began that failed for no tenant, by the monotonic clock.
+        self.whole_at = -math.inf
 
     def _run(self) -> None:
         pause = 0.0
@@ -80,7 +75,7 @@ class Sealing(Duty):
                 self._seal(tenant_id, sweeping=sweeps)
         self._index()
         if not self._failing.names:
-            self._whole_at = began_at
+            self.whole_at = began_at
 
     def _index(self) -> None:
         """Let the store index what it has not, so that neither a write nor a reader has to."""

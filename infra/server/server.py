@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from functools import partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from infra import data_folder, private_files
 from infra.server import addresses, documents, places, worker
-from infra.server import (
-    publisher as local_publisher,
-)
+from infra.server import publisher as local_publisher
 from infra.server.addresses import OpsAddress
 from infra.server.board import OPS, PUBLISHER, Board
 from infra.server.documents import ConsoleMode
@@ -124,7 +122,8 @@ def _prepare(options: Options, until: ExitStack) -> _Ready:
     os.environ[documents.CONSOLE] = options.console
     os.environ[documents.DOCS] = options.docs
     ops = _listen(options, until)
-    logging.config.dictConfig(_log_config(options))
+    counted_by = None if options.ops_address is None else "infra.server.metrics.Handler"
+    logging.config.dictConfig(logs.for_one_machine(options.log_level, counted_by=counted_by))
     console = None
     with closing(_opened()) as ports:
         if not wiring.is_read_only():
@@ -183,11 +182,6 @@ def _damaged(damage: str) -> InvalidSettings:
     )
 
 
-def _log_config(options: Options) -> dict[str, Any]:
-    counted_by = None if options.ops_address is None else "infra.server.metrics.Handler"
-    return logs.for_one_machine(options.log_level, counted_by=counted_by)
-
-
 def _serve(options: Options, ready: _Ready) -> None:
     """Publish what is due; then answer requests until a signal."""
     workers = [f"worker {number}" for number in range(1, options.workers + 1)]
@@ -199,9 +193,8 @@ def _serve(options: Options, ready: _Ready) -> None:
             processes.start(PUBLISHER, partial(_publish, ready, board, publications))
         # The modules of those that answer are in memory once. Meanwhile what is due is published.
         local_app = importlib.import_module("infra.server.app")
-        local_app.share(board)
+        local_app.share(board, publications if publisher else None)
         if publisher:
-            local_app.publish_by(publications)
             _wait_for_lists(processes, board)
         if ready.ops is not None:
             processes.start(OPS, partial(_tell, ready, board))

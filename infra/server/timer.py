@@ -61,11 +61,8 @@ class Timer(RequestedDuty):
     def __init__(self, ports: Ports, begun: Callable[[], object] = lambda: None) -> None:
         super().__init__("timer")
         self._ports, self._begun = ports, begun
-        self._round_at = -math.inf
-
-    def round_at(self) -> float:
-        """Return when the last round ended, by the monotonic clock; -inf before that."""
-        return self._round_at
+        # When the last round ended, by the monotonic clock.
+        self.round_at = -math.inf
 
     def _run(self) -> None:
         retention = Retention(self._ports)
@@ -97,7 +94,7 @@ class Timer(RequestedDuty):
                 step()
             except Exception:  # noqa: BLE001 (without a retry, lists would expire)
                 _log.exception("%s failed; the next attempt follows", step.__name__.strip("_"))
-        self._round_at = time.monotonic()
+        self.round_at = time.monotonic()
 
     def _remove_leftovers(self) -> None:
         if isinstance(self._ports.blobs, LocalBlobs):

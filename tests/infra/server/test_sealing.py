@@ -106,16 +106,16 @@ def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     sealing.start()
     try:
         soon(lambda: _size(ports, globex) == 1)
-        assert sealing.whole_at() == -inf
+        assert sealing.whole_at == -inf
         failing.clear()
-        soon(lambda: sealing.whole_at() > -inf)
+        soon(lambda: sealing.whole_at > -inf)
         failing.append(acme.id)
         failed = time.monotonic()
         globex.revoke(ports, "svc_wrt_a")
         soon(lambda: _size(ports, globex) == 2)
-        assert sealing.whole_at() < failed
+        assert sealing.whole_at < failed
         failing.clear()
-        soon(lambda: sealing.whole_at() > failed)
+        soon(lambda: sealing.whole_at > failed)
     finally:
         sealing.stop()
         soon(lambda: not sealing.is_alive())

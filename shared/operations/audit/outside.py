@@ -165,13 +165,10 @@ def _check_continues(ports: Ports, tenant_id: str, found: LogHead, known: Kept) 
         )
     if found.generation > known.generation:
         return
-    root = found.root if found.size == known.size else _root(ports, tenant_id, found, known.size)
+    is_newest = found.size == known.size
+    root = found.root if is_newest else log.Tree(ports, tenant_id, found).root(known.size)
     if root != known.root:
         raise _cut(tenant_id, f"its first {known.size} leaves are not those that were sealed")
-
-
-def _root(ports: Ports, tenant_id: str, found: LogHead, size: int) -> bytes:
-    return log.Tree(ports, tenant_id, found).root(size)
 
 
 def _cut(tenant_id: str, why: str) -> Corrupt:

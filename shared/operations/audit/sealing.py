@@ -18,9 +18,7 @@ from shared import logs
 from shared.errors import Corrupt
 from shared.model import times
 from shared.model.audit import audit_log, checkpoint, records
-from shared.model.audit import head as head_model
 from shared.model.audit import head as model
-from shared.model.audit import records as record_model
 from shared.model.audit.audit_log import Action, EntryFilters
 from shared.model.audit.checkpoint import Checkpoint, Kept
 from shared.model.audit.head import APPENDED_MAX, LogHead
@@ -260,12 +258,12 @@ def _copy(ports: Ports, sink: AuditSink, tenant_id: str) -> bool:
 def _lines(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> bytes:
     """Return a line for each leaf, with its entry unless that expired, and the checkpoint."""
     data = log.data(ports, tenant_id, head, first, end)
-    ids = [record_model.AuditRecord.parse(each).id for each in data]
+    ids = [AuditRecord.parse(each).id for each in data]
     items = log.stored(ports, tenant_id, ids)
     lines = []
     for index, (entry_id, record) in enumerate(zip(ids, data, strict=True), first):
         item = items.get(entry_id)
-        entry = b"null" if item is None else record_model.line(item)
+        entry = b"null" if item is None else records.line(item)
         lines.append(
             b'{"entry":%b,"index":%d,"record":"%b"}\n' % (entry, index, record.hex().encode())
         )
@@ -273,4 +271,4 @@ def _lines(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) ->
 
 
 def _cursor_address(tenant_id: str) -> Address:
-    return head_model.partition(tenant_id).address("sink")
+    return model.partition(tenant_id).address("sink")

@@ -180,13 +180,7 @@ def _copy_blob(source: Ports, target: Ports, name: str) -> bool:
     return True
 
 
-_Signer: TypeAlias = (
-    type[SigningKey]
-    | type[ListSigner]
-    | type[NativeSigner]
-    | type[AuditSigner]
-    | type[StatusSigner]
-)
+_Signer: TypeAlias = type[SigningKey | ListSigner | NativeSigner | AuditSigner | StatusSigner]
 
 FIELDS: Final = ("sealed_seed", "sealed_secret", "former_secret")
 

@@ -4,7 +4,8 @@ Takes a few reads, whatever the number of tenants, and reveals nothing about a s
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NamedTuple
@@ -67,6 +68,15 @@ class PortNotReady(Unavailable):
         super().__init__(f"{setting} cannot be used")
 
 
+@contextmanager
+def _using(setting: str) -> Iterator[None]:
+    """Raise `PortNotReady` for this port if it does not answer."""
+    try:
+        yield
+    except Unavailable as error:
+        raise PortNotReady(setting) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Lists:
     """Ages of the lists in force of all tenants; None if there are no lists.
@@ -85,10 +95,8 @@ def waiting(ports: Ports) -> Waiting:
 
     It reads some items of each tenant that changed in the last minutes.
     """
-    try:
+    with _using("SVC_STORE"):
         return unpublished.of_all(ports)
-    except Unavailable as error:
-        raise PortNotReady("SVC_STORE") from error
 
 
 def unreviewed(ports: Ports) -> int:
@@ -96,10 +104,8 @@ def unreviewed(ports: Ports) -> int:
 
     Raises `PortNotReady` if the store fails.
     """
-    try:
+    with _using("SVC_STORE"):
         return ports.store.count(MARKS)
-    except Unavailable as error:
-        raise PortNotReady("SVC_STORE") from error
 
 
 def documents(ports: Ports) -> TrustSurvey:
@@ -107,13 +113,12 @@ def documents(ports: Ports) -> TrustSurvey:
 
     It reads two items of each tenant. If one is damaged, a document counts as due.
     """
-    try:
-        return trust.survey(ports)
-    except Corrupt:
-        _log.exception("the state of the trust documents cannot be read")
-        return TrustSurvey(due=1, expired=0)
-    except Unavailable as error:
-        raise PortNotReady("SVC_STORE") from error
+    with _using("SVC_STORE"):
+        try:
+            return trust.survey(ports)
+        except Corrupt:
+            _log.exception("the state of the trust documents cannot be read")
+            return TrustSurvey(due=1, expired=0)
 
 
 def look(ports: Ports) -> Lists:
@@ -122,17 +127,14 @@ def look(ports: Ports) -> Lists:
     If an item that names a list is damaged, one list counts as late, and no ages are known.
     """
     for probe in read(ports):
-        try:
+        with _using(probe.setting):
             probe.run()
-        except Unavailable as error:
-            raise PortNotReady(probe.setting) from error
-    try:
-        return _lists(ports)
-    except Corrupt:
-        _log.exception("the ages of the lists cannot be read")
-        return Lists(None, None, late=1)
-    except Unavailable as error:
-        raise PortNotReady("SVC_STORE") from error
+    with _using("SVC_STORE"):
+        try:
+            return _lists(ports)
+        except Corrupt:
+            _log.exception("the ages of the lists cannot be read")
+            return Lists(None, None, late=1)
 
 
 def _lists(ports: Ports) -> Lists:

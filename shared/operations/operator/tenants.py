@@ -3,10 +3,10 @@
 A deletion is asked for, and may be withdrawn, up to a time; `removal` then removes everything.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 from shared.errors import Conflict
 from shared.model import api_keys, service_accounts, times
@@ -56,9 +56,6 @@ def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> T
     """
     model.handle(new)
 
-    def renamed(settings: TenantSettings) -> TenantSettings:
-        return replace(settings, handle=new)
-
     def changes(settings: TenantSettings) -> list[Change]:
         address = model.handle_address(new)
         taken = ports.store.get(address)
@@ -72,7 +69,9 @@ def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> T
             Put(entry.address, entry.to_item(), Expect.PRESENT),
         ]
 
-    return settle(lambda: _change(ports, handle, user, Action.TENANT_RENAME, renamed, changes))
+    return settle(
+        lambda: _change(ports, handle, user, Action.TENANT_RENAME, {"handle": new}, changes)
+    )
 
 
 def delete(
@@ -86,19 +85,13 @@ def delete(
     if not GRACE_MIN <= grace <= GRACE_MAX:
         raise ValueError(f"the grace time must be {GRACE_MIN.days} to {GRACE_MAX.days} days")
 
-    def ending(settings: TenantSettings) -> TenantSettings:
-        return replace(settings, removal_at=times.whole(ports.now() + grace))
-
-    return settle(lambda: _change(ports, handle, user, Action.TENANT_DELETE, ending))
+    removal = {"removal_at": times.whole(ports.now() + grace)}
+    return settle(lambda: _change(ports, handle, user, Action.TENANT_DELETE, removal))
 
 
 def keep(ports: Ports, *, handle: str, user: str | None = None) -> TenantSettings:
     """Withdraw the deletion of a tenant. Raises `NotFound`; `InvalidState` if its removal began."""
-
-    def kept(settings: TenantSettings) -> TenantSettings:
-        return replace(settings, removal_at=None)
-
-    return settle(lambda: _change(ports, handle, user, Action.TENANT_KEEP, kept))
+    return settle(lambda: _change(ports, handle, user, Action.TENANT_KEEP, {"removal_at": None}))
 
 
 def _change(
@@ -106,20 +99,19 @@ def _change(
     handle: str,
     user: str | None,
     action: Action,
-    changed: Callable[[TenantSettings], TenantSettings],
+    values: Mapping[str, Any],
     more: Callable[[TenantSettings], list[Change]] = lambda _settings: [],
 ) -> TenantSettings:
     """Write settings with an audit entry that has the old and the new values."""
     operator = onboarding.operator(ports, handle=handle, user=user)
     before = tenants.settings(ports, operator.tenant_id)
-    after = changed(before)
+    after = replace(before, **values)
     if after == before:
         return before
     after = replace(after, version=before.version + 1)
     details: dict[str, Value] = {
         name: {"old": _text(getattr(before, name)), "new": _text(getattr(after, name))}
-        for name in ("handle", "removal_at")
-        if getattr(before, name) != getattr(after, name)
+        for name in values
     }
     ports.store.write(
         Put(after.address, after.to_item(), At(before.version)),

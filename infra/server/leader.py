@@ -88,8 +88,7 @@ class LeaderItem:
     def take(self, *, wants: bool) -> bool:
         """Take or renew the lease: one read and one write, or the read alone for others."""
         asked_at = self._clock()
-        item = self._store.get(LEADER_ADDRESS)
-        found = None if item is None else LeaderNote.from_item(item)
+        found = LeaderNote.from_optional(self._store.get(LEADER_ADDRESS))
         if found is not None and found.by != self._name:
             if found != self._seen:
                 self._seen, self.seen_at = found, self._clock()

@@ -1,6 +1,6 @@
 """Conversion of records to items and back, by the types that a record's fields declare."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, fields
 from datetime import datetime
 from enum import StrEnum
@@ -10,7 +10,7 @@ from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 
 from shared.errors import Corrupt
 from shared.model import times
-from shared.model.items import Item, Value
+from shared.model.items import Item, Row, Value
 
 _Read = Callable[[Value], Any]
 # For a field: its name, the types that are stored unchanged, how any other value is read, and what
@@ -50,6 +50,16 @@ class Record:
             for name, as_stored, read, absent in _readers(cls)  # type: ignore[arg-type]
         ]
         return cls(*values)
+
+    @classmethod
+    def from_optional(cls, item: Item | None) -> Self | None:
+        """Return the record of an item, or None without an item. Raises as `from_item` does."""
+        return None if item is None else cls.from_item(item)
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Row]) -> Iterator[Self]:
+        """Yield the records of rows. Raises as `from_item` does."""
+        return (cls.from_item(row.item) for row in rows)
 
 
 def _written(value: Any) -> Value:

@@ -36,8 +36,7 @@ def authenticate(
     """
     digest = model.digest(secret)
     # A malformed key is looked up like any other, so that response times reveal nothing.
-    item = ports.store.get(model.credential_address(digest))
-    credential = None if item is None else Credential.from_item(item)
+    credential = Credential.from_optional(ports.store.get(model.credential_address(digest)))
     refusal = credential.refusal(ports.now()) if credential else None
     is_well_formed = model.is_well_formed(secret)
     if credential and is_well_formed and not refusal:

@@ -32,8 +32,7 @@ _LATE_MAX: Final = timedelta(seconds=120)
 
 def head(ports: Ports, tenant_id: str) -> LogHead | None:
     """Return the head of a tenant's log, or None if nothing is sealed. Raises `Unavailable`."""
-    item = ports.store.get(model.address(tenant_id))
-    return None if item is None else LogHead.from_item(item)
+    return LogHead.from_optional(ports.store.get(model.address(tenant_id)))
 
 
 def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[AuditRecord]:

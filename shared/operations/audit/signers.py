@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from shared.errors import Corrupt
-from shared.model import seeds
 from shared.model.audit import head as model
 from shared.model.audit import merkle, records
 from shared.model.audit.audit_log import Action
@@ -16,7 +15,6 @@ from shared.model.audit.merkle import BUNDLES, WIDTH, Place
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.items import Value
 from shared.model.lists.schedule import Mark, trust_mark_address
-from shared.model.seeds import SeedPurpose
 from shared.operations.audit import log
 from shared.operations.base import audit, operation, seals
 from shared.operations.base.seals import SeedLost
@@ -54,9 +52,7 @@ def settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
 def make(ports: Ports, tenant_id: str) -> AuditSigner:
     """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
     key_id = ports.new_id(SIGNING_KEY)
-    seed, public_key = seeds.new()
-    context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.AUDIT)
-    sealed = ports.sealer.seal(seed, context=context)
+    public_key, sealed = seals.create(ports, AuditSigner, tenant_id, key_id)
     return AuditSigner(key_id, tenant_id, public_key, ports.now(), sealed)
 
 

@@ -197,8 +197,7 @@ def _put(request: Request, made: Once, before: Once | None) -> Put:
 
 
 def _read(ports: Ports, request: Request) -> Once | None:
-    item = ports.store.get(request.address)
-    return None if item is None else Once.from_item(item)
+    return Once.from_optional(ports.store.get(request.address))
 
 
 def _is_done_since(ports: Ports, request: Request, found: Once | None) -> bool:

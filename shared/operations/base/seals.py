@@ -1,12 +1,25 @@
-"""Opening of sealed seeds. `Corrupt` of `opened` says what to do if a seal does not open."""
+"""Sealed seeds: creation and opening. `Corrupt` of `opened` says what to do about a seal."""
 
 from shared.errors import Corrupt
+from shared.model import seeds
 from shared.model.seeds import SealedKey
 from shared.ports import Ports
 
 
 class SeedLost(Corrupt):
     """The seal of a seed does not open, or there is none."""
+
+
+def create(
+    ports: Ports, kind: type[SealedKey], tenant_id: str, key_id: str, *, version: int = 1
+) -> tuple[str, bytes]:
+    """Create a key pair: public key (base64), and seed sealed for this kind of key and version.
+
+    Raises `Unavailable`.
+    """
+    seed, public_key = seeds.new()
+    context = seeds.seal_context(tenant_id, key_id, purpose=kind.PURPOSE, version=version)
+    return public_key, ports.sealer.seal(seed, context=context)
 
 
 def opened(ports: Ports, key: SealedKey) -> bytes:

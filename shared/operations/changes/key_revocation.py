@@ -144,8 +144,7 @@ def _signed(ports: Ports, keys: Sequence[SigningKey]) -> dict[str, int]:
 
 def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
     """Read all descendants of a key. The key is revoked first, so none of them can sign then."""
-    entries = ports.store.query(model.keys(key.tenant_id))
-    keys = (SigningKey.from_item(entry.item) for entry in entries)
+    keys = SigningKey.from_rows(ports.store.query(model.keys(key.tenant_id)))
     return [each for each in keys if key.id in each.ancestors]
 
 

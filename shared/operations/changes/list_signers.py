@@ -366,8 +366,7 @@ def _pending(ports: Ports, facts: _SignerFacts) -> ListSigner | None:
     if facts.active.pending_id is None:
         return None
     address = signers(facts.settings.tenant_id).address(facts.active.pending_id)
-    item = ports.store.get(address)
-    pending = None if item is None else ListSigner.from_item(item)
+    pending = ListSigner.from_optional(ports.store.get(address))
     if pending is None or pending.status is not SignerStatus.PENDING:
         # The write of another call is in flight.
         raise ExpectationLost([address])

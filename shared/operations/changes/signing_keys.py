@@ -7,12 +7,11 @@ from itertools import repeat
 from typing import Final, NamedTuple
 
 from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
-from shared.model import seeds, times
 from shared.model import signing_keys as model
+from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.seeds import SeedPurpose
 from shared.model.signing_keys import PARENTS, TRANSITIONS, KeyFilters, KeyStatus, SigningKey, Type
 from shared.operations.base import allowance, audit, counters, seals
 from shared.operations.base.allowance import find
@@ -104,7 +103,8 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
     _check_transition(key, KeyStatus.ROTATED)
     now = ports.now()
     superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
-    public_key, sealed = new_seed(ports, caller.tenant_id, key.id, key_version=key.key_version + 1)
+    version = key.key_version + 1
+    public_key, sealed = seals.create(ports, SigningKey, key.tenant_id, key.id, version=version)
     rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
     rotated = _certified(ports, rotated, key)
     address = model.versions(caller.tenant_id, key.id).address(model.version_sk(key.key_version))
@@ -239,7 +239,7 @@ def _new(
     expires_at: datetime | None,
 ) -> SigningKey:
     key_id, now = ports.new_id(SIGNING_KEY), ports.now()
-    public_key, sealed = new_seed(ports, caller.tenant_id, key_id)
+    public_key, sealed = seals.create(ports, SigningKey, caller.tenant_id, key_id)
     return SigningKey(
         id=key_id,
         tenant_id=caller.tenant_id,
@@ -254,17 +254,6 @@ def _new(
         expires_at=expires_at,
         sealed_seed=sealed,
     )
-
-
-def new_seed(
-    ports: Ports, tenant_id: str, key_id: str, *, key_version: int = 1
-) -> tuple[str, bytes]:
-    """Create a key pair: public key (base64), and seed sealed for this version of the key."""
-    seed, public_key = seeds.new()
-    context = seeds.seal_context(
-        tenant_id, key_id, purpose=SeedPurpose.WARRANT, version=key_version
-    )
-    return public_key, ports.sealer.seal(seed, context=context)
 
 
 def _certified(ports: Ports, key: SigningKey, signer: SigningKey) -> SigningKey:

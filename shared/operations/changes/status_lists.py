@@ -19,7 +19,6 @@ from shared.errors import (
     ReadOnly,
     Unavailable,
 )
-from shared.model import seeds
 from shared.model import status_lists as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
@@ -28,7 +27,6 @@ from shared.model.items import Item
 from shared.model.lists.content import revoked_ids
 from shared.model.lists.head import ListHead, head_address, version_prefix
 from shared.model.records import integer
-from shared.model.seeds import SeedPurpose
 from shared.model.status_lists import LISTS_MAX, Projection, StatusList, StatusSigner
 from shared.operations.base import audit, seals
 from shared.operations.base.idempotency import Keep, Outcome, of_record, once
@@ -224,8 +222,7 @@ def _of_tenant(ports: Ports, caller: Caller, list_id: str) -> StatusList:
 
 
 def _signer(ports: Ports, tenant_id: str) -> StatusSigner | None:
-    item = ports.store.get(model.signer_address(tenant_id))
-    return None if item is None else StatusSigner.from_item(item)
+    return StatusSigner.from_optional(ports.store.get(model.signer_address(tenant_id)))
 
 
 def _found_signer(found: StatusSigner | None) -> StatusSigner:
@@ -236,9 +233,7 @@ def _found_signer(found: StatusSigner | None) -> StatusSigner:
 
 def _new_signer(ports: Ports, tenant_id: str) -> StatusSigner:
     key_id = ports.new_id(SIGNING_KEY)
-    seed, public_key = seeds.new()
-    context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.STATUS)
-    sealed = ports.sealer.seal(seed, context=context)
+    public_key, sealed = seals.create(ports, StatusSigner, tenant_id, key_id)
     return StatusSigner(key_id, tenant_id, public_key, ports.now(), sealed)
 
 

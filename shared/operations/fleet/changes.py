@@ -283,8 +283,7 @@ def _key(ports: Ports, caller: Caller, change_id: str) -> _Found:
 
 def _below(ports: Ports, key: SigningKey) -> list[SigningKey]:
     """Return the keys that were revoked with a key: no other is made below it any more."""
-    rows = ports.store.query(keys(key.tenant_id))
-    found = (SigningKey.from_item(row.item) for row in rows)
+    found = SigningKey.from_rows(ports.store.query(keys(key.tenant_id)))
     return [
         each
         for each in found
@@ -335,8 +334,8 @@ def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _Found:
 
 
 def _api_key(ports: Ports, caller: Caller, change_id: str) -> _Found:
-    item = ports.store.get(api_keys.records(caller.tenant_id).address(change_id))
-    key = None if item is None else ApiKey.from_item(item)
+    place = api_keys.records(caller.tenant_id).address(change_id)
+    key = ApiKey.from_optional(ports.store.get(place))
     if key is None or key.revoked_at is None:
         raise NotFound
     change, _ = _recorded(ports, caller, ChangeKind.API_KEY, key.id, key.revoked_at, name=key.name)

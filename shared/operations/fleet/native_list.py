@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Malformed
 from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
-from shared.model import feed, seeds, times
+from shared.model import feed, times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.feed import FeedHead
@@ -191,9 +191,7 @@ def _folded(ids: list[str], entries: list[bytes], newest: FeedHead) -> list[str]
 def _make_signer(ports: Ports, caller: Caller) -> NativeSigner:
     """Create the signer. Raises `ExpectationLost` if another caller did; `Unavailable`."""
     tenant_id, key_id = caller.tenant_id, ports.new_id(SIGNING_KEY)
-    seed, public_key = seeds.new()
-    context = seeds.seal_context(tenant_id, key_id, purpose=seeds.SeedPurpose.NATIVE)
-    sealed = ports.sealer.seal(seed, context=context)
+    public_key, sealed = seals.create(ports, NativeSigner, tenant_id, key_id)
     made = NativeSigner(key_id, tenant_id, public_key, ports.now(), sealed)
     entry = audit.entry(ports, caller, Action.NATIVE_SIGNER_CREATE, key_id)
     mark = marks.on_trust(tenant_id)

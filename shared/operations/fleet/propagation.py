@@ -134,8 +134,7 @@ def survey(ports: Ports) -> Survey | None:
 def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
     """Read the authorizers that are registered. Raises `Corrupt`, `Unavailable`."""
     now = ports.now()
-    rows = ports.store.query(authorizers.authorizers(tenant_id))
-    found = (Authorizer.from_item(row.item) for row in rows)
+    found = Authorizer.from_rows(ports.store.query(authorizers.authorizers(tenant_id)))
     return (each for each in found if not each.is_expired(now))
 
 

@@ -55,5 +55,4 @@ def read(
 
 
 def _read(ports: Ports, tenant_id: str) -> list[UnregisteredClient]:
-    rows = ports.store.query(model.unregistered(tenant_id))
-    return [UnregisteredClient.from_item(row.item) for row in rows]
+    return list(UnregisteredClient.from_rows(ports.store.query(model.unregistered(tenant_id))))

@@ -41,8 +41,7 @@ def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object]
 
 
 def _issuers(ports: Ports, tenant_id: str) -> list[IdentityProvider]:
-    rows = ports.store.query(model.providers(tenant_id))
-    found = (IdentityProvider.from_item(row.item) for row in rows)
+    found = IdentityProvider.from_rows(ports.store.query(model.providers(tenant_id)))
     return [each for each in found if each.kind is ProviderKind.TOKENS]
 
 

@@ -154,8 +154,7 @@ def _write(ports: Ports, uri: str, record: IssuerKeys, before: IssuerKeys | None
 
 
 def _stored(ports: Ports, uri: str) -> IssuerKeys | None:
-    item = ports.store.get(key_sets.address(uri))
-    return None if item is None else IssuerKeys.from_item(item)
+    return IssuerKeys.from_optional(ports.store.get(key_sets.address(uri)))
 
 
 def _key_set(ports: Ports, uri: str) -> str | None:

@@ -267,8 +267,7 @@ def _refused(caller: Caller) -> ApprovalRequired:
 
 def _check_people(ports: Ports, caller: Caller) -> None:
     """Raise `Conflict` unless two people may approve: otherwise the tenant would lock itself."""
-    rows = ports.store.query(people.people(caller.tenant_id))
-    found = (Person.from_item(row.item) for row in rows)
+    found = Person.from_rows(ports.store.query(people.people(caller.tenant_id)))
     if sum(each.is_active and each.role == Scope.ADMIN for each in found) < _TWO:
         raise Conflict(
             "Two people with the role admin must have signed in before an act can be protected."

@@ -45,8 +45,7 @@ def redeem(ports: Ports, stranger: Stranger, ticket: str) -> Begun:
 
 def _attempt(ports: Ports, stranger: Stranger, given: str) -> Begun:
     place = model.ticket_address(given)
-    item = ports.store.get(place)
-    ticket = None if item is None else Ticket.from_item(item)
+    ticket = Ticket.from_optional(ports.store.get(place))
     if ticket is None or not ticket.is_valid(ports.now(), _barrier(ports, ticket.tenant_id)):
         raise SignInRefused(SignInFault.INVALID_GRANT, _REFUSED)
     secret, blank = blank_session(ports, ticket.tenant_id, ticket.identity, _SESSION_SECONDS)

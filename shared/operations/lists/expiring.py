@@ -123,8 +123,7 @@ def _announce(ports: Ports, tenant_id: str, key: ExpiringKey) -> None:
 
 def _api_keys(ports: Ports, tenant_id: str) -> Iterator[ExpiringKey]:
     now = ports.now()
-    for row in ports.store.query(api_keys.records(tenant_id)):
-        key = ApiKey.from_item(row.item)
+    for key in ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))):
         days = model.days_left(key.created_at, key.expires_at, now)
         is_used = key.status is api_keys.ApiKeyStatus.ACTIVE and key.successor_id is None
         if days is not None and key.expires_at is not None and is_used:
@@ -133,8 +132,7 @@ def _api_keys(ports: Ports, tenant_id: str) -> Iterator[ExpiringKey]:
 
 def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[ExpiringKey]:
     now = ports.now()
-    for row in ports.store.query(signing_keys.keys(tenant_id)):
-        key = SigningKey.from_item(row.item)
+    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
         days = model.days_left(key.created_at, key.expires_at, now)
         is_used = key.status is signing_keys.KeyStatus.ACTIVE
         if days is not None and key.expires_at is not None and is_used:

@@ -97,8 +97,7 @@ def head_and_signer(ports: Ports, tenant_id: str) -> tuple[ListHead, ListSigner]
 
 def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[ListHead, ListSigner]:
     current = head(ports, tenant_id)
-    item = ports.store.get(signers(tenant_id).address(current.key_id))
-    active = None if item is None else ListSigner.from_item(item)
+    active = ListSigner.from_optional(ports.store.get(signers(tenant_id).address(current.key_id)))
     if active is None or active.status is not SignerStatus.ACTIVE:
         # A restore was partial.
         active = _newest_active(ports, tenant_id)
@@ -141,8 +140,7 @@ def feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    item = ports.store.get(feed.head_address(tenant_id))
-    return None if item is None else FeedHead.from_item(item)
+    return FeedHead.from_optional(ports.store.get(feed.head_address(tenant_id)))
 
 
 def trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
@@ -150,8 +148,7 @@ def trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
 
     Raises `Corrupt`, `Unavailable`.
     """
-    item = ports.store.get(trust.head_address(tenant_id))
-    return None if item is None else TrustHead.from_item(item)
+    return TrustHead.from_optional(ports.store.get(trust.head_address(tenant_id)))
 
 
 def entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Iterator[StoredEntry]:
@@ -216,8 +213,7 @@ def opened_state(ports: Ports, blob: str, list_signer: ListSigner) -> ListState:
 
 
 def _newest_active(ports: Ports, tenant_id: str) -> ListSigner | None:
-    entries = ports.store.query(signers(tenant_id), newest_first=True)
-    found = (ListSigner.from_item(entry.item) for entry in entries)
+    found = ListSigner.from_rows(ports.store.query(signers(tenant_id), newest_first=True))
     return next((each for each in found if each.status is SignerStatus.ACTIVE), None)
 
 

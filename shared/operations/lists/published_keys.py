@@ -63,8 +63,7 @@ def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
     for look in range(_LOOKS):
         if look:
             operations.wait_for_writes()
-        rows = ports.store.query(signing_keys.keys(tenant_id))
-        found = [SigningKey.from_item(row.item) for row in rows]
+        found = list(SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))))
         numbers = Counter(each.current_id or each.id for each in found)
         newest = {each.id: each.key_version for each in found if each.current_id is None}
         if numbers == newest:

@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Final
 
 from shared.errors import Corrupt
-from shared.model import seeds
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.lists.signers import (
     ENDED,
@@ -19,7 +18,6 @@ from shared.model.lists.signers import (
     signers,
     standby_address,
 )
-from shared.model.seeds import SeedPurpose
 from shared.operations.base import operation, seals
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
@@ -98,16 +96,13 @@ def vouched(
 def make(ports: Ports, tenant_id: str, status: SignerStatus = SignerStatus.ACTIVE) -> ListSigner:
     """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
     key_id = ports.new_id(SIGNING_KEY)
-    seed, public_key = seeds.new()
-    context = seeds.seal_context(tenant_id, key_id, purpose=SeedPurpose.SRL)
-    sealed = ports.sealer.seal(seed, context=context)
+    public_key, sealed = seals.create(ports, ListSigner, tenant_id, key_id)
     return ListSigner(key_id, tenant_id, public_key, status, ports.now(), sealed)
 
 
 def standby(ports: Ports, tenant_id: str) -> ListSigner | None:
     """Read the standby; None if it is lost. Raises `Corrupt`, `Unavailable`."""
-    item = ports.store.get(standby_address(tenant_id))
-    return None if item is None else ListSigner.from_item(item)
+    return ListSigner.from_optional(ports.store.get(standby_address(tenant_id)))
 
 
 def new_standby(ports: Ports, tenant_id: str, *, after: ListSigner | None = None) -> Put:
@@ -121,8 +116,7 @@ def new_standby(ports: Ports, tenant_id: str, *, after: ListSigner | None = None
 
 def read(ports: Ports, tenant_id: str) -> list[ListSigner]:
     """Read the signers that are not archived, newest first. Raises `Corrupt`, `Unavailable`."""
-    entries = ports.store.query(signers(tenant_id), newest_first=True)
-    return [ListSigner.from_item(entry.item) for entry in entries]
+    return list(ListSigner.from_rows(ports.store.query(signers(tenant_id), newest_first=True)))
 
 
 def listed(records: Sequence[ListSigner], now: datetime) -> list[ListSigner]:

@@ -148,8 +148,7 @@ def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
     for tenant in tenants.directory(ports):
         known.add(tenant.tenant_id)
         yield tenant
-    for entry in ports.store.query(TURNS):
-        turn = Turn.from_item(entry.item)
+    for turn in Turn.from_rows(ports.store.query(TURNS)):
         if turn.tenant_id not in known:
             known.add(turn.tenant_id)
             yield DirectoryEntry(turn.tenant_id, _handle(ports, turn.tenant_id), turn.due_at)
@@ -380,8 +379,7 @@ def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> I
 
 
 def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
-    for entry in ports.store.query(signing_keys.keys(tenant.tenant_id)):
-        key = SigningKey.from_item(entry.item)
+    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant.tenant_id))):
         if key.sealed_seed is None or key.status is KeyStatus.REVOKED:
             continue
         # One finding suffices: the remedy is the same for all keys.

@@ -222,6 +222,5 @@ def newest_arrived(ports: Ports, tenant_id: str) -> AuditEntry | None:
 
 
 def _newest(ports: Ports, partition: Partition) -> AuditEntry | None:
-    rows = ports.store.query(partition, newest_first=True)
-    entries = (AuditEntry.from_item(row.item) for row in rows)
+    entries = AuditEntry.from_rows(ports.store.query(partition, newest_first=True))
     return next((each for each in entries if not onboarding.is_of_operator(each)), None)

@@ -23,8 +23,7 @@ from shared.ports.store import At, Delete, Expect, Put
 
 def read(ports: Ports, tenant_id: str) -> Restored | None:
     """Return the mark on a tenant, or None. Raises `Corrupt`, `Unavailable`."""
-    item = ports.store.get(model.address(tenant_id))
-    return None if item is None else Restored.from_item(item)
+    return Restored.from_optional(ports.store.get(model.address(tenant_id)))
 
 
 def mark(ports: Ports, *, copied_at: datetime | None) -> None:

@@ -59,8 +59,7 @@ def survey(ports: Ports) -> TrustSurvey:
         wanted = [address(each) for each in some for address in (head_address, waiting_address)]
         found = ports.store.get_many(wanted)
         for each in some:
-            item = found.get(head_address(each))
-            head = None if item is None else TrustHead.from_item(item)
+            head = TrustHead.from_optional(found.get(head_address(each)))
             due += waiting_address(each) in found or (head is not None and now >= head.warns_at)
             expired += head is not None and now >= head.expires_at
     return TrustSurvey(due, expired)

@@ -314,5 +314,4 @@ def _turn(webhook: Webhook, due_at: datetime | None) -> Change:
 
 
 def _read(ports: Ports, tenant_id: str, webhook_id: str) -> Webhook | None:
-    item = ports.store.get(model.webhooks(tenant_id).address(webhook_id))
-    return None if item is None else Webhook.from_item(item)
+    return Webhook.from_optional(ports.store.get(model.webhooks(tenant_id).address(webhook_id)))

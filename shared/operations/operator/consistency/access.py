@@ -19,7 +19,6 @@ from shared.model.revocations import LOST
 from shared.model.service_accounts import AccountStatus, ServiceAccount
 from shared.operations.access import api_key_end
 from shared.operations.base import tenants
-from shared.operations.lists import records
 from shared.operations.lists import records as srl_records
 from shared.operations.operator.consistency.inconsistency import (
     Inconsistency,
@@ -50,8 +49,7 @@ def check_api_keys(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 def _deleted(ports: Ports, tenant_id: str) -> dict[str, str]:
     """Read the digests of deleted keys, by identifier."""
-    entries = ports.store.query(tombstones_model.deleted(tenant_id))
-    found = [Tombstone.from_item(entry.item) for entry in entries]
+    found = Tombstone.from_rows(ports.store.query(tombstones_model.deleted(tenant_id)))
     return {each.id: each.digest for each in found if each.digest}
 
 
@@ -136,7 +134,7 @@ def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
         (
             Put(key.address, revoked.to_item(), At(key.version)),
             *api_key_end.revoked(key, now, Expect.ANYTHING),
-            *records.noted(key.tenant_id),
+            *srl_records.noted(key.tenant_id),
         ),
         RepairEvent(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
     )
@@ -176,8 +174,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         yield from recounted(
             count_address, before, {"count": len(accounts)}, what="service accounts"
         )
-    records = ports.store.query(api_keys.records(tenant_id))
-    keys = [ApiKey.from_item(entry.item) for entry in records]
+    keys = list(ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))))
     owners = {key.service_account_id for key in keys if key.service_account_id}
     names = _names(ports, tenant_id)
     for account_id in sorted(owners | accounts.keys()):

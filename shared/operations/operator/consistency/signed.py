@@ -29,8 +29,7 @@ _RECOUNTED = "00"
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of the tenant's signed warrants. Raises `Corrupt`, `Unavailable`."""
     is_in_order = True
-    for entry in ports.store.query(signing_keys.keys(tenant_id)):
-        key = SigningKey.from_item(entry.item)
+    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
         if key.current_id is None:
             yield from _of_key(ports, key)
             for found in chain(_out_of_order(ports, key), _only_in_order(ports, key)):
@@ -177,7 +176,6 @@ def _signatures(ports: Ports, key: SigningKey) -> Iterator[AuditEntry]:
     span = EntryFilters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
     months = audit_log.months(key.tenant_id, span)
     for partition in chain.from_iterable(partitions for _, partitions in months):
-        for stored in ports.store.query(partition):
-            entry = AuditEntry.from_item(stored.item)
+        for entry in AuditEntry.from_rows(ports.store.query(partition)):
             if entry.action is Action.KEY_SIGN and entry.resource_id == key.id:
                 yield entry

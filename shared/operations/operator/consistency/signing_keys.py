@@ -14,7 +14,8 @@ from shared.model.lists import schedule
 from shared.model.lists.schedule import SignersMark
 from shared.model.revocations import LOST, Count, Marker
 from shared.model.signing_keys import KeyStatus, Signer, SigningKey, Type
-from shared.operations.changes.signing_keys import counted, new_seed
+from shared.operations.base import seals
+from shared.operations.changes.signing_keys import counted
 from shared.operations.lists import marks, verdicts
 from shared.operations.lists import records as srl_records
 from shared.operations.operator.consistency.inconsistency import (
@@ -33,8 +34,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of the tenant's signing keys. Raises `Corrupt`, `Unavailable`."""
     counts = model.counts_address(tenant_id)
     before = ports.store.get(counts)
-    entries = ports.store.query(model.keys(tenant_id))
-    keys = {key.id: key for key in (SigningKey.from_item(entry.item) for entry in entries)}
+    keys = {key.id: key for key in SigningKey.from_rows(ports.store.query(model.keys(tenant_id)))}
     if ports.store.get(counts) == before:
         found = Counter(model.count_name(key.type, key.status) for key in keys.values())
         yield from recounted(counts, before, found, what="signing keys")
@@ -246,7 +246,7 @@ def _of_marker(ports: Ports, tenant_id: str, signer: Signer) -> Iterator[Inconsi
 
 def _rotated(ports: Ports, key: SigningKey, number: int) -> Inconsistency:
     """Rotate a key, with a new seed, because its version before was superseded and revoked."""
-    public_key, sealed = new_seed(ports, key.tenant_id, key.id, key_version=number)
+    public_key, sealed = seals.create(ports, SigningKey, key.tenant_id, key.id, version=number)
     rotated = key.rotated(ports.now(), public_key=public_key, sealed_seed=sealed)
     rotated = replace(rotated, key_version=number)
     return Inconsistency(

@@ -30,9 +30,7 @@ def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     listed = ports.store.get(address)
     item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
-        yield _without_settings(
-            None if listed is None else DirectoryEntry.from_item(listed), tenant_id
-        )
+        yield _without_settings(DirectoryEntry.from_optional(listed), tenant_id)
         return
     settings = TenantSettings.from_item(item)
     if listed is None:
@@ -57,8 +55,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Check that the head is that of the newest list, and has a turn and a time of issue."""
     published = newest(ports, tenant_id)
     address = head_address(tenant_id)
-    item = ports.store.get(address)
-    head = None if item is None else ListHead.from_item(item)
+    head = ListHead.from_optional(ports.store.get(address))
     if published is not None and (head is None or published.version > head.version):
         # Otherwise each publication would fail, because its version exists.
         expected = At(head.version) if head else Expect.ABSENT
@@ -88,8 +85,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 def newest(ports: Ports, tenant_id: str) -> ListHead | None:
     """Read the head of the newest published list; None if there is none."""
     # "head" sorts after the numbers of the others.
-    entries = ports.store.query(publications(tenant_id), before="head")
-    heads = (ListHead.from_item(entry.item) for entry in entries)
+    heads = ListHead.from_rows(ports.store.query(publications(tenant_id), before="head"))
     return max(heads, key=lambda head: head.version, default=None)
 
 

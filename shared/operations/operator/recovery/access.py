@@ -15,7 +15,6 @@ from shared.model.lists import tombstones as model
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import ServiceAccount
 from shared.operations.access import api_key_end
-from shared.operations.base.operation import settle
 from shared.operations.lists import records as srl_records
 from shared.operations.operator.recovery.run import Run
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
@@ -24,8 +23,7 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 def apply_to_keys(run: Run, found: Iterable[Tombstone]) -> None:
     """Revoke or delete again the API keys of these tombstones, and delete their credentials."""
     for tombstone in found:
-        if line := settle(partial(_key, run, tombstone)):
-            run.report(line)
+        run.settle(partial(_key, run, tombstone))
 
 
 def apply_to_accounts(run: Run, found: Iterable[Tombstone], *, is_behind: bool) -> None:
@@ -35,14 +33,13 @@ def apply_to_accounts(run: Run, found: Iterable[Tombstone], *, is_behind: bool) 
     have been enabled since.
     """
     for tombstone in found:
-        applies = is_behind or tombstone.status is TombstoneStatus.DELETED
-        if applies and (line := settle(partial(_account, run, tombstone))):
-            run.report(line)
+        if is_behind or tombstone.status is TombstoneStatus.DELETED:
+            run.settle(partial(_account, run, tombstone))
 
 
 def _key(run: Run, tombstone: Tombstone) -> str | None:
-    item = run.ports.store.get(api_keys.records(run.tenant_id).address(tombstone.id))
-    key = None if item is None else ApiKey.from_item(item)
+    address = api_keys.records(run.tenant_id).address(tombstone.id)
+    key = ApiKey.from_optional(run.ports.store.get(address))
     if key is None:
         _keep(run, tombstone)
         return _without_credential(run, tombstone)
@@ -116,8 +113,8 @@ def _deletion(run: Run, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
 
 
 def _account(run: Run, tombstone: Tombstone) -> str | None:
-    item = run.ports.store.get(service_accounts.accounts(run.tenant_id).address(tombstone.id))
-    account = None if item is None else ServiceAccount.from_item(item)
+    address = service_accounts.accounts(run.tenant_id).address(tombstone.id)
+    account = ServiceAccount.from_optional(run.ports.store.get(address))
     if account is None:
         _keep(run, tombstone)
         return None

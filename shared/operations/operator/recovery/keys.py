@@ -9,8 +9,8 @@ from shared.model.audit.audit_log import Action
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.revocations import Marker, marker_address
 from shared.model.signing_keys import KeyStatus, SigningKey
-from shared.operations.base.operation import settle
-from shared.operations.changes.signing_keys import counted, new_seed
+from shared.operations.base import seals
+from shared.operations.changes.signing_keys import counted
 from shared.operations.lists import marks, records, verdicts
 from shared.operations.operator.recovery.run import Run
 from shared.ports.store import At, Change, Expect, Put
@@ -33,22 +33,16 @@ def apply(run: Run, found: Iterable[SigningKey], *, is_behind: bool) -> None:
             superseded.setdefault(recorded.current_id, []).append(recorded)
     for recorded in keys:
         if recorded.current_id is None:
-            _report(run, partial(_rotated, run, recorded, superseded.get(recorded.id, [])))
+            run.settle(partial(_rotated, run, recorded, superseded.get(recorded.id, [])))
     for recorded in keys:
         if recorded.status is KeyStatus.REVOKED:
-            _report(run, partial(_revoked, run, recorded))
+            run.settle(partial(_revoked, run, recorded))
         elif recorded.status is KeyStatus.SUSPENDED and is_behind:
-            _report(run, partial(_suspended, run, recorded))
-
-
-def _report(run: Run, step: "partial[str | None]") -> None:
-    if line := settle(step):
-        run.report(line)
+            run.settle(partial(_suspended, run, recorded))
 
 
 def _record(run: Run, key_id: str) -> SigningKey | None:
-    item = run.ports.store.get(model.keys(run.tenant_id).address(key_id))
-    return None if item is None else SigningKey.from_item(item)
+    return SigningKey.from_optional(run.ports.store.get(model.keys(run.tenant_id).address(key_id)))
 
 
 def _rotated(run: Run, recorded: SigningKey, superseded: list[SigningKey]) -> str | None:
@@ -64,7 +58,7 @@ def _rotated(run: Run, recorded: SigningKey, superseded: list[SigningKey]) -> st
     last = replace(last, suspended_at=None, revoked_at=None, revoked_reason=None)
     _restore_versions(run, superseded)
     number = recorded.key_version + 1
-    public_key, sealed = new_seed(run.ports, run.tenant_id, key.id, key_version=number)
+    public_key, sealed = seals.create(run.ports, SigningKey, run.tenant_id, key.id, version=number)
     rotated = replace(
         key.rotated(now, public_key=public_key, sealed_seed=sealed), key_version=number
     )

@@ -276,9 +276,7 @@ def bring_list_signers(run: Run, found: tuple[ListSigner, ...], *, listed_until:
     records |= srl_signers.find(run.ports, run.tenant_id, [each.id for each in found])
     vouching = _vouching(records, found)
     for each in found:
-        step = partial(_brought, run, records.get(each.id), each, listed_until)
-        if line := settle(step):
-            run.report(line)
+        run.settle(partial(_brought, run, records.get(each.id), each, listed_until))
     if not any(each.status is SignerStatus.ACTIVE for each in _records(run)):
         run.report(settle(partial(_started, run, vouching)))
     settle(partial(_agree, run, listed_until))

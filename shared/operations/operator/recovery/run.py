@@ -44,6 +44,11 @@ class Run:
         """The reason of a revocation whose own reason is lost."""
         return f"restored from version {self.version} of the list"
 
+    def settle(self, step: Callable[[], str | None]) -> None:
+        """Make a step, and report the line that it returns. Raises `Unavailable`."""
+        if line := settle(step):
+            self.report(line)
+
     def entry(self, action: Action, resource_id: str, **details: Value) -> Put:
         """Return the change that stores the audit entry of a step."""
         return audit.entry(

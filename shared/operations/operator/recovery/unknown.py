@@ -147,16 +147,14 @@ def _horizon(horizon: datetime | None) -> str:
 
 
 def _api_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
-    entries = ports.store.query(api_keys.records(tenant_id))
-    keys = [ApiKey.from_item(entry.item) for entry in entries]
+    keys = list(ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))))
     active = [key for key in keys if key.status is api_keys.ApiKeyStatus.ACTIVE]
     usage_of = api_keys.usage(tenant_id)
     usages = ports.store.get_many(usage_of.address(key.id) for key in active)
     for key in active:
-        item = usages.get(usage_of.address(key.id))
-        used = None if item is None else Usage.from_item(item).last_used_at
-        scopes = key.role or ", ".join(key.scopes)
-        yield f'active API key {key.id} "{key.name}" ({scopes}), last used {_moment(used)}'
+        usage = Usage.from_optional(usages.get(usage_of.address(key.id))) or Usage()
+        scopes, used = key.role or ", ".join(key.scopes), _moment(usage.last_used_at)
+        yield f'active API key {key.id} "{key.name}" ({scopes}), last used {used}'
 
 
 def _accounts(ports: Ports, tenant_id: str) -> Iterator[str]:
@@ -167,15 +165,13 @@ def _accounts(ports: Ports, tenant_id: str) -> Iterator[str]:
 
 
 def _list_signers(ports: Ports, tenant_id: str) -> Iterator[str]:
-    for entry in ports.store.query(signers(tenant_id)):
-        signer = ListSigner.from_item(entry.item)
+    for signer in ListSigner.from_rows(ports.store.query(signers(tenant_id))):
         if signer.status in (SignerStatus.ACTIVE, SignerStatus.PENDING):
             yield f"{signer.status} list signer {signer.id}, public key {signer.public_key}"
 
 
 def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
-    for entry in ports.store.query(signing_keys.keys(tenant_id)):
-        key = SigningKey.from_item(entry.item)
+    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
         if key.status is signing_keys.KeyStatus.ACTIVE:
             signed = warrants.signed_by(tenant_id, key.id)
             newest = next(ports.store.query(signed, newest_first=True, limit=1), None)
@@ -189,8 +185,7 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[st
         return
     recorded = {key.id for found in newest.tombstones for key in found.keys}
     recorded |= {each.id for found in newest.tombstones for each in found.accounts}
-    for entry in ports.store.query(signing_keys.keys(tenant_id)):
-        key = SigningKey.from_item(entry.item)
+    for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
         if key.status is signing_keys.KeyStatus.SUSPENDED and key.id not in recorded:
             yield f'suspended signing key {key.id} "{key.name}", which had been enabled since'
     for entry in ports.store.query(service_accounts.accounts(tenant_id)):

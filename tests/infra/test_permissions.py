@@ -32,6 +32,7 @@ from shared.model.fleet.heartbeats import Description
 from shared.model.fleet.unregistered import UnregisteredClient, unregistered
 from shared.model.identities.providers import ProviderKind
 from shared.model.lists import schedule as srl_schedule
+from shared.model.lists import signers as list_signers
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.lists.signers import SignerStatus
@@ -686,10 +687,13 @@ def _wait_and_give_up(
 
 
 def _renew_trust(tenant: Tenant) -> None:
-    """A first document, one after a rotation, and one that waits."""
+    """A first document of a tenant without a standby, one after a rotation, and one that waits."""
     ports = tenant.ports
     module = import_module("functions.trust_renewal.handler")
     context = SimpleNamespace(get_remaining_time_in_millis=lambda: 300_000)
+    address = list_signers.standby_address(tenant.id)
+    if ports.store.get(address) is not None:
+        ports.store.write(Delete(address, Expect.PRESENT))
     with kms_roots.signing(), pytest.MonkeyPatch.context() as patched:
         patched.setenv("SVC_ROOT", variables("TrustRenewal")["SVC_ROOT"])
         assert module.handler({}, context) == {"published": 1}

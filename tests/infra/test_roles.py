@@ -111,7 +111,7 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Decrypt", "audit"): {"AuditLogSealing"},
     ("kms:Encrypt", "webhook"): {"Webhooks"},
     ("kms:Decrypt", "webhook"): {"WebhookDelivery"},
-    ("kms:Encrypt", "srl"): {"Srl"},
+    ("kms:Encrypt", "srl"): {"Srl", "TrustRenewal"},
     ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication", "Trust", "TrustRenewal"},
 }
 OPERATOR: Final = "operator"
@@ -193,7 +193,7 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("keys", f"{TENANT_ID}#keys"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#srl-keys"): {"Srl"},
-    ("keys", f"{TENANT_ID}#srl-standby"): {"Srl"},
+    ("keys", f"{TENANT_ID}#srl-standby"): {"Srl", "TrustRenewal"},
     ("keys", f"{TENANT_ID}#srl-keys-revoked"): {"Srl"},
     ("keys", f"{TENANT_ID}#audit-keys"): {"AuditLog", "AuditLogSealing"},
     ("keys", f"{TENANT_ID}#webhooks"): {"WebhookDelivery", "Webhooks"},

@@ -131,10 +131,6 @@ def _lose_active_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     ports.store.write(Put(signer.address, retired.to_item(), Expect.PRESENT))
 
 
-def _lose_standby(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    ports.store.write(Delete(srl_signers.standby_address(tenant.id), Expect.PRESENT))
-
-
 def _garble_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     address = tenants.settings_address(tenant.id)
     ports.store.write(Put(address, {"tenant_id": tenant.id, "handle": 1}, Expect.PRESENT))
@@ -162,7 +158,6 @@ DAMAGE: dict[str, tuple[Break, str]] = {
         _lose_active_signer,
         "none of its list signers is active; verifiers will need the public key of a new one",
     ),
-    "missing standby": (_lose_standby, "its standby list signer has no record"),
     "malformed settings": (
         _garble_settings,
         "its records cannot be read: stored field TenantSettings.handle is malformed",
@@ -194,9 +189,7 @@ def test_a_signer_that_came_back_in_place_of_another(
     ]
 
 
-@pytest.mark.parametrize(
-    "damage", ["missing blob", "missing turn", "missing marks", "missing standby"]
-)
+@pytest.mark.parametrize("damage", ["missing blob", "missing turn", "missing marks"])
 def test_the_remedy_heals(ports: Ports, tenant: Tenant, tmp_path: Path, damage: str) -> None:
     """What is not lost for good is right again after `recover`."""
     break_, _ = DAMAGE[damage]

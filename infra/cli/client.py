@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any, Final, Self
-from urllib.parse import SplitResult, quote, urlencode, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from uuid import uuid4
 
 from infra.cli.connections import Connections
@@ -238,7 +238,7 @@ def answered(
             answer = connections.exchange(request)
             if not follow or answer.status not in _REDIRECTS:
                 return answer
-            url = _target(url, answer)
+            url = http1.redirect_target(url, answer)
             if _encoded(url)[:2] != request.url[:2]:
                 headers = _AGENT
         except (HttpError, OSError, ValueError) as error:
@@ -254,14 +254,6 @@ def _encoded(url: str) -> SplitResult:
     port_of(parts)
     path, query = quote(parts.path, safe=_SAFE), quote(parts.query, safe=_SAFE)
     return parts._replace(path=path, query=query)
-
-
-def _target(url: str, answer: Response) -> str:
-    """Return the target of a redirect. Raises `HttpError` if it is of no use."""
-    target = urljoin(url, answer.headers.get("location", ""))
-    if urlsplit(url).scheme == "https" != urlsplit(target).scheme:
-        raise HttpError("it redirects to an address without TLS")
-    return target
 
 
 def _reason(error: Exception) -> str:

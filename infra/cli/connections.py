@@ -93,8 +93,7 @@ def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> S
     # A proxy would read the key, which may go without TLS only because it stays here.
     if http1.is_here(url.hostname or ""):
         return None
-    named = _variable(f"{url.scheme}_proxy", environment)
-    named = named or _variable("all_proxy", environment)
+    named = _variable(f"{url.scheme}_proxy", environment) or _variable("all_proxy", environment)
     if named is None or is_exempt(url, (_variable("no_proxy", environment) or ("", ""))[1]):
         return None
     variable, value = named
@@ -119,9 +118,8 @@ def is_exempt(url: SplitResult, exempt: str) -> bool:
 
 def _is_named(host: str, port: int, entry: str) -> bool:
     name, _, wanted = entry.rpartition(":")
-    if _contains(entry, host):
-        return True
-    return wanted.isdecimal() and int(wanted) == port and _contains(name, host)
+    has_port = wanted.isdecimal() and int(wanted) == port
+    return _contains(entry, host) or (has_port and _contains(name, host))
 
 
 def _contains(entry: str, host: str) -> bool:

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final
-from urllib.parse import SplitResult, urlsplit, urlunsplit
+from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 import h11
 
@@ -132,7 +132,8 @@ class Connection:
         with self._close_on_failure():
             head = self._send(request, min(deadline, head_deadline or deadline))
             # Without a length, a response that was cut looks complete.
-            if not (prefix or request.method == "HEAD" or _is_framed(head)):
+            is_framed = head.status in _WITHOUT_BODY or head.headers.keys() & _FRAMING
+            if not (prefix or request.method == "HEAD" or is_framed):
                 raise HttpError("the response does not state its length")
             body = self._read_body(head, limit, deadline, prefix=prefix)
             self._finish()
@@ -428,6 +429,18 @@ def parse_api_key(text: str) -> str:
     return key
 
 
+def redirect_target(url: str, response: Response) -> str:
+    """Return where a redirect of `url` leads. Raises `HttpError` if it leads nowhere safe."""
+    try:
+        target = urljoin(url, response.headers.get("location", ""))
+        scheme = urlsplit(target).scheme
+    except ValueError:
+        raise HttpError("the redirect leads to no address") from None
+    if url.startswith("https:") and scheme != "https":
+        raise HttpError("the redirect leads to an address without TLS")
+    return target
+
+
 def retry_after(response: Response) -> float | None:
     """Return the seconds of `Retry-After`; None without it, or if it is not one number."""
     after = response.headers.get("retry-after", "").strip(" \t")
@@ -444,10 +457,6 @@ def printable(text: str, *, most: int | None = SHOWN_MAX, breaks: bool = False) 
         each if each.isprintable() or each in kept else each.encode("unicode_escape").decode()
         for each in text[:most]
     )
-
-
-def _is_framed(head: Response) -> bool:
-    return head.status in _WITHOUT_BODY or bool(head.headers.keys() & _FRAMING)
 
 
 def _join(head: h11.Response) -> dict[str, str]:

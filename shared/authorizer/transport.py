@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cache
 from random import SystemRandom
 from typing import Final
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult
 
 from . import http1
 from .answers import NoAnswer, Response, TooLarge, unexpected
@@ -114,7 +114,10 @@ class Transport:
                 return answer.body
             if answer.status not in _REDIRECTS:
                 raise unexpected(answer)
-            url, headers = _target(url, answer), {"Accept-Encoding": "gzip"}
+            try:
+                url, headers = http1.redirect_target(url, answer), {"Accept-Encoding": "gzip"}
+            except HttpError as error:
+                raise NoAnswer(str(error)) from None
         raise NoAnswer("the service redirects too often")
 
     def close(self) -> None:
@@ -184,18 +187,6 @@ class Transport:
 
     def _is_kept_for(self, url: SplitResult) -> bool:
         return self._kept_origin == url[:2] and _now() < self._kept_until
-
-
-def _target(url: str, response: Response) -> str:
-    """Return where a redirect leads. Raises `NoAnswer` if that is nowhere."""
-    try:
-        target = urljoin(url, response.headers.get("location", ""))
-        scheme = urlsplit(target).scheme
-    except ValueError:
-        raise NoAnswer("the service redirects to an address that is none") from None
-    if scheme != "https" and url.startswith("https:"):
-        raise NoAnswer("the service redirects to an address without TLS")
-    return target
 
 
 def _check_url(text: str, *, allow_http: bool) -> None:

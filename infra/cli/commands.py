@@ -420,7 +420,7 @@ def confirm(question: str, *, yes: bool, number: int = 0) -> None:
 
 
 class EndedBySignal(KeyboardInterrupt):
-    """SIGTERM or SIGHUP came. While it compiles a module, Python raises no other exception."""
+    """SIGTERM or SIGHUP came. Python lets only `KeyboardInterrupt` through while it compiles."""
 
 
 @contextmanager
@@ -429,15 +429,12 @@ def raise_on_signals() -> Iterator[None]:
 
     The exit code is as a shell reports a program that the signal ended.
     """
-    got = 0
 
     def end(number: int, _: object) -> NoReturn:
-        nonlocal got
-        got = number
         # A terminal that is closed sends several. The first one suffices.
         for each in signals:
             signal.signal(each, signal.SIG_IGN)
-        raise EndedBySignal
+        raise EndedBySignal(number)
 
     signals = [
         each
@@ -450,8 +447,8 @@ def raise_on_signals() -> Iterator[None]:
         signal.signal(each, end)
     try:
         yield
-    except EndedBySignal:
-        raise typer.Exit(128 + got) from None
+    except EndedBySignal as ended:
+        raise typer.Exit(128 + ended.args[0]) from None
     finally:
         for each in signals:
             signal.signal(each, signal.SIG_DFL)

@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,9 +30,13 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end programs, also if the tests run with `nohup`."""
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(each, signal.SIG_DFL) for each in numbers]
+    """Signals end programs, also if the tests run with `nohup` or in the background of a script."""
+    handlers: dict[signal.Signals, Any] = {
+        signal.SIGTERM: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+        signal.SIGINT: signal.default_int_handler,
+    }
+    before = {number: signal.signal(number, each) for number, each in handlers.items()}
     yield
-    for number, handler in zip(numbers, before, strict=True):
+    for number, handler in before.items():
         signal.signal(number, handler)

@@ -57,7 +57,7 @@ def _publish(
     """Publish the feed of a tenant; return the outcome, and the call that stores its blobs."""
     started = time.monotonic()
     try:
-        woken = wake.publish_soon(ports, tenant_id, unnamed=())
+        woken = wake.publish_soon(ports, tenant_id)
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)

@@ -7,12 +7,12 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.operations.fleet import changes
-from shared.operations.lists import publication
 from tests.functions.batches import MANY, done, revoke
 from tests.functions.fleet import beat, listed, register
 from tests.functions.signing import child, create, move
 from tests.kit.api import Tenant
 from tests.kit.faults import broken_at
+from tests.kit.feeds import publish_feed
 from tests.kit.worlds import Clock
 
 
@@ -23,7 +23,7 @@ def change(tenant: Tenant, change_id: str) -> dict[str, Any]:
 
 
 def publish(tenant: Tenant) -> int:
-    found = publication.publish_feed(tenant.ports, tenant.id)
+    found = publish_feed(tenant.ports, tenant.id)
     assert found is not None
     return found.head.sequence
 

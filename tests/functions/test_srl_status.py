@@ -18,6 +18,7 @@ from shared.ports import Ports, sequentially
 from shared.ports.store import Expect, Put
 from tests.kit.api import Tenant
 from tests.kit.faults import Script, scripted
+from tests.kit.feeds import publish_feed
 from tests.kit.reads import reading
 from tests.kit.tenants import break_off
 from tests.kit.worlds import Clock
@@ -110,7 +111,7 @@ def test_a_revoked_key_counts(tenant: Tenant, ports: Ports) -> None:
     tenant.admin.post(f"/v1/keys/{key_id}/revoke", json={"reason": "stolen"})
     now = times.text(ports.now())
     assert waiting(tenant) == (1, True, now)
-    publication.publish_feed(ports, tenant.id)
+    publish_feed(ports, tenant.id)
     assert waiting(tenant) == (3, False, now)
 
 

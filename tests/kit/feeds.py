@@ -9,7 +9,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from shared.authorizer.formats import wire
 from shared.model import feed as model
 from shared.model.feed import FeedHead, StoredEntry
-from shared.operations.lists import in_force
+from shared.operations.lists import in_force, publication
+from shared.operations.lists.publication import PublishedFeed
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 
@@ -79,6 +80,14 @@ class StoredFeed:
         record = FeedHead(payload, signature, "svc_key_x", self.broke_at, version=self.version)
         address = model.head_address(self.tenant_id)
         self.ports.store.write(Put(address, record.to_item(), Expect.ANYTHING))
+
+
+def publish_feed(ports: Ports, tenant_id: str) -> PublishedFeed | None:
+    """Publish the feed and name the signing keys in it, as servers do."""
+    published = publication.publish_feed(ports, tenant_id)
+    if published is not None and published.unnamed:
+        publication.name_keys(ports, tenant_id, published.unnamed)
+    return published
 
 
 def published(ports: Ports, tenant_id: str) -> set[str]:

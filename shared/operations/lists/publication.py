@@ -132,12 +132,12 @@ class _Made(NamedTuple):
 
 
 def publish_feed(
-    ports: Ports, tenant_id: str, unnamed: Collection[Address] | None = None
+    ports: Ports, tenant_id: str, unnamed: Collection[Address] = ()
 ) -> PublishedFeed | None:
-    """Publish entries for all warrants with a mark (FEED-4).
+    """Publish entries for all warrants with a mark (FEED-4). No blob is read or written.
 
-    With `unnamed`, no blob is read or written. The feed already covers these marks on signers.
-    Call `name_keys` with them and with the new ones, which are in the result.
+    The feed already covers the marks on signers in `unnamed`. Call `name_keys` with them and with
+    the new ones, which are in the result.
 
     Returns None if the tenant has no feed yet: its next list begins it. Raises `Corrupt`,
     `Unavailable`; a change that was not published keeps its mark.
@@ -145,13 +145,11 @@ def publish_feed(
     marked, newest = in_force.read_marks(ports, tenant_id)
     if newest is None:
         return None
-    marked = marked.without(unnamed or ())
+    marked = marked.without(unnamed)
     if not (marked.warrants or marked.signers):
         return PublishedFeed(newest)
     facts = in_force.of_feed(ports, tenant_id, marked, newest)
-    facts, new = _append_marked(ports, pen := Pen(ports), facts, unnamed or ())
-    if unnamed is None:
-        facts, new = _name_signers(ports, pen, facts, new), frozenset()
+    facts, new = _append_marked(ports, pen := Pen(ports), facts, unnamed)
     return PublishedFeed(facts.newest or newest, len(facts.own), facts, pen, new)
 
 
@@ -167,10 +165,19 @@ def name_keys(ports: Ports, tenant_id: str, unnamed: Collection[Address]) -> Non
 def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:
     """Publish entries for all marks, and remove the marks. Return the facts after that.
 
-    Raises `Corrupt`, `Unavailable`.
+    Marks on signers stay if the feed cannot name the keys. Clients then learn how old their keys
+    are. Raises `Corrupt`, `Unavailable`.
     """
     facts, signers = _append_marked(ports, pen, facts)
-    return _name_signers(ports, pen, facts, signers)
+    if not signers:
+        return facts
+    try:
+        is_new = published_keys.name(ports, pen, facts.tenant_id)
+    except Corrupt:
+        _log.exception("the signing keys of tenant %s cannot be published", facts.tenant_id)
+        return facts
+    marks.clear_signers(ports, signers)
+    return in_force.with_heads(ports, facts) if is_new else facts
 
 
 def _append_marked(
@@ -207,22 +214,6 @@ def _report_waits(ports: Ports, facts: Facts) -> None:
         metrics, gathered = {_WAITED: max(waits)}, {_WAITED: waits}
         extra = logs.fields(tenant_id=facts.tenant_id, metrics=metrics, gathered=gathered)
         _log.info("changes", extra=extra)
-
-
-def _name_signers(ports: Ports, pen: Pen, facts: Facts, signers: Collection[Address]) -> Facts:
-    """Name the signing keys in the feed, and remove these marks on signers.
-
-    The marks stay if the feed cannot name the keys. Clients then learn how old their keys are.
-    """
-    if not signers:
-        return facts
-    try:
-        is_new = published_keys.name(ports, pen, facts.tenant_id)
-    except Corrupt:
-        _log.exception("the signing keys of tenant %s cannot be published", facts.tenant_id)
-        return facts
-    marks.clear_signers(ports, signers)
-    return in_force.with_heads(ports, facts) if is_new else facts
 
 
 def broken_off(

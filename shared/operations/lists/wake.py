@@ -42,7 +42,7 @@ class Woken:
     unnamed: frozenset[Address] = frozenset()
 
 
-def publish_soon(ports: Ports, tenant_id: str, unnamed: Collection[Address] | None = None) -> Woken:
+def publish_soon(ports: Ports, tenant_id: str, unnamed: Collection[Address] = ()) -> Woken:
     """Publish as `publish` does, after the rest of the window if it is short.
 
     Looks once more if it finds nothing, because a mark on the tenant may be visible before the
@@ -59,7 +59,7 @@ def publish_soon(ports: Ports, tenant_id: str, unnamed: Collection[Address] | No
         operation.PACING.sleep(pause)
 
 
-def publish(ports: Ports, tenant_id: str, unnamed: Collection[Address] | None = None) -> Woken:
+def publish(ports: Ports, tenant_id: str, unnamed: Collection[Address] = ()) -> Woken:
     """Publish the feed of a tenant, unless its window has not ended yet.
 
     `unnamed` is as in `publish_feed`. Raises `Corrupt`, `Unavailable`.

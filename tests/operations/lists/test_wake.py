@@ -79,7 +79,8 @@ def test_a_publication_reports_how_long_each_change_waited(
         clock.advance(seconds=3)
     tenant.revoke_key(ports, key)
     clock.advance(seconds=1)
-    assert wake.publish(ports, tenant.id).entries
+    woken = wake.publish(ports, tenant.id)
+    publication.name_keys(ports, tenant.id, woken.unnamed)
     assert waited() == [1.0, 4.0, 7.0]
     tenant.revoke(ports, "svc_wrt_c")
     clock.advance(seconds=-1)
@@ -179,7 +180,8 @@ def test_a_key_that_signed_much_asks_for_a_list(
     key = tenant.key(ports)
     tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
-    assert wake.publish_soon(ports, tenant.id) == Woken(entries=1, list_due=True)
+    woken = wake.publish_soon(ports, tenant.id)
+    assert (woken.entries, woken.list_due) == (1, True)
 
 
 def test_a_list_follows_if_the_tenant_wants_it(

@@ -34,6 +34,7 @@ from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from shared.ports.outside import RootSigner
 from shared.ports.store import Delete, Expect, Put
+from tests.kit.feeds import publish_feed
 from tests.kit.roots import SeedRoot
 from tests.kit.tenants import Tenant, item_at
 from tests.kit.worlds import Clock
@@ -156,7 +157,7 @@ def test_a_revoked_key_waits_in_the_feed_until_its_head_says_so(
     client.polls()
     key_revocation.revoke(ports, tenant.operator, key_id=root.id, reason="stolen")
     # Nothing that it signed is known, so no entry is written, and nobody looks at the documents.
-    publication.publish_feed(ports, tenant.id)
+    publish_feed(ports, tenant.id)
     client.polls()
     (published,) = client.keys.keys
     assert published.is_revoked
@@ -176,6 +177,8 @@ def test_keys_that_cannot_be_published_make_clients_stale(ports: Ports, tenant: 
     published = publication.publish_feed(ports, tenant.id)
     assert published is not None
     assert published.entries == 1
+    with pytest.raises(Corrupt):
+        publication.name_keys(ports, tenant.id, published.unnamed)
     assert unpublished.look(ports, tenant.id).oldest_at is not None
 
 

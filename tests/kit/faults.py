@@ -20,12 +20,13 @@ class Script:
     """What happens around each call to a port, by its number from 0.
 
     `before` runs ahead of the call, `after` once it took effect and its answer is on the way; a
-    hook that raises loses the call, or the answer.
+    hook that raises loses the call, or the answer. `made` has the calls that `calls` names.
     """
 
     before: dict[int, Hook] = field(default_factory=dict)
     after: dict[int, Hook] = field(default_factory=dict)
     calls: list[str] = field(default_factory=list)
+    made: list[Call] = field(default_factory=list)
 
     def run(self, name: str, call: Callable[[], R]) -> R:
         number = len(self.calls)
@@ -73,6 +74,7 @@ def _run_by(script: Script, port: object, names: Mapping[str, str] = {}) -> Any:
         # No step of a script: whether it fails changes no outcome, and has tests of its own.
         if call.verb == "discard":
             return call()
+        script.made.append(call)
         return script.run(names.get(call.verb, call.verb), call.complete)
 
     return OneByOne(port, run)

@@ -32,12 +32,13 @@ from shared.operations.access import api_keys
 from shared.operations.audit import log, sealing, signers
 from shared.operations.identities import approvals, identity_providers, people, roles
 from shared.operations.identities.identity_providers import ProviderChange
-from shared.operations.lists import in_force, publication
+from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit import identities, issuers, roots
 from tests.kit.api import Client, Tenant
 from tests.kit.asgi import Answer, bearer, send
+from tests.kit.feeds import publish_feed
 from tests.kit.processes import ROOT
 
 ADMIN, AUTHORIZER, READ_ONLY = Scope.ADMIN, Scope.AUTHORIZER, Scope.READ_ONLY
@@ -234,7 +235,7 @@ def _revocation(tenant: Tenant) -> str:
 def _propagation(tenant: Tenant) -> str:
     """A revocation that the feed has, but an authorizer does not."""
     revocation_id = _revocation(tenant)
-    publication.publish_feed(tenant.ports, tenant.id)
+    publish_feed(tenant.ports, tenant.id)
     body = {"name": "gateway"}
     assert tenant.authorizer.post("/v1/authorizers/register", json=body).status_code in {200, 201}
     refuse_registration(tenant)
@@ -496,7 +497,7 @@ def _feed_of_revoked(tenant: Tenant) -> None:
     """A feed that has an entry after its base."""
     _listed(tenant)
     tenant.revoke(tenant.ports.new_id("wrt"))
-    publication.publish_feed(tenant.ports, tenant.id)
+    publish_feed(tenant.ports, tenant.id)
 
 
 # The body that publishes a trust document, which `_draft` fills.

@@ -23,6 +23,7 @@ from shared.authorizer import (
     Verdict,
     events,
     files,
+    transport,
     view,
 )
 from shared.authorizer import client as client_module
@@ -202,18 +203,21 @@ def test_an_event_loop_ends_after_a_wait_was_cancelled(service: Service) -> None
     assert not ended.is_alive()
 
 
-def test_a_stale_state_is_reported_when_it_becomes_stale() -> None:
-    """F1611a: `BecameStale` comes while a poll still waits for its answer, not with the answer.
+def test_a_stale_state_is_reported_when_it_becomes_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1611a: `BecameStale` comes while an exchange still downloads a base, not at its end.
 
-    The log has the reason, and `Recovered` follows once the service answers.
+    `Recovered` follows once the service answers.
     """
-    service, is_over = Service(), threading.Event()
+    # The download does not end by itself.
+    monkeypatch.setattr(transport, "_READ_SECONDS", 3600.0)
+    service, is_over, is_asked = Service(), threading.Event(), threading.Event()
     with serving(service), ExitStack() as closing:
         service.vouch()
 
         def hang(path: str) -> Response | None:
-            if "/feed" in path and service.polls() > 3:
-                is_over.wait(60)
+            if "/base/" in path and service.feed.version > 1:
+                is_asked.set()
+                is_over.wait()
             return None
 
         service.instead = hang
@@ -221,10 +225,14 @@ def test_a_stale_state_is_reported_when_it_becomes_stale() -> None:
         policy = Policy(max_staleness=0.5, poll_seconds=0.01)
         settings = arguments(on_event=seen.append, policy=policy, report=False)
         client = closing.enter_context(AuthorizerClient(service.url, **settings))
+        with service.changing:
+            # The client cannot follow a break, and needs the next list.
+            service.revoke()
+            service.feed.publish_list()
+            service.sign()
+        assert is_asked.wait(60)
         soon(lambda: events.BecameStale() in seen)
         assert client.status.stale
-        # No poll has ended since.
-        assert not is_over.is_set()
         is_over.set()
         soon(lambda: seen.count(events.Recovered()) == 2)
         order = [each for each in seen if isinstance(each, events.BecameStale | events.Recovered)]

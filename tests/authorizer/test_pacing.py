@@ -64,7 +64,11 @@ def test_a_response_without_entries_is_paced(service: Service, follow: _Follow) 
         assert 0.5 <= follower.poll() <= 1
     service.revoke("svc_wrt_b")
     assert follower.poll() <= 0.05
-    service.wait_max = 0
+    service.poll_seconds = 5
+    service.sign()
+    assert 2.5 <= follower.poll() <= 5
+    service.wait_max, service.poll_seconds = 0, 1
+    service.sign()
     assert 0.5 <= follower.poll() <= 1
 
 

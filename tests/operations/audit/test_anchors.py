@@ -226,5 +226,8 @@ def test_a_recovery_ends_what_a_number_that_cannot_be_read_stops(
     name = journal.name_of(tenant.id, 1)
     ports.blobs.put(name, bytes(64) + journal.PREFIX + b"\xa1")
     assert any(name in each.problem for each in doctor.examine(ports))
+    with pytest.raises(Corrupt):
+        outside.all_anchors(ports, tenant.id)
     recovery.recover(ports, tenant.operator)
+    assert outside.all_anchors(ports, tenant.id)
     assert not any(name in each.problem for each in doctor.examine(ports))

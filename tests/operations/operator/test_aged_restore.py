@@ -4,7 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.operations.operator import doctor
+from shared.operations.audit import sealing
+from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
 from tests.kit.sealed_log import many_sealed
@@ -33,9 +34,13 @@ def test_a_restore_of_any_age_leaves_no_entry_out_of_the_log(
     tenant.regenerate(ports)
     clock.advance(seconds=age.total_seconds())
     deployment.restore(copy)
+    restored.mark(ports, copied_at=None)
     said = list[str]()
     recovery.recover(ports, tenant.operator, report=said.append)
     assert any("to the transparency log" in line for line in said)
     recovery.recover(ports, tenant.operator, reviewed=True)
     found = [(each.problem, each.remedy) for each in doctor.examine(ports) if not each.is_remark]
     assert found == []
+    # No entry of the recovery itself is left either.
+    appended = sealing.extend(ports, tenant.id, overlap=sealing.SWEEP)
+    assert appended.size == appended.first

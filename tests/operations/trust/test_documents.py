@@ -164,6 +164,19 @@ def test_a_revoked_key_waits_in_the_feed_until_its_head_says_so(
     assert unpublished.look(ports, tenant.id).oldest_at is None
 
 
+def test_a_list_names_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-9, F902d: A list that is published first names the keys, and leaves no mark."""
+    root = signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="stolen")
+    keep(ports, tenant)
+    key_revocation.revoke(ports, tenant.operator, key_id=root.id, reason="stolen")
+    tenant.regenerate(ports)
+    client = PinnedClient(ports, tenant)
+    client.polls()
+    (published,) = client.keys.keys
+    assert published.is_revoked
+    assert unpublished.look(ports, tenant.id).oldest_at is None
+
+
 def test_keys_that_cannot_be_published_make_clients_stale(ports: Ports, tenant: Tenant) -> None:
     """FEED-12, F902c: What was revoked is published, and the feed grows old until the keys are."""
     root = signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="stolen")

@@ -32,10 +32,13 @@ def test_all_parts_are_the_book() -> None:
 
 
 @pytest.mark.slow
-def test_no_mutant_of_today_lives(record_property: Callable[[str, object], None]) -> None:
+@pytest.mark.parametrize("half", [1, 2])
+def test_no_mutant_of_today_lives(
+    record_property: Callable[[str, object], None], half: int
+) -> None:
     """The tests of its rule find each mutant of a tenth of the book."""
     number = _part()
-    tried = mutants.part(mutants.read(), number)
+    tried = mutants.part(mutants.part(mutants.read(), number), half, 2)
     record_property("mutants", f"part {number} of {PARTS} (RESCIND_MUTANTS_PART)")
     assert list(mutants.living(tried)) == []
 

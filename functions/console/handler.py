@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from functions.console.files import FileAnswer, Files, is_page
+from shared.authorizer.formats.addresses import find_subscriber
 from shared.errors import RateLimited
 from shared.settings import base_path
 from shared.web import strangers
@@ -32,7 +33,7 @@ _NOT_FOUND: Final = {"code": "not_found", "message": "There is no such endpoint.
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
     """Answer an event of an HTTP API (payload format 2.0). Bodies are compressed, so base64."""
-    source = strangers.group(event["requestContext"]["http"]["sourceIp"])
+    source = find_subscriber(event["requestContext"]["http"]["sourceIp"])
     try:
         _ANONYMOUS.take(source)
         answer = _answer(event)

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import logs
+from shared.authorizer.formats.addresses import find_subscriber, parse_address
 from shared.errors import InvalidRequest, InvalidSettings, NotFound, RequestError, Unavailable
 from shared.model.callers import Caller
 from shared.model.outbound import Network
@@ -31,7 +32,7 @@ from shared.web.authentication import UsageCounter, authenticate
 from shared.web.rate_limit import TenantLimiter
 from shared.web.routes import Context
 from shared.web.stored import HEAD
-from shared.web.strangers import AnonymousLimiter, group, parsed
+from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work, WorkKind
 
 _log = logging.getLogger(__name__)
@@ -50,12 +51,12 @@ def source_address(request: Request, trusted: Sequence[Network]) -> str:
     that sent it is the result, so that no caller's text is logged.
     """
     peer = request.client.host if request.client else "unknown"
-    current = parsed(peer)
+    current = parse_address(peer)
     if current is None:
         return peer
     hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     while hops and any(current in network for network in trusted):
-        before = parsed(hops.pop().strip())
+        before = parse_address(hops.pop().strip())
         if before is None:
             break
         current = before
@@ -133,13 +134,13 @@ class Gate:
 
         def identify() -> tuple[Ports, Caller]:
             ports = self._ports()
-            exchange.figures = partial(self._anonymous.look, group(address))
+            exchange.figures = partial(self._anonymous.look, find_subscriber(address))
             return ports, authenticate(
                 ports,
                 request,
                 source_ip=address,
                 request_id=exchange.request_id,
-                refusing=partial(self._anonymous.take, group(address)),
+                refusing=partial(self._anonymous.take, find_subscriber(address)),
             )
 
         ports, caller = await self._work(identify, WorkKind.QUICK, tenant_id="")
@@ -291,7 +292,7 @@ class Keyless:
         """Let `app` answer, unless the address has no token left in its bucket of this name."""
         request_id, started = secrets.token_hex(16), False
         address = source_address(Request(scope), self._trusted_proxies())
-        holder = f"{group(address)}{bucket}"
+        holder = f"{find_subscriber(address)}{bucket}"
         scope = {**scope, "source_ip": address, "request_id": request_id}
 
         async def completed(message: Message) -> None:

@@ -6,7 +6,6 @@ Functions that load no web framework use this too.
 from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from threading import Lock
 from typing import Final
 
@@ -16,8 +15,6 @@ from shared.model.rate_limit import BURST, INTERVAL, RATE_PER_SECOND, Bucket, Fi
 # Limits the memory. The least recently used bucket is forgotten first.
 _BUCKETS_MAX: Final = 10_000
 _RETRY_AFTER_SECONDS: Final = 1
-# The prefix length of one subscriber's IPv6 network.
-_IPV6_SUBSCRIBER_BITS: Final = 64
 
 
 class AnonymousLimiter:
@@ -48,24 +45,6 @@ class AnonymousLimiter:
         now = microseconds(self._now())
         # If the clock stepped back, the bucket is at most empty.
         return Bucket(min(self._full_at.get(address, now), now + BURST * INTERVAL), now)
-
-
-def group(address: str) -> str:
-    """Return what unauthenticated callers share a rate limit by: an IPv4 address, an IPv6 /64."""
-    found = parsed(address)
-    if isinstance(found, IPv6Address):
-        return str(ip_network((found, _IPV6_SUBSCRIBER_BITS), strict=False))
-    return address
-
-
-def parsed(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that `text` is, or None. An IPv4 address inside of IPv6 is that one."""
-    try:
-        found = ip_address(text)
-    except ValueError:
-        return None
-    # A server that listens on both kinds reports IPv4 peers in this form.
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
 
 
 def headers(figures: Figures) -> list[tuple[bytes, bytes]]:

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import pytest
 from starlette.requests import Request
 
+from shared.authorizer.formats.addresses import find_subscriber
 from shared.model.outbound import Network
 from shared.settings import trusted_proxies
 from shared.web.gate import source_address
-from shared.web.strangers import group
 from tests.kit.api import Tenant
 from tests.kit.asgi import send
 
@@ -74,7 +74,7 @@ def test_the_last_hop_that_is_not_trusted(
 )
 def test_anonymous_callers_share_a_limit_by_network(address: str, expected: str) -> None:
     """An IPv6 subscriber has many addresses in a /64 and gets one limit for all of them."""
-    assert group(address) == expected
+    assert find_subscriber(address) == expected
 
 
 def test_another_address_of_the_network_gives_no_second_limit(tenant: Tenant) -> None:

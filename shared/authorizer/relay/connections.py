@@ -10,10 +10,11 @@ import re
 import resource
 import socket
 import ssl
-from collections import Counter
+from collections import defaultdict
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Any, Final, NamedTuple, cast
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import h11
 import uvicorn
@@ -22,6 +23,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.utils import get_remote_addr
 
+from ..formats.addresses import find_subscriber
 from .errors import Problem
 
 STOP_SECONDS: Final = 3
@@ -70,14 +72,35 @@ class Limits(NamedTuple):
         return self.connections * 3 // 4
 
 
+class _Crowd:
+    """The connections of one subscriber. The first ones are in their present state longest."""
+
+    def __init__(self) -> None:
+        self.idle: dict[Connection, None] = {}
+        self.busy: dict[Connection, None] = {}
+
+    def __len__(self) -> int:
+        return len(self.idle) + len(self.busy)
+
+    @property
+    def rank(self) -> tuple[int, bool, float]:
+        """Return a tuple that is smallest for the crowd that makes room."""
+        return -len(self), not self.idle, self.first.since
+
+    @property
+    def first(self) -> "Connection":
+        """Return the connection that makes room: an idle one if there is one."""
+        return next(iter(self.idle or self.busy))
+
+
 class Config(uvicorn.Config):
     """The settings of a server with guarded connections."""
 
     def __init__(self, app: ASGIApp | str, limits: Limits, **options: Any) -> None:
         self.limits = limits
         self.tls: ssl.SSLContext | None = None
-        # The connections between requests, by their address. The first have waited longest.
-        self.idle: dict[str, dict[Connection, None]] = {}
+        # The connections of each subscriber.
+        self.crowds: defaultdict[str, _Crowd] = defaultdict(_Crowd)
         fixed: dict[str, Any] = {
             "http": Connection,
             "ws": "none",
@@ -149,7 +172,7 @@ class Connection(H11Protocol):
         super().__init__(*arguments, **options)
         self.conn = _StrictConnection(h11.SERVER, _HEADER_BYTES_MAX)
         self._state: tuple[Waiting, object] | None = None
-        self._since = 0.0
+        self.since = 0.0
         self._unsent: float = math.inf
         self._deadline: asyncio.TimerHandle | None = None
         self._early = b""
@@ -249,8 +272,11 @@ class Connection(H11Protocol):
         """Set a deadline if the connection waits for something new."""
         state = (self._waiting, self.cycle)
         if state != self._state:
-            self._state, self._since, self._unsent = state, self.loop.time(), math.inf
-            self._set_idle(is_idle=self._waiting in {Waiting.IDLE, Waiting.HEADER})
+            self._state, self.since, self._unsent = state, self.loop.time(), math.inf
+            self._leave_crowd()
+            crowd = self.config.crowds[self._subscriber]
+            is_idle = self._waiting in {Waiting.IDLE, Waiting.HEADER}
+            (crowd.idle if is_idle else crowd.busy)[self] = None
             self._set_deadline()
 
     def _set_deadline(self) -> None:
@@ -272,39 +298,29 @@ class Connection(H11Protocol):
     def _make_room(self) -> None:
         """Close a connection if there are too many.
 
-        Of the address that has the most connections between requests, it is the oldest of these. If
-        that is this one, an address with more than three quarters of all loses one instead.
+        The subscriber with the most connections loses one, so that all get the same share. Idle
+        connections are closed before others. This connection is idle, too: it is closed if its own
+        subscriber has the most and each older connection has a request.
         """
-        most = self.config.limits.connections
-        if len(self.connections) <= most:
-            return
-        crowd = max(self.config.idle.values(), key=len)
-        closed = next(iter(crowd))
-        if closed is self:
-            others = cast("set[Connection]", self.connections)
-            held = Counter(each._address for each in others)  # noqa: SLF001
-            found = [each for each in others if held[each._address] > most * 3 // 4]  # noqa: SLF001
-            if held[self._address] <= most // 4:
-                closed = min(found, key=lambda each: each._since, default=self)  # noqa: SLF001
-        closed._leave()  # noqa: SLF001
-        closed.transport.abort()
+        if len(self.connections) > self.config.limits.connections:
+            closed = min(self.config.crowds.values(), key=lambda each: each.rank).first
+            closed._leave()  # noqa: SLF001
+            closed.transport.abort()
 
     def _leave(self) -> None:
         """Count this connection no longer."""
         self.connections.discard(self)
-        self._set_idle(is_idle=False)
+        self._leave_crowd()
         if self._deadline:
             self._deadline.cancel()
 
-    def _set_idle(self, *, is_idle: bool) -> None:
-        idle = self.config.idle
-        crowd = idle.setdefault(self._address, {})
-        crowd.pop(self, None)
-        if is_idle:
-            crowd[self] = None
+    def _leave_crowd(self) -> None:
+        crowd = self.config.crowds[self._subscriber]
+        crowd.idle.pop(self, None)
+        crowd.busy.pop(self, None)
         if not crowd:
-            del idle[self._address]
+            del self.config.crowds[self._subscriber]
 
-    @property
-    def _address(self) -> str:
-        return self.client[0] if self.client else ""
+    @cached_property
+    def _subscriber(self) -> str:
+        return find_subscriber(self.client[0]) if self.client else ""

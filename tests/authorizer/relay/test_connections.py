@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
+from uvicorn.protocols.utils import get_remote_addr
 from uvicorn.server import ServerState
 
 from shared.authorizer.relay import connections
@@ -136,7 +137,7 @@ async def _serving(app: Any, limits: Limits, options: dict[str, Any]) -> AsyncIt
             await asyncio.sleep(0.01)
         await asyncio.gather(*state.tasks)
         listening.close()
-    assert not config.idle
+    assert not config.crowds
 
 
 async def _rest(reader: asyncio.StreamReader) -> bytes:
@@ -289,7 +290,7 @@ async def _answered(streams: Streams, sent: bytes = GET) -> bytes:
     reader, writer = streams
     writer.write(sent)
     head = await reader.readuntil(b"\r\n\r\n")
-    await reader.readexactly(2)
+    await reader.readexactly(int(head.partition(b"content-length: ")[2].split()[0]))
     return head
 
 
@@ -347,20 +348,148 @@ def test_a_crowd_makes_room_for_the_others() -> None:
     exchange(App(), talk, most=4, timeout_keep_alive=20)
 
 
+UNREAD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 2000
+OTHER, THIRD = "127.0.0.2", "127.0.0.3"
+
+
 @pytest.mark.usefixtures("patient")
-def test_a_crowd_of_requests_does_not_shut_others_out() -> None:
-    """F1742b: An address with more than three quarters of all loses its oldest to another one."""
+@pytest.mark.parametrize("sent", [b"", GET[:-2], STALLED, UNREAD, GET])
+@pytest.mark.parametrize("sources", [1, 2])
+def test_a_few_addresses_do_not_shut_others_out(sent: bytes, sources: int) -> None:
+    """F1930a: An address with few connections is served, whatever the others wait for."""
+    app = App(body=b" " * 100_000 if sent == UNREAD else b"{}")
+
+    async def talk(server: Server) -> None:
+        for each in range(4):
+            await server.connect(sent, source=f"127.0.0.{each % sources + 2}")
+            await server.has(each + 1)
+        if sent in {STALLED, UNREAD}:
+            await until(lambda: app.begun >= 4)
+        lone = await server.connect()
+        assert b" 200 " in await _answered(lone)
+        # It stays, although each of the others tries to get its place.
+        for each in range(sources):
+            await server.connect(sent, source=f"127.0.0.{each + 2}")
+        assert b" 200 " in await _answered(lone)
+
+    exchange(app, talk, most=4, timeout_keep_alive=600)
+
+
+@pytest.mark.usefixtures("patient")
+def test_handshakes_do_not_shut_others_out(certificate: Certificate) -> None:
+    """F1930b: An address with few connections makes its handshake before those of a crowd."""
+
+    async def talk(server: Server) -> None:
+        for each in range(4):
+            await server.connect(source=(OTHER, THIRD)[each % 2])
+            await server.has(each + 1)
+        lone = await server.connect(tls=certificate.context)
+        assert b" 200 " in await _answered(lone)
+        assert b" 200 " in await _answered(lone)
+
+    exchange(App(), talk, most=4, **certificate.options)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_crowd_loses_its_idle_connections_first() -> None:
+    """F1931a: A connection with a request stays while its address has an idle one."""
+    app = App()
+
+    async def talk(server: Server) -> None:
+        busy, _ = await server.connect(STALLED)
+        await until(lambda: app.begun == 1)
+        idle, _ = await server.connect()
+        await server.has(2)
+        lone = await server.connect(source=OTHER)
+        assert b" 200 " in await _answered(lone)
+        assert await _rest(idle) == b""
+        assert not busy.at_eof()
+
+    exchange(app, talk, most=2, timeout_keep_alive=600)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_crowd_loses_what_waits_longest() -> None:
+    """F1931b: Of an address with requests alone, the one in its present state longest is closed."""
+    app = App()
+
+    async def talk(server: Server) -> None:
+        first = await server.connect(STALLED)
+        await until(lambda: app.begun == 1)
+        second, _ = await server.connect(STALLED)
+        await until(lambda: app.begun == 2)
+        # The first one has a new request now.
+        first[1].write(b"x" * 99 + STALLED)
+        await until(lambda: app.begun == 3)
+        lone = await server.connect(source=OTHER)
+        assert await _rest(second) == b""
+        assert b" 200 " in await _answered(lone)
+        assert not first[0].at_eof()
+
+    exchange(app, talk, most=2, timeout_keep_alive=600)
+
+
+@pytest.mark.usefixtures("patient")
+def test_equal_shares_stay() -> None:
+    """F1931c: A new connection is closed if its address has as many, and all have requests."""
+    app = App()
+
+    async def talk(server: Server) -> None:
+        busy = []
+        for each in range(3):
+            busy.append(await server.connect(STALLED, source=(OTHER, THIRD)[each % 2]))
+            await until(lambda: app.begun == len(busy))
+        late, _ = await server.connect(STALLED, source=THIRD)
+        assert await _rest(late) == b""
+        assert app.begun == 3
+        for reader, writer in busy:
+            writer.write(b"x" * 99)
+            assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+
+    exchange(app, talk, most=3, timeout_keep_alive=600)
+
+
+@pytest.mark.usefixtures("patient")
+def test_ties_close_the_longest_idle() -> None:
+    """F1931d: Between addresses with as many connections, the one idle longest is closed."""
+    app = App()
+
+    async def talk(server: Server) -> None:
+        await server.connect(STALLED)
+        await until(lambda: app.begun == 1)
+        older, _ = await server.connect(source=THIRD)
+        await server.has(2)
+        younger = await server.connect(source=OTHER)
+        await server.has(3)
+        lone = await server.connect(source="127.0.0.4")
+        assert await _rest(older) == b""
+        assert b" 200 " in await _answered(lone)
+        assert b" 200 " in await _answered(younger)
+
+    exchange(app, talk, most=3, timeout_keep_alive=600)
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_network_of_ipv6_counts_as_one_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1932: The addresses of a /64 share their connections, as they share their rate (AUTH-9)."""
+    def mapped(transport: asyncio.Transport) -> tuple[str, int]:
+        host, port = get_remote_addr(transport) or ("", 0)
+        last = host.rpartition(".")[2]
+        return ("2001:db8:0:1::1" if last == "1" else f"2001:db8::{last}"), port
+
+    monkeypatch.setattr("uvicorn.protocols.http.h11_impl.get_remote_addr", mapped)
+    app = App()
 
     async def talk(server: Server) -> None:
         crowd = []
         for each in range(4):
-            crowd.append(await server.connect(STALLED))
-            await server.has(each + 1)
-        lone = await server.connect(source="127.0.0.2")
+            crowd.append(await server.connect(STALLED, source=f"127.0.0.{each + 2}"))
+            await until(lambda: app.begun == len(crowd))
+        lone = await server.connect()
         assert await _rest(crowd[0][0]) == b""
         assert b" 200 " in await _answered(lone)
 
-    exchange(App(), talk, most=4)
+    exchange(app, talk, most=4, timeout_keep_alive=600)
 
 
 @pytest.mark.usefixtures("patient")

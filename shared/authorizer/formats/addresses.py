@@ -1,0 +1,25 @@
+"""Addresses of callers, and the network of one subscriber (AUTH-9)."""
+
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import Final
+
+# The prefix length of one subscriber's IPv6 network.
+_IPV6_SUBSCRIBER_BITS: Final = 64
+
+
+def find_subscriber(address: str) -> str:
+    """Return the network of one subscriber: an IPv4 address or an IPv6 /64."""
+    found = parse_address(address)
+    if isinstance(found, IPv6Address):
+        return str(ip_network((found, _IPV6_SUBSCRIBER_BITS), strict=False))
+    return address
+
+
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address that `text` is, or None. An IPv4 address inside of IPv6 is that one."""
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    # A server that listens on both kinds reports IPv4 peers in this form.
+    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found

@@ -253,8 +253,11 @@ def _gateway_request_id(scope: Scope) -> str | None:
 
 
 def report(error: Exception, request_id: str) -> None:
-    """Log an error for the operator, without the text of a bug, which may hold a secret."""
-    if isinstance(error, RequestError):
+    """Log an error for the operator, without the text of a bug, which may hold a secret.
+
+    A client that disconnects is no error of the service.
+    """
+    if isinstance(error, RequestError | ClientDisconnect):
         return
     if isinstance(error, Unavailable):
         cause = type(error.__cause__).__name__ if error.__cause__ else "none"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
@@ -227,6 +227,9 @@ def _guarded(
             response = await run(request)
         except Problem as problem:
             response = problem.response()
+        except ClientDisconnect:
+            # Starlette would log a traceback. No client reads this response.
+            response = Response(status_code=400)
         except (NoAnswer, OSError) as error:
             response = Problem(503, "unavailable", f"The relay cannot answer: {error}").response()
         relay.answered[str(response.status_code)] += 1

@@ -455,23 +455,25 @@ def test_ties_close_the_longest_idle() -> None:
     app = App()
 
     async def talk(server: Server) -> None:
-        await server.connect(STALLED)
-        await until(lambda: app.begun == 1)
-        older, _ = await server.connect(source=THIRD)
-        await server.has(2)
+        for each, source in enumerate((OTHER, THIRD)):
+            await server.connect(STALLED, source=source)
+            await until(lambda begun=each + 1: app.begun == begun)  # type: ignore[misc]
         younger = await server.connect(source=OTHER)
-        await server.has(3)
-        lone = await server.connect(source="127.0.0.4")
+        older, _ = await server.connect(source=THIRD)
+        await server.has(4)
+        await _answered(younger)
+        lone = await server.connect()
         assert await _rest(older) == b""
         assert b" 200 " in await _answered(lone)
         assert b" 200 " in await _answered(younger)
 
-    exchange(app, talk, most=3, timeout_keep_alive=600)
+    exchange(app, talk, most=4, timeout_keep_alive=600)
 
 
 @pytest.mark.usefixtures("patient")
 def test_a_network_of_ipv6_counts_as_one_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """F1932: The addresses of a /64 share their connections, as they share their rate (AUTH-9)."""
+
     def mapped(transport: asyncio.Transport) -> tuple[str, int]:
         host, port = get_remote_addr(transport) or ("", 0)
         last = host.rpartition(".")[2]

@@ -363,3 +363,14 @@ def test_a_relay_refuses_a_request_with_two_readings(relay: Running, request_: s
     assert head.startswith(b"HTTP/1.1 400 ")
     assert b"\r\nconnection: close" in head.lower()
     assert json.loads(body)["error"]["code"] == "invalid_request"
+
+
+def test_a_client_that_leaves_is_no_fault(relay: Running, caplog: pytest.LogCaptureFixture) -> None:
+    """F1937a: A client that disconnects while it sends a body leaves nothing in the log."""
+    for path in ("/v1/authorizers/register", "/compat/tenuo/v1/authorizers/a/events"):
+        with socket.create_connection((HOST, relay.port)) as caller:
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{{"
+            caller.sendall(head.encode())
+    soon(lambda: relay.relay.answered["400"] == 2)
+    assert relay.get("/healthz").status == 200
+    assert [each for each in caplog.records if each.levelname in {"ERROR", "CRITICAL"}] == []

@@ -121,6 +121,26 @@ def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) ->
     assert "ERROR" not in said
 
 
+@pytest.mark.parametrize("path", ["/v1/token", "/v1/revocations", "/v1/oauth/introspect"])
+def test_a_client_that_leaves_is_no_fault(tmp_path: Path, path: str) -> None:
+    """F1937b: A client that disconnects while it sends a body leaves one line in the log at most.
+
+    The line names the outcome, and is no error.
+    """
+    with local_server(tmp_path / "data") as server:
+        head = f"POST {path} HTTP/1.1\r\nHost: x\r\n{_ADMIN}Content-Type: application/json\r\n"
+        head = head.replace("{key}", server.admin_key) + "Content-Length: 100\r\n\r\n{"
+        with _connected(server) as caller:
+            caller.sendall(head.encode())
+            # The request has begun, because another one is answered.
+            _probe(server)
+        assert server.interrupt() == 0
+        said = server.output.read_text()
+    for word in ("CRITICAL", "ERROR", "Traceback", "ClientDisconnect"):
+        assert word not in said
+    assert len([line for line in said.splitlines() if "client_disconnected" in line]) <= 1
+
+
 def _connected(server: LocalServer) -> socket.socket:
     return socket.create_connection((HOST, server.port), timeout=60)
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import product
@@ -27,7 +27,7 @@ from prometheus_client.registry import Collector
 from infra.monitoring import METRICS
 from infra.server.board import Board
 from shared import __version__, logs
-from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InvalidSettings, RescindError, Unavailable
 from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring
 from shared.operations.operator import readiness
@@ -63,6 +63,8 @@ values.MmapedDict = _AllocatedFile  # type: ignore[assignment, attr-defined]
 _COUNT_SECONDS: Final = 600
 # The longest time that a scrape waits for the store.
 _PATIENCE_SECONDS: Final = 4.0
+# The longest time that an answer waits for a port that requests can do without.
+_PROBE_SECONDS: Final = 1.0
 # The webhooks of more tenants than these are not counted, because each is asked for them.
 _TENANTS_MAX: Final = 200
 _log = logging.getLogger("rescind")
@@ -167,6 +169,33 @@ class PeriodicCount(Generic[T]):
         return self._found
 
 
+class SilentPorts:
+    """The ports beside the store, each with its last probe.
+
+    Without them, checks and polls are answered, and revocations are acknowledged.
+    """
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="probes")
+        self._probes: dict[str, Future[object]] = {}
+
+    def __call__(self, ports: Ports) -> list[str]:
+        """Return the settings of the ports that fail or do not answer within a second."""
+        for probe in readiness.read(ports)[1:]:
+            running = self._probes.get(probe.setting)
+            if running is None or running.done():
+                self._probes[probe.setting] = self._threads.submit(probe.run)
+        wait(self._probes.values(), _PROBE_SECONDS)
+        silent = []
+        for setting, running in self._probes.items():
+            try:
+                running.result(0)
+            except (RescindError, TimeoutError) as error:
+                _log.error("%s does not answer: %s", setting, error.__cause__ or repr(error))
+                silent.append(setting)
+        return silent
+
+
 class Gauges(Collector):
     """Reads the store when it is collected; without the store, only what needs none remains.
 
@@ -175,7 +204,7 @@ class Gauges(Collector):
 
     def __init__(self, ports: Callable[[], Ports], board: Board) -> None:
         self._ports, self._board = ports, board
-        self._documents = PeriodicCount(readiness.documents)
+        self._silent, self._documents = SilentPorts(), PeriodicCount(readiness.documents)
         self._expiring = PeriodicCount(expiring.counted)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gauges")
         self._reading: Future[list[Metric]] | None = None
@@ -200,15 +229,16 @@ class Gauges(Collector):
     def _read(self) -> Iterator[Metric]:
         """Yield the gauges that are read from the store."""
         try:
-            lists = readiness.look(self._ports())
+            ports = self._ports()
+            lists = readiness.look(ports)
         except (InvalidSettings, Unavailable):
             # The ports cannot be made while the store is away.
-            lists = None
-        yield _gauge("rescind_ready", int(lists is not None and self._board.can_store()))
+            yield _gauge("rescind_ready", 0)
+            return
+        is_whole = not self._silent(ports) and self._board.can_store()
+        yield _gauge("rescind_ready", int(is_whole))
         if self._board.is_leader():
-            # Also if another place than the store does not answer.
             yield from self._unpublished()
-        if lists is not None and self._board.is_leader():
             yield from _of_lists(lists)
             yield from self._credentials()
             yield from self._webhooks()

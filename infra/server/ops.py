@@ -22,14 +22,12 @@ from starlette.routing import Route
 
 from infra.server import worker
 from infra.server.board import OPS, Board
-from infra.server.metrics import Exposition, Gauges, PeriodicCount
+from infra.server.metrics import Exposition, Gauges, PeriodicCount, SilentPorts
 from infra.server.work import Threads
 from shared import wiring
 from shared.authorizer.relay.connections import Config
-from shared.operations.lists.unpublished import Waiting
+from shared.errors import Unavailable
 from shared.operations.operator import readiness
-from shared.operations.operator.readiness import Lists, PortNotReady
-from shared.operations.trust.state import TrustSurvey
 from shared.ports import Ports
 from shared.web.work import Work, WorkKind
 
@@ -37,7 +35,6 @@ from shared.web.work import Work, WorkKind
 _FRESH_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 2.0
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-_NAMES: Final = {"SVC_STORE": "store", "SVC_BLOBS": "blob store", "SVC_KEYS": "key wrapper"}
 
 _log = logging.getLogger("rescind")
 
@@ -74,7 +71,7 @@ class Health:
     ) -> None:
         self._ports, self._work, self._clock = ports, work, clock
         self.board = Board()
-        self._documents = PeriodicCount(readiness.documents)
+        self._silent, self._documents = SilentPorts(), PeriodicCount(readiness.documents)
         self._last: _Answer | None = None
         self._seen_at = self._began_at = 0.0
         self._looking: asyncio.Task[None] | None = None
@@ -82,9 +79,10 @@ class Health:
     async def ready(self, _request: Request) -> Response:
         """`GET /readyz`: 200 with the ages of the lists, the changes and the trust documents.
 
-        It also counts the tenants that were restored and whose recovery nobody has reviewed.
+        It also counts the tenants that were restored and whose recovery nobody has reviewed, and
+        names the ports that do not answer and that checks and polls can do without.
 
-        503 if a store does not answer or cannot be written, if a change was not published for too
+        503 if the store does not answer or cannot be written, if a change was not published for too
         long, or if this server is about to stop.
         """
         if self.board.is_stopping():
@@ -110,11 +108,10 @@ class Health:
 
     async def _look(self) -> None:
         try:
-            look = partial(_look, self._ports, self._documents)
-            answer = self._ready(*await self._work(look, WorkKind.USUAL, tenant_id=""))
-        except PortNotReady as error:
-            answer = unavailable(f"The {_NAMES[error.setting]} does not answer.")
-            _log.error("not ready: %s: %s", error, error.__cause__)
+            answer = await self._work(self._read, WorkKind.USUAL, tenant_id="")
+        except Unavailable as error:
+            answer = unavailable("The store does not answer.")
+            _log.error("not ready: %s", error.__cause__ or error)
         except Exception as error:  # noqa: BLE001 (a bug is also reported as not ready)
             answer = unavailable("The service failed; its log says where.")
             # Not the text: it may hold a secret.
@@ -122,35 +119,25 @@ class Health:
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
         self._last, self._seen_at = answer, self._clock()
 
-    def _ready(
-        self, lists: Lists, waiting: Waiting, unreviewed: int, documents: TrustSurvey
-    ) -> _Answer:
+    def _read(self) -> _Answer:
+        ports = self._ports()
+        lists, waiting = readiness.look(ports), readiness.waiting(ports)
         if waiting.late:
             return unavailable("Changes that were acknowledged are not published.")
         leader_seconds = int(self.board.leader_seconds())
+        documents = self._documents(ports)
         told = {
             "status": "ready",
+            "unavailable": self._silent(ports),
             "lists": asdict(lists),
             "feed": "stopped" if leader_seconds > _LEADERLESS_SECONDS_MAX else "published",
             "leader_seconds": leader_seconds,
             "unpublished_seconds": waiting.oldest_seconds,
-            "unreviewed_restores": unreviewed,
+            "unreviewed_restores": readiness.unreviewed(ports),
             "trust_due": documents.due,
             "trust_expired": documents.expired,
         }
         return _Answer(HTTPStatus.OK, told)
-
-
-def _look(
-    ports: Callable[[], Ports], documents: Callable[[Ports], TrustSurvey]
-) -> tuple[Lists, Waiting, int, TrustSurvey]:
-    found = ports()
-    return (
-        readiness.look(found),
-        readiness.waiting(found),
-        readiness.unreviewed(found),
-        documents(found),
-    )
 
 
 def unavailable(message: str) -> _Answer:

@@ -4,13 +4,12 @@ Takes a few reads, whatever the number of tenants, and reveals nothing about a s
 """
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from shared.errors import Corrupt, Unavailable
+from shared.errors import Corrupt
 from shared.model import seeds, times
 from shared.model.deployment import MARKS, PROBE_ADDRESS
 from shared.model.items import Address, Table
@@ -60,23 +59,6 @@ def _seal_and_open(ports: Ports) -> None:
     ports.sealer.unseal(ports.sealer.seal(b"doctor", context=context), context=context)
 
 
-class PortNotReady(Unavailable):
-    """A port does not answer. `setting` names it, for example `SVC_STORE`."""
-
-    def __init__(self, setting: str) -> None:
-        self.setting = setting
-        super().__init__(f"{setting} cannot be used")
-
-
-@contextmanager
-def _using(setting: str) -> Iterator[None]:
-    """Raise `PortNotReady` for this port if it does not answer."""
-    try:
-        yield
-    except Unavailable as error:
-        raise PortNotReady(setting) from error
-
-
 @dataclass(frozen=True, slots=True)
 class Lists:
     """Ages of the lists in force of all tenants; None if there are no lists.
@@ -91,50 +73,44 @@ class Lists:
 
 
 def waiting(ports: Ports) -> Waiting:
-    """Return what waits to be published. Raises `PortNotReady` if the store fails.
+    """Return what waits to be published. Raises `Unavailable`.
 
     It reads some items of each tenant that changed in the last minutes.
     """
-    with _using("SVC_STORE"):
-        return unpublished.of_all(ports)
+    return unpublished.of_all(ports)
 
 
 def unreviewed(ports: Ports) -> int:
     """Count the tenants that were restored, and not reviewed since (OPS-10): one read.
 
-    Raises `PortNotReady` if the store fails.
+    Raises `Unavailable`.
     """
-    with _using("SVC_STORE"):
-        return ports.store.count(MARKS)
+    return ports.store.count(MARKS)
 
 
 def documents(ports: Ports) -> TrustSurvey:
-    """Return how many trust documents are due. Raises `PortNotReady` if the store fails.
+    """Return how many trust documents are due. Raises `Unavailable`.
 
     It reads two items of each tenant. If one is damaged, a document counts as due.
     """
-    with _using("SVC_STORE"):
-        try:
-            return trust.survey(ports)
-        except Corrupt:
-            _log.exception("the state of the trust documents cannot be read")
-            return TrustSurvey(due=1, expired=0)
+    try:
+        return trust.survey(ports)
+    except Corrupt:
+        _log.exception("the state of the trust documents cannot be read")
+        return TrustSurvey(due=1, expired=0)
 
 
 def look(ports: Ports) -> Lists:
-    """Probe the ports and return the ages of the lists. Raises `PortNotReady` if a port fails.
+    """Probe the store and return the ages of the lists. Raises `Unavailable`.
 
     If an item that names a list is damaged, one list counts as late, and no ages are known.
     """
-    for probe in read(ports):
-        with _using(probe.setting):
-            probe.run()
-    with _using("SVC_STORE"):
-        try:
-            return _lists(ports)
-        except Corrupt:
-            _log.exception("the ages of the lists cannot be read")
-            return Lists(None, None, late=1)
+    read(ports)[0].run()
+    try:
+        return _lists(ports)
+    except Corrupt:
+        _log.exception("the ages of the lists cannot be read")
+        return Lists(None, None, late=1)
 
 
 def _lists(ports: Ports) -> Lists:

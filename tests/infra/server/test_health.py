@@ -6,7 +6,7 @@ import signal
 import sqlite3
 import threading
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx2
@@ -22,7 +22,7 @@ from shared.ports import Ports
 from shared.web.work import IN_PLACE
 from tests.kit import processes
 from tests.kit.asgi import run
-from tests.kit.faults import Script, raises, scripted
+from tests.kit.faults import Script, broken_at, raises, scripted
 from tests.kit.tenants import Tenant
 from tests.kit.waiting import soon
 from tests.kit.worlds import Clock
@@ -161,11 +161,69 @@ def test_a_failure_reveals_nothing(
 ) -> None:
     """F155c, S8: `/readyz` names no tenant and no fault to a caller without a key."""
     Tenant.create(ports)
-    for number in range(6):
+    for number in range(4):
         broken = scripted(ports, Script(before={number: raises(failure)}))
         (answer,) = _asked(Health(lambda broken=broken: broken, IN_PLACE))  # type: ignore[misc]
         assert answer.status_code == 503
         assert set(json.loads(bytes(answer.body))["error"]) == {"code", "message"}
         assert b"acme" not in answer.body
         assert b"tnt" not in answer.body
-    assert caplog.text.count("not ready") == 6
+    assert caplog.text.count("not ready") == 4
+
+
+@pytest.mark.parametrize("verb", ["get_blob", "seal", "unseal"])
+def test_requests_go_on_without_blobs_and_key_service(
+    ports: Ports, caplog: pytest.LogCaptureFixture, verb: str
+) -> None:
+    """F1935a: A port beside the store that fails is named. `/readyz` remains 200."""
+    Tenant.create(ports)
+    script = Script()
+    assert _unavailable(Health(lambda: scripted(ports, script), IN_PLACE)) == []
+    broken = scripted(ports, Script(before={script.calls.index(verb): raises(_AWAY)}))
+    named = "SVC_BLOBS" if verb == "get_blob" else "SVC_KEYS"
+    assert _unavailable(Health(lambda: broken, IN_PLACE)) == [named]
+    assert f"{named} does not answer: {_AWAY!r}" in caplog.text
+
+
+def test_a_port_that_hangs_is_named(ports: Ports) -> None:
+    """F1935b: A port beside the store that hangs is named, takes one thread, and delays nothing."""
+    goes_on, seconds, called = threading.Event(), _Seconds(), list[str]()
+
+    def wait() -> None:
+        called.append("get")
+        goes_on.wait()
+
+    blobs = scripted(ports, Script(before=dict.fromkeys(range(9), wait))).blobs
+    health = Health(lambda: replace(ports, blobs=blobs), IN_PLACE, seconds)
+    try:
+        for _ in range(3):
+            assert _unavailable(health) == ["SVC_BLOBS"]
+            seconds.now += 3
+        assert len(called) == 1
+    finally:
+        goes_on.set()
+    soon(lambda: _unavailable(health, seconds) == [])
+
+
+def test_a_bug_in_a_probe_is_reported(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
+    """F1935c: An unexpected error of a port beside the store makes `/readyz` 503."""
+    script = Script()
+    _asked(Health(lambda: scripted(ports, script), IN_PLACE))
+    broken = broken_at(ports, script.calls.index("get_blob"), RuntimeError("secret"))
+    (answer,) = _asked(Health(lambda: broken, IN_PLACE))
+    assert answer.status_code == 503
+    assert "not ready: RuntimeError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+_AWAY = Unavailable("away")
+
+
+def _unavailable(health: Health, seconds: _Seconds | None = None) -> list[str]:
+    """Return the ports that `/readyz` names, with status 200; a new look if there are seconds."""
+    if seconds:
+        seconds.now += 3
+    (answer,) = _asked(health)
+    assert answer.status_code == 200
+    found: list[str] = json.loads(bytes(answer.body))["unavailable"]
+    return found

@@ -176,7 +176,7 @@ def _open(port: int, sent: bytes) -> socket.socket:
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-a: "])
 def test_idle_connections_do_not_stop_a_relay(tmp_path: Path, sent: bytes) -> None:
-    """F1742c: 300 idle connections do not stop a relay that may open 256 files."""
+    """F1742b: 300 idle connections do not stop a relay that may open 256 files."""
     with serving(Service()) as service, ExitStack() as stack:
         given = arguments(service.url, tmp_path, "--listen", "127.0.0.1:0")
         process = stack.enter_context(

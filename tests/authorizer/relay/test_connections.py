@@ -472,7 +472,7 @@ def test_ties_close_the_longest_idle() -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_network_of_ipv6_counts_as_one_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F1932: The addresses of a /64 share their connections, as they share their rate (AUTH-9)."""
+    """F1932a: The addresses of a /64 share their connections, as they share their rate (AUTH-9)."""
 
     def mapped(transport: asyncio.Transport) -> tuple[str, int]:
         host, port = get_remote_addr(transport) or ("", 0)

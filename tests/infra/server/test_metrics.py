@@ -243,6 +243,24 @@ def test_one_server_tells_the_ages(ports: Ports) -> None:
     assert {"rescind_ready", "rescind_leader_seconds"} < told()
 
 
+def test_blobs_that_are_away_hide_no_gauge(ports: Ports) -> None:
+    """F1936a: Without blobs `rescind_ready` is 0, and the ages of lists and changes are reported."""
+    board, script = Board([PUBLISHER]), Script()
+    Tenant.create(ports)
+    board.leads(time.monotonic(), schedule=0, sealed=0)
+
+    def told(found: Ports) -> dict[str, float]:
+        families = Gauges(lambda: found, board).collect()
+        return {each.name: each.value for family in families for each in family.samples}
+
+    whole = told(scripted(ports, script))
+    away = {script.calls.index("get_blob"): raises(Unavailable("down"))}
+    found = told(scripted(ports, Script(before=away)))
+    assert (whole["rescind_ready"], found["rescind_ready"]) == (1, 0)
+    assert found.keys() == whole.keys()
+    assert {"rescind_lists_late", "rescind_feeds_late"} < found.keys()
+
+
 def test_health_names_a_process_that_is_down(
     ports: Ports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

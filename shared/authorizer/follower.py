@@ -164,10 +164,9 @@ class Follower:
             self._confirm(self.view.state, true_at, self._keys_of(self.view.state))
         seconds = views.monotonic() - asked.monotonic
         self._emit(events.Polled(seconds, changed=changed))
-        pause = self._pause(seconds, has_news=_sequence(before) != _sequence(self.view.state))
         if age > self._policy.max_staleness:
-            self._emit(events.Failed(f"the answer is {age} seconds old", pause))
-        return pause
+            raise NoAnswer(f"the answer is {age} seconds old")
+        return self._pause(seconds, has_news=_sequence(before) != _sequence(self.view.state))
 
     def _ask(self) -> Response:
         """Return the response of the service: 200, or 304 if it has nothing new."""

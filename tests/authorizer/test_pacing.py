@@ -248,6 +248,28 @@ def test_two_failures_change_the_connection(
         assert opened.count == before + 1
 
 
+def test_old_answers_change_the_connection(
+    service: Service, follow: _Follow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1890a: An answer older than `max_staleness` counts as a failure, and its state counts.
+
+    So a client leaves a relay that is cut off for another one behind the same address.
+    """
+    follower, seen = follow()
+    opened = _Opened(monkeypatch)
+    service.wait_max, service.age = 0, "31"
+    service.revoke("svc_wrt_b")
+    pauses = [follower.poll(), follower.poll()]
+    assert opened.count == 0
+    assert "svc_wrt_b" in follower.view.revoked
+    assert isinstance(seen[-1], Failed)
+    # Twice and four times `poll_seconds`.
+    assert 1 <= pauses[0] <= 2 <= pauses[1] <= 4
+    service.age = "30"
+    assert follower.poll() <= 1
+    assert opened.count == 1
+
+
 def test_a_connection_has_a_maximum_age(
     service: Service, follow: _Follow, monkeypatch: pytest.MonkeyPatch
 ) -> None:

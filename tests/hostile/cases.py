@@ -24,6 +24,7 @@ class Rule:
     until: float = float("inf")
     nth: int = 0
     every: int = 1
+    opened: float = float("inf")
     path: str = FEED
     request_drop: tuple[str, ...] = ()
     wait_max: float = float("inf")

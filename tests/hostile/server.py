@@ -81,6 +81,7 @@ class HostileServer:
             threading.Thread(target=serve, args=(sock,), daemon=True).start()
 
     def _serve(self, sock: socket.socket) -> None:
+        opened = self._elapsed()
         with suppress(OSError, ValueError), sock, sock.makefile("rb") as file:
             while line := file.readline():
                 _, path, _ = line.decode("latin1").split(" ", 2)
@@ -91,7 +92,7 @@ class HostileServer:
                 file.read(int(headers.get("Content-Length", "0")))
                 if headers.get("Authorization") != f"Bearer {self._case.key_sent}":
                     self.faults.add("sent another API key")
-                if not self._respond(sock, path, headers):
+                if not self._respond(sock, path, headers, opened):
                     return
 
     def _serve_elsewhere(self, sock: socket.socket) -> None:
@@ -102,9 +103,15 @@ class HostileServer:
             body = b"<html>elsewhere</html>"
             sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
 
-    def _respond(self, sock: socket.socket, path: str, headers: dict[str, str]) -> bool:
+    def _elapsed(self) -> float:
+        """Return the seconds since `begin`; 0 before."""
+        return 0.0 if self.begun_at is None else time.monotonic() - self.begun_at
+
+    def _respond(
+        self, sock: socket.socket, path: str, headers: dict[str, str], opened: float
+    ) -> bool:
         """Send the response to one request. Return whether the connection stays open."""
-        rule = self._count(path) or Rule()
+        rule = self._count(path, opened) or Rule()
         for name in rule.request_drop:
             headers.pop(name, None)
         data = b""
@@ -122,16 +129,16 @@ class HostileServer:
                 _send(sock, data, step)
         return True
 
-    def _count(self, path: str) -> Rule | None:
-        """Return the first rule that applies to this request."""
-        now = time.monotonic()
+    def _count(self, path: str, opened: float) -> Rule | None:
+        """Return the first rule that applies to this request on a connection opened then."""
         with self._changed:
             if urlsplit(path).path == FEED:
-                self.polls.append(now)
-            at = 0.0 if self.begun_at is None else now - self.begun_at
+                self.polls.append(time.monotonic())
+            at = self._elapsed()
             for rule in self._case.rule:
                 is_early = self.begun_at is None and rule.after > 0
-                if is_early or not rule.after <= at < rule.until or not _matches(rule.path, path):
+                is_other = opened > rule.opened or not _matches(rule.path, path)
+                if is_early or is_other or not rule.after <= at < rule.until:
                     continue
                 hits = self._hits[rule] = self._hits.get(rule, 0) + 1
                 if hits % rule.every == 0 and rule.nth in {0, hits}:

@@ -175,11 +175,10 @@ func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 	}
 	took := time.Since(asked)
 	f.emit(Polled{took, isChanged})
-	pause := f.pause(took, wait, before.state == nil || before.sequence() != f.view.Load().sequence())
 	if age > f.policy.staleness {
-		f.emit(Failed{fmt.Sprintf("the answer is %s old", age), pause})
+		return 0, without("the answer is %s old", age)
 	}
-	return pause, nil
+	return f.pause(took, wait, before.state == nil || before.sequence() != f.view.Load().sequence()), nil
 }
 
 // ask returns the response of the service: 200, or 304 if it has nothing new.

@@ -27,7 +27,7 @@ from ..formats.wire import NUMBER_MAX
 from ..view import Moment
 from .blobs import Wanted
 from .errors import Problem
-from .fleet import ROOT, Fleet
+from .fleet import AGE_MAX, ROOT, Fleet
 from .held import WAIT_MAX, Held
 from .native import PATH
 from .relay import Relay, age
@@ -97,7 +97,8 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
     endpoints = Endpoints(relay)
     digests = frozenset(map(_digest, tokens))
     open_to_all = [
-        Route("/healthz", endpoints.healthz),
+        Route("/healthz", endpoints.health),
+        Route("/readyz", endpoints.health),
         Route("/metrics", endpoints.metrics),
     ]
     paths: dict[str, Handler] = {
@@ -133,22 +134,25 @@ class Endpoints:
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
-    async def healthz(self, _: Request) -> Response:
+    async def health(self, request: Request) -> Response:
         """Answer with the state and its age.
 
-        The status is 503 if the thread that follows the service has ended. A supervisor then
-        restarts the relay.
+        The status of `/healthz` is 503 if the thread that follows the service has ended. A
+        supervisor then restarts the relay. The status of `/readyz` is 503 if clients accept no
+        state of this relay, or it is too old. A balancer then leads them to another one.
         """
-        relay = self._relay
-        held = relay.news.held
+        relay, held = self._relay, self._relay.news.held
+        seconds = age(relay.news.confirmed, Moment.now())
+        is_ready = relay.is_usable() and seconds <= AGE_MAX
+        is_well = is_ready if request.url.path == "/readyz" else relay.is_alive
         body = {
             "status": "ok" if relay.is_usable() else "no valid head",
             "sequence": held.head.sequence if held else None,
             "expires_at": held.head.expires_at.isoformat() if held else None,
-            "age_seconds": age(relay.news.confirmed, Moment.now()) if held else None,
+            "age_seconds": seconds if held else None,
             "waiting": len(relay.waiting),
         }
-        return JSONResponse(body, 200 if relay.is_alive else 503, _NO_STORE)
+        return JSONResponse(body, 200 if is_well else 503, _NO_STORE)
 
     async def metrics(self, _: Request) -> Response:
         """Answer with the figures in the text format of Prometheus."""

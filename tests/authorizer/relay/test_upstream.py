@@ -10,6 +10,7 @@ import pytest
 
 from shared.authorizer import follower
 from shared.authorizer.relay import upstream
+from shared.authorizer.view import Moment
 from tests.authorizer.feeds import Feed, signer
 from tests.authorizer.relay.relays import FEED, Running, running
 from tests.authorizer.service import Response, Service, serving
@@ -141,6 +142,25 @@ def test_a_head_that_has_expired_is_withheld(
     monkeypatch.setattr(relay.relay, "news", replace(relay.relay.news, held=expired))
     assert relay.get().status == 503
     assert relay.get("/healthz").json()["status"] == "no valid head"
+
+
+def test_a_balancer_leaves_a_relay_that_is_cut_off(
+    service: Service, relay: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1890b: `/readyz` is 503 if the service confirmed the head more than 30 seconds ago."""
+    fails(service)
+    soon(lambda: relay.relay.counts["failures"])
+    monkeypatch.setattr(relay.relay, "_take", lambda _news: None)
+    # The loop has handled earlier news once it has answered.
+    relay.get("/healthz")
+    news = relay.relay.news
+    for seconds, status in ((28.0, 200), (31.0, 503)):
+        old = replace(news, confirmed=Moment.now().before(seconds))
+        monkeypatch.setattr(relay.relay, "news", old)
+        assert relay.get("/readyz").status == status
+        assert relay.get("/healthz").status == 200
+    monkeypatch.setattr(relay.relay, "news", replace(news, held=None))
+    assert relay.get("/readyz").status == 503
 
 
 def test_before_the_first_answer_there_is_none(tmp_path: Path) -> None:

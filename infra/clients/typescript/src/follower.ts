@@ -112,11 +112,8 @@ export class Follower {
     }
     const seconds = (present().monotonic - asked.monotonic) / 1000;
     this.emit({ type: "polled", seconds, changed });
-    const pause = this.pause(seconds, wait, waits && this.view.state?.head.sequence !== held);
-    if (age > this.policy.maxStaleness) {
-      this.emit({ type: "failed", message: `the answer is ${age} seconds old`, pause });
-    }
-    return pause;
+    if (age > this.policy.maxStaleness) throw new NoAnswer(`the answer is ${age} seconds old`);
+    return this.pause(seconds, wait, waits && this.view.state?.head.sequence !== held);
   }
 
   /** The response of the service: 200, or 304 if it has nothing new. */

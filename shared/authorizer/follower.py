@@ -178,7 +178,7 @@ class Follower:
         path = "?".join([_FEED, "&".join(query)]) if query else _FEED
         etag = self._etag if held else None
         # An answer must come before the state is stale.
-        patience = self._policy.pause_max
+        patience = self._policy.max_staleness / 2
         response = self.transport.get(
             path, limit=ANSWER_BYTES_MAX, etag=etag, seconds=wait, patience=patience
         )

@@ -17,6 +17,7 @@ import pytest
 
 from shared.authorizer import http1
 from shared.authorizer.http1 import (
+    CONNECT_SECONDS,
     ERROR_BYTES_MAX,
     Connection,
     ConnectionClosed,
@@ -433,22 +434,44 @@ def test_a_host_is_sent_in_ascii(url: str, host: str) -> None:
     assert dict(Request.parse(url).head().headers)[b"host"] == host.encode()
 
 
-def test_each_address_has_a_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F1613c: Addresses that do not answer delay a request until its deadline, and not longer."""
-    tried: list[float] = []
+@pytest.mark.parametrize(("count", "first", "last"), [(1, 3, 3), (2, 2.5, 2.5), (8, 1.6, 0.2)])
+def test_each_address_has_a_part_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, count: int, first: float, last: float
+) -> None:
+    """F1613c, F1892a: Each address of a name has a part of the time, so the last one is reached.
 
-    def connect_never(_address: object, timeout: float) -> socket.socket:
+    The first addresses have more of it, because a far server needs some.
+    """
+    tried: list[float] = []
+    clock = time.monotonic()
+
+    def connect_last(address: tuple[str, int], timeout: float) -> socket.socket:
+        nonlocal clock
         tried.append(timeout)
-        now = time.monotonic() + timeout
-        monkeypatch.setattr(time, "monotonic", lambda: now)
+        if address[0] == found[-1][4][0]:
+            return socket.create_server(("127.0.0.1", 0))
+        clock += timeout
         raise TimeoutError
 
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"192.0.2.{n}", 80)) for n in range(8)]
+    found = [
+        (socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"192.0.2.{n}", 80)) for n in range(count)
+    ]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-    monkeypatch.setattr(socket, "create_connection", connect_never)
-    with pytest.raises(TimeoutError):
-        connect(urlsplit("http://many.example/"), None, _soon(5.0))
-    assert tried == [3.0, pytest.approx(2.0, abs=0.5)]
+    monkeypatch.setattr(socket, "create_connection", connect_last)
+    monkeypatch.setattr(time, "monotonic", lambda: clock)
+    connect(urlsplit("http://many.example/"), None, clock + 5).close()
+    assert len(tried) == count
+    assert tried[0] >= first
+    assert tried[-1] >= last
+    assert max(tried) <= CONNECT_SECONDS
+
+
+def test_addresses_that_do_not_answer_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F1892b: The error of the last address is raised if none answers."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))] * 2
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    with pytest.raises(OSError, match=r"refused|assign"):
+        connect(urlsplit("http://many.example/"), None, _soon())
 
 
 @pytest.mark.parametrize("url", ["ftp://a/", "http://", "a", "http://[::1", "http://a:99999/"])

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	connectTime  = 3 * time.Second
+	connectTime  = 5 * time.Second // for all addresses of a name, which share it
 	answerTime   = 10 * time.Second
 	baseRate     = 256 << 10 // a base at least comes this fast, in bytes per second
 	errorMax     = 64 << 10  // the most bytes of the answer to a request that failed

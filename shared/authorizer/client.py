@@ -93,6 +93,7 @@ class AuthorizerClient:
         self._name, self._reports = name, report
         self._begin()
         self._has_asked = False
+        self._pause_end = views.NEVER
         self._is_started = self._is_loaded = self._is_closed = False
         _clients.add(self)
 
@@ -151,9 +152,10 @@ class AuthorizerClient:
         """Make one exchange with the service in this thread, instead of `start`.
 
         For hosts that run no threads between requests, such as AWS Lambda. It does nothing if the
-        state was confirmed less than `max_age` seconds ago. A failure is an event, and then checks
-        say STALE once the state is too old. Raises `DamagedFloor`, or `OSError` if the floor cannot
-        be read; the next call tries that again.
+        state was confirmed less than `max_age` seconds ago, or during the pause after the last
+        exchange: `poll_seconds`, or longer after a failure. A failure is an event, and then checks
+        return STALE once the state is too old. Raises `DamagedFloor`, or `OSError` if the floor
+        cannot be read; the next call reads it again.
         """
         if self._process != _getpid():
             self._resume()
@@ -162,9 +164,13 @@ class AuthorizerClient:
                 raise RuntimeError("the client has a thread that polls")
             if not self._is_loaded:
                 self._load()
-            age = views.monotonic() - self._follower.view.confirmed.monotonic
-            if age >= max_age or not self._is_fresh():
-                self._follower.poll(may_wait=False)
+            now = views.Moment.now()
+            # One clock may stop in a frozen host, and the other may be set back.
+            is_paused = all(each < end for each, end in zip(now, self._pause_end, strict=True))
+            age = now.monotonic - self._follower.view.confirmed.monotonic
+            if not is_paused and (age >= max_age or not self._is_fresh()):
+                pause = self._follower.poll(may_wait=False)
+                self._pause_end = views.Moment.now().before(-pause)
                 self._asked()
 
     def wait_for(self, sequence: int, *, timeout: float) -> bool:

@@ -53,8 +53,6 @@ def test_a_client_polls_without_threads(
     polls = service.polls()
     client.poll(max_age=5)
     assert service.polls() == polls
-    client.poll()
-    assert service.polls() == polls + 1
     assert not any("wait=" in path for path, _ in service.asked)
     now = time.monotonic()
     monkeypatch.setattr(view, "monotonic", lambda: now + 3600)
@@ -64,6 +62,59 @@ def test_a_client_polls_without_threads(
     # Of the server alone.
     assert threading.active_count() <= threads + 2
     assert client._threads == []
+
+
+class _Clocks:
+    """Both clocks of a client, which a test can advance."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.monotonic = self.wall = 0.0
+        monkeypatch.setattr(view, "monotonic", lambda: time.monotonic() + self.monotonic)
+        monkeypatch.setattr(view, "now", lambda: time.time() + self.wall)
+
+
+@pytest.mark.parametrize("clock", ["monotonic", "wall"])
+@pytest.mark.parametrize(
+    ("response", "at_least"),
+    [
+        (None, 50),
+        (Response(b"{"), 50),
+        (Response(b"", 503), 50),
+        (Response(b"", 503, {"Retry-After": "3600"}), 150),
+    ],
+)
+def test_poll_keeps_the_pause(
+    service: Service,
+    made: Made,
+    monkeypatch: pytest.MonkeyPatch,
+    response: Response | None,
+    at_least: float,
+    clock: str,
+) -> None:
+    """F1891a: `poll` requests nothing before the pause that the last exchange returned.
+
+    That is the usual pause, the pause after a failure, or `Retry-After`. It ends by the first of
+    both clocks, because one may stop in a frozen host, and the other may be set back.
+    """
+    clocks = _Clocks(monkeypatch)
+    client = made(report=False, policy=Policy(max_staleness=600, poll_seconds=100))
+    service.instead = lambda path: response if path.startswith("/v1/revocations/feed") else None
+    client.poll()
+    polls = service.polls()
+    for _ in range(3):
+        client.poll()
+        client.poll(max_age=5)
+    # The other clock stands still, or is set back.
+    clocks.wall = -20
+    setattr(clocks, clock, at_least - 10)
+    client.poll()
+    assert service.polls() == polls
+    assert (client.check(["svc_wrt_b"]) is STALE) is bool(response)
+    setattr(clocks, clock, 2 * at_least)
+    service.instead = lambda _path: None
+    client.poll()
+    assert service.polls() == polls + 1
+    assert client.check(["svc_wrt_b"]) is CLEAR
 
 
 def test_a_client_with_threads_does_not_poll_beside_them(made: Made) -> None:

@@ -15,6 +15,7 @@ from tests.kit.processes import ROOT, environment
 _BEGIN = """
 import ctypes, os, sys, threading, time, warnings, json, tracemalloc
 from shared.authorizer import AuthorizerClient, FileFloor, Policy, Verdict
+from shared.authorizer.view import NEVER
 url, tenant, key, floor = sys.argv[1:5]
 policy = Policy(max_staleness=30, poll_seconds=0.01)
 client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
@@ -102,6 +103,7 @@ client.poll()
 of_parent = client._follower.transport._kept
 child = ctypes.PyDLL(None).fork()
 status = os.waitpid(child, 0)[1] if child else 0
+client._pause_end = NEVER
 client.poll()
 is_shared = client._follower.transport._kept is of_parent
 is_right = client.check(["svc_wrt_a"]) is Verdict.REVOKED

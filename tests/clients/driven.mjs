@@ -1,6 +1,7 @@
 // A client in a process of its own, which does what lines of JSON say: tests/clients/test_typescript.py.
 
 import { createInterface } from "node:readline";
+import { setTimeout } from "node:timers/promises";
 
 import { AuthorizerClient } from "@rescind/authorizer";
 import { FileFloor } from "@rescind/authorizer/node";
@@ -10,7 +11,8 @@ const client = new AuthorizerClient({ ...options, floor: new FileFloor(folder), 
 const said = (error) => `${error.constructor.name}: ${error.message}`;
 const commands = {
   run: () => void client.run().catch((error) => events.push({ type: "ended", message: said(error) })),
-  poll: () => client.poll(),
+  // After the pause, the next poll makes a request.
+  poll: async () => setTimeout(1 + 1000 * (await client.poll())),
   report: () => client.report(),
   check: (ids) => client.check(...ids),
   status: () => client.status,

@@ -19,6 +19,17 @@ const usual = {
 };
 const made = (options) => new AuthorizerClient({ apiKey: "key", floor: new MemoryFloor(), ...usual, ...options });
 
+// The clocks of all clients, advanced by milliseconds.
+const clock = performance.now.bind(performance), wall = Date.now, advanced = { clock: 0, wall: 0 };
+performance.now = () => clock() + advanced.clock;
+Date.now = () => wall() + advanced.wall;
+// Polls, and passes the pause by one of the clocks.
+const polled = async (client, by = "clock") => {
+  const pause = await client.poll();
+  advanced[by] += pause * 1000;
+  return pause;
+};
+
 // A key is checked, and no error quotes it.
 for (const apiKey of ["", " \r\n", "SECRET\nKEY", "SECRET KEY", "SECRET\u00a0KEY", "SECRET\u00fc", "SECRET\u0000"]) {
   assert.throws(() => made({ apiKey }), (error) => error instanceof TypeError && !error.message.includes("SECRET"));
@@ -49,12 +60,33 @@ for (const onEvent of [() => { throw new Error("thrown"); }, async () => { throw
   assert.equal(client.status.failures, 1);
 }
 
+// During the pause after an exchange, neither `poll` nor `run` makes a request. The first of both clocks ends it.
+seen.length = 0;
+const pausing = made({ onEvent: () => {} });
+for (const by of ["clock", "wall"]) {
+  const pause = await pausing.poll(), requests = seen.length;
+  for (const part of [0, 0.9]) {
+    advanced[by] += part * pause * 1000;
+    const left = await pausing.poll();
+    assert.ok(left > 0 && left <= pause * (1.01 - part), `${left} of ${pause}`);
+  }
+  assert.equal(seen.length, requests);
+  advanced[by] += pause * 1000;
+}
+await pausing.poll();
+const following = pausing.run();
+// It would await the request of `run`.
+await pausing.poll();
+assert.equal(seen.length, 3);
+pausing.close();
+await following;
+
 // No pause exceeds half of maxStaleness. After the second failure in a row the connection is another one.
 seen.length = 0;
 const events = [], client = made({ onEvent: (each) => events.push(each) });
 for (let n = 0; n < 4; n += 1) {
-  const pause = await client.poll();
-  assert.ok(pause >= 2.5 && pause <= 5, `${pause}`);
+  const pause = await polled(client);
+  assert.ok(pause > 2 && pause <= 5, `${pause}`);
 }
 assert.deepEqual(seen.map(({ headers }) => headers.connection), ["keep-alive", "close", "close", "close"]);
 assert.equal(new Set(seen.slice(1).map(({ port }) => port)).size, 3);
@@ -72,7 +104,7 @@ const reflected = [], reflecting = createServer((request, response) => {
 await new Promise((resolve) => reflecting.listen(0, "127.0.0.1", resolve));
 const url = `http://127.0.0.1:${reflecting.address().port}`;
 const asking = made({ url, apiKey: "SECRET", onEvent: (each) => reflected.push(JSON.stringify(each)) });
-for (let n = 0; n < 4; n += 1) await asking.poll();
+for (let n = 0; n < 4; n += 1) await polled(asking);
 reflecting.close();
 reflecting.closeAllConnections();
 assert.equal(reflected.length, 4);

@@ -6,7 +6,7 @@ import { Follower, type ClientEvent } from "./follower.js";
 import { Reporter, type Reporting } from "./reports.js";
 import { printable, Transport } from "./transport.js";
 import { pinned } from "./trust.js";
-import { isFresh, leftOf, policyOf, type Policy, type Verdict } from "./view.js";
+import { isFresh, leftOf, NO_VIEW, policyOf, type End, type Policy, type Verdict } from "./view.js";
 import { areWarrantIds } from "./wire.js";
 
 export interface ClientOptions {
@@ -58,7 +58,9 @@ export class AuthorizerClient {
   private failures = 0;
   private wasFresh = false;
   private loading: Promise<void> | null = null;
-  private polling: Promise<number> | null = null;
+  private polling: Promise<void> | null = null;
+  /** When the pause ends that the last exchange returned. */
+  private pauseEnd: End = NO_VIEW;
   private isClosed = false;
   private isRun = false;
   private expiry: ReturnType<typeof setTimeout> | undefined;
@@ -84,8 +86,9 @@ export class AuthorizerClient {
   }
 
   /**
-   * Makes one exchange with the service, which does not wait for news, or awaits the one that is made.
-   * Returns the seconds to pause. A failure of the service is an event. Throws as `run` does.
+   * Makes one exchange with the service, which does not wait for news, or awaits a running one. During the pause
+   * after an exchange it makes none. Returns the seconds to pause. A failure of the service is an event. Throws as
+   * `run` does.
    */
   async poll(): Promise<number> {
     await this.load();
@@ -143,12 +146,19 @@ export class AuthorizerClient {
     return this.loading;
   }
 
-  private exchange(waits: boolean): Promise<number> {
-    this.polling ??= this.follower.poll(waits).finally(() => {
+  private async exchange(waits: boolean): Promise<number> {
+    if (leftOf(this.pauseEnd) <= 0) await (this.polling ??= this.pollOnce(waits));
+    return leftOf(this.pauseEnd) / 1000;
+  }
+
+  private async pollOnce(waits: boolean): Promise<void> {
+    try {
+      const pause = 1000 * (await this.follower.poll(waits));
+      this.pauseEnd = { end: performance.now() + pause, wallEnd: Date.now() + pause };
+    } finally {
       this.polling = null;
       this.show();
-    });
-    return this.polling;
+    }
   }
 
   private async repeat(step: () => Promise<number>): Promise<void> {

@@ -93,7 +93,10 @@ export function viewOf(state: State, confirmed: Moment, { maxStaleness }: Policy
 /** A view that still revokes, and clears nothing. */
 export const distrusted = (view: View): View => ({ ...view, end: -Infinity, isTrusted: false });
 
-/** For how many milliseconds from now the warrants that are not revoked are clear. */
-export const leftOf = ({ end, wallEnd }: View): number => Math.min(end - performance.now(), wallEnd - Date.now());
+/** An end by two clocks. The first to pass it counts: one may stop in a frozen host, the other may be set back. */
+export type End = Pick<View, "end" | "wallEnd">;
+
+/** For how many milliseconds from now the warrants that are not revoked are clear, or another end has not passed. */
+export const leftOf = ({ end, wallEnd }: End): number => Math.min(end - performance.now(), wallEnd - Date.now());
 
 export const isFresh = (view: View): boolean => leftOf(view) > 0;

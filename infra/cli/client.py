@@ -244,7 +244,8 @@ def answered(
         except (HttpError, OSError, ValueError) as error:
             # No URL is quoted whole, because the query of a redirect can contain a signature.
             place = printable(url.partition("?")[0])
-            raise NoUsableAnswer(f"{place} does not answer: {_reason(error)}") from None
+            reason = f"{_reason(error)}{printable(connections.via)}"
+            raise NoUsableAnswer(f"{place} does not answer: {reason}") from None
     raise NoUsableAnswer(f"{made.place} redirects too often")
 
 

@@ -28,6 +28,7 @@ class Connections:
     """Kept connections to servers, through the proxies that `environment` names.
 
     `head_seconds` is the longest time until the head of a response, `seconds` until its end.
+    `via` names the proxy of the last request for errors, without its password.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class Connections:
         head_seconds: float = _HEAD_SECONDS,
         seconds: float = _SECONDS,
     ) -> None:
-        self._environment = environment
+        self._environment, self.via = environment, ""
         self._head_seconds, self._seconds = head_seconds, seconds
         self._pools: dict[tuple[str, str], Pool] = {}
 
@@ -48,6 +49,7 @@ class Connections:
         """
         url = request.url
         proxy = proxy_of(url, self._environment)
+        self.via = f", through the proxy {http1.authority_of(proxy)}" if proxy is not None else ""
         if proxy is not None and url.scheme == "http":
             headers = {**request.headers, **_authorization(proxy)}
             request = replace(request, headers=headers, target=_absolute(url))

@@ -1,7 +1,9 @@
 """Connections of the command line: proxies, `NO_PROXY`, redirects and addresses of no use."""
 
 import json
+import socket
 from base64 import b64encode
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -286,3 +288,31 @@ def test_a_profile_with_other_types(shell: Shell, changed: dict[str, object]) ->
     assert ended.code == 2
     assert "is not a profile; log in again." in ended.err
     assert "Traceback" not in ended.err
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """F1954a: The error of a request through a proxy names the proxy without its password."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+    _set_proxy(monkeypatch, port)
+    host = PROXY.rpartition("@")[2]
+    api = Api(Profile(tmp_path, f"{scheme}://{HOST}", KEY, allow_http=True))
+    with api, pytest.raises(NoUsableAnswer) as refused:
+        api.get("/v1/whoami")
+    said = f"does not answer: Connection refused, through the proxy {host}:{port}"
+    assert str(refused.value) == f"{scheme}://{HOST}/v1/whoami {said}"
+
+
+def test_without_a_proxy_an_error_names_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1954b: The error of a request that no proxy has taken names no proxy."""
+    _set_proxy(monkeypatch, 9)
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    api = Api(Profile(tmp_path, url, KEY))
+    with api, pytest.raises(NoUsableAnswer, match=r"does not answer: Connection refused$"):
+        api.get("/v1/whoami")

@@ -18,12 +18,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, Self
 from urllib.parse import quote
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from infra.cli import profiles, streams
 from infra.cli.errors import (
@@ -234,23 +234,12 @@ class _Withheld(Output):
 
     def __init__(self, out: Output) -> None:
         super().__init__(out.format)
-        self._out = out
         self._waiting: list[Callable[[], None]] = []
+        for name in ("table", "tree", "record", "show", "say"):
+            setattr(self, name, partial(self._keep, getattr(out, name)))
 
-    def table(self, *given: Any, **more: Any) -> None:
-        self._waiting.append(lambda: self._out.table(*given, **more))
-
-    def tree(self, *given: Any, **more: Any) -> None:
-        self._waiting.append(lambda: self._out.tree(*given, **more))
-
-    def record(self, *given: Any, **more: Any) -> None:
-        self._waiting.append(lambda: self._out.record(*given, **more))
-
-    def show(self, *given: Any, **more: Any) -> None:
-        self._waiting.append(lambda: self._out.show(*given, **more))
-
-    def say(self, text: str) -> None:
-        self._waiting.append(lambda: self._out.say(text))
+    def _keep(self, print_: Callable[..., None], *given: Any, **more: Any) -> None:
+        self._waiting.append(partial(print_, *given, **more))
 
     def print(self) -> None:
         """Print what was kept; on a terminal, in place of what it shows."""
@@ -317,10 +306,22 @@ def add(
         _describe(call, function, options)
         # The braces of Rich's markup are those of text, too.
         epilog = f"Example: [bold]{example.replace('[', chr(92) + '[')}[/bold]"
-        app.command(name, epilog=epilog, context_settings=_SETTINGS)(call)
+        app.command(name, cls=_Once, epilog=epilog, context_settings=_SETTINGS)(call)
         return function
 
     return register
+
+
+class _Once(TyperCommand):
+    """Refuses a second value of an option. Typer would use the last value only."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        *_, given = self.make_parser(ctx).parse_args([*args])
+        # A shell that completes a line reports no errors.
+        for each in [] if ctx.resilient_parsing else ctx.command.params:
+            if given.count(each) > 1 and not (each.multiple or each.is_flag):
+                ctx.fail(f"{each.opts[0]} was given twice; write it once.")
+        return super().parse_args(ctx, args)
 
 
 @dataclass(frozen=True)
@@ -461,6 +462,9 @@ def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
             return work()
         finally:
             sys.stdout.flush()
+    except typer.Abort as error:
+        # Typer raises it in place of Ctrl+C, a signal, or the end of the input.
+        raise error.__context__ or error from None
     except (WrongUsage, InvalidSettings, UnicodeEncodeError, OverflowError) as error:
         text = str(error) if isinstance(error, RescindError) else _UNUSABLE
         out.error(text, {"code": "usage", "message": text})

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
@@ -52,6 +52,16 @@ def read_json(path: Path | str) -> Any:
 def read_secret() -> str:
     """Return the first line of standard input, without white space around it."""
     return sys.stdin.buffer.readline().decode("utf-8-sig", "replace").strip()
+
+
+def by_name(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return values by name. Raises `WrongUsage` if a name is given twice."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise WrongUsage(f"{name} was given twice; write it once.")
+        found[name] = value
+    return found
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -11,7 +11,7 @@ import typer
 from infra.cli.client import Params
 from infra.cli.commands import ApiSession, command
 from infra.cli.errors import WrongUsage
-from infra.cli.inputs import read_json
+from infra.cli.inputs import by_name, read_json
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD", "DELETE"})
 
@@ -50,13 +50,13 @@ def api(
 
     Each has the name of its operation in the reference (`docs/openapi.json`).
     """
-    verb, given = method.upper(), dict(_field(each) for each in field or [])
+    verb, fields = method.upper(), [_field(each) for each in field or []]
     if not path.startswith("/v1/"):
         raise WrongUsage(f"{path}: give the path alone, such as /v1/keys.")
     path, _, query = path.partition("?")
     if query and verb not in _IN_QUERY:
         raise WrongUsage("Only GET and DELETE have a query: write --field NAME=TEXT.")
-    given = {**dict(parse_qsl(query, keep_blank_values=True)), **given}
+    given = by_name([*parse_qsl(query, keep_blank_values=True), *fields])
     if input_ is not None and (given or verb in _IN_QUERY):
         raise WrongUsage("--input is a whole body: it goes with no --field, and not with GET.")
     if paginate:

@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import typer
 
+from infra.cli import inputs
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import WrongUsage
 
@@ -31,7 +32,7 @@ def show(session: ApiSession) -> None:
 @command(app, "set", example="rescind settings set srl_ttl_seconds=1800 feed_window_ms=0")
 def set_(session: ApiSession, changes: Changes) -> None:
     """Change settings. The names are those that `settings show` prints."""
-    session.out.record(session.api.patch(_PATH, dict(map(_change, changes))))
+    session.out.record(session.api.patch(_PATH, inputs.by_name(map(_change, changes))))
 
 
 def _change(text: str) -> tuple[str, str | int]:

@@ -10,6 +10,7 @@ import time
 from argparse import BooleanOptionalAction
 from contextlib import suppress
 from dataclasses import asdict
+from typing import Any
 
 from . import conformance, ext_authz
 from .client import AuthorizerClient, NotReady
@@ -103,6 +104,16 @@ def _show(event: Event) -> None:
         print(time.strftime("%H:%M:%S"), event, flush=True)
 
 
+class _Once(argparse.Action):
+    """Stores the value of an argument, and refuses a second value."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:
+        options, value, _ = given
+        if getattr(options, self.dest) is not self.default:
+            parser.error(f"{self.option_strings[0]} was given twice; write it once.")
+        setattr(options, self.dest, value)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m rescind_authorizer", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -114,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=run.__doc__)
         command.set_defaults(run=run)
+        command.register("action", None, _Once)
         add = command.add_argument
         add("url", metavar="URL", help="address of the service")
         add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")

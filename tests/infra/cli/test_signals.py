@@ -2,11 +2,13 @@
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
@@ -150,3 +152,93 @@ def test_a_thread_handles_no_signals() -> None:
     thread.start()
     thread.join()
     assert found == [signal.SIG_DFL]
+
+
+# Opens the terminal of its standard input as its controlling one, so that keys send signals.
+_CONTROLLED: Final = (
+    "import os, sys; os.open(os.ttyname(0), os.O_RDWR); os.execv(sys.executable, sys.argv[1:])"
+)
+_DELETE: Final = ("webhooks", "delete", "svc_whk_01jd8x6d5v0000000000000000")
+
+
+def _is_asleep(process: int) -> bool:
+    stat = Path(f"/proc/{process}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] == "S"
+
+
+def _answered(
+    folder: Path, typed: tuple[str, ...], asked: str, answer: Callable[[int, int], object]
+) -> tuple[int, str]:
+    """Run a command in a terminal, and call `answer` with both processes when it has asked.
+
+    Return its exit code, and the text that the terminal showed.
+    """
+    ours, theirs = pty.openpty()
+    settings = {
+        "RESCIND_URL": "http://127.0.0.1:9",
+        "RESCIND_API_KEY": "svc_key",
+        "RESCIND_HOME": str(folder / "home"),
+        "TERM": "dumb",
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-c", _CONTROLLED, sys.executable, "-m", "infra.cli", *typed],
+        cwd=ROOT,
+        env=environment(settings),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown, is_asked = b"", False
+    try:
+        while select.select([ours], [], [], 60)[0]:
+            shown += os.read(ours, 65536)
+            if asked.encode() in shown and not is_asked:
+                is_asked = True
+                # A signal before the read would be noted only after it.
+                soon(lambda: _is_asleep(process.pid), seconds=60)
+                answer(ours, process.pid)
+    except OSError:
+        pass  # Linux reports the end of the terminal as an error.
+    finally:
+        process.kill()
+    os.close(ours)
+    return process.wait(), shown.decode()
+
+
+@pytest.mark.parametrize("asks_for", ["a key", "a yes", "a number"])
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(b"\x03", 130), (b"\x04", 1), (signal.SIGTERM, 143), (signal.SIGHUP, 129)],
+    ids=["Ctrl+C", "Ctrl+D", "SIGTERM", "SIGHUP"],
+)
+def test_a_question_that_a_signal_ends(
+    tmp_path: Path, asks_for: str, answer: bytes | signal.Signals, code: int
+) -> None:
+    """F1953a: Ctrl+C and signals at a question end a command as elsewhere; Ctrl+D exits with 1."""
+    lost = tmp_path / "lost.csv"
+    lost.write_text("".join(f"svc_wrt_{number}\n" for number in range(101)))
+    typed, asked = {
+        "a key": (("login", "--url", "http://127.0.0.1:9"), "API key: "),
+        "a yes": (_DELETE, "[y/N]: "),
+        "a number": (("revoke", "--from", str(lost), "--reason", "lost"), "Type 101: "),
+    }[asks_for]
+
+    def give(terminal: int, process: int) -> None:
+        if isinstance(answer, signal.Signals):
+            os.kill(process, answer)
+        else:
+            os.write(terminal, answer)
+
+    ended, shown = _answered(tmp_path, typed, asked, give)
+    assert (ended, asked in shown, "Traceback" in shown) == (code, True, False), shown
+    assert ("Aborted" in shown) == (code == 1)
+
+
+def test_a_wrong_answer(tmp_path: Path) -> None:
+    """F1953b: A wrong answer to a question exits with 1."""
+    ended, shown = _answered(
+        tmp_path, _DELETE, "[y/N]: ", lambda terminal, _: os.write(terminal, b"n\n")
+    )
+    assert (ended, "Aborted" in shown) == (1, True)

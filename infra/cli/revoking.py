@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -29,7 +28,6 @@ from infra.cli.errors import (
     WrongUsage,
     Yes,
     checked,
-    given,
 )
 from infra.cli.output import Column, Output
 from infra.cli.revocations import By, Seconds, Wait, filters_of, wait_for
@@ -38,11 +36,12 @@ from shared.model.identifiers import BATCH, REVOCATION, is_identifier, warrant_i
 
 _BATCH_PATH: Final = "/v1/revocations/batch"
 _MOST: Final = 1000
+_SERVER_ERROR: Final = 500
 # How often a call is repeated whose answer was lost, or in which something was unavailable.
 _REPEATED: Final = 3
-# More results than these are shown as counts only, with those that failed.
+# A table of more results is slow, and has only failures.
 _SHOWN_MOST: Final = 100
-# The headings that a column of identifiers may have; the first one that a file has counts.
+# The headings that a column of identifiers may have.
 _HEADINGS: Final = ("warrant_id", "warrant", "revocation_id", "revocation", "id")
 # Nobody asks for a revocation to be taken back that there is not.
 _NOT_DONE: Final = frozenset({"failed", "not_revoked"})
@@ -86,7 +85,7 @@ class BatchCalls:
                         bar.by(len(chunk))
         except BaseException as error:
             # Nothing was changed if the service refused the first call.
-            if self.results or not _is_refusal(error):
+            if self.results or not (isinstance(error, ApiError) and error.status < _SERVER_ERROR):
                 self._report(is_stopped=True)
             raise
         self._report()
@@ -120,9 +119,9 @@ class BatchCalls:
 
     def _show(self) -> None:
         shown = self.results
-        if len(shown) > _SHOWN_MOST and not self._is_rehearsal:
-            shown = [each for each in shown if each["outcome"] == "failed"]
-        if not shown and not self.session.out.is_document:
+        if self.session.out.is_for_people and not self._is_rehearsal and len(shown) > _SHOWN_MOST:
+            shown = [each for each in shown if each["outcome"] in _NOT_DONE]
+        if self.session.out.is_for_people and not shown:
             return
         rows = [{"warrant_id": each["id"], **each} for each in shown]
         for row in rows if self._is_rehearsal else []:
@@ -170,10 +169,6 @@ def _results(answer: Any, ids: Mapping[str, Sequence[str]]) -> Results:
     return results
 
 
-def _is_refusal(error: BaseException) -> bool:
-    return isinstance(error, ApiError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
-
-
 def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[str]:
     """Return the identifiers in a file, one a line, or in the column with a heading.
 
@@ -190,10 +185,11 @@ def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[st
             if not cells:
                 blank += 1
             elif not (is_first and cells[column or 0].lower() in _HEADINGS):
-                found.append(_identifier(cells[column or 0], check))
+                found.append(check(cells[column or 0]))
         except ValueError as error:
-            heading = ", or this line a heading with warrant_id, commas between its cells"
-            raise inputs.refused(path, number, f"{error}{heading if is_first else ''}") from None
+            first = f"; a heading has one of {', '.join(_HEADINGS)}, between commas"
+            problem = f"the identifier {error}{first if is_first else ''}"
+            raise inputs.refused(path, number, problem) from None
     if not found:
         raise WrongUsage(f"{path} has no identifiers.")
     once = list(dict.fromkeys(found))
@@ -203,29 +199,12 @@ def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[st
     return once
 
 
-def _identifier(cell: str, check: Callable[[str], str]) -> str:
-    try:
-        return check(cell)
-    except ValueError as error:
-        raise ValueError(f"the identifier {error}") from None
-
-
 def _column(cells: Sequence[str]) -> int:
     """Return the column of the identifiers by the first row. Raises `ValueError`."""
-    named = [each.lower() for each in cells]
-    for heading in _HEADINGS:
-        if named.count(heading) > 1:
-            raise ValueError(f"the heading {heading} must be there once")
-        if heading in named:
-            return named.index(heading)
-    if len(cells) > 1:
-        raise ValueError(f"the first row must be an identifier alone, and has {len(cells)} cells")
-    return 0
-
-
-def body(action: str, **fields: object) -> dict[str, object]:
-    """Return the body of a call without identifiers."""
-    return {"action": action, **given(fields)}
+    found = [number for number, each in enumerate(cells) if each.lower() in _HEADINGS]
+    if len(cells) > 1 and len(found) != 1:
+        raise ValueError(f"must be in one column, and {len(found)} columns have its heading")
+    return found[0] if found else 0
 
 
 def batch_id(value: str) -> str:
@@ -370,7 +349,8 @@ def revoke(
         raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Revoke {len(named)} warrant(s)?", yes=yes, number=len(named))
-    made = BatchCalls(session, "Revoking", body("revoke", reason=reason, dry_run=dry_run), batch)
+    body = {"action": "revoke", "reason": reason, "dry_run": dry_run}
+    made = BatchCalls(session, "Revoking", body, batch)
     code = made.run({"warrant_ids": named})
     records = [{"id": each["revocation_id"]} for each in made.results if "revocation_id" in each]
     return max(code, wait_for(session, records, timeout)) if wait and not dry_run else code
@@ -403,14 +383,12 @@ def unrevoke(
     named = list(dict.fromkeys(named))
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Take {len(named)} revocation(s) back?", yes=yes, number=len(named))
-    made = BatchCalls(
-        session, "Taking back", body("take_back", reason=reason, dry_run=dry_run), batch
-    )
+    body = {"action": "take_back", "reason": reason, "dry_run": dry_run}
     ids = {
         "revocation_ids": [each for each in named if each.startswith("svc_rev_")],
         "warrant_ids": [each for each in named if each.startswith("svc_wrt_")],
     }
-    return made.run(ids)
+    return BatchCalls(session, "Taking back", body, batch).run(ids)
 
 
 def identified(token: tuple[str, str, str]) -> str:

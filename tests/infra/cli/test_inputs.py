@@ -13,12 +13,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from infra.cli import inputs
+from infra.cli import inputs, revoking
 from infra.cli.errors import WrongUsage
 from infra.cli.output import Output
 from infra.cli.revoking import read
 from shared.model import identifiers
 from tests.infra.cli.conftest import Shell
+from tests.kit.processes import ROOT
 
 _WHY: Final = ("--reason", "lost", "--yes")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -81,6 +82,8 @@ REFUSED: Final = {
     "semicolons": (b"warrant_id;owner\nsvc_wrt_a;me\n", 1),
     "tabs": (b"warrant_id\towner\nsvc_wrt_a\tme\n", 1),
     "a heading twice": (b"warrant_id,warrant_id\nsvc_wrt_a,svc_wrt_b\n", 1),
+    "two headings": (b"id,Warrant_ID\nsvc_wrt_x,svc_wrt_a\n", 1),
+    "two headings below a blank row": (b"\nwarrant,x,revocation\nsvc_wrt_a,1,2\n", 2),
     "no heading": (b"name,owner\nsvc_wrt_a,me\n", 1),
     "a NUL byte": (b"warrant_id\nsvc_wrt_a\0\n", 2),
     "UTF-16": ("warrant_id\nsvc_wrt_a\n".encode("utf-16"), 1),
@@ -123,11 +126,10 @@ TAKEN: Final[dict[str, Taken]] = {
     "repeated rows": (b"svc_wrt_a\nsvc_wrt_a\n", ["svc_wrt_a"], "1 identifiers, 1 repeated"),
     "quoted cells": (b'"x","warrant_id"\n"a,""b""","svc_wrt_a"\n', ["svc_wrt_a"], "Read 1 rows"),
     "spaces": (b" svc_wrt_a \n", ["svc_wrt_a"], "Read 1 rows"),
-    "the heading that is promised": (
-        b"id,warrant_id\nsvc_wrt_x,svc_wrt_a\n",
-        ["svc_wrt_a"],
-        "Read 1 rows",
-    ),
+    **{
+        f"the heading {name}": (f"x,{name}\n1,svc_wrt_a\n".encode(), ["svc_wrt_a"], "Read 1 rows")
+        for name in ("warrant_id", "WARRANT", "revocation_id", "Revocation", "id")
+    },
 }
 
 
@@ -143,6 +145,13 @@ def test_each_row_of_a_file_is_sent(
     ended = user.run("revoke", "--from", "-" if stream else file, *_WHY, stdin=content)
     assert (ended.code, recorder.sent) == (0, ids), ended.err
     assert said in ended.err
+
+
+def test_all_headings_are_documented() -> None:
+    """F1955a: The page about files names all headings of identifiers, in their order."""
+    page = (ROOT / "docs/bulk.md").read_text()
+    assert re.findall("`([a-z_]+)`", page.partition("headings (")[2].partition(")")[0]) == _HEADINGS
+    assert list(revoking._HEADINGS) == _HEADINGS
 
 
 @pytest.mark.parametrize("content", [b"", b"warrant_id\n", b"\n,\n"])
@@ -164,8 +173,8 @@ def _reference(content: bytes) -> list[str] | None:
     if len({len(row) for row in rows}) != 1:
         return None
     names = [cell.lower() for cell in rows[0]]
-    known = [each for each in _HEADINGS if each in names][:1]
-    if names.count(known[0]) > 1 if known else len(names) > 1:
+    known = [each for each in names if each in _HEADINGS]
+    if len(names) > 1 and len(known) != 1:
         return None
     column = names.index(known[0]) if known else 0
     ids = [row[column] for row in rows[len(known) :]]

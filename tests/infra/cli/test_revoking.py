@@ -37,6 +37,7 @@ def test_a_file_is_revoked_and_the_batch_taken_back(admin: Shell, tmp_path: Path
     assert (refused.code, "Revoke 150 warrant(s)? " in refused.err) == (2, True)
     assert admin.run("check", *warrants[:2]).code == 0
     ended = admin.run("revoke", "--from", lost, "--reason", "lost", "--yes")
+    # A long table has failures only.
     assert (ended.code, ended.out) == (0, "")
     assert "150 revoked. Batch svc_bat_" in ended.err
     batch = ended.err.split()[-1]
@@ -213,7 +214,7 @@ def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
     assert (ended.code, "--since" in ended.err) == (2, True)
     ended = admin.run("revoke", "--from", _file(tmp_path, "name,owner"), "--reason", "lost")
     assert ended.code == 2
-    assert "or this line a heading with warrant_id" in ended.err
+    assert "0 columns have its heading; a heading has one of warrant_id, " in ended.err
     ended = admin.run("revoke", "--from", tmp_path / "none.csv", "--reason", "lost")
     assert ended.err.endswith("none.csv cannot be read: No such file or directory.\n")
 
@@ -235,3 +236,27 @@ def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:
     assert "no jti" in admin.run("revoke", "--jwt", nameless, "--reason", "stolen").err
     refused = admin.run("revoke", "--token", "x509", "a", "b", "--reason", "stolen")
     assert (refused.code, "--token: issuer and value" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "csv", "name"])
+def test_programs_get_all_results(admin: Shell, tmp_path: Path, form: str) -> None:
+    """F1956a: Programs get each result of a large batch."""
+    warrants = [f"svc_wrt_{form}-{number:03}" for number in range(101)]
+    lost = _file(tmp_path, *warrants)
+    ended = admin.run("revoke", "--from", lost, "--reason", "lost", "--yes", "-o", form)
+    assert ended.code == 0
+    assert re.findall(rf"svc_wrt_{form}-\d+", ended.out)[-101:] == warrants
+    batch = ended.err.split()[-1]
+    assert admin.run("unrevoke", *_WHY, "--of-batch", batch, "--yes", "-o", form).code == 0
+    none = admin.run("unrevoke", *_WHY, "--of-batch", batch, "--yes", "-o", "csv")
+    assert (none.code, none.out) == (0, "warrant_id,revocation_id,outcome,message\n")
+
+
+def test_a_long_table_has_what_was_not_done(admin: Shell, tmp_path: Path) -> None:
+    """F1956b: A table of more than 100 results has those that were not done, and the others not."""
+    lost = _file(tmp_path, *(f"svc_wrt_not-revoked-{number:03}" for number in range(101)))
+    assert admin.run("revoke", "svc_wrt_not-revoked-007", "--reason", "r").code == 0
+    ended = admin.run("unrevoke", *_WHY, "--from", lost, "--yes", columns=200)
+    assert (ended.code, "100 not revoked" in ended.err) == (1, True)
+    assert len(re.findall(r"svc_wrt_not-revoked-\d+", ended.out)) == 100
+    assert "svc_wrt_not-revoked-007" not in ended.out

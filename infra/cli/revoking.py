@@ -200,8 +200,13 @@ def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[st
 
 
 def _column(cells: Sequence[str]) -> int:
-    """Return the column of the identifiers by the first row. Raises `ValueError`."""
-    found = [number for number, each in enumerate(cells) if each.lower() in _HEADINGS]
+    """Return the column of the identifiers by the first row. Raises `ValueError`.
+
+    The first heading leaves no doubt: `rescind revocations list -o csv` prints it beside others.
+    """
+    names = [each.lower() for each in cells]
+    exact = _HEADINGS[:1] if names.count(_HEADINGS[0]) == 1 else _HEADINGS
+    found = [number for number, each in enumerate(names) if each in exact]
     if len(cells) > 1 and len(found) != 1:
         raise ValueError(f"must be in one column, and {len(found)} columns have its heading")
     return found[0] if found else 0

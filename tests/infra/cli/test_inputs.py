@@ -82,7 +82,7 @@ REFUSED: Final = {
     "semicolons": (b"warrant_id;owner\nsvc_wrt_a;me\n", 1),
     "tabs": (b"warrant_id\towner\nsvc_wrt_a\tme\n", 1),
     "a heading twice": (b"warrant_id,warrant_id\nsvc_wrt_a,svc_wrt_b\n", 1),
-    "two headings": (b"id,Warrant_ID\nsvc_wrt_x,svc_wrt_a\n", 1),
+    "two headings": (b"id,Warrant\nsvc_wrt_x,svc_wrt_a\n", 1),
     "two headings below a blank row": (b"\nwarrant,x,revocation\nsvc_wrt_a,1,2\n", 2),
     "no heading": (b"name,owner\nsvc_wrt_a,me\n", 1),
     "a NUL byte": (b"warrant_id\nsvc_wrt_a\0\n", 2),
@@ -125,6 +125,11 @@ TAKEN: Final[dict[str, Taken]] = {
     "blank rows": (b"\nwarrant_id,x\n,\nsvc_wrt_a,1\n\n", ["svc_wrt_a"], "3 blank"),
     "repeated rows": (b"svc_wrt_a\nsvc_wrt_a\n", ["svc_wrt_a"], "1 identifiers, 1 repeated"),
     "quoted cells": (b'"x","warrant_id"\n"a,""b""","svc_wrt_a"\n', ["svc_wrt_a"], "Read 1 rows"),
+    "the columns of an export": (
+        b"id,Warrant_ID\nsvc_rev_x,svc_wrt_a\n",
+        ["svc_wrt_a"],
+        "Read 1 rows",
+    ),
     "spaces": (b" svc_wrt_a \n", ["svc_wrt_a"], "Read 1 rows"),
     **{
         f"the heading {name}": (f"x,{name}\n1,svc_wrt_a\n".encode(), ["svc_wrt_a"], "Read 1 rows")
@@ -173,7 +178,8 @@ def _reference(content: bytes) -> list[str] | None:
     if len({len(row) for row in rows}) != 1:
         return None
     names = [cell.lower() for cell in rows[0]]
-    known = [each for each in names if each in _HEADINGS]
+    is_exact = names.count("warrant_id") == 1
+    known = ["warrant_id"] if is_exact else [each for each in names if each in _HEADINGS]
     if len(names) > 1 and len(known) != 1:
         return None
     column = names.index(known[0]) if known else 0

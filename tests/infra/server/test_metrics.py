@@ -244,7 +244,7 @@ def test_one_server_tells_the_ages(ports: Ports) -> None:
 
 
 def test_blobs_that_are_away_hide_no_gauge(ports: Ports) -> None:
-    """F1936a: Without blobs `rescind_ready` is 0, and the ages of lists and changes are reported."""
+    """F1936a: Without blobs `rescind_ready` is 0, and ages of lists and changes are reported."""
     board, script = Board([PUBLISHER]), Script()
     Tenant.create(ports)
     board.leads(time.monotonic(), schedule=0, sealed=0)

@@ -25,6 +25,7 @@ from .reporter import Reporter
 from .reports import ReportedState
 from .status import Status, Verdict
 from .transport import Transport
+from .trust import KeyReader
 
 _log = logging.getLogger("rescind_authorizer")
 
@@ -84,6 +85,7 @@ class AuthorizerClient:
         connection = self._connect()
         trust = TrustState(tenant, trust_root)
         self._follower = Follower(connection, floor, trust, self._policy, self._note)
+        self._keys = KeyReader(self._connect(), self._follower, self._note)
         if iscoroutinefunction(on_event):
             raise TypeError("on_event must not be async: use AsyncAuthorizerClient.events")
         self._on_event = on_event
@@ -91,10 +93,10 @@ class AuthorizerClient:
         self._problem = "the service has not answered yet"
         self._was_fresh = False
         self._name, self._reports = name, report
-        self._begin()
         self._has_asked = False
         self._pause_end = views.NEVER
         self._is_started = self._is_loaded = self._is_closed = False
+        self._begin()
         _clients.add(self)
 
     def start(self, *, wait: float = 10.0) -> Self:
@@ -104,6 +106,7 @@ class AuthorizerClient:
         there is none after `wait` seconds; the thread goes on, and every check says STALE
         meanwhile. Raises `DamagedFloor`, or `OSError` if the floor cannot be read.
         """
+        self._resume()
         if self._is_started:
             raise RuntimeError("the client was started before")
         if not self._is_loaded:
@@ -113,7 +116,11 @@ class AuthorizerClient:
         self._run_threads()
         with self._changed:
             self._changed.wait_for(
-                lambda: self._is_closed or (self._has_asked and self._is_fresh()), wait
+                lambda: (
+                    self._is_closed
+                    or (self._has_asked and self._is_fresh() and not self._keys.is_due())
+                ),
+                wait,
             )
         if not self._is_fresh() or self._is_closed:
             raise NotReady("the client was closed" if self._is_closed else self._problem)
@@ -196,9 +203,12 @@ class AuthorizerClient:
         """The present state of the client."""
         return self._follower.view
 
-    def want_keys(self) -> None:
-        """Let the views have the signing keys, from the next poll on."""
-        self._follower.wants_keys = True
+    def follow_keys(self) -> KeyReader:
+        """Follow the signing keys too. Raises `RuntimeError` after `start`."""
+        if self._is_started:
+            raise RuntimeError("make the guard before the client starts")
+        self._keys.is_wanted = True
+        return self._keys
 
     @property
     def policy(self) -> Policy:
@@ -229,11 +239,12 @@ class AuthorizerClient:
     def stop(self) -> None:
         """Begin to close the client, without a wait."""
         self._is_closed = True
-        self._is_idle = False
+        self._resume()
         self._stop.set()
         with self._changed:
             self._changed.notify_all()
         self._follower.transport.interrupt()
+        self._keys.transport.interrupt()
         if self._reporter:
             self._reporter.close()
 
@@ -262,12 +273,13 @@ class AuthorizerClient:
         # A handler of events may make the client emit another one.
         self._noting = threading.RLock()
         self._showing = threading.RLock()
-        self._process = _getpid()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._reporter = self._new_reporter() if self._reports else None
         # Whether the next use starts the thread.
-        self._is_idle = False
+        self._is_idle = self._is_started and not self._is_closed
+        # The last one: after it, other threads do not wait for `_resume`.
+        self._process = _getpid()
 
     def _new_reporter(self) -> Reporter:
         floor = self._follower.floor
@@ -291,17 +303,18 @@ class AuthorizerClient:
         if self._reporter:
             self._reporter.abandon()
         self._begin()
-        self._is_idle = self._is_started and not self._is_closed
 
     def _resume(self) -> None:
         """Start the threads of this process, which is a child of another one.
 
         A fork in C, as of uWSGI, calls no hook of Python.
         """
-        if self._process != _getpid():
-            files.renew_lock()
-            transport.abandon_all()
-            _after_fork()
+        # No thread of the parent can have the lock of this process.
+        with _resuming.setdefault(_getpid(), threading.RLock()):
+            if self._process != _getpid():
+                files.renew_lock()
+                transport.abandon_all()
+                _after_fork()
         if self._is_idle:
             self._run_threads()
 
@@ -310,6 +323,7 @@ class AuthorizerClient:
             if not self._threads and not self._is_closed:
                 runs = [self._follow, self._watch]
                 runs += [self._reporter.run] if self._reporter else []
+                runs += [self._read_keys] if self._keys.is_wanted else []
                 threads = [_thread(run, self._stop) for run in runs]
                 for each in threads:
                     each.start()
@@ -319,6 +333,13 @@ class AuthorizerClient:
     def _follow(self, stop: threading.Event) -> None:
         self._follower.follow(stop, self._asked)
 
+    def _read_keys(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            with self._changed:
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._is_closed or self._keys.is_due())
+            self._keys.step()
+
     def _watch(self, stop: threading.Event) -> None:
         """Emit `BecameStale` when the state becomes stale, however long an exchange takes."""
         while not stop.wait(self._follower.view.seconds_left() or _WATCH_SECONDS):
@@ -326,6 +347,8 @@ class AuthorizerClient:
 
     def _asked(self) -> None:
         self._has_asked = True
+        if not self._is_started:
+            self._keys.step()
         self._show()
 
     def _show(self) -> None:
@@ -387,6 +410,7 @@ def _thread(run: Callable[[threading.Event], None], stop: threading.Event) -> th
 
 
 _getpid: Final = os.getpid
+_resuming: Final = dict[int, threading.RLock]()
 _clients: "weakref.WeakSet[AuthorizerClient]" = weakref.WeakSet()
 
 

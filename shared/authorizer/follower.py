@@ -27,7 +27,6 @@ from .formats.trust import Use
 from .policy import NeedsBase, Policy, Reason, RefusedAnswer
 from .state import Position, State, Trusted, advance, restore
 from .transport import Transport
-from .trust import Bundle, KeyReader
 from .view import Moment, View, today
 
 _log = logging.getLogger("rescind_authorizer")
@@ -57,8 +56,7 @@ class Follower:
     """Holds the state of one tenant's feed, and brings it up to date. It belongs to one thread.
 
     `floor` is read in `load`, and written before a new state or a new trust document counts. `emit`
-    gets each event. With `asks_all`, all trust documents are read, to be passed on. If `wants_keys`
-    is set, the view has the signing keys that its head names.
+    gets each event. With `asks_all`, all trust documents are read, to be passed on.
     """
 
     def __init__(
@@ -76,12 +74,10 @@ class Follower:
         self.view = View()
         self.last: Answer | None = None  # the newest that was accepted
         self.documents: tuple[SignedDocument, ...] = ()  # the last answer that was accepted
-        self.wants_keys = False
         self.floor = floor
         self._policy = policy
         self._emit = emit
         self._asks_all = asks_all
-        self._keys = KeyReader(transport, emit)
         self._position: Position | None = None
         self._signed_by: bytes | None = None  # who signed the newest head, if that still counts
         self._etag: str | None = None
@@ -104,7 +100,7 @@ class Follower:
         self._signed_by = saved.signer
         state = self._restored(saved)
         if state:
-            self._confirm(state, Moment.of_wall(saved.answered_at), None)
+            self._confirm(state, Moment.of_wall(saved.answered_at))
 
     def follow(self, stop: threading.Event, told: Callable[[], None]) -> None:
         """Poll until `stop` is set, and call `told` after each exchange."""
@@ -161,7 +157,7 @@ class Follower:
             # Without the tag, the next answer has the head, which is checked again.
             raise NotTrusted(RootReason.TRUST_EXPIRED)
         elif self.view.state and true_at > self.view.confirmed:
-            self._confirm(self.view.state, true_at, self._keys_of(self.view.state))
+            self._confirm(self.view.state, true_at)
         seconds = views.monotonic() - asked.monotonic
         self._emit(events.Polled(seconds, changed=changed))
         if age > self._policy.max_staleness:
@@ -231,16 +227,16 @@ class Follower:
         if before is None or before.head != state.head or known != state.signed_by:
             self.floor.save(_saved(state, self.trust, asked))
         self._position, self._signed_by = state.position, state.signed_by
-        self._confirm(state, asked, self._keys_of(state))
+        self._confirm(state, asked)
         if known not in {None, state.signed_by}:
             self._emit(events.SignerChanged(state.signed_by))
         if before is None or before.sequence != state.sequence:
             past = before.sequence if before else None
             self._emit(events.Advanced(past, state.sequence, len(state.revoked)))
 
-    def _confirm(self, state: State, asked: Moment, keys: Bundle | None) -> None:
+    def _confirm(self, state: State, asked: Moment) -> None:
         end = self.trust.expires_at
-        self.view = View.of(state, asked, self._policy.max_staleness, keys=keys, end=end)
+        self.view = View.of(state, asked, self._policy.max_staleness, end=end)
 
     def _restored(self, saved: Saved) -> State | None:
         position = self._position
@@ -256,13 +252,6 @@ class Follower:
         except RefusedAnswer:
             # Other keys are trusted than when it was saved. The position still counts.
             return None
-
-    def _keys_of(self, state: State) -> Bundle | None:
-        """Return the signing keys that the head of a state names; None without them."""
-        held = self.trust.held
-        if held is None or not self.wants_keys:
-            return None
-        return self._keys.read(state.head, held.document, self.view.keys)
 
     def _read_documents(self) -> None:
         """Learn of newer trust documents.
@@ -290,7 +279,7 @@ class Follower:
             self.floor.save(Saved(trust, *position, _NEVER, 0.0, signed_by))
         self.trust, self._position, self._signed_by = trust, position, signed_by
         if state:
-            self._confirm(state, self.view.confirmed, self.view.keys)
+            self._confirm(state, self.view.confirmed)
         elif self.view.state:
             # A thief may have signed it, so only a head by another key makes it count again.
             self.view, self._etag = self.view.distrusted(), None

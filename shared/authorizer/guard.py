@@ -32,21 +32,20 @@ class Decision:
 class Guard:
     """Decides about chains of warrants of the format `cose`. Threads may share it.
 
-    `client` knows what is revoked, and has the keys that the head of the feed names, so both are of
-    one age. Make the guard before the client starts; otherwise it has no keys before the next poll.
-    The payload of a warrant says what it permits; the caller has to read it.
+    `client` has the revoked warrants, and the signing keys, which are as recent (TRUST-5). Make the
+    guard before the client starts. The payload of a warrant says what it permits; the caller has to
+    read it.
     """
 
     def __init__(self, client: AuthorizerClient) -> None:
-        client.want_keys()
-        self._client = client
+        self._client, self._keys = client, client.follow_keys()
 
     def decide(self, chain: Iterable[bytes]) -> Decision:
         """Return the decision about the warrants of a request, from the root to the leaf."""
         warrants = list(chain)
         if not 0 < len(warrants) <= _CHAIN_MAX:
             return Decision(False, "missing" if not warrants else "malformed")
-        keys = self._client.view.keys
+        keys = self._keys.keys
         if keys is None:
             return Decision(False, "unknown")
         try:

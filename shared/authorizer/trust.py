@@ -9,13 +9,14 @@ from typing import Final, Self
 from . import events
 from . import view as views
 from .answers import NoAnswer
-from .formats import warrants, wire
+from .follower import Follower
+from .formats import warrants
 from .formats.documents import NotTrusted
 from .formats.signing_keys import PublishedKey, PublishedKeys
-from .formats.trust import TrustDocument
 from .formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant
 from .formats.wire import Reference
 from .transport import Transport
+from .view import View
 
 KEYS_PATH: Final = "/v1/trust/keys"
 
@@ -71,6 +72,11 @@ class Bundle:
     published: PublishedKeys
     reference: Reference
     covered: bytes | None
+
+    @property
+    def named(self) -> tuple[Reference, bytes | None]:
+        """The names of the keys in a head and in a trust document."""
+        return self.reference, self.covered
 
     @classmethod
     def of(cls, published: PublishedKeys, reference: Reference, covered: bytes | None) -> Self:
@@ -134,44 +140,69 @@ def _check_signed_at(
 
 
 class KeyReader:
-    """Fetches the keys that heads name (TRUST-9). It belongs to the thread of its transport.
+    """Fetches the keys that heads name (TRUST-9), after the state of `follower` counts.
 
-    `emit` gets each failure.
+    `transport` is its own, so that no poll waits for keys. `emit` gets each failure. Without
+    `is_wanted`, there are no keys. One thread calls `step`; any thread may read `keys`.
     """
 
-    def __init__(self, transport: Transport, emit: Callable[[events.Event], None]) -> None:
-        self._transport = transport
+    def __init__(
+        self, transport: Transport, follower: Follower, emit: Callable[[events.Event], None]
+    ) -> None:
+        self.transport = transport
+        self.is_wanted = False
+        self._follower = follower
         self._emit = emit
+        # Keys, and the newest view with a head that names them.
+        self._held: tuple[Bundle | None, View] = None, View()
         self._due = views.monotonic()
 
-    def read(
-        self, head: wire.SignedHead, document: TrustDocument, held: Bundle | None
-    ) -> Bundle | None:
-        """Return the keys that a head names, by the document that vouches for it.
+    @property
+    def keys(self) -> Bundle | None:
+        """The keys that the newest head names, or older keys while they count (TRUST-5)."""
+        (keys, view), now = self._held, self._follower.view
+        # A thief of a list signer may have named older keys, with other states.
+        is_same = view.state and now.state and view.state.signed_by == now.state.signed_by
+        is_current = keys is not None and keys.named == self._named(now)
+        return keys if is_current or (is_same and view.is_fresh()) else None
 
-        They are those that are `held`, or fetched. None if that fails, and for some seconds then.
-        """
-        if head.keys is None:
-            return None
-        if held and (held.reference, held.covered) == (head.keys, document.signing_keys):
-            return held
-        if views.monotonic() < self._due:
-            return None
+    def is_due(self) -> bool:
+        """Return whether to fetch keys now. Otherwise renew the time of the keys that count."""
+        keys, view = self._held[0], self._follower.view
+        named = self._named(view)
+        if keys and keys.named == named:
+            self._held = keys, view
+            return False
+        return named is not None and views.monotonic() >= self._due
+
+    def step(self) -> None:
+        """Fetch the keys of the newest head if it is time. After a failure, pause."""
+        view = self._follower.view
+        named = self._named(view)
+        if named is None or not self.is_due():
+            return
         try:
-            return self._fetched(head.keys, document, held)
-        except NotTrusted as refused:
-            self._emit(events.Refused(refused.reason.value))
-        except NoAnswer as error:
-            self._emit(events.Failed(f"the signing keys cannot be read: {error}", _SECONDS))
-        self._due = views.monotonic() + _SECONDS
-        return None
+            self._held = self._fetched(*named), view
+        except (NotTrusted, NoAnswer) as error:
+            self._due = views.monotonic() + _SECONDS
+            failed = events.Failed(f"the signing keys cannot be read: {error}", _SECONDS)
+            refused = isinstance(error, NotTrusted) and events.Refused(error.reason.value)
+            self._emit(refused or failed)
+        self.transport.close()
 
-    def _fetched(self, named: Reference, document: TrustDocument, held: Bundle | None) -> Bundle:
+    def _named(self, view: View) -> tuple[Reference, bytes | None] | None:
+        """Return how a head names its keys, and the hash of the keys that the document covers."""
+        state, held = view.state, self._follower.trust.held
+        if not (self.is_wanted and state and state.head.keys and held):
+            return None
+        return state.head.keys, held.document.signing_keys
+
+    def _fetched(self, named: Reference, covered: bytes | None) -> Bundle:
         limit = min(named.number, KEYS_BYTES_MAX)
-        blob = self._transport.get_far(f"{KEYS_PATH}/{named.sha256.hex()}", limit=limit)
-        keys = PublishedKeys.opened(blob, named, tenant_id=document.tenant_id)
-        is_proven = held is not None and held.covered == document.signing_keys
+        blob = self.transport.get_far(f"{KEYS_PATH}/{named.sha256.hex()}", limit=limit)
+        keys = PublishedKeys.opened(blob, named, tenant_id=self._follower.trust.tenant_id)
+        held = self._held[0]
         keys.check(
-            document.signing_keys, proven=held.published.proven if held and is_proven else ()
+            covered, proven=held.published.proven if held and held.covered == covered else ()
         )
-        return Bundle.of(keys, named, document.signing_keys)
+        return Bundle.of(keys, named, covered)

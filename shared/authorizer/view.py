@@ -3,13 +3,10 @@
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from .formats.ids import CompactIds, RevokedIds
 from .state import State
-
-if TYPE_CHECKING:
-    from .trust import Bundle
 
 # The clock that nobody sets, and the one that goes on while a machine sleeps.
 monotonic: Final = time.monotonic
@@ -56,8 +53,7 @@ class View:
     `confirmed` is when the service was asked last and confirmed the state. The warrants are CLEAR
     until that is too long ago by one of the clocks, or the head expires: until `end` by the clock
     that nobody sets, and until `wall_end` by the other. `is_trusted` is False if the signer of the
-    head does not count any more. `keys` are the signing keys that the head names, if they were
-    wanted and could be read. A view never changes, so threads can share it.
+    head does not count any more. A view never changes, so threads can share it.
     """
 
     state: State | None = None
@@ -66,18 +62,9 @@ class View:
     end: float = _PAST
     wall_end: float = _PAST
     is_trusted: bool = False
-    keys: "Bundle | None" = None
 
     @classmethod
-    def of(
-        cls,
-        state: State,
-        confirmed: Moment,
-        seconds: float,
-        *,
-        end: datetime,
-        keys: "Bundle | None" = None,
-    ) -> Self:
+    def of(cls, state: State, confirmed: Moment, seconds: float, *, end: datetime) -> Self:
         """Return the view of `state` for `seconds` after it was confirmed.
 
         It ends sooner if the head expires, or at the `end` of the trust document.
@@ -85,7 +72,7 @@ class View:
         expires_at = min(state.head.expires_at, end)
         wall_end = min(confirmed.wall + seconds, expires_at.timestamp())
         until = confirmed.monotonic + seconds
-        return cls(state, state.revoked, confirmed, until, wall_end, is_trusted=True, keys=keys)
+        return cls(state, state.revoked, confirmed, until, wall_end, is_trusted=True)
 
     def distrusted(self) -> Self:
         """Return a view that still revokes, and clears nothing."""

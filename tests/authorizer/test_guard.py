@@ -4,7 +4,6 @@ import base64
 import hashlib
 import http.client
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,11 +19,10 @@ from shared.authorizer import (
     Policy,
     ext_authz,
     trust,
-    view,
 )
 from tests.authorizer.bundles import published
 from tests.authorizer.clients import arguments
-from tests.authorizer.feeds import Feed
+from tests.authorizer.feeds import Feed, signer
 from tests.authorizer.service import Response, Service, serving
 from tests.functions import signing
 from tests.kit.api import Tenant
@@ -62,7 +60,7 @@ def _publish(tenant: Tenant, service: Service, made: Guard) -> None:
     keys = published(tenant).keys
     service.publish_keys(*keys)
     client = made._client
-    soon(lambda: client.view.keys is not None and client.view.keys.published.keys == keys)
+    soon(lambda: (held := client._keys.keys) is not None and held.published.keys == keys)
 
 
 def test_only_genuine_warrants_that_hold_are_allowed(
@@ -110,26 +108,106 @@ def test_without_keys_nothing_is_allowed(
     assert made.decide(chain).is_allowed
 
 
+@pytest.mark.parametrize("allows", [False, True])
 def test_keys_that_nobody_confirmed_for_long_allow_nothing(
-    tenant: Tenant, service: Service, made: Guard, monkeypatch: pytest.MonkeyPatch
+    tenant: Tenant,
+    service: Service,
+    tmp_path: Path,
+    pass_time: Callable[[float], None],
+    allows: bool,
 ) -> None:
     """TRUST-5, F551a: A guard allows nothing by keys older than the feed may be.
 
-    If somebody hides the keys that a head names, it allows nothing either.
+    If somebody hides the keys that a head names, the keys before them count until a state that
+    named them is stale, whatever the policy. Then it allows nothing.
     """
     root = _root(tenant)
     chain = [_signed(tenant, root, f"svc_wrt_{number}") for number in range(2)]
+    policy = Policy(poll_seconds=0.01, allow_when_stale=allows)
+    with _guarding(service, tmp_path, policy) as made:
+        _publish(tenant, service, made)
+        assert made.decide(chain).is_allowed
+        signing.moved(tenant, root, "revoke")
+        service.instead = lambda path: Response(b"", 503) if "/keys/" in path else None
+        service.publish_keys(*published(tenant).keys)
+        soon(lambda: made._client.status.failures)
+        assert made.decide(chain).is_allowed
+        pass_time(31)
+        soon(lambda: not made._client.status.stale)
+        assert made.decide(chain) == Decision(False, "unknown")
+        service.instead = lambda _path: None
+        soon(lambda: made.decide(chain) == Decision(False, "revoked"))
+
+
+def test_a_slow_download_of_keys_delays_no_refusal(
+    tenant: Tenant, service: Service, made: Guard
+) -> None:
+    """TRUST-5, F1910a: What the feed revokes is refused while the keys are downloaded.
+
+    Until they are here, warrants of the keys before them are allowed.
+    """
+    chains = [[_signed(tenant, _root(tenant), f"svc_wrt_{number}")] for number in range(3)]
+    _publish(tenant, service, made)
+    began, may_end = threading.Event(), threading.Event()
+
+    def wait(path: str) -> None:
+        if "/keys/" in path:
+            began.set()
+            assert may_end.wait(60)
+
+    service.instead = wait
+    other = [_signed(tenant, _root(tenant), "svc_wrt_3")]
+    with service.changing:
+        service.publish_keys(*published(tenant).keys)
+        service.revoke("svc_wrt_0")
+    assert began.wait(60)
+    service.revoke("svc_wrt_1")
+    assert made._client.wait_for(2, timeout=60)
+    assert [made.decide(each).reason for each in chains] == ["revoked", "revoked", "clear"]
+    assert made.decide(other) == Decision(False, "key")
+    may_end.set()
+    soon(lambda: made.decide(other).is_allowed)
+
+
+def test_older_keys_do_not_outlive_their_signer(
+    tenant: Tenant, service: Service, made: Guard
+) -> None:
+    """TRUST-5, F1910b: Keys that a stolen list signer named do not count after its removal."""
+    chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
     _publish(tenant, service, made)
     assert made.decide(chain).is_allowed
-    signing.moved(tenant, root, "revoke")
     service.instead = lambda path: Response(b"", 503) if "/keys/" in path else None
+    _root(tenant)
+    with service.changing:
+        service.feed.key = signer(3)
+        service.feed.publish(leap=2**20)
+        service.feed.publish_list()
+        service.publish_keys(*published(tenant).keys)
+        service.vouch(signer(3))
+    assert made._client.wait_for(service.feed.sequence, timeout=60)
+    assert made.decide(chain) == Decision(False, "unknown")
+
+
+def test_keys_are_followed_without_threads(
+    tenant: Tenant, service: Service, tmp_path: Path
+) -> None:
+    """TRUST-5, F1910c: A client that polls without threads has the keys after a poll.
+
+    A guard of a client that has started is an error, because its keys would never come.
+    """
+    chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
     service.publish_keys(*published(tenant).keys)
-    soon(lambda: made.decide(chain) == Decision(False, "unknown"))
-    service.instead = lambda _path: Response(b"", 503)
-    soon(lambda: made._client.status.failures > 1)
-    with monkeypatch.context() as patched:
-        patched.setattr(view, "now", lambda: time.time() + 31)
-        assert made.decide(chain[:1]).reason != "clear"
+    settings = arguments(tenant=service.feed.tenant, report=False)
+    client = AuthorizerClient(service.url, **settings)
+    made = Guard(client)
+    client.poll()
+    assert made.decide(chain).is_allowed
+    client.close()
+    with (
+        AuthorizerClient(service.url, **settings) as started,
+        pytest.raises(RuntimeError, match="before the client starts"),
+    ):
+        Guard(started)
 
 
 def test_the_age_of_keys_counts_from_the_service(

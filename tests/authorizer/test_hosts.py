@@ -4,10 +4,13 @@ import asyncio
 import fcntl
 import logging
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +170,59 @@ def test_a_client_starts_again_in_another_process(
     service.revoke("svc_wrt_a")
     assert client.wait_for(1, timeout=60)
     assert client.check(["svc_wrt_a"]) is REVOKED
+
+
+def _leave_parent(client: AuthorizerClient) -> None:
+    """End the threads that a child does not have, one of which had the locks."""
+    client._stop.set()
+    for each in client._threads:
+        each.join(60)
+    client._changed.acquire()
+    client._starting.acquire()
+
+
+def test_one_thread_starts_a_client_in_another_process(
+    made: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1911a: Many threads of a forked child start the threads of a client once."""
+    client, interval = made(report=False).start(), sys.getswitchinterval()
+
+    def use(began: threading.Barrier) -> Verdict:
+        began.wait(60)
+        return client.check(["svc_wrt_a"])
+
+    sys.setswitchinterval(1e-6)
+    try:
+        for number in range(1, 30):
+            _leave_parent(client)
+            before, began = set(threading.enumerate()), threading.Barrier(8)
+            monkeypatch.setattr(client_module, "_getpid", partial(int, -number))
+            with ThreadPoolExecutor(8, thread_name_prefix="user") as pool:
+                assert {*pool.map(use, [began] * 8)} == {CLEAR}
+            new = set(threading.enumerate()) - before
+            assert {each for each in new if each.name == "rescind-authorizer"} == set(
+                client._threads
+            )
+            assert len(client._threads) == 2
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("use", ["close", "start"])
+def test_a_child_needs_no_lock_of_its_parent(
+    made: Made, monkeypatch: pytest.MonkeyPatch, use: str
+) -> None:
+    """F1911b: A forked child can close or start a client while its parent had the locks."""
+    client = made(report=False)
+    client.start() if use == "close" else client.poll()
+    done = threading.Thread(target=getattr(client, use), daemon=True)
+    locks = threading.Thread(target=_leave_parent, args=(client,))
+    locks.start()
+    locks.join(60)
+    monkeypatch.setattr(client_module, "_getpid", lambda: -1)
+    done.start()
+    done.join(60)
+    assert not done.is_alive()
 
 
 def _is_locked(path: Path) -> bool:

@@ -26,6 +26,7 @@ from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKey
 from shared.authorizer.formats.warrants import Claims
 from shared.authorizer.transport import Transport
+from shared.authorizer.trust import KeyReader
 from shared.model import warrant_format
 from tests.authorizer import roots
 from tests.authorizer.bundles import ISSUER_ID, ROOT_ID
@@ -99,11 +100,13 @@ def _key(number: int) -> PublishedKey:
 def test_keys_that_cannot_be_read_are_not_asked_for_at_once(service: Service) -> None:
     """F731a: A client leaves the service alone for some seconds if the keys are not there."""
     with followed(service) as (made, seen):
-        made.wants_keys = True
+        reader = KeyReader(made.transport, made, seen.append)
+        reader.is_wanted = True
         service.publish_keys(_key(20))
         service.blobs.clear()
         for _ in range(3):
             made.poll()
+            reader.step()
         assert len(_asked(service, "/v1/trust/keys/")) == 1
         assert any(isinstance(each, Failed) for each in seen)
         assert made.view.is_fresh()

@@ -26,6 +26,7 @@ from shared.authorizer.floor import MemoryFloor, Saved, _decoded, _encoded
 from shared.authorizer.follower import Follower
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.policy import Policy
+from shared.authorizer.trust import KeyReader
 from shared.errors import NotFound, RequestError, RescindError
 from shared.operations.lists import publication
 from shared.ports import Ports
@@ -283,7 +284,8 @@ class Client:
     def _made(self) -> Follower:
         made = Follower(self.link.transport, self.floor, self._trust, self._policy, self._note)
         self.link.confirmed = lambda: made.view.confirmed
-        made.wants_keys = True
+        self.keys = KeyReader(self.link.transport, made, self._note)
+        self.keys.is_wanted = True
         return made
 
     def _follow(self) -> None:
@@ -293,6 +295,8 @@ class Client:
             self.link.lie = follower.view.confirmed
         while True:
             pause = follower.poll()
+            self.world.observe()
+            self.keys.step()
             self.world.observe()
             self.world.sleep(pause)
 

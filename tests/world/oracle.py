@@ -325,7 +325,8 @@ class Oracle:
         if self.world.monotonic() >= view.end or wall >= view.wall_end:
             return
         late = self.world.now - BOUND
-        for each in view.keys.published.keys if view.keys else ():
+        keys = client.keys.keys
+        for each in keys.published.keys if keys else ():
             lost_at = books.lost_at.get(each.key_id)
             is_late = lost_at is not None and lost_at < late and not client.is_deceived
             if is_late and not each.is_revoked:
@@ -384,12 +385,13 @@ class Oracle:
                 found += books.ledger.behind(self.world.stage.records)
         for client in self.clients:
             books, view = self.books[client.tenant.id], client.follower.view
+            keys = client.keys.keys
             right = {each for each in books.warrants if books.revoked(each)}
             wall = client.machine.wall().timestamp()
             if self.world.monotonic() >= view.end or wall >= view.wall_end:
                 found.append(f"{client.machine.name} is stale")
             elif view.revoked.ids() != right:
                 found.append(f"{client.machine.name} holds {view.revoked.ids() ^ right} wrongly")
-            elif view.state and view.state.head.keys != (view.keys and view.keys.reference):
+            elif view.state and view.state.head.keys != (keys and keys.reference):
                 found.append(f"{client.machine.name} has other signing keys than its head names")
         return found

@@ -77,7 +77,7 @@ def test_clients_of_a_relay_follow_documents(service: Service, relay: Running) -
         assert one.wait_for(service.feed.sequence, timeout=60)
         assert one.check(["svc_wrt_b"]) is REVOKED
         assert one.check(["svc_wrt_c"]) is CLEAR
-        soon(lambda: one.view.keys is not None)
+        soon(lambda: one._keys.keys is not None)
         assert one.status.refusals == {}
 
 
@@ -163,7 +163,7 @@ def test_a_relay_starts_without_its_service(service: Service, tmp_path: Path) ->
         with client(relay) as one:
             assert one.check(["svc_wrt_a"]) is REVOKED
             assert one.check(["svc_wrt_b"]) is CLEAR
-            assert one.view.keys
+            assert one._keys.keys
 
 
 @pytest.mark.parametrize("kept", [None, b"{", "older"])

@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Final
 
 
+_PREFIX: Final = ".new-"
+# Matches files that an interrupted `replace` leaves.
+TEMPORARY: Final = f"{_PREFIX}*"
+
+
 class _Locking:
     """One thread at a time locks a folder.
 
@@ -91,7 +96,7 @@ def replace(path: Path, data: bytes) -> None:
     The content is on the disk before the file has its name.
     """
     # `mkstemp` creates it for its owner only.
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".new-")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_PREFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

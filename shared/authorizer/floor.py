@@ -137,7 +137,7 @@ class FileFloor:
             files.replace(self._base(hashlib.sha256(data).digest()), data)
 
     def save(self, saved: Saved) -> None:
-        """Replace the floor, and remove the bases that it does not name."""
+        """Replace the floor, and remove other bases and what interrupted processes left."""
         with self._locked():
             if (stamp := _stamp(self._file)) != self._written:
                 held = self._saved()
@@ -149,7 +149,7 @@ class FileFloor:
                     return
             files.replace(self._file, _encoded(saved))
             self._written = _stamp(self._file)
-            self._remove_bases(but=saved.base)
+            self._remove_others(but=saved.base)
 
     def _saved(self) -> Saved | None:
         path = self._file
@@ -174,9 +174,10 @@ class FileFloor:
     def _base(self, sha256: bytes) -> Path:
         return self.folder / f"base-{sha256.hex()}.cbor"
 
-    def _remove_bases(self, *, but: bytes | None) -> None:
+    def _remove_others(self, *, but: bytes | None) -> None:
         kept = self._base(but) if but else None
-        for path in self.folder.glob("base-*.cbor"):
+        # Only the holder of the lock has temporary files, and it has renamed them.
+        for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
             if path != kept:
                 path.unlink(missing_ok=True)
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -109,6 +110,31 @@ def test_a_failed_write_changes_nothing(
         floor.save(replace(SAVED, sequence=8))
     assert floor.load() == SAVED
     assert sorted((tmp_path / "floor").iterdir()) == before
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from shared.authorizer.reporter import of_folder
+os.fsync = lambda _descriptor: os.kill(os.getpid(), signal.SIGKILL)
+of_folder(Path(sys.argv[1]))
+"""
+
+
+def test_the_next_save_removes_what_a_killed_process_left(
+    floor: FileFloor, tmp_path: Path
+) -> None:
+    """F1912a: A private key that a killed process had not named yet does not stay in the folder."""
+    folder = tmp_path / "floor"
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(folder)], cwd=ROOT, env=environment(), check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = folder.glob(".new-*")
+    assert b"PRIVATE KEY" in left.read_bytes()
+    floor.save(replace(SAVED, sequence=8))
+    assert not left.exists()
+    assert floor.load() == replace(SAVED, sequence=8)
 
 
 def test_the_newest_of_several_processes_stays(floor: FileFloor, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ const (
 	floorClient = "go"
 	floorFormat = 1
 	othersWrite = 0o022
+	temporary   = ".new-"
 )
 
 // FloorError says that a floor cannot be used, and what to do.
@@ -195,8 +196,7 @@ func (f *floor) saveBase(data []byte) error {
 	return locked(f.folder, func() error { return replaceFile(f.baseFile(hex.EncodeToString(of[:])), data) })
 }
 
-// save replaces the floor in one step, unless that is newer, and removes the bases that it does not
-// name. It survives a loss of power.
+// save replaces the floor in one step, unless that is newer. It survives a loss of power.
 func (f *floor) save(next *saved) error {
 	return locked(f.folder, func() error {
 		if now := f.stamp(); !isSameStamp(now, f.written) {
@@ -208,7 +208,7 @@ func (f *floor) save(next *saved) error {
 			return err
 		}
 		f.written = f.stamp()
-		return f.removeBases(next.Base)
+		return f.removeOthers(next.Base)
 	})
 }
 
@@ -259,9 +259,12 @@ func sealFloor(of *saved) []byte {
 	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
 }
 
-func (f *floor) removeBases(but string) error {
+// removeOthers removes the bases that the floor does not name, and what interrupted processes left.
+// Only the holder of the lock has temporary files, and it has renamed them.
+func (f *floor) removeOthers(but string) error {
 	paths, err := filepath.Glob(filepath.Join(f.folder, "base-*.cbor"))
-	for _, path := range paths {
+	left, _ := filepath.Glob(filepath.Join(f.folder, temporary+"*"))
+	for _, path := range append(paths, left...) {
 		if path != f.baseFile(but) {
 			if fault := os.Remove(path); fault != nil && !errors.Is(fault, os.ErrNotExist) {
 				err = fault
@@ -294,7 +297,7 @@ func locked(folder string, do func() error) error {
 // replaceFile replaces a file in one step by one that only this user can read. Its content is on the
 // disk before it has its name.
 func replaceFile(path string, data []byte) error {
-	made, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	made, err := os.CreateTemp(filepath.Dir(path), temporary)
 	if err != nil {
 		return err
 	}

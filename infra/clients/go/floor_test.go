@@ -26,6 +26,19 @@ func TestAFloorIsTakenUp(t *testing.T) {
 	expect(t, poll(again, noted), []Event{Refused{Rollback}})
 }
 
+// F1912b: A private key that a killed process had not named yet does not stay in the folder.
+func TestTheNextSaveRemovesWhatAKilledProcessLeft(t *testing.T) {
+	service := serving(t)
+	folder := t.TempDir()
+	client, noted := service.client(t, folder)
+	left := filepath.Join(folder, ".new-123456")
+	os.WriteFile(left, []byte("PRIVATE KEY"), 0o600)
+	poll(client, noted)
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+}
+
 // Version 1 of the floor: each later client must read it.
 func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
 	folder := t.TempDir()

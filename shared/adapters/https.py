@@ -103,7 +103,7 @@ class Https:
         plain = self._connect(name, request.url.port or PORT, deadline)
         with closing(Connection(wrap(plain, self.context, name, deadline))) as connection:
             headers = {"Accept-Encoding": "identity", **request.headers, "Connection": "close"}
-            request = replace(request, headers=headers)
+            request = replace(request, headers=headers, until_close=True)
             return connection.exchange(request, deadline, limit=limit, prefix=prefix)
 
     def _connect(self, name: str, port: int, deadline: float) -> socket.socket:
@@ -214,6 +214,7 @@ class HttpWitnesses:
         try:
             headers = {"Connection": "close"}
             request = Request.parse(url, method="POST", headers=headers, body=body)
+            request = replace(request, until_close=True)
             with closing(connect(request.url, self._context, deadline)) as connection:
                 found = connection.exchange(request, deadline, limit=BYTES_MAX)
         except (OSError, HttpError, ValueError):

@@ -98,7 +98,9 @@ class VaultSealer:
         sent = json.dumps(body | {"associated_data": _text(bound)}).encode()
         try:
             headers = self._headers | {"X-Vault-Token": self._read_token()}
-            found = self._exchange(Request(self._urls[name], "POST", headers, sent))
+            found = self._exchange(
+                Request(self._urls[name], "POST", headers, sent, until_close=True)
+            )
             content = json.loads(found.body)
         except (HttpError, OSError, InvalidSettings, ValueError) as error:
             raise Unavailable(f"{Unavailable.says} (Vault, {name})") from error

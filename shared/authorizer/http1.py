@@ -58,13 +58,19 @@ class ConnectionClosed(HttpError):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. `target` replaces the path of `url` in the request line, as proxies require."""
+    """One request. `target` replaces the path of `url` in the request line, as proxies require.
+
+    With `until_close`, the end of the connection may end the response (RFC 9112, 6.3). A response
+    that was cut looks complete then, so it is for bodies that show it: JSON objects and signatures.
+    The CLI also reads bodies that do not, such as CSV. A feed that ended connections would be slow.
+    """
 
     url: SplitResult
     method: str = "GET"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes | None = field(default=None, repr=False)
     target: str | None = None
+    until_close: bool = False
 
     @classmethod
     def parse(
@@ -131,9 +137,8 @@ class Connection:
         """
         with self._close_on_failure():
             head = self._send(request, min(deadline, head_deadline or deadline))
-            # Without a length, a response that was cut looks complete.
             is_framed = head.status in _WITHOUT_BODY or head.headers.keys() & _FRAMING
-            if not (prefix or request.method == "HEAD" or is_framed):
+            if not (prefix or request.until_close or request.method == "HEAD" or is_framed):
                 raise HttpError("the response does not state its length")
             body = self._read_body(head, limit, deadline, prefix=prefix)
             self._finish()
@@ -251,13 +256,13 @@ class Connection:
 
     def _decode(self, head: Response, most: int, deadline: float) -> Iterator[bytes]:
         """Yield the body without its content coding, at most `most` bytes for each block read."""
-        coding = head.headers.get("content-encoding", "identity").strip().lower()
-        if coding not in {"gzip", "identity"}:
-            raise HttpError("the response has a content coding that was not requested")
+        coding = head.headers.get("content-encoding", "").strip().lower()
         unpack = zlib.decompressobj(_GZIP) if coding == "gzip" else None
         is_empty = True
         while isinstance(event := self._next_event(deadline), h11.Data):
             is_empty = False
+            if coding not in {"gzip", "identity", ""}:
+                raise HttpError("the response has a content coding that was not requested")
             try:
                 yield unpack.decompress(event.data, most) if unpack else bytes(event.data)
             except zlib.error as error:

@@ -121,9 +121,7 @@ of_folder(Path(sys.argv[1]))
 """
 
 
-def test_the_next_save_removes_what_a_killed_process_left(
-    floor: FileFloor, tmp_path: Path
-) -> None:
+def test_the_next_save_removes_what_a_killed_process_left(floor: FileFloor, tmp_path: Path) -> None:
     """F1912a: A private key that a killed process had not named yet does not stay in the folder."""
     folder = tmp_path / "floor"
     killed = subprocess.run(

@@ -50,6 +50,9 @@ func run(arguments []string, stdin io.Reader, stdout io.Writer) (int, error) {
 		return check(ctx, rest, stdout)
 	case "conformance":
 		return exit(rescind.Conformance(stdin, stdout))
+	case "-h", "-help", "--help", "help":
+		_, err := fmt.Fprint(stdout, usage)
+		return exit(err)
 	case "version":
 		_, err := fmt.Fprintln(stdout, rescind.Version)
 		return exit(err)
@@ -72,14 +75,14 @@ func options(name string) (*flag.FlagSet, *rescind.Options) {
 	flags.StringVar(&found.URL, "url", os.Getenv("RESCIND_URL"), "address of the service (or RESCIND_URL)")
 	flags.StringVar(&found.Tenant, "tenant", os.Getenv("RESCIND_TENANT"), "the tenant's identifier (or RESCIND_TENANT)")
 	flags.StringVar(&found.TrustRoot, "root", os.Getenv("RESCIND_TRUST_ROOT"),
-		"pin of the service's roots, which `rescind trust show` prints (or RESCIND_TRUST_ROOT)")
+		"pin of the service's roots, which \"rescind trust show\" prints (or RESCIND_TRUST_ROOT)")
 	flags.StringVar(&found.Floor, "floor", os.Getenv("RESCIND_FLOOR"),
 		"folder that keeps what was accepted (or RESCIND_FLOOR)")
 	flags.DurationVar(&found.MaxStaleness, "max-staleness", 30*time.Second,
 		"how long after the last confirmation a warrant can be clear")
 	flags.BoolVar(&found.AllowHTTP, "allow-http", false, "send the API key without TLS")
 	flags.StringVar(&found.Name, "name", "", "report under this name (default: that of the host)")
-	flags.BoolVar(&found.NoReports, "no-reports", false, "do not report what this client holds")
+	flags.BoolVar(&found.NoReports, "no-report", false, "do not report what this client holds")
 	return flags, found
 }
 

@@ -324,10 +324,7 @@ class AuthorizerClient:
                 runs = [self._follow, self._watch]
                 runs += [self._reporter.run] if self._reporter else []
                 runs += [self._read_keys] if self._keys.is_wanted else []
-                threads = [_thread(run, self._stop) for run in runs]
-                for each in threads:
-                    each.start()
-                self._threads = threads
+                self._threads = [_started(run, self._stop) for run in runs]
             self._is_idle = False
 
     def _follow(self, stop: threading.Event) -> None:
@@ -405,8 +402,10 @@ def _listed(warrant_ids: Iterable[str]) -> list[str]:
     return list(warrant_ids)
 
 
-def _thread(run: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
-    return threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
+def _started(run: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
+    made = threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
+    made.start()
+    return made
 
 
 _getpid: Final = os.getpid

@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
-
 _PREFIX: Final = ".new-"
 # Matches files that an interrupted `replace` leaves.
 TEMPORARY: Final = f"{_PREFIX}*"
@@ -47,8 +46,10 @@ os.register_at_fork(
 def locked(folder: Path) -> Iterator[None]:
     """Keep out other processes that lock the folder, until the block ends. Raises `OSError`.
 
+    The folder is made if it is missing.
     The names of files that the block replaced are on the disk then.
     """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locking.lock:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

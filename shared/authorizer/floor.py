@@ -5,8 +5,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -133,12 +132,12 @@ class FileFloor:
 
     def save_base(self, data: bytes) -> None:
         """Write a base to a file that is named by its hash."""
-        with self._locked():
+        with files.locked(self.folder):
             files.replace(self._base(hashlib.sha256(data).digest()), data)
 
     def save(self, saved: Saved) -> None:
         """Replace the floor, and remove other bases and what interrupted processes left."""
-        with self._locked():
+        with files.locked(self.folder):
             if (stamp := _stamp(self._file)) != self._written:
                 held = self._saved()
                 # The documents of both do not follow from one root.
@@ -180,13 +179,6 @@ class FileFloor:
         for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
             if path != kept:
                 path.unlink(missing_ok=True)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep out the other processes with this folder, which is made if it is not there."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with files.locked(self.folder):
-            yield
 
 
 def _read(path: Path) -> bytes:

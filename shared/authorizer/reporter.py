@@ -276,7 +276,6 @@ def of_folder(folder: Path) -> IdentityKey:
     path = folder / _FILE
     with suppress(FileNotFoundError):
         return _read(path)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with files.locked(folder):
         # Another process may have made it meanwhile.
         with suppress(FileNotFoundError):

@@ -4,7 +4,7 @@ Each noun has its module here, named as in the other rooms; those of operators a
 `commands.py` says how a command is written, `errors.py` has the exit codes.
 """
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -71,7 +71,7 @@ _MODULES: Final = {
 }
 
 
-class _Commands(MutableMapping[str, Any]):
+class _Commands(Mapping[str, Any]):
     """The commands by name. A module is imported when one of its commands is used."""
 
     def __getitem__(self, name: str) -> Any:
@@ -79,12 +79,6 @@ class _Commands(MutableMapping[str, Any]):
         found = _of_module(module)[name]
         found.rich_help_panel = panel
         return found
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        raise TypeError("add the module of the command")
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError("remove the module of the command")
 
     def __iter__(self) -> Iterator[str]:
         return iter(_MODULES)
@@ -104,7 +98,7 @@ def _of_module(module: str) -> dict[str, Any]:
 class _Root(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = _Commands()
+        self.commands = _Commands()  # type: ignore[assignment]
 
 
 app = noun(_HELP, cls=_Root)

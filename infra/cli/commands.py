@@ -306,13 +306,13 @@ def add(
         _describe(call, function, options)
         # The braces of Rich's markup are those of text, too.
         epilog = f"Example: [bold]{example.replace('[', chr(92) + '[')}[/bold]"
-        app.command(name, cls=_Once, epilog=epilog, context_settings=_SETTINGS)(call)
+        app.command(name, cls=_StrictCommand, epilog=epilog, context_settings=_SETTINGS)(call)
         return function
 
     return register
 
 
-class _Once(TyperCommand):
+class _StrictCommand(TyperCommand):
     """Refuses a second value of an option. Typer would use the last value only."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

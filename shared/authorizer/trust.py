@@ -8,7 +8,6 @@ from typing import Final, Self
 
 from . import events
 from . import view as views
-from .answers import NoAnswer
 from .follower import Follower
 from .formats import warrants
 from .formats.documents import NotTrusted
@@ -183,7 +182,7 @@ class KeyReader:
             return
         try:
             self._held = self._fetched(*named), view
-        except (NotTrusted, NoAnswer) as error:
+        except Exception as error:  # noqa: BLE001 (otherwise the thread ends, and keys stay old)
             self._due = views.monotonic() + _SECONDS
             failed = events.Failed(f"the signing keys cannot be read: {error}", _SECONDS)
             refused = isinstance(error, NotTrusted) and events.Refused(error.reason.value)

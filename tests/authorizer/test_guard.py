@@ -108,6 +108,20 @@ def test_without_keys_nothing_is_allowed(
     assert made.decide(chain).is_allowed
 
 
+def test_a_fault_that_nobody_foresaw_ends_no_download(
+    tenant: Tenant, service: Service, made: Guard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """F1910d: After any error the keys are read again; until then, nothing is allowed."""
+    monkeypatch.setattr(trust, "_SECONDS", 0)
+    chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
+    with monkeypatch.context() as patched:
+        patched.setattr(trust, "KEYS_BYTES_MAX", None)
+        service.publish_keys(*published(tenant).keys)
+        soon(lambda: made._client.status.failures)
+        assert made.decide(chain) == Decision(False, "unknown")
+    soon(lambda: made.decide(chain).is_allowed)
+
+
 @pytest.mark.parametrize("allows", [False, True])
 def test_keys_that_nobody_confirmed_for_long_allow_nothing(
     tenant: Tenant,

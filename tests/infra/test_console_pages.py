@@ -101,7 +101,9 @@ NOT_RUN: Final = {
         "propagation?wait=25": (
             "clients/test_typescript_live.py makes this request, of a revocation of its own"
         ),
-        "rescind canary local": "infra/test_canary.py runs it, beside authorizers of its own",
+        "rescind canary local --data .data": (
+            "infra/test_canary.py runs it, beside authorizers of its own"
+        ),
     },
     "docs/audit-log.md": {
         "audit list --warrant": _PARSED,

@@ -16,9 +16,9 @@ from shared.model.signing_keys import SigningKey
 from shared.operations.changes import feed as feed_api
 from shared.operations.changes import signing_keys
 from shared.operations.fleet import registrations
-from shared.operations.lists import publication
 from shared.ports.store import Expect, Put
 from tests.functions.console.seeds import DAYS, OPENED, Making, make, warrant
+from tests.kit.feeds import publish_feed
 
 # Names as people and other programs give them.
 MARKUP: Final = '<b>Lost</b> & "found"'
@@ -96,7 +96,7 @@ def usual(making: Making) -> None:
             _revoke(making, revoked)
             revoked += 1
         if left > _FEED_STOPS:
-            publication.publish_feed(making.tenant.ports, making.tenant.id)
+            publish_feed(making.tenant.ports, making.tenant.id)
         _report(making, timedelta(minutes=1))
 
 

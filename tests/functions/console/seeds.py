@@ -20,6 +20,7 @@ from shared.operations.audit import sealing
 from shared.operations.lists import publication
 from shared.operations.trust import publishing
 from tests.kit.api import Client, Tenant, serve
+from tests.kit.feeds import publish_feed
 from tests.kit.processes import ROOT
 from tests.kit.worlds import Clock, close, embedded, in_memory
 
@@ -153,7 +154,7 @@ def run_schedule(ports: Any, tenant_id: str) -> None:
     """
     sealing.extend(ports, tenant_id)
     publishing.keep(ports, tenant_id)
-    publication.publish_feed(ports, tenant_id)
+    publish_feed(ports, tenant_id)
     publication.publish_if_due(ports, tenant_id)
 
 

@@ -7,12 +7,12 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from shared.model import times
-from shared.operations.lists import publication
 from tests.functions.console import plans
 from tests.functions.console.plans import MARKUP, RTL, WIDE
 from tests.functions.console.seeds import Plan
 from tests.functions.console.served import World
 from tests.functions.console.watched import Console
+from tests.kit.feeds import publish_feed
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def _beat(world: World, *ids: str, **more: Any) -> None:
 
 
 def _publish(world: World) -> None:
-    publication.publish_feed(world.ports, world.seed.tenant_id)
+    publish_feed(world.ports, world.seed.tenant_id)
 
 
 def _completed(console: Console, title: str, ids: list[str]) -> str:

@@ -1,7 +1,9 @@
 """The whole service in worlds from seeds: whatever goes wrong, nothing acknowledged is lost."""
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -60,6 +62,22 @@ def test_a_world_is_the_same_again() -> None:
         (first, _), (second, _) = (lived(seed) for _ in range(2))
         assert first.world.story == second.world.story
         assert first.world.steps == second.world.steps
+
+
+def test_other_threads_change_no_world() -> None:
+    """F950f: A server that other tests share draws no number of a world."""
+    alone, ended = lived(2)[0].world, Event()
+
+    def draw() -> None:
+        while not ended.wait(0.0001):
+            secrets.token_bytes(1)
+
+    thread = Thread(target=draw)
+    thread.start()
+    beside = lived(2)[0].world
+    ended.set()
+    thread.join()
+    assert (beside.steps, beside.story) == (alone.steps, alone.story)
 
 
 def test_a_rewritten_audit_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ from functools import partial
 from itertools import count, groupby
 from operator import itemgetter
 from pathlib import Path
-from random import Random
 from threading import current_thread
 from typing import Any, Final
 from unittest.mock import patch
@@ -29,6 +28,7 @@ from tests.world.memory import Blobs, Records
 from tests.world.stage import (
     ORDER,
     Choose,
+    Drawn,
     Footprint,
     Perils,
     Place,
@@ -257,7 +257,7 @@ def _repeatable() -> Iterator[None]:
 
     Some items are named after it: their order says what a walk meets, so which calls follow.
     """
-    drawn = Random(0)
+    drawn = Drawn(0)
     with patch.multiple(secrets, randbits=drawn.getrandbits, token_bytes=drawn.randbytes):
         yield
 

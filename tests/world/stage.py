@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
+from random import Random, SystemRandom
 from typing import Any, Final, NamedTuple, TypeVar
 
 from shared.errors import BlobExists, ExpectationLost
@@ -490,3 +491,18 @@ def _blob(name: str) -> Place:
 def owner(name: str) -> str:
     """The actor who does something, or of whose write an item is shown."""
     return name.partition("/")[0]
+
+
+class Drawn:
+    """Numbers from a seed for actors, and others for the threads of a server that tests share."""
+
+    def __init__(self, seed: str | int) -> None:
+        self._drawn, self._own = Random(seed), threading.current_thread()
+
+    def __getattr__(self, name: str) -> Any:
+        def draw(*given: Any) -> Any:
+            thread = threading.current_thread()
+            is_own = isinstance(thread, Seat) or thread is self._own
+            return getattr(self._drawn if is_own else SystemRandom(), name)(*given)
+
+        return draw

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import count
-from random import Random, SystemRandom
+from random import Random
 from threading import current_thread
 from types import SimpleNamespace
 from typing import Any, Final, TypeVar
@@ -34,7 +34,7 @@ from shared.operations.base import operation
 from shared.operations.lists import decisions
 from tests.kit.faults import Crash
 from tests.world.memory import Blobs, Records
-from tests.world.stage import Footprint, Perils, Seat, Stage, SteppedBlobs, SteppedStore
+from tests.world.stage import Drawn, Footprint, Perils, Seat, Stage, SteppedBlobs, SteppedStore
 
 R = TypeVar("R")
 
@@ -353,7 +353,7 @@ class World(Perils):
     @contextmanager
     def in_force(self, *others: tuple[Any, str, Any]) -> Iterator[None]:
         """Let all code read these clocks, and draw from the seed; `others` are patched too."""
-        drawn: Any = _Drawn(f"{self.seed} secrets")
+        drawn: Any = Drawn(f"{self.seed} secrets")
         pacing = operation.Pacing(sleep=self._pause, clock=self.monotonic)
         time = SimpleNamespace(monotonic=self.monotonic, thread_time=lambda: 0.0, sleep=self._pause)
         with ExitStack() as stack:
@@ -382,21 +382,6 @@ class World(Perils):
         seat = current_thread()
         if isinstance(seat, Seat) and not seat.is_off_stage:
             self.sleep(seconds)
-
-
-class _Drawn:
-    """Numbers from a seed for one world, and others for threads that a test before has left."""
-
-    def __init__(self, seed: str) -> None:
-        self._drawn, self._own = Random(seed), current_thread()
-
-    def __getattr__(self, name: str) -> Any:
-        def draw(*given: Any) -> Any:
-            thread = current_thread()
-            is_own = isinstance(thread, Seat) or thread is self._own
-            return getattr(self._drawn if is_own else SystemRandom(), name)(*given)
-
-        return draw
 
 
 def _of_clients(world: World, drawn: Any) -> list[tuple[Any, str, Any]]:

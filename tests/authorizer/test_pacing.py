@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -180,8 +181,12 @@ def test_no_poll_waits_after_a_failure(service: Service, follow: _Follow) -> Non
 
 
 def test_a_stale_state_is_refreshed_at_once(service: Service, follow: _Follow) -> None:
-    """F1606d: A client whose responses are too old does not wait either."""
+    """F1606d: A client that slept, or whose responses are too old, does not wait either."""
     follower, seen = follow()
+    follower.view = replace(follower.view, wall_end=0.0)
+    follower.poll()
+    assert not _asked_to_wait(service)
+    assert follower.view.is_fresh()
     service.age = "31"
     follower, seen = follow()
     assert isinstance(seen[-1], Failed)

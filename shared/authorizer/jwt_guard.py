@@ -3,55 +3,56 @@
 It needs `joserfc`, which `pip install rescind-authorizer[jwt]` brings.
 """
 
-import copy
+import ssl
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from joserfc import jwt
-from joserfc.errors import ExpiredTokenError, JoseError
-from joserfc.jwk import KeySet, KeySetSerialization
-from joserfc.jws import JWSRegistry
-
 from .client import AuthorizerClient
-from .formats.tokens import jwt_claims, token_id
+from .formats import jwts
+from .formats.token_kinds import TokenFault, TokenKind, TokenRefused
+from .issuer_keys import FetchedKeys, StaticKeys
 from .status import Verdict
 
-_ALGORITHMS: Final = ("RS256", "PS256", "ES256", "ES384", "EdDSA", "Ed25519")
-_TOKEN_MAX: Final = 16 * 1024
-_LEEWAY_SECONDS: Final = 60
-_TYPES: Final = frozenset({"jwt", "at+jwt"})
-
-
-def _registry() -> JWSRegistry:
-    # Members that a header has beside those of the standards say nothing here.
-    registry = JWSRegistry(algorithms=_ALGORITHMS, strict_check_header=False)
-    # The library warns of EdDSA, because its name does not say the curve. The key says it.
-    eddsa = copy.copy(registry.algorithms["EdDSA"])
-    eddsa.security_warning = None
-    registry.algorithms = {**registry.algorithms, "EdDSA": eddsa}
-    return registry
-
-
-_REGISTRY: Final = _registry()
+_REASONS: Final = {
+    TokenFault.ISSUER: "issuer",
+    TokenFault.MALFORMED: "malformed",
+    TokenFault.EXPIRED: "expired",
+} | dict.fromkeys(
+    (
+        TokenFault.TOO_LARGE,
+        TokenFault.NESTED,
+        TokenFault.CRITICAL,
+        TokenFault.ALGORITHM,
+        TokenFault.UNKNOWN_KEY,
+        TokenFault.KEY,
+        TokenFault.SIGNATURE,
+    ),
+    "signature",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedIssuer:
-    """An issuer of JWTs for an audience, with its JSON Web Key Set. Each key needs a `kid`."""
+    """An issuer of access tokens for an audience.
+
+    Its keys are the JSON Web Key Set `jwks`, or fetched from `jwks_uri`. Each key needs a `kid`.
+    """
 
     issuer: str
     audience: str
-    jwks: KeySetSerialization
+    jwks: Mapping[str, Any] | None = None
+    jwks_uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JwtDecision:
-    """Whether a request is allowed. `reason` is `clear`, or why not.
+    """Decision about a request. `reason` is `clear`, or the reason of a refusal.
 
-    Reasons are those of `Verdict`; `missing` without a token; `issuer` for one of somebody else;
-    `expired`; `claims` without the audience, `exp` or `jti`; otherwise `signature`. `claims` are
-    those of an allowed request.
+    Reasons are those of `Verdict`; `missing` without a token; `malformed`; `issuer` for an unknown
+    issuer; `expired`; `signature` for a wrong key, algorithm or signature; and `claims` for all
+    other checks. `claims` are empty unless the request is allowed.
     """
 
     is_allowed: bool
@@ -60,67 +61,66 @@ class JwtDecision:
 
 
 class JwtGuard:
-    """Decides about JWTs of some issuers. Threads may share it."""
+    """Decides about JWTs of some issuers. Threads may share it.
 
-    def __init__(self, client: AuthorizerClient, issuers: Iterable[TrustedIssuer]) -> None:
-        self._client = client
-        self._issuers: Mapping[str, tuple[TrustedIssuer, KeySet]] = {}
+    `context` verifies the certificates of issuers at `jwks_uri`. Raises `ValueError` unless each
+    issuer has either usable keys or the address of its keys.
+    """
+
+    def __init__(
+        self,
+        client: AuthorizerClient,
+        issuers: Iterable[TrustedIssuer],
+        *,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._client, self._context = client, context
+        self._issuers: Mapping[str, list[tuple[TrustedIssuer, StaticKeys | FetchedKeys]]] = {}
         self.trust(issuers)
 
     def trust(self, issuers: Iterable[TrustedIssuer]) -> None:
-        """Decide by these issuers from now on, as after a rotation of their keys."""
-        self._issuers = {each.issuer: (each, KeySet.import_key_set(each.jwks)) for each in issuers}
+        """Replace the issuers. An issuer may have several audiences. Raises `ValueError`."""
+        found: dict[str, list[tuple[TrustedIssuer, StaticKeys | FetchedKeys]]] = {}
+        for each in issuers:
+            if each.jwks is not None and each.jwks_uri is None:
+                keys: StaticKeys | FetchedKeys = StaticKeys(each.jwks)
+            elif each.jwks_uri is not None and each.jwks is None:
+                keys = FetchedKeys(each.jwks_uri, self._context)
+            else:
+                raise ValueError(f"the issuer {each.issuer} needs either jwks or jwks_uri")
+            found.setdefault(each.issuer, []).append((each, keys))
+        self._issuers = found
 
     def decide(self, token: str) -> JwtDecision:
         """Return the decision about a token in compact form."""
         if not token:
             return JwtDecision(False, "missing")
-        reason, claims = self._verified(token)
-        if reason is not None:
-            return JwtDecision(False, reason)
         try:
-            revocable = token_id("jwt", claims["iss"], claims["jti"])
-        except (TypeError, ValueError):
-            return JwtDecision(False, "claims")
-        verdict = self._client.check([revocable])
-        is_clear = verdict is Verdict.CLEAR
-        return JwtDecision(is_clear, verdict.value, claims if is_clear else {})
+            parsed = jwts.parse(token)
+        except TokenRefused as refused:
+            return JwtDecision(False, _REASONS.get(refused.fault, "claims"))
+        name, reason = parsed.claims.get("iss"), "issuer"
+        for issuer, keys in self._issuers.get(name, ()) if isinstance(name, str) else ():
+            try:
+                jwts.check_claims(
+                    parsed,
+                    TokenKind.ACCESS,
+                    issuer=issuer.issuer,
+                    audience=issuer.audience,
+                    now=time.time(),
+                )
+                jwts.check_signature(parsed, keys.find(parsed.kid))
+            except TokenRefused as refused:
+                # The issuer may have another audience, which says more.
+                if refused.fault is not TokenFault.AUDIENCE or reason == "issuer":
+                    reason = _REASONS.get(refused.fault, "claims")
+                continue
+            verdict = self._client.check([parsed.warrant_id])
+            is_clear = verdict is Verdict.CLEAR
+            return JwtDecision(is_clear, verdict.value, parsed.claims if is_clear else {})
+        return JwtDecision(False, reason)
 
     def decide_header(self, value: str) -> JwtDecision:
         """Return the decision about the header `Authorization: Bearer …`."""
         scheme, _, token = value.partition(" ")
         return self.decide(token.strip() if scheme.lower() == "bearer" else "")
-
-    def _verified(self, token: str) -> tuple[str | None, Mapping[str, Any]]:
-        """Return why a token is refused, or None and its claims."""
-        try:
-            issuer, keys = self._issuers[jwt_claims(token)["iss"]]
-        except (KeyError, TypeError, ValueError):
-            return "issuer", {}
-        if len(token) > _TOKEN_MAX:
-            return "signature", {}
-        try:
-            found = jwt.decode(token, keys, registry=_REGISTRY)
-        except (JoseError, ValueError, TypeError, RecursionError):
-            return "signature", {}
-        return _refusal(issuer, found), found.claims
-
-
-def _refusal(issuer: TrustedIssuer, token: jwt.Token) -> str | None:
-    """Return why the claims of a token whose signature is right are refused, None if not."""
-    if str(token.header.get("typ", "JWT")).lower() not in _TYPES:
-        return "claims"
-    expected = jwt.JWTClaimsRegistry(
-        leeway=_LEEWAY_SECONDS,
-        iss={"essential": True, "value": issuer.issuer},
-        aud={"essential": True, "value": issuer.audience},
-        exp={"essential": True},
-        jti={"essential": True},
-    )
-    try:
-        expected.validate(token.claims)
-    except ExpiredTokenError:
-        return "expired"
-    except JoseError:
-        return "claims"
-    return None

@@ -6,31 +6,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from shared.authorizer.formats.token_kinds import TokenFault as TokenFault
+from shared.authorizer.formats.token_kinds import TokenKind
 from shared.errors import RescindError
 
 
-class TokenFault(StrEnum):
-    """Why a token, a code or an answer of a provider is refused: the first check that failed."""
+class CodeFault(StrEnum):
+    """Why a code, or an answer of a provider, is refused."""
 
-    TOO_LARGE = "too_large"
-    MALFORMED = "malformed"
-    NESTED = "nested"
-    TYPE = "type"
-    CRITICAL = "critical"
-    ALGORITHM = "algorithm"
-    UNKNOWN_KEY = "unknown_key"
-    KEY = "key"
-    SIGNATURE = "signature"
-    ISSUER = "issuer"
-    AUDIENCE = "audience"
-    AUTHORIZED_PARTY = "authorized_party"
-    SUBJECT = "subject"
-    TIMES = "times"
-    EXPIRED = "expired"
-    FUTURE = "future"
-    LIFETIME = "lifetime"
-    NONCE = "nonce"
-    EMAIL = "email"
     CODE = "code"
     CLIENT = "client"
 
@@ -51,14 +34,14 @@ class SignInRefused(RescindError):
     The message may be shown to whoever tried.
     """
 
-    def __init__(self, reason: SignInFault | TokenFault, message: str) -> None:
+    def __init__(self, reason: SignInFault | TokenFault | CodeFault, message: str) -> None:
         self.reason = reason
         super().__init__(message)
 
     @property
     def fault(self) -> SignInFault:
         """The reason for a client of OAuth."""
-        is_of_token = isinstance(self.reason, TokenFault)
+        is_of_token = isinstance(self.reason, TokenFault | CodeFault)
         return SignInFault.INVALID_GRANT if is_of_token else SignInFault(self.reason)
 
 
@@ -75,6 +58,7 @@ class IssuerBinding:
     jwks_uri: str = ""
     token_endpoint: str = ""
     jwks: str | None = None
+    kind: TokenKind = TokenKind.ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,17 @@
 """The keys that an issuer publishes (RFC 7517): which of them may check its tokens."""
 
-from base64 import urlsafe_b64decode
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final, Self, TypeAlias
+from typing import Final, Self
 
-from shared.model import text
+from shared.authorizer.formats import strict_json
+from shared.authorizer.formats.jwk_sets import KeySet as KeySet
+from shared.authorizer.formats.jwk_sets import usable_keys
 from shared.model.items import Address, Table
 from shared.model.records import Record
 
-# The public keys of an issuer by their `kid`; one may name several keys of different kinds.
-KeySet: TypeAlias = Mapping[str, tuple[Mapping[str, Any], ...]]
-
-# The kind of key of each algorithm, with its curve. No other algorithm is accepted.
-ALGORITHMS: Final[Mapping[str, tuple[str, str | None]]] = {
-    "RS256": ("RSA", None),
-    "PS256": ("RSA", None),
-    "ES256": ("EC", "P-256"),
-    "ES384": ("EC", "P-384"),
-    "EdDSA": ("OKP", "Ed25519"),
-}
-# The bytes of an RSA modulus: shorter ones are weak, and longer ones take long.
-_MODULUS_MIN, _MODULUS_MAX = 256, 1024
-_EXPONENT_MAX: Final = 4
 # How long keys are used without a look for newer ones, and how long if the issuer does not answer.
 _FRESH: Final = timedelta(hours=1)
 _USABLE: Final = timedelta(hours=24)
@@ -97,49 +83,4 @@ def address(uri: str) -> Address:
 @lru_cache(maxsize=16)
 def parse(document: str) -> KeySet:
     """Return the usable keys of a JSON Web Key Set. Raises `ValueError` if it is none."""
-    return usable(text.parse(document.encode()))
-
-
-def usable(parsed: object) -> KeySet:
-    """Return the usable keys of a parsed JSON Web Key Set. Raises `ValueError` if it is none."""
-    keys = parsed.get("keys") if isinstance(parsed, dict) else None
-    if not isinstance(keys, list):
-        raise ValueError("must be a JSON Web Key Set")  # noqa: TRY004 (input, not an argument)
-    found: dict[str, tuple[Mapping[str, Any], ...]] = {}
-    for each in keys:
-        if isinstance(each, dict) and _is_usable(each):
-            found[each["kid"]] = (*found.get(each["kid"], ()), each)
-    return found
-
-
-def fitting(keys: tuple[Mapping[str, Any], ...], algorithm: str) -> Mapping[str, Any] | None:
-    """Return the only one of `keys` that is for an algorithm, or None."""
-    kind, curve = ALGORITHMS[algorithm]
-    found = [
-        key
-        for key in keys
-        if (key["kty"], key.get("crv")) == (kind, curve) and key.get("alg", algorithm) == algorithm
-    ]
-    return found[0] if len(found) == 1 else None
-
-
-def _is_usable(key: dict[str, Any]) -> bool:
-    """Return whether a key checks signatures. One whose private half is public proves nothing."""
-    kid, operations = key.get("kid"), key.get("key_ops", ["verify"])
-    if not isinstance(kid, str) or not kid or "d" in key or key.get("use", "sig") != "sig":
-        return False
-    if not isinstance(operations, list) or "verify" not in operations:
-        return False
-    kind = (key.get("kty"), key.get("crv"))
-    return kind in ALGORITHMS.values() and (kind != ("RSA", None) or _is_strong(key))
-
-
-def _is_strong(key: dict[str, Any]) -> bool:
-    """Return whether an RSA key is neither too short nor takes too long."""
-    try:
-        modulus, exponent = (
-            urlsafe_b64decode(f"{key[name]}==").lstrip(b"\0") for name in ("n", "e")
-        )
-    except (KeyError, ValueError):
-        return False
-    return _MODULUS_MIN <= len(modulus) <= _MODULUS_MAX and len(exponent) <= _EXPONENT_MAX
+    return usable_keys(strict_json.parse_foreign(document.encode()))

@@ -2,14 +2,13 @@
 
 from typing import Final
 
+from shared.authorizer.formats import jwts
+from shared.authorizer.formats.jwk_sets import KeySet, usable_keys
+from shared.authorizer.formats.jwts import ParsedToken
+from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
 from shared.errors import Corrupt
-from shared.model import identifiers
 from shared.model.callers import Caller, Scope
-from shared.model.identities import jwts, key_sets
 from shared.model.identities import providers as model
-from shared.model.identities.claims import SignInRefused
-from shared.model.identities.jwts import UncheckedToken
-from shared.model.identities.key_sets import KeySet
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.operations.base.operation import operation
 from shared.operations.lists.verdicts import verdicts
@@ -26,18 +25,18 @@ def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object]
     Raises `Corrupt`, `Unavailable`: a fault is never reported as a token that holds.
     """
     try:
-        found = jwts.parsed(token)
-        revocable = identifiers.token_id("jwt", *jwts.name(found))
-    except (SignInRefused, ValueError):
+        found = jwts.parse(token)
+        warrant_id = found.warrant_id
+    except TokenRefused:
         return None
     issuers, verdict = ports.gather(
         lambda: _issuers(ports, caller.tenant_id),
-        lambda: verdicts(ports, caller.tenant_id, [revocable])[revocable],
+        lambda: verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id],
     )
     is_good = any(_is_of(ports, each, found) for each in issuers)
     if verdict.revoked or not is_good:
         return None
-    return {name: found.members[name] for name in _SHOWN if name in found.members}
+    return {name: found.claims[name] for name in _SHOWN if name in found.claims}
 
 
 def _issuers(ports: Ports, tenant_id: str) -> list[IdentityProvider]:
@@ -45,20 +44,24 @@ def _issuers(ports: Ports, tenant_id: str) -> list[IdentityProvider]:
     return [each for each in found if each.kind is ProviderKind.TOKENS]
 
 
-def _is_of(ports: Ports, issuer: IdentityProvider, token: UncheckedToken) -> bool:
+def _is_of(ports: Ports, issuer: IdentityProvider, token: ParsedToken) -> bool:
     """Return whether an issuer signed a token for its audience, and it has not expired."""
-    if token.members.get("iss") != issuer.issuer:
-        return False
     try:
+        jwts.check_claims(
+            token,
+            TokenKind.ACCESS,
+            issuer=issuer.issuer,
+            audience=issuer.client_id or "",
+            now=ports.now().timestamp(),
+        )
         jwts.check_signature(token, _keys(issuer))
-        jwts.check_access(token, issuer.client_id or "", ports.now())
-    except SignInRefused:
+    except TokenRefused:
         return False
     return True
 
 
 def _keys(issuer: IdentityProvider) -> KeySet:
     try:
-        return key_sets.usable(issuer.jwks)
+        return usable_keys(issuer.jwks)
     except ValueError:
         raise Corrupt from None

@@ -11,8 +11,9 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
+from shared.authorizer.formats import strict_json
 from shared.errors import Corrupt, ExpectationLost, InvalidRequest, Unavailable
-from shared.model import outbound, text
+from shared.model import outbound
 from shared.model.identities import key_sets
 from shared.model.identities.claims import Discovered
 from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys, KeySet
@@ -78,7 +79,7 @@ def _of_document(issuer: str, document: Mapping[str, Any] | None) -> Discovered:
         raise InvalidRequest("The issuer publishes no jwks_uri.")
     return Discovered(
         authorization_endpoint=_endpoint(document, "authorization_endpoint"),
-        device_authorization_endpoint=_endpoint(document, "device_authorization_endpoint"),
+        device_authorization_endpoint=_optional_endpoint(document, "device_authorization_endpoint"),
         token_endpoint=_endpoint(document, "token_endpoint"),
         jwks_uri=keys,
     )
@@ -199,7 +200,7 @@ def _check_issuer(issuer: str) -> None:
 
 def _object(body: bytes) -> Mapping[str, Any] | None:
     try:
-        found = text.parse(body)
+        found = strict_json.parse_foreign(body)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
@@ -213,3 +214,11 @@ def _endpoint(document: Mapping[str, Any], name: str) -> str | None:
         return outbound.checked_url(url if isinstance(url, str) else "", any_port=True)
     except ValueError as error:
         raise InvalidRequest(f"{name} of the issuer {error}.") from None
+
+
+def _optional_endpoint(document: Mapping[str, Any], name: str) -> str | None:
+    """Return an endpoint that a sign-in does without; one that cannot be used counts as none."""
+    try:
+        return _endpoint(document, name)
+    except InvalidRequest:
+        return None

@@ -11,17 +11,19 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from shared import logs
+from shared.authorizer.formats import jwts as tokens
+from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
 from shared.errors import Corrupt, Unavailable
 from shared.model import text
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
 from shared.model.identities import jwts, key_sets
 from shared.model.identities import providers as model
 from shared.model.identities.claims import (
+    CodeFault,
     IdentityClaims,
     IssuerBinding,
     SignInFault,
     SignInRefused,
-    TokenFault,
 )
 from shared.model.identities.key_sets import KeySet
 from shared.model.identities.providers import IdentityProvider, ProviderKind
@@ -41,6 +43,11 @@ TICKET: Final = "urn:rescind:grant-type:ticket"
 _TOKEN_TYPES: Final = {
     "urn:ietf:params:oauth:token-type:jwt",
     "urn:ietf:params:oauth:token-type:id_token",
+}
+_KINDS: Final = {
+    ProviderKind.PEOPLE: TokenKind.ID,
+    ProviderKind.PROGRAMS: TokenKind.PROGRAM,
+    ProviderKind.TOKENS: TokenKind.ACCESS,
 }
 # How many redemptions a provider may have in a second, and twice as many at once.
 _PER_SECOND: Final = 5
@@ -126,6 +133,7 @@ def _binding(provider: IdentityProvider, audience: str) -> IssuerBinding:
         jwks_uri=provider.jwks_uri or "",
         token_endpoint=provider.token_endpoint or "",
         jwks=None if provider.jwks is None else json.dumps(provider.jwks),
+        kind=_KINDS[provider.kind],
     )
 
 
@@ -186,9 +194,14 @@ def checked(
     `nonce` is that of the sign-in if a code was redeemed. Raises `SignInRefused`, or `Unavailable`
     if the keys of the issuer cannot be known now.
     """
-    found = jwts.parsed(token)
-    jwts.check_signature(found, _keys(ports, binding, found.kid))
-    return jwts.claimed(found, binding, ports.now(), nonce=nonce)
+    try:
+        parsed = tokens.parse(token)
+        # Before the keys, which may have to be fetched: nobody else pays for a wrong token.
+        claims = jwts.check_claims(parsed, binding, ports.now(), nonce=nonce)
+        tokens.check_signature(parsed, _keys(ports, binding, parsed.kid))
+    except TokenRefused as refused:
+        raise SignInRefused(refused.fault, str(refused)) from None
+    return claims
 
 
 def redeemed(  # noqa: PLR0913 (those of the request)
@@ -248,10 +261,10 @@ def _id_token(status: int, members: dict[str, Any]) -> str:
         return token
     if status == HTTPStatus.UNAUTHORIZED or members.get("error") in _OF_CLIENT:
         raise SignInRefused(
-            TokenFault.CLIENT, "The provider refuses the client; compare its id and secret."
+            CodeFault.CLIENT, "The provider refuses the client; compare its id and secret."
         )
     if status == HTTPStatus.OK:
         raise SignInRefused(
-            TokenFault.CODE, "The provider gave no ID token; the sign-in needs the scope openid."
+            CodeFault.CODE, "The provider gave no ID token; the sign-in needs the scope openid."
         )
-    raise SignInRefused(TokenFault.CODE, "The provider refuses the code; sign in again.")
+    raise SignInRefused(CodeFault.CODE, "The provider refuses the code; sign in again.")

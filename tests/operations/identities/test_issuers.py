@@ -11,7 +11,7 @@ import pytest
 
 from shared.adapters.https import Https, HttpsSender
 from shared.errors import InvalidRequest, Unavailable
-from shared.model.identities.claims import IssuerBinding, SignInRefused, TokenFault
+from shared.model.identities.claims import CodeFault, IssuerBinding, SignInRefused, TokenFault
 from shared.model.webhooks.deliveries import DeliveryOutcome, EventMessage
 from shared.operations.identities import issuers, sign_in
 from shared.ports import Ports
@@ -66,6 +66,17 @@ def test_what_an_issuer_publishes(ports: Ports) -> None:
     assert found.device_authorization_endpoint is None
 
 
+def test_a_lenient_reading(ports: Ports) -> None:
+    """F2001a: A byte order mark, repeated members, and a wrong optional address are accepted."""
+    document = json.dumps({"device_authorization_endpoint": "https://a@hooks.example.com/"})[1:-1]
+    body = json.dumps(PUBLISHED)[:-1] + f', "x": 1, "x": NaN, {document}}}'
+    found = _discover(ports, answer(200, b"\xef\xbb\xbf" + body.encode()))
+    assert found.jwks_uri == PUBLISHED["jwks_uri"]
+    assert found.device_authorization_endpoint is None
+    with pytest.raises(InvalidRequest):
+        _discover(ports, answer(200, json.dumps(PUBLISHED).encode("utf-16")))
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -77,7 +88,6 @@ def test_what_an_issuer_publishes(ports: Ports) -> None:
         PUBLISHED | {"token_endpoint": "https://169.254.169.254/token"},
         PUBLISHED | {"token_endpoint": ["https://hooks.example.com/token"]},
         PUBLISHED | {"authorization_endpoint": "javascript:alert(1)"},
-        PUBLISHED | {"device_authorization_endpoint": "https://a@hooks.example.com/"},
         [],
         "",
     ],
@@ -131,14 +141,14 @@ def test_a_code_is_redeemed(ports: Ports) -> None:
 @pytest.mark.parametrize(
     ("status", "body", "fault"),
     [
-        (400, b'{"error": "invalid_grant"}', TokenFault.CODE),
-        (400, b'{"error": "invalid_client"}', TokenFault.CLIENT),
-        (401, b"", TokenFault.CLIENT),
-        (400, b'{"error": "invalid_grant", "id_token": "a.b.c"}', TokenFault.CODE),
-        (200, b'{"access_token": "a"}', TokenFault.CODE),
-        (200, b'{"id_token": 1}', TokenFault.CODE),
-        (200, b"[]", TokenFault.CODE),
-        (302, b"", TokenFault.CODE),
+        (400, b'{"error": "invalid_grant"}', CodeFault.CODE),
+        (400, b'{"error": "invalid_client"}', CodeFault.CLIENT),
+        (401, b"", CodeFault.CLIENT),
+        (400, b'{"error": "invalid_grant", "id_token": "a.b.c"}', CodeFault.CODE),
+        (200, b'{"access_token": "a"}', CodeFault.CODE),
+        (200, b'{"id_token": 1}', CodeFault.CODE),
+        (200, b"[]", CodeFault.CODE),
+        (302, b"", CodeFault.CODE),
         (500, b'{"id_token": "a.b.c"}', None),
         (429, b"", None),
     ],

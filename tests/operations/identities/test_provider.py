@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Unavailable
-from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInRefused, TokenFault
+from shared.model.identities.claims import (
+    CodeFault,
+    IdentityClaims,
+    IssuerBinding,
+    SignInRefused,
+    TokenFault,
+)
 from shared.operations.identities import issuers, sign_in
 from shared.ports import Ports
 from tests.kit.providers import (
@@ -92,17 +98,17 @@ def test_a_person_signs_in(reaching: Ports, running: Provider) -> None:
     assert other_sign_in.value.reason is TokenFault.NONCE
     with pytest.raises(SignInRefused) as again:
         _redeemed(reaching, code)
-    assert again.value.reason is TokenFault.CODE
+    assert again.value.reason is CodeFault.CODE
 
 
 def test_a_provider_refuses(reaching: Ports, running: Provider) -> None:
     """F1187b: A stolen code without its verifier is of no use; a wrong secret is told apart."""
     with pytest.raises(SignInRefused) as wrong:
         _redeemed(reaching, _code(reaching, running.port), verifier="w" * 43)
-    assert wrong.value.reason is TokenFault.CODE
+    assert wrong.value.reason is CodeFault.CODE
     with pytest.raises(SignInRefused) as client:
         _redeemed(reaching, _code(reaching, running.port), secret="another")
-    assert client.value.reason is TokenFault.CLIENT
+    assert client.value.reason is CodeFault.CLIENT
 
 
 def test_a_provider_changes_its_keys(reaching: Ports, running: Provider, clock: Clock) -> None:

@@ -1,0 +1,251 @@
+"""Verification of JSON Web Tokens of other issuers (RFC 7515, 7519, 8725).
+
+Sign-in, introspection, logout and `JwtGuard` use it, so they accept the same tokens. It never uses
+a key that the token contains or names (`jwk`, `jku`, `x5c`, `x5u`). `parse` and `check_claims` need
+no key, so callers run both before they fetch keys for `check_signature`.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Final
+
+from joserfc.errors import JoseError
+from joserfc.jwk import JWKRegistry
+from joserfc.jws import JWSRegistry
+
+from . import strict_json
+from .jwk_sets import ALGORITHMS, KeySet, select_key
+from .token_kinds import LEEWAY_SECONDS, RULES, KindRules, TokenFault, TokenKind, TokenRefused
+from .tokens import token_id
+
+TOKEN_MAX: Final = 16 * 1024
+_SUBJECT_MAX: Final = 255
+# The last second of the year 9999: later times cannot be represented.
+_MOMENT_MAX: Final = 253_402_300_799
+_PARTS, _PARTS_ENCRYPTED = 3, 5
+
+_MATERIAL: Final = ("kty", "n", "e", "crv", "x", "y")
+# The event of a logout token (OpenID Connect Back-Channel Logout 1.0, 2.4).
+_LOGOUT: Final = "http://schemas.openid.net/event/backchannel-logout"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedToken:
+    """A well-formed token. Neither its claims nor its signature are checked yet.
+
+    `header_type` is `typ` in lower case without `application/`. `signed` are the bytes that
+    `signature` covers.
+    """
+
+    header_type: str
+    algorithm: str
+    kid: str
+    claims: Mapping[str, Any]
+    signed: bytes
+    signature: bytes
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of `signed` in hex. Another signature of the same claims has the same digest."""
+        return sha256(self.signed).hexdigest()
+
+    @property
+    def warrant_id(self) -> str:
+        """Warrant identifier of the token (TOKEN-1). Raises `TokenRefused` without one."""
+        issuer, value = self.claims.get("iss"), self.claims.get("jti")
+        if not isinstance(issuer, str) or not isinstance(value, str):
+            raise TokenRefused(TokenFault.IDENTIFIER, "The token has no iss or no jti.")
+        try:
+            return token_id("jwt", issuer, value)
+        except ValueError as error:
+            raise TokenRefused(TokenFault.IDENTIFIER, f"{error}.") from None
+
+
+def parse(token: str) -> ParsedToken:
+    """Return the parts of a well-formed token. Raises `TokenRefused`."""
+    if len(token) > TOKEN_MAX:
+        message = f"The token has more than {TOKEN_MAX} characters."
+        raise TokenRefused(TokenFault.TOO_LARGE, message)
+    parts = token.split(".")
+    if len(parts) == _PARTS_ENCRYPTED:
+        raise TokenRefused(TokenFault.NESTED, "The token is encrypted; send a signed JWT.")
+    if len(parts) != _PARTS:
+        raise _malformed()
+    header, claims, signature = (_decode(each) for each in parts)
+    members = _parse_object(header)
+    _check_header(members)
+    return ParsedToken(
+        header_type=_media_type(members.get("typ", "")),
+        algorithm=members["alg"],
+        kid=members["kid"],
+        claims=_parse_object(claims),
+        signed=token.rpartition(".")[0].encode(),
+        signature=signature,
+    )
+
+
+def check_claims(
+    token: ParsedToken,
+    kind: TokenKind,
+    *,
+    issuer: str,
+    audience: str,
+    now: float,
+    nonce: str | None = None,
+) -> None:
+    """Check everything except the signature. Raises `TokenRefused`.
+
+    `now` is in seconds since the epoch. `nonce` is the nonce of the sign-in, if it had one.
+    """
+    rules, claims = RULES[kind], token.claims
+    if token.header_type not in rules.header_types:
+        raise TokenRefused(TokenFault.TYPE, f"The token is not {rules.name}: its typ differs.")
+    if claims.get("iss") != issuer:
+        raise TokenRefused(TokenFault.ISSUER, "The token has another issuer.")
+    _check_purpose(claims, rules)
+    _check_audience(claims, rules, audience)
+    if "sub" in rules.required or "sub" in claims:
+        _check_subject(claims)
+    if "jti" in rules.required:
+        _ = token.warrant_id
+    _check_times(claims, rules, now)
+    if nonce is not None and claims.get("nonce") != nonce:
+        message = "The token is not for this sign-in: its nonce differs."
+        raise TokenRefused(TokenFault.NONCE, message)
+    if rules.has_person and claims.get("email") is not None and not is_email_verified(claims):
+        raise TokenRefused(TokenFault.EMAIL, "The provider did not verify the e-mail address.")
+
+
+def is_email_verified(claims: Mapping[str, Any], *, default: bool = True) -> bool:
+    """Return whether the issuer verified the e-mail; `default` without `email_verified`."""
+    found = claims.get("email_verified")
+    # Some providers write text.
+    return default if found is None else found is True or found == "true"
+
+
+def check_signature(token: ParsedToken, keys: KeySet) -> None:
+    """Check that the key with the token's `kid` signed the token. Raises `TokenRefused`."""
+    if token.kid not in keys:
+        raise TokenRefused(TokenFault.UNKNOWN_KEY, "The issuer has no key with the token's kid.")
+    key = select_key(keys[token.kid], token.algorithm)
+    if key is None:
+        raise TokenRefused(TokenFault.KEY, "The issuer's key does not fit the token's alg.")
+    # `jws.deserialize_compact` limits headers to 512 bytes, and accepts any key without a kid.
+    algorithm = JWSRegistry.algorithms[token.algorithm]
+    try:
+        # Without `alg`, `use` and `key_ops`: they are checked, and the library knows fewer names.
+        public = JWKRegistry.import_key({name: key[name] for name in _MATERIAL if name in key})
+        algorithm.check_key(public)
+        is_signed = algorithm.verify(token.signed, token.signature, public)
+    except (JoseError, ValueError, TypeError):
+        is_signed = False
+    if not is_signed:
+        raise TokenRefused(TokenFault.SIGNATURE, "The token's signature is wrong.")
+
+
+def _malformed() -> TokenRefused:
+    return TokenRefused(TokenFault.MALFORMED, "The token is not a well-formed signed JWT.")
+
+
+def _decode(part: str) -> bytes:
+    """Return the bytes of base64url, and refuse other spellings of the same bytes."""
+    try:
+        found = urlsafe_b64decode(f"{part}{'=' * (-len(part) % 4)}")
+    except ValueError:
+        raise _malformed() from None
+    if not found or urlsafe_b64encode(found).rstrip(b"=").decode() != part:
+        raise _malformed()
+    return found
+
+
+def _parse_object(data: bytes) -> dict[str, Any]:
+    try:
+        found = strict_json.parse(data)
+    except ValueError:
+        raise _malformed() from None
+    if not isinstance(found, dict):
+        raise _malformed()
+    return found
+
+
+def _media_type(value: object) -> str:
+    """Return a media type of a header, which may omit `application/` (RFC 7515, 4.1.9)."""
+    return str(value).lower().removeprefix("application/")
+
+
+def _check_header(header: Mapping[str, Any]) -> None:
+    if "crit" in header or "b64" in header:
+        raise TokenRefused(TokenFault.CRITICAL, "The token requires an unknown extension.")
+    if _media_type(header.get("cty", "")) in ("jwt", "jwe") or "enc" in header:
+        raise TokenRefused(TokenFault.NESTED, "The token contains another token; send that one.")
+    algorithm, kid = header.get("alg"), header.get("kid")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
+        allowed = ", ".join(ALGORITHMS)
+        raise TokenRefused(TokenFault.ALGORITHM, f"The token's alg must be one of {allowed}.")
+    if not isinstance(kid, str) or not kid:
+        raise TokenRefused(TokenFault.UNKNOWN_KEY, "The token must name its key by kid.")
+
+
+def _check_purpose(claims: Mapping[str, Any], rules: KindRules) -> None:
+    """Refuse tokens of other kinds (RFC 8725, 3.11 and 3.12)."""
+    for name in rules.forbidden:
+        if name in claims:
+            raise TokenRefused(TokenFault.TYPE, f"The token is not {rules.name}: it has {name}.")
+    for name in ("typ", "token_use"):
+        if name in claims and str(claims[name]).lower() not in rules.claim_types:
+            message = f"The token is not {rules.name}: its claim {name} differs."
+            raise TokenRefused(TokenFault.TYPE, message)
+    if "events" in rules.required:
+        events = claims.get("events")
+        if not isinstance(events, dict) or not isinstance(events.get(_LOGOUT), dict):
+            raise TokenRefused(TokenFault.TYPE, f"The token is not {rules.name}: see events.")
+        if "sub" not in claims and not isinstance(claims.get("sid"), str):
+            raise TokenRefused(TokenFault.SUBJECT, "The token has neither sub nor sid.")
+
+
+def _check_audience(claims: Mapping[str, Any], rules: KindRules, audience: str) -> None:
+    found = claims.get("aud")
+    listed = found if isinstance(found, list) else [found]
+    if audience not in listed or not all(isinstance(each, str) for each in listed):
+        raise TokenRefused(TokenFault.AUDIENCE, "The token has another audience.")
+    if not rules.is_sole_audience:
+        return
+    party = claims.get("azp")
+    if party != audience and (party is not None or len(listed) > 1):
+        message = "The token was issued to another client; compare azp."
+        raise TokenRefused(TokenFault.AUTHORIZED_PARTY, message)
+
+
+def _check_subject(claims: Mapping[str, Any]) -> None:
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT_MAX:
+        raise TokenRefused(TokenFault.SUBJECT, f"sub must have 1 to {_SUBJECT_MAX} characters.")
+
+
+def _check_times(claims: Mapping[str, Any], rules: KindRules, now: float) -> None:
+    times: dict[str, float] = {}
+    for name in ("iat", "exp", "nbf", "auth_time"):
+        value: Any = claims.get(name)
+        if value is None and name not in rules.required:
+            continue
+        # A bool is an int, too.
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= _MOMENT_MAX:
+            raise TokenRefused(TokenFault.TIMES, f"{name} must be in seconds since 1970.")
+        times[name] = value
+    expires_at = times.pop("exp", None)
+    if any(each > now + LEEWAY_SECONDS for each in times.values()):
+        message = "The token has a time in the future; compare the clocks."
+        raise TokenRefused(TokenFault.FUTURE, message)
+    if rules.age_max and times["iat"] <= now - rules.age_max:
+        message = f"The token must be presented within {rules.age_max} seconds."
+        raise TokenRefused(TokenFault.EXPIRED, message)
+    if expires_at is None:
+        return
+    if expires_at <= now - rules.exp_leeway:
+        raise TokenRefused(TokenFault.EXPIRED, "The token has expired.")
+    if rules.lifetime_max and not 0 < expires_at - times["iat"] <= rules.lifetime_max:
+        message = "The token must end within 24 hours after it was issued."
+        raise TokenRefused(TokenFault.LIFETIME, message)

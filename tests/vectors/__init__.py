@@ -1,0 +1,1 @@
+"""Vectors that several consumers share."""

@@ -59,6 +59,9 @@ _PROVIDER: Final[dict[str, JsonValue]] = {
     },
     "session_seconds": 3600,
     "reusable_tokens": False,
+    "trusts_email": False,
+    "step_up": "auth_time",
+    "token_exchange": True,
     **_ENDPOINTS,
     "created_at": "2026-11-21T12:00:00Z",
 }
@@ -104,6 +107,18 @@ _DOMAINS: Final = "The domains of people's e-mail; if there are none, any."
 _SECONDS: Final = (
     "How long a session lasts: 3600 for people and 900 for programs, unless you choose."
 )
+_TRUSTS_EMAIL: Final = (
+    "Whether an e-mail counts as verified if the token has no `email_verified`. Set it only if the "
+    "provider verifies all addresses."
+)
+_STEP_UP: Final = (
+    "The evidence of a fresh sign-in of a person: `auth_time`; `acr:` and values of the claim "
+    "`acr`, separated by spaces; or `sign_in`, which counts each sign-in."
+)
+_EXCHANGE: Final = (
+    "Whether tokens can be exchanged for sessions. The default is true for programs, and for "
+    "people if there is a `cli_client_id`."
+)
 _REUSABLE: Final = "Whether a program may exchange one token several times, as in Kubernetes."
 
 _ROLE: Final = "The role that it gives: a scope, or one of `GET /v1/roles`."
@@ -129,6 +144,8 @@ ProviderId = Annotated[
 ]
 PersonId = Annotated[str, shown("Identifier of the person.", **identifier(PERSON))]
 Condition = Annotated[str, Field(min_length=1, max_length=providers.VALUE_MAX)]
+ConditionName = Annotated[Condition, AfterValidator(providers.condition_name)]
+StepUp = Annotated[str, AfterValidator(providers.step_up)]
 ClientId = Annotated[str, Field(max_length=providers.CLIENT_ID_MAX, pattern="^[!-~]*$")]
 Issuer = Annotated[str, AfterValidator(providers.issuer)]
 Domains = Annotated[
@@ -147,11 +164,12 @@ Jwks = Annotated[dict[str, Any], AfterValidator(_keys)]
 class GrantBody(RequestBody):
     """A role for those whose claims match."""
 
-    when: dict[Condition, Condition] = Field(
+    when: dict[ConditionName, Condition] = Field(
         min_length=1,
         max_length=providers.CONDITIONS_MAX,
         description="Values of claims by name, which must all match. A claim that is a list must "
-        "contain the value. `*` at the end of a value stands for any text.",
+        "contain the value. `*` at the end of a value stands for any text. A name that begins with "
+        "`/` is a JSON Pointer (RFC 6901), such as `/realm_access/roles`.",
     )
     role: RoleName = Field(description=_ROLE)
     service_account: str | None = Field(
@@ -189,6 +207,9 @@ class UpdateIdentityProvider(RequestBody):
     email_domains: Domains | None = Field(default=None, description=_DOMAINS)
     session_seconds: Seconds | None = Field(default=None, description=_SECONDS)
     reusable_tokens: bool | None = Field(default=None, description=_REUSABLE)
+    trusts_email: bool | None = Field(default=None, description=_TRUSTS_EMAIL)
+    step_up: StepUp | None = Field(default=None, description=_STEP_UP)
+    token_exchange: bool | None = Field(default=None, description=_EXCHANGE)
 
     def change(self) -> ProviderChange:
         """Return the new values, as the operations take them."""
@@ -250,6 +271,9 @@ class IdentityProviderBody(EndpointsBody):
     email_domains: tuple[str, ...] = shown(_DOMAINS)
     session_seconds: int = shown("How long a session lasts.")
     reusable_tokens: bool = shown(_REUSABLE)
+    trusts_email: bool = shown(_TRUSTS_EMAIL)
+    step_up: str = shown(_STEP_UP)
+    token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
     created_at: MomentOut = shown("When it was bound.")
 
 
@@ -319,7 +343,9 @@ class SessionBody(RecordBody):
         "Identifier of the identity provider; null for an operator with a ticket."
     )
     created_at: MomentOut = shown("When the session began.")
-    authenticated_at: MomentOut = shown("When its owner was authenticated.")
+    authenticated_at: MomentOut | None = shown(
+        "When its owner was authenticated; null if the provider gives no evidence (`step_up`)."
+    )
     expires_at: MomentOut = shown("When it ends.")
 
 

@@ -127,7 +127,7 @@ class TenantSettingsBody(RecordBody):
         feed_window_ms=500,
         list_publication="scheduled",
         authorizers_max=200,
-        take_back="any",
+        take_back="own",
         reports="any",
         rate_limit_per_second=1000,
         rate_limit_burst=2000,

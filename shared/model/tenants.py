@@ -70,7 +70,7 @@ class TenantSettings(Record):
     list_publication: ListPublication = ListPublication.SCHEDULED
     removal_at: datetime | None = None
     authorizers_max: int = REGISTERED_MAX_DEFAULT
-    take_back: TakeBack = TakeBack.ANY
+    take_back: TakeBack = TakeBack.OWN
     reports: CountedReports = CountedReports.ANY
 
     @classmethod

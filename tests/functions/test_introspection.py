@@ -137,6 +137,35 @@ def test_a_header_that_confuses_is_inactive(place: Place, case: str) -> None:
     assert place.ask(forged).json() == {"active": False}
 
 
+@pytest.mark.parametrize(
+    ("said", "scope"),
+    [
+        ({"scope": "read write"}, "read write"),
+        ({"scope": ["read", "write"]}, "read write"),
+        ({"scope": None, "scp": "read"}, None),
+        ({"scope": 7}, None),
+        ({"scope": [7]}, None),
+    ],
+)
+def test_members_have_the_types_of_oauth(
+    place: Place, said: dict[str, Any], scope: str | None
+) -> None:
+    """F2005a, TOKEN-4: Times are whole seconds, and `scope` is text (RFC 7662, 2.2)."""
+    ends = place.tenant.ports.now().timestamp() + 60.5
+    found = place.ask(place.token(exp=ends, **said)).json()
+    assert found["active"] is True
+    assert found["exp"] == int(ends)
+    assert isinstance(found["exp"], int)
+    assert found.get("scope") == scope
+
+
+def test_scopes_of_entra_are_shown(place: Place) -> None:
+    """F2005b: The claim `scp` is the scope of a token of Entra."""
+    said = {"scp": "read", "jti": "a-1"}
+    token = identities.token(place.tenant.ports, "accounts", **said)
+    assert place.ask(token).json()["scope"] == "read"
+
+
 def test_a_token_is_of_its_own_tenant(place: Place, other_tenant: Tenant) -> None:
     """TOKEN-4, F1393d: Of an issuer that another tenant has bound, a token is inactive."""
     assert place.is_active(place.token())

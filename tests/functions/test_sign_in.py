@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -92,7 +93,8 @@ def place(tenant: Tenant) -> Place:
     ports = replace(tenant.ports, outbound=lambda: outside)
     limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
     http = Instance(keyless(SignIn(lambda: ports), limits))
-    provider = bound(ports, tenant.operator, jwks=None, client_secret="s3cret")
+    values: dict[str, Any] = {"jwks": None, "client_secret": "s3cret", "token_exchange": True}
+    provider = bound(ports, tenant.operator, **values)
     return Place(tenant, http, outside, provider.id)
 
 
@@ -299,6 +301,21 @@ def test_a_token_of_elsewhere(place: Place, other_tenant: Tenant) -> None:
         assert place.exchange(token, audience=audience).json()["error"] == "invalid_grant"
     answer = place.exchange(place.token("rescind", groups=["guests"]))
     assert (answer.status_code, answer.json()["error"]) == (403, "access_denied")
+
+
+def test_people_exchange_tokens_by_choice(place: Place) -> None:
+    """F2003c, IDENTITY-7: Without a client of the command line, people exchange no tokens."""
+    bind = partial(bound, replace(place.tenant.ports, outbound=lambda: place.outside))
+    for values, allowed in (
+        ({}, False),
+        ({"token_exchange": True}, True),
+        ({"cli_client_id": "rescind-cli"}, True),
+        ({"cli_client_id": "rescind-cli", "token_exchange": False}, False),
+    ):
+        made = bind(place.tenant.operator, jwks=None, **values)
+        token = place.token(made.cli_client_id or "rescind")
+        answer = place.exchange(token, audience=made.id).json()
+        assert answer.get("error") == (None if allowed else "invalid_target")
 
 
 def test_a_form_that_is_none(place: Place) -> None:

@@ -39,7 +39,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "feed_window_ms": 500,
         "list_publication": "scheduled",
         "authorizers_max": 200,
-        "take_back": "any",
+        "take_back": "own",
         "reports": "any",
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
@@ -65,7 +65,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         ("list_publication", "follow", "follow"),
         ("authorizers_max", 1, 1),
         ("authorizers_max", 20_000, 20_000),
-        ("take_back", "own", "own"),
+        ("take_back", "any", "any"),
         ("reports", "signed", "signed"),
     ],
 )

@@ -578,7 +578,7 @@ _ENDPOINTS_FOUND = _names(
 )
 _PROVIDER = _ENDPOINTS_FOUND | {
     **_names("id name kind issuer client_id cli_client_id has_client_secret"),
-    **_names("session_seconds reusable_tokens created_at"),
+    **_names("session_seconds reusable_tokens trusts_email step_up token_exchange created_at"),
     "jwks": {"keys": [_names("kty crv kid x alg")]},
     "grants": [{"when": _names("groups"), **_names("role service_account")}],
     "email_domains": [...],

@@ -24,6 +24,9 @@ JWKS: Final[dict[str, Any]] = {
     "keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": "A" * 43, "alg": "EdDSA"}]
 }
 
+# Claims of all tokens: of people, and of programs in a namespace of Kubernetes.
+_USUAL: Final = {"email_verified": True, "kubernetes.io": {"namespace": "shop"}}
+
 
 def bound(
     ports: Ports, caller: Caller, kind: ProviderKind = ProviderKind.PEOPLE, **values: Any
@@ -31,7 +34,8 @@ def bound(
     """A provider whose keys are in it. Unless there are other grants, a claim names the role."""
     is_people = kind is ProviderKind.PEOPLE
     account = None if is_people else "robot"
-    granted = tuple(Grant({"groups": each.value}, each, account) for each in Scope)
+    owner = {} if is_people else {"/kubernetes.io/namespace": "shop"}
+    granted = tuple(Grant({"groups": each.value, **owner}, each, account) for each in Scope)
     given: dict[str, Any] = {"name": "SSO", "issuer": ISSUER, "jwks": JWKS, "grants": granted}
     given |= {"client_id": "rescind"} if is_people else {}
     change = ProviderChange(**(given | values))
@@ -49,11 +53,11 @@ def claims(
         audience=("rescind",),
         issued_at=now,
         expires_at=now + timedelta(minutes=5),
-        auth_time=None,
+        auth_time=now,
         nonce=None,
         email=f"{sub}@example.com",
         name=sub.title(),
-        members={"groups": [role.value], "sub": sub},
+        members={"groups": [role.value], "sub": sub, **_USUAL},
         digest=hashlib.sha256(ports.new_id("x").encode()).hexdigest(),
     )
     return replace(made, **more)
@@ -101,9 +105,11 @@ def token(ports: Ports, audience: str, **said: Any) -> str:
         "aud": audience,
         "iat": now,
         "exp": now + 300,
+        "auth_time": now,
         "email": "alice@example.com",
         "groups": ["admin"],
         "jti": ports.new_id("x"),
+        **_USUAL,
     }
     header = {"alg": "ES256", "kid": "k1", "typ": "JWT"}
     return issuers.signed(header, usual | said, issuers.key("ES256"))
@@ -144,6 +150,10 @@ def by_code(ports: Ports, provider_id: str) -> Begun:
 def bound_outside(
     ports: Ports, caller: Caller, *kind: ProviderKind, **values: Any
 ) -> IdentityProvider:
-    """A provider whose keys are fetched, of people unless it is of another `kind`."""
+    """A provider whose keys are fetched, of people unless it is of another `kind`.
+
+    Its tokens can be exchanged.
+    """
     outside = published()
-    return bound(replace(ports, outbound=lambda: outside), caller, *kind, jwks=None, **values)
+    usual: dict[str, Any] = {"jwks": None, "token_exchange": True}
+    return bound(replace(ports, outbound=lambda: outside), caller, *kind, **(usual | values))

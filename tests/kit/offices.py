@@ -18,6 +18,8 @@ class Office:
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
+        settings = {"take_back": "any"}
+        assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).is_success
         self.provider = bound(tenant.ports, tenant.operator, session_seconds=43_200)
         self.sign_in()
 

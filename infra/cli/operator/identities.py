@@ -167,7 +167,7 @@ def _grant(value: str) -> Grant:
     claim, _, wanted = condition.partition("=")
     if not claim or not 0 < len(wanted) <= model.VALUE_MAX or not role:
         raise ValueError("write CLAIM=VALUE:ROLE, such as groups=security:admin")
-    return Grant({claim: wanted}, roles.name(role))
+    return Grant({model.condition_name(claim): wanted}, roles.name(role))
 
 
 Issuer = Annotated[
@@ -221,6 +221,25 @@ Jwks = Annotated[
 Reusable = Annotated[
     bool, typer.Option("--reusable", help="A program may use a token again, as in Kubernetes.")
 ]
+TrustsEmail = Annotated[
+    bool, typer.Option("--trusts-email", help="The provider verifies all e-mail addresses.")
+]
+StepUp = Annotated[
+    str | None,
+    typer.Option(
+        "--step-up",
+        parser=checked(model.step_up),
+        help="Evidence of a fresh sign-in: auth_time (default), acr:VALUES or sign_in.",
+    ),
+]
+Exchange = Annotated[
+    bool | None,
+    typer.Option(
+        "--exchange/--no-exchange",
+        help="Exchange tokens for sessions (default: with --cli-client-id, and for programs).",
+        show_default=False,
+    ),
+]
 Url = Annotated[str, typer.Option("--url", help="The address of the service for browsers.")]
 
 
@@ -243,6 +262,9 @@ def add(
     account: Account = None,
     jwks: Jwks = None,
     reusable: Reusable = False,
+    trusts_email: TrustsEmail = False,
+    step_up: StepUp = None,
+    exchange: Exchange = None,
     url: Url = _LOCAL,
 ) -> None:
     """Bind an identity provider after its issuer has answered, and print what to register there.
@@ -259,6 +281,9 @@ def add(
         grants=tuple(replace(each, service_account=account) for each in grant or []),
         email_domains=tuple(email_domain or ()),
         reusable_tokens=reusable or None,
+        trusts_email=trusts_email or None,
+        step_up=step_up,
+        token_exchange=exchange,
     )
     caller = operator.caller(tenant)
     made = identity_providers.create(operator.ports, caller, kind=kind, change=change)

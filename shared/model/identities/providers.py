@@ -1,14 +1,11 @@
-"""Identity providers of a tenant, which vouch for people or for programs (IDENTITY-1).
-
-Grants say which claims of a provider give which role (IDENTITY-2).
-"""
+"""Identity providers of a tenant, for people or programs (IDENTITY-1), and grants (IDENTITY-2)."""
 
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from shared.authorizer.formats.jwk_sets import usable_keys
@@ -23,31 +20,85 @@ CONDITIONS_MAX: Final = 5
 VALUE_MAX: Final = 255
 
 _ANY: Final = "*"
-# Issuers that many companies share. One of these claims says whose token it is; the text before a
-# `*` must contain it whole.
-_SHARED: Final[Mapping[str, Mapping[str, re.Pattern[str]]]] = {
-    "https://token.actions.githubusercontent.com": {
-        "repository_id": re.compile("[0-9]+"),
-        "repository_owner_id": re.compile("[0-9]+"),
-        "sub": re.compile("repo:[^/*]+/.*"),
-    },
-    "https://gitlab.com": {
-        "project_id": re.compile("[0-9]+"),
-        "namespace_id": re.compile("[0-9]+"),
-        "sub": re.compile("project_path:[^/*]+/.*"),
-    },
-    "https://accounts.google.com": {
-        "sub": re.compile("[^*]+"),
-        "email": re.compile("[^*]+"),
-        "hd": re.compile("[^*]+"),
-    },
-}
+_TEXT: Final = re.compile("[^*].*")
+_NUMBER: Final = re.compile("[0-9]+")
+
+
+class Family(NamedTuple):
+    """Issuers of one kind, and the claims that name the owner of a program's token.
+
+    A condition names the owner if its value matches the pattern. Others use an issuer too that
+    `is_shared`: a token of another customer must not match.
+    """
+
+    issuer: re.Pattern[str]
+    owners: Mapping[str, re.Pattern[str]]
+    is_shared: bool = True
+
+
+_FAMILIES: Final = (
+    # GitHub Actions
+    Family(
+        re.compile("https://token\\.actions\\.githubusercontent\\.com(/.*)?"),
+        {
+            "repository_id": _NUMBER,
+            "repository_owner_id": _NUMBER,
+            "sub": re.compile("repo:[^/*]+/.*"),
+        },
+    ),
+    # GitLab
+    Family(
+        re.compile("https://gitlab\\.com/?"),
+        {
+            "project_id": _NUMBER,
+            "namespace_id": _NUMBER,
+            "sub": re.compile("project_path:[^/*]+/.*"),
+        },
+    ),
+    # Terraform Cloud
+    Family(
+        re.compile("https://app\\.(eu\\.)?terraform\\.io/?"),
+        {
+            "terraform_organization_id": re.compile("[^*]+"),
+            "sub": re.compile("organization:[^:*]+:.*"),
+        },
+    ),
+    # Buildkite
+    Family(
+        re.compile("https://agent\\.buildkite\\.com/?"),
+        {
+            "organization_id": re.compile("[^*]+"),
+            "sub": re.compile("organization:[^:*]+:.*"),
+        },
+    ),
+    # Google
+    Family(
+        re.compile("https://accounts\\.google\\.com/?"),
+        dict.fromkeys(("sub", "email", "hd"), re.compile("[^*]+")),
+    ),
+    # Keycloak
+    Family(re.compile("https://.+/realms/[^/]+/?"), dict.fromkeys(("azp", "sub"), _TEXT), False),
+    # Entra, whose tokens of version 1 have `appid` in place of `azp`
+    Family(
+        re.compile("https://(login\\.microsoftonline\\.com|sts\\.windows\\.net)/.+"),
+        dict.fromkeys(("azp", "appid", "oid"), _TEXT),
+        False,
+    ),
+    # Kubernetes, and all others
+    Family(re.compile(".*"), dict.fromkeys(("sub", "/kubernetes.io/namespace"), _TEXT), False),
+)
+
+
+def family_of(issuer: str) -> Family:
+    """Return the family of an issuer."""
+    return next(each for each in _FAMILIES if each.issuer.fullmatch(issuer))
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The name of a role for those whose claims match all conditions of `when`.
+    """The name of a role for tokens whose claims match all conditions of `when`.
 
+    The name of a condition is a claim, or a JSON Pointer (RFC 6901) if it begins with `/`.
     `service_account` is the name of the account that a program calls as; people have None.
     """
 
@@ -73,15 +124,14 @@ class Grant:
         """Return whether all conditions hold. A claim that is absent matches nothing."""
         # A grant without a condition is refused when it is made, and would match everybody here.
         return bool(self.when) and all(
-            _holds(wanted, claims.get(name)) for name, wanted in self.when.items()
+            _holds(wanted, _find_claim(claims, name)) for name, wanted in self.when.items()
         )
 
-    def names_owner(self, issuer: str) -> bool:
-        """Return whether a token of another customer of a shared issuer cannot match."""
-        owners = _SHARED.get(issuer.rstrip("/"))
-        return owners is None or any(
+    def names_owner(self, family: Family) -> bool:
+        """Return whether a condition names the owner of the token."""
+        return any(
             name in self.when and pattern.fullmatch(self.when[name])
-            for name, pattern in owners.items()
+            for name, pattern in family.owners.items()
         )
 
 
@@ -90,9 +140,25 @@ def first(grants: Iterable[Grant], claims: Mapping[str, object]) -> Grant | None
     return next((each for each in grants if each.matches(claims)), None)
 
 
-def owners_of(issuer: str) -> tuple[str, ...]:
-    """Return the claims that can name the owner at an issuer that others use too; else none."""
-    return tuple(_SHARED.get(issuer.rstrip("/"), ()))
+def condition_name(value: str) -> str:
+    """Return `value`. Raises `ValueError` if it begins with `/` and is no JSON Pointer."""
+    if value.startswith("/") and re.search("~(?![01])", value):
+        raise ValueError("must be a JSON Pointer, in which ~ is followed by 0 or 1 (RFC 6901)")
+    return value
+
+
+def _find_claim(claims: Mapping[str, object], name: str) -> object:
+    """Return the claim, or the value at a JSON Pointer; None if it is absent."""
+    if not name.startswith("/"):
+        return claims.get(name)
+    found: object = claims
+    for part in name[1:].split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(found, list):
+            found = found[int(key)] if _INDEX.fullmatch(key) and int(key) < len(found) else None
+        else:
+            found = found.get(key) if isinstance(found, dict) else None
+    return found
 
 
 def _holds(wanted: str, claim: object) -> bool:
@@ -129,6 +195,8 @@ _EVERYBODY: Final = re.compile(
     "(common|organizations|consumers|.*[{*]).*",
     re.IGNORECASE,
 )
+_INDEX: Final = re.compile("0|[1-9][0-9]{0,5}")
+_STEP_UP: Final = re.compile("auth_time|sign_in|acr:[!-~]+( [!-~]+)*")
 _DOMAIN: Final = re.compile("([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z0-9-]{2,63}")
 # Members of a JSON Web Key that no public key has.
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
@@ -161,6 +229,9 @@ class IdentityProvider(Record):
     `secret_number`. Without `jwks`, the keys are read from `jwks_uri`. The first of the `grants`
     that matches counts. If a change could take a role away, `epoch` rises, and the sessions that
     the provider gave before end.
+
+    With `trusts_email`, an e-mail counts as verified without `email_verified`. `step_up` names the
+    evidence of a fresh sign-in. `token_exchange` is None for the default.
     """
 
     id: str
@@ -178,6 +249,9 @@ class IdentityProvider(Record):
     jwks: dict[str, Value] | None = None
     email_domains: tuple[str, ...] = ()
     reusable_tokens: bool = False
+    trusts_email: bool = False
+    step_up: str = "auth_time"
+    token_exchange: bool | None = None
     authorization_endpoint: str | None = None
     device_authorization_endpoint: str | None = None
     token_endpoint: str | None = None
@@ -199,6 +273,13 @@ class IdentityProvider(Record):
     def granted(self) -> tuple[Grant, ...]:
         """The grants, in order."""
         return tuple(map(Grant.of, self.grants))
+
+    @property
+    def exchanges_tokens(self) -> bool:
+        """Whether tokens can be exchanged. By default, people need a client of the command line."""
+        if self.token_exchange is not None:
+            return self.token_exchange
+        return self.kind is ProviderKind.PROGRAMS or self.cli_client_id is not None
 
     def with_endpoints(self, found: Discovered) -> Self:
         """Return the provider with what its issuer publishes."""
@@ -227,6 +308,13 @@ def issuer(value: str) -> str:
         raise ValueError("must have no query, no fragment and no user name")
     if _EVERYBODY.fullmatch(value):
         raise ValueError("must name one directory: write its identifier in place of common")
+    return value
+
+
+def step_up(value: str) -> str:
+    """Return `value`. Raises `ValueError` if it names no evidence of a fresh sign-in."""
+    if not _STEP_UP.fullmatch(value) or len(value) > VALUE_MAX:
+        raise ValueError("must be auth_time, sign_in, or acr: and values separated by spaces")
     return value
 
 

@@ -24,7 +24,8 @@ class SessionRecord(Record):
 
     `owner` is a person, or the service account that a program calls as, in the epoch of the owner
     and of the provider in which it began. A program has its `role` here, a person not. A session by
-    a `Ticket` has the `operator` of the ticket; its owner and its provider are empty.
+    a `Ticket` has the `operator` of the ticket; its owner and its provider are empty. Without
+    `authenticated_at`, the sign-in is never fresh (AUTH-17).
     The store removes the item some time after `expires`, which is in seconds since the epoch.
     """
 
@@ -36,7 +37,7 @@ class SessionRecord(Record):
     provider_id: str
     provider_epoch: int
     created_at: datetime
-    authenticated_at: datetime
+    authenticated_at: datetime | None
     expires_at: datetime
     expires: int
     owner_epoch: int = 1

@@ -8,7 +8,7 @@ from typing import Final
 
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.warrants import Claims
-from shared.errors import Conflict, Corrupt, InvalidRequest, InvalidState
+from shared.errors import Conflict, Corrupt, InsufficientScope, InvalidRequest, InvalidState
 from shared.model import revocations, seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
 from shared.model.audit.audit_log import Action
@@ -91,6 +91,10 @@ def sign(
     # Created before signing: the signed bytes contain it.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
     if caller.limits and caller.limits.warrant_prefixes:
+        if order.format is WarrantFormat.RAW:
+            # The payload could name any other warrant.
+            message = "Your role is limited to warrants; sign with format cose."
+            raise InsufficientScope((), message)
         allowance.check_warrants(caller, [warrant_id])
     ports.gather(
         lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)

@@ -5,9 +5,10 @@ The claims of a provider were checked before, in shared/operations/identities/si
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from shared.authorizer.formats import jwts
 from shared.errors import Corrupt
 from shared.model import text
 from shared.model.audit.audit_log import Action
@@ -27,6 +28,10 @@ from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
 
 # A token is accepted up to a minute after its end; the note of its use stays a little longer.
 _USED: Final = timedelta(minutes=5)
+_UNVERIFIED: Final = (
+    "The provider does not state that it verified the e-mail address (email_verified). If it "
+    "verifies all addresses, an administrator can set trusts_email."
+)
 _TAKEN: Final = (
     "Another person of the tenant has this e-mail; an administrator can disable that one."
 )
@@ -64,9 +69,7 @@ def _attempt(
     used = sessions.used_token_address(claims.digest)
     if not provider.reusable_tokens and ports.store.get(used) is not None:
         raise SignInRefused(SignInFault.INVALID_GRANT, "The token was used before.")
-    grant = providers.first(provider.granted, claims.members)
-    if grant is None:
-        raise SignInRefused(SignInFault.DENIED, "No grant of the identity provider matches.")
+    grant = _find_grant(provider, claims)
     role = roles.of_tenant(ports, provider.tenant_id).get(grant.role)
     if role is None:
         raise SignInRefused(SignInFault.DENIED, "The role of the grant does not exist any more.")
@@ -77,7 +80,7 @@ def _attempt(
         provider,
         admitted.owner,
         role=role,
-        authenticated_at=claims.auth_time or claims.issued_at,
+        authenticated_at=_authenticated_at(provider, claims),
     )
     expires = int((claims.expires_at + _USED).timestamp())
     note = Put(used, {"tenant_id": provider.tenant_id, "expires": expires}, Expect.ABSENT)
@@ -90,6 +93,31 @@ def _attempt(
         _entry(ports, stranger, admitted, made, claims),
     )
     return made
+
+
+def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> Grant:
+    """Return the first grant that matches. Raises `SignInRefused`."""
+    members = claims.members
+    if not jwts.is_email_verified(members, default=provider.trusts_email):
+        if provider.email_domains:
+            raise SignInRefused(SignInFault.DENIED, _UNVERIFIED)
+        members = {name: value for name, value in members.items() if name != "email"}
+    if grant := providers.first(provider.granted, members):
+        return grant
+    is_of_email = providers.first(provider.granted, claims.members) is not None
+    message = _UNVERIFIED if is_of_email else "No grant of the identity provider matches."
+    raise SignInRefused(SignInFault.DENIED, message)
+
+
+def _authenticated_at(provider: IdentityProvider, claims: IdentityClaims) -> datetime | None:
+    """Return the time of the sign-in for AUTH-17; None without the evidence of `step_up`."""
+    kind, _, values = provider.step_up.partition(":")
+    if provider.kind is ProviderKind.PROGRAMS or kind == "sign_in":
+        return claims.auth_time or claims.issued_at
+    if kind == "acr":
+        is_met = claims.members.get("acr") in values.split(" ")
+        return (claims.auth_time or claims.issued_at) if is_met else None
+    return claims.auth_time
 
 
 def _as_it_is(ports: Ports, checked: IdentityProvider) -> IdentityProvider:

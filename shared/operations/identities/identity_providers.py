@@ -25,7 +25,18 @@ from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 # No secret is kept twice, though it is sealed.
 _KEPT: Final = of_record(IdentityProvider, but=["sealed_client_secret"])
 # If one of these changes, a session may lose what it was given for.
-_GIVING: Final = ("issuer", "client_id", "cli_client_id", "jwks", "grants", "email_domains")
+_GIVING: Final = (
+    "issuer",
+    "client_id",
+    "cli_client_id",
+    "jwks",
+    "grants",
+    "email_domains",
+    "trusts_email",
+    "step_up",
+    "token_exchange",
+)
+_USUAL: Final = "auth_time"
 _GOOGLE: Final = "https://accounts.google.com"
 
 
@@ -43,6 +54,9 @@ class ProviderChange:
     email_domains: tuple[str, ...] | None = None
     session_seconds: int | None = None
     reusable_tokens: bool | None = None
+    trusts_email: bool | None = None
+    step_up: str | None = None
+    token_exchange: bool | None = None
 
     def made_to(self, provider: IdentityProvider) -> IdentityProvider:
         """Return the provider with these values, but its secret and what is discovered."""
@@ -231,6 +245,8 @@ def _check(provider: IdentityProvider) -> None:
         raise InvalidRequest("email_domains: is required, since anybody has an account there.")
     if is_of_people and provider.reusable_tokens:
         raise InvalidRequest("reusable_tokens: is for programs alone.")
+    if not is_of_people and (provider.token_exchange is False or provider.step_up != _USUAL):
+        raise InvalidRequest("token_exchange, step_up: are for people alone.")
     for grant in provider.granted:
         _check_grant(provider, grant)
 
@@ -256,12 +272,14 @@ def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
     is_of_people = provider.kind is ProviderKind.PEOPLE
     if is_of_people is (grant.service_account is not None):
         raise InvalidRequest("grants: programs name a service_account each, and people none.")
-    # People of a shared issuer are told apart by the domain of their e-mail.
-    if not (is_of_people and provider.email_domains) and not grant.names_owner(provider.issuer):
-        claims = " or ".join(model.owners_of(provider.issuer))
+    family = model.family_of(provider.issuer)
+    # The domain of the e-mail distinguishes people of a shared issuer.
+    is_named = provider.email_domains or not family.is_shared if is_of_people else False
+    if not is_named and not grant.names_owner(family):
+        claims = " or ".join(family.owners)
         raise InvalidRequest(
-            f"grants: others use this issuer too; name {claims} in each `when`, with your own "
-            "value before any `*`."
+            f"grants: name the owner of the token by {claims} in each `when`, with your own value "
+            "before any `*`."
         )
 
 

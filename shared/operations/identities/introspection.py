@@ -1,6 +1,7 @@
 """Introspection: whether a token of an issuer of the tenant is good, and not revoked (TOKEN-4)."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from shared.authorizer.formats import jwts
 from shared.authorizer.formats.jwk_sets import KeySet, usable_keys
@@ -14,8 +15,8 @@ from shared.operations.base.operation import operation
 from shared.operations.lists.verdicts import verdicts
 from shared.ports import Ports
 
-# The claims that are answered, if the token has them.
-_SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp", "scope")
+# Claims in the answer, if the token has them.
+_SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp")
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -36,7 +37,17 @@ def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object]
     is_good = any(_is_of(ports, each, found) for each in issuers)
     if verdict.revoked or not is_good:
         return None
-    return {name: found.claims[name] for name in _SHOWN if name in found.claims}
+    return _describe(found.claims)
+
+
+def _describe(claims: Mapping[str, Any]) -> dict[str, object]:
+    """Return claims in the types of RFC 7662, 2.2: whole seconds, and `scope` as text."""
+    shown = {name: claims[name] for name in _SHOWN if name in claims}
+    shown |= {name: int(shown[name]) for name in ("iat", "exp") if name in shown}
+    scope = claims.get("scope", claims.get("scp"))
+    if isinstance(scope, list) and all(isinstance(each, str) for each in scope):
+        scope = " ".join(scope)
+    return shown | ({"scope": scope} if isinstance(scope, str) else {})
 
 
 def _issuers(ports: Ports, tenant_id: str) -> list[IdentityProvider]:

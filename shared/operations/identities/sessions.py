@@ -44,7 +44,7 @@ def begun(
     owner: Person | ServiceAccount,
     *,
     role: Role,
-    authenticated_at: datetime,
+    authenticated_at: datetime | None,
 ) -> tuple[Begun, list[Change]]:
     """Return a new session, and the changes that store it; the caller of `begun` writes them."""
     secret, blank = blank_session(ports, provider.tenant_id, owner.email, provider.session_seconds)

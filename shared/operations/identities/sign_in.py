@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from shared import logs
 from shared.authorizer.formats import jwts as tokens
+from shared.authorizer.formats import strict_json
 from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
 from shared.errors import Corrupt, Unavailable
-from shared.model import text
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
 from shared.model.identities import jwts, key_sets
 from shared.model.identities import providers as model
@@ -121,6 +121,9 @@ def _by_token(ports: Ports, provider: IdentityProvider, form: Mapping[str, str])
     token = _required(form, "subject_token")
     if _required(form, "subject_token_type") not in _TOKEN_TYPES:
         _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
+    if not provider.exchanges_tokens:
+        message = "audience: this identity provider exchanges no tokens; see token_exchange."
+        raise SignInRefused(SignInFault.INVALID_TARGET, message)
     # A token that a program got for another service or another tenant has another audience.
     client_id = provider.cli_client_id or provider.client_id
     return checked(ports, _binding(provider, client_id or provider.id), token)
@@ -249,7 +252,7 @@ def _keys(ports: Ports, binding: IssuerBinding, kid: str) -> KeySet:
 
 def _members(body: bytes) -> dict[str, Any]:
     try:
-        found = text.parse(body)
+        found = strict_json.parse_foreign(body)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}

@@ -92,7 +92,7 @@ class Company:
 def company(tenant: Tenant, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
     outside = identities.published()
     ports = replace(tenant.ports, outbound=lambda: outside)
-    provider = bound(ports, tenant.operator, jwks=None)
+    provider = bound(ports, tenant.operator, jwks=None, token_exchange=True)
     with listening(ports) as url:
         made = Company(tenant, ports, outside, provider, url, shell)
         monkeypatch.setattr(webbrowser, "open", made.open)

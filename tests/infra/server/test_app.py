@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import httpx2
@@ -177,7 +178,8 @@ def test_a_program_signs_in_and_calls(local: Local) -> None:
     settings, _ = onboarding.create_tenant(local.ports, handle="globex")
     operator = onboarding.operator(local.ports, handle="globex")
     public = issuers.public(issuers.key("ES256"), kid="k1")
-    provider = identities.bound(local.ports, operator, jwks={"keys": [public]})
+    values: dict[str, Any] = {"jwks": {"keys": [public]}, "token_exchange": True}
+    provider = identities.bound(local.ports, operator, **values)
     form = {
         "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
         "audience": provider.id,

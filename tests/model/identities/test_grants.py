@@ -30,6 +30,16 @@ GITHUB = "https://token.actions.githubusercontent.com"
         ({"a": "1", "b": "2"}, {"a": "1", "b": "2"}, True),
         ({"a": "1", "b": "2"}, {"a": "1"}, False),
         ({}, {"sub": "anybody"}, False),
+        ({"/realm_access/roles": "deploy"}, {"realm_access": {"roles": ["a", "deploy"]}}, True),
+        ({"/realm_access/roles": "deploy"}, {"realm_access": {"roles": ["a"]}}, False),
+        ({"/realm_access/roles": "deploy"}, {"realm_access": "deploy"}, False),
+        ({"/kubernetes.io/namespace": "shop"}, {"kubernetes.io": {"namespace": "shop"}}, True),
+        ({"/kubernetes.io/namespace": "shop"}, {"/kubernetes.io/namespace": "shop"}, False),
+        ({"/https:~1~1sts~0a/role": "a*"}, {"https://sts~a": {"role": "abc"}}, True),
+        ({"/list/1": "b"}, {"list": ["a", "b"]}, True),
+        ({"/list/01": "b"}, {"list": ["a", "b"]}, False),
+        ({"/list/2": "b"}, {"list": ["a", "b"]}, False),
+        ({"/list/-": "b"}, {"list": ["a", "b"]}, False),
     ],
 )
 def test_a_grant_matches_whole_texts(
@@ -61,9 +71,25 @@ def test_the_first_match_counts() -> None:
         ("https://gitlab.com", {"ref": "main"}, False),
         ("https://accounts.google.com", {"sub": "1155"}, True),
         ("https://accounts.google.com", {"email": "*"}, False),
-        ("https://sso.acme.com", {"sub": "*"}, True),
+        (f"{GITHUB}/acme", {"repository_id": "*"}, False),
+        ("https://app.terraform.io", {"terraform_organization_id": "org-1"}, True),
+        ("https://app.terraform.io", {"sub": "organization:acme:*"}, True),
+        ("https://app.terraform.io", {"sub": "organization:*"}, False),
+        ("https://app.terraform.io", {"terraform_run_phase": "apply"}, False),
+        ("https://agent.buildkite.com", {"organization_id": "f02d6a6f"}, True),
+        ("https://agent.buildkite.com", {"sub": "organization:acme:pipeline:*"}, True),
+        ("https://agent.buildkite.com", {"pipeline_slug": "shop"}, False),
+        ("https://sso.acme.com/realms/acme", {"azp": "deployer"}, True),
+        ("https://sso.acme.com/realms/acme", {"/realm_access/roles": "deployer"}, False),
+        ("https://login.microsoftonline.com/9188040d/v2.0", {"oid": "690222be"}, True),
+        ("https://login.microsoftonline.com/9188040d/v2.0", {"sub": "690222be"}, False),
+        ("https://oidc.eks.amazonaws.com/id/A", {"/kubernetes.io/namespace": "shop"}, True),
+        ("https://oidc.eks.amazonaws.com/id/A", {"sub": "system:serviceaccount:shop:*"}, True),
+        ("https://sso.acme.com", {"sub": "*"}, False),
+        ("https://sso.acme.com", {"groups": "deploy"}, False),
     ],
 )
-def test_a_shared_issuer_needs_the_owner(issuer: str, when: dict[str, str], is_named: bool) -> None:
-    """IDENTITY-2, F1144c: At an issuer that others use, a grant names whose tokens it takes."""
-    assert Grant(when, Scope.ADMIN).names_owner(issuer) is is_named
+def test_a_program_needs_the_owner(issuer: str, when: dict[str, str], is_named: bool) -> None:
+    """IDENTITY-2, F1144c: Each grant for programs names the owner of the token."""
+    family = providers.family_of(issuer)
+    assert Grant(when, Scope.ADMIN).names_owner(family) is is_named

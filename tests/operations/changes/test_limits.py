@@ -9,6 +9,7 @@ from shared.errors import InsufficientScope
 from shared.model.callers import Caller, RoleLimits
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import Type
+from shared.model.warrant_format import WarrantFormat
 from shared.operations.changes import key_revocation, revocation_batches, signing_keys, warrants
 from shared.operations.changes.warrants import Order
 from shared.ports import Ports
@@ -51,6 +52,16 @@ def test_a_signature_needs_both(ports: Ports, tenant: Tenant) -> None:
         with pytest.raises(InsufficientScope):
             sign(order=Order(b"x", warrant_id=warrant_id))
     sign(order=Order(b"x", warrant_id="svc_wrt_paris-1"))
+
+
+def test_a_role_with_prefixes_signs_no_raw_payload(ports: Ports, tenant: Tenant) -> None:
+    """F2004a, AUTH-18: A payload of format raw may name any warrant, so such a role signs none."""
+    key = signing_keys.create(ports, tenant.operator, name="k", type_=Type.ROOT)
+    order = Order(b"svc_wrt_berlin-1", WarrantFormat.RAW, warrant_id="svc_wrt_paris-1")
+    caller = limited(tenant, key.id, prefix="svc_wrt_paris-")
+    with pytest.raises(InsufficientScope, match="cose"):
+        warrants.sign(ports, caller, key_id=key.id, order=order)
+    warrants.sign(ports, limited(tenant, key.id), key_id=key.id, order=order)
 
 
 def test_a_batch_does_what_the_role_reaches(ports: Ports, tenant: Tenant) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -13,7 +15,7 @@ from shared.errors import Conflict, ExpectationLost, Unavailable
 from shared.model.callers import Scope
 from shared.model.identities.claims import IdentityClaims, SignInFault, SignInRefused
 from shared.model.identities.people import Person
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.model.tenants import settings_address
 from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.admission import Stranger, admit
@@ -269,3 +271,49 @@ def test_a_lost_answer_gives_nothing_twice(
     refused(lambda: admit(ports, provider, said, STRANGER), with_=SignInFault.INVALID_GRANT)
     signed_in(ports, provider)
     assert len(everybody(ports, tenant)) == 1
+
+
+def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None:
+    """F2003a, IDENTITY-2: A grant or a domain of e-mail needs a verified address."""
+    of_email = (Grant({"email": "ann@example.com"}, "admin"),)
+    both = (Grant({"/email": "ann@example.com"}, "admin"), Grant({"sub": "ann"}, "revoker"))
+    domains = ("example.com",)
+    unverified = {"email": "ann@example.com", "sub": "ann", "groups": "admin"}
+    for values in ({"grants": of_email}, {"grants": of_email, "email_domains": domains}):
+        provider = bound(ports, tenant.operator, **values)
+        message = refused(partial(signed_in, ports, provider, sub="ann", members=unverified))
+        assert "trusts_email" in message
+        verified = unverified | {"email_verified": True}
+        assert signed_in(ports, provider, sub="ann", members=verified).role.name == "admin"
+        change = ProviderChange(trusts_email=True)
+        made = identity_providers.update(
+            ports, tenant.operator, provider_id=provider.id, change=change
+        )
+        assert signed_in(ports, made, sub="ann", members=unverified).role.name == "admin"
+    other = bound(ports, tenant.operator, grants=both)
+    assert signed_in(ports, other, sub="ann", members=unverified).role.name == "revoker"
+
+
+@pytest.mark.parametrize(
+    ("step_up", "evidence", "is_fresh"),
+    [
+        ("auth_time", {}, False),
+        ("auth_time", {"acr": "mfa"}, False),
+        ("sign_in", {}, True),
+        ("acr:mfa phr", {"acr": "phr"}, True),
+        ("acr:mfa phr", {"acr": "pwd"}, False),
+        ("acr:mfa phr", {"acr": ["mfa"]}, False),
+        ("acr:mfa phr", {}, False),
+    ],
+)
+def test_a_fresh_sign_in_needs_evidence(
+    ports: Ports, tenant: Tenant, step_up: str, evidence: dict[str, Any], is_fresh: bool
+) -> None:
+    """F2003b, AUTH-17: Without the evidence of `step_up`, a sign-in is never fresh."""
+    provider = bound(ports, tenant.operator, step_up=step_up)
+    members = {"groups": "admin", "sub": "ann", **evidence}
+    made = signed_in(ports, provider, sub="ann", auth_time=None, members=members)
+    assert (made.session.authenticated_at == ports.now()) is is_fresh
+    long_ago = ports.now() - timedelta(hours=1)
+    again = signed_in(ports, provider, sub="ann", auth_time=long_ago, members=members)
+    assert again.session.authenticated_at in (None, long_ago)

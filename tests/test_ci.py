@@ -33,6 +33,7 @@ def test_broken():
 
 
 # What `.ci/run` calls, saying only with what it was called.
+_MOD_AUTH_OPENIDC = Path("/usr/lib/apache2/modules/mod_auth_openidc.so")
 _GOALS: Final = "test test-coverage test-only test-slow:\n\t@echo '$@ on $(PYTHON) in $(VENV)'\n"
 
 
@@ -78,6 +79,7 @@ def test_what_is_missing_is_installed_at_once(tmp_path: Path) -> None:
         *([] if has_softhsm() else ["softhsm2"]),
         *([] if shutil.which("promtool") else ["prometheus"]),
         *([] if Path("/usr/sbin/nginx").exists() else ["nginx"]),
+        *([] if _MOD_AUTH_OPENIDC.exists() else ["apache2", "libapache2-mod-auth-openidc"]),
         *([] if has_glewlwyd() else ["?exact-name(glewlwyd)", "dbconfig-no-thanks"]),
     ]
     code, printed = _run(tmp_path, _GOALS, CHROMIUM="no-such-browser")

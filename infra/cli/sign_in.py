@@ -32,7 +32,9 @@ from infra.cli.connections import Connections
 from infra.cli.errors import NotSignedIn, NoUsableAnswer, WrongUsage
 
 _SCOPE: Final = {"scope": "openid email profile"}
-# Has the provider authenticate the person anew, and say so.
+# With max_age, the provider states auth_time (OpenID Connect Core, 2), the evidence of a fresh
+# sign-in. With `_FRESH`, it also authenticates the person again.
+_USUAL: Final = {"max_age": "43200"}
 _FRESH: Final = {"prompt": "login", "max_age": "0"}
 _DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
@@ -110,7 +112,7 @@ def by_browser(
             "response_type": "code",
             "redirect_uri": here.url,
             **_SCOPE,
-            **(_FRESH if fresh else {}),
+            **(_FRESH if fresh else _USUAL),
             "state": state,
             "nonce": nonce,
             "code_challenge": urlsafe_b64encode(digest).rstrip(b"=").decode(),

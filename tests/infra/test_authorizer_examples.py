@@ -5,10 +5,10 @@ import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
@@ -113,21 +113,34 @@ def test_fastapi(
         _decides(partial(asked, port), server, chain)
 
 
+@contextmanager
+def _files(folder: Path) -> Iterator[str]:
+    """Serve the files of a folder, and return the address."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 def test_fastapi_with_jwts(
     python: Path, server: Server, settings: dict[str, str], tmp_path: Path
 ) -> None:
     """F1390e: The FastAPI example of docs/tokens.md allows a JWT until its `jti` is revoked."""
     page = (ROOT / "docs" / "tokens.md").read_text(encoding="utf-8")
     example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
-    (tmp_path / "example.py").write_text(example)
     keys = {"keys": [public(key("ES256"), kid="a")]}
-    (tmp_path / "jwks.json").write_text(json.dumps(keys))
+    (tmp_path / "keys").write_text(json.dumps(keys))
     claims = {"iss": "https://as.example", "aud": "accounts", "sub": "ann", "jti": "bad-1"}
     expiring = {**claims, "exp": int(time.time()) + 600}
     token = signed({"alg": "ES256", "kid": "a"}, expiring, key("ES256"))
     port = free_port()
     serve = ["-m", "uvicorn", "--app-dir", str(tmp_path), "--port", str(port), "example:app"]
-    with running(str(python), *serve, settings=settings, folder=tmp_path):
+    with ExitStack() as stack:
+        issuer = stack.enter_context(_files(tmp_path))
+        example = example.replace("https://as.example/keys", f"{issuer}/keys")
+        (tmp_path / "example.py").write_text(example)
+        stack.enter_context(running(str(python), *serve, settings=settings, folder=tmp_path))
         soon(lambda: asked(port, {"Authorization": f"Bearer {token}"})[0] == 200)
         assert asked(port, {"Authorization": f"Bearer {token[:-4]}AAAA"})[0] == 401
         named = {"kind": "jwt", "issuer": claims["iss"], "value": claims["jti"]}

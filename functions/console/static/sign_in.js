@@ -61,7 +61,8 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
     nonce: flow.nonce,
     code_challenge_method: 'S256',
     code_challenge: base64url(await sha256(joined(flow.code_verifier))),
-    ...(fresh && { prompt: 'login', max_age: '0' }),
+    // With max_age, the provider states auth_time (OpenID Connect Core, 2), the evidence of a fresh sign-in.
+    ...(fresh ? { prompt: 'login', max_age: '0' } : { max_age: '43200' }),
   }
   for (const [name, value] of Object.entries(asked)) address.searchParams.set(name, value)
   // A window of its own does not see the storage of this tab.

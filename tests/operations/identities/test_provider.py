@@ -136,4 +136,4 @@ def test_a_provider_is_killed(reaching: Ports, running: Provider, clock: Clock) 
             ask()
     clock.advance(hours=25)
     with pytest.raises(Unavailable):
-        sign_in.checked(replace(cold, issuer_keys={}), binding, token, nonce=NONCE)
+        issuers.keys_of(replace(cold, issuer_keys={}), binding.jwks_uri, "first")

@@ -78,7 +78,7 @@ def _token(name: str) -> str:
     now = int(time.time())
     email = f"{name}@example.com"
     who = {"iss": issuers.ISSUER, "aud": "rescind", "sub": name, "email": email}
-    said = {**who, "groups": "security", "iat": now, "exp": now + 300}
+    said = {**who, "groups": "security", "iat": now, "auth_time": now, "exp": now + 300}
     return issuers.signed({"alg": "ES256", "kid": "k1"}, said, issuers.key("ES256"))
 
 

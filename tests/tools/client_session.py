@@ -335,6 +335,7 @@ def identities(session: Session, url: str) -> None:
             "client_id": "rescind",
             "jwks": json.loads(os.environ["JWKS"]),
             "grants": [{"when": {"groups": "security"}, "role": "admin"}],
+            "token_exchange": True,
         }
     )
     made = api.create_identity_provider(body=body, expected=201)

@@ -51,6 +51,7 @@ _PLACEHOLDERS: Final = {
     "tenant": f"svc_tnt_{identifiers.ULID}",
     "account": f"svc_sa_{identifiers.ULID}",
     "apikey": f"svc_ak_{identifiers.ULID}",
+    "maker": f"svc_(?:usr|sa|ak)_{identifiers.ULID}",
     "key": f"svc_key_{identifiers.ULID}",
     "revocation": f"svc_rev_{identifiers.ULID}",
     "authorizer": f"svc_azr_{identifiers.ULID}",

@@ -113,9 +113,14 @@ async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]
     The newest key comes first. The list includes revoked and expired keys. It never includes the
     secret of a key.
     """
-    pages = Pager(here.caller, query.cursor, f"api-keys?{query.service_account_id}")
+    filters = f"{query.service_account_id}&{query.created_by_id}"
+    pages = Pager(here.caller, query.cursor, f"api-keys?{filters}")
     page = here.run(
-        api_keys.page, before=pages.before, limit=query.limit, account_id=query.service_account_id
+        api_keys.page,
+        before=pages.before,
+        limit=query.limit,
+        account_id=query.service_account_id,
+        maker_id=query.created_by_id,
     )
     return ApiKeyList.of(page, pages)
 

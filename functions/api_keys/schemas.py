@@ -12,6 +12,7 @@ from shared.web.api_keys import (
     APPROXIMATE,
     KEY_EXAMPLE,
     KEY_ROLE,
+    USED_EXAMPLE,
     ApiKeySummary,
     Created,
     Expires,
@@ -69,12 +70,17 @@ class ApiKeyQuery(PageQuery):
     service_account_id: str | None = Field(
         default=None, description="Only the keys that this service account owns."
     )
+    created_by_id: str | None = Field(
+        default=None,
+        description="Only the keys that this person, service account or API key made. Of a person, "
+        "also those that the person rotated, and those that such keys made or rotated.",
+    )
 
 
 class ApiKeyDetail(ApiKeySummary):
     """An API key and how often it was used, without its secret."""
 
-    model_config = example(**KEY_EXAMPLE, last_used_at="2026-11-21T12:05:00Z", request_count=2880)
+    model_config = example(**USED_EXAMPLE, request_count=2880)
 
     request_count: int = shown(f"Number of requests with this key. {APPROXIMATE}", minimum=0)
 
@@ -82,9 +88,8 @@ class ApiKeyDetail(ApiKeySummary):
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
         """Return the body for a key with its usage."""
         key, usage = used
-        return cls(
-            **key_fields(key), last_used_at=usage.last_used_at, request_count=usage.request_count
-        )
+        summary = ApiKeySummary.of((key, usage))
+        return cls(**dict(summary), request_count=usage.request_count)
 
 
 class CreatedApiKey(ResponseBody):

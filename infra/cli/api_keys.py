@@ -35,6 +35,14 @@ COLUMNS: Final = (
 Account = Annotated[
     str | None, typer.Option("--account", metavar="ACCOUNT", help="A service account, svc_sa_….")
 ]
+MadeBy = Annotated[
+    str | None,
+    typer.Option(
+        "--created-by",
+        metavar="MAKER",
+        help="Only keys by this person, account or key (svc_usr_…, svc_sa_… or svc_ak_…).",
+    ),
+]
 Grace = Annotated[
     int,
     typer.Option(
@@ -64,9 +72,11 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "list", example="rescind api-keys list")
-def list_(session: ApiSession, limit: Limit = SHOWN, account: Account = None) -> None:
+def list_(
+    session: ApiSession, limit: Limit = SHOWN, account: Account = None, created_by: MadeBy = None
+) -> None:
     """List the API keys, without their secrets."""
-    params = {"service_account_id": account}
+    params = {"service_account_id": account, "created_by_id": created_by}
     page = session.api.listed(_keys.path, "api_keys", most=limit, params=params)
     session.out.page(page, "api_keys", COLUMNS)
 

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Final
@@ -11,7 +11,7 @@ from typing import Final
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.items import Address, Partition, Table
-from shared.model.records import Record
+from shared.model.records import SPARSE, Record
 
 # A rotated key ends after this time at the latest: seven days.
 GRACE_SECONDS_MAX: Final = 604_800
@@ -33,6 +33,9 @@ class ApiKey(Record):
 
     If the key was rotated, `successor_id` is the key that took its place. A key with a `role` has
     the scopes of that, and none of its own.
+
+    `created_by_id` is the person, account or key that made it; None if an operator did. The people
+    `people_ids` may have seen the secret: they made or rotated the key, or such a key did.
     """
 
     id: str
@@ -48,11 +51,19 @@ class ApiKey(Record):
     version: int = 1
     successor_id: str | None = None
     role: str | None = None
+    created_by_id: str | None = None
+    people_ids: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
     @property
     def address(self) -> Address:
         """Where the record is stored."""
         return records(self.tenant_id).address(self.id)
+
+    @property
+    def listings(self) -> list[Address]:
+        """The addresses of this key in the partitions of its makers."""
+        makers = dict.fromkeys((self.created_by_id, *self.people_ids))
+        return [made_by(self.tenant_id, each).address(self.id) for each in makers if each]
 
     def is_live_admin(self, now: datetime) -> bool:
         """Whether this key can administer the tenant at `now`."""
@@ -152,6 +163,11 @@ def usage(tenant_id: str) -> Partition:
 def owned_by(tenant_id: str, account_id: str) -> Partition:
     """Return the partition of the identifiers of an account's keys, also of revoked ones."""
     return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
+
+
+def made_by(tenant_id: str, maker_id: str) -> Partition:
+    """Return the partition of the identifiers of keys by a maker; by a person, also indirectly."""
+    return Partition(Table.KEYS, f"{tenant_id}#made-by#{maker_id}")
 
 
 def count_address(tenant_id: str) -> Address:

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Usage
 from shared.model.callers import Scope
-from shared.model.identifiers import API_KEY
+from shared.model.identifiers import API_KEY, PERSON
 from shared.web.fields import (
     CURSOR,
     ApiKeyId,
@@ -33,7 +33,10 @@ KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
     "created_at": "2026-11-21T12:00:00Z",
     "expires_at": "2099-01-01T00:00:00Z",
 }
-_USED: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {"last_used_at": "2026-11-21T12:05:00Z"}
+USED_EXAMPLE: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {
+    "last_used_at": "2026-11-21T12:05:00Z",
+    "created_by_id": sample(PERSON),
+}
 
 
 def _unique(scopes: list[Scope]) -> list[Scope]:
@@ -65,7 +68,7 @@ Expires = Annotated[MomentOut | None, shown("When the key expires; null if it do
 class ApiKeySummary(ResponseBody):
     """An API key, without its secret."""
 
-    model_config = example(**_USED)
+    model_config = example(**USED_EXAMPLE)
 
     id: ApiKeyId
     name: KeyName
@@ -77,18 +80,23 @@ class ApiKeySummary(ResponseBody):
     last_used_at: MomentOut | None = shown(
         f"When the key was last used; null if it never was. {APPROXIMATE}"
     )
+    created_by_id: str | None = shown(
+        "The person, service account or API key that made the key, or the one that it replaced by "
+        "rotation; null if an operator did."
+    )
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
         """Return the body for a key with its usage."""
         key, usage = used
-        return cls(**key_fields(key), last_used_at=usage.last_used_at)
+        used_at, maker = usage.last_used_at, key.created_by_id
+        return cls(**key_fields(key), last_used_at=used_at, created_by_id=maker)
 
 
 class ApiKeyList(PageBody):
     """A page of API keys."""
 
-    model_config = example(api_keys=[_USED], total=132, cursor=CURSOR)
+    model_config = example(api_keys=[USED_EXAMPLE], total=132, cursor=CURSOR)
 
     api_keys: list[ApiKeySummary] = shown("The keys of this page, newest first.")
     total: Total

@@ -72,6 +72,13 @@ def _create_key(ports: Ports, tenant: Tenant, _id: str) -> object:
     )
 
 
+def _create_as_key(ports: Ports, tenant: Tenant, key_id: str) -> object:
+    """A key that another one makes, in whose list it is."""
+    return api_keys.create(
+        ports, replace(tenant.operator, key_id=key_id), name="k", scopes=(Scope.ADMIN,)
+    )
+
+
 def _root(ports: Ports, tenant: Tenant) -> str:
     return tenant.key(ports).id
 
@@ -266,6 +273,7 @@ def _on(
 
 CASES = [
     Case("api_key.create", _nothing, _create_key),
+    Case("api_key.create", _key, _create_as_key),
     _on("api_key.rotate", _key, api_key_rotation.rotate, "key_id", grace_seconds=60),
     _on("api_key.rotate", _key, api_key_rotation.rotate, "key_id", grace_seconds=0),
     _on("api_key.revoke", _key, api_keys.revoke, "key_id"),

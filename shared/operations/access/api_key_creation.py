@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
+from shared.errors import Conflict, InvalidApiKey, InvalidRequest, InvalidState, NotFound
 from shared.model import api_keys as model
 from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
@@ -15,7 +15,7 @@ from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import TenantSettings
 from shared.operations.base.allowance import find
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Increment, Put
+from shared.ports.store import At, Change, Check, Expect, Increment, Put
 
 if TYPE_CHECKING:
     from shared.model.identities.roles import Role
@@ -29,6 +29,38 @@ class Created:
     secret: str = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """The maker of a key, and the people who may see its secret; both are empty for an operator.
+
+    A write that makes a key includes `checks`: the maker has not ended meanwhile.
+    """
+
+    id: str | None = None
+    people_ids: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+
+
+def find_maker(ports: Ports, caller: Caller) -> Maker:
+    """Read the maker that a caller is. Raises `InvalidApiKey` if it has ended."""
+    if caller.key_id is not None:
+        item = ports.store.get(model.records(caller.tenant_id).address(caller.key_id))
+        key = ApiKey.from_optional(item)
+        if key is None or key.status is not ApiKeyStatus.ACTIVE:
+            raise InvalidApiKey
+        return Maker(key.id, key.people_ids, (Check(key.address, At(key.version)),))
+    if caller.person_id is None:
+        return Maker(caller.owner_id)
+    # Here, so that requests with API keys load nothing of it.
+    from shared.model.identities import people  # noqa: PLC0415
+
+    place = people.people(caller.tenant_id).address(caller.person_id)
+    person = people.Person.from_optional(ports.store.get(place))
+    if person is None or not person.is_active:
+        raise InvalidApiKey("The session has ended; sign in again.")
+    return Maker(person.id, (person.id,), (Check(place, At(person.version)),))
+
+
 def creation(  # noqa: PLR0913 (callers pass them by name)
     ports: Ports,
     settings: TenantSettings,
@@ -38,8 +70,10 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
     expires_at: datetime | None = None,
     account: ServiceAccount | None = None,
     role: str | None = None,
+    maker: Maker | None = None,
 ) -> tuple[Created, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
+    maker = maker or Maker()
     secret = model.new_secret()
     key = ApiKey(
         id=ports.new_id(API_KEY),
@@ -52,6 +86,8 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         expires_at=expires_at,
         service_account_id=account.id if account else None,
         role=role,
+        created_by_id=maker.id,
+        people_ids=maker.people_ids,
     )
     accepted = credential(key, settings, account)
     return Created(key, secret), [
@@ -64,6 +100,8 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         ),
         Increment(model.count_address(key.tenant_id), {"count": 1}, Expect.ANYTHING),
         *([Put(owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
+        *(Put(each, {"id": key.id}, Expect.ABSENT) for each in key.listings),
+        *maker.checks,
     ]
 
 

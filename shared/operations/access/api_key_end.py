@@ -31,6 +31,7 @@ def deleted(key: ApiKey) -> list[Change]:
     return [
         Delete(model.credential_address(key.digest), Expect.ANYTHING),
         Delete(model.revocation_note_address(key.digest), Expect.ANYTHING),
+        *(Delete(each, Expect.ANYTHING) for each in key.listings),
     ]
 
 

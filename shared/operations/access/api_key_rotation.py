@@ -13,7 +13,7 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import API_KEY
 from shared.operations.access import api_key_creation, api_key_end
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import Created, Maker
 from shared.operations.base import allowance, audit, tenants
 from shared.operations.base.idempotency import Keep, once, secret_shown
 from shared.operations.lists import records as srl_records
@@ -62,6 +62,7 @@ def rotate(
     end = _end(ports, caller, key, expires_at, now)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, key.service_account_id)
+    maker = _find_maker(ports, caller, key)
     created, changes = api_key_creation.creation(
         ports,
         settings,
@@ -70,6 +71,7 @@ def rotate(
         expires_at=end,
         account=account,
         role=key.role,
+        maker=maker,
     )
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
@@ -81,13 +83,26 @@ def rotate(
         *taken,
         # It conflicts with a write that disables the account meanwhile.
         *joined,
-        *_guard(ports, caller, key, max(until, end or _LAST), joined),
+        *_guard(ports, caller, key, max(until, end or _LAST), [*joined, *maker.checks]),
         *_ended(key, ending, api_key_creation.credential(ending, settings, account)),
         *srl_records.noted(caller.tenant_id),
         audit.entry(ports, caller, Action.API_KEY_ROTATE, key.id, settings=settings, **details),
         *keep(rotated),
     )
     return rotated
+
+
+def _find_maker(ports: Ports, caller: Caller, key: ApiKey) -> Maker:
+    """Return the maker of the successor of a key: the key's own, and the people of the caller.
+
+    The people of earlier rotations have not seen the new secret.
+    """
+    by = api_key_creation.find_maker(ports, caller)
+    first = key.people_ids[:1] if key.created_by_id is not None else ()
+    # The write expects the version of the key, also if it rotates itself.
+    checks = tuple(each for each in by.checks if each.address != key.address)
+    people_ids = tuple(dict.fromkeys((*first, *by.people_ids)))
+    return Maker(key.created_by_id, people_ids, checks)
 
 
 def _check_rotates(key: ApiKey, now: datetime) -> None:

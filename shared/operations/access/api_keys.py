@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
-from shared.errors import InvalidApiKey, NotFound
+from shared.errors import InvalidApiKey, InvalidRequest, NotFound
 from shared.model import api_keys as model
 from shared.model import service_accounts
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import API_KEY
+from shared.model.identifiers import API_KEY, PERSON, SERVICE_ACCOUNT, is_identifier
 from shared.model.items import Address, Item, Partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.tenants import TenantSettings
@@ -24,6 +25,8 @@ from shared.operations.base.paging import Page, Walk, count
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+
+_MAKERS: Final = (PERSON, SERVICE_ACCOUNT, API_KEY)
 
 
 def authenticate(
@@ -52,12 +55,26 @@ def authenticate(
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(
-    ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
+    ports: Ports,
+    caller: Caller,
+    *,
+    before: str | None,
+    limit: int,
+    account_id: str | None = None,
+    maker_id: str | None = None,
 ) -> Page[tuple[ApiKey, Usage]]:
-    """Return the tenant's keys, newest first (API-19), or those of one account (APIKEY-9).
+    """Return the tenant's keys, newest first (API-19), or some: of one account, or by one maker.
 
-    If the tenant has no such account, the page is empty.
+    If the tenant has no such account or maker, the page is empty (APIKEY-9, APIKEY-12). Raises
+    `InvalidRequest` if both are given.
     """
+    if maker_id is not None:
+        if account_id is not None:
+            raise InvalidRequest("created_by_id: cannot be combined with service_account_id.")
+        if not any(is_identifier(maker_id, kind=each) for each in _MAKERS):
+            return Page([], 0, None)
+        listed = model.made_by(caller.tenant_id, maker_id)
+        return _page_of(ports, caller, listed, ports.store.count(listed), before, limit)
     if account_id is None:
         return _page_of_all(ports, caller, before, limit)
     try:
@@ -73,8 +90,15 @@ def page_of_account(
     """Return the keys of a service account, newest first, with revoked ones. Raises `NotFound`."""
     account = api_key_creation.find_account(ports, caller, account_id)
     owned_by = model.owned_by(caller.tenant_id, account.id)
-    owned = ports.store.query(owned_by, before=before, newest_first=True, limit=limit + 1)
-    ids = [entry.sk for entry in owned]
+    return _page_of(ports, caller, owned_by, account.api_key_count, before, limit)
+
+
+def _page_of(
+    ports: Ports, caller: Caller, listed: Partition, total: int, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    """Return a page of the keys whose identifiers are in a partition."""
+    found = ports.store.query(listed, before=before, newest_first=True, limit=limit + 1)
+    ids = [entry.sk for entry in found]
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
     items = ports.store.get_many(of.address(each) for each in ids for of in (records, usage_of))
     keys = [
@@ -87,7 +111,7 @@ def page_of_account(
         if {records.address(each), usage_of.address(each)} <= items.keys()
     ]
     next_before = ids[limit - 1] if len(ids) > limit else None
-    return Page(keys, account.api_key_count, next_before)
+    return Page(keys, total, next_before)
 
 
 def _page_of_all(
@@ -147,6 +171,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         expires_at=expires_at,
         account=account,
         role=role,
+        maker=api_key_creation.find_maker(ports, caller),
     )
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
     taken = api_key_creation.admitted(ports, caller, created.api_key)

@@ -14,6 +14,8 @@ from functions.identities.approval_schemas import (
 )
 from functions.identities.schemas import (
     CreateIdentityProvider,
+    DisabledPersonBody,
+    DisablePerson,
     IdentityProviderBody,
     IdentityProviderCheck,
     IdentityProviderList,
@@ -30,6 +32,7 @@ from functions.identities.schemas import (
     UpdateIdentityProvider,
 )
 from shared.errors import Conflict, InvalidState, NotFound
+from shared.operations.access import made_keys
 from shared.operations.identities import (
     approvals,
     identity_providers,
@@ -129,13 +132,21 @@ async def get_person(here: ApiRequest, person_id: Who) -> PersonBody:
 
 
 @routes.post("/v1/people/{id}/disable")
-@serves(people.disable, raises=(NotFound,))
-async def disable_person(here: ApiRequest, person_id: Who) -> PersonBody:
-    """Disable a person, whose sessions end, and who cannot sign in.
+@serves(made_keys.disable_person, raises=(NotFound, Conflict))
+async def disable_person(
+    here: ApiRequest, person_id: Who, body: DisablePerson
+) -> DisabledPersonBody:
+    """Disable a person, end the sessions, and end or keep the API keys that the person made.
 
-    The next request of each session is refused. If the person is disabled already, nothing changes.
+    The next request of each session is refused, and the person cannot sign in. With `made_keys`
+    `end`, a request revokes up to 50 keys that the person made or rotated, and keys that such keys
+    made. Repeat it until `keys_left` is 0. `GET /v1/api-keys?created_by_id=` lists them.
+
+    409: the last admin key is among them. The person is disabled, and other keys have ended. Create
+    another admin key, and repeat the request.
     """
-    return PersonBody.of(here.run(people.disable, person_id=person_id))
+    found = here.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
+    return DisabledPersonBody.of_disabled(found)
 
 
 @routes.post("/v1/people/{id}/enable")

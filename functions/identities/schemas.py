@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
+from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING_KEY
 from shared.model.identities import providers
@@ -12,6 +13,7 @@ from shared.model.identities.people import PersonStatus
 from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.model.identities.roles import LIMITS_MAX, NAME_PATTERN, PREFIX_PATTERN, Role
 from shared.model.identities.roles import name as role_name
+from shared.operations.access.made_keys import Disabled
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.web.api_keys import GivenScopes
 from shared.web.fields import (
@@ -317,6 +319,31 @@ class PersonBody(RecordBody):
     issuer: str = shown("The issuer of the person's tokens.")
     subject: str = shown("The `sub` of the person's tokens.")
     created_at: MomentOut = shown("When the person first signed in.")
+
+
+class DisablePerson(RequestBody):
+    """The fate of the API keys that the person made."""
+
+    model_config = example(made_keys="end")
+
+    made_keys: Annotated[MadeKeys, Field(strict=False)] = Field(
+        description="`end` revokes API keys that the person made. `keep` leaves them as they are."
+    )
+
+
+class DisabledPersonBody(PersonBody):
+    """A disabled person, and the API keys that the person made."""
+
+    model_config = example(**_PERSON | {"status": "disabled"}, keys_ended=2, keys_left=0)
+
+    keys_ended: int = shown("How many API keys this request ended.", minimum=0)
+    keys_left: int = shown("How many API keys that the person made are still accepted.", minimum=0)
+
+    @classmethod
+    def of_disabled(cls, found: Disabled) -> Self:
+        """Return the body for a disabled person."""
+        shown_ = dict(PersonBody.of(found.person))
+        return cls(**shown_, keys_ended=found.keys_ended, keys_left=found.keys_left)
 
 
 class PersonList(PageBody):

@@ -27,6 +27,13 @@ class ApiKeyStatus(StrEnum):
     REVOKED = "revoked"
 
 
+class MadeKeys(StrEnum):
+    """The fate of the keys that a person made when the person is disabled."""
+
+    END = "end"
+    KEEP = "keep"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKey(Record):
     """An API key without its secret, which is not stored. `digest` finds its `Credential`.

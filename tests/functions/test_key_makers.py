@@ -15,6 +15,7 @@ from shared.operations.access import api_key_rotation, api_keys
 from shared.operations.identities import authentication, people
 from shared.ports import Ports
 from tests.kit.api import Client, Tenant
+from tests.kit.endpoints import audit_entries
 from tests.kit.faults import Script, scripted
 from tests.kit.identities import bound, signed_in
 from tests.kit.offices import Office
@@ -149,3 +150,112 @@ def _end(tenant: Tenant, maker: str) -> None:
         api_keys.revoke(tenant.ports, tenant.operator, key_id=maker)
     else:
         people.disable(tenant.ports, tenant.operator, person_id=maker)
+
+
+def disable(client: Client, person: str, made_keys: str = "end") -> Any:
+    return client.post(f"/v1/people/{person}/disable", json={"made_keys": made_keys})
+
+
+def is_accepted(key: Client) -> bool:
+    return bool(key.get("/v1/whoami").status_code == 200)
+
+
+@pytest.mark.parametrize("number", [0, 1, 50, 51, 120])
+def test_the_keys_of_a_person_who_leaves_end(tenant: Tenant, number: int) -> None:
+    """IDENTITY-9, F2301a: `end` revokes what a person made, also through keys, 50 in a request.
+
+    Each request says how many are left. Keys by others stay.
+    """
+    office = Office(tenant)
+    other, made, by = make(office.bob), [], office.alice
+    for each in range(number):
+        made.append(make(by))
+        by = made[-1] if each % 7 else office.alice
+    left, answers = number, list[dict[str, Any]]()
+    while not answers or answers[-1]["keys_left"]:
+        answer = disable(tenant.admin, office.alice.key_id)
+        assert answer.status_code == 200, answer.text
+        answers.append(answer.json())
+        left -= answers[-1]["keys_ended"]
+        assert (answers[-1]["status"], answers[-1]["keys_left"]) == ("disabled", left)
+    assert len(answers) == max(1, -(-number // 50))
+    assert [each for each in made if is_accepted(each)] == []
+    assert [is_accepted(each) for each in (other, office.bob, office.alice)] == [True, True, False]
+    details = [
+        each["details"] for each in audit_entries(tenant) if each["action"] == "api_key.revoke"
+    ]
+    assert [each["person_id"] for each in details if isinstance(each, dict)] == (
+        [office.alice.key_id] * number
+    )
+
+
+@pytest.mark.slow
+def test_500_keys_of_a_person_end(tenant: Tenant) -> None:
+    """IDENTITY-9, F2301b: 500 keys of a person end after ten requests."""
+    office = Office(tenant)
+    made = [make(office.alice, "signer") for _ in range(500)]
+    parts = [disable(tenant.admin, office.alice.key_id).json() for _ in range(10)]
+    assert [each["keys_left"] for each in parts] == [*range(450, -1, -50)]
+    assert [each for each in made if is_accepted(each)] == []
+
+
+def test_the_keys_of_a_person_may_stay(tenant: Tenant) -> None:
+    """IDENTITY-9, F2301c: `keep` ends no key, and says how many there are; one has to choose.
+
+    It can be repeated with `end`.
+    """
+    office = Office(tenant)
+    person = office.alice.key_id
+    first = make(office.alice)
+    ended = make(office.alice)
+    tenant.admin.post(f"{PATH}/{ended.key_id}/revoke")
+    assert tenant.admin.post(f"/v1/people/{person}/disable").status_code == 400
+    assert disable(tenant.admin, person, "all").status_code == 400
+    assert is_accepted(office.alice)
+    kept = disable(tenant.admin, person, "keep").json()
+    assert (kept["keys_ended"], kept["keys_left"]) == (0, 1)
+    assert (is_accepted(office.alice), is_accepted(first)) == (False, True)
+    assert disable(tenant.admin, person).json()["keys_ended"] == 1
+    assert not is_accepted(first)
+
+
+def test_a_key_does_not_enable_who_made_it(tenant: Tenant) -> None:
+    """IDENTITY-9, F2301d: No key that a person made or rotated enables the person again."""
+    office = Office(tenant)
+    person, spare = office.alice.key_id, make(tenant.admin)
+    mine = make(office.alice)
+    for key in (mine, make(mine), rotate(office.alice, spare)):
+        assert disable(tenant.admin, person, "keep").status_code == 200
+        answer = key.post(f"/v1/people/{person}/enable")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (403, "insufficient_scope")
+        assert tenant.admin.post(f"/v1/people/{person}/enable").status_code == 200
+    assert disable(tenant.admin, office.bob.key_id, "keep").status_code == 200
+    assert mine.post(f"/v1/people/{office.bob.key_id}/enable").status_code == 200
+
+
+def test_the_last_admin_key_of_a_person_stays(tenant: Tenant) -> None:
+    """APIKEY-7, F2301e: The last admin key does not end with its maker, who is disabled.
+
+    After another one is made, the request is repeated.
+    """
+    office = Office(tenant)
+    mine, signer = make(office.alice), make(office.alice, "signer")
+    last = tenant.admin
+    assert mine.post(f"{PATH}/{last.key_id}/revoke").status_code == 200
+    answer = disable(office.bob, office.alice.key_id)
+    assert answer.status_code == 409
+    accepted = [is_accepted(each) for each in (office.alice, signer, mine)]
+    assert accepted == [False, False, True]
+    make(office.bob)
+    assert disable(office.bob, office.alice.key_id).json()["keys_left"] == 0
+    assert not is_accepted(mine)
+
+
+def test_a_key_ends_itself_last(tenant: Tenant) -> None:
+    """IDENTITY-9, F2301f: A key of the person that ends the person's keys ends as the last one."""
+    office = Office(tenant)
+    first = make(office.alice)
+    others = [make(office.alice, "signer") for _ in range(55)]
+    assert disable(first, office.alice.key_id).json()["keys_left"] == 6
+    assert disable(first, office.alice.key_id).json()["keys_left"] == 0
+    assert [each for each in (first, *others) if is_accepted(each)] == []

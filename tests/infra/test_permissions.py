@@ -297,6 +297,17 @@ def _keys_of_an_account(tenant: Tenant, admin: Client) -> None:
         assert admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
 
 
+def _disable_a_maker(tenant: Tenant, admin: Client) -> None:
+    """A person is disabled who made an admin key, which ends."""
+    provider = identities.bound(tenant.ports, tenant.operator)
+    begun = identities.signed_in(tenant.ports, provider, sub="maker")
+    end = times.text(tenant.ports.now() + timedelta(days=2))
+    body = {"name": "k", "scopes": ["admin"], "expires_at": end}
+    assert tenant.holding(begun.secret).post("/v1/api-keys", json=body).status_code == 201
+    path = f"/v1/people/{begun.session.owner}/disable"
+    assert admin.post(path, json={"made_keys": "end"}).json()["keys_ended"] == 1
+
+
 def _take_back_with_approvals(tenant: Tenant, admin: Client) -> None:
     """A revocation is taken back freely, and two by an approval each: alone, and in a batch."""
     office = Office(tenant)
@@ -520,7 +531,7 @@ def _status_lists(tenant: Tenant, admin: Client) -> None:
 
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "api_keys": (_keys_of_an_account, _an_approved_key),
-    "identities": (_protected_acts,),
+    "identities": (_protected_acts, _disable_a_maker),
     "authorizers": (_refused_clients, _authorizers_that_ended, _native_lists),
     "audit_log": (_a_long_log,),
     "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),

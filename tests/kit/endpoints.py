@@ -1099,7 +1099,13 @@ _ROWS = (
     ),
     _row("GET /v1/people listPeople", _page("people", _PERSON), on=_person),
     _row("GET /v1/people/{id} getPerson", _PERSON, on=_person),
-    _row("POST /v1/people/{id}/disable disablePerson person.disable", _PERSON, on=_person),
+    _row(
+        "POST /v1/people/{id}/disable disablePerson person.disable",
+        _PERSON | _names("keys_ended keys_left"),
+        on=_person,
+        body={"made_keys": "end"},
+        is_kept=False,
+    ),
     _row("POST /v1/people/{id}/enable enablePerson person.enable", _PERSON, on=_disabled_person),
     _row("POST /v1/people/{id}/sign-out signOutPerson person.sign_out", _PERSON, on=_person),
     _row(

@@ -1,7 +1,7 @@
 """API keys: list, create, get, revoke, delete, authenticate a request, and introduce its caller."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -198,17 +198,7 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> 
     key = _find(ports, caller, key_id)
     if key.status is ApiKeyStatus.REVOKED:
         return key
-    now = ports.now()
-    revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
-    ports.store.write(
-        Put(key.address, revoked.to_item(), At(key.version)),
-        *api_key_end.revoked(key, now, Expect.PRESENT),
-        *api_key_end.guard(ports, caller, losing=[key]),
-        *srl_records.noted(key.tenant_id),
-        _entry(ports, caller, Action.API_KEY_REVOKE, key),
-        *keep(revoked),
-    )
-    return revoked
+    return api_key_end.revoke(ports, caller, key, keep)
 
 
 @operation(Scope.ADMIN, fresh=True)

@@ -3,7 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
-from shared.errors import Conflict
+from shared.errors import Conflict, InsufficientScope
+from shared.model import api_keys
+from shared.model.api_keys import ApiKey
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import PERSON
@@ -33,8 +35,8 @@ def get(ports: Ports, caller: Caller, *, person_id: str) -> Person:
     return find(ports, model.people(caller.tenant_id), person_id, kind=PERSON, record=Person)
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
-def disable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
+@operation(Scope.ADMIN, fresh=True)
+def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
     """End a person's sessions, and let the person begin none. Raises `NotFound`.
 
     The e-mail becomes free, as a company may give it to another person. A disabled person is
@@ -46,18 +48,20 @@ def disable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str)
     # Sessions of this epoch do not revive if the person is enabled.
     after = replace(person, status=PersonStatus.DISABLED, epoch=person.epoch + 1)
     email = Delete(model.email_address(person.tenant_id, person.email), Expect.ANYTHING)
-    return _replaced(ports, caller, keep, Action.PERSON_DISABLE, after, email)
+    return _replaced(ports, caller, lambda _: (), Action.PERSON_DISABLE, after, email)
 
 
 @once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """Let a person sign in again; an active person is returned unchanged.
 
-    Raises `NotFound`; `Conflict` if another active person has the e-mail.
+    Raises `NotFound`; `Conflict` if another active person has the e-mail; `InsufficientScope` if
+    the calling key was made by the person, also through keys.
     """
     person = get(ports, caller, person_id=person_id)
     if person.is_active:
         return person
+    _check_caller(ports, caller, person)
     address = model.email_address(person.tenant_id, person.email)
     if ports.store.get(address) is not None:
         raise Conflict("Another active person has this e-mail; disable that one first.")
@@ -72,6 +76,18 @@ def sign_out(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str
     person = get(ports, caller, person_id=person_id)
     after = replace(person, epoch=person.epoch + 1)
     return _replaced(ports, caller, keep, Action.PERSON_SIGN_OUT, after)
+
+
+def _check_caller(ports: Ports, caller: Caller, person: Person) -> None:
+    """Raise `InsufficientScope` if the person may have the secret of the calling key."""
+    if caller.key_id is None:
+        return
+    item = ports.store.get(api_keys.records(caller.tenant_id).address(caller.key_id))
+    key = ApiKey.from_optional(item)
+    if key is None or person.id in key.people_ids:
+        raise InsufficientScope(
+            [Scope.ADMIN], "The person made the calling key; enable the person with another one."
+        )
 
 
 def _replaced(

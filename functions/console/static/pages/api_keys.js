@@ -27,12 +27,15 @@ export const show = async (main, context) => {
   const of = { title, href: '#/api-keys', noun: 'API key' }
   if (id) return follow(() => put(main, thing(`/v1/api-keys/${id}`, 5, of, detail)), context.signal)
   const account = context.route.query.get('account')
-  const path = account ? `/v1/api-keys?service_account_id=${account}` : '/v1/api-keys'
+  const maker = context.route.query.get('maker')
+  const filter = account ? `?service_account_id=${account}` : maker ? `?created_by_id=${maker}` : ''
   const make = may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
-  const words = account
-    ? html`Keys of one account. <a href="#/api-keys">Show all keys</a>`
+  const words = filter
+    ? html`Keys ${account ? 'of one account' : 'by one maker'}. <a href="#/api-keys">Show all keys</a>`
     : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.'
-  listPage(main, context, keys, { path, list: 'api_keys', seconds: 15 }, () => heading(title, words, make))
+  listPage(main, context, keys, { path: `/v1/api-keys${filter}`, list: 'api_keys', seconds: 15 }, () =>
+    heading(title, words, make),
+  )
 }
 
 /** @type {import('../table.js').Spec} */
@@ -67,7 +70,7 @@ const keys = {
     { title: 'May do everything', query: 'scope:admin' },
   ],
   actions,
-  empty: html`<p>This account has no keys.</p>`,
+  empty: html`<p>There are no such keys.</p>`,
 }
 
 /** @param {Key} key */
@@ -113,6 +116,7 @@ const detail = (key) => ({
     ['Status', tag(stateOf(key.status), key.status)],
     ['Scopes', inWords(key.scopes)],
     ['Made', when(key.created_at)],
+    ['Made by', key.created_by_id ? html`<code>${key.created_by_id}</code>` : 'an operator'],
     ['Last used', when(key.last_used_at)],
     ['Requests', count(key.request_count, 'request')],
     ['Ends', end(key)],

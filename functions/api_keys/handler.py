@@ -142,6 +142,7 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
         role=body.role,
         expires_at=body.expires_at,
         service_account_id=body.service_account_id,
+        networks=tuple(body.networks),
     )
     return CreatedApiKey.of(created)
 
@@ -171,6 +172,7 @@ async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) ->
         key_id=key_id,
         grace_seconds=body.grace_seconds,
         expires_at=body.expires_at,
+        networks=None if body.networks is None else tuple(body.networks),
     )
     return RotatedApiKey.of_rotation(rotated)
 

@@ -16,6 +16,7 @@ from shared.web.api_keys import (
     ApiKeySummary,
     Created,
     Expires,
+    GivenNetworks,
     GivenScopes,
     KeyName,
     KeyStatus,
@@ -61,6 +62,11 @@ class CreateApiKey(RequestBody):
         default=None,
         description="The service account that owns the key. A key without it stands for itself.",
         json_schema_extra=identifier(SERVICE_ACCOUNT),
+    )
+    networks: GivenNetworks = Field(
+        default=[],
+        description="At most 10 networks in CIDR notation, such as `192.0.2.0/24`. The key is "
+        "accepted from these alone. If it is omitted, the key is accepted from any address.",
     )
 
 
@@ -128,6 +134,11 @@ class RotateApiKey(RequestBody):
         default=None,
         description="When the new key expires. It must be in the future. If it is omitted, the new "
         "key gets as much time as the old one was created with.",
+    )
+    networks: GivenNetworks | None = Field(
+        default=None,
+        description="The networks of the new key; empty for any address. If it is omitted, the new "
+        "key has those of the old one.",
     )
 
 

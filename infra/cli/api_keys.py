@@ -53,6 +53,12 @@ Grace = Annotated[
         help="How long the old secret is accepted.",
     ),
 ]
+Networks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network", metavar="CIDR", help="Accept the key from this network alone. May be repeated."
+    ),
+]
 Into = Annotated[
     Path | None,
     typer.Option(
@@ -94,6 +100,7 @@ def create(
     account: Account = None,
     expires_at: Expires = None,
     never_expires: NeverExpires = False,
+    network: Networks = None,
     into: Into = None,
 ) -> None:
     """Create an API key, and print its secret, which the service shows only once.
@@ -108,6 +115,7 @@ def create(
         "scopes": scopes,
         "service_account_id": account,
         "expires_at": None if never_expires else expires_at or ahead(LIFETIME),
+        "networks": network,
     }
     show_secret(session, session.api.post(_keys.path, given(body)), into)
 
@@ -118,14 +126,16 @@ def rotate(
     key: Identifier,
     grace: Grace,
     expires_at: Expires = None,
+    network: Networks = None,
     into: Into = None,
 ) -> None:
     """Replace an API key, and print the secret of the new one, which the service shows only once.
 
-    The old secret is accepted for the time of grace. With --grace 0 it is refused at once.
+    The old secret is accepted for the time of grace. With --grace 0 it is refused at once. Without
+    --network, the new key has the networks of the old one.
     """
     check_new(into)
-    body = {"grace_seconds": grace, "expires_at": expires_at}
+    body = {"grace_seconds": grace, "expires_at": expires_at, "networks": network}
     show_secret(session, session.api.post(_keys.at(key, "/rotate"), given(body)), into)
 
 

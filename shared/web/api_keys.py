@@ -4,7 +4,13 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from shared.model.api_keys import ApiKey, ApiKeyStatus, Usage
+from shared.model.api_keys import (
+    NETWORKS_MAX,
+    ApiKey,
+    ApiKeyStatus,
+    Usage,
+    normalize_networks,
+)
 from shared.model.callers import Scope
 from shared.model.identifiers import API_KEY, PERSON
 from shared.web.fields import (
@@ -36,6 +42,7 @@ KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
 USED_EXAMPLE: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {
     "last_used_at": "2026-11-21T12:05:00Z",
     "created_by_id": sample(PERSON),
+    "networks": ["192.0.2.0/24"],
 }
 
 
@@ -51,6 +58,20 @@ GivenScopes = Annotated[
     list[_OneScope],
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_unique),
+]
+
+
+def _networks(values: list[str]) -> list[str]:
+    try:
+        return [*normalize_networks(values)]
+    except ValueError as error:
+        raise ValueError(f"must be networks in CIDR notation: {error}") from None
+
+
+GivenNetworks = Annotated[
+    list[str],
+    Field(max_length=NETWORKS_MAX, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_networks),
 ]
 KeyName = Annotated[str, shown("The name that the key was given.")]
 Scopes = Annotated[
@@ -84,13 +105,18 @@ class ApiKeySummary(ResponseBody):
         "The person, service account or API key that made the key, or the one that it replaced by "
         "rotation; null if an operator did."
     )
+    networks: tuple[str, ...] = shown(
+        "The networks from which the key is accepted; empty if from any address."
+    )
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
         """Return the body for a key with its usage."""
         key, usage = used
         used_at, maker = usage.last_used_at, key.created_by_id
-        return cls(**key_fields(key), last_used_at=used_at, created_by_id=maker)
+        return cls(
+            **key_fields(key), last_used_at=used_at, created_by_id=maker, networks=key.networks
+        )
 
 
 class ApiKeyList(PageBody):

@@ -533,7 +533,7 @@ def _named_keys(tenant: Tenant) -> str:
 
 
 _KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}
-_USED = _KEY | _names("last_used_at created_by_id")
+_USED = _KEY | _names("last_used_at created_by_id") | {"networks": []}
 _AUTHORIZER = _names(
     "id name type version public_key owner relay registered_at seen_at sequence chain verified_at",
     "max_staleness_seconds allow_when_stale foreign api_key_id proven trust_version",

@@ -33,12 +33,14 @@ class Created:
 class Maker:
     """The maker of a key, and the people who may see its secret; both are empty for an operator.
 
-    A write that makes a key includes `checks`: the maker has not ended meanwhile.
+    A write that makes a key includes `checks`: the maker has not ended meanwhile. `networks` bound
+    the maker, if it is a key.
     """
 
     id: str | None = None
     people_ids: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
+    networks: tuple[str, ...] = ()
 
 
 def find_maker(ports: Ports, caller: Caller) -> Maker:
@@ -48,7 +50,8 @@ def find_maker(ports: Ports, caller: Caller) -> Maker:
         key = ApiKey.from_optional(item)
         if key is None or key.status is not ApiKeyStatus.ACTIVE:
             raise InvalidApiKey
-        return Maker(key.id, key.people_ids, (Check(key.address, At(key.version)),))
+        checks = (Check(key.address, At(key.version)),)
+        return Maker(key.id, key.people_ids, checks, key.networks)
     if caller.person_id is None:
         return Maker(caller.owner_id)
     # Here, so that requests with API keys load nothing of it.
@@ -70,6 +73,7 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
     expires_at: datetime | None = None,
     account: ServiceAccount | None = None,
     role: str | None = None,
+    networks: tuple[str, ...] = (),
     maker: Maker | None = None,
 ) -> tuple[Created, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
@@ -88,6 +92,7 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         role=role,
         created_by_id=maker.id,
         people_ids=maker.people_ids,
+        networks=networks,
     )
     accepted = credential(key, settings, account)
     return Created(key, secret), [
@@ -116,6 +121,7 @@ def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | 
         expires_at=key.expires_at,
         name=key.name,
         role=key.role,
+        networks=key.networks,
     )
 
 
@@ -174,6 +180,15 @@ def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
         )
 
 
+def check_networks(maker: Maker, networks: tuple[str, ...]) -> None:
+    """Raise `InvalidRequest` if a key would leave the networks of the key that makes it."""
+    if maker.networks and not (networks and model.are_within(networks, maker.networks)):
+        raise InvalidRequest(
+            f"networks: must be given, and lie within {', '.join(maker.networks)}: the calling key "
+            "is limited to these, and creates no key for others."
+        )
+
+
 def find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:
     """Read a service account of the caller's tenant. Raises `NotFound`."""
     accounts = service_accounts.accounts(caller.tenant_id)
@@ -221,6 +236,7 @@ def details(key: ApiKey) -> dict[str, Value]:
         "name": key.name,
         "scopes": [scope.value for scope in key.scopes],
         **({"role": key.role} if key.role else {}),
+        **({"networks": [*key.networks]} if key.networks else {}),
         "service_account_id": key.service_account_id,
         "expires_at": times.text(key.expires_at) if key.expires_at else None,
     }

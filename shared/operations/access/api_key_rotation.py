@@ -37,7 +37,7 @@ def _created_id(rotated: Rotated) -> str:
 
 
 @once(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
-def rotate(
+def rotate(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
     keep: Keep[Rotated],
@@ -45,16 +45,18 @@ def rotate(
     key_id: str,
     grace_seconds: int,
     expires_at: datetime | None = None,
+    networks: tuple[str, ...] | None = None,
 ) -> Rotated:
     """Create a key with the name, scopes and account of another, which ends soon (APIKEY-10).
 
     The old key is accepted for `grace_seconds`, and no longer than before; with 0 it is revoked.
-    Without `expires_at`, the new key gets the lifetime that the old one was created with.
+    Without `expires_at`, the new key gets the lifetime that the old one was created with, and
+    without `networks` those of the old one.
 
     Raises `NotFound`; `InvalidState` if the old key ended or was rotated, or if its account is
     disabled; `Conflict` if the account has the maximum number of keys, or if no admin key would be
     left (APIKEY-7); `InvalidRequest` if `expires_at` has passed, or if the new key would outlive
-    the calling key (APIKEY-4).
+    the calling key (APIKEY-4) or leave its networks.
     """
     records, now = model.records(caller.tenant_id), times.whole(ports.now())
     key = allowance.find(ports, records, key_id, kind=API_KEY, record=ApiKey)
@@ -63,6 +65,8 @@ def rotate(
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, key.service_account_id)
     maker = _find_maker(ports, caller, key)
+    admitted = key.networks if networks is None else networks
+    api_key_creation.check_networks(maker, admitted)
     created, changes = api_key_creation.creation(
         ports,
         settings,
@@ -71,6 +75,7 @@ def rotate(
         expires_at=end,
         account=account,
         role=key.role,
+        networks=admitted,
         maker=maker,
     )
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
@@ -102,7 +107,7 @@ def _find_maker(ports: Ports, caller: Caller, key: ApiKey) -> Maker:
     # The write expects the version of the key, also if it rotates itself.
     checks = tuple(each for each in by.checks if each.address != key.address)
     people_ids = tuple(dict.fromkeys((*first, *by.people_ids)))
-    return Maker(key.created_by_id, people_ids, checks)
+    return Maker(key.created_by_id, people_ids, checks, by.networks)
 
 
 def _check_rotates(key: ApiKey, now: datetime) -> None:

@@ -30,7 +30,11 @@ _MAKERS: Final = (PERSON, SERVICE_ACCOUNT, API_KEY)
 
 
 def authenticate(
-    ports: Ports, secret: str, *, refusing: Callable[[], object] = lambda: None
+    ports: Ports,
+    secret: str,
+    *,
+    source_ip: str | None = None,
+    refusing: Callable[[], object] = lambda: None,
 ) -> Credential:
     """Return the credential of a key string, in one consistent read (AUTH-3).
 
@@ -40,7 +44,7 @@ def authenticate(
     digest = model.digest(secret)
     # A malformed key is looked up like any other, so that response times reveal nothing.
     credential = Credential.from_optional(ports.store.get(model.credential_address(digest)))
-    refusal = credential.refusal(ports.now()) if credential else None
+    refusal = credential.refusal(ports.now(), source_ip) if credential else None
     is_well_formed = model.is_well_formed(secret)
     if credential and is_well_formed and not refusal:
         return credential
@@ -151,18 +155,22 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     expires_at: datetime | None = None,
     service_account_id: str | None = None,
     role: str | None = None,
+    networks: tuple[str, ...] = (),
 ) -> Created:
     """Create an active key (APIKEY-3).
 
     Raises `InvalidRequest` unless there are either scopes or a role, if `expires_at` has passed, if
-    the key would outlive the calling key (APIKEY-4), or if the account or role is unknown;
-    `InvalidState` if the account is disabled; `Conflict` if it has the maximum number of keys.
+    the key would outlive the calling key (APIKEY-4) or leave its networks, or if the account or
+    role is unknown; `InvalidState` if the account is disabled; `Conflict` if it has the maximum
+    number of keys.
     """
     allowance.check_end(ports, expires_at)
     api_key_creation.check_outlives(caller, expires_at)
     api_key_creation.check_role(ports, caller, scopes, role)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, service_account_id)
+    maker = api_key_creation.find_maker(ports, caller)
+    api_key_creation.check_networks(maker, networks)
     created, changes = api_key_creation.creation(
         ports,
         settings,
@@ -171,7 +179,8 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         expires_at=expires_at,
         account=account,
         role=role,
-        maker=api_key_creation.find_maker(ports, caller),
+        networks=networks,
+        maker=maker,
     )
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
     taken = api_key_creation.admitted(ports, caller, created.api_key)

@@ -120,6 +120,7 @@ const detail = (key) => ({
     ['Last used', when(key.last_used_at)],
     ['Requests', count(key.request_count, 'request')],
     ['Ends', end(key)],
+    ['Accepted from', key.networks.length ? key.networks.join(', ') : 'any address'],
   ],
   more: [
     may() && key.status === 'active' && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`,
@@ -170,6 +171,11 @@ async function create(account) {
           ...accounts.map(({ id, name }) => /** @type {const} */ ([id, name, id === account])),
         ]),
       ),
+      field(
+        'Networks',
+        html`<input name="networks" placeholder="192.0.2.0/24, 2001:db8::/32" autocomplete="off" />`,
+        'Up to 10, from which alone the key is accepted. Empty: from any address.',
+      ),
       endField('Ends after'),
     ],
     run: async (form, headers) => {
@@ -181,6 +187,9 @@ async function create(account) {
           scopes: form.getAll('scopes'),
           service_account_id: form.get('account') || null,
           expires_at: form.get('ends') || null,
+          networks: String(form.get('networks'))
+            .split(/[\s,]+/)
+            .filter(Boolean),
         },
         { headers },
       )

@@ -100,6 +100,7 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
         scopes=key.scopes,
         expires_at=key.expires_at,
         role=key.role,
+        networks=key.networks,
     )
     return credential != wanted
 

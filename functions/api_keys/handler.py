@@ -1,9 +1,12 @@
 """API keys over HTTP (APIKEY-5), and the caller of a request (AUTH-13)."""
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from fastapi import Path, Query
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
+from functions.api_keys.leaks import LeakReports
 from functions.api_keys.schemas import (
     ApiKeyDetail,
     ApiKeyQuery,
@@ -13,6 +16,7 @@ from functions.api_keys.schemas import (
     RotateApiKey,
     RotatedApiKey,
 )
+from shared import wiring
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.callers import Scope
 from shared.model.identifiers import PERSON, SESSION, TENANT
@@ -20,8 +24,10 @@ from shared.operations.access import api_key_rotation, api_keys
 from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
+from shared.web.gate import Keyless, keyless
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.strangers import AnonymousLimiter
 
 routes = router("API keys")
 
@@ -202,5 +208,16 @@ async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
     here.run(api_keys.delete, key_id=key_id)
 
 
-app = create_app(routes)
-handler = lambda_handler(app)
+_anonymous: Final = AnonymousLimiter(wiring.now)
+_leaks: Final = keyless(
+    LeakReports(wiring.from_environment, _anonymous),
+    Keyless(_anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"}),
+)
+app = create_app(routes, anonymous=_anonymous)
+
+
+async def _either(scope: AsgiScope, receive: Receive, send: Send) -> None:
+    await (_leaks if LeakReports.serves(scope) else app)(scope, receive, send)
+
+
+handler = lambda_handler(_either)

@@ -116,6 +116,7 @@ _COUNTED: Final = {
     "FeedCaughtUp": _counter("rescind_feed_caught_up_total"),
     "TakenBack": _counter("rescind_taken_back_total"),
     "ApprovalsOverridden": _counter("rescind_approvals_overridden_total"),
+    "KeysLeaked": _counter("rescind_keys_leaked_total"),
     "HeadInFuture": _counter("rescind_head_in_future_total"),
     "EquivocationReported": _counter("rescind_equivocation_reported_total"),
     "EventsVerified": _counter("rescind_events_verified_total"),

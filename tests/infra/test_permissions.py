@@ -26,6 +26,7 @@ from shared.model import times
 from shared.model.audit import audit_log, head, merkle
 from shared.model.audit.merkle import Place
 from shared.model.callers import Caller
+from shared.model.callers import Scope as Right
 from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
 from shared.model.fleet.heartbeats import Description
@@ -42,7 +43,7 @@ from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
 from shared.model.webhooks.webhooks import Webhook, WebhookTurn
-from shared.operations.access import service_accounts, tenant_settings
+from shared.operations.access import leaked_keys, service_accounts, tenant_settings
 from shared.operations.audit import sealing
 from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
@@ -297,6 +298,14 @@ def _keys_of_an_account(tenant: Tenant, admin: Client) -> None:
         assert admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
 
 
+def _report_leaks(tenant: Tenant, _admin: Client) -> None:
+    """An API key and a session are reported as leaked."""
+    session = identities.signed_in(tenant.ports, identities.bound(tenant.ports, tenant.operator))
+    for secret in (tenant.client(Right.SIGNER).secret, session.secret):
+        report = leaked_keys.LeakReport(secret or "", None)
+        leaked_keys.end(wiring.from_environment(), leaked_keys.Reporter("192.0.2.1", "r"), report)
+
+
 def _disable_a_maker(tenant: Tenant, admin: Client) -> None:
     """A person is disabled who made an admin key, which ends."""
     provider = identities.bound(tenant.ports, tenant.operator)
@@ -530,7 +539,7 @@ def _status_lists(tenant: Tenant, admin: Client) -> None:
 
 
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
-    "api_keys": (_keys_of_an_account, _an_approved_key),
+    "api_keys": (_keys_of_an_account, _an_approved_key, _report_leaks),
     "identities": (_protected_acts, _disable_a_maker),
     "authorizers": (_refused_clients, _authorizers_that_ended, _native_lists),
     "audit_log": (_a_long_log,),

@@ -13,6 +13,7 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.service_accounts import ServiceAccount
+from shared.model.tenants import TenantSettings
 from shared.operations.access import api_key_creation
 from shared.operations.base import audit
 from shared.operations.lists import records as srl_records
@@ -28,11 +29,12 @@ def revoke(
     caller: Caller,
     key: ApiKey,
     keep: Callable[[ApiKey], Sequence[Change]] = lambda _: (),
-    *more: Change,
+    *,
     is_last_kept: bool = True,
+    settings: TenantSettings | None = None,
     **details: Value,
 ) -> ApiKey:
-    """Revoke an active key in one write with `more`; `details` are added to the audit entry.
+    """Revoke an active key, in one write with what `keep` returns; `details` are for the audit log.
 
     Raises `Conflict` if it is the last admin key and `is_last_kept` (APIKEY-7).
     """
@@ -44,8 +46,7 @@ def revoke(
         *revoked(key, now, Expect.PRESENT),
         *(guard(ports, caller, losing=[key]) if is_last_kept else ()),
         *srl_records.noted(key.tenant_id),
-        audit.entry(ports, caller, Action.API_KEY_REVOKE, key.id, settings=None, **described),
-        *more,
+        audit.entry(ports, caller, Action.API_KEY_REVOKE, key.id, settings=settings, **described),
         *keep(after),
     )
     return after

@@ -133,6 +133,7 @@ _KEYLESS = [
     "/blobs/srl/x?expires=1&signature=0",
     "/v1/sign-in?tenant=acme",
     "/v1/token",
+    "/v1/leaked-keys",
     "/v1/keys",
     "/nowhere",
 ]
@@ -152,7 +153,7 @@ def test_a_stranger_has_one_bucket_for_all_paths(
     holder = "203.0.113.1#health" if path in {"/healthz", "/readyz"} else "203.0.113.1"
     for _ in range(1999):
         limiter.take(holder)
-    for name in ("_console", "_documents", "_sign_in"):
+    for name in ("_console", "_documents", "_sign_in", "_leaks"):
         monkeypatch.setattr(type(getattr(app, name)), "__call__", at_work)
     monkeypatch.setattr(app, "_blob", at_work)
     for method in ("GET", "HEAD"):

@@ -44,6 +44,7 @@ from shared.operations.identities import (
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.work import WorkKind
 
 routes = router("Identities")
 
@@ -69,7 +70,7 @@ async def list_identity_providers(here: ApiRequest, query: Paging) -> IdentityPr
 
 
 @routes.post(_PROVIDERS, status_code=201)
-@serves(identity_providers.create, raises=(Conflict,), is_protected=True)
+@serves(identity_providers.create, kind=WorkKind.OUTBOUND, raises=(Conflict,), is_protected=True)
 async def create_identity_provider(
     here: ApiRequest, body: CreateIdentityProvider
 ) -> IdentityProviderBody:
@@ -89,7 +90,7 @@ async def get_identity_provider(here: ApiRequest, provider_id: Provider) -> Iden
 
 
 @routes.patch(f"{_PROVIDERS}/{{id}}")
-@serves(identity_providers.update, raises=(NotFound,), is_protected=True)
+@serves(identity_providers.update, kind=WorkKind.OUTBOUND, raises=(NotFound,), is_protected=True)
 async def update_identity_provider(
     here: ApiRequest, provider_id: Provider, body: UpdateIdentityProvider
 ) -> IdentityProviderBody:
@@ -109,7 +110,7 @@ async def delete_identity_provider(here: ApiRequest, provider_id: Provider) -> N
 
 
 @routes.post(f"{_PROVIDERS}/{{id}}/check")
-@serves(identity_providers.check, raises=(NotFound,))
+@serves(identity_providers.check, kind=WorkKind.OUTBOUND, raises=(NotFound,))
 async def check_identity_provider(here: ApiRequest, provider_id: Provider) -> IdentityProviderCheck:
     """Ask the issuer of an identity provider what it publishes. This changes nothing."""
     provider, found = here.run(identity_providers.check, provider_id=provider_id)

@@ -7,25 +7,29 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from shared import logs, wiring
-from shared.errors import InvalidRequest, Unavailable
+from shared.authorizer.formats.addresses import find_subscriber
+from shared.errors import InvalidRequest, RateLimited, Unavailable
 from shared.model.identities.claims import SignInFault, SignInRefused
 from shared.model.identities.providers import IdentityProvider
-from shared.operations.identities import sign_in
+from shared.model.rate_limit import RATE_PER_SECOND
+from shared.operations.identities import issuers, sign_in
 from shared.operations.identities.admission import Stranger
 from shared.operations.identities.sessions import Begun
+from shared.operations.identities.sign_in import SignInAttempt
 from shared.ports import Ports
 from shared.web import bodies
 from shared.web.app import lambda_handler
 from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Keyless, keyless, report
 from shared.web.strangers import AnonymousLimiter
-from shared.web.work import IN_PLACE, Work, WorkKind
+from shared.web.work import IN_PLACE, Turns, Work, WorkKind
 
 PROVIDERS: Final = "/v1/sign-in"
 TOKEN: Final = "/v1/token"  # noqa: S105 (a path)
@@ -43,6 +47,15 @@ _SHOWN: Final = (
     "token_endpoint",
 )
 
+# A source address may ask identity providers five times a second, and ten times at once. Two of its
+# requests are in flight.
+_ASKING_COST: Final = RATE_PER_SECOND // 5
+_IN_FLIGHT: Final = 2
+_ASKING_WAITING: Final = 8
+
+# The time of the function that is left when it fetches no further document.
+_LEFT_MILLISECONDS: Final = 10_000
+
 _log = logging.getLogger(__name__)
 
 
@@ -51,6 +64,8 @@ class SignIn:
 
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports, self._work = ports, work
+        self._asking = AnonymousLimiter(lambda: ports().now(), cost=_ASKING_COST)
+        self._in_flight: WeakValueDictionary[str, Turns] = WeakValueDictionary()
 
     @staticmethod
     def serves(scope: Scope) -> bool:
@@ -64,13 +79,57 @@ class SignIn:
             if request.method not in ("GET", "HEAD"):
                 raise MethodNotAllowed(["GET", "HEAD"])
             call = partial(_providers, self._ports, request)
+            answer = await self._work(call, WorkKind.QUICK, tenant_id="")
         else:
             if request.method != "POST":
                 raise MethodNotAllowed(["POST"])
             raw = await bodies.read(request, limit=_BODY_MAX)
-            call = partial(_token, self._ports, request, raw)
-        answer = await self._work(call, WorkKind.USUAL, tenant_id="")
+            answer = await self._token(request, raw)
         await answer(scope, receive, send)
+
+    async def _token(self, request: Request, raw: bytes) -> Response:
+        """Return a session, or an error of RFC 6749."""
+        try:
+            begun = await self._redeem(request, raw)
+        except SignInRefused as refused:
+            _count(refused.fault.value)
+            status = 403 if refused.fault is SignInFault.DENIED else 400
+            return _error(status, refused.fault.value, str(refused))
+        except (RateLimited, Unavailable) as error:
+            report(error, request.scope["request_id"])
+            _count(error.code)
+            message = "Try again after the time in Retry-After."
+            answer = _error(503, "temporarily_unavailable", message)
+            answer.headers["Retry-After"] = str(error.retry_after)
+            return answer
+        _count("ok")
+        return JSONResponse(_granted(begun, self._ports()), headers={"Cache-Control": "no-store"})
+
+    async def _redeem(self, request: Request, raw: bytes) -> Begun:
+        """Return a session. The limits apply only if another company's server is asked."""
+        _check_site(request)
+        stranger = Stranger(request.scope["source_ip"], request.scope["request_id"])
+        prepare = partial(_prepare, self._ports, request, raw)
+        attempt = await self._work(prepare, WorkKind.QUICK, tenant_id="")
+        redeem = partial(sign_in.redeem, self._ports(), stranger, attempt)
+        if not attempt.asks_provider:
+            return await self._work(redeem, WorkKind.USUAL, tenant_id="")
+        source = find_subscriber(stranger.source_ip or "")
+        self._asking.take(source)
+        turns = self._in_flight.setdefault(source, Turns(_IN_FLIGHT, _ASKING_WAITING))
+        async with turns:
+            return await self._work(redeem, WorkKind.SIGN_IN, tenant_id=attempt.tenant_id)
+
+
+def _check_site(request: Request) -> None:
+    """Raise `SignInRefused` if a page of another site sent the request (Fetch Metadata)."""
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        message = "A page of another site sent this request; sign in on a page of this service."
+        raise SignInRefused(SignInFault.INVALID_REQUEST, message)
+
+
+def _prepare(ports: Callable[[], Ports], request: Request, raw: bytes) -> SignInAttempt:
+    return sign_in.prepare(ports(), _form(request, raw))
 
 
 def _providers(ports: Callable[[], Ports], request: Request) -> Response:
@@ -84,25 +143,6 @@ def _providers(ports: Callable[[], Ports], request: Request) -> Response:
 
 def _shown(provider: IdentityProvider) -> dict[str, Any]:
     return {name: getattr(provider, name) for name in _SHOWN}
-
-
-def _token(ports: Callable[[], Ports], request: Request, raw: bytes) -> Response:
-    """Return a session, or an error of RFC 6749."""
-    stranger = Stranger(request.scope["source_ip"], request.scope["request_id"])
-    try:
-        begun = sign_in.redeem(ports(), stranger, _form(request, raw))
-    except SignInRefused as refused:
-        _count(refused.fault.value)
-        status = 403 if refused.fault is SignInFault.DENIED else 400
-        return _error(status, refused.fault.value, str(refused))
-    except Unavailable as error:
-        report(error, stranger.request_id or "")
-        _count(error.code)
-        answer = _error(503, "temporarily_unavailable", "Try again after the time in Retry-After.")
-        answer.headers["Retry-After"] = str(error.retry_after)
-        return answer
-    _count("ok")
-    return JSONResponse(_granted(begun, ports()), headers={"Cache-Control": "no-store"})
 
 
 def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
@@ -137,4 +177,21 @@ app = keyless(
     SignIn(wiring.from_environment),
     Keyless(AnonymousLimiter(wiring.now), wiring.trusted_proxies, {"Cache-Control": "no-store"}),
 )
-handler = lambda_handler(app)
+_answer: Final = lambda_handler(app)
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """Answer a request. Any other event is a tick of the schedule, which refreshes endpoints.
+
+    A tick does nothing if another region is in charge, or if the service is read-only (OPS-14).
+    """
+    if "requestContext" in event:
+        return _answer(event, context)
+    logs.to_standard_output()
+    ports = wiring.from_environment()
+    if wiring.is_read_only() or not ports.is_in_charge():
+        return {}
+    failed = issuers.refresh_all(
+        ports, lambda: context.get_remaining_time_in_millis() < _LEFT_MILLISECONDS
+    )
+    return {"failed": failed}

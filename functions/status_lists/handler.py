@@ -143,11 +143,11 @@ class PublicLists:
         if request.method not in _METHODS:
             raise MethodNotAllowed(_METHODS)
         if request.scope["path"] == _KEYS:
-            return await self._work(partial(self._keys, request), WorkKind.USUAL, tenant_id="")
+            return await self._work(partial(self._keys, request), WorkKind.QUICK, tenant_id="")
         _check(request)
         list_id = request.scope["path"].rpartition("/")[2]
         answer = await self._work(
-            partial(self._kept, request, list_id), WorkKind.USUAL, tenant_id=""
+            partial(self._kept, request, list_id), WorkKind.QUICK, tenant_id=""
         )
         if answer is None:
             # One at a time, so that strangers take no more than one processor.

@@ -743,6 +743,8 @@ def _sign_in(tenant: Tenant) -> None:
     service_accounts.create(*make, name="robot")
     ports = wiring.from_environment()
     assert len(sign_in.offered(ports, "acme")) == 1
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 29_000)
+    assert import_module("functions.sign_in.handler").handler({}, context) == {"failed": 0}
     identities.by_code(ports, provider_id)
     identities.exchanged(ports, provider_id)
     identities.exchanged(ports, provider_id, email="a.martin@example.com")

@@ -120,7 +120,8 @@ def redeemed(ports: Ports, form: Mapping[str, str], given: str = "") -> Begun:
     outside = published()
     outside.documents[f"{ISSUER}/token"] = json.dumps({"id_token": given})
     asking = replace(ports, outbound=lambda: outside)
-    return sign_in.redeem(asking, Stranger("192.0.2.7", "0123456789abcdef"), form)
+    attempt = sign_in.prepare(asking, form)
+    return sign_in.redeem(asking, Stranger("192.0.2.7", "0123456789abcdef"), attempt)
 
 
 def exchanged(ports: Ports, provider_id: str, audience: str = "rescind", **said: Any) -> Begun:

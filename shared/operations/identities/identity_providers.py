@@ -18,7 +18,7 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.identities import issuers, protected_acts, roles
+from shared.operations.identities import issuers, protected_acts, provider_calls, roles
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -183,7 +183,8 @@ def check(
     """
     provider = get(ports, caller, provider_id=provider_id)
     is_inline = provider.jwks is not None
-    return provider, None if is_inline else issuers.discovered(ports, provider.issuer)
+    asking = provider_calls.guard(ports, caller.tenant_id)
+    return provider, None if is_inline else issuers.discovered(asking, provider.issuer)
 
 
 @operation(Scope.ADMIN, fresh=True)
@@ -225,7 +226,8 @@ def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -
 def _with_endpoints(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
     nothing = Discovered(None, None, None, "")
     is_inline = provider.jwks is not None
-    found = nothing if is_inline else issuers.discovered(ports, provider.issuer)
+    asking = provider_calls.guard(ports, provider.tenant_id)
+    found = nothing if is_inline else issuers.discovered(asking, provider.issuer)
     return provider.with_endpoints(found)
 
 

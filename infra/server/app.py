@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from functions.api_keys.leaks import LeakReports
 from functions.console.files import SECURITY
 from functions.introspection import handler as introspection
-from functions.sign_in.handler import SignIn
 from functions.status_lists.handler import PublicLists
 from infra import data_folder
 from infra.server import worker
@@ -31,6 +30,7 @@ from shared.ports.one_machine import LinkedBlobs
 from shared.web.app import create_app
 from shared.web.conditional import matches
 from shared.web.gate import Keyless
+from shared.web.sign_in import SignIn
 from shared.web.stored import StoredFile
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import WorkKind

@@ -12,7 +12,6 @@ from urllib.parse import urlencode
 import pytest
 
 from functions.sign_in import handler
-from functions.sign_in.handler import SignIn
 from shared.errors import Unavailable
 from shared.model.callers import Scope
 from shared.model.identities import providers
@@ -25,6 +24,7 @@ from shared.operations.identities.issuers import refresh_all
 from shared.operations.operator import failover, onboarding
 from shared.ports.store import Expect, Put
 from shared.web.gate import Keyless, keyless
+from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.functions.signing import refusal
 from tests.kit import identities, issuers
@@ -58,17 +58,17 @@ class Place:
     def token(self, audience: str, **claims: Any) -> str:
         return identities.token(self.tenant.ports, audience, **claims)
 
-    def send(self, content: bytes, kind: str) -> Any:
+    def send(self, content: bytes, kind: str, path: str = "/v1/token") -> Any:
         headers = {
             "Content-Type": kind,
             "X-Forwarded-For": self.source,
             "Sec-Fetch-Site": self.site,
         }
-        return self.http.request("POST", "/v1/token", content=content, headers=headers)
+        return self.http.request("POST", path, content=content, headers=headers)
 
-    def post(self, form: Mapping[str, str | None]) -> Any:
+    def post(self, form: Mapping[str, str | None], path: str = "/v1/token") -> Any:
         given = {name: value for name, value in form.items() if value is not None}
-        return self.send(urlencode(given).encode(), "application/x-www-form-urlencoded")
+        return self.send(urlencode(given).encode(), "application/x-www-form-urlencoded", path)
 
     def exchange(self, token: str, **changes: str | None) -> Any:
         form: dict[str, str | None] = {
@@ -97,7 +97,7 @@ class Place:
             "nonce": NONCE,
             "redirect_uri": self.redirect,
         }
-        return self.post(form | changes)
+        return self.post(form | changes, "/v1/sign-in/code")
 
 
 @pytest.fixture
@@ -332,6 +332,18 @@ def test_people_exchange_tokens_by_choice(place: Place) -> None:
         assert answer.get("error") == (None if allowed else "invalid_target")
 
 
+def test_codes_have_a_path_of_their_own(place: Place) -> None:
+    """IDENTITY-7, F2210a: Each path takes its own grants alone; the message names them."""
+    for grant_type, path, named in (
+        ("authorization_code", "/v1/token", EXCHANGE),
+        (EXCHANGE, "/v1/sign-in/code", "authorization_code"),
+        ("urn:rescind:grant-type:ticket", "/v1/sign-in/code", "authorization_code"),
+    ):
+        answer = place.post({"grant_type": grant_type, "audience": place.provider_id}, path)
+        assert (answer.status_code, answer.json()["error"]) == (400, "unsupported_grant_type")
+        assert named in answer.json()["error_description"]
+
+
 def test_a_form_that_is_none(place: Place) -> None:
     """F1151c: A body that is no form, names a parameter twice or is too large is refused."""
     form = "application/x-www-form-urlencoded"
@@ -352,8 +364,9 @@ def test_a_form_that_is_none(place: Place) -> None:
         "POST", "/v1/token", content=b"a" * 25_000, headers={"Content-Type": form}
     )
     assert large.status_code == 413
-    wrong = place.http.get("/v1/token")
-    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+    for path in ("/v1/token", "/v1/sign-in/code"):
+        wrong = place.http.get(path)
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert place.http.request("POST", "/v1/sign-in").status_code == 405
 
 

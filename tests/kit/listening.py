@@ -9,12 +9,12 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from functions.introspection import handler as introspection
-from functions.sign_in.handler import SignIn
 from functions.status_lists.handler import PublicLists
 from infra.server.routers import ROUTERS
 from shared.ports import Ports
 from shared.web.app import create_app
 from shared.web.gate import Keyless, keyless
+from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work
 from tests.kit.processes import HOST

@@ -80,7 +80,7 @@ async function start() {
   })
   try {
     if (kind === 'ticket') {
-      await open(await granted({ grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
+      await open(await granted('/v1/token', { grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
       tellTabs()
     } else if (kind === 'signed-in') {
       if (!(await signedIn(given))) return

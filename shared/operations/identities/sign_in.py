@@ -91,21 +91,14 @@ class SignInAttempt:
 
 
 def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
-    """Check the parameters of a request for a session, and send no request (IDENTITY-7).
+    """Check the parameters of a token or a ticket, and send no request (IDENTITY-7).
 
     Raises `SignInRefused`, `Unavailable`.
     """
-    grant_type = _required(form, "grant_type")
-    if grant_type == TICKET:
+    if _grant_type(form, EXCHANGE, TICKET) == TICKET:
         _required(form, "ticket")
         return SignInAttempt(form, None, asks_provider=False)
-    if grant_type not in (CODE, EXCHANGE):
-        message = f"grant_type: must be {CODE}, {EXCHANGE} or {TICKET}."
-        raise SignInRefused(SignInFault.UNSUPPORTED, message)
     provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
-    if grant_type == CODE:
-        _check_code(provider, form)
-        return SignInAttempt(form, provider, asks_provider=True)
     if _required(form, "subject_token_type") not in _TOKEN_TYPES:
         _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
     if not provider.exchanges_tokens:
@@ -115,6 +108,34 @@ def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     parsed, _ = _check_claims(ports, binding, _required(form, "subject_token"))
     is_known = binding.jwks is not None or issuers.has_key(ports, binding.jwks_uri, parsed.kid)
     return SignInAttempt(form, provider, asks_provider=not is_known)
+
+
+def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
+    """Check the parameters of a code, and send no request. Raises as `prepare` does."""
+    _grant_type(form, CODE)
+    provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
+    for name in ("code", "code_verifier", "nonce", "redirect_uri"):
+        _required(form, name)
+    if provider.client_id is None or provider.token_endpoint is None:
+        message = "audience: this identity provider redeems no codes; exchange a token."
+        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+    if not _VERIFIER.fullmatch(form["code_verifier"]):
+        _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
+    # The address names the provider, so that a code of one is not sent to another (RFC 9207).
+    redirect_uri = form["redirect_uri"]
+    is_own = redirect_uri.endswith(f"/console/signed-in/{provider.id}")
+    if not (_LOOPBACK.fullmatch(redirect_uri) if form.get("client") == "cli" else is_own):
+        _refuse("redirect_uri: must be the page of this provider, or of this machine for the CLI.")
+    return SignInAttempt(form, provider, asks_provider=True)
+
+
+def _grant_type(form: Mapping[str, str], *supported: str) -> str:
+    """Return the `grant_type`. Raises `SignInRefused` unless this path supports it."""
+    grant_type = _required(form, "grant_type")
+    if grant_type not in supported:
+        message = f"grant_type: must be {' or '.join(supported)} at this path."
+        raise SignInRefused(SignInFault.UNSUPPORTED, message)
+    return grant_type
 
 
 def redeem(ports: Ports, stranger: Stranger, attempt: SignInAttempt) -> Begun:
@@ -130,22 +151,6 @@ def redeem(ports: Ports, stranger: Stranger, attempt: SignInAttempt) -> Begun:
     else:
         claims = checked(ports, _exchange_binding(provider), form["subject_token"])
     return admit(ports, provider, claims, stranger)
-
-
-def _check_code(provider: IdentityProvider, form: Mapping[str, str]) -> None:
-    """Raise `SignInRefused` if a parameter of a code is missing or has the wrong form."""
-    for name in ("code", "code_verifier", "nonce", "redirect_uri"):
-        _required(form, name)
-    if provider.client_id is None or provider.token_endpoint is None:
-        message = "audience: this identity provider redeems no codes; exchange a token."
-        raise SignInRefused(SignInFault.INVALID_TARGET, message)
-    if not _VERIFIER.fullmatch(form["code_verifier"]):
-        _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
-    # The address names the provider, so that a code of one is not sent to another (RFC 9207).
-    redirect_uri = form["redirect_uri"]
-    is_own = redirect_uri.endswith(f"/console/signed-in/{provider.id}")
-    if not (_LOOPBACK.fullmatch(redirect_uri) if form.get("client") == "cli" else is_own):
-        _refuse("redirect_uri: must be the page of this provider, or of this machine for the CLI.")
 
 
 def _redeem_code(

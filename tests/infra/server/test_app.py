@@ -132,6 +132,7 @@ _KEYLESS = [
     "/readyz",
     "/blobs/srl/x?expires=1&signature=0",
     "/v1/sign-in?tenant=acme",
+    "/v1/sign-in/code",
     "/v1/token",
     "/v1/leaked-keys",
     "/v1/keys",

@@ -14,7 +14,6 @@ from urllib.parse import urlencode, urlsplit
 import pytest
 from starlette.types import ASGIApp
 
-from functions.sign_in.handler import SignIn
 from functions.status_lists.handler import PublicLists
 from infra.server.routers import ROUTERS
 from infra.server.work import Threads
@@ -23,6 +22,7 @@ from shared.ports import Ports
 from shared.ports.outside import OutboundAnswer
 from shared.web.app import create_app
 from shared.web.gate import Keyless, keyless
+from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.kit import identities
 from tests.kit.api import Tenant
@@ -31,7 +31,7 @@ from tests.kit.issuers import ISSUER, Answers
 from tests.kit.listening import listening
 
 FORM: Final = ("Content-Type", "application/x-www-form-urlencoded")
-CODES: Final = "/v1/token"
+CODES: Final = "/v1/sign-in/code"
 _PATIENCE_SECONDS: Final = 60
 
 

@@ -32,6 +32,12 @@ class NotAcceptable(errors.RequestError):
     code = "not_acceptable"
 
 
+class NotSupported(errors.RequestError):
+    """The service does not implement what a parameter requests."""
+
+    code = "not_supported"
+
+
 class PayloadTooLarge(errors.RequestError):
     """The body is larger than the endpoint accepts."""
 
@@ -67,6 +73,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     UnsupportedMediaType: 415,
     errors.RateLimited: 429,
     errors.AuthorizerLimit: 429,
+    NotSupported: 501,
 }
 
 _UNAVAILABLE: Final = "The service cannot answer now; retry after the time in Retry-After."

@@ -36,7 +36,6 @@ CODE: Final = "/v1/sign-in/code"
 TOKEN: Final = "/v1/token"  # noqa: S105 (a path)
 # A token of 16 KiB, and the other parameters.
 _BODY_MAX: Final = 24 * 1024
-_ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a name)
 _SHOWN: Final = (
     "id",
     "name",
@@ -148,7 +147,7 @@ def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
     left = begun.session.expires_at - ports.now()
     return {
         "access_token": begun.secret,
-        "issued_token_type": _ACCESS_TOKEN,
+        "issued_token_type": sign_in.ACCESS_TOKEN,
         "token_type": "Bearer",
         "expires_in": max(0, int(left.total_seconds())),
         "scope": " ".join(begun.role.scopes),

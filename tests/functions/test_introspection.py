@@ -16,7 +16,6 @@ from shared.model.identities.claims import SignInFault, SignInRefused
 from shared.model.identities.providers import Grant, ProviderKind
 from shared.model.warrants import warrant_address
 from shared.operations.identities import identity_providers, sign_in
-from shared.operations.identities.admission import Stranger
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.web.app import create_app
 from tests.kit import identities, issuers
@@ -261,7 +260,7 @@ def test_nobody_signs_in_by_such_tokens(place: Place) -> None:
         "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
     }
     with pytest.raises(SignInRefused) as refused:
-        sign_in.redeem(ports, Stranger("192.0.2.7", "0123"), form)
+        sign_in.prepare(ports, form)
     assert refused.value.fault is SignInFault.INVALID_TARGET
 
 

@@ -1,5 +1,6 @@
 """Sign-ins over HTTP (IDENTITY-7): codes and tokens become sessions."""
 
+import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -330,6 +331,41 @@ def test_people_exchange_tokens_by_choice(place: Place) -> None:
         token = place.token(made.cli_client_id or "rescind")
         answer = place.exchange(token, audience=made.id).json()
         assert answer.get("error") == (None if allowed else "invalid_target")
+
+
+def test_a_form_as_clients_write_it(place: Place) -> None:
+    """IDENTITY-7, F2224a: Empty pairs in a form are ignored; a compressed form gets 415."""
+    form = urlencode({"grant_type": "urn:rescind:grant-type:ticket", "ticket": place.ticket()})
+    kind = "application/x-www-form-urlencoded"
+    for path in ("/v1/token", "/v1/sign-in/code"):
+        headers = {"Content-Type": kind, "Content-Encoding": "gzip"}
+        packed = gzip.compress(form.encode())
+        answer = place.http.request("POST", path, content=packed, headers=headers)
+        assert refusal(answer) == (415, "unsupported_media_type")
+    assert place.send(f"&{form}&&".encode(), kind).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        (
+            "requested_token_type",
+            "urn:ietf:params:oauth:token-type:refresh_token",
+            "invalid_request",
+        ),
+        ("actor_token", "x", "invalid_request"),
+        ("actor_token_type", JWT, "invalid_request"),
+        ("resource", "https://api.example.com", "invalid_target"),
+    ],
+)
+def test_what_no_exchange_gives(place: Place, name: str, value: str, error: str) -> None:
+    """IDENTITY-7, F2225a: What an exchange does not support is refused, and uses no token."""
+    token = place.token("rescind")
+    answer = place.exchange(token, **{name: value})
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
+    assert answer.json()["error_description"].startswith("actor_token" if "actor" in name else name)
+    wanted = "urn:ietf:params:oauth:token-type:access_token"
+    assert place.exchange(token, requested_token_type=wanted).status_code == 200
 
 
 def test_codes_have_a_path_of_their_own(place: Place) -> None:

@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 CODE: Final = "authorization_code"
 EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 TICKET: Final = "urn:rescind:grant-type:ticket"
+ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a name)
 _TOKEN_TYPES: Final = {
     "urn:ietf:params:oauth:token-type:jwt",
     "urn:ietf:params:oauth:token-type:id_token",
@@ -99,6 +100,7 @@ def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
         _required(form, "ticket")
         return SignInAttempt(form, None, asks_provider=False)
     provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
+    _check_exchange(form)
     if _required(form, "subject_token_type") not in _TOKEN_TYPES:
         _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
     if not provider.exchanges_tokens:
@@ -127,6 +129,17 @@ def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     if not (_LOOPBACK.fullmatch(redirect_uri) if form.get("client") == "cli" else is_own):
         _refuse("redirect_uri: must be the page of this provider, or of this machine for the CLI.")
     return SignInAttempt(form, provider, asks_provider=True)
+
+
+def _check_exchange(form: Mapping[str, str]) -> None:
+    """Raise `SignInRefused` if the form requests what is not supported (RFC 8693, 2.1)."""
+    if form.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
+        _refuse(f"requested_token_type: must be {ACCESS_TOKEN}, or left out.")
+    if "actor_token" in form or "actor_token_type" in form:
+        _refuse("actor_token: is not supported; leave it out.")
+    if "resource" in form:
+        message = "resource: is not supported; name the identity provider in audience."
+        raise SignInRefused(SignInFault.INVALID_TARGET, message)
 
 
 def _grant_type(form: Mapping[str, str], *supported: str) -> str:

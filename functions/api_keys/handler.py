@@ -66,7 +66,8 @@ class CallerBody(ResponseBody):
         "When the secret of this request stops being accepted; null if it does not expire."
     )
     creates_until: MomentOut | None = shown(
-        "The latest end of the keys that it may create; null if they may end at any time or never."
+        "The latest end of the keys that it may create, for people of keys without `admin`; null "
+        "if they may end at any time or never."
     )
     name: str = shown("The name of the person, the service account or the key, for people.")
     role: str | None = shown("The role that the caller has; null for an API key without one.")
@@ -92,7 +93,7 @@ class CallerBody(ResponseBody):
             api_key_name=key.name if key else None,
             scopes=caller.scopes,
             expires_at=caller.key_expires_at,
-            creates_until=caller.bounds_keys_at,
+            creates_until=found.creates_until,
             name=key.name if key else caller.name or caller.identity,
             role=caller.role,
             person_id=caller.person_id,

@@ -22,6 +22,13 @@ AUDIT_RETENTION_DAYS_DEFAULT: Final = 400
 FEED_WINDOW_MS_MIN: Final = 0
 FEED_WINDOW_MS_MAX: Final = 60_000
 FEED_WINDOW_MS_DEFAULT: Final = 500
+PERSON_KEY_MAX_DAYS_MIN: Final = 1
+PERSON_KEY_MAX_DAYS_MAX: Final = 3650
+PERSON_KEY_MAX_DAYS_DEFAULT: Final = 365
+# A key with the scope `admin` that a person makes ends after this time at the latest.
+PERSON_ADMIN_KEY_MAX_DAYS: Final = 90
+UNUSED_KEY_DAYS_MIN: Final = 7
+UNUSED_KEY_DAYS_MAX: Final = 3650
 AUTHORIZERS_MAX_MIN: Final = 1
 AUTHORIZERS_MAX_MAX: Final = REGISTERED_MAX
 
@@ -56,6 +63,7 @@ class TenantSettings(Record):
 
     The operator may remove the tenant from `removal_at` on; None if it is to stay.
     `rotation_grace_seconds` is None until it is set. If it is None, one lifetime of a list applies.
+    Keys that nobody used for `unused_key_days` are revoked, unless that is 0.
     """
 
     tenant_id: str
@@ -72,6 +80,8 @@ class TenantSettings(Record):
     authorizers_max: int = REGISTERED_MAX_DEFAULT
     take_back: TakeBack = TakeBack.OWN
     reports: CountedReports = CountedReports.ANY
+    person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT
+    unused_key_days: int = 0
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
@@ -129,6 +139,8 @@ class SettingsChange:
     authorizers_max: int | None = None
     take_back: TakeBack | None = None
     reports: CountedReports | None = None
+    person_key_max_days: int | None = None
+    unused_key_days: int | None = None
 
     def beside(self, settings: TenantSettings) -> dict[str, Any]:
         """Return the new values that differ from those of `settings`, by name."""

@@ -108,7 +108,7 @@ def test_no_answer_says_whether_a_secret_exists(place: Place) -> None:
         names = {*answer.headers} - {"x-request-id"}
         seen.add((answer.status_code, answer.text, *sorted(names), reads.trips, reads.items))
     assert len(seen) == 1
-    assert (reads.trips, reads.items) == (2, 3)
+    assert next(iter(seen))[-2:] == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,8 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "authorizers_max": 200,
         "take_back": "own",
         "reports": "any",
+        "person_key_max_days": 365,
+        "unused_key_days": 0,
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
         "created_at": "2026-11-21T12:00:00Z",
@@ -67,6 +69,10 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         ("authorizers_max", 20_000, 20_000),
         ("take_back", "any", "any"),
         ("reports", "signed", "signed"),
+        ("person_key_max_days", 1, 1),
+        ("person_key_max_days", 3650, 3650),
+        ("unused_key_days", 7, 7),
+        ("unused_key_days", 3650, 3650),
     ],
 )
 def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:

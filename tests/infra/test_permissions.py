@@ -43,7 +43,7 @@ from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
 from shared.model.webhooks.webhooks import Webhook, WebhookTurn
-from shared.operations.access import leaked_keys, service_accounts, tenant_settings
+from shared.operations.access import api_keys, leaked_keys, service_accounts, tenant_settings
 from shared.operations.audit import sealing
 from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
@@ -576,6 +576,9 @@ def _schedule(tenant: Tenant) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(propagation, "SETTLED_AFTER", timedelta())
         patched.setattr(expiring, "is_turn", lambda *_: True)
+        change = SettingsChange(unused_key_days=30)
+        tenant_settings.update(tenant.ports, tenant.operator, change=change)
+        api_keys.create(long_ago, tenant.operator, name="unused", scopes=(Right.ADMIN,))
         for is_due in (False, True):
             patched.setattr(propagation, "is_due", lambda _, is_due=is_due: is_due)
             patched.setattr(expiring, "is_due", lambda _, is_due=is_due: is_due)

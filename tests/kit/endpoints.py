@@ -565,7 +565,8 @@ _ENTRY = _names(
 _KEY_DETAILS = _names("name service_account_id expires_at") | {"scopes": [...]}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
-    "list_publication authorizers_max take_back reports rate_limit_per_second rate_limit_burst",
+    "list_publication authorizers_max take_back reports person_key_max_days unused_key_days",
+    "rate_limit_per_second rate_limit_burst",
     "created_at removal_at",
 )
 _AUDIT_SIGNER = _names("key_id algorithm public_key verifier_key created_at signs_until")

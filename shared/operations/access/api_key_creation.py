@@ -1,8 +1,8 @@
 """The creation of API keys, by a caller, by a rotation, or with a tenant."""
 
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 from shared.errors import Conflict, InvalidApiKey, InvalidRequest, InvalidState, NotFound
 from shared.model import api_keys as model
@@ -12,13 +12,17 @@ from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
 from shared.model.items import Address, Value
 from shared.model.service_accounts import ServiceAccount
-from shared.model.tenants import TenantSettings
+from shared.model.tenants import PERSON_ADMIN_KEY_MAX_DAYS, TenantSettings
 from shared.operations.base.allowance import find
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Increment, Put
 
 if TYPE_CHECKING:
     from shared.model.identities.roles import Role
+
+
+# The end is computed by the clock of the caller.
+_SKEW: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,29 @@ def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
         raise InvalidRequest(
             f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "
             "expires then, and cannot create one that outlives it."
+        )
+
+
+def find_latest_end(
+    ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey
+) -> datetime | None:
+    """Return the latest end of such a key by a maker; None if people have no part in it."""
+    if not maker.people_ids:
+        return None
+    days = settings.person_key_max_days
+    if Scope.ADMIN in _scopes(ports, key):
+        days = min(days, PERSON_ADMIN_KEY_MAX_DAYS)
+    return times.whole(ports.now()) + timedelta(days=days)
+
+
+def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey) -> None:
+    """Raise `InvalidRequest` if a key that people make would live too long (APIKEY-15)."""
+    latest = find_latest_end(ports, settings, maker, key)
+    if latest is not None and (key.expires_at is None or key.expires_at > latest + _SKEW):
+        raise InvalidRequest(
+            f"expires_at: must be given, and be {times.text(latest)} or earlier: keys that people "
+            f"make live for {settings.person_key_max_days} days at most, and with the scope admin "
+            f"for {PERSON_ADMIN_KEY_MAX_DAYS} days (person_key_max_days)."
         )
 
 

@@ -61,10 +61,11 @@ def rotate(  # noqa: PLR0913 (callers pass no `keep`)
     records, now = model.records(caller.tenant_id), times.whole(ports.now())
     key = allowance.find(ports, records, key_id, kind=API_KEY, record=ApiKey)
     _check_rotates(key, now)
-    end = _end(ports, caller, key, expires_at, now)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, key.service_account_id)
     maker = _find_maker(ports, caller, key)
+    latest = api_key_creation.find_latest_end(ports, settings, maker, key)
+    end = _end(ports, caller, key, expires_at, now, latest)
     admitted = key.networks if networks is None else networks
     api_key_creation.check_networks(maker, admitted)
     created, changes = api_key_creation.creation(
@@ -78,6 +79,7 @@ def rotate(  # noqa: PLR0913 (callers pass no `keep`)
         networks=admitted,
         maker=maker,
     )
+    api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
     details = api_key_creation.details(ending) | {"successor_id": created.api_key.id}
@@ -120,13 +122,21 @@ def _check_rotates(key: ApiKey, now: datetime) -> None:
 
 
 def _end(
-    ports: Ports, caller: Caller, key: ApiKey, expires_at: datetime | None, now: datetime
+    ports: Ports,
+    caller: Caller,
+    key: ApiKey,
+    expires_at: datetime | None,
+    now: datetime,
+    latest: datetime | None,
 ) -> datetime | None:
-    """Return when the new key expires, which is checked."""
+    """Return when the new key expires, which is checked, by default `latest` at most."""
     allowance.check_end(ports, expires_at)
-    if expires_at is None and key.expires_at is not None:
-        lifetime = key.expires_at - times.whole(key.created_at)
-        expires_at = now + min(lifetime, _LAST - now)
+    if expires_at is None:
+        if key.expires_at is not None:
+            lifetime = key.expires_at - times.whole(key.created_at)
+            expires_at = now + min(lifetime, _LAST - now)
+        if latest is not None:
+            expires_at = min(expires_at or latest, latest)
     api_key_creation.check_outlives(caller, expires_at)
     return expires_at
 

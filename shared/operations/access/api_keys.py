@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from shared.errors import InvalidApiKey, InvalidRequest, NotFound
 from shared.model import api_keys as model
-from shared.model import service_accounts
+from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
@@ -182,6 +182,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         networks=networks,
         maker=maker,
     )
+    api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
     entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
     taken = api_key_creation.admitted(ports, caller, created.api_key)
     ports.store.write(*changes, *api_key_creation.joined(account), entry, *taken, *keep(created))
@@ -273,13 +274,17 @@ class Introduction:
     caller: Caller
     settings: TenantSettings
     key: ApiKey | None
+    creates_until: datetime | None
 
 
 @operation(*Scope, limited=True)
 def introduce(ports: Ports, caller: Caller) -> Introduction:
     """Return who calls (AUTH-13). Raises `InvalidApiKey` if the key was deleted meanwhile."""
     if caller.session_id is not None:
-        return Introduction(caller, tenants.settings(ports, caller.tenant_id), None)
+        settings, until = tenants.settings(ports, caller.tenant_id), caller.bounds_keys_at
+        if caller.person_id is not None:
+            until = times.whole(ports.now()) + timedelta(days=settings.person_key_max_days)
+        return Introduction(caller, settings, None, until)
     records = model.records(caller.tenant_id)
     try:
         settings, key = ports.gather(
@@ -288,4 +293,4 @@ def introduce(ports: Ports, caller: Caller) -> Introduction:
         )
     except NotFound:
         raise InvalidApiKey from None
-    return Introduction(caller, settings, key)
+    return Introduction(caller, settings, key, caller.bounds_keys_at)

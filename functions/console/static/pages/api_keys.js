@@ -220,6 +220,12 @@ export function endField(label) {
     .map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90]))
     .filter(([end]) => end <= last)
     .map(([end, words, isUsual]) => /** @type {const} */ ([stamp(end), words, isUsual]))
+  if (who().person_id)
+    return field(
+      label,
+      choice('ends', found.length ? found : [[String(own), left(String(own)), true]]),
+      'Keys that people make end. With the right to everything they last 90 days at most.',
+    )
   return own
     ? field(
         label,

@@ -37,8 +37,9 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
     "count": 1,
     "remaining": 1,
     "reason": "For the new pipeline, ticket 4711",
-    "details": {"name": "deploy", "scopes": ["admin"]},
+    "details": {"name": "deploy", "changes": {"scopes": {"old": None, "new": ["admin"]}}},
     "request": {"method": "POST", "path": "/v1/api-keys", "sha256": "9f86d0" + "0" * 58},
+    "record_version": 0,
     "status": "approved",
     "requested_by": "alice@acme.com",
     "requested_by_id": sample(PERSON),
@@ -107,8 +108,9 @@ class ApprovalBody(RecordBody):
     count: int = shown("How often it may be done.")
     remaining: int = shown("How often it may still be done.")
     reason: str = shown("Why, by the person who asked.")
-    details: dict[str, Any] = shown("What it changes, as the audit log will say.")
+    details: dict[str, Any] = shown("The difference that it makes, as in the audit log.")
     request: BoundRequest | None = shown("The request that it is for; null for revocations.")
+    record_version: int = shown("The version of the record that was compared; 0 if it is new.")
     status: ApprovalStatus = shown("What was decided.")
     requested_by: str = shown("Who asked.")
     requested_by_id: str | None = shown(

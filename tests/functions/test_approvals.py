@@ -1,5 +1,6 @@
 """Approvals by two people over HTTP: what one person, or one stolen secret, cannot do alone."""
 
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -8,9 +9,11 @@ import pytest
 
 from shared.model import revocations
 from shared.model.callers import Scope
+from shared.model.identities.approvals import Act
 from shared.model.identities.roles import Role
 from shared.operations.identities import approvals as operations
-from shared.operations.identities import people, roles, sessions
+from shared.operations.identities import identity_providers, people, protected_acts, roles, sessions
+from shared.operations.identities.identity_providers import ProviderChange
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries, audited
 from tests.kit.identities import JWKS, bound, signed_in
@@ -51,7 +54,10 @@ def test_what_is_protected_is_read_and_set(office: Office) -> None:
     assert office.tenant.read_only.get(ACTS).json() == shown
     entry = audit_entries(office.tenant)[-1]
     assert (entry["action"], entry["resource_id"]) == ("tenant.protect_acts", office.tenant.id)
-    assert entry["details"] == {"old": {"acts": [], "restore_above": None}, "new": shown}
+    assert entry["details"]["changes"] == {
+        "acts": {"old": [], "new": ["tenant.remove"]},
+        "restore_above": {"old": None, "new": 20},
+    }
 
 
 def test_a_tenant_does_not_lock_itself(tenant: Tenant) -> None:
@@ -435,6 +441,65 @@ def test_acts_that_are_done_once(
     answer = _send(office.alice, call, use)
     assert answer.status_code in (200, 201, 204), answer.text
     assert office.seen(use["Rescind-Approval"])["remaining"] == 0
+
+
+@pytest.mark.parametrize(
+    ("act", "make"), [each for each in ACTS_ONCE if each[0] != "list_signers.force"]
+)
+def test_the_audit_log_has_what_was_approved(
+    office: Office, act: str, make: Callable[[Office], tuple[str, str, Any]]
+) -> None:
+    """APPROVAL-2, F2101a: The approval and the audit entry have the same difference."""
+    call = make(office)
+    office.protects("tenant.remove", *([] if act == "access.change" else [act]))
+    use = office.approved(_send(office.alice, call, ASKING))
+    approved = office.seen(use["Rescind-Approval"])["details"]
+    assert approved["changes"]
+    assert _send(office.alice, call, use).is_success
+    written = [each["details"] for each in audit_entries(office.tenant)[-2:]]
+    assert approved["changes"] in [each.get("changes") for each in written]
+
+
+def test_the_approver_sees_the_keys_of_a_provider(office: Office) -> None:
+    """APPROVAL-2, F2101b: An approval of other keys of a provider shows both thumbprints.
+
+    Whoever has the private keys of a provider signs in as each of its people.
+    """
+    office.protects("tenant.remove")
+    forged = {"keys": [JWKS["keys"][0] | {"x": "B" * 42 + "A"}]}
+    path = f"/v1/tenant/identity-providers/{office.provider.id}"
+    body = {"name": "shorter sessions", "jwks": forged, "client_secret": "s" * 20}
+    answer = office.alice.request("PATCH", path, json=body, headers=ASKING)
+    changes = office.seen(asked(answer)["approval_id"])["details"]["changes"]
+    prints = {each: changes["jwks"][each][0]["thumbprint"] for each in ("old", "new")}
+    assert prints["old"] != prints["new"]
+    assert changes["name"] == {"old": "SSO", "new": "shorter sessions"}
+    assert changes["client_secret_sha256"]["new"] == hashlib.sha256(b"s" * 20).hexdigest()
+    assert "epoch" in changes
+
+
+def _changed_otherwise(office: Office, call: tuple[str, str, Any]) -> None:
+    """What the operator changes about what a request is for."""
+    ports, operator, path = office.tenant.ports, office.tenant.operator, call[1]
+    if path.startswith("/v1/roles"):
+        roles.put(ports, operator, role=Role("rome", (Scope.REVOKER,)))
+    elif path == ACTS:
+        protected_acts.update(ports, operator, acts=(Act.REMOVE_TENANT,), restore_above=9)
+    else:
+        change = ProviderChange(name="renamed")
+        identity_providers.update(ports, operator, provider_id=path.split("/")[4], change=change)
+
+
+@pytest.mark.parametrize("name", ["_rename", "_unbind", "_widen", "_drop_role", "_unprotect"])
+def test_an_approval_is_for_the_record_that_was_compared(office: Office, name: str) -> None:
+    """APPROVAL-2, F2101c: An approval is refused if the record has changed since it was asked."""
+    call = globals()[name](office)
+    office.protects("tenant.remove")
+    use = office.approved(_send(office.alice, call, ASKING))
+    _changed_otherwise(office, call)
+    assert "changed since" in refused(_send(office.alice, call, use))
+    use = office.approved(_send(office.alice, call, ASKING))
+    assert _send(office.alice, call, use).is_success
 
 
 @pytest.mark.parametrize(("act", "make"), ACTS_ONCE)

@@ -72,7 +72,8 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
     assert bind(tenant, PROGRAMS)["session_seconds"] == 900
     details = audit_entries(tenant)[-1]["details"]
     assert isinstance(details, dict)
-    assert (details["issuer"], details["grants"]) == (GITHUB, [BUILDS])
+    made = {name: details["changes"][name]["new"] for name in ("issuer", "grants")}
+    assert made == {"issuer": GITHUB, "grants": [BUILDS]}
 
 
 def test_a_client_secret_is_sealed(tenant: Tenant) -> None:

@@ -89,7 +89,7 @@ def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) ->
     # Identities are made of the handle, which never changes.
     assert entry["actor"] == "admin@acme.svc"
     old = None if name == "rotation_grace_seconds" else before[name]
-    assert entry["details"] == {name: {"old": old, "new": kept}}
+    assert entry["details"]["changes"] == {name: {"old": old, "new": kept}}
 
 
 def test_changing_all_of_them(tenant: Tenant) -> None:
@@ -100,7 +100,7 @@ def test_changing_all_of_them(tenant: Tenant) -> None:
     assert settings(tenant).items() >= body.items()
     *earlier, entry = audit_entries(tenant)
     assert earlier == entries
-    assert entry["details"] == {
+    assert entry["details"]["changes"] == {
         "srl_ttl_seconds": {"old": 3600, "new": 300},
         "audit_retention_days": {"old": 400, "new": 30},
     }
@@ -161,7 +161,9 @@ def test_a_shorter_retention_is_remembered(tenant: Tenant, clock: Clock) -> None
     clock.advance(days=399)
     query = "from=2026-11-01T00:00:00Z&action=tenant.update_settings"
     answer = tenant.admin.get(f"/v1/audit-logs?{query}").json()
-    assert [entry["details"]["audit_retention_days"]["new"] for entry in answer["audit_logs"]] == [
+    assert [
+        entry["details"]["changes"]["audit_retention_days"]["new"] for entry in answer["audit_logs"]
+    ] == [
         400,
         30,
     ]

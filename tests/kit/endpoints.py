@@ -24,7 +24,6 @@ from shared.model.identities import providers, sessions
 from shared.model.identities.approvals import Act
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
-from shared.model.items import Item
 from shared.model.trust import head_address
 from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
@@ -161,11 +160,11 @@ def audited(tenant: Tenant) -> int:
     return sum(map(tenant.ports.store.count, partitions))
 
 
-def audit_entries(tenant: Tenant) -> list[Item]:
+def audit_entries(tenant: Tenant) -> list[dict[str, Any]]:
     """The audit log of the present month, oldest first."""
     partitions = month(tenant.id, tenant.ports.now())
     entries = chain.from_iterable(tenant.ports.store.query(each) for each in partitions)
-    return [entry.item for entry in sorted(entries, key=lambda entry: entry.sk)]
+    return [dict(entry.item) for entry in sorted(entries, key=lambda entry: entry.sk)]
 
 
 def _names(*names: str) -> dict[str, Any]:
@@ -562,7 +561,7 @@ _ENTRY = _names(
     "id timestamp actor actor_key_id actor_name actor_id",
     "action resource_id result source_ip request_id",
 )
-_KEY_DETAILS = _names("name service_account_id expires_at") | {"scopes": [...]}
+_KEY_DETAILS = _names("name changes")
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
     "list_publication authorizers_max take_back reports person_key_max_days unused_key_days",
@@ -587,7 +586,7 @@ _PROVIDER = _ENDPOINTS_FOUND | {
 _PERSON = _names("id email name role status issuer subject created_at")
 _ASKED = _names(
     "id act subject count remaining reason request status requested_by requested_by_id",
-    "decided_by decided_by_id decided_at created_at expires_at",
+    "decided_by decided_by_id decided_at created_at expires_at record_version",
 ) | {"details": {}}
 _ACTS = {"acts": [], "restore_above": ...}
 _SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")

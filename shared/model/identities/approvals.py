@@ -98,7 +98,8 @@ class Approval(Record):
 
     `requested_by` and `decided_by` are identities, with the identifier of the person if it is one.
     An act that is done once is bound to its `request`: method, path, and SHA-256 of the body.
-    `details` say what it would change. `expires_at` is the end of the wait, or of the use. The
+    `details` contain the difference to the record of `record_version`, 0 if there was none.
+    `expires_at` is the end of the wait, or of the use. The
     store removes the item some time after `expires`, which is in seconds since the epoch.
     """
 
@@ -120,6 +121,7 @@ class Approval(Record):
     decided_by: str | None = None
     decided_by_id: str | None = None
     decided_at: datetime | None = None
+    record_version: int = 0
     version: int = 1
 
     @property

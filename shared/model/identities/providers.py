@@ -226,9 +226,9 @@ class IdentityProvider(Record):
 
     `client_id` is the service at the provider, or the audience of `TOKENS`; `cli_client_id` the
     command line if that has another one. `sealed_client_secret` is the secret number
-    `secret_number`. Without `jwks`, the keys are read from `jwks_uri`. The first of the `grants`
-    that matches counts. If a change could take a role away, `epoch` rises, and the sessions that
-    the provider gave before end.
+    `secret_number`, and `client_secret_sha256` its hash in hex, for the audit log. Without `jwks`,
+    the keys are read from `jwks_uri`. The first of the `grants` that matches counts. If a change
+    could take a role away, `epoch` rises, and the sessions that the provider gave before end.
 
     With `trusts_email`, an e-mail counts as verified without `email_verified`. `step_up` names the
     evidence of a fresh sign-in. `token_exchange` is None for the default.
@@ -258,6 +258,7 @@ class IdentityProvider(Record):
     jwks_uri: str | None = None
     epoch: int = 1
     version: int = 1
+    client_secret_sha256: str | None = None
 
     @property
     def address(self) -> Address:

@@ -1,5 +1,6 @@
 """The creation of API keys, by a caller, by a rotation, or with a tenant."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -138,7 +139,12 @@ def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: st
 
 
 def admitted(
-    ports: Ports, caller: Caller, key: ApiKey, *, predecessor_id: str | None = None
+    ports: Ports,
+    caller: Caller,
+    key: ApiKey,
+    details: Mapping[str, Value],
+    *,
+    predecessor: ApiKey | None = None,
 ) -> list[Change]:
     """Return the changes by which a caller makes an admin key, if that is protected (APPROVAL-1).
 
@@ -148,13 +154,14 @@ def admitted(
     from shared.model.identities.approvals import Act  # noqa: PLC0415
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
-    is_own = predecessor_id is not None and predecessor_id == caller.key_id
+    is_own = predecessor is not None and predecessor.id == caller.key_id
     return protected_acts.admitted(
         ports,
         caller,
         Act.CREATE_ADMIN_KEY,
-        predecessor_id or "api key",
-        details(key),
+        predecessor.id if predecessor else "api key",
+        details,
+        version=predecessor.version if predecessor else 0,
         is_needed=not is_own and Scope.ADMIN in _scopes(ports, key),
     )
 
@@ -255,15 +262,3 @@ def joined(account: ServiceAccount | None) -> list[Change]:
 def owned(account_id: str, key: ApiKey) -> Address:
     """Return the address of a key among the keys of its account."""
     return model.owned_by(key.tenant_id, account_id).address(key.id)
-
-
-def details(key: ApiKey) -> dict[str, Value]:
-    """Return the details of an audit entry, which must describe a key that may be deleted later."""
-    return {
-        "name": key.name,
-        "scopes": [scope.value for scope in key.scopes],
-        **({"role": key.role} if key.role else {}),
-        **({"networks": [*key.networks]} if key.networks else {}),
-        "service_account_id": key.service_account_id,
-        "expires_at": times.text(key.expires_at) if key.expires_at else None,
-    }

@@ -11,10 +11,10 @@ from shared.model import service_accounts
 from shared.model.api_keys import ApiKey, ApiKeyStatus, RevocationNote
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
+from shared.model.differences import changed_details
 from shared.model.items import Value
 from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import TenantSettings
-from shared.operations.access import api_key_creation
 from shared.operations.base import audit
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
@@ -40,7 +40,7 @@ def revoke(
     """
     now = ports.now()
     after = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
-    described = api_key_creation.details(key) | details
+    described = changed_details(key.name, key, after) | details
     ports.store.write(
         Put(key.address, after.to_item(), At(key.version)),
         *revoked(key, now, Expect.PRESENT),

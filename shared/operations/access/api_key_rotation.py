@@ -11,6 +11,7 @@ from shared.model import times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identifiers import API_KEY
 from shared.operations.access import api_key_creation, api_key_end
 from shared.operations.access.api_key_creation import Created, Maker
@@ -82,9 +83,9 @@ def rotate(  # noqa: PLR0913 (callers pass no `keep`)
     api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
-    details = api_key_creation.details(ending) | {"successor_id": created.api_key.id}
+    details = changed_details(key.name, None, created.api_key)
     rotated, joined = Rotated(created, ending, until), api_key_creation.joined(account)
-    taken = api_key_creation.admitted(ports, caller, created.api_key, predecessor_id=key.id)
+    taken = api_key_creation.admitted(ports, caller, created.api_key, details, predecessor=key)
     ports.store.write(
         *changes,
         *taken,
@@ -93,7 +94,16 @@ def rotate(  # noqa: PLR0913 (callers pass no `keep`)
         *_guard(ports, caller, key, max(until, end or _LAST), [*joined, *maker.checks]),
         *_ended(key, ending, api_key_creation.credential(ending, settings, account)),
         *srl_records.noted(caller.tenant_id),
-        audit.entry(ports, caller, Action.API_KEY_ROTATE, key.id, settings=settings, **details),
+        audit.entry(
+            ports,
+            caller,
+            Action.API_KEY_ROTATE,
+            key.id,
+            settings=settings,
+            **details,
+            successor_id=created.api_key.id,
+            accepted_until=times.text(until),
+        ),
         *keep(rotated),
     )
     return rotated

@@ -11,6 +11,7 @@ from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identifiers import API_KEY, PERSON, SERVICE_ACCOUNT, is_identifier
 from shared.model.items import Address, Item, Partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
@@ -183,8 +184,10 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         maker=maker,
     )
     api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
-    entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
-    taken = api_key_creation.admitted(ports, caller, created.api_key)
+    details = changed_details(name, None, created.api_key)
+    key_id = created.api_key.id
+    entry = audit.entry(ports, caller, Action.API_KEY_CREATE, key_id, settings=settings, **details)
+    taken = api_key_creation.admitted(ports, caller, created.api_key, details)
     ports.store.write(*changes, *api_key_creation.joined(account), entry, *taken, *keep(created))
     return created
 
@@ -229,7 +232,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
         *srl_records.left(
             key.tenant_id, Tombstone(key.id, TombstoneStatus.DELETED, ports.now(), key.digest)
         ),
-        _entry(ports, caller, Action.API_KEY_DELETE, key),
+        _entry(ports, caller, Action.API_KEY_DELETE, key, None),
     )
 
 
@@ -238,15 +241,10 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
 
 
 def _entry(
-    ports: Ports,
-    caller: Caller,
-    action: Action,
-    key: ApiKey,
-    settings: TenantSettings | None = None,
+    ports: Ports, caller: Caller, action: Action, before: ApiKey, after: ApiKey | None
 ) -> Put:
-    return audit.entry(
-        ports, caller, action, key.id, settings=settings, **api_key_creation.details(key)
-    )
+    details = changed_details(before.name, before, after)
+    return audit.entry(ports, caller, action, before.id, settings=None, **details)
 
 
 def _usages(

@@ -13,9 +13,9 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
 from shared.model.identities import sessions
 from shared.model.identities.sessions import SessionCredential, SessionRecord
-from shared.model.items import Address, Item
+from shared.model.items import Address, Item, Value
 from shared.model.tenants import TenantSettings, settings_address
-from shared.operations.access import api_key_creation, api_key_end
+from shared.operations.access import api_key_end
 from shared.operations.base import audit
 from shared.operations.base.operation import settle
 from shared.ports import Ports
@@ -82,7 +82,7 @@ def _end(ports: Ports, reporter: Reporter, report: LeakReport) -> None:
         )
     else:
         key = ApiKey.from_item(found[record_at])
-        details = api_key_creation.details(key) | {"url": url}
+        details: dict[str, Value] = {"name": key.name, "url": url}
         announce = partial(
             audit.entry, ports, caller, Action.API_KEY_LEAKED, key.id, settings=settings, **details
         )

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.tenants import SettingsChange, TenantSettings
 from shared.operations.base import audit, tenants
 from shared.operations.base.idempotency import Keep, of_record, once
@@ -40,7 +41,7 @@ def update(
             caller.tenant_id,
             # If the retention becomes shorter, keep this entry for the longer one.
             settings=max(settings, updated, key=lambda each: each.audit_retention_days),
-            **{name: {"old": getattr(settings, name), "new": new} for name, new in changed.items()},
+            **changed_details(updated.name, settings, updated),
         ),
         *keep(updated),
     )

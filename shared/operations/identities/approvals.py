@@ -161,6 +161,7 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
     count: int = 1,
     request: dict[str, Value] | None = None,
     details: dict[str, Value],
+    record_version: int = 0,
 ) -> Approval:
     """Store and return what waits for an approval."""
     now = ports.now()
@@ -179,6 +180,7 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
         details=details,
         requested_by_id=caller.person_id,
         request=request,
+        record_version=record_version,
     )
     ports.store.write(
         Put(made.address, made.to_item(), Expect.ABSENT),

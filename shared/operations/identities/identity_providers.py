@@ -1,5 +1,6 @@
 """Identity providers: list, get, create, update, check, delete (IDENTITY-1 to IDENTITY-3)."""
 
+import hashlib
 import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -7,6 +8,7 @@ from typing import Any, Final
 from shared.errors import Conflict, InvalidRequest
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identifiers import IDENTITY_PROVIDER
 from shared.model.identities import providers as model
 from shared.model.identities.claims import Discovered
@@ -124,7 +126,7 @@ def create(
         created_at=ports.now(),
     )
     provider = replace(_completed(ports, new, change), epoch=1)
-    details = _details(provider)
+    details = changed_details(provider.name, None, provider)
     taken = protected_acts.access_changed(ports, caller, "identity provider", details)
     ports.store.write(
         Put(provider.address, provider.to_item(), Expect.ABSENT),
@@ -135,7 +137,7 @@ def create(
             {"count": number + 1, "version": version + 1},
             At(version) if version else Expect.ABSENT,
         ),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider, details),
         *taken,
         *keep(provider),
     )
@@ -159,14 +161,16 @@ def update(
     """
     before = get(ports, caller, provider_id=provider_id)
     changed = _completed(ports, before, change)
-    is_new, details = changed != before, _details(changed)
-    taken = protected_acts.access_changed(ports, caller, before.id, details, is_needed=is_new)
+    is_new, details = changed != before, changed_details(changed.name, before, changed)
+    taken = protected_acts.access_changed(
+        ports, caller, before.id, details, version=before.version, is_needed=is_new
+    )
     if not is_new:
         return before
     stored = replace(changed, version=before.version + 1)
     ports.store.write(
         Put(stored.address, stored.to_item(), At(before.version)),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored, details),
         *taken,
         *keep(stored),
     )
@@ -194,13 +198,16 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
     People stay, so that the audit log names them, and cannot sign in without a provider.
     """
     provider = get(ports, caller, provider_id=provider_id)
-    taken = protected_acts.access_changed(ports, caller, provider.id, _details(provider))
+    details = changed_details(provider.name, provider, None)
+    taken = protected_acts.access_changed(
+        ports, caller, provider.id, details, version=provider.version
+    )
     amounts = {"count": -1, "version": 1}
     ports.store.write(
         Delete(provider.address, At(provider.version)),
         Delete(model.owner_address(provider.id), Expect.ANYTHING),
         Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider, details),
         *taken,
     )
 
@@ -217,10 +224,12 @@ def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -
     if change.client_secret is None:
         return changed
     if not change.client_secret:
-        return replace(changed, sealed_client_secret=None)
+        return replace(changed, sealed_client_secret=None, client_secret_sha256=None)
     numbered = replace(changed, secret_number=before.secret_number + 1)
-    sealed = ports.sealer.seal(change.client_secret.encode(), context=numbered.seal_context)
-    return replace(numbered, sealed_client_secret=sealed)
+    secret = change.client_secret.encode()
+    sealed = ports.sealer.seal(secret, context=numbered.seal_context)
+    digest = hashlib.sha256(secret).hexdigest()
+    return replace(numbered, sealed_client_secret=sealed, client_secret_sha256=digest)
 
 
 def _with_endpoints(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
@@ -285,15 +294,11 @@ def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
         )
 
 
-def _entry(ports: Ports, caller: Caller, action: Action, provider: IdentityProvider) -> Change:
-    return audit.entry(ports, caller, action, provider.id, settings=None, **_details(provider))
-
-
-def _details(provider: IdentityProvider) -> dict[str, Value]:
-    return {
-        "name": provider.name,
-        "kind": provider.kind.value,
-        "issuer": provider.issuer,
-        "grants": list(provider.grants),
-        "email_domains": list(provider.email_domains),
-    }
+def _entry(
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    provider: IdentityProvider,
+    details: dict[str, Value],
+) -> Change:
+    return audit.entry(ports, caller, action, provider.id, settings=None, **details)

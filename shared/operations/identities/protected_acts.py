@@ -14,6 +14,7 @@ from typing import Final
 from shared.errors import ApprovalRequested, ApprovalRequired, Conflict
 from shared.model.audit.audit_log import Action
 from shared.model.callers import ApprovalHeader, Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identities import approvals as model
 from shared.model.identities import people
 from shared.model.identities.approvals import Act, Approval, ProtectedActs, RecentRestores
@@ -54,8 +55,10 @@ def update(
     given = tuple(dict.fromkeys(acts))
     after = replace(before, acts=given, restore_above=restore_above, version=before.version + 1)
     is_same = replace(after, version=before.version) == before
-    details: dict[str, Value] = {"old": _shown(before), "new": _shown(after)}
-    taken = access_changed(ports, caller, "protected-acts", details, is_needed=not is_same)
+    details = changed_details("protected acts", before, after)
+    taken = access_changed(
+        ports, caller, "protected-acts", details, version=before.version, is_needed=not is_same
+    )
     if is_same:
         return before
     if after.protects:
@@ -76,7 +79,7 @@ def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
 def _clear(ports: Ports, operator: Caller, reason: str) -> None:
     before = protected(ports, operator.tenant_id)
     after = ProtectedActs(version=before.version + 1)
-    details: dict[str, Value] = {"old": _shown(before), "new": _shown(after), "reason": reason}
+    details = changed_details("protected acts", before, after) | {"reason": reason}
     ports.store.write(
         _put_acts(operator.tenant_id, before, after),
         audit.entry(ports, operator, _OVERRIDE, operator.tenant_id, settings=None, **details),
@@ -95,26 +98,30 @@ def access_changed(
     subject: str,
     details: Mapping[str, Value],
     *,
+    version: int = 0,
     is_needed: bool = True,
 ) -> list[Change]:
     """Return as `admitted` does for a change of what gives access, such as a provider or a role."""
-    return admitted(ports, caller, Act.CHANGE_ACCESS, subject, details, is_needed=is_needed)
+    act = Act.CHANGE_ACCESS
+    return admitted(ports, caller, act, subject, details, version=version, is_needed=is_needed)
 
 
-def admitted(
+def admitted(  # noqa: PLR0913 (what an approval is made of)
     ports: Ports,
     caller: Caller,
     act: Act,
     subject: str,
     details: Mapping[str, Value],
     *,
+    version: int = 0,
     is_needed: bool = True,
 ) -> list[Change]:
     """Return the changes of the write by which a caller does an act.
 
     It is to be called on each path, also if no approval `is_needed`: then it raises `InvalidState`
-    if the call asks for one. `details` say what the act would change. Raises `ApprovalRequired`;
-    `ApprovalRequested` if the call asked.
+    if the call asks for one. `details` contain the difference that the act makes to the record of
+    this `version`, 0 if it makes the record. Raises `ApprovalRequired`; `ApprovalRequested` if the
+    call asked.
     """
     if not is_needed or caller.is_inside or not protected(ports, caller.tenant_id).has(act):
         allowance.check_asks_nothing(caller)
@@ -135,11 +142,14 @@ def admitted(
                 reason=header.reason,
                 request=request,
                 details=dict(details),
+                record_version=version,
             )
         )
     found = approvals.usable(ports, caller, header.id or "", [act], subject)
     if found.request != request:
         raise ApprovalRequired("The approval is for another request: method, path and body differ.")
+    if found.record_version != version:
+        raise ApprovalRequired("The record has changed since; ask for another approval.")
     return approvals.used(ports, caller, found, 1)
 
 
@@ -277,7 +287,3 @@ def _check_people(ports: Ports, caller: Caller) -> None:
 def _put_acts(tenant_id: str, before: ProtectedActs, after: ProtectedActs) -> Put:
     expected = At(before.version) if before.version else Expect.ABSENT
     return Put(model.protected_address(tenant_id), after.to_item(), expected)
-
-
-def _shown(acts: ProtectedActs) -> dict[str, Value]:
-    return {"acts": [each.value for each in acts.acts], "restore_above": acts.restore_above}

@@ -7,9 +7,11 @@ from shared.errors import Conflict, InvalidRequest, NotFound
 from shared.model import signing_keys
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identities import roles as model
 from shared.model.identities.roles import BUILT_IN, Role
 from shared.model.identities.sessions import AccessRecord, access_address
+from shared.model.items import Value
 from shared.operations.base import audit
 from shared.operations.base.operation import operation
 from shared.operations.identities import protected_acts
@@ -45,9 +47,12 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
     if role.is_built_in:
         raise Conflict(_BUILT_IN)
     access, item = _access(ports, caller.tenant_id), role.to_item()
-    is_new = access.roles.get(role.name) != item
-    details = {name: value for name, value in item.items() if name != "name"}
-    taken = protected_acts.access_changed(ports, caller, role.name, details, is_needed=is_new)
+    before = access.roles.get(role.name)
+    is_new = before != item
+    details = changed_details(role.name, _stored(before), role)
+    taken = protected_acts.access_changed(
+        ports, caller, role.name, details, version=access.version, is_needed=is_new
+    )
     if not is_new:
         return role
     if role.name not in access.roles and len(access.roles) >= model.ROLES_MAX:
@@ -70,9 +75,10 @@ def delete(ports: Ports, caller: Caller, *, name: str) -> None:
     access = _access(ports, caller.tenant_id)
     if name not in access.roles:
         raise NotFound
-    taken = protected_acts.access_changed(ports, caller, name, {})
+    details = changed_details(name, _stored(access.roles[name]), None)
+    taken = protected_acts.access_changed(ports, caller, name, details, version=access.version)
     rest = {each: role for each, role in access.roles.items() if each != name}
-    entry = audit.entry(ports, caller, Action.ROLE_DELETE, name)
+    entry = audit.entry(ports, caller, Action.ROLE_DELETE, name, settings=None, **details)
     _write(ports, caller, replace(access, roles=rest), entry, *taken)
 
 
@@ -83,6 +89,10 @@ def of_tenant(ports: Ports, tenant_id: str) -> dict[str, Role]:
 
 def _access(ports: Ports, tenant_id: str) -> AccessRecord:
     return AccessRecord.of(ports.store.get(access_address(tenant_id)))
+
+
+def _stored(item: Value) -> Role | None:
+    return Role.from_item(item) if isinstance(item, dict) else None
 
 
 def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:

@@ -2,11 +2,12 @@
 
 import { all, ApiError, get, now, post, remove } from '../api.js'
 import { joined, sha256 } from '../bytes.js'
-import { count, hex, minute, number, short } from '../format.js'
+import { count, hex, minute, short } from '../format.js'
 import { html } from '../html.js'
 import { may, who } from '../session.js'
 import { change, parts } from './batch.js'
 import { APPROVAL, ask, confirm, showSecret } from './dialog.js'
+import { detailRows } from './differences.js'
 import { announce, facts, named } from './panel.js'
 
 /** @typedef {Api.Approval} Approval */
@@ -28,11 +29,6 @@ const DETAILS = {
   created_by: 'Revoked by',
   reasons: 'Revoked because',
   name: 'Name',
-  scopes: 'Scopes',
-  service_account_id: 'Account',
-  expires_at: 'Ends',
-  old: 'Before',
-  new: 'After',
 }
 /** As the dialog to replace an API key offers them. */
 const GRACES = [0, 3600, 86_400, 604_800]
@@ -97,25 +93,10 @@ export const about = (approval) =>
     ['To', html`<code>${approval.subject}</code>`],
     ['Asked by', named(approval.requested_by)],
     ['Why', named(approval.reason)],
-    ...Object.entries(approval.details).map(
-      ([name, value]) =>
-        /** @type {[string, unknown]} */ ([
-          DETAILS[name] ?? name,
-          named(said(value, name === 'warrant_ids' ? approval.remaining : 0)),
-        ]),
+    ...detailRows(approval.details).map(
+      ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(value)]),
     ),
   ])
-
-/**
- * @param {unknown} value
- * @param {number} all how many a list has, if these are only the first
- * @returns {string}
- */
-function said(value, all = 0) {
-  if (!Array.isArray(value)) return value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)
-  const more = all > value.length ? ` and ${number(all - value.length)} more` : ''
-  return `${value.map((each) => said(each)).join(', ')}${more}`
-}
 
 /**
  * @param {Approval} approval
@@ -187,8 +168,11 @@ async function repeated(approval) {
 }
 
 /** The bodies that this console sends for an act. @param {Approval} approval */
-function bodies({ act, details: { name, scopes, service_account_id, expires_at } }) {
+function bodies({ act, details: { name, changes = {} } }) {
   if (act === 'list_signers.force') return [{ force: true }]
+  const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
+    (each) => changes[each]?.new ?? null,
+  )
   return act === 'admin_keys.create'
     ? [{ name, scopes, service_account_id, expires_at }, ...GRACES.map((grace_seconds) => ({ grace_seconds }))]
     : []

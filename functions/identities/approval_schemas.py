@@ -51,7 +51,8 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
 }
 _WHICH: Final = (
     "The acts that need an approval: `revocations.restore_others` (of another identity), "
-    "`list_signers.force`, `tenant.remove`, `admin_keys.create`."
+    "`list_signers.force`, `tenant.remove`, `admin_keys.create`, `settings.weaken`, "
+    "`signing_keys.revoke_root`, `status_signer.rotate`."
 )
 _ABOVE: Final = (
     "How many revocations may be taken back without an approval in any hour; null for any number."

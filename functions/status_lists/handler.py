@@ -92,7 +92,7 @@ async def allocate_status_entries(
 
 
 @routes.post(f"{PATH}/keys/rotate")
-@serves(status_lists.rotate, raises=(NotFound,))
+@serves(status_lists.rotate, raises=(NotFound,), is_protected=True)
 async def rotate_status_key(here: ApiRequest) -> StatusKey:
     """Replace the key that signs the status lists, for example because it was stolen.
 

@@ -150,6 +150,11 @@ class WarrantVerdict:
         return self.revoked_at is not None
 
 
+def records_prefix(tenant_id: str) -> str:
+    """Return how the keys of the partitions of `records` begin, and of no other one."""
+    return f"{tenant_id}#revocations"
+
+
 def records(tenant_id: str) -> list[Partition]:
     """Return the partitions of a tenant's revocation records, each in order of creation."""
     return [_records(tenant_id, number) for number in range(RECORD_SHARDS)]
@@ -206,7 +211,7 @@ def _digest(name: str) -> bytes:
 
 
 def _records(tenant_id: str, number: int) -> Partition:
-    return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations" + (f"#{number}" * bool(number)))
+    return Partition(Table.REVOCATIONS, records_prefix(tenant_id) + (f"#{number}" * bool(number)))
 
 
 @lru_cache(maxsize=1024)

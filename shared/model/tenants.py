@@ -120,6 +120,14 @@ class TenantSettings(Record):
         """How long an audit entry is kept."""
         return timedelta(days=self.audit_retention_days)
 
+    def weakens(self, before: Self) -> bool:
+        """Return whether these settings protect less than those before (APPROVAL-1)."""
+        return (
+            self.srl_ttl_seconds > before.srl_ttl_seconds
+            or self.audit_retention_days < before.audit_retention_days
+            or (self.take_back is TakeBack.ANY and before.take_back is not TakeBack.ANY)
+        )
+
     @property
     def address(self) -> Address:
         """Where the settings are stored."""

@@ -359,6 +359,25 @@ def _a_forced_signer(tenant: Tenant, admin: Client) -> None:
     _act_with_approval(tenant, admin, "list_signers.force", "POST", path, {"force": True})
 
 
+def _weaker_settings(tenant: Tenant, admin: Client) -> None:
+    """Lists get a longer lifetime by an approval."""
+    path, body = "/v1/tenant/settings", {"srl_ttl_seconds": 7200}
+    _act_with_approval(tenant, admin, "settings.weaken", "PATCH", path, body)
+
+
+def _a_root_that_is_revoked(tenant: Tenant, admin: Client) -> None:
+    """A root key is revoked by an approval."""
+    path = f"/v1/keys/{create(tenant)['id']}/revoke"
+    act, body = "signing_keys.revoke_root", {"reason": "stolen"}
+    _act_with_approval(tenant, admin, act, "POST", path, body)
+
+
+def _another_status_signer(tenant: Tenant, admin: Client) -> None:
+    """The status signer is replaced by an approval."""
+    path = "/v1/status-lists/keys/rotate"
+    _act_with_approval(tenant, admin, "status_signer.rotate", "POST", path, None)
+
+
 def _protected_acts(tenant: Tenant, admin: Client) -> None:
     """Acts are protected, and no longer by an approval."""
     office = Office(tenant)
@@ -545,8 +564,8 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "audit_log": (_a_long_log,),
     "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),
     "service_accounts": (_an_account_with_keys,),
-    "status_lists": (_status_lists,),
-    "signing_keys": (_a_line_of_keys, _a_claim_that_is_released),
+    "status_lists": (_status_lists, _another_status_signer),
+    "signing_keys": (_a_line_of_keys, _a_claim_that_is_released, _a_root_that_is_revoked),
     "srl": (
         _lists_that_change,
         _a_long_list,
@@ -555,7 +574,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
         _signers_that_are_named,
         _a_forced_signer,
     ),
-    "tenant_settings": (_an_unknown_path,),
+    "tenant_settings": (_an_unknown_path, _weaker_settings),
 }
 
 

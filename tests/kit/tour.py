@@ -83,6 +83,7 @@ def _give_and_take(tenant: Tenant) -> None:
     key = made["id"]
     for action in ("disable", "enable"):
         _done(tenant, f"service-accounts/{account}/{action}")
+    _done(tenant, f"api-keys/{key}/rotate", grace_seconds=60)
     assert tenant.admin.delete(f"/v1/api-keys/{key}").status_code == 204
     assert tenant.holding(made["key"]).get("/v1/whoami").status_code == 401
     root = _done(tenant, "keys", type="root", name="root")["id"]
@@ -106,6 +107,8 @@ def _sign_in(tenant: Tenant) -> None:
 def _approve(tenant: Tenant) -> None:
     """Take a revocation back freely, and another one by an approval; protect nothing again."""
     office = Office(tenant)
+    freely = office.take_back(office.carol, office.revoked(1))
+    assert freely.json()["counts"]["taken_back"] == 1
     office.protects("admin_keys.create", restore_above=1)
     first, second = (f"/v1/revocations/{each}" for each in office.revoked(2))
     assert office.alice.delete(first).status_code == 204

@@ -29,6 +29,9 @@ class Act(StrEnum):
     REMOVE_TENANT = "tenant.remove"
     CREATE_ADMIN_KEY = "admin_keys.create"
     CHANGE_ACCESS = "access.change"
+    WEAKEN_SETTINGS = "settings.weaken"
+    REVOKE_ROOT = "signing_keys.revoke_root"
+    ROTATE_STATUS_SIGNER = "status_signer.rotate"
 
 
 # Protected by a number, and with any other one.

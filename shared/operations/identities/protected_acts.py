@@ -22,10 +22,11 @@ from shared.model.identities.people import Person
 from shared.model.items import Value
 from shared.model.revocations import Revocation
 from shared.operations.base import allowance, audit
+from shared.operations.base.guard import Asked
 from shared.operations.base.operation import operation, settle
 from shared.operations.identities import approvals
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import At, Change, Check, Expect, Put
 
 _SHOWN: Final = 10
 _ALONE: Final = (
@@ -33,6 +34,7 @@ _ALONE: Final = (
 )
 _PEOPLE_ONLY: Final = "This needs an approval, which only a person who is signed in can ask for."
 _TWO: Final = 2
+_POLICY: Final = "protected-acts"
 _PROTECT: Final = Action.TENANT_PROTECT_ACTS
 _OVERRIDE: Final = Action.APPROVAL_OVERRIDE
 
@@ -57,7 +59,7 @@ def update(
     is_same = replace(after, version=before.version) == before
     details = changed_details("protected acts", before, after)
     taken = access_changed(
-        ports, caller, "protected-acts", details, version=before.version, is_needed=not is_same
+        ports, caller, _POLICY, details, version=before.version, is_needed=not is_same
     )
     if is_same:
         return before
@@ -123,9 +125,13 @@ def admitted(  # noqa: PLR0913 (what an approval is made of)
     this `version`, 0 if it makes the record. Raises `ApprovalRequired`; `ApprovalRequested` if the
     call asked.
     """
-    if not is_needed or caller.is_inside or not protected(ports, caller.tenant_id).has(act):
+    policy = ProtectedActs() if caller.is_inside else protected(ports, caller.tenant_id)
+    if not is_needed or not policy.has(act):
         allowance.check_asks_nothing(caller)
-        return []
+        # The write fails if the act becomes protected at the same time. It changes the policy
+        # itself once.
+        kind = Asked if subject == _POLICY else Check
+        return [] if caller.is_inside else [_required_nothing(policy, caller.tenant_id, kind)]
     header = _header(caller)
     request: dict[str, Value] = {
         "method": header.method,
@@ -164,7 +170,7 @@ class Restoring:
 
     @property
     def is_limited(self) -> bool:
-        """Whether some of these acts are protected; if not, `take` returns no changes."""
+        """Whether some of these acts are protected."""
         others = self.acts.has(Act.RESTORE_OTHERS)
         return not self.caller.is_inside and (others or self.acts.has(Act.RESTORE))
 
@@ -185,8 +191,10 @@ class Restoring:
 
         Raises `ApprovalRequired` if none.
         """
-        if not self.is_limited:
+        if self.caller.is_inside:
             return len(records), []
+        if not self.is_limited:
+            return len(records), [self._asked()]
         has_others = self._has_others(records)
         if self.caller.approval is not None:
             acts = [Act.RESTORE_OTHERS] if has_others else [Act.RESTORE, Act.RESTORE_OTHERS]
@@ -212,14 +220,17 @@ class Restoring:
 
     def _taken_freely(self, wanted: int) -> tuple[int, list[Change]]:
         if self.acts.restore_above is None:
-            return wanted, []
+            return wanted, [self._asked()]
         address = model.restores_address(self.caller.tenant_id)
         recent, now = self._recent(), self.ports.now()
         number = min(wanted, self.acts.restore_above - recent.within_hour(now))
         if number <= 0:
             raise _refused(self.caller)
         expected = At(recent.version) if recent.version else Expect.ABSENT
-        return number, [Put(address, recent.plus(number, now).to_item(), expected)]
+        return number, [self._asked(), Put(address, recent.plus(number, now).to_item(), expected)]
+
+    def _asked(self) -> Check:
+        return _required_nothing(self.acts, self.caller.tenant_id, Asked)
 
     def _needed(self, records: Sequence[Revocation]) -> Act | None:
         if not self.is_limited or not records:
@@ -282,6 +293,12 @@ def _check_people(ports: Ports, caller: Caller) -> None:
         raise Conflict(
             "Two people with the role admin must have signed in before an act can be protected."
         )
+
+
+def _required_nothing(policy: ProtectedActs, tenant_id: str, kind: type[Check]) -> Check:
+    """Return the proof that this policy required no approval, which the guard looks for."""
+    expected = At(policy.version) if policy.version else Expect.ABSENT
+    return kind(model.protected_address(tenant_id), expected)
 
 
 def _put_acts(tenant_id: str, before: ProtectedActs, after: ProtectedActs) -> Put:

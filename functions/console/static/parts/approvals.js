@@ -18,10 +18,13 @@ import { announce, facts, named } from './panel.js'
 const ACTS = {
   'revocations.restore': (times) => `Take ${count(times, 'revocation')} back`,
   'revocations.restore_others': (times) => `Take ${count(times, 'revocation')} of others back`,
-  'list_signers.force': () => 'Activate a list signer before its time',
+  'list_signers.force': () => 'Make another list signer active before its time',
   'tenant.remove': () => 'Remove the tenant with all its data',
   'admin_keys.create': () => 'Make or replace an API key that may do everything',
   'access.change': () => 'Change who has access',
+  'settings.weaken': () => 'Weaken a setting',
+  'signing_keys.revoke_root': () => 'Revoke a root key',
+  'status_signer.rotate': () => 'Replace the status signer',
 }
 /** What the details of an approval are called. @type {Record<string, string>} */
 const DETAILS = {
@@ -160,7 +163,8 @@ async function repeated(approval) {
   if (it.startsWith('svc_rev_')) return (headers) => remove(`/v1/revocations/${it}`, headers)
   if (it.startsWith('svc_bat_')) return wholeBatch(approval)
   for (const body of bodies(approval)) {
-    if (request?.method === 'POST' && hex(await sha256(joined(JSON.stringify(body)))) === request.sha256) {
+    const text = body === undefined ? '' : JSON.stringify(body)
+    if (request?.method === 'POST' && hex(await sha256(joined(text))) === request.sha256) {
       return (headers) => post(request.path, body, { headers })
     }
   }
@@ -168,8 +172,9 @@ async function repeated(approval) {
 }
 
 /** The bodies that this console sends for an act. @param {Approval} approval */
-function bodies({ act, details: { name, changes = {} } }) {
-  if (act === 'list_signers.force') return [{ force: true }]
+function bodies({ act, details: { name, reason, cascade, changes = {} } }) {
+  if (act === 'list_signers.force') return [{ force: true }, undefined]
+  if (act === 'signing_keys.revoke_root') return [{ reason, cascade }]
   const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
     (each) => changes[each]?.new ?? null,
   )

@@ -73,6 +73,7 @@ _PERSON: Final[dict[str, JsonValue]] = {
     "name": "Alice Martin",
     "role": "admin",
     "status": "active",
+    "provider_id": sample(IDENTITY_PROVIDER),
     "issuer": _ISSUER,
     "subject": "248289761001",
     "created_at": "2026-11-21T12:00:00Z",
@@ -316,6 +317,9 @@ class PersonBody(RecordBody):
     name: str = shown("The name of the last sign-in.")
     role: str = shown("The role of the person's sessions, from the last sign-in.")
     status: PersonStatus = shown("A disabled person has no session, and cannot sign in.")
+    provider_id: str = shown(
+        "The identity provider of the person's tokens.", **identifier(IDENTITY_PROVIDER)
+    )
     issuer: str = shown("The issuer of the person's tokens.")
     subject: str = shown("The `sub` of the person's tokens.")
     created_at: MomentOut = shown("When the person first signed in.")

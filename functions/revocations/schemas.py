@@ -125,6 +125,7 @@ class RevocationRecord(RecordBody):
         "Who revoked it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a "
         "key without an account."
     )
+    created_by_id: str | None = optional("The person who revoked it, if a person did.")
     batch_id: str | None = optional("The batch that revoked it, if one did.")
     created_by_name: str | None = optional(
         "The name that the API key had; only if `include` asks for it and it is known."

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from shared.model import times
+from shared.model.callers import Caller
 from shared.model.identifiers import REVOCATION, before_all_of
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
@@ -49,6 +50,8 @@ class Revocation(Record):
 
     `batch_id` names the batch that revoked the warrant, if one did. `actor_key_id` is the API key
     that was used, and `created_by_name` the name that it had; they are None if there was none.
+    `created_by_id` is the person, if a person revoked: an e-mail in `created_by` may belong to
+    another person later.
     """
 
     id: str
@@ -59,6 +62,13 @@ class Revocation(Record):
     batch_id: str | None = None
     actor_key_id: str | None = None
     created_by_name: str | None = None
+    created_by_id: str | None = None
+
+    def is_by(self, caller: Caller) -> bool:
+        """Return whether the caller made the revocation. Other identities are never reused."""
+        if self.created_by_id is not None or caller.person_id is not None:
+            return self.created_by_id == caller.person_id
+        return self.created_by == caller.identity
 
 
 @dataclass(frozen=True, slots=True)

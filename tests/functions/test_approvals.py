@@ -134,6 +134,30 @@ def test_the_own_is_taken_back_alone(office: Office) -> None:
     refused(delete(office.tenant.admin, theirs[0]))
 
 
+def test_a_reused_email_owns_nothing(office: Office) -> None:
+    """APPROVAL-1, F2120a: A new person with the e-mail of another owns none of the revocations."""
+    office.protects("revocations.restore_others")
+    first, second = office.revoked(2)
+    shown = office.alice.get(f"/v1/revocations/{first}").json()
+    assert shown["created_by_id"] == office.carol.key_id
+    assert office.alice.post(f"/v1/people/{office.carol.key_id}/disable").is_success
+    heir = office.person("carol-2", Scope.REVOKER, email="carol@example.com")
+    refused(delete(heir, first))
+    refused(office.take_back(heir, [first, second]))
+    own = office.revoked(1, by=heir)
+    assert delete(heir, own[0]).status_code == 204
+
+
+def test_a_reused_email_takes_nothing_back(office: Office) -> None:
+    """REVOKE-9, F2120b: With `take_back` of `own`, the heir of an e-mail takes nothing back."""
+    office.alice.request("PATCH", "/v1/tenant/settings", json={"take_back": "own"})
+    (revocation,) = office.revoked(1)
+    office.alice.post(f"/v1/people/{office.carol.key_id}/disable")
+    heir = office.person("carol-2", Scope.REVOKER, email="carol@example.com")
+    assert delete(heir, revocation).status_code == 403
+    assert outcomes(office.take_back(heir, [revocation])) == {"failed": 1}
+
+
 def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
     """APPROVAL-1, F1282a: In any hour, singles and batches take back no more than the limit."""
     office.protects(restore_above=5)

@@ -583,7 +583,7 @@ _PROVIDER = _ENDPOINTS_FOUND | {
     "grants": [{"when": _names("groups"), **_names("role service_account")}],
     "email_domains": [...],
 }
-_PERSON = _names("id email name role status issuer subject created_at")
+_PERSON = _names("id email name role status provider_id issuer subject created_at")
 _ASKED = _names(
     "id act subject count remaining reason request status requested_by requested_by_id",
     "decided_by decided_by_id decided_at created_at expires_at record_version",

@@ -100,7 +100,7 @@ def _sign_in(tenant: Tenant) -> None:
     used, _ = (tickets.issue(tenant.ports, tenant.operator) for _ in range(2))
     identities.redeemed(tenant.ports, {"grant_type": sign_in.TICKET, "ticket": used})
     provider = identities.bound_outside(tenant.ports, tenant.operator)
-    identities.exchanged(tenant.ports, provider.id)
+    identities.exchanged(tenant.ports, provider.id, sub="dora", email="dora@example.com")
     sessions.end_all(tenant.ports, tenant.id)
 
 

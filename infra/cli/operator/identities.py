@@ -65,6 +65,7 @@ _providers.acts(
 _providers.deletes(
     "Delete an identity provider. The sessions that it gave end.",
     "the identity provider {} and the sessions that it gave",
+    is_protected=True,
 )
 
 _people = Resource(
@@ -319,6 +320,11 @@ def add(
     )
     caller = operator.caller(tenant)
     made = identity_providers.create(operator.ports, caller, kind=kind, change=change)
+    if others := identity_providers.find_twins(operator.ports, made):
+        operator.out.say(
+            f"Warning: {', '.join(others)} has the same issuer. Each gives people of its own, even "
+            "if their subjects are the same. Delete the one that you do not need."
+        )
     operator.out.record({each: getattr(made, each) for each in _SHOWN})
     operator.out.say(_next(made, url.rstrip("/"), tenant))
 

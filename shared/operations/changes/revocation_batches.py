@@ -209,6 +209,7 @@ def _record(call: _Call, warrant_id: str) -> Revocation:
         call.batch_id,
         call.caller.key_id,
         call.caller.name,
+        call.caller.person_id,
     )
 
 

@@ -63,7 +63,7 @@ def fault_of_taking_back(
     if fault := allowance.fault_of_warrant(caller, record.warrant_id):
         return fault
     is_free = caller.is_admin or settings.take_back is TakeBack.ANY
-    if is_free or record.created_by == caller.identity:
+    if is_free or record.is_by(caller):
         return None
     return InsufficientScope([Scope.ADMIN], _NOT_OWN)
 

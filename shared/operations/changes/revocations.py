@@ -96,6 +96,7 @@ def create(
         caller.identity,
         actor_key_id=caller.key_id,
         created_by_name=caller.name,
+        created_by_id=caller.person_id,
     )
     ports.store.write(
         *changes.revoked(caller.tenant_id, standing, record, warrant_expires_at),

@@ -126,7 +126,7 @@ def create(
         created_at=ports.now(),
     )
     provider = replace(_completed(ports, new, change), epoch=1)
-    details = changed_details(provider.name, None, provider)
+    details = _details(ports, None, provider)
     taken = protected_acts.access_changed(ports, caller, "identity provider", details)
     ports.store.write(
         Put(provider.address, provider.to_item(), Expect.ABSENT),
@@ -161,7 +161,7 @@ def update(
     """
     before = get(ports, caller, provider_id=provider_id)
     changed = _completed(ports, before, change)
-    is_new, details = changed != before, changed_details(changed.name, before, changed)
+    is_new, details = changed != before, _details(ports, before, changed)
     taken = protected_acts.access_changed(
         ports, caller, before.id, details, version=before.version, is_needed=is_new
     )
@@ -210,6 +210,25 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
         _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider, details),
         *taken,
     )
+
+
+def find_twins(ports: Ports, provider: IdentityProvider) -> list[str]:
+    """Return the other providers of people that have the same issuer (IDENTITY-4)."""
+    if provider.kind is not ProviderKind.PEOPLE:
+        return []
+    found = IdentityProvider.from_rows(ports.store.query(model.providers(provider.tenant_id)))
+    others = (each for each in found if each.id != provider.id and each.kind is provider.kind)
+    return [each.id for each in others if each.issuer == provider.issuer]
+
+
+def _details(
+    ports: Ports, before: IdentityProvider | None, after: IdentityProvider
+) -> dict[str, Value]:
+    """Return the details of a change; those of another issuer warn of its other providers."""
+    details = changed_details(after.name, before, after)
+    is_other = before is None or before.issuer != after.issuer
+    twins = find_twins(ports, after) if is_other else []
+    return details | ({"same_issuer": [*twins]} if twins else {})
 
 
 def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -> IdentityProvider:

@@ -45,10 +45,8 @@ def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
     person = get(ports, caller, person_id=person_id)
     if not person.is_active:
         return person
-    # Sessions of this epoch do not revive if the person is enabled.
-    after = replace(person, status=PersonStatus.DISABLED, epoch=person.epoch + 1)
     email = Delete(model.email_address(person.tenant_id, person.email), Expect.ANYTHING)
-    return _replaced(ports, caller, lambda _: (), Action.PERSON_DISABLE, after, email)
+    return _replaced(ports, caller, lambda _: (), Action.PERSON_DISABLE, person.disabled(), email)
 
 
 @once(Scope.ADMIN, keeps=_KEPT, fresh=True)
@@ -65,7 +63,7 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) 
     address = model.email_address(person.tenant_id, person.email)
     if ports.store.get(address) is not None:
         raise Conflict("Another active person has this e-mail; disable that one first.")
-    after = replace(person, status=PersonStatus.ACTIVE)
+    after = replace(person, status=PersonStatus.ACTIVE, version=person.version + 1)
     email = Put(address, {"id": person.id}, Expect.ABSENT)
     return _replaced(ports, caller, keep, Action.PERSON_ENABLE, after, email)
 
@@ -74,7 +72,7 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) 
 def sign_out(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """End all sessions of a person, who may begin new ones. Raises `NotFound`."""
     person = get(ports, caller, person_id=person_id)
-    after = replace(person, epoch=person.epoch + 1)
+    after = replace(person, epoch=person.epoch + 1, version=person.version + 1)
     return _replaced(ports, caller, keep, Action.PERSON_SIGN_OUT, after)
 
 
@@ -98,11 +96,10 @@ def _replaced(
     after: Person,
     *changes: Change,
 ) -> Person:
-    stored = replace(after, version=after.version + 1)
     ports.store.write(
-        Put(stored.address, stored.to_item(), At(after.version)),
+        Put(after.address, after.to_item(), At(after.version - 1)),
         *changes,
-        audit.entry(ports, caller, action, stored.id, email=stored.email),
-        *keep(stored),
+        audit.entry(ports, caller, action, after.id, email=after.email),
+        *keep(after),
     )
-    return stored
+    return after

@@ -249,7 +249,7 @@ class Restoring:
 
     def _has_others(self, records: Sequence[Revocation]) -> bool:
         is_limited = self.acts.has(Act.RESTORE_OTHERS)
-        return is_limited and any(each.created_by != self.caller.identity for each in records)
+        return is_limited and not all(each.is_by(self.caller) for each in records)
 
     def _recent(self) -> RecentRestores:
         item = self.ports.store.get(model.restores_address(self.caller.tenant_id))

@@ -181,6 +181,7 @@ ERRORS: Final = {
         (
             errors.InvalidState("The state of the resource does not allow this."),
             errors.Conflict("The identifier is taken, or a limit is reached."),
+            errors.TooFewApprovers(),
             errors.ListFull("The list has 12 entries left; create another list."),
         ),
     ),

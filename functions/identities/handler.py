@@ -31,7 +31,7 @@ from functions.identities.schemas import (
     SessionList,
     UpdateIdentityProvider,
 )
-from shared.errors import Conflict, InvalidState, NotFound
+from shared.errors import Conflict, InvalidState, NotFound, TooFewApprovers
 from shared.operations.access import made_keys
 from shared.operations.identities import (
     approvals,
@@ -103,9 +103,12 @@ async def update_identity_provider(
 
 
 @routes.delete(f"{_PROVIDERS}/{{id}}", status_code=204)
-@serves(identity_providers.delete, raises=(NotFound,), is_protected=True)
+@serves(identity_providers.delete, raises=(NotFound, TooFewApprovers), is_protected=True)
 async def delete_identity_provider(here: ApiRequest, provider_id: Provider) -> None:
-    """Delete an identity provider. The sessions that it gave end."""
+    """Delete an identity provider. The sessions that it gave end.
+
+    409: fewer than two people could approve what is protected.
+    """
     here.run(identity_providers.delete, provider_id=provider_id)
 
 
@@ -133,7 +136,7 @@ async def get_person(here: ApiRequest, person_id: Who) -> PersonBody:
 
 
 @routes.post("/v1/people/{id}/disable")
-@serves(made_keys.disable_person, raises=(NotFound, Conflict))
+@serves(made_keys.disable_person, raises=(NotFound, Conflict, TooFewApprovers))
 async def disable_person(
     here: ApiRequest, person_id: Who, body: DisablePerson
 ) -> DisabledPersonBody:
@@ -143,8 +146,9 @@ async def disable_person(
     `end`, a request revokes up to 50 keys that the person made or rotated, and keys that such keys
     made. Repeat it until `keys_left` is 0. `GET /v1/api-keys?created_by_id=` lists them.
 
-    409: the last admin key is among them. The person is disabled, and other keys have ended. Create
-    another admin key, and repeat the request.
+    409: fewer than two people could approve what is protected, and nothing changes. Or the last
+    admin key is among them: the person is disabled, and other keys have ended. Create another admin
+    key, and repeat the request.
     """
     found = here.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
     return DisabledPersonBody.of_disabled(found)
@@ -205,24 +209,24 @@ async def get_role(here: ApiRequest, name: OneRole) -> RoleBody:
 
 
 @routes.put("/v1/roles/{name}")
-@serves(roles.put, raises=(Conflict,), is_protected=True)
+@serves(roles.put, raises=(Conflict, TooFewApprovers), is_protected=True)
 async def put_role(here: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
     """Create a role, or replace it.
 
     The next request of each caller who has it follows the new one. Grants of identity providers
     name roles.
 
-    409: the role is built in, or the tenant has 20 roles.
+    409: the role is built in, the tenant has 20 roles, or fewer than two people could approve.
     """
     return RoleBody.of(here.run(roles.put, role=body.role(name)))
 
 
 @routes.delete("/v1/roles/{name}", status_code=204)
-@serves(roles.delete, raises=(NotFound, Conflict), is_protected=True)
+@serves(roles.delete, raises=(NotFound, Conflict, TooFewApprovers), is_protected=True)
 async def delete_role(here: ApiRequest, name: OneRole) -> None:
     """Delete a role. Callers who have it may do nothing from their next request on.
 
-    409: the role is built in.
+    409: the role is built in, or fewer than two people could approve.
     """
     here.run(roles.delete, name=name)
 
@@ -235,7 +239,7 @@ async def get_protected_acts(here: ApiRequest) -> ProtectedActsBody:
 
 
 @routes.put("/v1/tenant/protected-acts")
-@serves(protected_acts.update, raises=(Conflict,), is_protected=True)
+@serves(protected_acts.update, raises=(TooFewApprovers,), is_protected=True)
 async def set_protected_acts(here: ApiRequest, body: SetProtectedActs) -> ProtectedActsBody:
     """Set the acts that need an approval by another person.
 

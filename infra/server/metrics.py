@@ -117,6 +117,8 @@ _COUNTED: Final = {
     "TakenBack": _counter("rescind_taken_back_total"),
     "ApprovalsOverridden": _counter("rescind_approvals_overridden_total"),
     "KeysLeaked": _counter("rescind_keys_leaked_total"),
+    "ApproversTooFew": _counter("rescind_approvers_too_few_total"),
+    "TrustAnchorChanged": _counter("rescind_trust_anchor_changed_total"),
     "HeadInFuture": _counter("rescind_head_in_future_total"),
     "EquivocationReported": _counter("rescind_equivocation_reported_total"),
     "EventsVerified": _counter("rescind_events_verified_total"),

@@ -66,6 +66,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     NotAcceptable: 406,
     errors.InvalidState: 409,
     errors.Conflict: 409,
+    errors.TooFewApprovers: 409,
     errors.ListFull: 409,
     errors.TrustUnsigned: 409,
     errors.Gone: 410,

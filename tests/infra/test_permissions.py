@@ -271,7 +271,7 @@ def _call_all(group: str, tenant: Tenant) -> None:
     for more in FURTHER.get(group, ()):
         more(tenant, admin)
     provider = identities.bound(tenant.ports, tenant.operator)
-    alice = Client(admin.http, identities.signed_in(tenant.ports, provider).secret)
+    alice = Client(admin.http, identities.signed_in(tenant.ports, provider, sub="dora").secret)
     first = next(each for each in ENDPOINTS if each in served)
     assert call(first, alice, ENDPOINTS[first].target(tenant)).status_code not in {401, 403}
 

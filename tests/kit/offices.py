@@ -35,7 +35,9 @@ class Office:
         self.carol = self.person("carol", Scope.REVOKER)
 
     def person(self, name: str, role: Scope = Scope.ADMIN, **said: Any) -> Client:
-        made = signed_in(self.tenant.ports, self.provider, role, sub=name, **said)
+        item = self.tenant.ports.store.get(self.provider.address)
+        provider = IdentityProvider.from_optional(item) or self.provider
+        made = signed_in(self.tenant.ports, provider, role, sub=name, **said)
         return Client(self.tenant.admin.http, made.secret, made.session.owner)
 
     def protects(self, *acts: str, restore_above: int | None = None) -> None:

@@ -6,14 +6,20 @@ from enum import StrEnum
 from typing import Final, Self
 
 from shared.model import times
+from shared.model.identities.people import Person
 from shared.model.items import Address, Partition, Table, Value
-from shared.model.records import Record, integer
+from shared.model.records import SPARSE, Record, integer
 
 # How long a request waits for its decision, how long an approval may then be used, and how long
 # either is listed.
 WAITS: Final = timedelta(hours=24)
 USABLE: Final = timedelta(hours=1)
 LISTED: Final = timedelta(days=30)
+# For how long sessions that began after a change of a trust anchor approve nothing.
+COOLING_OFF: Final = timedelta(hours=24)
+# How many requests wait for a decision: of a person, and of a tenant.
+PENDING_MAX: Final = 20
+PENDING_OF_TENANT_MAX: Final = 100
 RESTORE_ABOVE_MAX: Final = 1_000_000
 
 _HOUR: Final = 3600
@@ -99,7 +105,8 @@ def _recent(minutes: dict[str, Value], now: datetime) -> list[str]:
 class Approval(Record):
     """A request to do an act `count` times, and what another person decided.
 
-    `requested_by` and `decided_by` are identities, with the identifier of the person if it is one.
+    `requested_by` and `decided_by` are identities, with the identifier of the person if it is one;
+    `decided_by_epoch` is the epoch of the person who decided.
     An act that is done once is bound to its `request`: method, path, and SHA-256 of the body.
     `details` contain the difference to the record of `record_version`, 0 if there was none.
     `expires_at` is the end of the wait, or of the use. The
@@ -124,7 +131,8 @@ class Approval(Record):
     decided_by: str | None = None
     decided_by_id: str | None = None
     decided_at: datetime | None = None
-    record_version: int = 0
+    record_version: int = field(default=0, metadata=SPARSE)
+    decided_by_epoch: int = field(default=0, metadata=SPARSE)
     version: int = 1
 
     @property
@@ -138,15 +146,16 @@ class Approval(Record):
         return is_before or times.has_passed(self.expires_at, now)
 
     def decided(
-        self, status: ApprovalStatus, by: str, person_id: str | None, now: datetime
+        self, status: ApprovalStatus, by: str, person: Person | None, now: datetime
     ) -> Self:
-        """Return the approval as it was decided at `now`."""
+        """Return the approval as it was decided at `now`, by a person or the operator."""
         is_approved = status is ApprovalStatus.APPROVED
         return replace(
             self,
             status=status,
             decided_by=by,
-            decided_by_id=person_id,
+            decided_by_id=person.id if person else None,
+            decided_by_epoch=person.epoch if person else 0,
             decided_at=now,
             expires_at=times.whole(now + USABLE) if is_approved else self.expires_at,
             version=self.version + 1,

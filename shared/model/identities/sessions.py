@@ -100,12 +100,15 @@ class Ticket(Record):
 class AccessRecord(Record):
     """The roles of a tenant, each by its name as an item of `Role`, and the barrier of sessions.
 
-    Those that began up to `sessions_after` have ended.
+    Those that began up to `sessions_after` have ended. At `anchors_changed_at` other people could
+    sign in for the first time: approvals that were requested until then have ended, and sessions
+    that began since approve nothing for `COOLING_OFF` (APPROVAL-6).
     """
 
     sessions_after: datetime | None = None
     version: int = 1
     roles: dict[str, Value] = field(default_factory=dict)
+    anchors_changed_at: datetime | None = None
 
     @classmethod
     def of(cls, item: Item | None) -> Self:

@@ -21,7 +21,7 @@ from shared.model.identities.providers import Grant, IdentityProvider, ProviderK
 from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts, name_address
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
-from shared.operations.identities import roles
+from shared.operations.identities import approvers, roles
 from shared.operations.identities.sessions import Begun, begun
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
@@ -51,6 +51,7 @@ class _Admitted(NamedTuple):
     owner: Person | ServiceAccount
     changes: Sequence[Change]
     disabled_id: str | None = None
+    is_lowered: bool = False
 
 
 def admit(
@@ -93,6 +94,8 @@ def _attempt(
         *([] if provider.reusable_tokens else [note]),
         _entry(ports, stranger, admitted, made, claims),
     )
+    if admitted.is_lowered:
+        approvers.report_loss(ports, provider.tenant_id)
     return made
 
 
@@ -191,7 +194,7 @@ def _person(
     before = reread(lambda: _read(ports, tenant_id, str(known["id"])))
     after = replace(before, email=email, name=name, role=grant.role)
     person, changes = _renewed(before, after, expected)
-    return _Admitted(person, [*freed, *changes], former_id)
+    return _Admitted(person, [*freed, *changes], former_id, is_lowered=before.role != person.role)
 
 
 def _former(ports: Ports, tenant_id: str, holder_id: str) -> Person:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from shared.model.identifiers import IDENTITY_PROVIDER
 from shared.model.identities import providers as model
 from shared.model.identities.claims import Discovered
 from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.sessions import AccessRecord, access_address
 from shared.model.items import Value
 from shared.model.records import integer
 from shared.operations.base import audit
@@ -20,7 +22,13 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.identities import issuers, protected_acts, provider_calls, roles
+from shared.operations.identities import (
+    approvers,
+    issuers,
+    protected_acts,
+    provider_calls,
+    roles,
+)
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -126,6 +134,7 @@ def create(
         created_at=ports.now(),
     )
     provider = replace(_completed(ports, new, change), epoch=1)
+    anchored = _anchored(ports, caller, None, provider)
     details = _details(ports, None, provider)
     taken = protected_acts.access_changed(ports, caller, "identity provider", details)
     ports.store.write(
@@ -137,7 +146,8 @@ def create(
             {"count": number + 1, "version": version + 1},
             At(version) if version else Expect.ABSENT,
         ),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider, details),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider, details, anchored),
+        *anchored,
         *taken,
         *keep(provider),
     )
@@ -168,9 +178,11 @@ def update(
     if not is_new:
         return before
     stored = replace(changed, version=before.version + 1)
+    anchored = _anchored(ports, caller, before, stored)
     ports.store.write(
         Put(stored.address, stored.to_item(), At(before.version)),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored, details),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored, details, anchored),
+        *anchored,
         *taken,
         *keep(stored),
     )
@@ -193,7 +205,9 @@ def check(
 
 @operation(Scope.ADMIN, fresh=True)
 def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
-    """Delete a provider; the sessions that it gave end. Raises `NotFound`.
+    """Delete a provider; the sessions that it gave end.
+
+    Raises `NotFound`; `TooFewApprovers` (APPROVAL-5).
 
     People stay, so that the audit log names them, and cannot sign in without a provider.
     """
@@ -203,12 +217,17 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
         ports, caller, provider.id, details, version=provider.version
     )
     amounts = {"count": -1, "version": 1}
+    is_inside, tenant_id = caller.is_inside, caller.tenant_id
+    kept = (
+        [] if is_inside else approvers.keep_two(ports, tenant_id, without=provider.id, beside=taken)
+    )
     ports.store.write(
         Delete(provider.address, At(provider.version)),
         Delete(model.owner_address(provider.id), Expect.ANYTHING),
         Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
         _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider, details),
         *taken,
+        *kept,
     )
 
 
@@ -319,5 +338,25 @@ def _entry(
     action: Action,
     provider: IdentityProvider,
     details: dict[str, Value],
+    anchored: Sequence[Change] = (),
 ) -> Change:
-    return audit.entry(ports, caller, action, provider.id, settings=None, **details)
+    changed: dict[str, Value] = {"anchors_changed": True} if anchored else {}
+    return audit.entry(ports, caller, action, provider.id, settings=None, **details, **changed)
+
+
+def _anchored(
+    ports: Ports, caller: Caller, before: IdentityProvider | None, after: IdentityProvider
+) -> list[Change]:
+    """Return the change that begins a cooling-off period, if other people may sign in now.
+
+    None while nothing is protected: a tenant could not protect acts after its first provider.
+    """
+    is_other = before is None or before.epoch != after.epoch
+    is_anchor = is_other and after.kind is ProviderKind.PEOPLE
+    if not is_anchor or not protected_acts.protected(ports, caller.tenant_id).protects:
+        return []
+    address = access_address(caller.tenant_id)
+    access = AccessRecord.of(ports.store.get(address))
+    changed = replace(access, anchors_changed_at=ports.now(), version=access.version + 1)
+    expected = At(access.version) if access.version else Expect.ABSENT
+    return [Put(address, changed.to_item(), expected)]

@@ -16,6 +16,7 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.identities import approvers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 
@@ -37,7 +38,9 @@ def get(ports: Ports, caller: Caller, *, person_id: str) -> Person:
 
 @operation(Scope.ADMIN, fresh=True)
 def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
-    """End a person's sessions, and let the person begin none. Raises `NotFound`.
+    """End a person's sessions, and let the person begin none.
+
+    Raises `NotFound`; `TooFewApprovers` (APPROVAL-5).
 
     The e-mail becomes free, as a company may give it to another person. A disabled person is
     returned unchanged.
@@ -46,7 +49,13 @@ def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
     if not person.is_active:
         return person
     email = Delete(model.email_address(person.tenant_id, person.email), Expect.ANYTHING)
-    return _replaced(ports, caller, lambda _: (), Action.PERSON_DISABLE, person.disabled(), email)
+    kept = (
+        [] if caller.is_inside else approvers.keep_two(ports, person.tenant_id, without=person.id)
+    )
+    changes = [email, *kept]
+    return _replaced(
+        ports, caller, lambda _: (), Action.PERSON_DISABLE, person.disabled(), *changes
+    )
 
 
 @once(Scope.ADMIN, keeps=_KEPT, fresh=True)

@@ -11,20 +11,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from shared.errors import ApprovalRequested, ApprovalRequired, Conflict
+from shared.errors import ApprovalRequested, ApprovalRequired
 from shared.model.audit.audit_log import Action
 from shared.model.callers import ApprovalHeader, Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identities import approvals as model
-from shared.model.identities import people
 from shared.model.identities.approvals import Act, Approval, ProtectedActs, RecentRestores
-from shared.model.identities.people import Person
 from shared.model.items import Value
 from shared.model.revocations import Revocation
 from shared.operations.base import allowance, audit
 from shared.operations.base.guard import Asked
 from shared.operations.base.operation import operation, settle
-from shared.operations.identities import approvals
+from shared.operations.identities import approvals, approvers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
 
@@ -33,7 +31,6 @@ _ALONE: Final = (
     "This needs an approval by another person: send the request with Rescind-Approval: request."
 )
 _PEOPLE_ONLY: Final = "This needs an approval, which only a person who is signed in can ask for."
-_TWO: Final = 2
 _POLICY: Final = "protected-acts"
 _PROTECT: Final = Action.TENANT_PROTECT_ACTS
 _OVERRIDE: Final = Action.APPROVAL_OVERRIDE
@@ -51,7 +48,8 @@ def update(
 ) -> ProtectedActs:
     """Say which acts of the tenant need an approval.
 
-    Raises `Conflict` unless two people could approve; `ApprovalRequired` if an act is protected.
+    Raises `TooFewApprovers` unless two people could approve; `ApprovalRequired` if an act is
+    protected.
     """
     before = protected(ports, caller.tenant_id)
     given = tuple(dict.fromkeys(acts))
@@ -63,12 +61,13 @@ def update(
     )
     if is_same:
         return before
-    if after.protects:
-        _check_people(ports, caller)
+    tenant_id, is_free = caller.tenant_id, not after.protects
+    kept = [] if is_free else approvers.keep_two(ports, tenant_id, beside=taken, is_protected=True)
     ports.store.write(
         _put_acts(caller.tenant_id, before, after),
         audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
         *taken,
+        *kept,
     )
     return after
 
@@ -284,15 +283,6 @@ def _header(caller: Caller) -> ApprovalHeader:
 
 def _refused(caller: Caller) -> ApprovalRequired:
     return ApprovalRequired(_PEOPLE_ONLY if caller.person_id is None else _ALONE)
-
-
-def _check_people(ports: Ports, caller: Caller) -> None:
-    """Raise `Conflict` unless two people may approve: otherwise the tenant would lock itself."""
-    found = Person.from_rows(ports.store.query(people.people(caller.tenant_id)))
-    if sum(each.is_active and each.role == Scope.ADMIN for each in found) < _TWO:
-        raise Conflict(
-            "Two people with the role admin must have signed in before an act can be protected."
-        )
 
 
 def _required_nothing(policy: ProtectedActs, tenant_id: str, kind: type[Check]) -> Check:

@@ -14,7 +14,7 @@ from shared.model.identities.sessions import AccessRecord, access_address
 from shared.model.items import Value
 from shared.operations.base import audit
 from shared.operations.base.operation import operation
-from shared.operations.identities import protected_acts
+from shared.operations.identities import approvers, protected_acts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
 
@@ -42,7 +42,7 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
     """Store a role, or change it; it holds for all who have it at their next requests.
 
     Raises `Conflict` if it is built in, or the tenant has `ROLES_MAX`; `InvalidRequest` if a
-    signing key does not exist.
+    signing key does not exist; `TooFewApprovers` (APPROVAL-5).
     """
     if role.is_built_in:
         raise Conflict(_BUILT_IN)
@@ -68,7 +68,7 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
 def delete(ports: Ports, caller: Caller, *, name: str) -> None:
     """Delete a role; callers who have it may do nothing from then on.
 
-    Raises `NotFound`; `Conflict` if it is built in.
+    Raises `NotFound`; `Conflict` if it is built in; `TooFewApprovers` (APPROVAL-5).
     """
     if name in BUILT_IN:
         raise Conflict(_BUILT_IN)
@@ -103,7 +103,9 @@ def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
 
 
 def _write(ports: Ports, caller: Caller, access: AccessRecord, *changes: Change) -> None:
+    is_inside, tenant_id = caller.is_inside, caller.tenant_id
+    kept = [] if is_inside else approvers.keep_two(ports, tenant_id, after=access, beside=changes)
     stored = replace(access, version=access.version + 1)
     expected = At(access.version) if access.version else Expect.ABSENT
     address = access_address(caller.tenant_id)
-    ports.store.write(Put(address, stored.to_item(), expected), *changes)
+    ports.store.write(Put(address, stored.to_item(), expected), *changes, *kept)

@@ -93,10 +93,13 @@ class BatchCalls:
         return Exit.FAILED if has_failed else Exit.DONE
 
     def _ask(self, ids: Mapping[str, Sequence[str]], total: int) -> None:
-        """Ask for an approval of all calls, by the first one. Raises `WaitsForApproval`."""
-        name, some = next((name, some) for name, some in ids.items() if some)
-        body = {**self.body, name: some[:_MOST], "batch_id": self.id}
-        self.session.api.post(_BATCH_PATH, body, count=total)
+        """Ask for an approval of the call. Raises `WaitsForApproval`."""
+        named = [(name, some) for name, some in ids.items() if some]
+        if total > _MOST or len(named) > 1:
+            raise WrongUsage(
+                f"an approval is for one call, of at most {_MOST} revocations; split the list."
+            )
+        self.session.api.post(_BATCH_PATH, {**self.body, **dict(named), "batch_id": self.id})
 
     def _send(self, api: Api, ids: Mapping[str, Sequence[str]]) -> Results:
         """Make a call, and repeat it while its answer is lost or something is unavailable."""

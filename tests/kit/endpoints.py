@@ -587,7 +587,7 @@ _PERSON = _names("id email name role status provider_id issuer subject created_a
 _ASKED = _names(
     "id act subject count remaining reason request status requested_by requested_by_id",
     "decided_by decided_by_id decided_at created_at expires_at record_version",
-) | {"details": {}}
+) | {"details": {}, "members": {}}
 _ACTS = {"acts": [], "restore_above": ...}
 _SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")
 _ROLE = _names("name is_built_in") | {

@@ -105,6 +105,8 @@ def _recent(minutes: dict[str, Value], now: datetime) -> list[str]:
 class Approval(Record):
     """A request to do an act `count` times, and what another person decided.
 
+    To take revocations back it names each one in `members`, with its warrant.
+
     `requested_by` and `decided_by` are identities, with the identifier of the person if it is one;
     `decided_by_epoch` is the epoch of the person who decided.
     An act that is done once is bound to its `request`: method, path, and SHA-256 of the body.
@@ -133,6 +135,7 @@ class Approval(Record):
     decided_at: datetime | None = None
     record_version: int = field(default=0, metadata=SPARSE)
     decided_by_epoch: int = field(default=0, metadata=SPARSE)
+    members: dict[str, Value] = field(default_factory=dict, metadata=SPARSE)
     version: int = 1
 
     @property

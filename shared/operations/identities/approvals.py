@@ -232,6 +232,7 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
     request: dict[str, Value] | None = None,
     details: dict[str, Value],
     record_version: int = 0,
+    members: dict[str, Value] | None = None,
 ) -> Approval:
     """Store and return what waits for an approval. Raises `Conflict` if too much waits."""
     _check_number(ports, caller)
@@ -252,6 +253,7 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
         requested_by_id=caller.person_id,
         request=request,
         record_version=record_version,
+        members=members or {},
     )
     ports.store.write(
         Put(made.address, made.to_item(), Expect.ABSENT),

@@ -6,12 +6,12 @@ call that only asks for an approval ends there. The service itself, and the oper
 other than `tenant remove`, need none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
-from shared.errors import ApprovalRequested, ApprovalRequired
+from shared.errors import ApprovalRequested, ApprovalRequired, InvalidRequest
 from shared.model.audit.audit_log import Action
 from shared.model.callers import ApprovalHeader, Caller, Scope
 from shared.model.differences import changed_details
@@ -26,11 +26,14 @@ from shared.operations.identities import approvals, approvers
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Expect, Put
 
-_SHOWN: Final = 10
+# So many makers and reasons fit into an item, whatever their length.
+_GROUPS_MAX: Final = 50
 _ALONE: Final = (
     "This needs an approval by another person: send the request with Rescind-Approval: request."
 )
 _PEOPLE_ONLY: Final = "This needs an approval, which only a person who is signed in can ask for."
+_OTHER: Final = "The approval is for other revocations."
+_MANY: Final = f"An approval shows at most {_GROUPS_MAX} makers and reasons; ask for fewer at once."
 _POLICY: Final = "protected-acts"
 _PROTECT: Final = Action.TENANT_PROTECT_ACTS
 _OVERRIDE: Final = Action.APPROVAL_OVERRIDE
@@ -184,6 +187,8 @@ class Restoring:
         allowance.check_asks_nothing(self.caller)
         if act is not None and self.caller.approval is None:
             raise _refused(self.caller)
+        if act is not None:
+            self.take(records)
 
     def take(self, records: Sequence[Revocation]) -> tuple[int, list[Change]]:
         """Return how many of these, the first ones, a write may take back, and its changes.
@@ -199,6 +204,8 @@ class Restoring:
             acts = [Act.RESTORE_OTHERS] if has_others else [Act.RESTORE, Act.RESTORE_OTHERS]
             header = _header(self.caller)
             found = approvals.usable(self.ports, self.caller, header.id or "", acts, self.subject)
+            if not all(each.id in found.members for each in records):
+                raise ApprovalRequired(_OTHER)
             number = min(len(records), found.remaining)
             return number, approvals.used(self.ports, self.caller, found, number)
         if has_others:
@@ -213,8 +220,9 @@ class Restoring:
             act,
             self.subject,
             reason=header.reason,
-            count=self._number(records),
+            count=len(records),
             details=_described(records),
+            members={each.id: each.warrant_id for each in records},
         )
 
     def _taken_freely(self, wanted: int) -> tuple[int, list[Change]]:
@@ -236,15 +244,10 @@ class Restoring:
             return None
         if self._has_others(records):
             return Act.RESTORE_OTHERS
-        most, wanted = self.acts.restore_above, self._number(records)
+        most, wanted = self.acts.restore_above, len(records)
         if most is None or self._recent().within_hour(self.ports.now()) + wanted <= most:
             return None
         return Act.RESTORE
-
-    def _number(self, records: Sequence[Revocation]) -> int:
-        """Return how many the calls take back in all, as far as this one says."""
-        said = self.caller.approval.count if self.caller.approval else 0
-        return max(said, len(records))
 
     def _has_others(self, records: Sequence[Revocation]) -> bool:
         is_limited = self.acts.has(Act.RESTORE_OTHERS)
@@ -261,17 +264,19 @@ def restoring(ports: Ports, caller: Caller, subject: str) -> Restoring:
 
 
 def _described(records: Sequence[Revocation]) -> dict[str, Value]:
-    """Return what a person who approves should know: the first warrants, who revoked, why."""
-    some = records[:_SHOWN]
-    return {
-        "warrant_ids": [each.warrant_id for each in some],
-        "created_by": _first(each.created_by for each in records),
-        "reasons": _first(each.reason for each in records),
-    }
+    """Return how many revocations each identity made for each reason, and a single warrant.
 
-
-def _first(texts: Iterable[str]) -> list[Value]:
-    return [*islice(dict.fromkeys(texts), _SHOWN)]
+    Raises `InvalidRequest` if there are too many of these groups.
+    """
+    groups = Counter((each.created_by, each.reason) for each in records)
+    if len(groups) > _GROUPS_MAX:
+        raise InvalidRequest(_MANY)
+    shown: list[Value] = [
+        {"created_by": by, "reason": reason, "count": number}
+        for (by, reason), number in groups.most_common()
+    ]
+    single: dict[str, Value] = {"warrant_id": records[0].warrant_id} if len(records) == 1 else {}
+    return {"groups": shown, **single}
 
 
 def _header(caller: Caller) -> ApprovalHeader:

@@ -209,9 +209,7 @@ const fact = (entry) =>
       ['From', entry.source_ip ?? 'the machine of the service'],
       ['Request', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
       ['Entry', html`<code>${entry.id}</code>`],
-      ...detailRows(entry.details).map(
-        ([name, value]) => /** @type {[string, unknown]} */ ([name, named(value)]),
-      ),
+      ...detailRows(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, named(value)])),
     ])}
   </section>`
 

@@ -4,7 +4,7 @@ import { all, post, remove } from '../api.js'
 import { count } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, Pages, read } from '../live.js'
-import { about, decide, use, words } from '../parts/approvals.js'
+import { about, decide, readApproval, use, words } from '../parts/approvals.js'
 import { ask, choice, confirm, field, tell } from '../parts/dialog.js'
 import { announce, heading, ready, when } from '../parts/panel.js'
 import { inWords } from '../parts/scopes.js'
@@ -160,7 +160,7 @@ const approvals = {
   sort: '-asked',
   mark: 'state',
   isLow: true,
-  show: (approval) => tell('Approval', about(approval)),
+  show: async ({ id }) => tell('Approval', about(await readApproval(id))),
   columns: [
     { id: 'what', title: 'What', width: 'minmax(200px, 2fr)', text: ({ act, count: times }) => words(act, times) },
     {

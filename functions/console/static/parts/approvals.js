@@ -5,7 +5,7 @@ import { joined, sha256 } from '../bytes.js'
 import { count, hex, minute, short } from '../format.js'
 import { html } from '../html.js'
 import { may, who } from '../session.js'
-import { change, parts } from './batch.js'
+import { change } from './batch.js'
 import { APPROVAL, ask, confirm, showSecret } from './dialog.js'
 import { detailRows } from './differences.js'
 import { announce, facts, named } from './panel.js'
@@ -28,9 +28,7 @@ const ACTS = {
 }
 /** What the details of an approval are called. @type {Record<string, string>} */
 const DETAILS = {
-  warrant_ids: 'Warrants',
-  created_by: 'Revoked by',
-  reasons: 'Revoked because',
+  warrant_id: 'Warrant',
   name: 'Name',
 }
 /** As the dialog to replace an API key offers them. */
@@ -84,8 +82,8 @@ export const words = (act, times) => ACTS[act]?.(times) ?? act
 
 /** @param {Approval} approval */
 function subject({ subject: it, details }) {
-  const { name, warrant_ids: warrants } = details
-  if (Array.isArray(warrants) && warrants.length === 1) return html`<code>${warrants[0]}</code>`
+  const { name, warrant_id: warrant } = details
+  if (typeof warrant === 'string') return html`<code>${warrant}</code>`
   return typeof name === 'string' ? named(name) : html`<code>${it.startsWith('svc_bat_') ? short(it) : it}</code>`
 }
 
@@ -96,10 +94,21 @@ export const about = (approval) =>
     ['To', html`<code>${approval.subject}</code>`],
     ['Asked by', named(approval.requested_by)],
     ['Why', named(approval.reason)],
-    ...detailRows(approval.details).map(
+    ...groupRows(approval.details),
+    ...detailRows({ ...approval.details, groups: undefined }).map(
       ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(value)]),
     ),
+    ...Object.keys(approval.members).map(
+      (id) => /** @type {[string, unknown]} */ ([short(id), named(approval.members[id])]),
+    ),
   ])
+
+/** How many revocations each identity made, and why. @param {Record<string, any>} details */
+const groupRows = ({ groups = [] }) =>
+  /** @type {{created_by: string, reason: string, count: number}[]} */ (groups).map(
+    ({ created_by: by, reason, count: number }) =>
+      /** @type {[string, unknown]} */ ([`${count(number, 'revocation')} by ${by}`, named(reason)]),
+  )
 
 /**
  * @param {Approval} approval
@@ -116,7 +125,7 @@ export async function decide(approval, verb, redraw = async () => {}) {
     action,
     said,
     failed: 'That was not decided.',
-    body: [about(approval), after],
+    body: [about(await readApproval(approval.id)), after],
     run: (headers) => post(`/v1/approvals/${approval.id}/${verb}`, undefined, { headers }),
   })
   if (done) await redraw()
@@ -132,7 +141,7 @@ export async function use(approval, redraw = async () => {}) {
     title: 'Do what was approved?',
     action: 'Do it',
     failed: 'It is not done.',
-    body: about(approval),
+    body: about(await readApproval(approval.id)),
     run: async (_form, headers) => {
       const repeat = await repeated(approval)
       if (!repeat)
@@ -172,7 +181,8 @@ async function repeated(approval) {
 }
 
 /** The bodies that this console sends for an act. @param {Approval} approval */
-function bodies({ act, details: { name, reason, cascade, changes = {} } }) {
+function bodies({ act, details }) {
+  const { name, reason, cascade, changes = {} } = /** @type {Record<string, any>} */ (details)
   if (act === 'list_signers.force') return [{ force: true }, undefined]
   if (act === 'signing_keys.revoke_root') return [{ reason, cascade }]
   const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
@@ -184,25 +194,20 @@ function bodies({ act, details: { name, reason, cascade, changes = {} } }) {
 }
 
 /**
- * Take a whole batch back, if that is what is left of the approval.
+ * Take the members of an approval back.
  * @param {Approval} approval
- * @returns {Promise<Repeat | null>}
+ * @returns {Promise<Repeat>}
  */
-async function wholeBatch({ subject: own, remaining, reason, details: { warrant_ids: warrants } }) {
-  const [first] = Array.isArray(warrants) ? warrants : []
-  const {
-    revocations: [record],
-  } = /** @type {Api.RevocationList} */ (await get('/v1/revocations', { query: { warrant_id: String(first) } }))
-  if (!record?.batch_id) return null
-  const found = /** @type {Api.RevocationRecord[]} */ (
-    await all('/v1/revocations', 'revocations', { most: 10_000, query: { batch_id: record.batch_id } })
-  )
-  const known = new Set(found.map(({ warrant_id }) => warrant_id))
-  if (found.length !== remaining || !(/** @type {string[]} */ (warrants).every((each) => known.has(each)))) return null
-  return async ({ [APPROVAL]: id = '' }) => {
-    for (const some of parts(found.map(({ id }) => id)))
-      await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, new AbortController().signal, {
-        [APPROVAL]: id,
-      })
+async function wholeBatch({ id: approval, subject: own, reason }) {
+  const { members } = await readApproval(approval)
+  const body = {
+    action: /** @type {const} */ ('take_back'),
+    revocation_ids: Object.keys(members),
+    batch_id: own,
+    reason,
   }
+  return ({ [APPROVAL]: id = '' }) => change(body, new AbortController().signal, { [APPROVAL]: id })
 }
+
+/** An approval with its members, which a list leaves out. @param {string} id @returns {Promise<Approval>} */
+export const readApproval = (id) => get(`/v1/approvals/${id}`)

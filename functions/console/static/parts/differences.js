@@ -6,7 +6,7 @@
  * @returns {[string, string][]}
  */
 export function detailRows({ changes = {}, ...details }) {
-  const whole = /** @type {[string, unknown][]} */ (Object.entries(details))
+  const whole = /** @type {[string, unknown][]} */ (Object.entries(details).filter(([, value]) => value !== undefined))
   const changed = /** @type {[string, {old: unknown, new: unknown}][]} */ (Object.entries(changes))
   return [
     ...whole.map(([name, value]) => /** @type {[string, string]} */ ([name, textOf(value)])),

@@ -74,6 +74,7 @@ _PLACEHOLDERS: Final = {
     "webhook": f"svc_whk_{identifiers.ULID}",
     "provider": f"svc_idp_{identifiers.ULID}",
     "person": f"svc_usr_{identifiers.ULID}",
+    "owner": f"svc_(?:usr|sa)_{identifiers.ULID}",
     "session": f"svc_ses_{identifiers.ULID}",
     "approval": f"svc_apr_{identifiers.ULID}",
     "batch": f"svc_bat_{identifiers.ULID}",

@@ -100,7 +100,12 @@ def _sign_in(tenant: Tenant) -> None:
     used, _ = (tickets.issue(tenant.ports, tenant.operator) for _ in range(2))
     identities.redeemed(tenant.ports, {"grant_type": sign_in.TICKET, "ticket": used})
     provider = identities.bound_outside(tenant.ports, tenant.operator)
-    identities.exchanged(tenant.ports, provider.id, sub="dora", email="dora@example.com")
+    dora = {"sub": "dora", "email": "dora@example.com"}
+    identities.exchanged(tenant.ports, provider.id, **dora)
+    identities.by_code(tenant.ports, provider.id, **dora | {"email": "d.martin@example.com"})
+    said: dict[str, Any] = {"sub": "zoe", "email": "zoe@example.com", "groups": ["signer"]}
+    zoe = tenant.holding(identities.exchanged(tenant.ports, provider.id, **said).secret)
+    assert len(zoe.get("/v1/sessions").json()["sessions"]) == 1
     sessions.end_all(tenant.ports, tenant.id)
 
 

@@ -14,7 +14,7 @@ from tests.kit.intercepted import Call, Intercepted
 
 
 def others(tenant: Tenant, like: SessionRecord, number: int) -> None:
-    """Sessions of another person, which began later."""
+    """Sessions that began later, and have ended: their owner is unknown."""
     made = [
         replace(like, id=tenant.ports.new_id("ses"), owner="svc_usr_other") for _ in range(number)
     ]
@@ -26,7 +26,7 @@ def others(tenant: Tenant, like: SessionRecord, number: int) -> None:
 
 
 def test_a_filtered_page_reads_a_thousand(tenant: Tenant) -> None:
-    """API-20, AUTH-14, F2240a: A page of own sessions reads 1,000 sessions, and loses none.
+    """API-20, AUTH-14, F2240a: A page of sessions reads 1,000 sessions, and loses none.
 
     It is shorter than its limit then, and the cursor continues after the last that was read.
     """
@@ -50,15 +50,28 @@ def test_a_filtered_page_reads_a_thousand(tenant: Tenant) -> None:
         return counted(answer)
 
     ports = replace(tenant.ports, store=Intercepted(tenant.ports.store, counting))
-    mine = own[0].session
-    alice = replace(
-        tenant.operator, scopes=(Scope.SIGNER,), owner_id=mine.owner, session_id=mine.id
-    )
     found: list[str] = []
     before: str | None = None
     while before is not None or not read:
         read.append(0)
-        page, before = sessions.page(ports, alice, before=before, limit=50)
+        page, before = sessions.page(ports, tenant.operator, before=before, limit=50)
         found += [each.id for each in page]
     assert found == [each.session.id for each in reversed(own)]
     assert read == [1000, 1000, 502]
+
+
+def test_own_sessions_are_found_by_their_owner(tenant: Tenant) -> None:
+    """IDENTITY-5, F2241a: A person's own sessions are read by the person alone, and end alone."""
+    provider = identities.bound(tenant.ports, tenant.operator)
+    own = [identities.signed_in(tenant.ports, provider, Scope.SIGNER) for _ in range(3)]
+    others(tenant, own[0].session, 1200)
+    alice = tenant.holding(own[0].secret)
+    page = alice.get("/v1/sessions").json()
+    assert page["cursor"] is None
+    assert [each["id"] for each in page["sessions"]] == [each.session.id for each in reversed(own)]
+    assert alice.delete(f"/v1/sessions/{own[1].session.id}").status_code == 204
+    left = alice.get("/v1/sessions").json()["sessions"]
+    assert [each["id"] for each in left] == [own[2].session.id, own[0].session.id]
+    bob = identities.signed_in(tenant.ports, provider, Scope.SIGNER, sub="bob")
+    (shown,) = tenant.holding(bob.secret).get("/v1/sessions").json()["sessions"]
+    assert shown["id"] == bob.session.id

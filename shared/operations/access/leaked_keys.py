@@ -68,6 +68,7 @@ def _end(ports: Ports, reporter: Reporter, report: LeakReport) -> None:
         session = SessionRecord.from_item(found[record_at])
         ports.store.write(
             Delete(session.address, Expect.PRESENT),
+            Delete(session.owner_address, Expect.ANYTHING),
             Delete(place, Expect.PRESENT),
             audit.entry(
                 ports,

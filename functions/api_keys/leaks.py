@@ -16,7 +16,7 @@ from shared.authorizer.formats.addresses import find_subscriber
 from shared.errors import InvalidRequest
 from shared.model import text
 from shared.operations.access import leaked_keys
-from shared.operations.access.leaked_keys import LeakReport, Reporter
+from shared.operations.access.leaked_keys import LeakFinder, LeakReport
 from shared.ports import Ports
 from shared.web import bodies
 from shared.web.errors import MethodNotAllowed
@@ -53,16 +53,16 @@ class LeakReports:
         reports = _parse(await bodies.read(request, limit=_BODY_MAX))
         for _ in reports[1:]:
             self._anonymous.take(find_subscriber(scope["source_ip"]))
-        reporter = Reporter(scope["source_ip"], scope["request_id"])
+        finder = LeakFinder(scope["source_ip"], scope["request_id"])
         for each in reports:
-            call = partial(_end, self._ports, reporter, each)
+            call = partial(_end, self._ports, finder, each)
             await self._work(call, WorkKind.USUAL, tenant_id="")
         # GitHub reads an empty list of verdicts. All secrets get this answer.
         await JSONResponse([])(scope, receive, send)
 
 
-def _end(ports: Callable[[], Ports], reporter: Reporter, report: LeakReport) -> None:
-    leaked_keys.end(ports(), reporter, report)
+def _end(ports: Callable[[], Ports], finder: LeakFinder, report: LeakReport) -> None:
+    leaked_keys.end(ports(), finder, report)
 
 
 def _parse(raw: bytes) -> list[LeakReport]:

@@ -303,7 +303,7 @@ def _report_leaks(tenant: Tenant, _admin: Client) -> None:
     session = identities.signed_in(tenant.ports, identities.bound(tenant.ports, tenant.operator))
     for secret in (tenant.client(Right.SIGNER).secret, session.secret):
         report = leaked_keys.LeakReport(secret or "", None)
-        leaked_keys.end(wiring.from_environment(), leaked_keys.Reporter("192.0.2.1", "r"), report)
+        leaked_keys.end(wiring.from_environment(), leaked_keys.LeakFinder("192.0.2.1", "r"), report)
 
 
 def _disable_a_maker(tenant: Tenant, admin: Client) -> None:

@@ -33,22 +33,22 @@ class LeakReport(NamedTuple):
     url: str | None
 
 
-class Reporter(NamedTuple):
+class LeakFinder(NamedTuple):
     """The source address and the request of a report."""
 
     source_ip: str
     request_id: str
 
 
-def end(ports: Ports, reporter: Reporter, report: LeakReport) -> None:
+def end(ports: Ports, finder: LeakFinder, report: LeakReport) -> None:
     """End the API key or session with this secret, also the last admin key.
 
     An unknown secret costs as many reads, and changes nothing. Raises `Corrupt`, `Unavailable`.
     """
-    settle(partial(_end, ports, reporter, report))
+    settle(partial(_end, ports, finder, report))
 
 
-def _end(ports: Ports, reporter: Reporter, report: LeakReport) -> None:
+def _end(ports: Ports, finder: LeakFinder, report: LeakReport) -> None:
     if report.secret.startswith(sessions.PREFIX):
         place = sessions.credential_address(report.secret)
     else:
@@ -62,7 +62,7 @@ def _end(ports: Ports, reporter: Reporter, report: LeakReport) -> None:
         raise Corrupt("a credential has no record")
     settings = TenantSettings.from_item(found[settings_at])
     inside = Caller.inside(settings.tenant_id, name="leaks", handle=settings.handle)
-    caller = replace(inside, source_ip=reporter.source_ip, request_id=reporter.request_id)
+    caller = replace(inside, source_ip=finder.source_ip, request_id=finder.request_id)
     url = report.url and report.url[:URL_MAX]
     if "session_id" in item:
         session = SessionRecord.from_item(found[record_at])

@@ -51,8 +51,8 @@ _EFFECTS: Final = {
     "`admin_keys.create`": "a credential with `admin` or with a role appears",
     "`access.change`": "a provider, a role or the policy changes",
     "`revocations.restore`, `revocations.restore_others`": "a revocation record is deleted",
-    "`settings.weaken`": "`srl_ttl_seconds` rises, `audit_retention_days` falls, or `take_back` "
-    "becomes `any`",
+    "`settings.weaken`": "`srl_ttl_seconds` rises, `audit_retention_days` falls, `take_back` "
+    "becomes `any`, `person_key_max_days` rises, or unused keys end later",
     "`signing_keys.revoke_root`": "a root signing key, or a version of one, is revoked",
     "`status_signer.rotate`": "the status signer changes",
 }

@@ -1,5 +1,6 @@
 """Tenants. Each has its own keys and revocations."""
 
+import math
 import re
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -126,6 +127,8 @@ class TenantSettings(Record):
             self.srl_ttl_seconds > before.srl_ttl_seconds
             or self.audit_retention_days < before.audit_retention_days
             or (self.take_back is TakeBack.ANY and before.take_back is not TakeBack.ANY)
+            or self.person_key_max_days > before.person_key_max_days
+            or (self.unused_key_days or math.inf) > (before.unused_key_days or math.inf)
         )
 
     @property

@@ -51,7 +51,8 @@ def effects(ports: Ports, tenant: Tenant) -> list[tuple[Act, Change]]:
     weak = [
         replace(settings, srl_ttl_seconds=3601),
         replace(settings, audit_retention_days=399),
-        replace(settings, take_back=TakeBack.ANY, version=2),
+        replace(settings, take_back=TakeBack.ANY),
+        replace(settings, person_key_max_days=settings.person_key_max_days + 1),
     ]
     access = AccessRecord(version=1).to_item()
     wide: list[dict[str, Value]] = [
@@ -67,7 +68,7 @@ def effects(ports: Ports, tenant: Tenant) -> list[tuple[Act, Change]]:
         (Act.CHANGE_ACCESS, Put(access_address(tenant.id), access, put)),
         (Act.CHANGE_ACCESS, Put(protected_address(tenant.id), ProtectedActs().to_item(), put)),
         (Act.RESTORE, Delete(revocation_model.record_address(tenant.id, "svc_rev_1"), put)),
-        *((Act.WEAKEN_SETTINGS, Put(each.address, each.to_item(), At(1))) for each in weak[:2]),
+        *((Act.WEAKEN_SETTINGS, Put(each.address, each.to_item(), At(1))) for each in weak),
         (Act.REVOKE_ROOT, Put(keys(tenant.id).address("k"), root, put)),
         (Act.ROTATE_STATUS_SIGNER, Put(signer_address(tenant.id), {"id": "b"}, At(1))),
     ]
@@ -91,11 +92,12 @@ def test_an_effect_without_a_proof(ports: Ports) -> None:
 def test_a_take_back_by_anybody_is_an_effect(ports: Ports) -> None:
     """APPROVAL-1, F2110c: To let anybody take back is an effect; the reverse is none."""
     tenant = Tenant.another(ports)
-    free = tenants.settings(ports, tenant.id)
-    own = replace(free, take_back=TakeBack.OWN, version=2)
-    written(ports, tenant, Put(own.address, own.to_item(), At(1)))
+    own = tenants.settings(ports, tenant.id)
+    free = replace(own, take_back=TakeBack.ANY, version=2)
+    ports.store.write(Put(free.address, free.to_item(), At(1)))
+    written(ports, tenant, Put(own.address, replace(own, version=3).to_item(), At(2)))
     with pytest.raises(UnguardedWrite):
-        written(ports, tenant, Put(free.address, replace(free, version=3).to_item(), At(2)))
+        written(ports, tenant, Put(free.address, replace(free, version=4).to_item(), At(3)))
 
 
 def test_what_has_no_protected_effect(ports: Ports) -> None:

@@ -220,7 +220,7 @@ def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:
 
 
 def test_codes_of_sign_ins_are_isolated() -> None:
-    """IDENTITY-9, F2210b: Codes have a function, a short time and a throttle of their own."""
+    """IDENTITY-10, F2210b: Codes have a function, a short time and a throttle of their own."""
     assert reached("/v1/sign-in/code") == "SignInCode"
     assert {reached(each) for each in ("/v1/sign-in", "/v1/token")} == {"SignIn"}
     assert LAMBDAS["SignInCode"]["Timeout"] == 8 > OUTBOUND_PATIENCE_SECONDS

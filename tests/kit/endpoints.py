@@ -561,7 +561,11 @@ _ENTRY = _names(
     "id timestamp actor actor_key_id actor_name actor_id",
     "action resource_id result source_ip request_id",
 )
-_KEY_DETAILS = _names("name changes")
+_CHANGED = _names("old new")
+# Of a key that was created: lists have other members than texts.
+_KEY_DETAILS = _names("name") | {
+    "changes": {"name": _CHANGED, "scopes": {"old": ..., "new": [...]}, "status": _CHANGED}
+}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
     "list_publication authorizers_max take_back reports person_key_max_days unused_key_days",

@@ -21,7 +21,7 @@ class UnguardedWrite(AssertionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Check):
+class PolicyAsked(Check):
     """The proof that a policy of this version required no approval, without a check of the item.
 
     The guard removes it. Concurrent checks of one item conflict in DynamoDB, so frequent changes
@@ -46,7 +46,7 @@ class GuardedStore:
 
             if fault := effects.find_unproved(self._store, self._tenant_id, changes):
                 raise UnguardedWrite(fault.address)
-        self._store.write(*(each for each in changes if not isinstance(each, Asked)))
+        self._store.write(*(each for each in changes if not isinstance(each, PolicyAsked)))
 
 
 def _is_plain(change: Change) -> bool:

@@ -20,7 +20,7 @@ from shared.model.identities.approvals import Act, Approval, ProtectedActs, Rece
 from shared.model.items import Value
 from shared.model.revocations import Revocation
 from shared.operations.base import allowance, audit
-from shared.operations.base.guard import Asked
+from shared.operations.base.guard import PolicyAsked
 from shared.operations.base.operation import operation, settle
 from shared.operations.identities import approvals, approvers
 from shared.ports import Ports
@@ -132,7 +132,7 @@ def admitted(  # noqa: PLR0913 (what an approval is made of)
         allowance.check_asks_nothing(caller)
         # The write fails if the act becomes protected at the same time. It changes the policy
         # itself once.
-        kind = Asked if subject == _POLICY else Check
+        kind = PolicyAsked if subject == _POLICY else Check
         return [] if caller.is_inside else [_required_nothing(policy, caller.tenant_id, kind)]
     header = _header(caller)
     request: dict[str, Value] = {
@@ -237,7 +237,7 @@ class Restoring:
         return number, [self._asked(), Put(address, recent.plus(number, now).to_item(), expected)]
 
     def _asked(self) -> Check:
-        return _required_nothing(self.acts, self.caller.tenant_id, Asked)
+        return _required_nothing(self.acts, self.caller.tenant_id, PolicyAsked)
 
     def _needed(self, records: Sequence[Revocation]) -> Act | None:
         if not self.is_limited or not records:

@@ -25,7 +25,7 @@ from shared.model.status_lists import signer_address
 from shared.model.tenants import TakeBack
 from shared.operations.base import tenants
 from shared.operations.base.effects import find_acts
-from shared.operations.base.guard import Asked, UnguardedWrite, guard_writes
+from shared.operations.base.guard import PolicyAsked, UnguardedWrite, guard_writes
 from shared.operations.changes import revocation_batches
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Put
@@ -41,8 +41,8 @@ def written(ports: Ports, tenant: Tenant, *changes: Change) -> None:
     guard_writes(ports, person(ports, tenant)).store.write(*changes)
 
 
-def asked(tenant: Tenant, version: int = 0) -> Asked:
-    return Asked(protected_address(tenant.id), At(version) if version else Expect.ABSENT)
+def asked(tenant: Tenant, version: int = 0) -> PolicyAsked:
+    return PolicyAsked(protected_address(tenant.id), At(version) if version else Expect.ABSENT)
 
 
 def effects(ports: Ports, tenant: Tenant) -> list[tuple[Act, Change]]:

@@ -300,7 +300,8 @@ def _keys_of_an_account(tenant: Tenant, admin: Client) -> None:
 
 def _report_leaks(tenant: Tenant, _admin: Client) -> None:
     """An API key and a session are reported as leaked."""
-    session = identities.signed_in(tenant.ports, identities.bound(tenant.ports, tenant.operator))
+    provider = identities.bound(tenant.ports, tenant.operator)
+    session = identities.signed_in(tenant.ports, provider, sub="lea")
     for secret in (tenant.client(Right.SIGNER).secret, session.secret):
         report = leaked_keys.LeakReport(secret or "", None)
         leaked_keys.end(wiring.from_environment(), leaked_keys.LeakFinder("192.0.2.1", "r"), report)

@@ -55,7 +55,8 @@ def _shown(record: Record | None) -> Item:
     return {
         name: _hash(value) if name in secret else _readable(value)
         for name, value in record.to_item().items()
-        if name not in _SKIPPED and not name.startswith(_SEALED)
+        # A list that a creation leaves empty says nothing.
+        if name not in _SKIPPED and not name.startswith(_SEALED) and value != []
     }
 
 

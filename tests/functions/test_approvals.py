@@ -23,6 +23,8 @@ from tests.kit.worlds import Clock
 
 SOON = "2026-11-21T12:30:00Z"
 
+_KEEP = {"made_keys": "keep"}
+
 
 @pytest.fixture
 def office(tenant: Tenant) -> Office:
@@ -141,7 +143,7 @@ def test_a_reused_email_owns_nothing(office: Office) -> None:
     first, second = office.revoked(2)
     shown = office.alice.get(f"/v1/revocations/{first}").json()
     assert shown["created_by_id"] == office.carol.key_id
-    assert office.alice.post(f"/v1/people/{office.carol.key_id}/disable").is_success
+    assert office.alice.post(f"/v1/people/{office.carol.key_id}/disable", json=_KEEP).is_success
     heir = office.person("carol-2", Scope.REVOKER, email="carol@example.com")
     refused(delete(heir, first))
     refused(office.take_back(heir, [first, second]))
@@ -153,7 +155,7 @@ def test_a_reused_email_takes_nothing_back(office: Office) -> None:
     """REVOKE-9, F2120b: With `take_back` of `own`, the heir of an e-mail takes nothing back."""
     office.alice.request("PATCH", "/v1/tenant/settings", json={"take_back": "own"})
     (revocation,) = office.revoked(1)
-    office.alice.post(f"/v1/people/{office.carol.key_id}/disable")
+    office.alice.post(f"/v1/people/{office.carol.key_id}/disable", json=_KEEP)
     heir = office.person("carol-2", Scope.REVOKER, email="carol@example.com")
     assert delete(heir, revocation).status_code == 403
     assert outcomes(office.take_back(heir, [revocation])) == {"failed": 1}
@@ -247,7 +249,7 @@ def test_too_many_reasons_to_show(office: Office) -> None:
 
 
 def test_approved_ones_do_not_count(office: Office) -> None:
-    """APPROVAL-1, F1282c: What was approved takes nothing from the number of an hour."""
+    """APPROVAL-1, F1282b: What was approved takes nothing from the number of an hour."""
     office.protects(restore_above=2)
     made = office.revoked(6)
     answer = office.take_back(office.alice, made[:3], ASKING)

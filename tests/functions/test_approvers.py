@@ -39,7 +39,7 @@ def delete(who: Client, revocation: str, headers: Any) -> Any:
 
 
 def disable(office: Office, who: Client) -> Any:
-    return office.alice.post(f"/v1/people/{who.key_id}/disable")
+    return office.alice.post(f"/v1/people/{who.key_id}/disable", json={"made_keys": "keep"})
 
 
 def _disabled(office: Office) -> None:
@@ -72,7 +72,7 @@ def test_two_approvers_remain(office: Office) -> None:
     """APPROVAL-5, F2131a: While something is protected, a person is kept whom two need."""
     entries = audited(office.tenant)
     for who in (office.alice, office.tenant.admin):
-        answer = who.post(f"/v1/people/{office.bob.key_id}/disable")
+        answer = who.post(f"/v1/people/{office.bob.key_id}/disable", json={"made_keys": "keep"})
         assert answered(answer) == TOO_FEW
     assert audited(office.tenant) == entries
     # Carol is no approver, and of three approvers one may go.

@@ -198,7 +198,7 @@ def test_words_are_found_in_all_values(tenant: Tenant) -> None:
 def test_the_actions_are_those_of_the_contract() -> None:
     """AUDIT-3: The audit log knows exactly the actions of the contract."""
     kinds = {
-        "api_key": "create rotate revoke delete expiring",
+        "api_key": "create rotate revoke delete expiring leaked",
         "key": "create rotate revoke suspend enable sign expiring",
         "revocation": "create extend delete create_batch extend_batch delete_batch batch repair",
         "recovery": "review",

@@ -328,7 +328,9 @@ def test_people_exchange_tokens_by_choice(place: Place) -> None:
         ({"cli_client_id": "rescind-cli", "token_exchange": False}, False),
     ):
         made = bind(place.tenant.operator, jwks=None, **values)
-        token = place.token(made.cli_client_id or "rescind")
+        # Each provider has people of its own, with e-mails of their own.
+        email = f"{made.id[-8:]}@example.com"
+        token = place.token(made.cli_client_id or "rescind", email=email)
         answer = place.exchange(token, audience=made.id).json()
         assert answer.get("error") == (None if allowed else "invalid_target")
 

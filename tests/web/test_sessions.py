@@ -69,7 +69,10 @@ def test_a_person_calls_under_the_own_name(tenant: Tenant) -> None:
     assert (who["identity"], who["name"], who["role"]) == ("alice@example.com", "Alice", "admin")
     assert (who["person_id"], who["session_id"]) == (made.session.owner, made.session.id)
     assert (who["api_key_id"], who["api_key_name"], who["scopes"]) == (None, None, ["admin"])
-    assert (who["expires_at"], who["creates_until"]) == ("2026-11-21T13:00:00Z", None)
+    assert (who["expires_at"], who["creates_until"]) == (
+        "2026-11-21T13:00:00Z",
+        "2027-11-21T12:00:00Z",
+    )
     assert who["authenticated_at"] == "2026-11-21T12:00:00Z"
     body = {"warrant_id": "svc_wrt_x", "reason": "stolen"}
     assert alice.post("/v1/revocations", json=body).json()["created_by"] == "alice@example.com"

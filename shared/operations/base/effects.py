@@ -38,6 +38,10 @@ def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[Act]:
         for act, is_at, has_effect in _EFFECTS:
             if is_at(tenant_id, change):
                 before = None if change.expect is Expect.ABSENT else store.get(address)
+                expected = change.expect.version if isinstance(change.expect, At) else None
+                if expected is not None and (before is None or before["version"] != expected):
+                    # The record has changed since, so the store refuses the write.
+                    return _NONE
                 return frozenset({act}) if has_effect(before, change.item) else _NONE
     return _NONE
 

@@ -64,6 +64,7 @@ _PROVIDER: Final[dict[str, JsonValue]] = {
     "trusts_email": False,
     "step_up": "auth_time",
     "token_exchange": True,
+    "token_max_seconds": 86_400,
     **_ENDPOINTS,
     "created_at": "2026-11-21T12:00:00Z",
 }
@@ -155,6 +156,11 @@ Domains = Annotated[
     list[Annotated[str, AfterValidator(providers.domain)]], Field(max_length=providers.DOMAINS_MAX)
 ]
 Seconds = Annotated[int, Field(ge=providers.SESSION_SECONDS_MIN, le=providers.SESSION_SECONDS_MAX)]
+TokenSeconds = Annotated[int, Field(ge=60, le=providers.TOKEN_SECONDS_MAX)]
+_LIFETIME: Final = (
+    "The longest lifetime of its tokens, for the kind `tokens`. The revocation of a subject leaves "
+    "the list so long after its `issued_before`."
+)
 
 
 def _keys(value: dict[str, Any]) -> dict[str, Any]:
@@ -213,6 +219,7 @@ class UpdateIdentityProvider(RequestBody):
     trusts_email: bool | None = Field(default=None, description=_TRUSTS_EMAIL)
     step_up: StepUp | None = Field(default=None, description=_STEP_UP)
     token_exchange: bool | None = Field(default=None, description=_EXCHANGE)
+    token_max_seconds: TokenSeconds | None = Field(default=None, description=_LIFETIME)
 
     def change(self) -> ProviderChange:
         """Return the new values, as the operations take them."""
@@ -277,6 +284,7 @@ class IdentityProviderBody(EndpointsBody):
     trusts_email: bool = shown(_TRUSTS_EMAIL)
     step_up: str = shown(_STEP_UP)
     token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
+    token_max_seconds: int = shown(_LIFETIME)
     created_at: MomentOut = shown("When it was bound.")
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from shared.authorizer.formats.cutoffs import subject_of
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.identifiers import REVOCATION, before_all_of
@@ -197,7 +198,7 @@ def repaired_counter_address(shard: Partition) -> Address:
 
 def counter_number(name: str) -> int:
     """Return the number of the counter for a warrant, among all counters of a tenant."""
-    digest = _digest(name)
+    digest = _digest(subject_of(name) or name)
     return digest[0] % SHARDS + SHARDS * (digest[1] % COUNTERS)
 
 
@@ -212,8 +213,11 @@ def ended(shard: Partition) -> Partition:
 
 
 def shard_number(name: str) -> int:
-    """Return the shard number of `name`. It is from a hash, so that no names crowd one shard."""
-    return _digest(name)[0] % SHARDS
+    """Return the shard number of `name`. It is from a hash, so that no names crowd one shard.
+
+    All cutoffs of a subject share a shard, which has them in order of time.
+    """
+    return _digest(subject_of(name) or name)[0] % SHARDS
 
 
 def _digest(name: str) -> bytes:

@@ -64,6 +64,7 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
         "trusts_email": False,
         "step_up": "auth_time",
         "token_exchange": False,
+        "token_max_seconds": 86_400,
         "authorization_endpoint": None,
         "device_authorization_endpoint": None,
         "token_endpoint": None,

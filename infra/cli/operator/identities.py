@@ -273,6 +273,16 @@ Exchange = Annotated[
         show_default=False,
     ),
 ]
+TokenSeconds = Annotated[
+    int | None,
+    typer.Option(
+        "--token-max-seconds",
+        min=60,
+        max=model.TOKEN_SECONDS_MAX,
+        help="The longest lifetime of its tokens (default: a day), with --kind tokens.",
+        show_default=False,
+    ),
+]
 Url = Annotated[str, typer.Option("--url", help="The address of the service for browsers.")]
 
 
@@ -298,6 +308,7 @@ def add(
     trusts_email: TrustsEmail = False,
     step_up: StepUp = None,
     exchange: Exchange = None,
+    token_max_seconds: TokenSeconds = None,
     url: Url = _LOCAL,
 ) -> None:
     """Bind an identity provider after its issuer has answered, and print what to register there.
@@ -317,6 +328,7 @@ def add(
         trusts_email=trusts_email or None,
         step_up=step_up,
         token_exchange=exchange,
+        token_max_seconds=token_max_seconds,
     )
     caller = operator.caller(tenant)
     made = identity_providers.create(operator.ports, caller, kind=kind, change=change)

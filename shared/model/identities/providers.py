@@ -186,6 +186,9 @@ SECRET_MAX: Final = 1024
 KEYS_MAX: Final = 20
 # The bytes of the keys of an issuer whose tokens are introspected.
 TOKEN_KEYS_MAX: Final = 16 * 1024
+# The longest lifetime of these tokens: by default, and at most.
+TOKEN_SECONDS: Final = 86_400
+TOKEN_SECONDS_MAX: Final = 366 * 86_400
 DOMAINS_MAX: Final = 50
 
 _ISSUER: Final = re.compile("https://[!-~]+")
@@ -231,7 +234,8 @@ class IdentityProvider(Record):
     could take a role away, `epoch` rises, and the sessions that the provider gave before end.
 
     With `trusts_email`, an e-mail counts as verified without `email_verified`. `step_up` names the
-    evidence of a fresh sign-in. `token_exchange` is None for the default.
+    evidence of a fresh sign-in. `token_exchange` is None for the default. `token_max_seconds` is
+    the longest lifetime of `TOKENS`.
     """
 
     id: str
@@ -252,6 +256,7 @@ class IdentityProvider(Record):
     trusts_email: bool = False
     step_up: str = "auth_time"
     token_exchange: bool | None = None
+    token_max_seconds: int = TOKEN_SECONDS
     authorization_endpoint: str | None = None
     device_authorization_endpoint: str | None = None
     token_endpoint: str | None = None

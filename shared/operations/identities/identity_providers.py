@@ -67,6 +67,7 @@ class ProviderChange:
     trusts_email: bool | None = None
     step_up: str | None = None
     token_exchange: bool | None = None
+    token_max_seconds: int | None = None
 
     def made_to(self, provider: IdentityProvider) -> IdentityProvider:
         """Return the provider with these values, but its secret and what is discovered."""
@@ -283,6 +284,8 @@ def _check(provider: IdentityProvider) -> None:
     if provider.kind is ProviderKind.TOKENS:
         _check_tokens(provider)
         return
+    if provider.token_max_seconds != model.TOKEN_SECONDS:
+        raise InvalidRequest("token_max_seconds: is for tokens alone.")
     if not provider.grants:
         raise InvalidRequest("grants: must have at least one entry.")
     is_of_people = provider.kind is ProviderKind.PEOPLE

@@ -20,13 +20,12 @@ from infra.cli.errors import Exit, WrongUsage, checked, public_keys
 from infra.cli.output import Output
 from infra.cli.trust import Root, pinned
 from shared.authorizer import files
-from shared.authorizer.formats import documents
+from shared.authorizer.formats import documents, strict_json
 from shared.authorizer.formats.documents import NotTrusted, RootReason
 from shared.authorizer.formats.following import follow
 from shared.authorizer.formats.trust import Use
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
-from shared.model import text as strict_json
 from shared.model.lists.content import Payload
 from shared.model.lists.signers import ReportedSigners
 from shared.model.lists.verification import (

@@ -3,8 +3,6 @@
 import unicodedata
 from typing import Final
 
-from shared.authorizer.formats.strict_json import parse as parse
-
 NAME_MAX: Final = 255
 REASON_MAX: Final = 1024
 

@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
+from shared.authorizer.formats import strict_json
 from shared.errors import InvalidRequest
-from shared.model import text
 from shared.web.errors import PayloadTooLarge, UnsupportedMediaType
 
 BODY_MAX: Final = 256 * 1024
@@ -35,7 +35,7 @@ def parse(request: Request, raw: bytes) -> Body:
         return Body(raw, None)
     _check_type(request)
     try:
-        return Body(raw, text.parse(raw))
+        return Body(raw, strict_json.parse(raw))
     except ValueError as error:
         raise InvalidRequest(f"body: {error}.") from None
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.model import text
+from shared.authorizer.formats import strict_json
 
 SCALARS = (
     st.none()
@@ -25,14 +25,14 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans())
 def test_json_is_read(value: Any, ascii_only: bool) -> None:
     """What JSON can say is read as it is, escaped or in UTF-8."""
-    assert text.parse(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
+    assert strict_json.parse(json.dumps(value, ensure_ascii=ascii_only).encode()) == value
 
 
 @given(st.binary(max_size=100))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     """Whatever comes, the only error is ValueError."""
     with suppress(ValueError):
-        text.parse(data)
+        strict_json.parse(data)
 
 
 REFUSED = {
@@ -82,7 +82,7 @@ REFUSED = {
 def test_what_json_does_not_say_is_refused(data: bytes) -> None:
     """F18b: The JSON reader refuses NaN, lone surrogates, duplicate keys and other encodings."""
     with pytest.raises(ValueError, match=r"^must ") as caught:
-        text.parse(data)
+        strict_json.parse(data)
     # The original error repeats the document.
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
@@ -90,9 +90,9 @@ def test_what_json_does_not_say_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 2**64 - 1, 0])
 def test_integers_of_64_bits_are_read(number: int) -> None:
     """Every integer of 64 bits is read exactly."""
-    assert text.parse(str(number).encode()) == number
+    assert strict_json.parse(str(number).encode()) == number
 
 
 def test_a_pair_of_surrogates_is_a_character() -> None:
     """Two escapes that belong together are one character."""
-    assert text.parse(rb'"\ud83d\udd11"') == "🔑"
+    assert strict_json.parse(rb'"\ud83d\udd11"') == "🔑"

@@ -15,10 +15,9 @@ from typing import Any, Final
 
 import cbor2
 
-from shared.authorizer.formats import ed25519
+from shared.authorizer.formats import ed25519, strict_json
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, times
-from shared.model import text as strict_json
 from shared.model.lists import content as srl
 from shared.model.lists import signers as srl_statements
 from shared.model.lists.content import Payload

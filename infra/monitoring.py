@@ -72,6 +72,13 @@ METRICS: Final = {
     "rescind_approvals_overridden_total": _counter(
         "approvals by the operator in place of a person"
     ),
+    "rescind_keys_leaked_total": _counter("API keys and sessions that ended as leaked"),
+    "rescind_approvers_too_few_total": _counter(
+        "sign-ins that left fewer than two people who can approve"
+    ),
+    "rescind_trust_anchor_changed_total": _counter(
+        "changes after which other people may sign in and approve"
+    ),
     "rescind_store_seconds": _histogram("time of a call of the store", "verb"),
     "rescind_store_conflicts_total": _counter("writes that lost a race and were decided again"),
     "rescind_store_unavailable_total": _counter("calls of the store that failed", "verb"),
@@ -250,6 +257,27 @@ ALERTS: Final = (
         "the operator approved in place of a person",
     ),
     Alert(
+        "KeyLeaked",
+        f"{_risen('rescind_keys_leaked_total')} > 0",
+        "0m",
+        _PAGE,
+        "a leaked API key or session has ended",
+    ),
+    Alert(
+        "ApproversTooFew",
+        f"{_risen('rescind_approvers_too_few_total')} > 0",
+        "0m",
+        _PAGE,
+        "fewer than two people can approve what is protected",
+    ),
+    Alert(
+        "TrustAnchorChanged",
+        f"{_risen('rescind_trust_anchor_changed_total')} > 0",
+        "0m",
+        _PAGE,
+        "other people may sign in and approve",
+    ),
+    Alert(
         "EquivocationReported",
         f"{_risen('rescind_equivocation_reported_total')} > 0",
         "0m",
@@ -389,6 +417,9 @@ PANELS: Final[tuple[tuple[str, str, dict[str, str]], ...]] = (
             "taken back": _risen("rescind_taken_back_total"),
             "repeated": _risen("rescind_idempotent_replays_total"),
             "overridden": _risen("rescind_approvals_overridden_total"),
+            "leaked": _risen("rescind_keys_leaked_total"),
+            "too few approvers": _risen("rescind_approvers_too_few_total"),
+            "trust anchors changed": _risen("rescind_trust_anchor_changed_total"),
         },
     ),
     (

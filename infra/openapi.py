@@ -220,7 +220,7 @@ def _raised(route: ContractRoute) -> set[type[errors.RequestError]]:
     if route.serving.operation.fresh:
         raised.add(errors.SignInAgain)
     if route.serving.is_protected:
-        raised |= {errors.ApprovalRequired, errors.InvalidState}
+        raised |= {errors.ApprovalRequired, errors.Conflict, errors.InvalidState}
     return raised
 
 

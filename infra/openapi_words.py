@@ -133,10 +133,6 @@ APPROVING: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "With `request`: why, for the person who approves; percent-encoded UTF-8.",
         {"type": "string"},
     ),
-    approvals.COUNT: (
-        "With `request`: how many revocations are taken back in all, if in several requests.",
-        {"type": "integer", "minimum": 1},
-    ),
 }
 NOT_NEEDED: Final = "The request asked for an approval that it does not need."
 
@@ -181,6 +177,7 @@ ERRORS: Final = {
         (
             errors.InvalidState("The state of the resource does not allow this."),
             errors.Conflict("The identifier is taken, or a limit is reached."),
+            errors.TooFewApprovers(),
             errors.ListFull("The list has 12 entries left; create another list."),
         ),
     ),

@@ -11,6 +11,7 @@
     │   ├── InvalidState            invalid_state
     │   ├── Conflict                conflict
     │   ├── NotSignedByRoots        invalid_signature
+    │   ├── TooFewApprovers         too_few_approvers
     │   ├── ListFull                full
     │   ├── TrustUnsigned           trust_unsigned
     │   └── RateLimited             rate_limited
@@ -122,6 +123,19 @@ class Conflict(RequestError):
 
     def __init__(self, message: str, *, retry_after: int | None = None) -> None:
         self.retry_after = retry_after
+        super().__init__(message)
+
+
+class TooFewApprovers(RequestError):
+    """Fewer than two people could approve what the tenant protects (APPROVAL-5)."""
+
+    code = "too_few_approvers"
+
+    def __init__(
+        self,
+        message: str = "Fewer than two people could approve what is protected. Let another person "
+        "with the role admin sign in first.",
+    ) -> None:
         super().__init__(message)
 
 

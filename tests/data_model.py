@@ -8,7 +8,7 @@ import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
@@ -26,12 +26,13 @@ from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
 from shared.model.tenants import blob_folders
 from shared.operations.audit import statements, witnessing
+from shared.operations.base import effects, guard
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import readiness, restored
 from shared.operations.trust import publishing
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer
-from shared.ports.store import MOST_CHANGES, Check, Store
+from shared.ports.store import MOST_CHANGES, Change, Check, Store
 from tests.kit import tour
 from tests.kit.intercepted import Call, Intercepted, OneByOne
 from tests.kit.processes import ROOT
@@ -41,6 +42,20 @@ from tests.kit.worlds import Clock, close, embedded
 
 PAGE: Final = ROOT / "docs" / "data-model.md"
 _MARK: Final = "<!-- The rest is written by `make written`. -->\n"
+CLAUSE: Final = ROOT / "docs" / "spec" / "access.md"
+_EFFECT_ROWS: Final = re.compile(r"(\| Effect \|.*\n\| --- .*\n)(?:\|.*\n)*")
+_TENANT: Final = re.compile(f"svc_tnt_{identifiers.ULID}")
+# The protected effects, by the acts that cover them.
+_EFFECTS: Final = {
+    "`list_signers.force`": "another list signer becomes active",
+    "`admin_keys.create`": "a credential with `admin` or with a role appears",
+    "`access.change`": "a provider, a role or the policy changes",
+    "`revocations.restore`, `revocations.restore_others`": "a revocation record is deleted",
+    "`settings.weaken`": "`srl_ttl_seconds` rises, `audit_retention_days` falls, `take_back` "
+    "becomes `any`, `person_key_max_days` rises, or unused keys end later",
+    "`signing_keys.revoke_root`": "a root signing key, or a version of one, is revoked",
+    "`status_signer.rotate`": "the status signer changes",
+}
 # The sections with items.
 TABLES: Final = tuple(f"Table `{table}`" for table in Table)
 BLOBS: Final = "Blobs"
@@ -51,6 +66,7 @@ _PLACEHOLDERS: Final = {
     "tenant": f"svc_tnt_{identifiers.ULID}",
     "account": f"svc_sa_{identifiers.ULID}",
     "apikey": f"svc_ak_{identifiers.ULID}",
+    "maker": f"svc_(?:usr|sa|ak)_{identifiers.ULID}",
     "key": f"svc_key_{identifiers.ULID}",
     "revocation": f"svc_rev_{identifiers.ULID}",
     "authorizer": f"svc_azr_{identifiers.ULID}",
@@ -58,6 +74,7 @@ _PLACEHOLDERS: Final = {
     "webhook": f"svc_whk_{identifiers.ULID}",
     "provider": f"svc_idp_{identifiers.ULID}",
     "person": f"svc_usr_{identifiers.ULID}",
+    "owner": f"svc_(?:usr|sa)_{identifiers.ULID}",
     "session": f"svc_ses_{identifiers.ULID}",
     "approval": f"svc_apr_{identifiers.ULID}",
     "batch": f"svc_bat_{identifiers.ULID}",
@@ -149,6 +166,7 @@ class Seen:
     items: list[tuple[Address, Item]] = field(default_factory=list)
     written: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     read: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    effects: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     blobs: list[str] = field(default_factory=list)
 
 
@@ -161,6 +179,7 @@ class Watch:
 
     def __call__(self, call: Call) -> Any:
         """Make a call, and note what it touched."""
+        self._note_effects(call)
         answer = call()
         if isinstance(answer, Iterator):
             answer = list(answer)
@@ -195,6 +214,17 @@ class Watch:
         if len(there) == 1:
             self._seen.read[there[0].what].add(_function())
 
+    def _note_effects(self, call: Call) -> None:
+        if call.verb != "write" or not _is_guarded():
+            return
+        changes: Sequence[Change] = call.arguments
+        found = (_TENANT.search(f"{each.address.pk}#{each.address.sk}") for each in changes)
+        tenant_id = next(each[0] for each in found if each)
+        for change in changes:
+            acts = effects.find_acts(self._store, tenant_id, change)
+            if acts:
+                self._seen.effects[", ".join(f"`{each}`" for each in sorted(acts))].add(_function())
+
     def _note(self, noted: dict[str, set[str]], addresses: Collection[Address]) -> None:
         function = _function()
         for address in addresses:
@@ -218,6 +248,16 @@ def _function() -> str:
             found = name.removeprefix("shared.")
         frame = frame.f_back
     return found
+
+
+def _is_guarded() -> bool:
+    """Whether an operation of a caller from outside writes, as `guard_writes` has it."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals["__name__"] == guard.__name__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def drive(folder: Path) -> Seen:
@@ -265,6 +305,19 @@ def page(seen: Seen) -> str:
     return text + "".join(map(_described, sorted(used, key=lambda each: each.__name__)))
 
 
+def clause(seen: Seen) -> str:
+    """The page of APPROVAL-1 as it should be: its table of effects, and the rest as it is."""
+    assert {*seen.effects} == {*_EFFECTS}
+    rows = (
+        f"| {what} | {acts} | {', '.join(f'`{each}`' for each in sorted(seen.effects[acts]))} |\n"
+        for acts, what in _EFFECTS.items()
+    )
+    text = CLAUSE.read_text(encoding="utf-8")
+    written, found = _EFFECT_ROWS.subn(lambda kept: kept[1] + "".join(rows), text)
+    assert found == 1
+    return written
+
+
 def _functions(names: set[str]) -> str:
     if len(names) > _NAMED_MAX:
         names = {each if each.startswith("web.") else each.rpartition(".")[0] for each in names}
@@ -293,4 +346,6 @@ def _type(declared: Any) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        PAGE.write_text(page(drive(Path(folder))), encoding="utf-8")
+        driven = drive(Path(folder))
+    PAGE.write_text(page(driven), encoding="utf-8")
+    CLAUSE.write_text(clause(driven), encoding="utf-8")

@@ -35,7 +35,7 @@ SNAPSHOTS: Final = ("Revocations", "Feed")
 # Lambda writes no lines of its own for these functions, and they write one for so many requests.
 GATHERED: Final = {"Feed": 100}
 # An alarm is billed by the metrics that it watches.
-ALARM_METRICS: Final = 43
+ALARM_METRICS: Final = 46
 # The metrics of a stage without faults and requests: five of the schedule, two of publications,
 # two of the sealing, one each of the feed and of the renewal of trust documents.
 METRICS: Final = 11

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import data_model
-from tests.data_model import PAGE, TABLES, Seen, kinds, section
+from tests.data_model import CLAUSE, PAGE, TABLES, Seen, kinds, section
 from tests.kit.worlds import Clock, close, embedded
 
 
@@ -20,6 +20,11 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 def test_the_page_is_up_to_date(seen: Seen) -> None:
     """The page is what `make written` writes."""
     assert PAGE.read_text(encoding="utf-8") == data_model.page(seen), "run `make written`"
+
+
+def test_the_clause_names_the_operations_with_protected_effects(seen: Seen) -> None:
+    """APPROVAL-1, F2110a: The clause names all operations with a protected effect."""
+    assert CLAUSE.read_text(encoding="utf-8") == data_model.clause(seen), "run `make written`"
 
 
 def test_each_item_is_on_the_page_once(seen: Seen) -> None:

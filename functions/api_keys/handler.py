@@ -1,9 +1,12 @@
 """API keys over HTTP (APIKEY-5), and the caller of a request (AUTH-13)."""
 
-from typing import Annotated, Self
+from typing import Annotated, Final, Self
 
 from fastapi import Path, Query
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
 
+from functions.api_keys.leaks import LeakReports
 from functions.api_keys.schemas import (
     ApiKeyDetail,
     ApiKeyQuery,
@@ -13,6 +16,7 @@ from functions.api_keys.schemas import (
     RotateApiKey,
     RotatedApiKey,
 )
+from shared import wiring
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.callers import Scope
 from shared.model.identifiers import PERSON, SESSION, TENANT
@@ -20,8 +24,10 @@ from shared.operations.access import api_key_rotation, api_keys
 from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
+from shared.web.gate import Keyless, keyless
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.strangers import AnonymousLimiter
 
 routes = router("API keys")
 
@@ -60,7 +66,8 @@ class CallerBody(ResponseBody):
         "When the secret of this request stops being accepted; null if it does not expire."
     )
     creates_until: MomentOut | None = shown(
-        "The latest end of the keys that it may create; null if they may end at any time or never."
+        "The latest end of the keys that it may create, for people of keys without `admin`; null "
+        "if they may end at any time or never."
     )
     name: str = shown("The name of the person, the service account or the key, for people.")
     role: str | None = shown("The role that the caller has; null for an API key without one.")
@@ -86,7 +93,7 @@ class CallerBody(ResponseBody):
             api_key_name=key.name if key else None,
             scopes=caller.scopes,
             expires_at=caller.key_expires_at,
-            creates_until=caller.bounds_keys_at,
+            creates_until=found.creates_until,
             name=key.name if key else caller.name or caller.identity,
             role=caller.role,
             person_id=caller.person_id,
@@ -113,9 +120,14 @@ async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]
     The newest key comes first. The list includes revoked and expired keys. It never includes the
     secret of a key.
     """
-    pages = Pager(here.caller, query.cursor, f"api-keys?{query.service_account_id}")
+    filters = f"{query.service_account_id}&{query.created_by_id}"
+    pages = Pager(here.caller, query.cursor, f"api-keys?{filters}")
     page = here.run(
-        api_keys.page, before=pages.before, limit=query.limit, account_id=query.service_account_id
+        api_keys.page,
+        before=pages.before,
+        limit=query.limit,
+        account_id=query.service_account_id,
+        maker_id=query.created_by_id,
     )
     return ApiKeyList.of(page, pages)
 
@@ -137,6 +149,7 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
         role=body.role,
         expires_at=body.expires_at,
         service_account_id=body.service_account_id,
+        networks=tuple(body.networks),
     )
     return CreatedApiKey.of(created)
 
@@ -166,6 +179,7 @@ async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) ->
         key_id=key_id,
         grace_seconds=body.grace_seconds,
         expires_at=body.expires_at,
+        networks=None if body.networks is None else tuple(body.networks),
     )
     return RotatedApiKey.of_rotation(rotated)
 
@@ -195,5 +209,16 @@ async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
     here.run(api_keys.delete, key_id=key_id)
 
 
-app = create_app(routes)
-handler = lambda_handler(app)
+_anonymous: Final = AnonymousLimiter(wiring.now)
+_leaks: Final = keyless(
+    LeakReports(wiring.from_environment, _anonymous),
+    Keyless(_anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"}),
+)
+app = create_app(routes, anonymous=_anonymous)
+
+
+async def _either(scope: AsgiScope, receive: Receive, send: Send) -> None:
+    await (_leaks if LeakReports.serves(scope) else app)(scope, receive, send)
+
+
+handler = lambda_handler(_either)

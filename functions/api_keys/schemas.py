@@ -12,9 +12,11 @@ from shared.web.api_keys import (
     APPROXIMATE,
     KEY_EXAMPLE,
     KEY_ROLE,
+    USED_EXAMPLE,
     ApiKeySummary,
     Created,
     Expires,
+    GivenNetworks,
     GivenScopes,
     KeyName,
     KeyStatus,
@@ -61,6 +63,11 @@ class CreateApiKey(RequestBody):
         description="The service account that owns the key. A key without it stands for itself.",
         json_schema_extra=identifier(SERVICE_ACCOUNT),
     )
+    networks: GivenNetworks = Field(
+        default=[],
+        description="At most 10 networks in CIDR notation, such as `192.0.2.0/24`. The key is "
+        "accepted from these alone. If it is omitted, the key is accepted from any address.",
+    )
 
 
 class ApiKeyQuery(PageQuery):
@@ -69,12 +76,17 @@ class ApiKeyQuery(PageQuery):
     service_account_id: str | None = Field(
         default=None, description="Only the keys that this service account owns."
     )
+    created_by_id: str | None = Field(
+        default=None,
+        description="Only the keys that this person, service account or API key made. Of a person, "
+        "also those that the person rotated, and those that such keys made or rotated.",
+    )
 
 
 class ApiKeyDetail(ApiKeySummary):
     """An API key and how often it was used, without its secret."""
 
-    model_config = example(**KEY_EXAMPLE, last_used_at="2026-11-21T12:05:00Z", request_count=2880)
+    model_config = example(**USED_EXAMPLE, request_count=2880)
 
     request_count: int = shown(f"Number of requests with this key. {APPROXIMATE}", minimum=0)
 
@@ -82,9 +94,8 @@ class ApiKeyDetail(ApiKeySummary):
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
         """Return the body for a key with its usage."""
         key, usage = used
-        return cls(
-            **key_fields(key), last_used_at=usage.last_used_at, request_count=usage.request_count
-        )
+        summary = ApiKeySummary.of((key, usage))
+        return cls(**dict(summary), request_count=usage.request_count)
 
 
 class CreatedApiKey(ResponseBody):
@@ -123,6 +134,11 @@ class RotateApiKey(RequestBody):
         default=None,
         description="When the new key expires. It must be in the future. If it is omitted, the new "
         "key gets as much time as the old one was created with.",
+    )
+    networks: GivenNetworks | None = Field(
+        default=None,
+        description="The networks of the new key; empty for any address. If it is omitted, the new "
+        "key has those of the old one.",
     )
 
 

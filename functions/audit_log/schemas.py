@@ -99,9 +99,12 @@ _ENTRY: Final[dict[str, JsonValue]] = {
     "request_id": "306d9a4be2f14c5f8d0c1b7a6e5f4d3c",
     "details": {
         "name": "gateway",
-        "scopes": ["authorizer"],
-        "service_account_id": sample(SERVICE_ACCOUNT),
-        "expires_at": "2099-01-01T00:00:00Z",
+        "changes": {
+            "name": {"old": None, "new": "gateway"},
+            "scopes": {"old": None, "new": ["authorizer"]},
+            "service_account_id": {"old": None, "new": sample(SERVICE_ACCOUNT)},
+            "status": {"old": None, "new": "active"},
+        },
     },
 }
 

@@ -55,6 +55,7 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "version": "0.3.0",
     "public_key": "d75a" * 16,
     "metadata": {"zone": "a"},
+    "features": ["subject-cutoffs"],
     "owner": "checkout@acme.svc",
     "relay": "site-a",
     "registered_at": "2026-11-20T08:00:00Z",
@@ -70,6 +71,9 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "proven": True,
     "trust_version": 7,
 }
+
+# The most features that an authorizer names.
+FEATURES_MAX: Final = 5
 
 # The longest base64 of a payload, with room for one that is refused as too large (TRUST-10).
 _BASE64_MAX: Final = 8192
@@ -129,6 +133,9 @@ def _each_once(value: list["RelayedReport"]) -> list["RelayedReport"]:
 
 ShortName = Annotated[Name, AfterValidator(_short)]
 Word = Annotated[Name, AfterValidator(_word)]
+Features = Annotated[
+    list[Annotated[str, Field(pattern="^[a-z-]{1,32}$")]], Field(max_length=FEATURES_MAX)
+]
 Hash = Annotated[str, AfterValidator(_hex), Field(json_schema_extra=_HASH)]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
@@ -189,6 +196,11 @@ class RegisterAuthorizer(OpenBody):
     proof: RegistrationProof | None = Field(
         default=None, description="The proof that it has the private key of `public_key`."
     )
+    features: Features | None = Field(
+        default=None,
+        description="What it supports. With `subject-cutoffs`, it refuses all tokens of a subject "
+        "by one identifier.",
+    )
     passes_reports: bool = Field(
         default=False,
         description="Whether the relay passes signed reports on. Otherwise `proof` does not count.",
@@ -209,6 +221,7 @@ class RegisterAuthorizer(OpenBody):
             self.public_key or "",
             self.metadata or {},
             self.relay or "",
+            features=tuple(self.features or ()),
         )
 
 
@@ -438,6 +451,7 @@ class AuthorizerBody(RecordBody):
         validation_alias="any_key", description="Its Ed25519 public key in hexadecimal."
     )
     metadata: dict[str, str] = shown("Texts by name that people recognise it by.")
+    features: tuple[str, ...] = shown("What it supports, such as `subject-cutoffs`.")
     owner: str = shown("Who registered it, as the audit log names callers.")
     relay: OrNull = shown("The relay that reports for it; null if it reports itself.")
     registered_at: MomentOut = shown("When it was registered.")
@@ -576,6 +590,7 @@ class FleetSummaryBody(RecordBody):
         unknown=1,
         silent=2,
         allow_when_stale=1,
+        without_cutoffs=0,
         next_change_at="2026-11-21T12:01:31Z",
         unregistered=[UNREGISTERED],
     )
@@ -588,6 +603,7 @@ class FleetSummaryBody(RecordBody):
     unknown: int = shown("The others.")
     silent: int = shown("Those whose heartbeat is missing.")
     allow_when_stale: int = shown("Those that let requests through with an old state.")
+    without_cutoffs: int = shown("Those that do not support subject cutoffs.")
     next_change_at: MomentOut | None = shown(
         "When the time alone next closes one that is unknown; null if it never will."
     )

@@ -1,5 +1,6 @@
 """Bodies of the endpoints of protected acts and approvals (APPROVAL-1)."""
 
+from dataclasses import replace
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -37,8 +38,10 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
     "count": 1,
     "remaining": 1,
     "reason": "For the new pipeline, ticket 4711",
-    "details": {"name": "deploy", "scopes": ["admin"]},
+    "details": {"name": "deploy", "changes": {"scopes": {"old": None, "new": ["admin"]}}},
     "request": {"method": "POST", "path": "/v1/api-keys", "sha256": "9f86d0" + "0" * 58},
+    "record_version": 0,
+    "members": {},
     "status": "approved",
     "requested_by": "alice@acme.com",
     "requested_by_id": sample(PERSON),
@@ -50,7 +53,8 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
 }
 _WHICH: Final = (
     "The acts that need an approval: `revocations.restore_others` (of another identity), "
-    "`list_signers.force`, `tenant.remove`, `admin_keys.create`."
+    "`list_signers.force`, `tenant.remove`, `admin_keys.create`, `settings.weaken`, "
+    "`signing_keys.revoke_root`, `status_signer.rotate`."
 )
 _ABOVE: Final = (
     "How many revocations may be taken back without an approval in any hour; null for any number."
@@ -107,8 +111,12 @@ class ApprovalBody(RecordBody):
     count: int = shown("How often it may be done.")
     remaining: int = shown("How often it may still be done.")
     reason: str = shown("Why, by the person who asked.")
-    details: dict[str, Any] = shown("What it changes, as the audit log will say.")
+    details: dict[str, Any] = shown("The difference that it makes, as in the audit log.")
     request: BoundRequest | None = shown("The request that it is for; null for revocations.")
+    record_version: int = shown("The version of the record that was compared; 0 if it is new.")
+    members: dict[str, str] = shown(
+        "The revocations that may be taken back, each with its warrant. A list leaves them out."
+    )
     status: ApprovalStatus = shown("What was decided.")
     requested_by: str = shown("Who asked.")
     requested_by_id: str | None = shown(
@@ -134,4 +142,5 @@ class ApprovalList(ResponseBody):
     @classmethod
     def of(cls, found: list[Approval], cursor: str | None) -> Self:
         """Return the body for a page."""
-        return cls(approvals=[ApprovalBody.of(each) for each in found], cursor=cursor)
+        shown_ = (ApprovalBody.of(replace(each, members={})) for each in found)
+        return cls(approvals=[*shown_], cursor=cursor)

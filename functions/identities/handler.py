@@ -14,6 +14,8 @@ from functions.identities.approval_schemas import (
 )
 from functions.identities.schemas import (
     CreateIdentityProvider,
+    DisabledPersonBody,
+    DisablePerson,
     IdentityProviderBody,
     IdentityProviderCheck,
     IdentityProviderList,
@@ -29,7 +31,8 @@ from functions.identities.schemas import (
     SessionList,
     UpdateIdentityProvider,
 )
-from shared.errors import Conflict, InvalidState, NotFound
+from shared.errors import Conflict, InvalidState, NotFound, TooFewApprovers
+from shared.operations.access import made_keys
 from shared.operations.identities import (
     approvals,
     identity_providers,
@@ -41,6 +44,7 @@ from shared.operations.identities import (
 from shared.web.app import create_app, lambda_handler
 from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
+from shared.web.work import WorkKind
 
 routes = router("Identities")
 
@@ -66,7 +70,7 @@ async def list_identity_providers(here: ApiRequest, query: Paging) -> IdentityPr
 
 
 @routes.post(_PROVIDERS, status_code=201)
-@serves(identity_providers.create, raises=(Conflict,), is_protected=True)
+@serves(identity_providers.create, kind=WorkKind.OUTBOUND, raises=(Conflict,), is_protected=True)
 async def create_identity_provider(
     here: ApiRequest, body: CreateIdentityProvider
 ) -> IdentityProviderBody:
@@ -86,7 +90,7 @@ async def get_identity_provider(here: ApiRequest, provider_id: Provider) -> Iden
 
 
 @routes.patch(f"{_PROVIDERS}/{{id}}")
-@serves(identity_providers.update, raises=(NotFound,), is_protected=True)
+@serves(identity_providers.update, kind=WorkKind.OUTBOUND, raises=(NotFound,), is_protected=True)
 async def update_identity_provider(
     here: ApiRequest, provider_id: Provider, body: UpdateIdentityProvider
 ) -> IdentityProviderBody:
@@ -99,14 +103,17 @@ async def update_identity_provider(
 
 
 @routes.delete(f"{_PROVIDERS}/{{id}}", status_code=204)
-@serves(identity_providers.delete, raises=(NotFound,), is_protected=True)
+@serves(identity_providers.delete, raises=(NotFound, TooFewApprovers), is_protected=True)
 async def delete_identity_provider(here: ApiRequest, provider_id: Provider) -> None:
-    """Delete an identity provider. The sessions that it gave end."""
+    """Delete an identity provider. The sessions that it gave end.
+
+    409: fewer than two people could approve what is protected.
+    """
     here.run(identity_providers.delete, provider_id=provider_id)
 
 
 @routes.post(f"{_PROVIDERS}/{{id}}/check")
-@serves(identity_providers.check, raises=(NotFound,))
+@serves(identity_providers.check, kind=WorkKind.OUTBOUND, raises=(NotFound,))
 async def check_identity_provider(here: ApiRequest, provider_id: Provider) -> IdentityProviderCheck:
     """Ask the issuer of an identity provider what it publishes. This changes nothing."""
     provider, found = here.run(identity_providers.check, provider_id=provider_id)
@@ -129,13 +136,22 @@ async def get_person(here: ApiRequest, person_id: Who) -> PersonBody:
 
 
 @routes.post("/v1/people/{id}/disable")
-@serves(people.disable, raises=(NotFound,))
-async def disable_person(here: ApiRequest, person_id: Who) -> PersonBody:
-    """Disable a person, whose sessions end, and who cannot sign in.
+@serves(made_keys.disable_person, raises=(NotFound, Conflict, TooFewApprovers))
+async def disable_person(
+    here: ApiRequest, person_id: Who, body: DisablePerson
+) -> DisabledPersonBody:
+    """Disable a person, end the sessions, and end or keep the API keys that the person made.
 
-    The next request of each session is refused. If the person is disabled already, nothing changes.
+    The next request of each session is refused, and the person cannot sign in. With `made_keys`
+    `end`, a request revokes up to 50 keys that the person made or rotated, and keys that such keys
+    made. Repeat it until `keys_left` is 0. `GET /v1/api-keys?created_by_id=` lists them.
+
+    409: fewer than two people could approve what is protected, and nothing changes. Or the last
+    admin key is among them: the person is disabled, and other keys have ended. Create another admin
+    key, and repeat the request.
     """
-    return PersonBody.of(here.run(people.disable, person_id=person_id))
+    found = here.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
+    return DisabledPersonBody.of_disabled(found)
 
 
 @routes.post("/v1/people/{id}/enable")
@@ -193,24 +209,24 @@ async def get_role(here: ApiRequest, name: OneRole) -> RoleBody:
 
 
 @routes.put("/v1/roles/{name}")
-@serves(roles.put, raises=(Conflict,), is_protected=True)
+@serves(roles.put, raises=(Conflict, TooFewApprovers), is_protected=True)
 async def put_role(here: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
     """Create a role, or replace it.
 
     The next request of each caller who has it follows the new one. Grants of identity providers
     name roles.
 
-    409: the role is built in, or the tenant has 20 roles.
+    409: the role is built in, the tenant has 20 roles, or fewer than two people could approve.
     """
     return RoleBody.of(here.run(roles.put, role=body.role(name)))
 
 
 @routes.delete("/v1/roles/{name}", status_code=204)
-@serves(roles.delete, raises=(NotFound, Conflict), is_protected=True)
+@serves(roles.delete, raises=(NotFound, Conflict, TooFewApprovers), is_protected=True)
 async def delete_role(here: ApiRequest, name: OneRole) -> None:
     """Delete a role. Callers who have it may do nothing from their next request on.
 
-    409: the role is built in.
+    409: the role is built in, or fewer than two people could approve.
     """
     here.run(roles.delete, name=name)
 
@@ -223,7 +239,7 @@ async def get_protected_acts(here: ApiRequest) -> ProtectedActsBody:
 
 
 @routes.put("/v1/tenant/protected-acts")
-@serves(protected_acts.update, raises=(Conflict,), is_protected=True)
+@serves(protected_acts.update, raises=(TooFewApprovers,), is_protected=True)
 async def set_protected_acts(here: ApiRequest, body: SetProtectedActs) -> ProtectedActsBody:
     """Set the acts that need an approval by another person.
 

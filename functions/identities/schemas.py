@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue
 
+from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING_KEY
 from shared.model.identities import providers
@@ -12,6 +13,7 @@ from shared.model.identities.people import PersonStatus
 from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
 from shared.model.identities.roles import LIMITS_MAX, NAME_PATTERN, PREFIX_PATTERN, Role
 from shared.model.identities.roles import name as role_name
+from shared.operations.access.made_keys import Disabled
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.web.api_keys import GivenScopes
 from shared.web.fields import (
@@ -62,6 +64,7 @@ _PROVIDER: Final[dict[str, JsonValue]] = {
     "trusts_email": False,
     "step_up": "auth_time",
     "token_exchange": True,
+    "token_max_seconds": 86_400,
     **_ENDPOINTS,
     "created_at": "2026-11-21T12:00:00Z",
 }
@@ -71,6 +74,7 @@ _PERSON: Final[dict[str, JsonValue]] = {
     "name": "Alice Martin",
     "role": "admin",
     "status": "active",
+    "provider_id": sample(IDENTITY_PROVIDER),
     "issuer": _ISSUER,
     "subject": "248289761001",
     "created_at": "2026-11-21T12:00:00Z",
@@ -152,6 +156,11 @@ Domains = Annotated[
     list[Annotated[str, AfterValidator(providers.domain)]], Field(max_length=providers.DOMAINS_MAX)
 ]
 Seconds = Annotated[int, Field(ge=providers.SESSION_SECONDS_MIN, le=providers.SESSION_SECONDS_MAX)]
+TokenSeconds = Annotated[int, Field(ge=60, le=providers.TOKEN_SECONDS_MAX)]
+_LIFETIME: Final = (
+    "The longest lifetime of its tokens, for the kind `tokens`. The revocation of a subject leaves "
+    "the list so long after its `issued_before`."
+)
 
 
 def _keys(value: dict[str, Any]) -> dict[str, Any]:
@@ -210,6 +219,7 @@ class UpdateIdentityProvider(RequestBody):
     trusts_email: bool | None = Field(default=None, description=_TRUSTS_EMAIL)
     step_up: StepUp | None = Field(default=None, description=_STEP_UP)
     token_exchange: bool | None = Field(default=None, description=_EXCHANGE)
+    token_max_seconds: TokenSeconds | None = Field(default=None, description=_LIFETIME)
 
     def change(self) -> ProviderChange:
         """Return the new values, as the operations take them."""
@@ -274,6 +284,7 @@ class IdentityProviderBody(EndpointsBody):
     trusts_email: bool = shown(_TRUSTS_EMAIL)
     step_up: str = shown(_STEP_UP)
     token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
+    token_max_seconds: int = shown(_LIFETIME)
     created_at: MomentOut = shown("When it was bound.")
 
 
@@ -314,9 +325,37 @@ class PersonBody(RecordBody):
     name: str = shown("The name of the last sign-in.")
     role: str = shown("The role of the person's sessions, from the last sign-in.")
     status: PersonStatus = shown("A disabled person has no session, and cannot sign in.")
+    provider_id: str = shown(
+        "The identity provider of the person's tokens.", **identifier(IDENTITY_PROVIDER)
+    )
     issuer: str = shown("The issuer of the person's tokens.")
     subject: str = shown("The `sub` of the person's tokens.")
     created_at: MomentOut = shown("When the person first signed in.")
+
+
+class DisablePerson(RequestBody):
+    """The fate of the API keys that the person made."""
+
+    model_config = example(made_keys="end")
+
+    made_keys: Annotated[MadeKeys, Field(strict=False)] = Field(
+        description="`end` revokes API keys that the person made. `keep` leaves them as they are."
+    )
+
+
+class DisabledPersonBody(PersonBody):
+    """A disabled person, and the API keys that the person made."""
+
+    model_config = example(**_PERSON | {"status": "disabled"}, keys_ended=2, keys_left=0)
+
+    keys_ended: int = shown("How many API keys this request ended.", minimum=0)
+    keys_left: int = shown("How many API keys that the person made are still accepted.", minimum=0)
+
+    @classmethod
+    def of_disabled(cls, found: Disabled) -> Self:
+        """Return the body for a disabled person."""
+        shown_ = dict(PersonBody.of(found.person))
+        return cls(**shown_, keys_ended=found.keys_ended, keys_left=found.keys_left)
 
 
 class PersonList(PageBody):

@@ -120,10 +120,14 @@ class _OAuthErrors:
 
     async def _translated(self, start: Message) -> None:
         code = _CODES.get(start["status"], "invalid_request")
-        said: dict[str, Any] = json.loads(self._body)["error"]
-        body = json.dumps({"error": code, "error_description": said["message"]}).encode()
-        headers = MutableHeaders(scope=start)
-        headers["Content-Length"] = str(len(body))
+        headers, body = MutableHeaders(scope=start), b""
+        if self._body:
+            said: dict[str, Any] = json.loads(self._body)["error"]
+            body = json.dumps({"error": code, "error_description": said["message"]}).encode()
+            headers["Content-Length"] = str(len(body))
+        else:
+            # The answer to HEAD, whose length a server may omit (RFC 9110, 9.3.2).
+            del headers["Content-Length"]
         if code == _INVALID_CLIENT:
             headers["WWW-Authenticate"] = 'Basic realm="rescind", Bearer'
         await self._send(start)

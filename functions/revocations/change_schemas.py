@@ -111,6 +111,9 @@ class ChangeCounts(RecordBody):
         minimum=0,
     )
     unknown: int = shown("The others.", minimum=0)
+    unsupported: int = shown(
+        "Those of the unknown that do not support subject cutoffs, if one was revoked.", minimum=0
+    )
 
 
 class AuthorizerCounts(ChangeCounts):
@@ -127,7 +130,10 @@ class _Behind(ResponseBody):
 
     id: str = shown("Identifier of the authorizer.", **identifier(AUTHORIZER))
     name: str = shown("The name that it registered with.")
-    proof: str = shown("What is known of it.", enum=[Proof.CLOSED, Proof.UNKNOWN])
+    proof: str = shown(
+        "What is known of it. `unsupported`: it does not refuse tokens by subject cutoffs.",
+        enum=[Proof.CLOSED, Proof.UNKNOWN, Proof.UNSUPPORTED],
+    )
     seen_at: MomentOut = shown("The time of its last heartbeat that was stored.")
     denies_all_from: MomentOut | None = shown(
         "From when on it refuses every request unless it has the entry by then; null if that is "
@@ -189,6 +195,7 @@ class RevocationPropagation(ResponseBody):
             "holding": 236,
             "closed": 3,
             "unknown": 1,
+            "unsupported": 0,
             "unproven": 0,
         },
         complete=False,
@@ -364,7 +371,13 @@ class ChangeBody(ListedChange):
         feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 1, "of": 1},
         list={"version": 44, "issued_at": "2026-11-21T12:01:00Z"},
         list_due_at="2026-11-21T12:01:00Z",
-        authorizers={"registered": 240, "holding": 239, "closed": 1, "unknown": 0},
+        authorizers={
+            "registered": 240,
+            "holding": 239,
+            "closed": 1,
+            "unknown": 0,
+            "unsupported": 0,
+        },
         complete=True,
         completed_at="2026-11-21T12:01:31Z",
         curve=[[2, "holding"], [3, "holding"], [91, "closed"]],

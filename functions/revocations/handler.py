@@ -130,6 +130,7 @@ async def create_revocation(
         warrant_id=body.one,
         reason=body.reason,
         warrant_expires_at=body.warrant_expires_at,
+        issuer=body.token.issuer if body.token else None,
     )
     response.status_code = 201 if is_new else 200
     return NamedRevocation.of(record)

@@ -13,8 +13,10 @@ from shared.model.revocations import Revocation, RevocationFilters
 from shared.operations.lists.reach import Reach
 from shared.web.fields import (
     CURSOR,
+    WHOLE,
     DateIn,
     DateOut,
+    IssuedBefore,
     MomentIn,
     MomentOut,
     NextCursor,
@@ -59,7 +61,8 @@ class CreateRevocation(OfWarrant):
         description="When the warrant itself ends, in the future. The warrant is removed from the "
         "Signed Revocation List one list lifetime after this moment, so pass it only if verifiers "
         "refuse the warrant from then on. If the service signed the warrant with an `expires_at`, "
-        "the two must be equal.",
+        "the two must be equal. For a `jwt-subject` of a bound issuer, the default is "
+        "`issued_before` plus its `token_max_seconds`.",
     )
 
 
@@ -74,19 +77,23 @@ class CheckQuery(BaseModel):
         default=None, description="The issuer of a token, as its kind has it; else omitted."
     )
     token_value: TokenPart | None = Field(default=None, description="The value of a token.")
+    token_issued_before: Annotated[IssuedBefore, WHOLE] | None = Field(
+        default=None,
+        description="`jwt-subject` alone: the `iat` of a token, rounded up to whole seconds, or 0.",
+    )
 
     @property
     def one(self) -> str:
         """The identifier of the warrant. Raises `InvalidRequest` unless exactly one is named."""
         kind, value = self.token_kind, self.token_value
-        given = (kind, self.token_issuer, value)
-        if given == (None, None, None) and self.warrant_id is not None:
+        given = (kind, self.token_issuer, value, self.token_issued_before)
+        if given.count(None) == len(given) and self.warrant_id is not None:
             return self.warrant_id
         if self.warrant_id is not None or kind is None or value is None:
-            others = "token_kind, token_issuer and token_value"
+            others = "token_kind, token_issuer, token_value and token_issued_before"
             raise InvalidRequest(f"warrant_id: is required; pass either this or {others}.")
         try:
-            return token_id(kind, self.token_issuer or "", value)
+            return token_id(kind, self.token_issuer or "", value, self.token_issued_before)
         except ValueError as error:
             raise InvalidRequest(f"token_{error}.") from None
 
@@ -125,6 +132,7 @@ class RevocationRecord(RecordBody):
         "Who revoked it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a "
         "key without an account."
     )
+    created_by_id: str | None = optional("The person who revoked it, if a person did.")
     batch_id: str | None = optional("The batch that revoked it, if one did.")
     created_by_name: str | None = optional(
         "The name that the API key had; only if `include` asks for it and it is known."

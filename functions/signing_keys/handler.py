@@ -141,7 +141,7 @@ async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKeyBody:
 
 
 @routes.post("/v1/keys/{keyId}/revoke")
-@serves(key_revocation.revoke, raises=(NotFound,))
+@serves(key_revocation.revoke, raises=(NotFound,), is_protected=True)
 async def revoke_signing_key(
     here: ApiRequest, key_id: KeyId, body: RevokeSigningKey
 ) -> RevokedSigningKey:

@@ -182,7 +182,7 @@ async def create_srl_key(here: ApiRequest) -> SrlKey:
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
-@serves(list_signers.rotate, raises=(Conflict,), kind=WorkKind.PUBLICATION)
+@serves(list_signers.rotate, raises=(Conflict,), kind=WorkKind.PUBLICATION, is_protected=True)
 async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
     """Replace the key that signs the Signed Revocation List at once.
 
@@ -220,7 +220,7 @@ async def activate_srl_key(
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
-@serves(list_signers.revoke, raises=(NotFound,), kind=WorkKind.PUBLICATION)
+@serves(list_signers.revoke, raises=(NotFound,), kind=WorkKind.PUBLICATION, is_protected=True)
 async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     """Revoke a stolen key of the Signed Revocation List.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from shared import logs, wiring
 from shared.errors import Corrupt
+from shared.operations.access import unused_keys
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, schedule, unpublished
 from shared.operations.operator import readiness
@@ -20,8 +21,9 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     """Queue the tenants that are due; return how many they are, and how many lists are late.
 
     Some runs then count the authorizers whose state is unknown and announce them (FLEET-15,
-    FLEET-18), and announce keys that expire soon (APIKEY-11). Raises `Unavailable` if the tenants
-    cannot be read or queued. A run may be repeated. It does nothing if the service is read-only
+    FLEET-18), announce keys that expire soon (APIKEY-11), and revoke unused ones (APIKEY-16).
+    Raises `Unavailable` if the tenants cannot be read or queued. A run may be repeated. It does
+    nothing if the service is read-only
     (OPS-14). In a standby region it only logs whether lists arrive (OPS-25).
     """
     logs.to_standard_output()
@@ -46,6 +48,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
         _count_authorizers(ports)
         _report_trust(ports)
     _announce_expiring(ports)
+    unused_keys.revoke_due(ports)
     return {"queued": tenants, "late": due.late}
 
 

@@ -25,21 +25,23 @@ from functions.status_lists.schemas import (
     address,
 )
 from shared import wiring
+from shared.authorizer.formats.addresses import parse_address
 from shared.errors import Conflict, InvalidRequest, ListFull, NotFound
 from shared.model.status_lists import MEDIA_TYPE, PATH, TTL_SECONDS, Projection
 from shared.operations.changes import status_lists
 from shared.ports import Ports
-from shared.web import errors
+from shared.web import errors, header_values
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import matches, tagged
-from shared.web.errors import MethodNotAllowed, NotAcceptable
+from shared.web.errors import MethodNotAllowed, NotAcceptable, NotSupported
 from shared.web.gate import Keyless, keyless, report
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work, WorkKind
 
 _KEYS: Final = f"{PATH}/jwks.json"
-_ACCEPTED: Final = frozenset({MEDIA_TYPE, "application/*", "*/*"})
+# The most specific range that a request names decides (RFC 9110, 12.5.1).
+_RANGES: Final = (MEDIA_TYPE, "application/*", "*/*")
 _METHODS: Final = ("GET", "HEAD", "OPTIONS")
 # Any page may read what is public. A condition needs a preflight.
 _CORS: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
@@ -90,7 +92,7 @@ async def allocate_status_entries(
 
 
 @routes.post(f"{PATH}/keys/rotate")
-@serves(status_lists.rotate, raises=(NotFound,))
+@serves(status_lists.rotate, raises=(NotFound,), is_protected=True)
 async def rotate_status_key(here: ApiRequest) -> StatusKey:
     """Replace the key that signs the status lists, for example because it was stolen.
 
@@ -103,13 +105,26 @@ async def rotate_status_key(here: ApiRequest) -> StatusKey:
 
 
 def _own_address(here: ApiRequest) -> str:
-    """Return the address of the service that the caller used. Raises `InvalidRequest`."""
+    """Return the address of the service that the caller used. Raises `InvalidRequest`.
+
+    A proxy may have ended TLS before a request by http. Then the address is not known, and a wrong
+    one would be in all tokens for good.
+    """
     # Lambda's handler leaves out the header `Host`.
     domain = here.scope.get("aws.event", {}).get("requestContext", {}).get("domainName")
     try:
+        if not domain and here.base_url.scheme != "https" and _may_be_public(here):
+            raise ValueError("the scheme is not known")
         return address(f"https://{domain}{wiring.base_path()}" if domain else str(here.base_url))
     except ValueError:
         raise InvalidRequest("url: is required, since this request does not tell it.") from None
+
+
+def _may_be_public(here: ApiRequest) -> bool:
+    """Return whether the host of a request has more than one label, and is not this machine."""
+    host = here.base_url.hostname or ""
+    found = parse_address(host)
+    return not found.is_loopback if found else "." in host
 
 
 class PublicLists:
@@ -133,8 +148,6 @@ class PublicLists:
             report(error, scope["request_id"])
             answer = errors.response(error)
         answer.headers.update(_CORS)
-        if request.method == "HEAD":
-            answer.body = b""
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
@@ -143,11 +156,11 @@ class PublicLists:
         if request.method not in _METHODS:
             raise MethodNotAllowed(_METHODS)
         if request.scope["path"] == _KEYS:
-            return await self._work(partial(self._keys, request), WorkKind.USUAL, tenant_id="")
+            return await self._work(partial(self._keys, request), WorkKind.QUICK, tenant_id="")
         _check(request)
         list_id = request.scope["path"].rpartition("/")[2]
         answer = await self._work(
-            partial(self._kept, request, list_id), WorkKind.USUAL, tenant_id=""
+            partial(self._kept, request, list_id), WorkKind.QUICK, tenant_id=""
         )
         if answer is None:
             # One at a time, so that strangers take no more than one processor.
@@ -170,7 +183,11 @@ class PublicLists:
 
     def _headers(self, of: Projection) -> dict[str, str]:
         seconds = min(TTL_SECONDS, of.seconds_left(self._ports().now()))
-        return {"ETag": of.etag, "Cache-Control": f"public, max-age={seconds}"}
+        return {
+            "ETag": of.etag,
+            "Cache-Control": f"public, max-age={seconds}",
+            "Vary": "Accept",
+        }
 
     def _keys(self, request: Request) -> Response:
         given = request.query_params
@@ -185,12 +202,17 @@ class PublicLists:
 
 
 def _check(request: Request) -> None:
-    """Raise `InvalidRequest` if there is a query, `NotAcceptable` if no JWT is accepted."""
+    """Raise an error if there is a query, or if no JWT is accepted.
+
+    `time` requests the list of another time, which the service does not have (501 by the draft).
+    """
+    if "time" in request.query_params:
+        raise NotSupported("time: the service has the present list alone; leave it out.")
     if request.url.query:
         raise InvalidRequest("query: a status list has no parameters.")
     given = ",".join(request.headers.getlist("accept")) or "*/*"
-    ranges = {each.partition(";")[0].strip().lower() for each in given.split(",")}
-    if ranges.isdisjoint(_ACCEPTED):
+    weights = header_values.weights(given)
+    if not next((weights[each] for each in _RANGES if each in weights), 0.0):
         raise NotAcceptable(f"The list is of the type {MEDIA_TYPE} alone.")
 
 

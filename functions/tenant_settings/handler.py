@@ -17,7 +17,7 @@ async def get_tenant_settings(here: ApiRequest) -> TenantSettingsBody:
 
 
 @routes.patch("/v1/tenant/settings")
-@serves(tenant_settings.update)
+@serves(tenant_settings.update, is_protected=True)
 async def update_tenant_settings(
     here: ApiRequest, body: UpdateTenantSettings
 ) -> TenantSettingsBody:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from shared.model.identifiers import TENANT
 from shared.model.tenants import (
@@ -13,10 +13,14 @@ from shared.model.tenants import (
     AUTHORIZERS_MAX_MIN,
     FEED_WINDOW_MS_MAX,
     FEED_WINDOW_MS_MIN,
+    PERSON_KEY_MAX_DAYS_MAX,
+    PERSON_KEY_MAX_DAYS_MIN,
     ROTATION_GRACE_SECONDS_MAX,
     ROTATION_GRACE_SECONDS_MIN,
     SRL_TTL_SECONDS_MAX,
     SRL_TTL_SECONDS_MIN,
+    UNUSED_KEY_DAYS_MAX,
+    UNUSED_KEY_DAYS_MIN,
     CountedReports,
     ListPublication,
     TakeBack,
@@ -73,6 +77,22 @@ _REPORTS: Final = (
 )
 
 
+_PERSON_KEYS: Final = (
+    "The longest life of API keys that people make, in days; with the scope `admin` it is 90 days "
+    "at most."
+)
+_UNUSED: Final = (
+    "After how many days without a use API keys are revoked: 7 to 3650; 0 if they are not. The "
+    "last admin key stays."
+)
+
+
+def _days_or_off(value: int) -> int:
+    if 0 < value < UNUSED_KEY_DAYS_MIN:
+        raise ValueError(f"must be 0, or {UNUSED_KEY_DAYS_MIN} to {UNUSED_KEY_DAYS_MAX}")
+    return value
+
+
 def _seconds(value: Any) -> Any:
     return int(value.total_seconds()) if isinstance(value, timedelta) else value
 
@@ -113,6 +133,17 @@ class UpdateTenantSettings(RequestBody):
     ] = 0
     take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = TakeBack.ANY
     reports: Annotated[OneReports, _optional(_REPORTS)] = CountedReports.ANY
+    person_key_max_days: Annotated[
+        int,
+        Field(ge=PERSON_KEY_MAX_DAYS_MIN, le=PERSON_KEY_MAX_DAYS_MAX),
+        _optional(_PERSON_KEYS),
+    ] = 1
+    unused_key_days: Annotated[
+        int,
+        Field(ge=0, le=UNUSED_KEY_DAYS_MAX),
+        AfterValidator(_days_or_off),
+        _optional(_UNUSED),
+    ] = 0
 
 
 class TenantSettingsBody(RecordBody):
@@ -129,6 +160,8 @@ class TenantSettingsBody(RecordBody):
         authorizers_max=200,
         take_back="own",
         reports="any",
+        person_key_max_days=365,
+        unused_key_days=0,
         rate_limit_per_second=1000,
         rate_limit_burst=2000,
         created_at="2026-11-21T12:00:00Z",
@@ -145,6 +178,8 @@ class TenantSettingsBody(RecordBody):
     authorizers_max: int = shown(_AUTHORIZERS)
     take_back: TakeBack = shown(_TAKE_BACK)
     reports: CountedReports = shown(_REPORTS)
+    person_key_max_days: int = shown(_PERSON_KEYS)
+    unused_key_days: int = shown(_UNUSED)
     rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
     rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
     created_at: MomentOut = shown("When the tenant was created.")

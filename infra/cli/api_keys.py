@@ -35,6 +35,14 @@ COLUMNS: Final = (
 Account = Annotated[
     str | None, typer.Option("--account", metavar="ACCOUNT", help="A service account, svc_sa_….")
 ]
+MadeBy = Annotated[
+    str | None,
+    typer.Option(
+        "--created-by",
+        metavar="MAKER",
+        help="Only keys by this person, account or key (svc_usr_…, svc_sa_… or svc_ak_…).",
+    ),
+]
 Grace = Annotated[
     int,
     typer.Option(
@@ -43,6 +51,12 @@ Grace = Annotated[
         min=0,
         max=GRACE_SECONDS_MAX,
         help="How long the old secret is accepted.",
+    ),
+]
+Networks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--network", metavar="CIDR", help="Accept the key from this network alone. May be repeated."
     ),
 ]
 Into = Annotated[
@@ -64,9 +78,11 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "list", example="rescind api-keys list")
-def list_(session: ApiSession, limit: Limit = SHOWN, account: Account = None) -> None:
+def list_(
+    session: ApiSession, limit: Limit = SHOWN, account: Account = None, created_by: MadeBy = None
+) -> None:
     """List the API keys, without their secrets."""
-    params = {"service_account_id": account}
+    params = {"service_account_id": account, "created_by_id": created_by}
     page = session.api.listed(_keys.path, "api_keys", most=limit, params=params)
     session.out.page(page, "api_keys", COLUMNS)
 
@@ -84,6 +100,7 @@ def create(
     account: Account = None,
     expires_at: Expires = None,
     never_expires: NeverExpires = False,
+    network: Networks = None,
     into: Into = None,
 ) -> None:
     """Create an API key, and print its secret, which the service shows only once.
@@ -98,6 +115,7 @@ def create(
         "scopes": scopes,
         "service_account_id": account,
         "expires_at": None if never_expires else expires_at or ahead(LIFETIME),
+        "networks": network,
     }
     show_secret(session, session.api.post(_keys.path, given(body)), into)
 
@@ -108,14 +126,16 @@ def rotate(
     key: Identifier,
     grace: Grace,
     expires_at: Expires = None,
+    network: Networks = None,
     into: Into = None,
 ) -> None:
     """Replace an API key, and print the secret of the new one, which the service shows only once.
 
-    The old secret is accepted for the time of grace. With --grace 0 it is refused at once.
+    The old secret is accepted for the time of grace. With --grace 0 it is refused at once. Without
+    --network, the new key has the networks of the old one.
     """
     check_new(into)
-    body = {"grace_seconds": grace, "expires_at": expires_at}
+    body = {"grace_seconds": grace, "expires_at": expires_at, "networks": network}
     show_secret(session, session.api.post(_keys.at(key, "/rotate"), given(body)), into)
 
 

@@ -34,7 +34,6 @@ _AGENT: Final = {"User-Agent": f"rescind/{__version__}", "Accept-Encoding": "gzi
 # The headers of APPROVAL-2.
 HEADER: Final = "Rescind-Approval"
 REASON: Final = f"{HEADER}-Reason"
-COUNT: Final = f"{HEADER}-Count"
 ASKS: Final = "request"
 _CHANGES: Final = frozenset({"POST", "PATCH"})
 
@@ -128,12 +127,9 @@ class Api:
             raise NoUsableAnswer("The service answers with nothing; check its address.")
         return found
 
-    def post(self, path: str, body: object = None, *, count: int = 0) -> Any:
-        """Return the JSON of an answer; None if it has no body.
-
-        `count` is how many revocations an approval is asked for, if not those of this request.
-        """
-        return _json(self.send("POST", path, body=body, count=count))
+    def post(self, path: str, body: object = None) -> Any:
+        """Return the JSON of an answer; None if it has no body."""
+        return _json(self.send("POST", path, body=body))
 
     def submit(self, path: str, form: Mapping[str, str]) -> Any:
         """Post a form, as clients of OAuth do; return the JSON of the answer."""
@@ -186,10 +182,9 @@ class Api:
         body: object = None,
         form: Mapping[str, str] | None = None,
         follow: bool = False,
-        count: int = 0,
     ) -> Response:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
-        headers = self._headers(method) | ({COUNT: str(count)} if count else {})
+        headers = self._headers(method)
         made = Outgoing.of(method, self._address(path, params or {}), headers, body, form)
         known = self._before.get(made.url) if method == "GET" else None
         if known is not None and "etag" in known.headers:

@@ -7,7 +7,7 @@ stopped is completed by the same command with `--batch`: nothing is changed twic
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -93,10 +93,13 @@ class BatchCalls:
         return Exit.FAILED if has_failed else Exit.DONE
 
     def _ask(self, ids: Mapping[str, Sequence[str]], total: int) -> None:
-        """Ask for an approval of all calls, by the first one. Raises `WaitsForApproval`."""
-        name, some = next((name, some) for name, some in ids.items() if some)
-        body = {**self.body, name: some[:_MOST], "batch_id": self.id}
-        self.session.api.post(_BATCH_PATH, body, count=total)
+        """Ask for an approval of the call. Raises `WaitsForApproval`."""
+        named = [(name, some) for name, some in ids.items() if some]
+        if total > _MOST or len(named) > 1:
+            raise WrongUsage(
+                f"an approval is for one call, of at most {_MOST} revocations; split the list."
+            )
+        self.session.api.post(_BATCH_PATH, {**self.body, **dict(named), "batch_id": self.id})
 
     def _send(self, api: Api, ids: Mapping[str, Sequence[str]]) -> Results:
         """Make a call, and repeat it while its answer is lost or something is unavailable."""
@@ -286,6 +289,28 @@ Jwt = Annotated[
         help="One JWT a line, each named by its iss and its jti; - is standard input.",
     ),
 ]
+Subject = Annotated[
+    tuple[str, str] | None,
+    typer.Option(
+        "--subject",
+        metavar="ISSUER SUB",
+        help="All JWTs of this sub that were issued before; alone, and not with --dry-run.",
+    ),
+]
+IssuedBefore = Annotated[
+    datetime | None,
+    typer.Option(
+        "--issued-before",
+        metavar="TIME",
+        parser=checked(times.parse),
+        help="With --subject: those with iat at or before this time (default: now).",
+        show_default=False,
+    ),
+]
+JwtSession = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--session", metavar="ISSUER SID", help="All JWTs of this sid."),
+]
 Before = Annotated[
     datetime | None,
     typer.Option(
@@ -324,6 +349,9 @@ def revoke(
     from_: File = None,
     jwt: Jwt = None,
     token: Token = None,
+    subject: Subject = None,
+    issued_before: IssuedBefore = None,
+    jwt_session: JwtSession = None,
     signed_by: SignedBy = None,
     before: Before = None,
     batch: BatchId = None,
@@ -337,12 +365,20 @@ def revoke(
         raise WrongUsage(
             "--signed-by and --before go together; `rescind keys revoke` revokes a key."
         )
+    if issued_before is not None and subject is None:
+        raise WrongUsage("--issued-before goes with --subject.")
     named = [
         *(warrants or []),
         *read(session.out, from_, identifiers.warrant_id),
         *read(session.out, jwt, identifiers.jwt_id),
         *([] if token is None else [identified(token)]),
+        *([] if jwt_session is None else [identified(("jwt-session", *jwt_session), "--session")]),
     ]
+    if subject is not None:
+        if named or signed_by or batch or dry_run:
+            raise WrongUsage("--subject stands alone, without --batch and --dry-run.")
+        record = _revoke_subject(session, subject, issued_before or datetime.now(UTC), reason)
+        return wait_for(session, [record], timeout) if wait else None
     asks = False
     if signed_by is not None and before is not None:
         found = _signed(session, signed_by, before)
@@ -396,12 +432,23 @@ def unrevoke(
     return BatchCalls(session, "Taking back", body, batch).run(ids)
 
 
-def identified(token: tuple[str, str, str]) -> str:
+def identified(token: tuple[str, str, str], option: str = "--token") -> str:
     """Return the warrant identifier of a token. Raises `WrongUsage`."""
     try:
         return identifiers.token_id(*token)
     except ValueError as error:
-        raise WrongUsage(f"--token: {error}.") from None
+        raise WrongUsage(f"{option}: {error}.") from None
+
+
+def _revoke_subject(
+    session: ApiSession, subject: tuple[str, str], issued_before: datetime, reason: str
+) -> dict[str, Any]:
+    """Revoke all tokens of a subject; return the revocation. The service knows their lifetime."""
+    token = {"kind": "jwt-subject", "issuer": subject[0], "value": subject[1]}
+    token_before = {**token, "issued_before": int(issued_before.timestamp())}
+    record = session.api.post(_PATH, {"token": token_before, "reason": reason})
+    session.out.record(record)
+    return dict(record)
 
 
 def _signed(session: ApiSession, key: str, before: datetime) -> list[str]:

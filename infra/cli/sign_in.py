@@ -1,8 +1,8 @@
 """Sign-ins at an identity provider, and what a program exchanges its token for (IDENTITY-7).
 
 A person signs in with a browser of this machine, which comes back to a page of this program (RFC
-8252, with PKCE), or of another one by a code that is shown here (RFC 8628). The answer is that of
-`POST /v1/token`.
+8252, with PKCE), or of another one by a code that is shown here (RFC 8628). `POST /v1/sign-in/code`
+redeems a code, and `POST /v1/token` exchanges a token.
 """
 
 import json
@@ -137,7 +137,7 @@ def by_browser(
         "nonce": nonce,
         "redirect_uri": here.url,
     }
-    return _granted(api, form)
+    return _granted(api, "/v1/sign-in/code", form)
 
 
 def by_device(
@@ -185,7 +185,7 @@ def exchanged(api: Api, audience: str, token: str) -> dict[str, Any]:
         "subject_token": token,
         "subject_token_type": _JWT,
     }
-    return _granted(api, form)
+    return _granted(api, "/v1/token", form)
 
 
 def token_of_program(
@@ -283,8 +283,8 @@ def _asked(url: str, form: Mapping[str, str] | None = None, *, key: str = "") ->
     raise NoUsableAnswer(f"{urlsplit(url).netloc} answers {answer.status}, and not with JSON.")
 
 
-def _granted(api: Api, form: Mapping[str, str]) -> dict[str, Any]:
-    answer = api.submit("/v1/token", form)
+def _granted(api: Api, path: str, form: Mapping[str, str]) -> dict[str, Any]:
+    answer = api.submit(path, form)
     if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
         raise NoUsableAnswer("The service gives no session.")
     return answer

@@ -130,7 +130,12 @@ def reach(session: ApiSession, key: KeyId) -> None:
     session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
 
 
-@command(app, "revoke", example='rescind keys revoke svc_key_01J… --reason "leaked" --cascade')
+@command(
+    app,
+    "revoke",
+    example='rescind keys revoke svc_key_01J… --reason "leaked" --cascade',
+    is_protected=True,
+)
 def revoke(
     session: ApiSession,
     key: KeyId,
@@ -144,7 +149,7 @@ def revoke(
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
         session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
         return
-    if not yes:
+    if not yes and session.request_approval is None:
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
         would = session.api.post(_one(key, "/revoke"), body)
         below = f" and {would['keys'] - 1} key(s) below it" if cascade else ""

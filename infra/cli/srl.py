@@ -212,7 +212,12 @@ def activate(session: ApiSession, signer: SignerId, force: Force = False) -> Non
     session.out.record(session.api.post(path, {"force": force}))
 
 
-@command(signers, "rotate", example="rescind list signers rotate --compromised --yes")
+@command(
+    signers,
+    "rotate",
+    example="rescind list signers rotate --compromised --yes",
+    is_protected=True,
+)
 def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = False) -> None:
     """Replace the key at once, and publish a list that the new one signed.
 
@@ -223,7 +228,9 @@ def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = Fal
     session.out.record(session.api.post(f"{_SIGNERS}/rotate", {"compromised": compromised}))
 
 
-@command(signers, "revoke", example="rescind list signers revoke svc_key_01J… --yes")
+@command(
+    signers, "revoke", example="rescind list signers revoke svc_key_01J… --yes", is_protected=True
+)
 def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
     """Revoke a stolen key; another takes over at once. This cannot be undone."""
     confirm(f"Revoke the list signer {signer}?", yes=yes)

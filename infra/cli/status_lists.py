@@ -60,7 +60,7 @@ def allocate(session: ApiSession, status_list: Identifier, count: Count) -> None
     session.out.show(made, "\n".join(map(str, made["indexes"])))
 
 
-@command(app, "rotate-key", example="rescind status-lists rotate-key --yes")
+@command(app, "rotate-key", example="rescind status-lists rotate-key --yes", is_protected=True)
 def rotate_key(session: ApiSession, yes: Yes = False) -> None:
     """Replace the key that signs the lists. Verifiers refuse what the one before signed."""
     confirm("Replace the key that signs all status lists?", yes=yes)

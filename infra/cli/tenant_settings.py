@@ -29,7 +29,12 @@ def show(session: ApiSession) -> None:
     session.out.record(session.api.get(_PATH))
 
 
-@command(app, "set", example="rescind settings set srl_ttl_seconds=1800 feed_window_ms=0")
+@command(
+    app,
+    "set",
+    example="rescind settings set srl_ttl_seconds=1800 feed_window_ms=0",
+    is_protected=True,
+)
 def set_(session: ApiSession, changes: Changes) -> None:
     """Change settings. The names are those that `settings show` prints."""
     session.out.record(session.api.patch(_PATH, inputs.by_name(map(_change, changes))))

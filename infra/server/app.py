@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from functions.api_keys.leaks import LeakReports
 from functions.console.files import SECURITY
 from functions.introspection import handler as introspection
-from functions.sign_in.handler import SignIn
 from functions.status_lists.handler import PublicLists
 from infra import data_folder
 from infra.server import worker
@@ -30,6 +30,7 @@ from shared.ports.one_machine import LinkedBlobs
 from shared.web.app import create_app
 from shared.web.conditional import matches
 from shared.web.gate import Keyless
+from shared.web.sign_in import SignIn
 from shared.web.stored import StoredFile
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import WorkKind
@@ -127,6 +128,7 @@ _api = introspection.OAuth(_contract)
 _checks = Health(_unmeasured, _work)
 _console = Console()
 _sign_in = SignIn(_ports, _work)
+_leaks = LeakReports(_ports, _anonymous, _work)
 _status_lists = PublicLists(_ports, _work)
 _documents = Documents(_work)
 
@@ -143,7 +145,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 def _beside(scope: Scope) -> ASGIApp | None:
     """Return what serves a request that needs no key; None if it is one of the API."""
-    for each in (_console, _sign_in, _status_lists):
+    for each in (_console, _sign_in, _leaks, _status_lists):
         if each.serves(scope):
             return each
     path: str = scope.get("path", "")

@@ -9,6 +9,7 @@ from typing import Final
 
 from infra.server import leader
 from infra.server.board import PUBLISHER, Board
+from infra.server.discovery import Discovery
 from infra.server.duties import Duty
 from infra.server.feed import Feed
 from infra.server.leader import Leader
@@ -105,7 +106,7 @@ def _do_duties(
     # A new log has a first signer, which the next trust document names.
     sealing = Sealing(ports, webhooks.sealed, sink, trust.request)
     parts: list[Duty] = [Feed(ports, timer.request, trust.request), timer, webhooks, sealing, trust]
-    parts += _witnessing(ports)
+    parts += [Discovery(ports), *_witnessing(ports)]
     try:
         for each in parts:
             each.start()

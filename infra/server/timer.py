@@ -9,6 +9,7 @@ from typing import Final
 
 from infra.server.duties import RequestedDuty
 from shared import logs
+from shared.operations.access import unused_keys
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, publication
 from shared.ports import Ports
@@ -107,6 +108,7 @@ class Timer(RequestedDuty):
 
     def _announce_expiring(self) -> None:
         expiring.announce_due(self._ports)
+        unused_keys.revoke_due(self._ports)
 
     def _announce_stale(self) -> None:
         found = propagation.survey(self._ports) if propagation.is_due(self._ports.now()) else None

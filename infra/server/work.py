@@ -19,7 +19,7 @@ from shared.errors import RescindError
 from shared.model.items import Address
 from shared.ports import Ports
 from shared.ports.one_machine import Listener, News
-from shared.web.work import WorkKind
+from shared.web.work import Turns, WorkKind
 
 # News that follow one another so quickly are read together.
 _REST_SECONDS: Final = 0.02
@@ -35,7 +35,16 @@ T = TypeVar("T")
 _THREADS: Final = 16
 _ADMISSION_THREADS: Final = 4
 # How many pieces of work of a kind may run for one tenant. Others wait and use no thread.
-_SHARE: Final = {WorkKind.USUAL: 4, WorkKind.PUBLICATION: 1, WorkKind.ADMISSION: 2}
+_SHARE: Final = {
+    WorkKind.USUAL: 4,
+    WorkKind.PUBLICATION: 1,
+    WorkKind.ADMISSION: 2,
+    WorkKind.SIGN_IN: 4,
+    WorkKind.OUTBOUND: 1,
+}
+# Work that waits for servers of other companies has its own pools, and a limit to those who wait.
+_OUTBOUND_THREADS: Final = {WorkKind.SIGN_IN: 16, WorkKind.OUTBOUND: 4}
+_OUTBOUND_WAITING: Final = 16
 
 
 @dataclass(slots=True)
@@ -169,15 +178,25 @@ class Threads:
     _admissions: ThreadPoolExecutor = field(
         default_factory=partial(ThreadPoolExecutor, _ADMISSION_THREADS, "admit")
     )
-    _turns: WeakValueDictionary[tuple[str, WorkKind], asyncio.Semaphore] = field(
+    _outbound: Mapping[WorkKind, ThreadPoolExecutor] = field(
+        default_factory=lambda: {
+            kind: ThreadPoolExecutor(threads, kind.name.lower())
+            for kind, threads in _OUTBOUND_THREADS.items()
+        }
+    )
+    _turns: WeakValueDictionary[tuple[str, WorkKind], Turns] = field(
         default_factory=WeakValueDictionary
     )
 
     async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
-        """Return what `call` returns, once the tenant has a turn and a thread is free."""
+        """Return what `call` returns, once the tenant has a turn and a thread is free.
+
+        Raises `Unavailable` if too much outbound work of the tenant waits.
+        """
         if kind is WorkKind.QUICK:
             return call() if self.is_near() else await _run(self._quick, call)
         pool = self._admissions if kind is WorkKind.ADMISSION else self._pool
+        pool = self._outbound.get(kind, pool)
         async with self._turn(tenant_id, kind):
             return await _run(pool, call)
 
@@ -207,12 +226,13 @@ class Threads:
 
     def stop(self) -> None:
         """Wait for the work in progress. Work that has no thread yet is cancelled."""
-        for pool in (self._pool, self._quick, self._admissions):
+        for pool in (self._pool, self._quick, self._admissions, *self._outbound.values()):
             pool.shutdown(cancel_futures=True)
 
-    def _turn(self, tenant_id: str, kind: WorkKind) -> asyncio.Semaphore:
+    def _turn(self, tenant_id: str, kind: WorkKind) -> Turns:
         """Return the turns of a tenant, which exist while any work has or awaits one."""
-        return self._turns.setdefault((tenant_id, kind), asyncio.Semaphore(_SHARE[kind]))
+        waiting = _OUTBOUND_WAITING if kind in self._outbound else None
+        return self._turns.setdefault((tenant_id, kind), Turns(_SHARE[kind], waiting))
 
 
 async def _run(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:

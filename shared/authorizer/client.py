@@ -18,6 +18,7 @@ from . import events, files, transport
 from . import view as views
 from .floor import FileFloor, Floor
 from .follower import Follower
+from .formats.cutoffs import has_cutoff
 from .formats.following import TrustState
 from .formats.ids import WARRANT_ID_PATTERN
 from .policy import Policy
@@ -148,6 +149,8 @@ class AuthorizerClient:
         view = self._follower.view
         revoked = view.revoked
         if revoked.whole.has_any(ids, revoked.added, revoked.removed):
+            return _REVOKED
+        if revoked.cutoffs and has_cutoff(revoked.cutoffs, ids):
             return _REVOKED
         if not ids:
             raise ValueError("a chain has one warrant or more")

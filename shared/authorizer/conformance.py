@@ -134,10 +134,12 @@ class Session:
             return {"verdict": "stale"}
         return {"verdict": "clear"}
 
-    def identify(self, kind: str, issuer: str, value: str) -> dict[str, Any]:
+    def identify(
+        self, kind: str, issuer: str, value: str, issued_before: int | None = None
+    ) -> dict[str, Any]:
         """Return the warrant identifier of a token."""
         try:
-            return {"warrant_id": token_id(kind, issuer, value)}
+            return {"warrant_id": token_id(kind, issuer, value, issued_before)}
         except ValueError:
             return {"refused": Reason.MALFORMED.value}
 

@@ -115,7 +115,7 @@ class JwtGuard:
                 if refused.fault is not TokenFault.AUDIENCE or reason == "issuer":
                     reason = _REASONS.get(refused.fault, "claims")
                 continue
-            verdict = self._client.check([parsed.warrant_id])
+            verdict = self._client.check(parsed.warrant_ids)
             is_clear = verdict is Verdict.CLEAR
             return JwtDecision(is_clear, verdict.value, parsed.claims if is_clear else {})
         return JwtDecision(False, reason)

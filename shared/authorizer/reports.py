@@ -37,6 +37,7 @@ _FORGOTTEN: Final = frozenset({404, 409})
 _NO_REGISTRY: Final = frozenset(range(400, 500)) - {401, 403, 408, 409, 425, 429}
 _ID_LENGTH_MAX: Final = 200
 _KIND: Final = "rescind-authorizer"
+_FEATURES: Final = ("subject-cutoffs",)
 
 _random: Final = SystemRandom()
 
@@ -177,7 +178,7 @@ def registration(name: str, version: str, proof: Mapping[str, str] | None = None
 
     The key is in the proof alone: release 0.3.0 would take it for that of another authorizer.
     """
-    members = {"name": name, "type": _KIND, "version": version}
+    members = {"name": name, "type": _KIND, "version": version, "features": _FEATURES}
     return _body(members | ({} if proof is None else {"proof": proof}))
 
 

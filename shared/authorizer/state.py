@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from .answers import Answer
 from .formats import ed25519, wire
+from .formats.cutoffs import has_cutoff
 from .formats.following import JudgedHead
 from .formats.ids import RevokedIds, of_base
 from .formats.wire import Position as Position
@@ -56,7 +57,7 @@ class State:
 
     def is_revoked(self, warrant_id: str) -> bool:
         """Return whether the warrant is revoked. It says nothing of the head's expiry."""
-        return warrant_id in self.revoked
+        return warrant_id in self.revoked or has_cutoff(self.revoked.cutoffs, (warrant_id,))
 
     def is_expired(self, now: datetime) -> bool:
         """Return whether the signed lifetime of the head has ended."""

@@ -3,18 +3,24 @@
 import hashlib
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final
 
+from shared.authorizer.formats.addresses import parse_address
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.items import Address, Partition, Table
+from shared.model.outbound import Network
 from shared.model.records import Record
 
 # A rotated key ends after this time at the latest: seven days.
 GRACE_SECONDS_MAX: Final = 604_800
+NETWORKS_MAX: Final = 10
 
 _SECRET_BYTES: Final = 32
 _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
@@ -27,12 +33,23 @@ class ApiKeyStatus(StrEnum):
     REVOKED = "revoked"
 
 
+class MadeKeys(StrEnum):
+    """The fate of the keys that a person made when the person is disabled."""
+
+    END = "end"
+    KEEP = "keep"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKey(Record):
     """An API key without its secret, which is not stored. `digest` finds its `Credential`.
 
     If the key was rotated, `successor_id` is the key that took its place. A key with a `role` has
     the scopes of that, and none of its own.
+
+    `created_by_id` is the person, account or key that made it; None if an operator did. The people
+    `people_ids` may have seen the secret: they made or rotated the key, or such a key did. The key
+    is accepted from addresses in `networks` alone, or from any if there are none.
     """
 
     id: str
@@ -48,11 +65,20 @@ class ApiKey(Record):
     version: int = 1
     successor_id: str | None = None
     role: str | None = None
+    created_by_id: str | None = None
+    people_ids: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
 
     @property
     def address(self) -> Address:
         """Where the record is stored."""
         return records(self.tenant_id).address(self.id)
+
+    @property
+    def listings(self) -> list[Address]:
+        """The addresses of this key in the partitions of its makers."""
+        makers = dict.fromkeys((self.created_by_id, *self.people_ids))
+        return [made_by(self.tenant_id, each).address(self.id) for each in makers if each]
 
     def is_live_admin(self, now: datetime) -> bool:
         """Whether this key can administer the tenant at `now`."""
@@ -79,17 +105,22 @@ class Credential(Record):
     expires_at: datetime | None = None
     disabled: bool = False
     role: str | None = None
+    networks: tuple[str, ...] = ()
 
     @property
     def address(self) -> Address:
         """Where the credential is stored."""
         return credential_address(self.digest)
 
-    def refusal(self, now: datetime) -> str | None:
-        """Return why the key is not accepted at `now`, or None if it is (APIKEY-5)."""
+    def refusal(self, now: datetime, source_ip: str | None) -> str | None:
+        """Return why the key is not accepted at `now` from an address, or None if it is."""
         if times.has_passed(self.expires_at, now):
             return "The API key has expired."
-        return "The service account of the API key is disabled." if self.disabled else None
+        if self.disabled:
+            return "The service account of the API key is disabled."
+        if self.networks and not is_within(source_ip or "", self.networks):
+            return f"The API key is not accepted from the address {source_ip or 'unknown'}."
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +162,50 @@ def is_well_formed(secret: str) -> bool:
     return _SECRET.fullmatch(secret) is not None
 
 
+def normalize_networks(values: Iterable[str]) -> tuple[str, ...]:
+    """Return networks in CIDR notation as they are stored.
+
+    Raises `ValueError` for anything else, more than `NETWORKS_MAX`, or a network that is there
+    twice. Addresses of IPv4 inside of IPv6 are compared as IPv4, so no such network is accepted.
+    """
+    found = [ip_network(each) for each in values]
+    if len(found) > NETWORKS_MAX or len({*found}) != len(found):
+        raise ValueError(f"must be at most {NETWORKS_MAX} networks, each once")
+    if any(isinstance(each, IPv6Network) and _is_other(each) for each in found):
+        raise ValueError("must be networks of IPv4, or of IPv6 without a scope")
+    return tuple(map(str, found))
+
+
+def _is_other(network: IPv6Network) -> bool:
+    address = network.network_address
+    return address.ipv4_mapped is not None or address.scope_id is not None
+
+
+# A program nearly always has one address: parsing it each time would cost a fifth of its request.
+@lru_cache(maxsize=4096)
+def is_within(address: str, networks: tuple[str, ...]) -> bool:
+    """Return whether an address is in one of the networks; a malformed address is in none."""
+    found = parse_address(address)
+    return found is not None and any(found in each for each in _parse_networks(networks))
+
+
+def are_within(networks: Iterable[str], outer: tuple[str, ...]) -> bool:
+    """Return whether each network is a part of one of the `outer` networks."""
+    inner, wider = _parse_networks(tuple(networks)), _parse_networks(outer)
+    return all(any(_is_part(each, other) for other in wider) for each in inner)
+
+
+def _is_part(network: Network, other: Network) -> bool:
+    if isinstance(network, IPv4Network):
+        return isinstance(other, IPv4Network) and network.subnet_of(other)
+    return isinstance(other, IPv6Network) and network.subnet_of(other)
+
+
+@lru_cache(maxsize=1024)
+def _parse_networks(networks: tuple[str, ...]) -> tuple[Network, ...]:
+    return tuple(map(ip_network, networks))
+
+
 def digest(secret: str) -> str:
     """Return the SHA-256 of a key string in hex, the only form in which it is stored.
 
@@ -152,6 +227,11 @@ def usage(tenant_id: str) -> Partition:
 def owned_by(tenant_id: str, account_id: str) -> Partition:
     """Return the partition of the identifiers of an account's keys, also of revoked ones."""
     return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
+
+
+def made_by(tenant_id: str, maker_id: str) -> Partition:
+    """Return the partition of the identifiers of keys by a maker; by a person, also indirectly."""
+    return Partition(Table.KEYS, f"{tenant_id}#made-by#{maker_id}")
 
 
 def count_address(tenant_id: str) -> Address:

@@ -37,8 +37,7 @@ class RoleLimits:
 class ApprovalHeader:
     """The headers of a request about an approval, and the request that it binds (APPROVAL-2).
 
-    `id` names the approval by which it is made; None if it asks for one, for a `reason`. `count` is
-    how many revocations that shall cover, if more than those of the request.
+    `id` names the approval by which it is made; None if it asks for one, for a `reason`.
     """
 
     method: str
@@ -46,7 +45,6 @@ class ApprovalHeader:
     sha256: str
     id: str | None = None
     reason: str = ""
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

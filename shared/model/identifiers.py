@@ -7,6 +7,7 @@ from typing import Final
 
 from shared.authorizer.formats.ids import WARRANT_ID_PATTERN as WARRANT_ID_PATTERN
 from shared.authorizer.formats.ids import warrant_id as warrant_id
+from shared.authorizer.formats.tokens import MOMENT_MAX as MOMENT_MAX
 from shared.authorizer.formats.tokens import TOKEN_KINDS as TOKEN_KINDS
 from shared.authorizer.formats.tokens import TOKEN_PART_MAX as TOKEN_PART_MAX
 from shared.authorizer.formats.tokens import jwt_id as jwt_id

@@ -10,7 +10,9 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from shared.authorizer.formats.cutoffs import subject_of
 from shared.model import times
+from shared.model.callers import Caller
 from shared.model.identifiers import REVOCATION, before_all_of
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
@@ -49,6 +51,8 @@ class Revocation(Record):
 
     `batch_id` names the batch that revoked the warrant, if one did. `actor_key_id` is the API key
     that was used, and `created_by_name` the name that it had; they are None if there was none.
+    `created_by_id` is the person, if a person revoked: an e-mail in `created_by` may belong to
+    another person later.
     """
 
     id: str
@@ -59,6 +63,13 @@ class Revocation(Record):
     batch_id: str | None = None
     actor_key_id: str | None = None
     created_by_name: str | None = None
+    created_by_id: str | None = None
+
+    def is_by(self, caller: Caller) -> bool:
+        """Return whether the caller made the revocation. Other identities are never reused."""
+        if self.created_by_id is not None or caller.person_id is not None:
+            return self.created_by_id == caller.person_id
+        return self.created_by == caller.identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +161,11 @@ class WarrantVerdict:
         return self.revoked_at is not None
 
 
+def records_prefix(tenant_id: str) -> str:
+    """Return how the keys of the partitions of `records` begin, and of no other one."""
+    return f"{tenant_id}#revocations"
+
+
 def records(tenant_id: str) -> list[Partition]:
     """Return the partitions of a tenant's revocation records, each in order of creation."""
     return [_records(tenant_id, number) for number in range(RECORD_SHARDS)]
@@ -182,7 +198,7 @@ def repaired_counter_address(shard: Partition) -> Address:
 
 def counter_number(name: str) -> int:
     """Return the number of the counter for a warrant, among all counters of a tenant."""
-    digest = _digest(name)
+    digest = _digest(subject_of(name) or name)
     return digest[0] % SHARDS + SHARDS * (digest[1] % COUNTERS)
 
 
@@ -197,8 +213,11 @@ def ended(shard: Partition) -> Partition:
 
 
 def shard_number(name: str) -> int:
-    """Return the shard number of `name`. It is from a hash, so that no names crowd one shard."""
-    return _digest(name)[0] % SHARDS
+    """Return the shard number of `name`. It is from a hash, so that no names crowd one shard.
+
+    All cutoffs of a subject share a shard, which has them in order of time.
+    """
+    return _digest(subject_of(name) or name)[0] % SHARDS
 
 
 def _digest(name: str) -> bytes:
@@ -206,7 +225,7 @@ def _digest(name: str) -> bytes:
 
 
 def _records(tenant_id: str, number: int) -> Partition:
-    return Partition(Table.REVOCATIONS, f"{tenant_id}#revocations" + (f"#{number}" * bool(number)))
+    return Partition(Table.REVOCATIONS, records_prefix(tenant_id) + (f"#{number}" * bool(number)))
 
 
 @lru_cache(maxsize=1024)

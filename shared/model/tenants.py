@@ -1,5 +1,6 @@
 """Tenants. Each has its own keys and revocations."""
 
+import math
 import re
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -22,6 +23,13 @@ AUDIT_RETENTION_DAYS_DEFAULT: Final = 400
 FEED_WINDOW_MS_MIN: Final = 0
 FEED_WINDOW_MS_MAX: Final = 60_000
 FEED_WINDOW_MS_DEFAULT: Final = 500
+PERSON_KEY_MAX_DAYS_MIN: Final = 1
+PERSON_KEY_MAX_DAYS_MAX: Final = 3650
+PERSON_KEY_MAX_DAYS_DEFAULT: Final = 365
+# A key with the scope `admin` that a person makes ends after this time at the latest.
+PERSON_ADMIN_KEY_MAX_DAYS: Final = 90
+UNUSED_KEY_DAYS_MIN: Final = 7
+UNUSED_KEY_DAYS_MAX: Final = 3650
 AUTHORIZERS_MAX_MIN: Final = 1
 AUTHORIZERS_MAX_MAX: Final = REGISTERED_MAX
 
@@ -56,6 +64,7 @@ class TenantSettings(Record):
 
     The operator may remove the tenant from `removal_at` on; None if it is to stay.
     `rotation_grace_seconds` is None until it is set. If it is None, one lifetime of a list applies.
+    Keys that nobody used for `unused_key_days` are revoked, unless that is 0.
     """
 
     tenant_id: str
@@ -72,6 +81,8 @@ class TenantSettings(Record):
     authorizers_max: int = REGISTERED_MAX_DEFAULT
     take_back: TakeBack = TakeBack.OWN
     reports: CountedReports = CountedReports.ANY
+    person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT
+    unused_key_days: int = 0
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
@@ -110,6 +121,16 @@ class TenantSettings(Record):
         """How long an audit entry is kept."""
         return timedelta(days=self.audit_retention_days)
 
+    def weakens(self, before: Self) -> bool:
+        """Return whether these settings protect less than those before (APPROVAL-1)."""
+        return (
+            self.srl_ttl_seconds > before.srl_ttl_seconds
+            or self.audit_retention_days < before.audit_retention_days
+            or (self.take_back is TakeBack.ANY and before.take_back is not TakeBack.ANY)
+            or self.person_key_max_days > before.person_key_max_days
+            or (self.unused_key_days or math.inf) > (before.unused_key_days or math.inf)
+        )
+
     @property
     def address(self) -> Address:
         """Where the settings are stored."""
@@ -129,6 +150,8 @@ class SettingsChange:
     authorizers_max: int | None = None
     take_back: TakeBack | None = None
     reports: CountedReports | None = None
+    person_key_max_days: int | None = None
+    unused_key_days: int | None = None
 
     def beside(self, settings: TenantSettings) -> dict[str, Any]:
         """Return the new values that differ from those of `settings`, by name."""

@@ -15,6 +15,7 @@ from shared.ports.token_buckets import TokenBuckets, UsageCounts
 
 if TYPE_CHECKING:
     from shared.model.identities.key_sets import IssuerKeys
+    from shared.model.outbound import Breaker
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -77,7 +78,7 @@ class Ports:
     this process cannot sign trust documents: the roots are offline, or others have the right.
     Trust documents name the `witnesses` of the sealed log. `outbound` returns what asks identity
     providers, which is made at the first call; `issuer_keys` has what this process knows of their
-    keys, by URL. `sleep` waits for seconds.
+    keys, by URL; `breakers` has their servers that fail. `sleep` waits for seconds.
     `close` closes the files and connections of the ports, which cannot be used afterwards.
     """
 
@@ -96,4 +97,5 @@ class Ports:
     outbound: Callable[[], Outbound] = _nowhere
     sleep: Callable[[float], object] = time.sleep
     issuer_keys: dict[str, "IssuerKeys"] = field(default_factory=dict)
+    breakers: dict[str, "Breaker"] = field(default_factory=dict)
     close: Callable[[], None] = _nothing_to_close

@@ -4,9 +4,15 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from shared.model.api_keys import ApiKey, ApiKeyStatus, Usage
+from shared.model.api_keys import (
+    NETWORKS_MAX,
+    ApiKey,
+    ApiKeyStatus,
+    Usage,
+    normalize_networks,
+)
 from shared.model.callers import Scope
-from shared.model.identifiers import API_KEY
+from shared.model.identifiers import API_KEY, PERSON
 from shared.web.fields import (
     CURSOR,
     ApiKeyId,
@@ -33,7 +39,11 @@ KEY_EXAMPLE: Final[dict[str, JsonValue]] = {
     "created_at": "2026-11-21T12:00:00Z",
     "expires_at": "2099-01-01T00:00:00Z",
 }
-_USED: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {"last_used_at": "2026-11-21T12:05:00Z"}
+USED_EXAMPLE: Final[dict[str, JsonValue]] = KEY_EXAMPLE | {
+    "last_used_at": "2026-11-21T12:05:00Z",
+    "created_by_id": sample(PERSON),
+    "networks": ["192.0.2.0/24"],
+}
 
 
 def _unique(scopes: list[Scope]) -> list[Scope]:
@@ -48,6 +58,20 @@ GivenScopes = Annotated[
     list[_OneScope],
     Field(min_length=1, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_unique),
+]
+
+
+def _networks(values: list[str]) -> list[str]:
+    try:
+        return [*normalize_networks(values)]
+    except ValueError as error:
+        raise ValueError(f"must be networks in CIDR notation: {error}") from None
+
+
+GivenNetworks = Annotated[
+    list[str],
+    Field(max_length=NETWORKS_MAX, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(_networks),
 ]
 KeyName = Annotated[str, shown("The name that the key was given.")]
 Scopes = Annotated[
@@ -65,7 +89,7 @@ Expires = Annotated[MomentOut | None, shown("When the key expires; null if it do
 class ApiKeySummary(ResponseBody):
     """An API key, without its secret."""
 
-    model_config = example(**_USED)
+    model_config = example(**USED_EXAMPLE)
 
     id: ApiKeyId
     name: KeyName
@@ -77,18 +101,28 @@ class ApiKeySummary(ResponseBody):
     last_used_at: MomentOut | None = shown(
         f"When the key was last used; null if it never was. {APPROXIMATE}"
     )
+    created_by_id: str | None = shown(
+        "The person, service account or API key that made the key, or the one that it replaced by "
+        "rotation; null if an operator did."
+    )
+    networks: tuple[str, ...] = shown(
+        "The networks from which the key is accepted; empty if from any address."
+    )
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
         """Return the body for a key with its usage."""
         key, usage = used
-        return cls(**key_fields(key), last_used_at=usage.last_used_at)
+        used_at, maker = usage.last_used_at, key.created_by_id
+        return cls(
+            **key_fields(key), last_used_at=used_at, created_by_id=maker, networks=key.networks
+        )
 
 
 class ApiKeyList(PageBody):
     """A page of API keys."""
 
-    model_config = example(api_keys=[_USED], total=132, cursor=CURSOR)
+    model_config = example(api_keys=[USED_EXAMPLE], total=132, cursor=CURSOR)
 
     api_keys: list[ApiKeySummary] = shown("The keys of this page, newest first.")
     total: Total

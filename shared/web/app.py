@@ -21,7 +21,7 @@ from shared.model.outbound import Network
 from shared.ports import Ports
 from shared.web.errors import MethodNotAllowed
 from shared.web.gate import Gate, unreadable
-from shared.web.routes import purposes
+from shared.web.routes import ContractRoute, purposes
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work
 
@@ -97,6 +97,10 @@ def create_app(
         methods = _methods(routes, scope["path"])
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
+    ours = [route for route in routes if isinstance(route, ContractRoute)]
+    literals = frozenset(route.path for route in ours if "{" not in route.path)
+    for route in ours:
+        route.literals |= literals
     app = _Application(ports, trusted_proxies, work, routes, anonymous)
     # Not `include_router`, which would match each route twice.
     app.router.routes.extend(routes)
@@ -150,7 +154,7 @@ def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]
     there, those of format 2.0 may not (docs/adr/22). Raises `InvalidSettings`.
     """
     wiring.before_snapshot()
-    mangum = Mangum(app, lifespan="off", api_gateway_base_path=wiring.base_path())
+    mangum = Mangum(_as_sent(app), lifespan="off", api_gateway_base_path=wiring.base_path())
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
         logs.to_standard_output()
@@ -161,6 +165,17 @@ def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]
             return _sent(unreadable("The request has text that is not Unicode."))
 
     return handler
+
+
+def _as_sent(app: ASGI) -> ASGI:
+    """Return the application with `raw_path`, which the gate compares with the decoded path."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        event = scope["aws.event"]
+        raw = str(event.get("rawPath") or event.get("path") or "")
+        await app({**scope, "raw_path": raw.encode()}, receive, send)
+
+    return answer
 
 
 def _sent(answer: Response) -> dict[str, Any]:

@@ -17,13 +17,11 @@ from shared.web.fields import MomentOut, ResponseBody, example, identifier, samp
 
 HEADER: Final = "Rescind-Approval"
 REASON: Final = "Rescind-Approval-Reason"
-COUNT: Final = "Rescind-Approval-Count"
 ASKS: Final = "request"
 
 _MALFORMED: Final = f"{HEADER}: must be {ASKS}, or the identifier of an approval, once."
 _UNPROTECTED: Final = f"{HEADER}: this endpoint needs no approval; leave the header out."
-_NOT_ASKED: Final = f"{REASON}, {COUNT}: belong to a request with {HEADER}: {ASKS}."
-_COUNT: Final = re.compile("[1-9][0-9]{0,6}")
+_NOT_ASKED: Final = f"{REASON}: belongs to a request with {HEADER}: {ASKS}."
 _ID: Final = re.compile("svc_apr_[0-9a-z]{26}")
 
 
@@ -37,8 +35,7 @@ def asked(request: Request, raw: bytes, *, is_protected: bool) -> ApprovalHeader
         raise InvalidRequest(_UNPROTECTED)
     if values and not (len(values) == 1 and (values[0] == ASKS or _ID.fullmatch(values[0]))):
         raise InvalidRequest(_MALFORMED)
-    is_of_asking = is_protected and (REASON in request.headers or COUNT in request.headers)
-    if is_of_asking and values != [ASKS]:
+    if is_protected and REASON in request.headers and values != [ASKS]:
         raise InvalidRequest(_NOT_ASKED)
     if not values:
         return None
@@ -46,7 +43,7 @@ def asked(request: Request, raw: bytes, *, is_protected: bool) -> ApprovalHeader
     bound = ApprovalHeader(request.method, request.scope["path"], digest)
     if values[0] != ASKS:
         return replace(bound, id=values[0])
-    return replace(bound, reason=_reason(request), count=_count(request))
+    return replace(bound, reason=_reason(request))
 
 
 def _reason(request: Request) -> str:
@@ -61,15 +58,6 @@ def _reason(request: Request) -> str:
         raise InvalidRequest(f"{REASON}: {why}.") from None
 
 
-def _count(request: Request) -> int:
-    values = request.headers.getlist(COUNT)
-    if not values:
-        return 0
-    if len(values) > 1 or not _COUNT.fullmatch(values[0]):
-        raise InvalidRequest(f"{COUNT}: must be a whole number from 1 to 9999999, once.")
-    return int(values[0])
-
-
 class ApprovalAsked(ResponseBody):
     """A request that waits for an approval; nothing was changed."""
 
@@ -77,7 +65,7 @@ class ApprovalAsked(ResponseBody):
         approval_id=sample(APPROVAL),
         act="revocations.restore",
         subject="svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e",
-        count=4996,
+        count=996,
         expires_at="2026-11-22T12:00:00Z",
     )
 

@@ -58,7 +58,7 @@ def authenticate(
         return authentication.authenticate(
             ports, secret, source_ip=source_ip, request_id=request_id, refusing=refusing
         )
-    credential = api_keys.authenticate(ports, secret, refusing=refusing)
+    credential = api_keys.authenticate(ports, secret, source_ip=source_ip, refusing=refusing)
     caller = Caller(
         tenant_id=credential.tenant_id,
         identity=credential.identity,

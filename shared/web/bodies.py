@@ -41,13 +41,19 @@ def parse(request: Request, raw: bytes) -> Body:
 
 
 def form(request: Request, raw: bytes) -> dict[str, str]:
-    """Return the parameters of a form of OAuth, with these bytes. Raises `InvalidRequest`."""
+    """Return the parameters of a form of OAuth, with these bytes.
+
+    Raises `InvalidRequest`, and `UnsupportedMediaType` if the body is compressed.
+    """
+    _check_coding(request)
     types = request.headers.getlist("content-type")
     try:
         if len(types) != 1 or types[0].partition(";")[0].strip().lower() != _FORM:
             raise ValueError("it is no form")
+        # Empty pairs, as of a trailing "&", are ignored (URL Standard, 5.1).
+        given = "&".join(filter(None, raw.decode("ascii").split("&")))
         pairs = parse_qsl(
-            raw.decode("ascii"),
+            given,
             keep_blank_values=True,
             strict_parsing=True,
             errors="strict",
@@ -65,6 +71,10 @@ def _check_type(request: Request) -> None:
     types = request.headers.getlist("content-type")
     if len(types) != 1 or not _JSON.fullmatch(types[0]):
         raise UnsupportedMediaType("Content-Type: a body must be sent as application/json.")
+    _check_coding(request)
+
+
+def _check_coding(request: Request) -> None:
     encodings = request.headers.getlist("content-encoding")
     if any(each.strip().lower() != "identity" for each in encodings):
         raise UnsupportedMediaType("Content-Encoding: a body must not be compressed.")

@@ -30,6 +30,7 @@ _DAYS_A_TOKEN: Final = 60
 _DAYS_MAX: Final = AUDIT_RETENTION_DAYS_MAX
 # Filters for which a store may have no index, so that it reads what it does not show.
 _OF_REVOCATIONS: Final = frozenset({"reason", "created_by", "actor_key_id"})
+_OF_KEYS: Final = frozenset({"type", "status"})
 _UNSEARCHED: Final = {"start", "end", "warrant_id", "words"}
 _OF_ENTRIES: Final = frozenset(EntryFilters.__dataclass_fields__) - _UNSEARCHED | {"q"}
 
@@ -52,6 +53,8 @@ class Cost(NamedTuple):
 
 
 _SEARCH: Final = 30
+# A page that reads up to 1,000 records and keeps some of them.
+_FILTERED: Final = 10
 
 # By the name of the endpoint. All others cost only what their body and their page do.
 COSTS: Final[Mapping[str, Cost]] = {
@@ -63,6 +66,9 @@ COSTS: Final[Mapping[str, Cost]] = {
     "get_change": Cost(by_fleet=True),
     "list_changes": Cost(flat=_SEARCH, by_window=True),
     "search_everything": Cost(flat=_SEARCH),
+    "list_sessions": Cost(flat=_FILTERED),
+    "list_approvals": Cost(flat=_FILTERED),
+    "list_signing_keys": Cost(searched=_OF_KEYS),
     "get_authorizer_summary": Cost(by_fleet=True),
     "list_authorizers": Cost(fleet_for="changed_since"),
     "send_reports": Cost(entries=("reports",)),

@@ -32,6 +32,12 @@ class NotAcceptable(errors.RequestError):
     code = "not_acceptable"
 
 
+class NotSupported(errors.RequestError):
+    """The service does not implement what a parameter requests."""
+
+    code = "not_supported"
+
+
 class PayloadTooLarge(errors.RequestError):
     """The body is larger than the endpoint accepts."""
 
@@ -60,6 +66,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     NotAcceptable: 406,
     errors.InvalidState: 409,
     errors.Conflict: 409,
+    errors.TooFewApprovers: 409,
     errors.ListFull: 409,
     errors.TrustUnsigned: 409,
     errors.Gone: 410,
@@ -67,6 +74,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     UnsupportedMediaType: 415,
     errors.RateLimited: 429,
     errors.AuthorizerLimit: 429,
+    NotSupported: 501,
 }
 
 _UNAVAILABLE: Final = "The service cannot answer now; retry after the time in Retry-After."

@@ -192,6 +192,7 @@ class RequestBody(BaseModel):
 TokenKind = Annotated[str, WithJsonSchema({"type": "string", "enum": [*identifiers.TOKEN_KINDS]})]
 _TOKEN: Final[dict[str, JsonValue]] = {"type": "string", "maxLength": identifiers.TOKEN_PART_MAX}
 TokenPart = Annotated[str, WithJsonSchema(_TOKEN)]
+IssuedBefore = Annotated[int, Field(ge=0, le=identifiers.MOMENT_MAX)]
 
 
 class Token(RequestBody):
@@ -202,23 +203,29 @@ class Token(RequestBody):
     kind: TokenKind = Field(description="The kind of the token.")
     issuer: TokenPart = Field(
         default="",
-        description="`jwt`: its `iss`. `x509`: the SHA-256 of the issuer's DER name, in hex. "
-        "`other`: yours. The other kinds have none.",
+        description="`jwt`, `jwt-session`, `jwt-subject`: its `iss`. `x509`: the SHA-256 of the "
+        "issuer's DER name, in hex. `other`: yours. The other kinds have none.",
     )
     value: TokenPart = Field(
-        description="`jwt`: its `jti`. `biscuit`: a revocation id in lower-case hex. `ucan`: its "
-        "CIDv1 in base32. `x509`: the serial number in hex, without leading zeros. `other`: yours."
+        description="`jwt`: its `jti`. `jwt-session`: its `sid`. `jwt-subject`: its `sub`. "
+        "`biscuit`: a revocation id in lower-case hex. `ucan`: its CIDv1 in base32. `x509`: the "
+        "serial number in hex, without leading zeros. `other`: yours."
+    )
+    issued_before: IssuedBefore | None = Field(
+        default=None,
+        description="`jwt-subject` alone: all tokens of the subject with `iat` at or before this "
+        "time, or without `iat`, in seconds since 1970.",
     )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        identifiers.token_id(self.kind, self.issuer, self.value)
+        _ = self.warrant_id
         return self
 
     @property
     def warrant_id(self) -> str:
         """The warrant identifier of the token."""
-        return identifiers.token_id(self.kind, self.issuer, self.value)
+        return identifiers.token_id(self.kind, self.issuer, self.value, self.issued_before)
 
 
 _ONE: Final = "pass either the identifier of a warrant or a token."

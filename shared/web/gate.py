@@ -7,6 +7,7 @@ address instead (AUTH-9).
 """
 
 import logging
+import re
 import secrets
 import time
 import traceback
@@ -39,6 +40,7 @@ _log = logging.getLogger(__name__)
 
 _UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
 _REFUSED: Final = {401: "Refused401", 403: "Refused403", 429: "Refused429"}
+_HOP: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 _CRASHED: Final = logs.fields(metrics={"Crashed": 1})
 
 
@@ -48,7 +50,7 @@ def source_address(request: Request, trusted: Sequence[Network]) -> str:
     X-Forwarded-For is read from its right end, because each proxy appends the address of its peer.
     An entry is used only if the address to its right is in a `trusted` network: the result is the
     last address that is not trusted. Text that is not an address ends the search, and the proxy
-    that sent it is the result, so that no caller's text is logged.
+    that sent it is the result, so that no caller's text is logged. Some proxies add a port.
     """
     peer = request.client.host if request.client else "unknown"
     current = parse_address(peer)
@@ -56,11 +58,17 @@ def source_address(request: Request, trusted: Sequence[Network]) -> str:
         return peer
     hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
     while hops and any(current in network for network in trusted):
-        before = parse_address(hops.pop().strip())
+        before = parse_address(_without_port(hops.pop().strip()))
         if before is None:
             break
         current = before
     return str(current)
+
+
+def _without_port(hop: str) -> str:
+    """Return the address of `address:port`, `[address]` or `[address]:port`; else the text."""
+    found = _HOP.fullmatch(hop)
+    return next(filter(None, found.groups())) if found else hop
 
 
 class Gate:
@@ -297,6 +305,7 @@ class Keyless:
         address = source_address(Request(scope), self._trusted_proxies())
         holder = f"{find_subscriber(address)}{bucket}"
         scope = {**scope, "source_ip": address, "request_id": request_id}
+        send = _without_body(send) if scope["method"] == "HEAD" else send
 
         async def completed(message: Message) -> None:
             nonlocal started
@@ -312,6 +321,8 @@ class Keyless:
 
         try:
             self._anonymous.take(holder)
+            if _is_ambiguous(scope):
+                raise NotFound("There is no such endpoint.")
             await app(scope, receive, completed)
         except Exception as error:
             report(error, request_id)

@@ -11,12 +11,22 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
     By the standard, a caller who names no coding accepts any, but many of them cannot read gzip.
     """
-    weights: dict[str, float] = {}
-    for entry in accept_encoding.split(","):
-        coding, _, parameter = entry.partition(";")
-        weight = _WEIGHT.fullmatch(parameter.strip()) if parameter else None
-        if parameter and weight is None:
-            continue  # malformed, so ignored
-        weights[coding.strip().lower()] = float(weight[1]) if weight else 1.0
-    gzip = weights.get("gzip", 0.0)
-    return gzip > 0 and gzip >= weights.get("identity", 0.0)
+    found = weights(accept_encoding)
+    gzip = found.get("gzip", 0.0)
+    return gzip > 0 and gzip >= found.get("identity", 0.0)
+
+
+def weights(header: str) -> dict[str, float]:
+    """Return the weight of each name in a header such as `Accept`; malformed entries are ignored.
+
+    Other parameters than the weight are not compared.
+    """
+    found: dict[str, float] = {}
+    for entry in header.split(","):
+        name, *parameters = entry.split(";")
+        given = [each.strip() for each in parameters if each.strip()[:2].lower() == "q="]
+        matched = [_WEIGHT.fullmatch(each) for each in given]
+        if any(each is None for each in matched):
+            continue
+        found[name.strip().lower()] = min((float(each[1]) for each in matched if each), default=1.0)
+    return found

@@ -190,7 +190,12 @@ def serves(
 
 
 class ContractRoute(APIRoute):
-    """A route that checks scope, body and parameters in the order of API-6."""
+    """A route that checks scope, body and parameters in the order of API-6.
+
+    `literals` has the paths without parameters of the application.
+    """
+
+    literals: frozenset[str] = frozenset()
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         if options.get("status_code") == HTTPStatus.NO_CONTENT:
@@ -202,7 +207,12 @@ class ContractRoute(APIRoute):
         super().__init__(path, endpoint, **options)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether this route serves the path by this method; another one is no match."""
+        """Return whether this route serves the path by this method; another one is no match.
+
+        A literal path of another route is not an identifier.
+        """
+        if self.path != scope["path"] and scope["path"] in self.literals:
+            return Match.NONE, {}
         match, found = super().matches(scope)
         return (match, found) if match is Match.FULL else (Match.NONE, {})
 

@@ -18,10 +18,13 @@ _RETRY_AFTER_SECONDS: Final = 1
 
 
 class AnonymousLimiter:
-    """Buckets in the memory of this instance, one per source address, for any number of threads."""
+    """Buckets in the memory of this instance, one per source address, for any number of threads.
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        self._now = now
+    Each request takes `cost` tokens.
+    """
+
+    def __init__(self, now: Callable[[], datetime], *, cost: int = 1) -> None:
+        self._now, self._cost = now, cost
         self._full_at: OrderedDict[str, int] = OrderedDict()
         self._turn = Lock()
 
@@ -30,15 +33,16 @@ class AnonymousLimiter:
         return Figures.of(self._bucket(address))
 
     def take(self, address: str) -> None:
-        """Take a token. Raises `RateLimited` if there is none."""
+        """Take the tokens of a request. Raises `RateLimited` if there are too few."""
         with self._turn:
             bucket = self._bucket(address)
-            left = bucket.take(1) if bucket.tokens else bucket
+            has_enough = bucket.tokens >= self._cost
+            left = bucket.take(self._cost) if has_enough else bucket
             self._full_at[address] = left.full_at
             self._full_at.move_to_end(address)
             if len(self._full_at) > _BUCKETS_MAX:
                 self._full_at.popitem(last=False)
-        if not bucket.tokens:
+        if not has_enough:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 
     def _bucket(self, address: str) -> Bucket:

@@ -15,6 +15,7 @@ from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, Typ
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from shared.errors import Unavailable
 from shared.model.items import Address
 from shared.ports import Ports
 
@@ -39,6 +40,35 @@ class WorkKind(Enum):
     PUBLICATION = auto()
     # The work of the gate before it admits a request.
     ADMISSION = auto()
+    # A sign-in that waits for the identity provider.
+    SIGN_IN = auto()
+    # A request of an administrator that waits for the server of another company.
+    OUTBOUND = auto()
+
+
+class Turns:
+    """Turns of one holder: `most` at a time. At most `waiting` others wait, if it is given."""
+
+    def __init__(self, most: int, waiting: int | None = None) -> None:
+        self._free = asyncio.Semaphore(most)
+        self._room = None if waiting is None else most + waiting
+        self._present = 0
+
+    async def __aenter__(self) -> None:
+        """Wait for a turn. Raises `Unavailable` if too many others wait."""
+        if self._room is not None and self._present >= self._room:
+            raise Unavailable("too many requests wait for the server of another company")
+        self._present += 1
+        try:
+            await self._free.acquire()
+        except BaseException:
+            self._present -= 1
+            raise
+
+    async def __aexit__(self, *_: object) -> None:
+        """End the turn."""
+        self._present -= 1
+        self._free.release()
 
 
 class Work(Protocol):

@@ -1,5 +1,6 @@
 """The client, against a service on loopback that signs a real feed."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cbor2
 import pytest
 
 from shared.authorizer import (
@@ -20,10 +22,13 @@ from shared.authorizer import (
     Verdict,
     events,
     state,
+    token_id,
     view,
 )
+from shared.authorizer.formats import wire
+from shared.authorizer.formats.ids import of_base
 from tests.authorizer.clients import Made, arguments
-from tests.authorizer.feeds import HOUR, public, signer
+from tests.authorizer.feeds import HOUR, Feed, public, signer
 from tests.authorizer.service import Response, Service
 from tests.kit.asgi import run
 from tests.kit.waiting import soon
@@ -51,6 +56,41 @@ def test_a_revocation_reaches_the_client(service: Service, made: Made) -> None:
     status = client.status
     assert (status.sequence, status.revoked, status.stale) == (2, 2, False)
     assert (status.failures, status.refusals) == (0, {})
+
+
+def test_subject_cutoffs(service: Service, made: Made) -> None:
+    """F2400a, TOKEN-11: A client refuses tokens of a subject up to the latest cutoff in force."""
+    earlier, later = (_of_ann(each) for each in (100, 200))
+    service.revoke(earlier)
+    client = made().start()
+    assert client.check([_of_ann(100)]) is client.check(["svc_wrt_a", _of_ann(0)]) is REVOKED
+    assert client.check([_of_ann(101)]) is CLEAR
+    service.revoke(later)
+    assert client.wait_for(2, timeout=60)
+    assert client.check([_of_ann(101)]) is REVOKED
+    with service.changing:
+        service.feed.publish(removed=(later,))
+        service.sign()
+    assert client.wait_for(3, timeout=60)
+    assert (client.check([_of_ann(101)]), client.check([_of_ann(99)])) == (CLEAR, REVOKED)
+
+
+def test_cutoffs_stay_when_a_set_is_folded() -> None:
+    """F2400b: A set that is folded, or has its base in another form, has the same cutoffs."""
+    ids = {_of_ann(100), "svc_wrt_a", "svc_wrt_t", *(f"svc_wrt_sub-{each}" for each in range(9))}
+    feed = Feed(ids=ids)
+    found = of_base(feed.data, feed.base)
+    assert found.cutoffs == {_of_ann(0)[:-12]: [f"{100:012d}"]}
+    entry = wire.FeedEntry(1, (_of_ann(7),), (_of_ann(100),))
+    assert found.after([entry]).folded().cutoffs == {_of_ann(0)[:-12]: [f"{7:012d}"]}
+    # The name of the member occurs twice, so it is not read in place.
+    data = cbor2.dumps(cbor2.loads(feed.data) | {"A": "RevokedIDs"}, canonical=True)
+    base = replace(feed.base, sha256=hashlib.sha256(data).digest())
+    assert of_base(data, base).cutoffs == found.cutoffs
+
+
+def _of_ann(issued_before: int) -> str:
+    return token_id("jwt-subject", "https://as.example", "ann", issued_before)
 
 
 def test_what_is_no_chain_is_an_error(made: Made) -> None:

@@ -54,6 +54,22 @@ def test_a_genuine_token_is_allowed_until_it_is_revoked(service: Service, guard:
     assert guard.decide(_token(jti="good-2")).is_allowed
 
 
+def test_tokens_of_a_subject_and_a_session(service: Service, guard: JwtGuard) -> None:
+    """F2401f, TOKEN-11: The guard refuses tokens by `jti`, by `sid`, and by `sub` with `iat`."""
+    now = int(time.time())
+    assert guard.decide(_token(jti=None, iat=now - 5)).is_allowed
+    service.revoke(token_id("jwt-subject", _ISSUER, "ann", now - 5))
+    soon(lambda: guard.decide(_token(iat=now - 5)).reason == "revoked")
+    assert guard.decide(_token(iat=now - 5, jti=None)).reason == "revoked"
+    assert guard.decide(_token(iat=None)).reason == "revoked"
+    assert guard.decide(_token(iat=now - 4)).is_allowed
+    assert guard.decide(_token(iat=now - 4.5)).is_allowed
+    assert guard.decide(_token(iat=now - 5, sub=None)).is_allowed
+    service.revoke(token_id("jwt-session", _ISSUER, "s-1"))
+    soon(lambda: guard.decide(_token(sid="s-1")).reason == "revoked")
+    assert guard.decide(_token(sid="s-2")).is_allowed
+
+
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256", "ES256", "ES384", "EdDSA"])
 def test_each_algorithm_is_read(guard: JwtGuard, algorithm: str) -> None:
     """F1390b: The guard reads tokens of each algorithm, whose key has the same name."""
@@ -81,7 +97,7 @@ def test_what_is_not_genuine_is_refused(guard: JwtGuard) -> None:
         _token(padding="x" * 17_000): "signature",
         _token({"typ": "secevent+jwt"}): "claims",
         _token(aud="others"): "claims",
-        _token(jti=None): "claims",
+        _token(jti=None, iat=None): "claims",
         _token(jti="a\nb"): "claims",
         _token(exp=None): "claims",
         _token(nbf=int(time.time()) + 600): "claims",

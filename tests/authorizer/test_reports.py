@@ -202,7 +202,8 @@ def test_a_client_reports_what_it_holds(service: Service, made: Made) -> None:
     client = made(policy=Policy(poll_seconds=0.01, max_staleness=7.5), on_event=seen.append).start()
     soon(lambda: reports(service))
     (first,) = registrations(service)
-    assert first.keys() == {"name", "type", "version", "proof"}
+    assert first.keys() == {"name", "type", "version", "features", "proof"}
+    assert first["features"] == ["subject-cutoffs"]
     assert (first["name"], first["type"]) == (socket.gethostname(), "rescind-authorizer")
     service.revoke("svc_wrt_a")
     soon(lambda: len(reports(service)) > 1)

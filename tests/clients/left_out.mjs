@@ -27,6 +27,8 @@ const REPLACED = [
   ["types", "cbor", "value === undefined || !is(value)", "false"],
   ["the types of elements", "cbor", "Array.isArray(value) && value.every(is)", "Array.isArray(value)"],
   ["the form of times", "cbor", "MOMENT.test(written) ? Date.parse(written) : Number.NaN", "Date.parse(written)"],
+  ["cutoffs that are later", "cutoffs", "id.slice(SUBJECT_END) <= latest", "id.slice(SUBJECT_END) === latest"],
+  ["cutoffs that were removed", "cutoffs", "each !== id.slice(SUBJECT_END)", "true"],
   ["values that come twice", "cbor", "compare(last, each) < 0", "compare(last, each) <= 0"],
   ["keys of small order", "ed25519", " && !SMALL.has(y % P)", ""],
   ["keys of small order with another sign", "ed25519", " & (2n ** 255n - 1n)", ""],

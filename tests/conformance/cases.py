@@ -149,9 +149,10 @@ class Case:
         given = {"now": text_of(now), "age": str(age), "max_staleness": max_staleness}
         self._step("confirm", given, **expected or {"ready": True})
 
-    def identify(self, kind: str, issuer: str, value: str, **expected: Any) -> None:
-        """The client derives the identifier of a token."""
-        self._step("identify", {"kind": kind, "issuer": issuer, "value": value}, **expected)
+    def identify(self, *named: str | int, **expected: Any) -> None:
+        """The client derives the identifier of a token: kind, issuer, value, and issued_before."""
+        names = ("kind", "issuer", "value", "issued_before")
+        self._step("identify", dict(zip(names, named, strict=False)), **expected)
 
     def kept(self) -> None:
         """After a refusal: the client has what it had, and takes the next good answer."""

@@ -59,7 +59,7 @@ def test_the_page_describes_the_requests_of_the_suite() -> None:
     steps = [step for case in vectors() for step in case["steps"]]
     requests = [each["request"] for each in steps]
     members = {(name, *sorted(given)) for each in requests for name, given in each.items()}
-    assert len(members) == 8
+    assert len(members) == 9
     names = {name for each in members for name in each}
     names |= {name for each in steps for name in each["expected"]}
     assert [each for each in sorted(names) if f'"{each}":' not in section] == []

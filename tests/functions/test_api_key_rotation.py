@@ -185,8 +185,11 @@ def test_what_a_rotation_leaves(tenant: Tenant) -> None:
     assert entry["resource_id"] == tenant.read_only.key_id
     assert entry["details"] == {
         "name": "k",
-        "scopes": ["read-only"],
-        "service_account_id": None,
-        "expires_at": "2026-11-21T12:01:00Z",
+        "changes": {
+            "name": {"old": None, "new": "k"},
+            "scopes": {"old": None, "new": ["read-only"]},
+            "status": {"old": None, "new": "active"},
+        },
         "successor_id": answer["id"],
+        "accepted_until": "2026-11-21T12:01:00Z",
     }

@@ -74,7 +74,7 @@ def test_a_created_key(tenant: Tenant) -> None:
         "created_at": "2026-11-21T12:00:00Z",
         "expires_at": None,
     }
-    unused = answer | {"last_used_at": None}
+    unused = answer | {"last_used_at": None, "created_by_id": tenant.admin.key_id, "networks": []}
     assert tenant.admin.get(PATH).json()["api_keys"][0] == unused
     assert get(tenant, answer["id"]) == unused | {"request_count": 0}
     assert tenant.holding(secret).get(PATH).status_code == 200

@@ -98,11 +98,13 @@ def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None
     assert tenant.admin.delete(f"/v1/api-keys/{created['id']}").status_code == 204
     entries = read(tenant, resource_id=created["id"])["audit_logs"]
     assert [entry["actor_name"] for entry in entries] == ["admin", "admin"]
-    details = {"name": "night job", "scopes": ["admin"], "service_account_id": made["id"]}
-    details["expires_at"] = "2026-11-21T23:00:00Z"
+    made = {"name": "night job", "scopes": ["admin"], "service_account_id": made["id"]}
+    made |= {"expires_at": "2026-11-21T23:00:00Z", "status": "active"}
+    gone = {name: {"old": value, "new": None} for name, value in made.items()}
+    begun = {name: {"old": None, "new": value} for name, value in made.items()}
     assert [(entry["action"], entry["actor_key_id"], entry["details"]) for entry in entries] == [
-        ("api_key.delete", tenant.admin.key_id, details),
-        ("api_key.create", tenant.admin.key_id, details),
+        ("api_key.delete", tenant.admin.key_id, {"name": "night job", "changes": gone}),
+        ("api_key.create", tenant.admin.key_id, {"name": "night job", "changes": begun}),
     ]
     (acted,) = read(tenant, actor_key_id=created["id"])["audit_logs"]
     assert (acted["actor"], acted["resource_id"]) == ("alice@acme.svc", record)
@@ -196,7 +198,7 @@ def test_words_are_found_in_all_values(tenant: Tenant) -> None:
 def test_the_actions_are_those_of_the_contract() -> None:
     """AUDIT-3: The audit log knows exactly the actions of the contract."""
     kinds = {
-        "api_key": "create rotate revoke delete expiring",
+        "api_key": "create rotate revoke delete expiring leaked",
         "key": "create rotate revoke suspend enable sign expiring",
         "revocation": "create extend delete create_batch extend_batch delete_batch batch repair",
         "recovery": "review",

@@ -344,6 +344,7 @@ def test_reading_authorizers(tenant: Tenant) -> None:
         "name": "edge-2",
         **dict.fromkeys(["type", "version", "public_key", "relay", "verified_at"]),
         "metadata": {},
+        "features": [],
         "owner": f"{tenant.authorizer.key_id}@acme.svc",
         **dict.fromkeys(["registered_at", "seen_at"], NOW),
         "sequence": 0,

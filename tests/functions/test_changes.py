@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shared.errors import Unavailable
+from shared.model.identifiers import token_id
 from shared.operations.fleet import changes
 from tests.functions.batches import MANY, done, revoke
 from tests.functions.fleet import beat, listed, register
@@ -71,6 +72,39 @@ def test_a_warrant_from_the_record_to_the_last_authorizer(
     proof = tenant.admin.get(f"/v1/revocations/{own}/propagation").json()
     assert found["authorizers"].items() <= proof["authorizers"].items()
     assert "undone_at" not in found
+
+
+@pytest.mark.parametrize("in_batch", [False, True])
+def test_a_client_without_subject_cutoffs_never_refuses(
+    tenant: Tenant, gates: list[str], clock: Clock, in_batch: bool
+) -> None:
+    """FLEET-11, F2403a: Of a cutoff, authorizers without the feature are never said to refuse."""
+    cutoff = token_id("jwt-subject", "https://as.example", "ann", 1)
+    if in_batch:
+        answer = revoke(tenant, "svc_wrt_a", cutoff)
+        own = {each["id"]: each["revocation_id"] for each in answer["results"]}[cutoff]
+        found = answer["batch_id"]
+    else:
+        own = found = tenant.revoke(cutoff)
+    sequence = publish(tenant)
+    for each in gates:
+        beat(tenant.authorizer, each, sequence=sequence)
+    clock.advance(hours=1)
+    features = {"features": ["subject-cutoffs"]}
+    assert register(tenant.authorizer, "a", **features) == gates[0]
+    summary = tenant.admin.get("/v1/authorizers/summary").json()
+    assert (summary["without_cutoffs"], summary["holding"]) == (1, 2)
+    proof = tenant.admin.get(f"/v1/revocations/{own}/propagation").json()
+    for answer in (change(tenant, found), proof):
+        assert counts(answer) == (2, 1, 0, 1, False)
+        assert answer["authorizers"]["unsupported"] == 1
+        left = [(each["name"], each["proof"]) for each in answer["stragglers"]]
+        assert left == [("b", "unsupported")]
+    register(tenant.authorizer, "b", **features)
+    assert change(tenant, found)["complete"]
+    register(tenant.authorizer, "b")
+    assert not change(tenant, found)["complete"]
+    assert change(tenant, tenant.revoke("svc_wrt_b"))["authorizers"]["unsupported"] == 0
 
 
 @pytest.mark.parametrize("in_batch", [False, True])

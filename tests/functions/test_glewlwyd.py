@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from functions.sign_in.handler import SignIn
 from shared.ports import Ports
 from shared.web.gate import Keyless, keyless
+from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
 from tests.kit.glewlwyd import ISSUER, SECRET, Glewlwyd, glewlwyd, needs_glewlwyd
@@ -47,7 +47,7 @@ class SecondProvider:
         limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         http = Instance(keyless(SignIn(lambda: ports), limits))
-        return http.request("POST", "/v1/token", content=body, headers=kind)
+        return http.request("POST", "/v1/sign-in/code", content=body, headers=kind)
 
     def said(self, code: str, **changes: str) -> str:
         answer = self.redeem(code, **changes)

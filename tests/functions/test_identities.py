@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from shared.errors import InvalidRequest
+from shared.errors import Conflict, InvalidRequest
 from shared.model.callers import Scope
 from shared.model.identities.claims import SignInRefused
 from shared.model.identities.providers import IdentityProvider, providers
 from shared.model.times import text
 from shared.operations.identities import identity_providers, sessions
+from shared.operations.identities import people as operations
 from tests.kit.api import Tenant
 from tests.kit.endpoints import audit_entries
 from tests.kit.identities import JWKS, bound, holding_role, signed_in
@@ -63,6 +64,7 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
         "trusts_email": False,
         "step_up": "auth_time",
         "token_exchange": False,
+        "token_max_seconds": 86_400,
         "authorization_endpoint": None,
         "device_authorization_endpoint": None,
         "token_endpoint": None,
@@ -72,7 +74,8 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
     assert bind(tenant, PROGRAMS)["session_seconds"] == 900
     details = audit_entries(tenant)[-1]["details"]
     assert isinstance(details, dict)
-    assert (details["issuer"], details["grants"]) == (GITHUB, [BUILDS])
+    made = {name: details["changes"][name]["new"] for name in ("issuer", "grants")}
+    assert made == {"issuer": GITHUB, "grants": [BUILDS]}
 
 
 def test_a_client_secret_is_sealed(tenant: Tenant) -> None:
@@ -266,3 +269,44 @@ def test_a_role_holds_at_the_next_request(tenant: Tenant) -> None:
         signed_in(tenant.ports, provider, sub="bob", members={"groups": "paris"})
     with pytest.raises(InvalidRequest, match="each role"):
         holding_role(tenant, "paris")
+
+
+def test_a_second_provider_of_an_issuer_gives_other_people(tenant: Tenant) -> None:
+    """IDENTITY-4, F2121a: A provider gives none of the people of another provider of its issuer."""
+    first, second = (bound(tenant.ports, tenant.operator) for _ in range(2))
+    alice = signed_in(tenant.ports, first, sub="alice").session.owner
+    with pytest.raises(SignInRefused, match="e-mail"):
+        signed_in(tenant.ports, second, sub="alice")
+    other = signed_in(tenant.ports, second, sub="alice", email="other@example.com").session.owner
+    assert other != alice
+    found = tenant.admin.get("/v1/people").json()["people"]
+    assert [(each["id"], each["provider_id"]) for each in found] == [
+        (other, second.id),
+        (alice, first.id),
+    ]
+    created = tenant.admin.get("/v1/audit-logs?action=identity_provider.create").json()
+    warned, silent = created["audit_logs"]
+    assert warned["details"]["same_issuer"] == [first.id]
+    assert "same_issuer" not in silent["details"]
+
+
+def test_a_provider_that_is_bound_again_makes_new_people(tenant: Tenant) -> None:
+    """IDENTITY-4, F2121b: The people of a deleted provider leave their e-mails to new people."""
+    first = bound(tenant.ports, tenant.operator)
+    people = [signed_in(tenant.ports, first, sub=name).session.owner for name in ("ann", "bob")]
+    identity_providers.delete(tenant.ports, tenant.operator, provider_id=first.id)
+    second = bound(tenant.ports, tenant.operator)
+    ann = signed_in(tenant.ports, second, sub="ann").session.owner
+    assert ann not in people
+    # Another person of the new provider gets the e-mail later.
+    carl = signed_in(tenant.ports, second, sub="carl").session.owner
+    renamed = signed_in(tenant.ports, second, sub="carl", email="bob@example.com")
+    assert renamed.session.owner == carl
+    found = {each["id"]: each for each in tenant.admin.get("/v1/people").json()["people"]}
+    assert [found[each]["status"] for each in people] == ["disabled"] * 2
+    assert found[carl]["email"] == "bob@example.com"
+    entries = tenant.admin.get("/v1/audit-logs?action=session.create").json()["audit_logs"]
+    left = [people[1], None, people[0], None, None]
+    assert [each["details"].get("disabled") for each in entries] == left
+    with pytest.raises(Conflict):
+        operations.enable(tenant.ports, tenant.operator, person_id=people[0])

@@ -10,15 +10,16 @@ import pytest
 
 from functions.introspection import handler
 from shared.errors import InvalidRequest, Unavailable
+from shared.model import times
 from shared.model.callers import Scope
 from shared.model.identifiers import token_id
 from shared.model.identities.claims import SignInFault, SignInRefused
 from shared.model.identities.providers import Grant, ProviderKind
-from shared.model.warrants import warrant_address
+from shared.model.warrants import Standing, warrant_address
 from shared.operations.identities import identity_providers, sign_in
-from shared.operations.identities.admission import Stranger
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.web.app import create_app
+from tests.functions import signing
 from tests.kit import identities, issuers
 from tests.kit.api import Instance, Tenant
 from tests.kit.issuers import ISSUER
@@ -94,6 +95,114 @@ def test_a_good_token_is_active_until_it_is_revoked(place: Place) -> None:
     assert place.is_active(place.token(jti="good-2", aud=["others", "accounts"]))
 
 
+def test_all_tokens_of_a_subject(place: Place) -> None:
+    """TOKEN-11, F2401a: A cutoff makes tokens up to its time inactive, until it is restored."""
+    now = int(place.tenant.ports.now().timestamp())
+    revocations = [_revoke_subject(place, now - each) for each in (10, 5)]
+    assert not place.is_active(place.token(iat=now - 5))
+    assert not place.is_active(place.token(iat=now - 5.5))
+    assert not place.is_active(place.token(iat=None))
+    assert not place.is_active(place.token(iat=now - 20, jti=None))
+    assert place.is_active(place.token(iat=now - 4))
+    assert place.is_active(place.token(iat=now - 4.5))
+    assert place.is_active(place.token(iat=now - 5, sub="bob"))
+    assert _checks(place, "alice", now - 5, now - 4, 0) == [True, False, True]
+    place.tenant.admin.delete(f"/v1/revocations/{revocations[1]}")
+    assert place.is_active(place.token(iat=now - 5))
+    assert not place.is_active(place.token(iat=now - 10))
+    place.tenant.admin.delete(f"/v1/revocations/{revocations[0]}")
+    assert place.is_active(place.token(iat=now - 10))
+    assert _checks(place, "alice", 0) == [False]
+
+
+def test_a_session_of_tokens(place: Place) -> None:
+    """TOKEN-1, F2401b: A revoked session makes its tokens inactive, whatever their jti is."""
+    token = {"kind": "jwt-session", "issuer": ISSUER, "value": "s-1"}
+    assert place.is_active(place.token(sid="s-1"))
+    place.tenant.admin.post("/v1/revocations", json={"token": token, "reason": "lost"})
+    assert not place.is_active(place.token(sid="s-1", jti="good-7"))
+    assert place.is_active(place.token(sid="s-2"))
+
+
+_ALICE: dict[str, Any] = {"kind": "jwt-subject", "issuer": ISSUER, "value": "alice"}
+
+
+def _revoke_subject(place: Place, issued_before: int, **more: Any) -> str:
+    token = _ALICE | {"issued_before": issued_before}
+    body = {"token": token, "reason": "left", **more}
+    answer = place.tenant.admin.post("/v1/revocations", json=body)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def _checks(place: Place, subject: str, *times: int) -> list[bool]:
+    """Whether a check, alone and in a batch, calls tokens with these times revoked."""
+    found = []
+    for at in times:
+        query = urlencode(
+            {
+                "token_kind": "jwt-subject",
+                "token_issuer": ISSUER,
+                "token_value": subject,
+                "token_issued_before": at,
+            }
+        )
+        answer = place.tenant.admin.get(f"/v1/revocations/check?{query}").json()
+        own = answer["warrant_id"]
+        assert own == token_id("jwt-subject", ISSUER, subject, at)
+        body = {"warrant_ids": [own]}
+        batch = place.tenant.admin.post("/v1/revocations/check-batch", json=body).json()
+        assert batch["results"][own]["revoked"] is answer["revoked"]
+        assert ("reason" in answer) is answer["revoked"]
+        found.append(answer["revoked"])
+    return found
+
+
+def test_a_cutoff_ends_with_the_last_token(place: Place) -> None:
+    """TOKEN-11, F2401c: By default a cutoff ends when the last of its tokens has expired."""
+    ports, admin = place.tenant.ports, place.tenant.admin
+    now = int(ports.now().timestamp())
+    made = _ALICE | {"issued_before": now}
+    admin.post("/v1/revocations", json={"token": made, "reason": "left"})
+    assert _ends(place, **made) == now + 86_400
+    unbound = made | {"issuer": "https://other.example"}
+    admin.post("/v1/revocations", json={"token": unbound, "reason": "left"})
+    assert _ends(place, **unbound) is None
+    old = made | {"issued_before": now - 86_400}
+    answer = admin.post("/v1/revocations", json={"token": old, "reason": "left"})
+    assert (answer.status_code, "have expired" in answer.text) == (400, True)
+    at = times.text(times.from_seconds(now + 60))
+    body = {"token": old, "reason": "left", "warrant_expires_at": at}
+    assert admin.post("/v1/revocations", json=body).status_code == 201
+    assert _ends(place, **old) == now + 60
+
+
+def _ends(place: Place, **token: Any) -> int | None:
+    address = warrant_address(place.tenant.id, token_id(**token))
+    ends_at = Standing.of(place.tenant.ports.store.get(address)).end
+    return None if ends_at is None else int(ends_at.timestamp())
+
+
+def test_the_lifetime_of_tokens_can_be_set(tenant: Tenant) -> None:
+    """TOKEN-3, F2401d: `token_max_seconds` moves the default end, for issuers of tokens."""
+    bound = _bound(tenant, token_max_seconds=3_600)
+    place, now = Place(tenant, _served(tenant)), int(tenant.ports.now().timestamp())
+    _revoke_subject(place, now)
+    assert _ends(place, **_ALICE, issued_before=now) == now + 3_600
+    path = f"/v1/tenant/identity-providers/{bound}"
+    assert tenant.admin.get(path).json()["token_max_seconds"] == 3_600
+    kind = ProviderKind.PROGRAMS
+    with pytest.raises(InvalidRequest, match="token_max_seconds"):
+        identities.bound(tenant.ports, tenant.operator, kind, token_max_seconds=3_600)
+
+
+def test_no_warrant_has_the_identifier_of_a_cutoff(tenant: Tenant) -> None:
+    """TOKEN-11, F2401e: The service signs no warrant that would stand for a subject."""
+    cutoff = token_id("jwt-subject", ISSUER, "alice", 1)
+    answer = signing.sign(tenant, signing.create(tenant)["id"], warrant_id=cutoff, format="cose")
+    assert (answer.status_code, "all tokens" in answer.text) == (400, True), answer.text
+
+
 _WRONG: dict[str, Callable[[Place], str]] = {
     "no token": lambda _: "mangled",
     "another issuer": lambda place: place.token(iss="https://other.example"),
@@ -102,7 +211,7 @@ _WRONG: dict[str, Callable[[Place], str]] = {
     "expired": lambda place: place.token(exp=int(place.tenant.ports.now().timestamp())),
     "no end": lambda place: place.token(exp=None),
     "of the future": lambda place: place.token(nbf=int(place.tenant.ports.now().timestamp()) + 61),
-    "without jti": lambda place: place.token(jti=None),
+    "without jti and iat": lambda place: place.token(jti=None, iat=None),
     "a jti of another kind": lambda place: place.token(jti=17),
     "a jti that has no identifier": lambda place: place.token(jti="a\nb"),
     "too long": lambda place: place.token(padding="x" * 16_384),
@@ -123,7 +232,7 @@ _HEADERS: dict[str, tuple[dict[str, str], str]] = {
 
 @pytest.mark.parametrize("case", _WRONG)
 def test_any_other_token_is_inactive(place: Place, case: str) -> None:
-    """TOKEN-4, F1393b: What is unknown, forged, expired or without `jti` is exactly inactive."""
+    """TOKEN-4, F1393b: What is forged, expired or cannot be revoked is exactly inactive."""
     assert place.is_active(place.token())
     assert place.ask(_WRONG[case](place)).json() == {"active": False}
 
@@ -261,7 +370,7 @@ def test_nobody_signs_in_by_such_tokens(place: Place) -> None:
         "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
     }
     with pytest.raises(SignInRefused) as refused:
-        sign_in.redeem(ports, Stranger("192.0.2.7", "0123"), form)
+        sign_in.prepare(ports, form)
     assert refused.value.fault is SignInFault.INVALID_TARGET
 
 

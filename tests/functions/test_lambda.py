@@ -1,10 +1,12 @@
 """The functions as Lambda calls them: events in, answers out, on both sets of adapters."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from tests.infra.folders import chosen
 from tests.kit.aws import aws
 from tests.kit.lambda_events import (
     FORMATS,
+    GROUPS,
     SOURCE_IP,
     Answer,
     Caller,
@@ -96,6 +99,39 @@ def test_a_session_over_the_functions(world: World, form: Format) -> None:
     assert revoked.json()["status"] == "revoked"
     refused = authorizer.call(srl.handler, "GET", "/v1/revocations/srl/signed")
     assert_error(refused, 401, "invalid_api_key")
+
+
+@each_format
+@pytest.mark.parametrize("secret", ["", "key"])
+def test_every_function_answers_these_methods(embedded: World, form: Format, secret: str) -> None:
+    """API-2, F2220b: No function fails at HEAD, GET or OPTIONS; 405 names what the path allows."""
+    caller = Caller(form, embedded.secret if secret else None)
+    found = [(each.handler, path) for each in GROUPS for path in _paths(each.name)]
+    for name, path in (
+        ("introspection", "/v1/oauth/introspect"),
+        *(("sign_in", each) for each in ("/v1/sign-in", "/v1/token")),
+        ("sign_in_code", "/v1/sign-in/code"),
+        ("status_lists", "/v1/status-lists/jwks.json"),
+    ):
+        found.append((import_module(f"functions.{name}.handler").handler, path))
+    for handler, path in found:
+        for method in ("HEAD", "GET", "OPTIONS"):
+            answer = caller.call(handler, method, path)
+            assert answer.status < 500, (method, path)
+            assert answer.status != 405 or answer.headers["allow"]
+
+
+def _paths(name: str) -> set[str]:
+    routes = import_module(f"functions.{name}.handler").routes.routes
+    return {re.sub(r"[{][^}]*[}]", "svc_x_0", route.path) for route in routes}
+
+
+@each_format
+@pytest.mark.parametrize("path", ["/v1%2Fapi-keys", "/v1/api-keys%2fsvc_x_0"])
+def test_an_encoded_slash_separates_nothing(embedded: World, form: Format, path: str) -> None:
+    """F2222a, S8: An encoded slash in a path leads to 404, as on a server."""
+    answer = Caller(form, embedded.secret).call(api_keys.handler, "GET", path)
+    assert_error(answer, 404, "not_found")
 
 
 @each_format

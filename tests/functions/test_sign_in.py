@@ -1,23 +1,31 @@
 """Sign-ins over HTTP (IDENTITY-7): codes and tokens become sessions."""
 
+import gzip
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from ipaddress import IPv4Network
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 
-from functions.sign_in.handler import SignIn
+from functions.sign_in import handler
+from shared.errors import Unavailable
 from shared.model.callers import Scope
+from shared.model.identities import providers
 from shared.model.identities.providers import ProviderKind
 from shared.model.items import Table
 from shared.operations.access import service_accounts
 from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.identity_providers import ProviderChange
+from shared.operations.identities.issuers import refresh_all
 from shared.operations.operator import failover, onboarding
+from shared.ports.store import Expect, Put
 from shared.web.gate import Keyless, keyless
+from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.functions.signing import refusal
 from tests.kit import identities, issuers
@@ -41,6 +49,8 @@ class Place:
     http: Instance
     outside: Answers
     provider_id: str
+    source: str = "203.0.113.1"
+    site: str = "same-origin"
 
     @property
     def redirect(self) -> str:
@@ -49,13 +59,17 @@ class Place:
     def token(self, audience: str, **claims: Any) -> str:
         return identities.token(self.tenant.ports, audience, **claims)
 
-    def send(self, content: bytes, kind: str) -> Any:
-        headers = {"Content-Type": kind}
-        return self.http.request("POST", "/v1/token", content=content, headers=headers)
+    def send(self, content: bytes, kind: str, path: str = "/v1/token") -> Any:
+        headers = {
+            "Content-Type": kind,
+            "X-Forwarded-For": self.source,
+            "Sec-Fetch-Site": self.site,
+        }
+        return self.http.request("POST", path, content=content, headers=headers)
 
-    def post(self, form: Mapping[str, str | None]) -> Any:
+    def post(self, form: Mapping[str, str | None], path: str = "/v1/token") -> Any:
         given = {name: value for name, value in form.items() if value is not None}
-        return self.send(urlencode(given).encode(), "application/x-www-form-urlencoded")
+        return self.send(urlencode(given).encode(), "application/x-www-form-urlencoded", path)
 
     def exchange(self, token: str, **changes: str | None) -> Any:
         form: dict[str, str | None] = {
@@ -84,14 +98,15 @@ class Place:
             "nonce": NONCE,
             "redirect_uri": self.redirect,
         }
-        return self.post(form | changes)
+        return self.post(form | changes, "/v1/sign-in/code")
 
 
 @pytest.fixture
 def place(tenant: Tenant) -> Place:
     outside = identities.published()
     ports = replace(tenant.ports, outbound=lambda: outside)
-    limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
+    proxies = [IPv4Network("203.0.113.1/32")]
+    limits = Keyless(AnonymousLimiter(ports.now), lambda: proxies, {})
     http = Instance(keyless(SignIn(lambda: ports), limits))
     values: dict[str, Any] = {"jwks": None, "client_secret": "s3cret", "token_exchange": True}
     provider = bound(ports, tenant.operator, **values)
@@ -313,9 +328,58 @@ def test_people_exchange_tokens_by_choice(place: Place) -> None:
         ({"cli_client_id": "rescind-cli", "token_exchange": False}, False),
     ):
         made = bind(place.tenant.operator, jwks=None, **values)
-        token = place.token(made.cli_client_id or "rescind")
+        # Each provider has people of its own, with e-mails of their own.
+        email = f"{made.id[-8:]}@example.com"
+        token = place.token(made.cli_client_id or "rescind", email=email)
         answer = place.exchange(token, audience=made.id).json()
         assert answer.get("error") == (None if allowed else "invalid_target")
+
+
+def test_a_form_as_clients_write_it(place: Place) -> None:
+    """IDENTITY-7, F2224a: Empty pairs in a form are ignored; a compressed form gets 415."""
+    form = urlencode({"grant_type": "urn:rescind:grant-type:ticket", "ticket": place.ticket()})
+    kind = "application/x-www-form-urlencoded"
+    for path in ("/v1/token", "/v1/sign-in/code"):
+        headers = {"Content-Type": kind, "Content-Encoding": "gzip"}
+        packed = gzip.compress(form.encode())
+        answer = place.http.request("POST", path, content=packed, headers=headers)
+        assert refusal(answer) == (415, "unsupported_media_type")
+    assert place.send(f"&{form}&&".encode(), kind).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        (
+            "requested_token_type",
+            "urn:ietf:params:oauth:token-type:refresh_token",
+            "invalid_request",
+        ),
+        ("actor_token", "x", "invalid_request"),
+        ("actor_token_type", JWT, "invalid_request"),
+        ("resource", "https://api.example.com", "invalid_target"),
+    ],
+)
+def test_what_no_exchange_gives(place: Place, name: str, value: str, error: str) -> None:
+    """IDENTITY-7, F2225a: What an exchange does not support is refused, and uses no token."""
+    token = place.token("rescind")
+    answer = place.exchange(token, **{name: value})
+    assert (answer.status_code, answer.json()["error"]) == (400, error)
+    assert answer.json()["error_description"].startswith("actor_token" if "actor" in name else name)
+    wanted = "urn:ietf:params:oauth:token-type:access_token"
+    assert place.exchange(token, requested_token_type=wanted).status_code == 200
+
+
+def test_codes_have_a_path_of_their_own(place: Place) -> None:
+    """IDENTITY-7, F2210a: Each path takes its own grants alone; the message names them."""
+    for grant_type, path, named in (
+        ("authorization_code", "/v1/token", EXCHANGE),
+        (EXCHANGE, "/v1/sign-in/code", "authorization_code"),
+        ("urn:rescind:grant-type:ticket", "/v1/sign-in/code", "authorization_code"),
+    ):
+        answer = place.post({"grant_type": grant_type, "audience": place.provider_id}, path)
+        assert (answer.status_code, answer.json()["error"]) == (400, "unsupported_grant_type")
+        assert named in answer.json()["error_description"]
 
 
 def test_a_form_that_is_none(place: Place) -> None:
@@ -338,8 +402,9 @@ def test_a_form_that_is_none(place: Place) -> None:
         "POST", "/v1/token", content=b"a" * 25_000, headers={"Content-Type": form}
     )
     assert large.status_code == 413
-    wrong = place.http.get("/v1/token")
-    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
+    for path in ("/v1/token", "/v1/sign-in/code"):
+        wrong = place.http.get(path)
+        assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
     assert place.http.request("POST", "/v1/sign-in").status_code == 405
 
 
@@ -357,14 +422,185 @@ def test_a_provider_that_is_down(place: Place) -> None:
     assert place.exchange(place.token("rescind")).status_code == 200
 
 
-def test_redemptions_are_limited(place: Place) -> None:
-    """IDENTITY-7, F1152b: A provider has five redemptions a second, and ten at once."""
+def test_codes_are_limited(place: Place) -> None:
+    """IDENTITY-7, F1152b: A provider gets fifty codes a second, and a hundred at once.
+
+    The limit of one address does not hide it: the codes come from many.
+    """
     clock: Any = place.tenant.ports.now
-    answers = [place.exchange("nonsense") for _ in range(11)]
-    assert [each.status_code for each in answers] == [400] * 10 + [503]
+    place.outside.documents[f"{ISSUER}/token"] = "{}"
+
+    def statuses(number: int) -> list[int]:
+        found = []
+        for each in range(number):
+            place.source = f"198.51.100.{each}"
+            found.append(place.redeem("none").status_code)
+        return found
+
+    assert statuses(101) == [400] * 100 + [503]
     clock.advance(seconds=1)
-    answers = [place.exchange("nonsense") for _ in range(6)]
-    assert [each.status_code for each in answers] == [400] * 5 + [503]
+    assert statuses(51) == [400] * 50 + [503]
+
+
+def test_garbage_takes_no_allowance(place: Place) -> None:
+    """IDENTITY-7, F2200a: A request that fails a check of its own takes nothing from any limit.
+
+    So nobody keeps others from signing in by garbage, from the same address too.
+    """
+    code, wrong = place.token("rescind", nonce=NONCE), place.token("another")
+    asked = len(place.outside.asked)
+    for _ in range(150):
+        for answer in (
+            place.exchange("nonsense"),
+            place.exchange(wrong),
+            place.redeem(code, code_verifier="short"),
+            place.redeem(code, redirect_uri="https://evil.example.com/"),
+        ):
+            assert answer.status_code == 400
+    assert len(place.outside.asked) == asked
+    for _ in range(10):
+        assert place.redeem(place.token("rescind", nonce=NONCE)).status_code == 200
+
+
+@pytest.mark.parametrize("source", ["198.51.100.7", "2001:db8:1:2::"])
+def test_an_address_has_its_own_allowance(place: Place, source: str) -> None:
+    """IDENTITY-7, F2200b: An address causes five requests to providers a second, ten at once.
+
+    An IPv6 network of 64 bits counts as one address. Other addresses are not affected.
+    """
+    clock: Any = place.tenant.ports.now
+    statuses = []
+    for number in range(11):
+        place.source = f"{source}{number:x}" if ":" in source else source
+        statuses.append(place.redeem("none").status_code)
+    assert statuses == [400] * 10 + [503]
+    refused = place.redeem("none")
+    assert (refused.json()["error"], refused.headers["retry-after"]) == (
+        "temporarily_unavailable",
+        "1",
+    )
+    # What this process checks without the provider is not limited.
+    place.exchange(place.token("rescind", jti="known"))
+    place.source = "192.0.2.1"
+    assert place.exchange(place.token("rescind")).status_code == 200
+    place.source = f"{source}1" if ":" in source else source
+    assert place.exchange(place.token("rescind")).status_code == 200
+    clock.advance(seconds=1)
+    assert [place.redeem("none").status_code for _ in range(6)] == [400] * 5 + [503]
+
+
+def test_unknown_keys_are_limited_too(place: Place) -> None:
+    """IDENTITY-7, F2200c: A token by an unknown key may cause a fetch, so it is limited."""
+    place.exchange(place.token("rescind"))
+    header = {"alg": "ES256", "kid": "k2", "typ": "JWT"}
+    body = place.token("rescind").split(".")[1]
+    forged = f"{issuers.encoded(header)}.{body}.{'A' * 86}"
+    answers = [place.exchange(forged).status_code for _ in range(11)]
+    assert answers == [400] * 9 + [503] * 2
+
+
+def test_a_page_of_another_site_signs_nobody_in(place: Place) -> None:
+    """IDENTITY-7, F2203a: A request from a page of another site is refused, and uses nothing."""
+    ticket = place.ticket()
+    place.site = "cross-site"
+    answer = place.use(ticket)
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    for site in ("same-site", "none", "same-origin"):
+        place.site = site
+        assert place.use(place.ticket()).status_code == 200
+    assert place.use(ticket).status_code == 200
+
+
+def test_a_provider_that_fails_is_spared(place: Place, other_tenant: Tenant, clock: Clock) -> None:
+    """IDENTITY-7, F2201a: After three failures a provider gets no code for 10 s, then one trial.
+
+    A success ends this. Another tenant has a breaker of its own, since addresses are its choice.
+    """
+    place.outside.is_down = True
+
+    def asked(*, answers: int = 503) -> int:
+        before = len(place.outside.asked)
+        assert place.redeem(place.token("rescind", nonce=NONCE)).status_code == answers
+        return len(place.outside.asked) - before
+
+    assert [asked() for _ in range(4)] == [1, 1, 1, 0]
+    theirs = bound(place.tenant.ports, other_tenant.operator)
+    mine, place.provider_id = place.provider_id, theirs.id
+    place.outside.is_down = False
+    ours = replace(place.tenant.ports, outbound=lambda: place.outside)
+    change = ProviderChange(issuer=ISSUER, jwks={})
+    identity_providers.update(ours, other_tenant.operator, provider_id=theirs.id, change=change)
+    assert asked(answers=200) >= 1
+    place.provider_id, place.outside.is_down = mine, True
+    clock.advance(seconds=9)
+    assert asked() == 0
+    clock.advance(seconds=1)
+    assert [asked(), asked()] == [1, 0]
+    place.outside.is_down = False
+    clock.advance(seconds=10)
+    place.source = "192.0.2.9"
+    assert [asked(answers=200), asked(answers=200)] == [1, 1]
+
+
+def test_a_check_of_a_provider_that_fails_is_spared(place: Place) -> None:
+    """IDENTITY-1, F2201b: Checks of a provider that fails are answered at once after the third."""
+    place.outside.is_down = True
+    ports = replace(place.tenant.ports, outbound=lambda: place.outside)
+    before = len(place.outside.asked)
+    for _ in range(5):
+        with pytest.raises(Unavailable):
+            identity_providers.check(ports, place.tenant.operator, provider_id=place.provider_id)
+    assert len(place.outside.asked) - before == 3
+
+
+def test_nobody_waits_for_discovery(place: Place, clock: Clock) -> None:
+    """IDENTITY-7, F2202a: Sign-ins read endpoints that the schedule refreshed, and ask nobody.
+
+    A tick of the schedule asks for documents that are a day old, of all tenants.
+    """
+    where = f"{ISSUER}/.well-known/openid-configuration"
+    document = str(place.outside.documents[where])
+    place.outside.documents[where] = document.replace(f"{ISSUER}/auth", f"{ISSUER}/moved")
+    ports = replace(place.tenant.ports, outbound=lambda: place.outside)
+
+    def endpoint() -> str:
+        (found,) = place.http.get("/v1/sign-in?tenant=acme").json()["identity_providers"]
+        return str(found["authorization_endpoint"])
+
+    clock.advance(hours=24)
+    before = len(place.outside.asked)
+    assert [endpoint(), len(place.outside.asked) - before] == [f"{ISSUER}/auth", 0]
+    assert refresh_all(ports, lambda: True) == 0
+    assert len(place.outside.asked) == before
+    assert [refresh_all(ports, lambda: False) for _ in range(3)] == [0, 0, 0]
+    assert len(place.outside.asked) == before + 1
+    assert endpoint() == f"{ISSUER}/moved"
+
+
+def test_a_tick_of_the_schedule(
+    place: Place, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IDENTITY-1, F2202b: A tick on Lambda refreshes, if there is time and changes are allowed."""
+    ports = replace(place.tenant.ports, outbound=lambda: place.outside)
+    monkeypatch.setattr("shared.wiring.from_environment", lambda: ports)
+    clock.advance(hours=24)
+    before = len(place.outside.asked)
+    for left, mode, asked in ((9_000, "open", 0), (29_000, "read-only", 0), (29_000, "open", 1)):
+        monkeypatch.setenv("SVC_MODE", mode)
+        context = SimpleNamespace(get_remaining_time_in_millis=lambda left=left: left)
+        assert handler.handler({}, context) in ({}, {"failed": 0})
+        assert len(place.outside.asked) - before == asked
+
+
+def test_a_provider_that_cannot_be_read(place: Place, clock: Clock) -> None:
+    """IDENTITY-1, F2202c: A damaged record of a provider does not stop the refresh of others."""
+    ports = replace(place.tenant.ports, outbound=lambda: place.outside)
+    damaged = providers.providers(place.tenant.id).address("svc_idp_0")
+    ports.store.write(Put(damaged, {"id": "svc_idp_0"}, Expect.ABSENT))
+    clock.advance(hours=24)
+    before = len(place.outside.asked)
+    assert refresh_all(ports, lambda: False) == 1
+    assert len(place.outside.asked) == before + 1
 
 
 def test_strangers_share_a_bucket(place: Place) -> None:

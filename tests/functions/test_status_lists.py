@@ -205,7 +205,12 @@ def test_anybody_may_ask(place: Place) -> None:
     [
         ("", "POST", {}, (405, "method_not_allowed")),
         ("", "GET", {"accept": "application/statuslist+cwt"}, (406, "not_acceptable")),
-        ("?time=1", "GET", {}, (400, "invalid_request")),
+        ("", "GET", {"accept": "application/statuslist+jwt;q=0"}, (406, "not_acceptable")),
+        ("", "GET", {"accept": "*/*;q=0.0"}, (406, "not_acceptable")),
+        ("", "GET", {"accept": "*/*, application/statuslist+jwt;q=0"}, (406, "not_acceptable")),
+        ("", "GET", {"accept": "application/*;q=0, */*"}, (406, "not_acceptable")),
+        ("?time=1795262000", "GET", {}, (501, "not_supported")),
+        ("?page=1", "GET", {}, (400, "invalid_request")),
         (f"{PATH}/svc_tsl_01kbm4xt3rfz8c5w7y2q9n6d1e", "GET", {}, (404, "not_found")),
         (f"{PATH}/other", "GET", {}, (404, "not_found")),
         (f"{PATH}/jwks.json", "GET", {}, (400, "invalid_request")),
@@ -216,7 +221,7 @@ def test_anybody_may_ask(place: Place) -> None:
 def test_what_verifiers_are_refused(
     place: Place, path: str, method: str, headers: dict[str, str], status: tuple[int, str]
 ) -> None:
-    """TOKEN-7, F1451b: A refusal has the form of the contract, and any page can read it."""
+    """TOKEN-7, F1451b, F2223a: A refusal has the form of the contract; any page can read it."""
     whole = path if path.startswith("/") else f"{place.verifier.path}{path}"
     answer = place.verifier.get(whole, method=method, **headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == status
@@ -226,11 +231,20 @@ def test_what_verifiers_are_refused(
 
 @pytest.mark.parametrize(
     "accept",
-    ["application/statuslist+jwt", "text/html, */*;q=0.1", "Application/StatusList+JWT;q=0.9"],
+    [
+        *("application/statuslist+jwt", "text/html, */*;q=0.1", "Application/StatusList+JWT;q=0.9"),
+        *("*/*;q=0, application/statuslist+jwt", "application/statuslist+jwt;version=1;q=0.5"),
+    ],
 )
 def test_what_verifiers_accept(place: Place, accept: str) -> None:
-    """TOKEN-7: A verifier that accepts the JWT gets it, also if it prefers another type."""
-    assert place.verifier.get(accept=accept).status_code == 200
+    """TOKEN-7, F2223b: A verifier that accepts the JWT gets it, also if it prefers another type.
+
+    Caches keep the answers to other headers apart.
+    """
+    answer = place.verifier.get(accept=accept)
+    assert (answer.status_code, answer.headers["vary"]) == (200, "Accept")
+    same = place.verifier.get(accept=accept, if_none_match=answer.headers["etag"])
+    assert (same.status_code, same.headers["vary"]) == (304, "Accept")
 
 
 def test_the_end(place: Place, clock: Clock) -> None:
@@ -452,6 +466,25 @@ def test_the_address_of_a_list(tenant: Tenant, given: str | None, base: str) -> 
     made = create(tenant, **({} if given is None else {"url": given}))
     assert made["uri"] == f"{base}{PATH}/{made['id']}"
     assert verifying(tenant.ports, f"{PATH}/{made['id']}").claims()["sub"] == made["uri"]
+
+
+@pytest.mark.parametrize(
+    ("host", "is_taken"),
+    [
+        *(("rescind.example", False), ("10.0.0.5:8080", False), ("[2001:db8::1]", False)),
+        *(("localhost:8080", True), ("127.0.0.1:8080", True), ("[::1]:8080", True)),
+        *(("rescind:8080", True), ("127.0.0.1.example", False)),
+    ],
+)
+def test_a_proxy_that_ends_tls(tenant: Tenant, host: str, is_taken: bool) -> None:
+    """TOKEN-5, F2226a: A request by http gives a list no address that others may reach by https."""
+    headers = {"Host": host}
+    answer = tenant.admin.post(PATH, json={"name": "badges"}, headers=headers)
+    assert answer.status_code == (201 if is_taken else 400)
+    if not is_taken:
+        assert answer.json()["error"]["message"].startswith("url: is required")
+        given = {"name": "badges", "url": "https://rescind.example"}
+        assert tenant.admin.post(PATH, json=given, headers=headers).status_code == 201
 
 
 def test_the_address_on_lambda(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,8 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "authorizers_max": 200,
         "take_back": "own",
         "reports": "any",
+        "person_key_max_days": 365,
+        "unused_key_days": 0,
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
         "created_at": "2026-11-21T12:00:00Z",
@@ -67,6 +69,10 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         ("authorizers_max", 20_000, 20_000),
         ("take_back", "any", "any"),
         ("reports", "signed", "signed"),
+        ("person_key_max_days", 1, 1),
+        ("person_key_max_days", 3650, 3650),
+        ("unused_key_days", 7, 7),
+        ("unused_key_days", 3650, 3650),
     ],
 )
 def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) -> None:
@@ -83,7 +89,7 @@ def test_changing_a_setting(tenant: Tenant, name: str, given: Any, kept: Any) ->
     # Identities are made of the handle, which never changes.
     assert entry["actor"] == "admin@acme.svc"
     old = None if name == "rotation_grace_seconds" else before[name]
-    assert entry["details"] == {name: {"old": old, "new": kept}}
+    assert entry["details"]["changes"] == {name: {"old": old, "new": kept}}
 
 
 def test_changing_all_of_them(tenant: Tenant) -> None:
@@ -94,7 +100,7 @@ def test_changing_all_of_them(tenant: Tenant) -> None:
     assert settings(tenant).items() >= body.items()
     *earlier, entry = audit_entries(tenant)
     assert earlier == entries
-    assert entry["details"] == {
+    assert entry["details"]["changes"] == {
         "srl_ttl_seconds": {"old": 3600, "new": 300},
         "audit_retention_days": {"old": 400, "new": 30},
     }
@@ -155,7 +161,9 @@ def test_a_shorter_retention_is_remembered(tenant: Tenant, clock: Clock) -> None
     clock.advance(days=399)
     query = "from=2026-11-01T00:00:00Z&action=tenant.update_settings"
     answer = tenant.admin.get(f"/v1/audit-logs?{query}").json()
-    assert [entry["details"]["audit_retention_days"]["new"] for entry in answer["audit_logs"]] == [
+    assert [
+        entry["details"]["changes"]["audit_retention_days"]["new"] for entry in answer["audit_logs"]
+    ] == [
         400,
         30,
     ]

@@ -128,6 +128,8 @@ NOT_RUN: Final = {
     },
     "docs/api-keys.md": {
         "api-keys rotate": _PARSED,
+        "api-keys create": _PARSED,
+        "leaked-keys": "functions/test_leaked_keys.py sends such reports",
     },
     "docs/metrics.md": {
         "rescind_list": "infra/server/test_metrics.py asks a server, at an address of its own",

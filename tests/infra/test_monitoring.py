@@ -103,6 +103,7 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
     "WebhookDisabled": {'rescind_webhook_endpoints{state="disabled"}': _turns(1, 2)},
     "TakenBack": {"rescind_taken_back_total": f"0+10x{_WRONG_AT - 1} 400+30x90"},
     "ApprovalsOverridden": {"rescind_approvals_overridden_total": _turns(1, 2)},
+    "KeyLeaked": {"rescind_keys_leaked_total": _turns(1, 2)},
     "EquivocationReported": {"rescind_equivocation_reported_total": _turns(1, 2)},
     "HeadInFuture": {"rescind_head_in_future_total": _turns(1, 2)},
     # A poll waits for changes, and is not slow.

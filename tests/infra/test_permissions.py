@@ -26,6 +26,7 @@ from shared.model import times
 from shared.model.audit import audit_log, head, merkle
 from shared.model.audit.merkle import Place
 from shared.model.callers import Caller
+from shared.model.callers import Scope as Right
 from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
 from shared.model.fleet.heartbeats import Description
@@ -42,7 +43,7 @@ from shared.model.tenants import ListPublication, SettingsChange
 from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
 from shared.model.webhooks.webhooks import Webhook, WebhookTurn
-from shared.operations.access import service_accounts, tenant_settings
+from shared.operations.access import api_keys, leaked_keys, service_accounts, tenant_settings
 from shared.operations.audit import sealing
 from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
@@ -270,7 +271,7 @@ def _call_all(group: str, tenant: Tenant) -> None:
     for more in FURTHER.get(group, ()):
         more(tenant, admin)
     provider = identities.bound(tenant.ports, tenant.operator)
-    alice = Client(admin.http, identities.signed_in(tenant.ports, provider).secret)
+    alice = Client(admin.http, identities.signed_in(tenant.ports, provider, sub="dora").secret)
     first = next(each for each in ENDPOINTS if each in served)
     assert call(first, alice, ENDPOINTS[first].target(tenant)).status_code not in {401, 403}
 
@@ -295,6 +296,26 @@ def _keys_of_an_account(tenant: Tenant, admin: Client) -> None:
         made = admin.post(f"/v1/api-keys/{made['id']}/rotate", json=body_).json()
         assert admin.post(f"/v1/api-keys/{made['id']}/revoke").status_code == 200
         assert admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
+
+
+def _report_leaks(tenant: Tenant, _admin: Client) -> None:
+    """An API key and a session are reported as leaked."""
+    provider = identities.bound(tenant.ports, tenant.operator)
+    session = identities.signed_in(tenant.ports, provider, sub="lea")
+    for secret in (tenant.client(Right.SIGNER).secret, session.secret):
+        report = leaked_keys.LeakReport(secret or "", None)
+        leaked_keys.end(wiring.from_environment(), leaked_keys.LeakFinder("192.0.2.1", "r"), report)
+
+
+def _disable_a_maker(tenant: Tenant, admin: Client) -> None:
+    """A person is disabled who made an admin key, which ends."""
+    provider = identities.bound(tenant.ports, tenant.operator)
+    begun = identities.signed_in(tenant.ports, provider, sub="maker")
+    end = times.text(tenant.ports.now() + timedelta(days=2))
+    body = {"name": "k", "scopes": ["admin"], "expires_at": end}
+    assert tenant.holding(begun.secret).post("/v1/api-keys", json=body).status_code == 201
+    path = f"/v1/people/{begun.session.owner}/disable"
+    assert admin.post(path, json={"made_keys": "end"}).json()["keys_ended"] == 1
 
 
 def _take_back_with_approvals(tenant: Tenant, admin: Client) -> None:
@@ -337,6 +358,25 @@ def _a_forced_signer(tenant: Tenant, admin: Client) -> None:
     name_signers(tenant)
     path = f"{SRL}/keys/{pending}/activate"
     _act_with_approval(tenant, admin, "list_signers.force", "POST", path, {"force": True})
+
+
+def _weaker_settings(tenant: Tenant, admin: Client) -> None:
+    """Lists get a longer lifetime by an approval."""
+    path, body = "/v1/tenant/settings", {"srl_ttl_seconds": 7200}
+    _act_with_approval(tenant, admin, "settings.weaken", "PATCH", path, body)
+
+
+def _a_root_that_is_revoked(tenant: Tenant, admin: Client) -> None:
+    """A root key is revoked by an approval."""
+    path = f"/v1/keys/{create(tenant)['id']}/revoke"
+    act, body = "signing_keys.revoke_root", {"reason": "stolen"}
+    _act_with_approval(tenant, admin, act, "POST", path, body)
+
+
+def _another_status_signer(tenant: Tenant, admin: Client) -> None:
+    """The status signer is replaced by an approval."""
+    path = "/v1/status-lists/keys/rotate"
+    _act_with_approval(tenant, admin, "status_signer.rotate", "POST", path, None)
 
 
 def _protected_acts(tenant: Tenant, admin: Client) -> None:
@@ -519,14 +559,14 @@ def _status_lists(tenant: Tenant, admin: Client) -> None:
 
 
 FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
-    "api_keys": (_keys_of_an_account, _an_approved_key),
-    "identities": (_protected_acts,),
+    "api_keys": (_keys_of_an_account, _an_approved_key, _report_leaks),
+    "identities": (_protected_acts, _disable_a_maker),
     "authorizers": (_refused_clients, _authorizers_that_ended, _native_lists),
     "audit_log": (_a_long_log,),
     "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),
     "service_accounts": (_an_account_with_keys,),
-    "status_lists": (_status_lists,),
-    "signing_keys": (_a_line_of_keys, _a_claim_that_is_released),
+    "status_lists": (_status_lists, _another_status_signer),
+    "signing_keys": (_a_line_of_keys, _a_claim_that_is_released, _a_root_that_is_revoked),
     "srl": (
         _lists_that_change,
         _a_long_list,
@@ -535,7 +575,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
         _signers_that_are_named,
         _a_forced_signer,
     ),
-    "tenant_settings": (_an_unknown_path,),
+    "tenant_settings": (_an_unknown_path, _weaker_settings),
 }
 
 
@@ -556,6 +596,9 @@ def _schedule(tenant: Tenant) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(propagation, "SETTLED_AFTER", timedelta())
         patched.setattr(expiring, "is_turn", lambda *_: True)
+        change = SettingsChange(unused_key_days=30)
+        tenant_settings.update(tenant.ports, tenant.operator, change=change)
+        api_keys.create(long_ago, tenant.operator, name="unused", scopes=(Right.ADMIN,))
         for is_due in (False, True):
             patched.setattr(propagation, "is_due", lambda _, is_due=is_due: is_due)
             patched.setattr(expiring, "is_due", lambda _, is_due=is_due: is_due)
@@ -716,19 +759,28 @@ def _console(_: Tenant) -> None:
 
 
 def _sign_in(tenant: Tenant) -> None:
-    """People sign in by code and by token, also under another e-mail, and a program by token."""
+    """People sign in by token, also under another e-mail, and a program; a ticket; a tick."""
     make = (tenant.ports, tenant.operator)
-    provider_id = identities.bound_outside(*make, client_secret="s3cret").id
+    provider_id = identities.bound_outside(*make).id
     programs = identities.bound_outside(*make, ProviderKind.PROGRAMS).id
     service_accounts.create(*make, name="robot")
     ports = wiring.from_environment()
     assert len(sign_in.offered(ports, "acme")) == 1
-    identities.by_code(ports, provider_id)
+    context = SimpleNamespace(get_remaining_time_in_millis=lambda: 29_000)
+    assert import_module("functions.sign_in.handler").handler({}, context) == {"failed": 0}
     identities.exchanged(ports, provider_id)
     identities.exchanged(ports, provider_id, email="a.martin@example.com")
     identities.exchanged(ports, programs, programs)
     ticket = tickets.issue(*make)
     identities.redeemed(ports, {"grant_type": sign_in.TICKET, "ticket": ticket})
+
+
+def _sign_in_code(tenant: Tenant) -> None:
+    """People sign in by code, also under another e-mail."""
+    provider = identities.bound_outside(tenant.ports, tenant.operator, client_secret="s3cret")
+    ports = wiring.from_environment()
+    identities.by_code(ports, provider.id)
+    identities.by_code(ports, provider.id, email="a.martin@example.com")
 
 
 def _introspect(tenant: Tenant) -> None:
@@ -759,6 +811,7 @@ WITHOUT_ENDPOINTS: Final[dict[str, Callable[[Tenant], None]]] = {
     "feed_publication": _feed,
     "introspection": _introspect,
     "sign_in": _sign_in,
+    "sign_in_code": _sign_in_code,
     "srl_publication": _publish,
     "srl_schedule": _schedule,
     "trust_renewal": _renew_trust,

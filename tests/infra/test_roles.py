@@ -187,8 +187,9 @@ TENANT_ID: Final = "svc_tnt_01m7yzmhg014scvmqfzcb3mfmb"
 WRITES: Final = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem")
 # What would let somebody in, or change what is believed, and which functions write it.
 GUARDED: Final[dict[tuple[str, str], set[str]]] = {
-    ("keys", "api-key#0123"): {"ApiKeys", "ServiceAccounts"},
-    ("keys", f"{TENANT_ID}#api-keys"): {"ApiKeys"},
+    # A person's keys end with the person, and unused keys in the pass of the schedule.
+    ("keys", "api-key#0123"): {"ApiKeys", "Identities", "ServiceAccounts", "SrlSchedule"},
+    ("keys", f"{TENANT_ID}#api-keys"): {"ApiKeys", "Identities", "SrlSchedule"},
     ("keys", f"{TENANT_ID}#service-accounts"): {"ApiKeys", "ServiceAccounts"},
     ("keys", f"{TENANT_ID}#keys"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},

@@ -12,7 +12,7 @@ from shared.model.audit import head
 from shared.model.rate_limit import BURST, RATE_PER_SECOND
 from shared.model.webhooks import webhooks
 from shared.operations.webhooks import delivery
-from shared.ports.outside import SENDER_PATIENCE_SECONDS
+from shared.ports.outside import OUTBOUND_PATIENCE_SECONDS, SENDER_PATIENCE_SECONDS
 from shared.settings import base_path
 from tests.infra.templates import (
     ALARMS,
@@ -23,6 +23,7 @@ from tests.infra.templates import (
     events,
     folder,
     of_kind,
+    statements,
     variables,
 )
 from tests.kit.aws import (
@@ -99,6 +100,8 @@ def test_requests_cannot_stop_the_publications() -> None:
     """F109a: Requests cannot take the concurrency that the publications need."""
     parameters = template(FUNCTIONS)["Parameters"]
     assert parameters["ReserveConcurrency"]["Default"] == "false"
+    publications = int(parameters["PublicationConcurrency"]["Default"])
+    codes = int(parameters["SignInCodeConcurrency"]["Default"])
     reserved = {
         name: function["ReservedConcurrentExecutions"]["Fn::If"]
         for name, function in LAMBDAS.items()
@@ -111,9 +114,10 @@ def test_requests_cannot_stop_the_publications() -> None:
         "FeedPublication": ["IsReserved", _SHARDS * lanes, "AWS::NoValue"],
         "SrlSchedule": ["IsReserved", 2, "AWS::NoValue"],
         "SrlPublication": ["IsReserved", str(most), "AWS::NoValue"],
+        "SignInCode": ["IsReserved", str(codes), "AWS::NoValue"],
     }
     # Lambda keeps 100 for all other functions, and as many are left for requests.
-    enough = _SHARDS * lanes + 2 + int(parameters["PublicationConcurrency"]["Default"]) + 100 + 100
+    enough = _SHARDS * lanes + 2 + publications + codes + 100 + 100
     assert f"ConcurrentExecutions >= `{enough}`" in (ROOT / "docs" / "deploy.md").read_text()
     # In a new account nothing can be reserved, and two are left for requests.
     account = int(parameters["AccountConcurrency"]["Default"])
@@ -213,6 +217,19 @@ def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:
     api = RESOURCES["Api"]["Properties"]
     assert not {"Auth", "CorsConfiguration"} & set(api)
     assert api["DisableExecuteApiEndpoint"] == "false"
+
+
+def test_codes_of_sign_ins_are_isolated() -> None:
+    """IDENTITY-10, F2210b: Codes have a function, a short time and a throttle of their own."""
+    assert reached("/v1/sign-in/code") == "SignInCode"
+    assert {reached(each) for each in ("/v1/sign-in", "/v1/token")} == {"SignIn"}
+    assert LAMBDAS["SignInCode"]["Timeout"] == 20 > OUTBOUND_PATIENCE_SECONDS
+    throttled = RESOURCES["Api"]["Properties"]["RouteSettings"]
+    assert throttled == {
+        "ANY /v1/sign-in/code": {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 100}
+    }
+    # The other function reads no client secret.
+    assert "OpenSecrets" not in {each["Sid"] for each in statements("SignIn")}
 
 
 def test_a_tenant_meets_its_own_limit_first() -> None:

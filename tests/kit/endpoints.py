@@ -24,7 +24,6 @@ from shared.model.identities import providers, sessions
 from shared.model.identities.approvals import Act
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
-from shared.model.items import Item
 from shared.model.trust import head_address
 from shared.model.webhooks import deliveries
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
@@ -161,11 +160,11 @@ def audited(tenant: Tenant) -> int:
     return sum(map(tenant.ports.store.count, partitions))
 
 
-def audit_entries(tenant: Tenant) -> list[Item]:
+def audit_entries(tenant: Tenant) -> list[dict[str, Any]]:
     """The audit log of the present month, oldest first."""
     partitions = month(tenant.id, tenant.ports.now())
     entries = chain.from_iterable(tenant.ports.store.query(each) for each in partitions)
-    return [entry.item for entry in sorted(entries, key=lambda entry: entry.sk)]
+    return [dict(entry.item) for entry in sorted(entries, key=lambda entry: entry.sk)]
 
 
 def _names(*names: str) -> dict[str, Any]:
@@ -533,7 +532,7 @@ def _named_keys(tenant: Tenant) -> str:
 
 
 _KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}
-_USED = _KEY | _names("last_used_at")
+_USED = _KEY | _names("last_used_at created_by_id") | {"networks": []}
 _AUTHORIZER = _names(
     "id name type version public_key owner relay registered_at seen_at sequence chain verified_at",
     "max_staleness_seconds allow_when_stale foreign api_key_id proven trust_version",
@@ -562,10 +561,15 @@ _ENTRY = _names(
     "id timestamp actor actor_key_id actor_name actor_id",
     "action resource_id result source_ip request_id",
 )
-_KEY_DETAILS = _names("name service_account_id expires_at") | {"scopes": [...]}
+_CHANGED = _names("old new")
+# Of a key that was created: lists have other members than texts.
+_KEY_DETAILS = _names("name") | {
+    "changes": {"name": _CHANGED, "scopes": {"old": ..., "new": [...]}, "status": _CHANGED}
+}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
-    "list_publication authorizers_max take_back reports rate_limit_per_second rate_limit_burst",
+    "list_publication authorizers_max take_back reports person_key_max_days unused_key_days",
+    "rate_limit_per_second rate_limit_burst",
     "created_at removal_at",
 )
 _AUDIT_SIGNER = _names("key_id algorithm public_key verifier_key created_at signs_until")
@@ -583,11 +587,11 @@ _PROVIDER = _ENDPOINTS_FOUND | {
     "grants": [{"when": _names("groups"), **_names("role service_account")}],
     "email_domains": [...],
 }
-_PERSON = _names("id email name role status issuer subject created_at")
+_PERSON = _names("id email name role status provider_id issuer subject created_at")
 _ASKED = _names(
     "id act subject count remaining reason request status requested_by requested_by_id",
-    "decided_by decided_by_id decided_at created_at expires_at",
-) | {"details": {}}
+    "decided_by decided_by_id decided_at created_at expires_at record_version",
+) | {"details": {}, "members": {}}
 _ACTS = {"acts": [], "restore_above": ...}
 _SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")
 _ROLE = _names("name is_built_in") | {
@@ -1099,7 +1103,13 @@ _ROWS = (
     ),
     _row("GET /v1/people listPeople", _page("people", _PERSON), on=_person),
     _row("GET /v1/people/{id} getPerson", _PERSON, on=_person),
-    _row("POST /v1/people/{id}/disable disablePerson person.disable", _PERSON, on=_person),
+    _row(
+        "POST /v1/people/{id}/disable disablePerson person.disable",
+        _PERSON | _names("keys_ended keys_left"),
+        on=_person,
+        body={"made_keys": "end"},
+        is_kept=False,
+    ),
     _row("POST /v1/people/{id}/enable enablePerson person.enable", _PERSON, on=_disabled_person),
     _row("POST /v1/people/{id}/sign-out signOutPerson person.sign_out", _PERSON, on=_person),
     _row(

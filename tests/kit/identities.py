@@ -120,7 +120,9 @@ def redeemed(ports: Ports, form: Mapping[str, str], given: str = "") -> Begun:
     outside = published()
     outside.documents[f"{ISSUER}/token"] = json.dumps({"id_token": given})
     asking = replace(ports, outbound=lambda: outside)
-    return sign_in.redeem(asking, Stranger("192.0.2.7", "0123456789abcdef"), form)
+    is_code = form["grant_type"] == sign_in.CODE
+    attempt = (sign_in.prepare_code if is_code else sign_in.prepare)(asking, form)
+    return sign_in.redeem(asking, Stranger("192.0.2.7", "0123456789abcdef"), attempt)
 
 
 def exchanged(ports: Ports, provider_id: str, audience: str = "rescind", **said: Any) -> Begun:
@@ -134,7 +136,7 @@ def exchanged(ports: Ports, provider_id: str, audience: str = "rescind", **said:
     return redeemed(ports, form)
 
 
-def by_code(ports: Ports, provider_id: str) -> Begun:
+def by_code(ports: Ports, provider_id: str, **said: Any) -> Begun:
     """A session for a code of `ISSUER`."""
     form = {
         "grant_type": sign_in.CODE,
@@ -144,7 +146,7 @@ def by_code(ports: Ports, provider_id: str) -> Begun:
         "nonce": "n",
         "redirect_uri": f"https://rescind.example.com/console/signed-in/{provider_id}",
     }
-    return redeemed(ports, form, token(ports, "rescind", nonce="n"))
+    return redeemed(ports, form, token(ports, "rescind", nonce="n", **said))
 
 
 def bound_outside(

@@ -4,9 +4,11 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from shared.model.callers import Scope
+from shared.model.identities.providers import IdentityProvider, providers
 from tests.kit.api import Client, Tenant
 from tests.kit.identities import bound, signed_in
 
+_SESSION: Final = 43_200
 ACTS: Final = "/v1/tenant/protected-acts"
 BATCH: Final = "/v1/revocations/batch"
 WHY: Final = "Wrong list, 100 % ours: ticket ö-4711"
@@ -20,7 +22,11 @@ class Office:
         self.tenant = tenant
         settings = {"take_back": "any"}
         assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).is_success
-        self.provider = bound(tenant.ports, tenant.operator, session_seconds=43_200)
+        rows = tenant.ports.store.query(providers(tenant.id))
+        found = IdentityProvider.from_rows(rows)
+        own = next((each for each in found if each.session_seconds == _SESSION), None)
+        # Another provider would give other people, who cannot have the same e-mails.
+        self.provider = own or bound(tenant.ports, tenant.operator, session_seconds=_SESSION)
         self.sign_in()
 
     def sign_in(self) -> None:
@@ -29,7 +35,9 @@ class Office:
         self.carol = self.person("carol", Scope.REVOKER)
 
     def person(self, name: str, role: Scope = Scope.ADMIN, **said: Any) -> Client:
-        made = signed_in(self.tenant.ports, self.provider, role, sub=name, **said)
+        item = self.tenant.ports.store.get(self.provider.address)
+        provider = IdentityProvider.from_optional(item) or self.provider
+        made = signed_in(self.tenant.ports, provider, role, sub=name, **said)
         return Client(self.tenant.admin.http, made.secret, made.session.owner)
 
     def protects(self, *acts: str, restore_above: int | None = None) -> None:

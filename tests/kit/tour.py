@@ -83,6 +83,7 @@ def _give_and_take(tenant: Tenant) -> None:
     key = made["id"]
     for action in ("disable", "enable"):
         _done(tenant, f"service-accounts/{account}/{action}")
+    _done(tenant, f"api-keys/{key}/rotate", grace_seconds=60)
     assert tenant.admin.delete(f"/v1/api-keys/{key}").status_code == 204
     assert tenant.holding(made["key"]).get("/v1/whoami").status_code == 401
     root = _done(tenant, "keys", type="root", name="root")["id"]
@@ -99,13 +100,20 @@ def _sign_in(tenant: Tenant) -> None:
     used, _ = (tickets.issue(tenant.ports, tenant.operator) for _ in range(2))
     identities.redeemed(tenant.ports, {"grant_type": sign_in.TICKET, "ticket": used})
     provider = identities.bound_outside(tenant.ports, tenant.operator)
-    identities.exchanged(tenant.ports, provider.id)
+    dora = {"sub": "dora", "email": "dora@example.com"}
+    identities.exchanged(tenant.ports, provider.id, **dora)
+    identities.by_code(tenant.ports, provider.id, **dora | {"email": "d.martin@example.com"})
+    said: dict[str, Any] = {"sub": "zoe", "email": "zoe@example.com", "groups": ["signer"]}
+    zoe = tenant.holding(identities.exchanged(tenant.ports, provider.id, **said).secret)
+    assert len(zoe.get("/v1/sessions").json()["sessions"]) == 1
     sessions.end_all(tenant.ports, tenant.id)
 
 
 def _approve(tenant: Tenant) -> None:
     """Take a revocation back freely, and another one by an approval; protect nothing again."""
     office = Office(tenant)
+    freely = office.take_back(office.carol, office.revoked(1))
+    assert freely.json()["counts"]["taken_back"] == 1
     office.protects("admin_keys.create", restore_above=1)
     first, second = (f"/v1/revocations/{each}" for each in office.revoked(2))
     assert office.alice.delete(first).status_code == 204

@@ -48,6 +48,9 @@ PLAIN: dict[Any, Any] = {
 }
 # Fields that are not stored if they are the default, and that default.
 SPARSE: dict[tuple[str, str], Any] = {
+    ("Approval", "record_version"): 0,
+    ("Approval", "decided_by_epoch"): 0,
+    ("Approval", "members"): {},
     ("AuditSigner", "precedes_log"): False,
     ("TrustHead", "floor"): 0,
     ("Authorizer", "type"): "",

@@ -8,6 +8,7 @@ import pytest
 from shared.model.callers import Caller, Scope
 from shared.model.fleet.heartbeats import Description
 from shared.model.identities.approvals import Act
+from shared.model.identities.people import Person, PersonStatus
 from shared.model.identities.roles import Role
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import SigningKey
@@ -35,6 +36,7 @@ from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force
 from shared.operations.webhooks import managing
 from shared.ports import Ports
+from shared.ports.store import Expect, Put
 from tests.kit import identities
 from tests.kit.tenants import Tenant
 
@@ -69,6 +71,13 @@ def _create_key(ports: Ports, tenant: Tenant, _id: str) -> object:
         name="k",
         scopes=(Scope.ADMIN,),
         service_account_id=account.service_account_id,
+    )
+
+
+def _create_as_key(ports: Ports, tenant: Tenant, key_id: str) -> object:
+    """A key that another one makes, in whose list it is."""
+    return api_keys.create(
+        ports, replace(tenant.operator, key_id=key_id), name="k", scopes=(Scope.ADMIN,)
     )
 
 
@@ -234,16 +243,40 @@ def _asked(ports: Ports, tenant: Tenant) -> str:
     return made.id
 
 
+def _asked_bob(ports: Ports, tenant: Tenant) -> str:
+    person(ports, tenant)
+    return _asked(ports, tenant)
+
+
 def _approve(ports: Ports, tenant: Tenant, approval_id: str) -> object:
-    return approvals.approve(ports, person(ports, tenant), approval_id=approval_id)
+    return approvals.approve(ports, calling(ports, tenant, "bob"), approval_id=approval_id)
 
 
 def _reject(ports: Ports, tenant: Tenant, approval_id: str) -> object:
-    return approvals.reject(ports, person(ports, tenant), approval_id=approval_id)
+    return approvals.reject(ports, calling(ports, tenant, "bob"), approval_id=approval_id)
 
 
 def person(ports: Ports, tenant: Tenant, name: str = "bob") -> Caller:
-    """A person with the role `admin` who has just signed in, without a record."""
+    """A person with the role `admin` who has just signed in, without a session."""
+    of = Person(
+        f"svc_usr_{name}",
+        tenant.id,
+        "svc_idp_x",
+        "https://x",
+        name,
+        name,
+        name,
+        "admin",
+        PersonStatus.ACTIVE,
+        ports.now(),
+    )
+    if ports.store.get(of.address) is None:
+        ports.store.write(Put(of.address, of.to_item(), Expect.ABSENT))
+    return calling(ports, tenant, name)
+
+
+def calling(ports: Ports, tenant: Tenant, name: str) -> Caller:
+    """The caller that a person is."""
     return replace(
         tenant.operator,
         identity=f"{name}@example.com",
@@ -266,6 +299,7 @@ def _on(
 
 CASES = [
     Case("api_key.create", _nothing, _create_key),
+    Case("api_key.create", _key, _create_as_key),
     _on("api_key.rotate", _key, api_key_rotation.rotate, "key_id", grace_seconds=60),
     _on("api_key.rotate", _key, api_key_rotation.rotate, "key_id", grace_seconds=0),
     _on("api_key.revoke", _key, api_keys.revoke, "key_id"),
@@ -338,8 +372,8 @@ CASES = [
     _on("role.delete", _role, roles.delete, "name"),
     Case("tenant.protect_acts", _two_people, _protect),
     Case("approval.request", _nothing, lambda p, t, _: _asked(p, t)),
-    Case("approval.approve", _asked, _approve),
-    Case("approval.reject", _asked, _reject),
+    Case("approval.approve", _asked_bob, _approve),
+    Case("approval.reject", _asked_bob, _reject),
     _on("approval.override", _asked, approvals.override, "approval_id", reason="ill"),
     Case("webhook.create", _nothing, lambda p, t, _: _webhook(p, t)),
     _on("webhook.update", _webhook, managing.update, "webhook_id", events=("key.sign",)),

@@ -350,7 +350,8 @@ def identities(session: Session, url: str) -> None:
     (begun,) = api.list_sessions().sessions
     assert begun.owner == api.get_person(person.id).id
     api.delete_session(begun.id, expected=204)
-    assert api.disable_person(person.id).status is m.PersonStatus.DISABLED
+    ending = m.DisablePerson(made_keys=m.MadeKeys.END)
+    assert api.disable_person(person.id, body=ending).status is m.PersonStatus.DISABLED
     assert api.enable_person(person.id).email == "alice@example.com"
     assert api.sign_out_person(person.id).role == "admin"
     two_people(session, url, made.id)

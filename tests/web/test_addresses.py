@@ -44,7 +44,16 @@ def source(peer: str | None, *forwarded: str, trusted: Sequence[Network] = TRUST
         ("10.0.0.1", ["unknown"], "10.0.0.1"),
         ("10.0.0.1", [f"{CLIENT}, <script>, 10.0.0.2"], "10.0.0.2"),
         ("10.0.0.1", [""], "10.0.0.1"),
-        ("10.0.0.1", [f"{CLIENT}:443"], "10.0.0.1"),
+        # Some proxies add a port, and brackets.
+        ("10.0.0.1", [f"{CLIENT}:443"], CLIENT),
+        ("10.0.0.1", [f"{CLIENT}:443, 10.1.2.3:50001"], CLIENT),
+        ("10.0.0.1", ["[2001:db8:1::5]:443"], "2001:db8:1::5"),
+        ("10.0.0.1", ["[2001:db8:1::5]"], "2001:db8:1::5"),
+        ("10.0.0.1", [f"[::ffff:{CLIENT}]:1"], CLIENT),
+        ("10.0.0.1", [f"{CLIENT}:port"], "10.0.0.1"),
+        ("10.0.0.1", [f"{CLIENT}:443:1"], "10.0.0.1"),
+        ("10.0.0.1", ["[2001:db8:1::5"], "10.0.0.1"),
+        ("10.0.0.1", ["[nobody]:80"], "10.0.0.1"),
         ("10.0.0.1", ["010.0.0.1"], "10.0.0.1"),
         # IPv6, and IPv4 in the form that a server of both kinds tells.
         ("2001:db8:f::1", ["2001:DB8:1:0::5"], "2001:db8:1::5"),
@@ -58,7 +67,7 @@ def source(peer: str | None, *forwarded: str, trusted: Sequence[Network] = TRUST
 def test_the_last_hop_that_is_not_trusted(
     peer: str | None, forwarded: list[str], expected: str
 ) -> None:
-    """AUTH-9, F73a: `X-Forwarded-For` is read from the right, past trusted proxies only."""
+    """AUTH-9, F73a, F2221a: `X-Forwarded-For` is read from the right, past trusted proxies only."""
     assert source(peer, *forwarded) == expected
 
 

@@ -64,6 +64,10 @@ def spend(tenant: Tenant, clock: Clock, tokens: int) -> None:
         ("DELETE", "/v1/authorizers?owner=svc_ak_01kbm4xt3rfz8c5w7y2q9n6d1e", None, 100),
         ("POST", "/v1/revocations/check-batch", {"warrant_ids": ["x" * 70_000]}, 4),
         ("GET", "/v1/revocations?limit=10000", None, 0),
+        ("GET", "/v1/sessions?limit=60", None, 11),
+        ("GET", "/v1/approvals?status=pending", None, 10),
+        ("GET", "/v1/keys?status=active", None, 30),
+        ("GET", "/v1/keys", None, 0),
     ],
     ids=str,
 )

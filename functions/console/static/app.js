@@ -80,8 +80,11 @@ async function start() {
   })
   try {
     if (kind === 'ticket') {
-      await open(await granted({ grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
-      tellTabs()
+      const accept = async () => {
+        await open(await granted('/v1/token', { grant_type: 'urn:rescind:grant-type:ticket', ticket: given }))
+        tellTabs()
+      }
+      return showDoor(place, showShell, null, null, accept)
     } else if (kind === 'signed-in') {
       if (!(await signedIn(given))) return
     } else if (!(await reopen())) return close()

@@ -249,6 +249,7 @@ function held(change, now) {
  */
 export function endOf({ proof, sequence, allow_when_stale: isOpen, denies_all_from: from }) {
   if (proof === 'closed') return from ? `refuses everything since ${second(from)}` : 'refuses everything'
+  if (proof === 'unsupported') return 'does not support tokens of a subject'
   if (from) return `until ${second(from)}`
   if (sequence === null) return 'never reported: no end known'
   return isOpen ? 'lets warrants in when old: no end known' : 'did not tell its limit: no end known'

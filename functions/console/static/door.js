@@ -64,8 +64,9 @@ function refused(error) {
  * @param {() => void} opened
  * @param {string | null} [why] the last session ended
  * @param {unknown} [error]
+ * @param {(() => Promise<void>) | null} [accept] uses a ticket, which may be another person's, once it is confirmed
  */
-export function showDoor(place, opened, why = null, error = null) {
+export function showDoor(place, opened, why = null, error = null, accept = null) {
   document.title = 'Sign in – Rescind'
   document.body.dataset.page = 'door'
   const said = one(html`<div class="body"></div>`)
@@ -74,6 +75,12 @@ export function showDoor(place, opened, why = null, error = null) {
     await open(secret)
     opened()
   })
+  const confirm = entering(said, async () => {
+    await accept?.()
+    opened()
+  })
+  const asking = html`<p>This link signs you in as an operator. Continue only if you made it yourself.</p>
+    <button type="button" class="main" @click=${() => confirm('')}>Continue with the link</button>`
   put(
     place,
     html`<main class="door">
@@ -83,8 +90,8 @@ export function showDoor(place, opened, why = null, error = null) {
       <p class="soft">For operators, <code>rescind console</code> prints an address that needs no key.</p>
     </main>`,
   )
-  put(said, error ? refused(error) : why && banner('wait', why))
-  place.querySelector('input')?.focus()
+  put(said, error ? refused(error) : accept ? asking : why && banner('wait', why))
+  place.querySelector(accept ? 'button' : 'input')?.focus()
   ready()
   void showProviders(place, providers)
 }

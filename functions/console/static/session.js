@@ -71,12 +71,13 @@ export const offered = async () =>
   tenant() === '' ? [] : (await ask(`/v1/sign-in?tenant=${encodeURIComponent(tenant())}`)).identity_providers
 
 /**
- * The secret of the session that `POST /v1/token` gives. Throws `ApiError` if it is refused.
+ * The secret of the session that the service grants for a code or a ticket. Throws `ApiError` if it refuses.
+ * @param {'/v1/token' | '/v1/sign-in/code'} path
  * @param {Record<string, string>} form
  * @returns {Promise<string>}
  */
-export const granted = async (form) =>
-  (await ask('/v1/token', { method: 'POST', body: new URLSearchParams(form) })).access_token
+export const granted = async (path, form) =>
+  (await ask(path, { method: 'POST', body: new URLSearchParams(form) })).access_token
 
 /**
  * What the service answers to somebody who is not signed in. Throws `ApiError`.

@@ -123,7 +123,7 @@ export async function finish(answer) {
       `The identity provider refuses: ${said.get('error_description') ?? said.get('error')}.`,
     )
   const { code_verifier, nonce, redirect_uri } = flow
-  const secret = await granted({
+  const secret = await granted('/v1/sign-in/code', {
     grant_type: 'authorization_code',
     audience,
     code: said.get('code') ?? '',

@@ -12,11 +12,12 @@ from urllib.parse import urlsplit
 import typer
 
 from infra.cli import inputs
-from infra.cli.commands import ApiSession, Resource, command, noun
-from infra.cli.errors import WrongUsage, checked, given
+from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
+from infra.cli.errors import WrongUsage, Yes, checked, given
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Column
 from shared.model import text
+from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identities import providers as model
 from shared.model.identities import roles
@@ -64,6 +65,7 @@ _providers.acts(
 _providers.deletes(
     "Delete an identity provider. The sessions that it gave end.",
     "the identity provider {} and the sessions that it gave",
+    is_protected=True,
 )
 
 _people = Resource(
@@ -81,7 +83,6 @@ _people = Resource(
 )
 _people.lists("List the people who have signed in.")
 _people.shows("Show one person.")
-_people.acts("disable", "End the sessions of a person, who can sign in no more.")
 _people.acts("enable", "Let a disabled person sign in again.")
 _people.acts("sign-out", "End all sessions of a person, who can sign in again.")
 
@@ -124,6 +125,10 @@ _roles.deletes(
 )
 
 
+MadeKeysOption = Annotated[
+    MadeKeys | None,
+    typer.Option("--made-keys", help="End or keep the API keys that the person made."),
+]
 RoleOf = Annotated[str, typer.Argument(metavar="ROLE", help="Its name.")]
 Prefixes = Annotated[
     list[str] | None,
@@ -141,6 +146,34 @@ def register(root: typer.Typer) -> None:
     root.add_typer(_roles_app, name="roles")
     root.add_typer(_people_app, name="people")
     root.add_typer(_sessions_app, name="sessions")
+
+
+@command(
+    _people_app, "disable", example="rescind people disable svc_usr_01J… --made-keys end --yes"
+)
+def disable(
+    session: ApiSession, person: Identifier, made_keys: MadeKeysOption = None, yes: Yes = False
+) -> None:
+    """Disable a person: all sessions end, and the API keys that the person made end or stay.
+
+    It lists these keys first. --made-keys is required if there are any.
+    """
+    params = {"created_by_id": person}
+    page = session.api.listed("/v1/api-keys", "api_keys", params=params)
+    keys = [each for each in page["api_keys"] if each["status"] == "active"]
+    for each in keys:
+        session.out.say(f"{each['id']} {','.join(each['scopes']) or each['role']} {each['name']}")
+    if keys and made_keys is None:
+        raise WrongUsage(f"The person made {len(keys)} API keys: add --made-keys end or keep.")
+    if keys and made_keys is MadeKeys.END:
+        confirm(f"End these {len(keys)} API keys? This cannot be undone.", yes=yes)
+    body, ended = {"made_keys": made_keys or MadeKeys.END}, 0
+    while True:
+        found = session.api.post(_people.at(person, "/disable"), body)
+        ended += found["keys_ended"]
+        if not found["keys_ended"] or not found["keys_left"]:
+            break
+    session.out.record({**found, "keys_ended": ended})
 
 
 @command(
@@ -240,6 +273,16 @@ Exchange = Annotated[
         show_default=False,
     ),
 ]
+TokenSeconds = Annotated[
+    int | None,
+    typer.Option(
+        "--token-max-seconds",
+        min=60,
+        max=model.TOKEN_SECONDS_MAX,
+        help="The longest lifetime of its tokens (default: a day), with --kind tokens.",
+        show_default=False,
+    ),
+]
 Url = Annotated[str, typer.Option("--url", help="The address of the service for browsers.")]
 
 
@@ -265,6 +308,7 @@ def add(
     trusts_email: TrustsEmail = False,
     step_up: StepUp = None,
     exchange: Exchange = None,
+    token_max_seconds: TokenSeconds = None,
     url: Url = _LOCAL,
 ) -> None:
     """Bind an identity provider after its issuer has answered, and print what to register there.
@@ -284,9 +328,15 @@ def add(
         trusts_email=trusts_email or None,
         step_up=step_up,
         token_exchange=exchange,
+        token_max_seconds=token_max_seconds,
     )
     caller = operator.caller(tenant)
     made = identity_providers.create(operator.ports, caller, kind=kind, change=change)
+    if others := identity_providers.find_twins(operator.ports, made):
+        operator.out.say(
+            f"Warning: {', '.join(others)} has the same issuer. Each gives people of its own, even "
+            "if their subjects are the same. Delete the one that you do not need."
+        )
     operator.out.record({each: getattr(made, each) for each in _SHOWN})
     operator.out.say(_next(made, url.rstrip("/"), tenant))
 

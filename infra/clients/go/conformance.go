@@ -212,7 +212,7 @@ func (s *session) check(given json.RawMessage) (said, error) {
 		verdict = Stale
 	}
 	for _, id := range asked.IDs {
-		if s.state != nil && s.state.revoked.has(digestOf(id)) {
+		if s.state != nil && s.state.revoked.revokes(id) {
 			verdict = Revoked
 		}
 	}
@@ -224,11 +224,16 @@ func (s *session) identify(given json.RawMessage) (said, error) {
 		Kind   string `json:"kind"`
 		Issuer string `json:"issuer"`
 		Value  string `json:"value"`
+		Before *int64 `json:"issued_before"`
 	}
 	if err := json.Unmarshal(given, &asked); err != nil {
 		return nil, err
 	}
-	found, err := TokenID(asked.Kind, asked.Issuer, asked.Value)
+	var before []int64
+	if asked.Before != nil {
+		before = append(before, *asked.Before)
+	}
+	found, err := TokenID(asked.Kind, asked.Issuer, asked.Value, before...)
 	if err != nil {
 		return nil, refuse(Malformed)
 	}

@@ -32,6 +32,9 @@ const (
 	clockDiffers = 20 * time.Second
 )
 
+// features are what this client supports, by the names of FLEET-2.
+var features = []string{"subject-cutoffs"}
+
 // terms are how often the service wants reports: the time between two if nothing changes, and the
 // time within which all clients report an advance.
 type terms struct{ after, spread time.Duration }
@@ -240,7 +243,7 @@ func (r *reporter) register(ctx context.Context) error {
 		}
 		r.claim = file
 	}
-	members := map[string]any{"name": r.name, "type": reporterKind, "version": Version}
+	members := map[string]any{"name": r.name, "type": reporterKind, "version": Version, "features": features}
 	if r.identity != nil {
 		tenant := r.client.follower.trust.Load().tenant
 		members["proof"] = r.identity.proof(tenant, r.name, time.Now().Add(r.ahead))

@@ -47,6 +47,7 @@ func TestAReportIsSigned(t *testing.T) {
 	reporter.step(context.Background())
 	registered, reported := service.posts[0], service.posts[1]
 	expect(t, []any{registered["name"], registered["type"], registered["version"]}, []any{"gate", reporterKind, Version})
+	expect(t, registered["features"], any([]any{"subject-cutoffs"}))
 	own := publicOf(reporter.identity.private)
 	proof := registered["proof"].(map[string]any)
 	stated := opened(t, own, registrationPrefix, proof["payload"], proof["signature"])

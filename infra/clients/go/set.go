@@ -73,6 +73,12 @@ const foldAt = 16384
 type set struct {
 	whole          table
 	added, removed map[digest]struct{}
+	cutoffs        cutoffs
+}
+
+// revokes returns whether the set has an identifier, or a later cutoff of its subject.
+func (s *set) revokes(id string) bool {
+	return s.has(digestOf(id)) || len(s.cutoffs) > 0 && s.cutoffs.covers(id)
 }
 
 func (s *set) has(of digest) bool {
@@ -91,7 +97,7 @@ func (s *set) after(entries []entry) *set {
 	if len(entries) == 0 {
 		return s
 	}
-	made := &set{s.whole, copied(s.added), copied(s.removed)}
+	made := &set{s.whole, copied(s.added), copied(s.removed), s.cutoffs}
 	for _, each := range entries {
 		for _, id := range each.removed {
 			made.remove(digestOf(id.data))
@@ -99,6 +105,7 @@ func (s *set) after(entries []entry) *set {
 		for _, id := range each.revoked {
 			made.add(digestOf(id.data))
 		}
+		made.cutoffs = made.cutoffs.after(each)
 	}
 	if len(made.added)+len(made.removed) > foldAt {
 		return made.folded()
@@ -131,7 +138,7 @@ func (s *set) folded() *set {
 	for each := range s.added {
 		made.insert(each)
 	}
-	return &set{whole: made}
+	return &set{whole: made, cutoffs: s.cutoffs}
 }
 
 func copied(from map[digest]struct{}) map[digest]struct{} {

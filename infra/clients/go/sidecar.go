@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -59,14 +60,23 @@ func (c *Client) answerCheck(to http.ResponseWriter, query string) {
 // asked returns the one warrant that a query names, by its identifier or as a token.
 func asked(query url.Values) (string, error) {
 	ids, kinds, issuers, values := query["warrant_id"], query["token_kind"], query["token_issuer"], query["token_value"]
+	times := query["token_issued_before"]
 	switch {
-	case len(ids) == 1 && len(kinds)+len(issuers)+len(values) == 0:
+	case len(ids) == 1 && len(kinds)+len(issuers)+len(values)+len(times) == 0:
 		return ids[0], nil
-	case len(ids) == 0 && len(kinds) == 1 && len(issuers) <= 1 && len(values) == 1:
-		return TokenID(kinds[0], query.Get("token_issuer"), values[0])
+	case len(ids) == 0 && len(kinds) == 1 && len(issuers) <= 1 && len(values) == 1 && len(times) <= 1:
+		var before []int64
+		for _, each := range times {
+			seconds, err := strconv.ParseInt(each, 10, 64)
+			if err != nil {
+				return "", errors.New("token_issued_before: must be whole seconds since 1970")
+			}
+			before = append(before, seconds)
+		}
+		return TokenID(kinds[0], query.Get("token_issuer"), values[0], before...)
 	default:
 		return "", errors.New("warrant_id: is required once; pass either this or " +
-			"token_kind, token_issuer and token_value")
+			"token_kind, token_issuer, token_value and token_issued_before")
 	}
 }
 

@@ -28,10 +28,13 @@ func TestTheSidecarAnswersAsTheService(t *testing.T) {
 	check(200, checkPath+"?warrant_id=svc_wrt_a", `{"warrant_id":"svc_wrt_a","revoked":true}`, "")
 	check(200, checkPath+"?token_kind=jwt&token_issuer=https%3A%2F%2Fas.example&token_value=bad-1",
 		`{"warrant_id":"svc_wrt_jwt-Z591NNxgO_rGCEeX0rJ88TyihObU_zJQgZph8tqu5Io","revoked":false}`, "")
+	subject := "?token_kind=jwt-subject&token_issuer=https%3A%2F%2Fas.example&token_value=ann"
+	check(200, checkPath+subject+"&token_issued_before=7",
+		`{"warrant_id":"svc_wrt_sub-NPswvoAsFgCt_TE51ZzQAywd3M4vkyz8D54NUtQRtFI-000000000007","revoked":false}`, "")
 	if status, _, _ := ask("GET", "/readyz"); status != 200 {
 		t.Error(status)
 	}
-	for _, wrong := range []string{"", "?warrant_id=", "?warrant_id=a&warrant_id=b", "?warrant_id=svc_wrt_", "?warrant_id=svc_wrt_%0a", "?warrant_id=svc_wrt_b;", "?warrant_id=svc_wrt_a&warrant_id=svc_wrt_b", "?warrant_id=svc_wrt_a&token_kind=other&token_value=a", "?token_kind=jwt&token_value=a", "?token_value=a"} {
+	for _, wrong := range []string{"", "?warrant_id=", "?warrant_id=a&warrant_id=b", "?warrant_id=svc_wrt_", "?warrant_id=svc_wrt_%0a", "?warrant_id=svc_wrt_b;", "?warrant_id=svc_wrt_a&warrant_id=svc_wrt_b", "?warrant_id=svc_wrt_a&token_kind=other&token_value=a", "?token_kind=jwt&token_value=a", "?token_value=a", subject, subject + "&token_issued_before=-1", subject + "&token_issued_before=1.5"} {
 		if status, _, _ := ask("GET", checkPath+wrong); status != 400 {
 			t.Errorf("%s: %d", wrong, status)
 		}

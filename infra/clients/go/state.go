@@ -1,6 +1,9 @@
 package rescind
 
-import "time"
+import (
+	"bytes"
+	"time"
+)
 
 const (
 	lifetimeMax    = 7 * 24 * time.Hour
@@ -185,8 +188,14 @@ func (s *step) begun(data []byte) (*state, error) {
 	if most > uint64(len(data)) {
 		most = uint64(len(data))
 	}
-	whole := &set{whole: newTable(int(most))}
-	if err := readBase(data, named, func(id []byte) { whole.whole.insert(digestOf(id)) }); err != nil {
+	whole := &set{whole: newTable(int(most)), cutoffs: cutoffs{}}
+	err = readBase(data, named, func(id []byte) {
+		whole.whole.insert(digestOf(id))
+		if len(id) == cutoffSize && bytes.HasPrefix(id, []byte(subjectPrefix)) {
+			whole.cutoffs.set(string(id), true)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &state{

@@ -13,24 +13,34 @@ import (
 const (
 	tokenPrefix  = "rescind-token-v1"
 	tokenPartMax = 1024
+	jwtSession   = "jwt-session"
+	jwtSubject   = "jwt-subject"
+	momentMax    = 253402300799 // the last second of the year 9999
 )
 
 // tokenForms are the issuer and the value of each kind. Another spelling of one token would have
 // another identifier.
 var tokenForms = map[string]*regexp.Regexp{
-	"jwt":     regexp.MustCompile(`(?s)\A.+\n.+\z`),
-	"biscuit": regexp.MustCompile(`\A\n([0-9a-f]{2})+\z`),
-	"ucan":    regexp.MustCompile(`\A\nb[a-z2-7]+\z`),
-	"x509":    regexp.MustCompile(`\A[0-9a-f]{64}\n[1-9a-f][0-9a-f]*\z`),
-	"other":   regexp.MustCompile(`(?s)\A.*\n.+\z`),
+	"jwt":      regexp.MustCompile(`(?s)\A.+\n.+\z`),
+	jwtSession: regexp.MustCompile(`(?s)\A.+\n.+\z`),
+	jwtSubject: regexp.MustCompile(`(?s)\A.+\n.+\z`),
+	"biscuit":  regexp.MustCompile(`\A\n([0-9a-f]{2})+\z`),
+	"ucan":     regexp.MustCompile(`\A\nb[a-z2-7]+\z`),
+	"x509":     regexp.MustCompile(`\A[0-9a-f]{64}\n[1-9a-f][0-9a-f]*\z`),
+	"other":    regexp.MustCompile(`(?s)\A.*\n.+\z`),
 }
 
+// tokenWords are shorter than kinds in identifiers, which have at most 72 bytes.
+var tokenWords = map[string]string{jwtSession: "sid", jwtSubject: "sub"}
+
 // TokenID returns the warrant identifier of a token that others issue, for Check (docs/tokens.md).
-// The kind is jwt, biscuit, ucan, x509 or other. It proves nothing: verify the token first.
-func TokenID(kind, issuer, value string) (string, error) {
+// The kind is jwt, jwt-session, jwt-subject, biscuit, ucan, x509 or other. It proves nothing: verify the
+// token first. With jwt-subject alone, issuedBefore is required: the `iat` of the token, rounded up, or 0
+// without `iat`.
+func TokenID(kind, issuer, value string, issuedBefore ...int64) (string, error) {
 	form, ok := tokenForms[kind]
 	if !ok {
-		return "", errors.New("rescind: the kind of a token must be jwt, biscuit, ucan, x509 or other")
+		return "", errors.New("rescind: the kind of a token must be jwt, jwt-session, jwt-subject, biscuit, ucan, x509 or other")
 	}
 	for _, part := range []string{issuer, value} {
 		isControl := func(each rune) bool { return each < ' ' }
@@ -43,6 +53,21 @@ func TokenID(kind, issuer, value string) (string, error) {
 	if !form.MatchString(named) {
 		return "", fmt.Errorf("rescind: issuer and value have not the form of the kind %s", kind)
 	}
+	if (kind == jwtSubject) != (len(issuedBefore) == 1) || len(issuedBefore) > 1 {
+		return "", errors.New("rescind: issuedBefore is required with the kind jwt-subject, and with no other")
+	}
+	for _, each := range issuedBefore {
+		if each < 0 || each > momentMax {
+			return "", errors.New("rescind: issuedBefore must be seconds from 1970 to 9999")
+		}
+	}
 	digest := sha256.Sum256([]byte(tokenPrefix + "\n" + kind + "\n" + named))
-	return "svc_wrt_" + kind + "-" + base64.RawURLEncoding.EncodeToString(digest[:]), nil
+	if word, ok := tokenWords[kind]; ok {
+		kind = word
+	}
+	found := "svc_wrt_" + kind + "-" + base64.RawURLEncoding.EncodeToString(digest[:])
+	if len(issuedBefore) == 1 {
+		found += fmt.Sprintf("-%012d", issuedBefore[0])
+	}
+	return found, nil
 }

@@ -51,7 +51,7 @@ func (v *view) left(now time.Time) time.Duration {
 // check returns the verdict on a chain of warrants.
 func (v *view) check(ids []string) Verdict {
 	for _, id := range ids {
-		if v.revoked != nil && v.revoked.has(digestOf(id)) {
+		if v.revoked != nil && v.revoked.revokes(id) {
 			return Revoked
 		}
 	}

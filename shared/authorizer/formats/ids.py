@@ -3,7 +3,7 @@
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import accumulate, chain, islice, repeat
 from operator import and_, or_, sub
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Self
 import cbor2
 
 from . import wire
+from .cutoffs import Cutoffs, change_cutoffs, select_cutoffs
 from .members import Malformed, decoded, rising
 
 # How many changes are kept beside the large set before they are folded into a copy of it.
@@ -58,6 +59,8 @@ class _Part(NamedTuple):
 class CompactIds:
     """A set of texts that never changes, whose size is little more than theirs.
 
+    `cutoffs` are the subject cutoffs in it, with `sorted_once` only.
+
     `_table` is what a look reads: `places`, `data`, `mask`, `tags`, `offsets`. `data` has the texts
     in CBOR, and `places` is a hash table, in which 0 is none; a text is at the place that its hash
     and `mask` say, or in the next one that was free. There is the offset of its first byte, by
@@ -66,20 +69,22 @@ class CompactIds:
     than 72 bytes; with `sorted_once`, `Malformed` if the texts are not sorted, or one comes twice.
     """
 
-    __slots__ = ("_table", "begin", "count", "end")
+    __slots__ = ("_table", "begin", "count", "cutoffs", "end")
 
     def __init__(self, data: bytes, begin: int, count: int, *, sorted_once: bool = False) -> None:
         self.begin, self.count = begin, count
         size = 1 << (_ROOM * count).bit_length()
         tags = (-1 << len(data).bit_length()) & _MARKS
         self._table = array("I", [0]) * size, data, size - 1, tags, ~tags & 0xFFFF_FFFF
-        self.end, last = begin, list[str]()
+        self.end, last, found = begin, list[str](), list[str]()
         for part in _parts(data, begin, count):
             if sorted_once:
                 rising([*last, *part.texts], "RevokedIDs")
                 last = part.texts[-1:]
+                found += select_cutoffs(part.texts)
             self._put(part)
             self.end = part.end
+        self.cutoffs = change_cutoffs({}, revoked=found)
 
     @classmethod
     def of(cls, parts: Iterable[Iterable[str]]) -> Self:
@@ -145,11 +150,13 @@ class RevokedIds:
     """The identifiers of revoked warrants. It never changes: `after` returns another set.
 
     `added` are not in `whole`, and `removed` are, so that a change copies only these two.
+    `cutoffs` are the subject cutoffs of all.
     """
 
     whole: CompactIds
     added: Set[str] = frozenset()
     removed: Set[str] = frozenset()
+    cutoffs: Cutoffs = field(default_factory=dict)
 
     def __contains__(self, warrant_id: str) -> bool:
         return self.whole.has_any((warrant_id,), self.added, self.removed)
@@ -163,18 +170,19 @@ class RevokedIds:
 
     def after(self, entries: Iterable[wire.FeedEntry]) -> Self:
         """Return the set after `entries`, in their order. It takes time in proportion to them."""
-        added, removed = set(self.added), set(self.removed)
+        added, removed, times = set(self.added), set(self.removed), self.cutoffs
         for entry in entries:
             added.difference_update(entry.removed)
             removed.update(each for each in entry.removed if each in self.whole)
             removed.difference_update(entry.revoked)
             added.update(each for each in entry.revoked if each not in self.whole)
-        changed = type(self)(self.whole, added, removed)
+            times = change_cutoffs(times, revoked=entry.revoked, removed=entry.removed)
+        changed = type(self)(self.whole, added, removed, times)
         return changed if len(added) + len(removed) <= _FOLD_AT else changed.folded()
 
     def folded(self) -> Self:
         """Return the same set, with nothing beside the large one."""
-        return type(self)(CompactIds.of(self.parts()))
+        return type(self)(CompactIds.of(self.parts()), cutoffs=self.cutoffs)
 
     def parts(self) -> Iterator[Iterable[str]]:
         """Return the identifiers, a few thousand at a time."""
@@ -190,9 +198,12 @@ def of_base(data: bytes, base: wire.Base) -> RevokedIds:
     """
     wire.check_base(data, base)
     try:
-        return RevokedIds(_in_place(data, base))
+        whole = _in_place(data, base)
+        return RevokedIds(whole, cutoffs=whole.cutoffs)
     except _OtherForm:
-        return RevokedIds(CompactIds.of([]), {*wire.base_ids(data, base)}).folded()
+        ids = wire.base_ids(data, base)
+        times = change_cutoffs({}, revoked=select_cutoffs(ids))
+        return RevokedIds(CompactIds.of([ids]), cutoffs=times)
 
 
 def is_warrant_id(value: str) -> bool:

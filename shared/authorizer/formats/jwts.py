@@ -9,6 +9,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from math import ceil
 from typing import Any, Final
 
 from joserfc.errors import JoseError
@@ -18,14 +19,14 @@ from joserfc.jws import JWSRegistry
 from . import strict_json
 from .jwk_sets import ALGORITHMS, KeySet, select_key
 from .token_kinds import LEEWAY_SECONDS, RULES, KindRules, TokenFault, TokenKind, TokenRefused
-from .tokens import token_id
+from .tokens import MOMENT_MAX, token_id
 
 TOKEN_MAX: Final = 16 * 1024
 _SUBJECT_MAX: Final = 255
-# The last second of the year 9999: later times cannot be represented.
-_MOMENT_MAX: Final = 253_402_300_799
 _PARTS, _PARTS_ENCRYPTED = 3, 5
 
+# The kind of token that each claim identifies (TOKEN-1).
+_NAMING: Final = {"jti": "jwt", "sid": "jwt-session", "sub": "jwt-subject"}
 _MATERIAL: Final = ("kty", "n", "e", "crv", "x", "y")
 # The event of a logout token (OpenID Connect Back-Channel Logout 1.0, 2.4).
 _LOGOUT: Final = "http://schemas.openid.net/event/backchannel-logout"
@@ -52,15 +53,29 @@ class ParsedToken:
         return sha256(self.signed).hexdigest()
 
     @property
-    def warrant_id(self) -> str:
-        """Warrant identifier of the token (TOKEN-1). Raises `TokenRefused` without one."""
-        issuer, value = self.claims.get("iss"), self.claims.get("jti")
-        if not isinstance(issuer, str) or not isinstance(value, str):
-            raise TokenRefused(TokenFault.IDENTIFIER, "The token has no iss or no jti.")
-        try:
-            return token_id("jwt", issuer, value)
-        except ValueError as error:
-            raise TokenRefused(TokenFault.IDENTIFIER, f"{error}.") from None
+    def warrant_ids(self) -> list[str]:
+        """Identifiers of the token, its session and its subject up to its `iat` (TOKEN-11).
+
+        Raises `TokenRefused` if a claim has no identifier, or the token could not be revoked.
+        """
+        issuer, ids = self.claims.get("iss"), dict[str, str]()
+        issued_at = _time_of(self.claims, "iat")
+        # Every cutoff counts for a token without iat. A part of a second rounds up.
+        before = 0 if issued_at is None else ceil(issued_at)
+        for claim, kind in _NAMING.items():
+            value = self.claims.get(claim)
+            if value is None:
+                continue
+            if not isinstance(issuer, str) or not isinstance(value, str):
+                raise TokenRefused(TokenFault.IDENTIFIER, f"iss and {claim} must be text.")
+            try:
+                ids[claim] = token_id(kind, issuer, value, before if claim == "sub" else None)
+            except ValueError as error:
+                raise TokenRefused(TokenFault.IDENTIFIER, f"{claim}: {error}.") from None
+        if not ids or (issued_at is None and list(ids) == ["sub"]):
+            message = "The token needs jti, sid, or sub and iat, so that it can be revoked."
+            raise TokenRefused(TokenFault.IDENTIFIER, message)
+        return [*ids.values()]
 
 
 def parse(token: str) -> ParsedToken:
@@ -108,8 +123,10 @@ def check_claims(
     _check_audience(claims, rules, audience)
     if "sub" in rules.required or "sub" in claims:
         _check_subject(claims)
-    if "jti" in rules.required:
-        _ = token.warrant_id
+    if "jti" in rules.required and claims.get("jti") is None:
+        raise TokenRefused(TokenFault.IDENTIFIER, "The token has no jti.")
+    if rules.is_revocable:
+        _ = token.warrant_ids
     _check_times(claims, rules, now)
     if nonce is not None and claims.get("nonce") != nonce:
         message = "The token is not for this sign-in: its nonce differs."
@@ -224,17 +241,30 @@ def _check_subject(claims: Mapping[str, Any]) -> None:
         raise TokenRefused(TokenFault.SUBJECT, f"sub must have 1 to {_SUBJECT_MAX} characters.")
 
 
+def _time_of(claims: Mapping[str, Any], name: str) -> float | None:
+    """Return a time in seconds since the epoch; None if it is absent. Raises `TokenRefused`."""
+    value: Any = claims.get(name)
+    if value is None:
+        return None
+    # A bool is an int, too.
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= MOMENT_MAX:
+        raise _not_in_seconds(name)
+    return float(value)
+
+
+def _not_in_seconds(name: str) -> TokenRefused:
+    return TokenRefused(TokenFault.TIMES, f"{name} must be in seconds since 1970.")
+
+
 def _check_times(claims: Mapping[str, Any], rules: KindRules, now: float) -> None:
     times: dict[str, float] = {}
     for name in ("iat", "exp", "nbf", "auth_time"):
-        value: Any = claims.get(name)
-        if value is None and name not in rules.required:
-            continue
-        # A bool is an int, too.
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 <= value <= _MOMENT_MAX:
-            raise TokenRefused(TokenFault.TIMES, f"{name} must be in seconds since 1970.")
-        times[name] = value
+        value = _time_of(claims, name)
+        if value is not None:
+            times[name] = value
+        elif name in rules.required:
+            raise _not_in_seconds(name)
     expires_at = times.pop("exp", None)
     if any(each > now + LEEWAY_SECONDS for each in times.values()):
         message = "The token has a time in the future; compare the clocks."

@@ -57,6 +57,7 @@ class KindRules:
 
     `header_types` are the accepted values of `typ` in the header, "" if it is absent. `claim_types`
     are the accepted values of the claims `typ` (Keycloak) and `token_use` (Cognito), if present.
+    A token that `is_revocable` needs `jti`, `sid`, or `sub` and `iat` (TOKEN-11).
     `lifetime_max` limits `exp` minus `iat`, `age_max` the time since `iat`, both in seconds.
     """
 
@@ -67,6 +68,7 @@ class KindRules:
     forbidden: tuple[str, ...] = ("events",)
     is_sole_audience: bool = False
     has_person: bool = False
+    is_revocable: bool = False
     lifetime_max: int | None = None
     age_max: int | None = None
     exp_leeway: int = LEEWAY_SECONDS
@@ -95,8 +97,9 @@ RULES: Final[Mapping[TokenKind, KindRules]] = {
         name="an access token",
         header_types=_PLAIN | {"at+jwt"},
         claim_types=frozenset({"bearer", "access"}),
-        required=("iss", "aud", "exp", "jti"),
+        required=("iss", "aud", "exp"),
         forbidden=("events", "at_hash", "c_hash"),
+        is_revocable=True,
         # Introspection shows `exp`, and must not call an expired token active (RFC 7662, 2.2).
         exp_leeway=0,
     ),
@@ -106,6 +109,7 @@ RULES: Final[Mapping[TokenKind, KindRules]] = {
         claim_types=frozenset({"logout"}),
         required=("iss", "aud", "iat", "jti", "events"),
         forbidden=("nonce",),
+        is_revocable=True,
         age_max=300,
     ),
 }

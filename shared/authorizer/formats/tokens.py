@@ -17,6 +17,8 @@ _PREFIX: Final = "rescind-token-v1"
 # another identifier, so there is none.
 _FORMS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = {
     "jwt": (re.compile("[^\n]+\n[^\n]+"), "its iss and its jti"),
+    "jwt-session": (re.compile("[^\n]+\n[^\n]+"), "its iss and its sid"),
+    "jwt-subject": (re.compile("[^\n]+\n[^\n]+"), "its iss and its sub"),
     "biscuit": (re.compile("\n([0-9a-f]{2})+"), "empty, and a revocation id in lower-case hex"),
     "ucan": (re.compile("\nb[a-z2-7]+"), "empty, and a CIDv1 in lower-case base32"),
     "x509": (
@@ -27,12 +29,18 @@ _FORMS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = {
 }
 _CONTROL: Final = re.compile("[\x00-\x1f]")
 TOKEN_KINDS: Final = tuple(_FORMS)
+# Shorter words in identifiers, which have at most 72 bytes.
+_WORDS: Final = {"jwt-session": "sid", "jwt-subject": "sub"}
+# The last second of the year 9999, as for the times of tokens.
+MOMENT_MAX: Final = 253_402_300_799
 
 
-def token_id(kind: str, issuer: str, value: str) -> str:
+def token_id(kind: str, issuer: str, value: str, issued_before: int | None = None) -> str:
     """Return the warrant identifier of a token. Raises `ValueError`, for the caller.
 
     `issuer` and `value` are texts of at most 1,024 bytes each, as their kind has them.
+    Only `jwt-subject` has `issued_before`, in whole seconds since the epoch: the identifier stands
+    for all tokens of the subject with `iat` at or before it, or without `iat`.
     """
     if kind not in _FORMS:
         raise ValueError(f"kind must be one of {', '.join(_FORMS)}")
@@ -40,8 +48,14 @@ def token_id(kind: str, issuer: str, value: str) -> str:
     form, words = _FORMS[kind]
     if not form.fullmatch(f"{issuer}\n{value}"):
         raise ValueError(f"issuer and value of the kind {kind} must be {words}")
+    if (kind == "jwt-subject") is (issued_before is None):
+        raise ValueError("issued_before is required with the kind jwt-subject, and with no other")
+    if issued_before is not None and not 0 <= issued_before <= MOMENT_MAX:
+        raise ValueError(f"issued_before must be 0 to {MOMENT_MAX} seconds since the epoch")
     digest = hashlib.sha256(b"\n".join([_PREFIX.encode(), kind.encode(), *parts])).digest()
-    return f"svc_wrt_{kind}-{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+    text = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    end = "" if issued_before is None else f"-{issued_before:012d}"
+    return f"svc_wrt_{_WORDS.get(kind, kind)}-{text}{end}"
 
 
 def jwt_id(token: str) -> str:

@@ -97,7 +97,7 @@ class NewestNativeList:
         if state is None or state.sequence != found.sequence:
             raise NoAnswer("the list does not cover the end of the feed")
         is_same = len(found.revoked) == len(state.revoked)
-        if not is_same or not all(map(state.is_revoked, found.revoked)):
+        if not is_same or not all(each in state.revoked for each in found.revoked):
             raise NoAnswer("the list differs from the feed")
 
 

@@ -30,6 +30,7 @@ class Action(StrEnum):
     API_KEY_REVOKE = "api_key.revoke"
     API_KEY_DELETE = "api_key.delete"
     API_KEY_EXPIRING = "api_key.expiring"
+    API_KEY_LEAKED = "api_key.leaked"
     KEY_CREATE = "key.create"
     KEY_ROTATE = "key.rotate"
     KEY_REVOKE = "key.revoke"

@@ -16,6 +16,9 @@ REGISTERED_MAX: Final = 20_000
 # The most reports in one request of a relay.
 REPORTS_MAX: Final = 100
 
+# The feature of a client that applies subject cutoffs (TOKEN-11).
+SUBJECT_CUTOFFS: Final = "subject-cutoffs"
+
 # How many of them one owner may register, unless the tenant has another setting.
 REGISTERED_MAX_DEFAULT: Final = 200
 
@@ -57,7 +60,7 @@ class Authorizer(Record):
     `trust` the version of the trust document that it held (TRUST-10). All registrations are read to
     prove that a revocation has reached them, so they are stored small. `stored` is when this was
     stored, in seconds since 1970. `advances` is when it reported which entry first
-    (`shared.model.fleet.advances`).
+    (`shared.model.fleet.advances`). `features` are what it supports.
     """
 
     id: str
@@ -84,6 +87,7 @@ class Authorizer(Record):
     number: int = field(default=0, metadata=SPARSE)
     trust: int = field(default=0, metadata=SPARSE)
     advances: bytes = field(default=b"", metadata=SPARSE)
+    features: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
     @classmethod
     def new(
@@ -106,6 +110,7 @@ class Authorizer(Record):
             program_version=described.program_version,
             metadata=dict(described.metadata),
             relay=described.relay,
+            features=described.features,
             key_id=key_id,
             stored=int(now.timestamp()),
             **_key(described),
@@ -115,6 +120,11 @@ class Authorizer(Record):
     def is_proven(self) -> bool:
         """Whether it has a key, so that only signed reports count."""
         return bool(self.proven_key)
+
+    @property
+    def supports_cutoffs(self) -> bool:
+        """Whether it refuses all tokens of a subject by one identifier (TOKEN-11)."""
+        return SUBJECT_CUTOFFS in self.features
 
     @property
     def any_key(self) -> str:
@@ -170,6 +180,7 @@ class Authorizer(Record):
             **_key(described),
             metadata=dict(described.metadata),
             relay=described.relay,
+            features=described.features,
             seen_at=max(now, self.seen_at),
             version=self.version + 1,
             stored=int(now.timestamp()),

@@ -43,7 +43,7 @@ class Description:
 
     `public_key` is 64 hexadecimal digits, or empty. If `is_proven`, the authorizer has proved that
     it has the private key. `relay` names the relay that reports for it; it is empty if the
-    authorizer reports by itself.
+    authorizer reports by itself. `features` are what it supports (FLEET-2).
     """
 
     name: str
@@ -53,6 +53,7 @@ class Description:
     metadata: Mapping[str, str] = field(default_factory=dict)
     relay: str = ""
     is_proven: bool = False
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

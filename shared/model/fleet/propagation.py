@@ -35,6 +35,8 @@ class Proof(StrEnum):
     # It has the entry, or it refuses everything.
     CLOSED = "closed"
     UNKNOWN = "unknown"
+    # It does not apply the kind of identifier, whatever it has.
+    UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,8 @@ class Judged:
 class Propagation:
     """How many authorizers are registered, and what is known of them.
 
-    `unproven` are those without a key, whatever is known of them. `stragglers` are those that are
+    `unproven` are those without a key, whatever is known of them. `unsupported` are those of the
+    `unknown` that do not apply subject cutoffs, if one was revoked. `stragglers` are those that are
     not holding, at most `STRAGGLERS_MAX`: unknown ones first, and among these the ones with the
     oldest report. Nothing is known of the `unregistered`.
     """
@@ -79,6 +82,7 @@ class Propagation:
     unproven: int
     stragglers: tuple[Judged, ...]
     unregistered: tuple[UnregisteredClient, ...] = ()
+    unsupported: int = 0
 
     @property
     def is_complete(self) -> bool:
@@ -97,12 +101,19 @@ def propagation(
     now: datetime,
     *,
     only_signed: bool = False,
+    has_cutoff: bool = False,
 ) -> Propagation:
     """Return how far an entry has got; `published` is None if there is none yet.
 
-    If `only_signed`, authorizers without a key are unknown (FLEET-27).
+    If `only_signed`, authorizers without a key are unknown (FLEET-27). If it `has_cutoff`,
+    authorizers that do not support subject cutoffs are.
     """
-    return counted([judge(each, published, now, only_signed=only_signed) for each in authorizers])
+    return counted(
+        [
+            judge(each, published, now, only_signed=only_signed, has_cutoff=has_cutoff)
+            for each in authorizers
+        ]
+    )
 
 
 def counted(judged: Sequence[Judged]) -> Propagation:
@@ -116,6 +127,7 @@ def counted(judged: Sequence[Judged]) -> Propagation:
         unknown=len(behind) - closed,
         unproven=sum(not each.authorizer.is_proven for each in judged),
         stragglers=tuple(heapq.nsmallest(STRAGGLERS_MAX, behind, key=_urgency)),
+        unsupported=sum(each.proof is Proof.UNSUPPORTED for each in behind),
     )
 
 
@@ -124,7 +136,8 @@ class FleetSummary:
     """How many authorizers are registered, and what is known of them for the newest entry.
 
     `silent` are those whose heartbeat is missing, and `allow_when_stale` those that let requests
-    through with an old state. At `next_change_at` the time alone closes one; None if it never will.
+    through with an old state. `without_cutoffs` are those that do not support subject cutoffs,
+    whatever the entry has. At `next_change_at` the time alone closes one; None if it never will.
     """
 
     sequence: int | None
@@ -137,6 +150,7 @@ class FleetSummary:
     allow_when_stale: int
     next_change_at: datetime | None
     unregistered: tuple[UnregisteredClient, ...] = ()
+    without_cutoffs: int = 0
 
 
 def summary(
@@ -160,6 +174,7 @@ def summary(
         silent=sum(each.authorizer.seen_at < heard_after for each in judged),
         allow_when_stale=sum(each.authorizer.allow_when_stale for each in judged),
         next_change_at=next_closing(judged),
+        without_cutoffs=sum(not each.authorizer.supports_cutoffs for each in judged),
     )
 
 
@@ -179,7 +194,8 @@ class Curve:
 def curve(judged: Iterable[Judged], published: Published | None, recorded_at: datetime) -> Curve:
     """Return since when each of these authorizers is known to refuse a change (FLEET-31)."""
     sequence = 0 if published is None else published.sequence
-    moments = [_refuses_from(each, sequence) for each in judged if each.proof is not Proof.UNKNOWN]
+    refusing = (each for each in judged if each.proof in (Proof.HOLDING, Proof.CLOSED))
+    moments = [_refuses_from(each, sequence) for each in refusing]
     moments.sort(key=lambda each: each.at)
     chosen = moments
     if len(moments) > CURVE_MAX:
@@ -224,8 +240,15 @@ def judge(
     now: datetime,
     *,
     only_signed: bool = False,
+    has_cutoff: bool = False,
 ) -> Judged:
-    """Return what is known of one authorizer; if `only_signed`, nothing of one without a key."""
+    """Return what is known of one authorizer; if `only_signed`, nothing of one without a key.
+
+    If the entry `has_cutoff`, an authorizer that does not support subject cutoffs refuses nothing
+    by it.
+    """
+    if has_cutoff and not authorizer.supports_cutoffs:
+        return Judged(authorizer, Proof.UNSUPPORTED)
     if only_signed and not authorizer.is_proven:
         return Judged(authorizer, Proof.UNKNOWN, counts=False)
     if published is None:

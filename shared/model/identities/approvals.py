@@ -6,14 +6,20 @@ from enum import StrEnum
 from typing import Final, Self
 
 from shared.model import times
+from shared.model.identities.people import Person
 from shared.model.items import Address, Partition, Table, Value
-from shared.model.records import Record, integer
+from shared.model.records import SPARSE, Record, integer
 
 # How long a request waits for its decision, how long an approval may then be used, and how long
 # either is listed.
 WAITS: Final = timedelta(hours=24)
 USABLE: Final = timedelta(hours=1)
 LISTED: Final = timedelta(days=30)
+# For how long sessions that began after a change of a trust anchor approve nothing.
+COOLING_OFF: Final = timedelta(hours=24)
+# How many requests wait for a decision: of a person, and of a tenant.
+PENDING_MAX: Final = 20
+PENDING_OF_TENANT_MAX: Final = 100
 RESTORE_ABOVE_MAX: Final = 1_000_000
 
 _HOUR: Final = 3600
@@ -29,6 +35,9 @@ class Act(StrEnum):
     REMOVE_TENANT = "tenant.remove"
     CREATE_ADMIN_KEY = "admin_keys.create"
     CHANGE_ACCESS = "access.change"
+    WEAKEN_SETTINGS = "settings.weaken"
+    REVOKE_ROOT = "signing_keys.revoke_root"
+    ROTATE_STATUS_SIGNER = "status_signer.rotate"
 
 
 # Protected by a number, and with any other one.
@@ -96,9 +105,13 @@ def _recent(minutes: dict[str, Value], now: datetime) -> list[str]:
 class Approval(Record):
     """A request to do an act `count` times, and what another person decided.
 
-    `requested_by` and `decided_by` are identities, with the identifier of the person if it is one.
+    To take revocations back it names each one in `members`, with its warrant.
+
+    `requested_by` and `decided_by` are identities, with the identifier of the person if it is one;
+    `decided_by_epoch` is the epoch of the person who decided.
     An act that is done once is bound to its `request`: method, path, and SHA-256 of the body.
-    `details` say what it would change. `expires_at` is the end of the wait, or of the use. The
+    `details` contain the difference to the record of `record_version`, 0 if there was none.
+    `expires_at` is the end of the wait, or of the use. The
     store removes the item some time after `expires`, which is in seconds since the epoch.
     """
 
@@ -120,6 +133,9 @@ class Approval(Record):
     decided_by: str | None = None
     decided_by_id: str | None = None
     decided_at: datetime | None = None
+    record_version: int = field(default=0, metadata=SPARSE)
+    decided_by_epoch: int = field(default=0, metadata=SPARSE)
+    members: dict[str, Value] = field(default_factory=dict, metadata=SPARSE)
     version: int = 1
 
     @property
@@ -133,15 +149,16 @@ class Approval(Record):
         return is_before or times.has_passed(self.expires_at, now)
 
     def decided(
-        self, status: ApprovalStatus, by: str, person_id: str | None, now: datetime
+        self, status: ApprovalStatus, by: str, person: Person | None, now: datetime
     ) -> Self:
-        """Return the approval as it was decided at `now`."""
+        """Return the approval as it was decided at `now`, by a person or the operator."""
         is_approved = status is ApprovalStatus.APPROVED
         return replace(
             self,
             status=status,
             decided_by=by,
-            decided_by_id=person_id,
+            decided_by_id=person.id if person else None,
+            decided_by_epoch=person.epoch if person else 0,
             decided_at=now,
             expires_at=times.whole(now + USABLE) if is_approved else self.expires_at,
             version=self.version + 1,

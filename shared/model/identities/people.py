@@ -2,10 +2,10 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
@@ -23,10 +23,15 @@ class PersonStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Person(Record):
-    """A person, by the subject of an issuer. Sessions of an earlier `epoch` are not accepted."""
+    """A person: the subject of a provider. Sessions of an earlier `epoch` are not accepted.
+
+    `issuer` is the issuer of that provider. Another provider of the same issuer gives other people,
+    because its keys may be of somebody else.
+    """
 
     id: str
     tenant_id: str
+    provider_id: str
     issuer: str
     subject: str
     email: str
@@ -41,6 +46,12 @@ class Person(Record):
     def address(self) -> Address:
         """Where the person is stored."""
         return people(self.tenant_id).address(self.id)
+
+    def disabled(self) -> Self:
+        """Return the disabled person. Sessions of this epoch do not revive if it is enabled."""
+        return replace(
+            self, status=PersonStatus.DISABLED, epoch=self.epoch + 1, version=self.version + 1
+        )
 
     @property
     def is_active(self) -> bool:
@@ -70,10 +81,10 @@ def count_address(tenant_id: str) -> Address:
     return Address(Table.KEYS, tenant_id, "counts#people")
 
 
-def subject_address(tenant_id: str, issuer: str, subject: str) -> Address:
-    """Return the address of the identifier of the person who is this subject of an issuer."""
-    # An issuer contains no space.
-    return Address(Table.KEYS, f"{tenant_id}#subject#{_digest(f'{issuer} {subject}')}")
+def subject_address(tenant_id: str, provider_id: str, subject: str) -> Address:
+    """Return the address of the identifier of the person who is this subject of a provider."""
+    # The identifier of a provider contains no space.
+    return Address(Table.KEYS, f"{tenant_id}#subject#{_digest(f'{provider_id} {subject}')}")
 
 
 def email_address(tenant_id: str, email_: str) -> Address:

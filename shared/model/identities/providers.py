@@ -186,6 +186,9 @@ SECRET_MAX: Final = 1024
 KEYS_MAX: Final = 20
 # The bytes of the keys of an issuer whose tokens are introspected.
 TOKEN_KEYS_MAX: Final = 16 * 1024
+# The longest lifetime of these tokens: by default, and at most.
+TOKEN_SECONDS: Final = 86_400
+TOKEN_SECONDS_MAX: Final = 366 * 86_400
 DOMAINS_MAX: Final = 50
 
 _ISSUER: Final = re.compile("https://[!-~]+")
@@ -226,12 +229,13 @@ class IdentityProvider(Record):
 
     `client_id` is the service at the provider, or the audience of `TOKENS`; `cli_client_id` the
     command line if that has another one. `sealed_client_secret` is the secret number
-    `secret_number`. Without `jwks`, the keys are read from `jwks_uri`. The first of the `grants`
-    that matches counts. If a change could take a role away, `epoch` rises, and the sessions that
-    the provider gave before end.
+    `secret_number`, and `client_secret_sha256` its hash in hex, for the audit log. Without `jwks`,
+    the keys are read from `jwks_uri`. The first of the `grants` that matches counts. If a change
+    could take a role away, `epoch` rises, and the sessions that the provider gave before end.
 
     With `trusts_email`, an e-mail counts as verified without `email_verified`. `step_up` names the
-    evidence of a fresh sign-in. `token_exchange` is None for the default.
+    evidence of a fresh sign-in. `token_exchange` is None for the default. `token_max_seconds` is
+    the longest lifetime of `TOKENS`.
     """
 
     id: str
@@ -252,12 +256,14 @@ class IdentityProvider(Record):
     trusts_email: bool = False
     step_up: str = "auth_time"
     token_exchange: bool | None = None
+    token_max_seconds: int = TOKEN_SECONDS
     authorization_endpoint: str | None = None
     device_authorization_endpoint: str | None = None
     token_endpoint: str | None = None
     jwks_uri: str | None = None
     epoch: int = 1
     version: int = 1
+    client_secret_sha256: str | None = None
 
     @property
     def address(self) -> Address:

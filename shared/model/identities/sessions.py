@@ -50,6 +50,11 @@ class SessionRecord(Record):
         return sessions(self.tenant_id).address(self.id)
 
     @property
+    def owner_address(self) -> Address:
+        """Where the session is listed among those of its owner."""
+        return sessions_of(self.tenant_id, self.owner).address(self.id)
+
+    @property
     def credential(self) -> "SessionCredential":
         """The credential, by which the hash of the secret finds the session."""
         return SessionCredential(
@@ -100,12 +105,15 @@ class Ticket(Record):
 class AccessRecord(Record):
     """The roles of a tenant, each by its name as an item of `Role`, and the barrier of sessions.
 
-    Those that began up to `sessions_after` have ended.
+    Those that began up to `sessions_after` have ended. At `anchors_changed_at` other people could
+    sign in for the first time: approvals that were requested until then have ended, and sessions
+    that began since approve nothing for `COOLING_OFF` (APPROVAL-6).
     """
 
     sessions_after: datetime | None = None
     version: int = 1
     roles: dict[str, Value] = field(default_factory=dict)
+    anchors_changed_at: datetime | None = None
 
     @classmethod
     def of(cls, item: Item | None) -> Self:
@@ -151,6 +159,11 @@ def ticket_address(ticket: str) -> Address:
 def sessions(tenant_id: str) -> Partition:
     """Return the partition of a tenant's sessions, in order of their beginning."""
     return Partition(Table.KEYS, f"{tenant_id}#sessions")
+
+
+def sessions_of(tenant_id: str, owner: str) -> Partition:
+    """Return the partition of the sessions of one owner, in order of their beginning."""
+    return Partition(Table.KEYS, f"{tenant_id}#sessions-of#{owner}")
 
 
 def access_address(tenant_id: str) -> Address:

@@ -1,10 +1,11 @@
 """The creation of API keys, by a caller, by a rotation, or with a tenant."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
-from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
+from shared.errors import Conflict, InvalidApiKey, InvalidRequest, InvalidState, NotFound
 from shared.model import api_keys as model
 from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
@@ -12,13 +13,17 @@ from shared.model.callers import Caller, Scope, identity
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
 from shared.model.items import Address, Value
 from shared.model.service_accounts import ServiceAccount
-from shared.model.tenants import TenantSettings
+from shared.model.tenants import PERSON_ADMIN_KEY_MAX_DAYS, TenantSettings
 from shared.operations.base.allowance import find
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Increment, Put
+from shared.ports.store import At, Change, Check, Expect, Increment, Put
 
 if TYPE_CHECKING:
     from shared.model.identities.roles import Role
+
+
+# The end is computed by the clock of the caller.
+_SKEW: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,41 @@ class Created:
 
     api_key: ApiKey
     secret: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """The maker of a key, and the people who may see its secret; both are empty for an operator.
+
+    A write that makes a key includes `checks`: the maker has not ended meanwhile. `networks` bound
+    the maker, if it is a key.
+    """
+
+    id: str | None = None
+    people_ids: tuple[str, ...] = ()
+    checks: tuple[Check, ...] = ()
+    networks: tuple[str, ...] = ()
+
+
+def find_maker(ports: Ports, caller: Caller) -> Maker:
+    """Read the maker that a caller is. Raises `InvalidApiKey` if it has ended."""
+    if caller.key_id is not None:
+        item = ports.store.get(model.records(caller.tenant_id).address(caller.key_id))
+        key = ApiKey.from_optional(item)
+        if key is None or key.status is not ApiKeyStatus.ACTIVE:
+            raise InvalidApiKey
+        checks = (Check(key.address, At(key.version)),)
+        return Maker(key.id, key.people_ids, checks, key.networks)
+    if caller.person_id is None:
+        return Maker(caller.owner_id)
+    # Here, so that requests with API keys load nothing of it.
+    from shared.model.identities import people  # noqa: PLC0415
+
+    place = people.people(caller.tenant_id).address(caller.person_id)
+    person = people.Person.from_optional(ports.store.get(place))
+    if person is None or not person.is_active:
+        raise InvalidApiKey("The session has ended; sign in again.")
+    return Maker(person.id, (person.id,), (Check(place, At(person.version)),))
 
 
 def creation(  # noqa: PLR0913 (callers pass them by name)
@@ -38,8 +78,11 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
     expires_at: datetime | None = None,
     account: ServiceAccount | None = None,
     role: str | None = None,
+    networks: tuple[str, ...] = (),
+    maker: Maker | None = None,
 ) -> tuple[Created, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
+    maker = maker or Maker()
     secret = model.new_secret()
     key = ApiKey(
         id=ports.new_id(API_KEY),
@@ -52,6 +95,9 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         expires_at=expires_at,
         service_account_id=account.id if account else None,
         role=role,
+        created_by_id=maker.id,
+        people_ids=maker.people_ids,
+        networks=networks,
     )
     accepted = credential(key, settings, account)
     return Created(key, secret), [
@@ -64,6 +110,8 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         ),
         Increment(model.count_address(key.tenant_id), {"count": 1}, Expect.ANYTHING),
         *([Put(owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
+        *(Put(each, {"id": key.id}, Expect.ABSENT) for each in key.listings),
+        *maker.checks,
     ]
 
 
@@ -78,6 +126,7 @@ def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | 
         expires_at=key.expires_at,
         name=key.name,
         role=key.role,
+        networks=key.networks,
     )
 
 
@@ -90,7 +139,12 @@ def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: st
 
 
 def admitted(
-    ports: Ports, caller: Caller, key: ApiKey, *, predecessor_id: str | None = None
+    ports: Ports,
+    caller: Caller,
+    key: ApiKey,
+    details: Mapping[str, Value],
+    *,
+    predecessor: ApiKey | None = None,
 ) -> list[Change]:
     """Return the changes by which a caller makes an admin key, if that is protected (APPROVAL-1).
 
@@ -100,13 +154,14 @@ def admitted(
     from shared.model.identities.approvals import Act  # noqa: PLC0415
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
-    is_own = predecessor_id is not None and predecessor_id == caller.key_id
+    is_own = predecessor is not None and predecessor.id == caller.key_id
     return protected_acts.admitted(
         ports,
         caller,
         Act.CREATE_ADMIN_KEY,
-        predecessor_id or "api key",
-        details(key),
+        predecessor.id if predecessor else "api key",
+        details,
+        version=predecessor.version if predecessor else 0,
         is_needed=not is_own and Scope.ADMIN in _scopes(ports, key),
     )
 
@@ -133,6 +188,38 @@ def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
         raise InvalidRequest(
             f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "
             "expires then, and cannot create one that outlives it."
+        )
+
+
+def find_latest_end(
+    ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey
+) -> datetime | None:
+    """Return the latest end of such a key by a maker; None if people have no part in it."""
+    if not maker.people_ids:
+        return None
+    days = settings.person_key_max_days
+    if Scope.ADMIN in _scopes(ports, key):
+        days = min(days, PERSON_ADMIN_KEY_MAX_DAYS)
+    return times.whole(ports.now()) + timedelta(days=days)
+
+
+def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey) -> None:
+    """Raise `InvalidRequest` if a key that people make would live too long (APIKEY-15)."""
+    latest = find_latest_end(ports, settings, maker, key)
+    if latest is not None and (key.expires_at is None or key.expires_at > latest + _SKEW):
+        raise InvalidRequest(
+            f"expires_at: must be given, and be {times.text(latest)} or earlier: keys that people "
+            f"make live for {settings.person_key_max_days} days at most, and with the scope admin "
+            f"for {PERSON_ADMIN_KEY_MAX_DAYS} days (person_key_max_days)."
+        )
+
+
+def check_networks(maker: Maker, networks: tuple[str, ...]) -> None:
+    """Raise `InvalidRequest` if a key would leave the networks of the key that makes it."""
+    if maker.networks and not (networks and model.are_within(networks, maker.networks)):
+        raise InvalidRequest(
+            f"networks: must be given, and lie within {', '.join(maker.networks)}: the calling key "
+            "is limited to these, and creates no key for others."
         )
 
 
@@ -175,14 +262,3 @@ def joined(account: ServiceAccount | None) -> list[Change]:
 def owned(account_id: str, key: ApiKey) -> Address:
     """Return the address of a key among the keys of its account."""
     return model.owned_by(key.tenant_id, account_id).address(key.id)
-
-
-def details(key: ApiKey) -> dict[str, Value]:
-    """Return the details of an audit entry, which must describe a key that may be deleted later."""
-    return {
-        "name": key.name,
-        "scopes": [scope.value for scope in key.scopes],
-        **({"role": key.role} if key.role else {}),
-        "service_account_id": key.service_account_id,
-        "expires_at": times.text(key.expires_at) if key.expires_at else None,
-    }

@@ -1,20 +1,55 @@
 """The end of API keys (docs/adr/05). The last admin key cannot end (APIKEY-7)."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from shared.errors import Conflict
 from shared.model import api_keys as model
 from shared.model import service_accounts
-from shared.model.api_keys import ApiKey, RevocationNote
+from shared.model.api_keys import ApiKey, ApiKeyStatus, RevocationNote
+from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
+from shared.model.differences import changed_details
+from shared.model.items import Value
 from shared.model.service_accounts import ServiceAccount
+from shared.model.tenants import TenantSettings
+from shared.operations.base import audit
+from shared.operations.lists import records as srl_records
 from shared.ports import Ports
 from shared.ports.store import Address, At, Change, Check, Delete, Expect, Put
 
 # The remaining admin key must be valid for at least this long.
 REMAINING: Final = timedelta(hours=24)
+
+
+def revoke(
+    ports: Ports,
+    caller: Caller,
+    key: ApiKey,
+    keep: Callable[[ApiKey], Sequence[Change]] = lambda _: (),
+    *,
+    is_last_kept: bool = True,
+    settings: TenantSettings | None = None,
+    **details: Value,
+) -> ApiKey:
+    """Revoke an active key, in one write with what `keep` returns; `details` are for the audit log.
+
+    Raises `Conflict` if it is the last admin key and `is_last_kept` (APIKEY-7).
+    """
+    now = ports.now()
+    after = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
+    described = changed_details(key.name, key, after) | details
+    ports.store.write(
+        Put(key.address, after.to_item(), At(key.version)),
+        *revoked(key, now, Expect.PRESENT),
+        *(guard(ports, caller, losing=[key]) if is_last_kept else ()),
+        *srl_records.noted(key.tenant_id),
+        audit.entry(ports, caller, Action.API_KEY_REVOKE, key.id, settings=settings, **described),
+        *keep(after),
+    )
+    return after
 
 
 def revoked(key: ApiKey, at: datetime, expect: Expect) -> list[Change]:
@@ -31,6 +66,7 @@ def deleted(key: ApiKey) -> list[Change]:
     return [
         Delete(model.credential_address(key.digest), Expect.ANYTHING),
         Delete(model.revocation_note_address(key.digest), Expect.ANYTHING),
+        *(Delete(each, Expect.ANYTHING) for each in key.listings),
     ]
 
 

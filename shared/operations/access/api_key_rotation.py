@@ -11,9 +11,10 @@ from shared.model import times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identifiers import API_KEY
 from shared.operations.access import api_key_creation, api_key_end
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import Created, Maker
 from shared.operations.base import allowance, audit, tenants
 from shared.operations.base.idempotency import Keep, once, secret_shown
 from shared.operations.lists import records as srl_records
@@ -37,7 +38,7 @@ def _created_id(rotated: Rotated) -> str:
 
 
 @once(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
-def rotate(
+def rotate(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
     keep: Keep[Rotated],
@@ -45,23 +46,29 @@ def rotate(
     key_id: str,
     grace_seconds: int,
     expires_at: datetime | None = None,
+    networks: tuple[str, ...] | None = None,
 ) -> Rotated:
     """Create a key with the name, scopes and account of another, which ends soon (APIKEY-10).
 
     The old key is accepted for `grace_seconds`, and no longer than before; with 0 it is revoked.
-    Without `expires_at`, the new key gets the lifetime that the old one was created with.
+    Without `expires_at`, the new key gets the lifetime that the old one was created with, and
+    without `networks` those of the old one.
 
     Raises `NotFound`; `InvalidState` if the old key ended or was rotated, or if its account is
     disabled; `Conflict` if the account has the maximum number of keys, or if no admin key would be
     left (APIKEY-7); `InvalidRequest` if `expires_at` has passed, or if the new key would outlive
-    the calling key (APIKEY-4).
+    the calling key (APIKEY-4) or leave its networks.
     """
     records, now = model.records(caller.tenant_id), times.whole(ports.now())
     key = allowance.find(ports, records, key_id, kind=API_KEY, record=ApiKey)
     _check_rotates(key, now)
-    end = _end(ports, caller, key, expires_at, now)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, key.service_account_id)
+    maker = _find_maker(ports, caller, key)
+    latest = api_key_creation.find_latest_end(ports, settings, maker, key)
+    end = _end(ports, caller, key, expires_at, now, latest)
+    admitted = key.networks if networks is None else networks
+    api_key_creation.check_networks(maker, admitted)
     created, changes = api_key_creation.creation(
         ports,
         settings,
@@ -70,24 +77,49 @@ def rotate(
         expires_at=end,
         account=account,
         role=key.role,
+        networks=admitted,
+        maker=maker,
     )
+    api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
-    details = api_key_creation.details(ending) | {"successor_id": created.api_key.id}
+    details = changed_details(key.name, None, created.api_key)
     rotated, joined = Rotated(created, ending, until), api_key_creation.joined(account)
-    taken = api_key_creation.admitted(ports, caller, created.api_key, predecessor_id=key.id)
+    taken = api_key_creation.admitted(ports, caller, created.api_key, details, predecessor=key)
     ports.store.write(
         *changes,
         *taken,
         # It conflicts with a write that disables the account meanwhile.
         *joined,
-        *_guard(ports, caller, key, max(until, end or _LAST), joined),
+        *_guard(ports, caller, key, max(until, end or _LAST), [*joined, *maker.checks]),
         *_ended(key, ending, api_key_creation.credential(ending, settings, account)),
         *srl_records.noted(caller.tenant_id),
-        audit.entry(ports, caller, Action.API_KEY_ROTATE, key.id, settings=settings, **details),
+        audit.entry(
+            ports,
+            caller,
+            Action.API_KEY_ROTATE,
+            key.id,
+            settings=settings,
+            **details,
+            successor_id=created.api_key.id,
+            accepted_until=times.text(until),
+        ),
         *keep(rotated),
     )
     return rotated
+
+
+def _find_maker(ports: Ports, caller: Caller, key: ApiKey) -> Maker:
+    """Return the maker of the successor of a key: the key's own, and the people of the caller.
+
+    The people of earlier rotations have not seen the new secret.
+    """
+    by = api_key_creation.find_maker(ports, caller)
+    first = key.people_ids[:1] if key.created_by_id is not None else ()
+    # The write expects the version of the key, also if it rotates itself.
+    checks = tuple(each for each in by.checks if each.address != key.address)
+    people_ids = tuple(dict.fromkeys((*first, *by.people_ids)))
+    return Maker(key.created_by_id, people_ids, checks, by.networks)
 
 
 def _check_rotates(key: ApiKey, now: datetime) -> None:
@@ -100,13 +132,21 @@ def _check_rotates(key: ApiKey, now: datetime) -> None:
 
 
 def _end(
-    ports: Ports, caller: Caller, key: ApiKey, expires_at: datetime | None, now: datetime
+    ports: Ports,
+    caller: Caller,
+    key: ApiKey,
+    expires_at: datetime | None,
+    now: datetime,
+    latest: datetime | None,
 ) -> datetime | None:
-    """Return when the new key expires, which is checked."""
+    """Return when the new key expires, which is checked, by default `latest` at most."""
     allowance.check_end(ports, expires_at)
-    if expires_at is None and key.expires_at is not None:
-        lifetime = key.expires_at - times.whole(key.created_at)
-        expires_at = now + min(lifetime, _LAST - now)
+    if expires_at is None:
+        if key.expires_at is not None:
+            lifetime = key.expires_at - times.whole(key.created_at)
+            expires_at = now + min(lifetime, _LAST - now)
+        if latest is not None:
+            expires_at = min(expires_at or latest, latest)
     api_key_creation.check_outlives(caller, expires_at)
     return expires_at
 

@@ -1,16 +1,18 @@
 """API keys: list, create, get, revoke, delete, authenticate a request, and introduce its caller."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
 
-from shared.errors import InvalidApiKey, NotFound
+from shared.errors import InvalidApiKey, InvalidRequest, NotFound
 from shared.model import api_keys as model
-from shared.model import service_accounts
+from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import API_KEY
+from shared.model.differences import changed_details
+from shared.model.identifiers import API_KEY, PERSON, SERVICE_ACCOUNT, is_identifier
 from shared.model.items import Address, Item, Partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.tenants import TenantSettings
@@ -25,9 +27,15 @@ from shared.operations.lists import records as srl_records
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
+_MAKERS: Final = (PERSON, SERVICE_ACCOUNT, API_KEY)
+
 
 def authenticate(
-    ports: Ports, secret: str, *, refusing: Callable[[], object] = lambda: None
+    ports: Ports,
+    secret: str,
+    *,
+    source_ip: str | None = None,
+    refusing: Callable[[], object] = lambda: None,
 ) -> Credential:
     """Return the credential of a key string, in one consistent read (AUTH-3).
 
@@ -37,7 +45,7 @@ def authenticate(
     digest = model.digest(secret)
     # A malformed key is looked up like any other, so that response times reveal nothing.
     credential = Credential.from_optional(ports.store.get(model.credential_address(digest)))
-    refusal = credential.refusal(ports.now()) if credential else None
+    refusal = credential.refusal(ports.now(), source_ip) if credential else None
     is_well_formed = model.is_well_formed(secret)
     if credential and is_well_formed and not refusal:
         return credential
@@ -52,12 +60,26 @@ def authenticate(
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(
-    ports: Ports, caller: Caller, *, before: str | None, limit: int, account_id: str | None = None
+    ports: Ports,
+    caller: Caller,
+    *,
+    before: str | None,
+    limit: int,
+    account_id: str | None = None,
+    maker_id: str | None = None,
 ) -> Page[tuple[ApiKey, Usage]]:
-    """Return the tenant's keys, newest first (API-19), or those of one account (APIKEY-9).
+    """Return the tenant's keys, newest first (API-19), or some: of one account, or by one maker.
 
-    If the tenant has no such account, the page is empty.
+    If the tenant has no such account or maker, the page is empty (APIKEY-9, APIKEY-12). Raises
+    `InvalidRequest` if both are given.
     """
+    if maker_id is not None:
+        if account_id is not None:
+            raise InvalidRequest("created_by_id: cannot be combined with service_account_id.")
+        if not any(is_identifier(maker_id, kind=each) for each in _MAKERS):
+            return Page([], 0, None)
+        listed = model.made_by(caller.tenant_id, maker_id)
+        return _page_of(ports, caller, listed, ports.store.count(listed), before, limit)
     if account_id is None:
         return _page_of_all(ports, caller, before, limit)
     try:
@@ -73,8 +95,15 @@ def page_of_account(
     """Return the keys of a service account, newest first, with revoked ones. Raises `NotFound`."""
     account = api_key_creation.find_account(ports, caller, account_id)
     owned_by = model.owned_by(caller.tenant_id, account.id)
-    owned = ports.store.query(owned_by, before=before, newest_first=True, limit=limit + 1)
-    ids = [entry.sk for entry in owned]
+    return _page_of(ports, caller, owned_by, account.api_key_count, before, limit)
+
+
+def _page_of(
+    ports: Ports, caller: Caller, listed: Partition, total: int, before: str | None, limit: int
+) -> Page[tuple[ApiKey, Usage]]:
+    """Return a page of the keys whose identifiers are in a partition."""
+    found = ports.store.query(listed, before=before, newest_first=True, limit=limit + 1)
+    ids = [entry.sk for entry in found]
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
     items = ports.store.get_many(of.address(each) for each in ids for of in (records, usage_of))
     keys = [
@@ -87,7 +116,7 @@ def page_of_account(
         if {records.address(each), usage_of.address(each)} <= items.keys()
     ]
     next_before = ids[limit - 1] if len(ids) > limit else None
-    return Page(keys, account.api_key_count, next_before)
+    return Page(keys, total, next_before)
 
 
 def _page_of_all(
@@ -127,18 +156,22 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     expires_at: datetime | None = None,
     service_account_id: str | None = None,
     role: str | None = None,
+    networks: tuple[str, ...] = (),
 ) -> Created:
     """Create an active key (APIKEY-3).
 
     Raises `InvalidRequest` unless there are either scopes or a role, if `expires_at` has passed, if
-    the key would outlive the calling key (APIKEY-4), or if the account or role is unknown;
-    `InvalidState` if the account is disabled; `Conflict` if it has the maximum number of keys.
+    the key would outlive the calling key (APIKEY-4) or leave its networks, or if the account or
+    role is unknown; `InvalidState` if the account is disabled; `Conflict` if it has the maximum
+    number of keys.
     """
     allowance.check_end(ports, expires_at)
     api_key_creation.check_outlives(caller, expires_at)
     api_key_creation.check_role(ports, caller, scopes, role)
     settings = tenants.settings(ports, caller.tenant_id)
     account = api_key_creation.joinable(ports, caller, service_account_id)
+    maker = api_key_creation.find_maker(ports, caller)
+    api_key_creation.check_networks(maker, networks)
     created, changes = api_key_creation.creation(
         ports,
         settings,
@@ -147,9 +180,14 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
         expires_at=expires_at,
         account=account,
         role=role,
+        networks=networks,
+        maker=maker,
     )
-    entry = _entry(ports, caller, Action.API_KEY_CREATE, created.api_key, settings)
-    taken = api_key_creation.admitted(ports, caller, created.api_key)
+    api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
+    details = changed_details(name, None, created.api_key)
+    key_id = created.api_key.id
+    entry = audit.entry(ports, caller, Action.API_KEY_CREATE, key_id, settings=settings, **details)
+    taken = api_key_creation.admitted(ports, caller, created.api_key, details)
     ports.store.write(*changes, *api_key_creation.joined(account), entry, *taken, *keep(created))
     return created
 
@@ -173,17 +211,7 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> 
     key = _find(ports, caller, key_id)
     if key.status is ApiKeyStatus.REVOKED:
         return key
-    now = ports.now()
-    revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
-    ports.store.write(
-        Put(key.address, revoked.to_item(), At(key.version)),
-        *api_key_end.revoked(key, now, Expect.PRESENT),
-        *api_key_end.guard(ports, caller, losing=[key]),
-        *srl_records.noted(key.tenant_id),
-        _entry(ports, caller, Action.API_KEY_REVOKE, key),
-        *keep(revoked),
-    )
-    return revoked
+    return api_key_end.revoke(ports, caller, key, keep)
 
 
 @operation(Scope.ADMIN, fresh=True)
@@ -204,7 +232,7 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
         *srl_records.left(
             key.tenant_id, Tombstone(key.id, TombstoneStatus.DELETED, ports.now(), key.digest)
         ),
-        _entry(ports, caller, Action.API_KEY_DELETE, key),
+        _entry(ports, caller, Action.API_KEY_DELETE, key, None),
     )
 
 
@@ -213,15 +241,10 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
 
 
 def _entry(
-    ports: Ports,
-    caller: Caller,
-    action: Action,
-    key: ApiKey,
-    settings: TenantSettings | None = None,
+    ports: Ports, caller: Caller, action: Action, before: ApiKey, after: ApiKey | None
 ) -> Put:
-    return audit.entry(
-        ports, caller, action, key.id, settings=settings, **api_key_creation.details(key)
-    )
+    details = changed_details(before.name, before, after)
+    return audit.entry(ports, caller, action, before.id, settings=None, **details)
 
 
 def _usages(
@@ -249,13 +272,17 @@ class Introduction:
     caller: Caller
     settings: TenantSettings
     key: ApiKey | None
+    creates_until: datetime | None
 
 
 @operation(*Scope, limited=True)
 def introduce(ports: Ports, caller: Caller) -> Introduction:
     """Return who calls (AUTH-13). Raises `InvalidApiKey` if the key was deleted meanwhile."""
     if caller.session_id is not None:
-        return Introduction(caller, tenants.settings(ports, caller.tenant_id), None)
+        settings, until = tenants.settings(ports, caller.tenant_id), caller.bounds_keys_at
+        if caller.person_id is not None:
+            until = times.whole(ports.now()) + timedelta(days=settings.person_key_max_days)
+        return Introduction(caller, settings, None, until)
     records = model.records(caller.tenant_id)
     try:
         settings, key = ports.gather(
@@ -264,4 +291,4 @@ def introduce(ports: Ports, caller: Caller) -> Introduction:
         )
     except NotFound:
         raise InvalidApiKey from None
-    return Introduction(caller, settings, key)
+    return Introduction(caller, settings, key, caller.bounds_keys_at)

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
+from shared.model.identities.approvals import Act
 from shared.model.tenants import SettingsChange, TenantSettings
 from shared.operations.base import audit, tenants
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
+from shared.operations.identities import protected_acts
 from shared.ports import Ports
 from shared.ports.store import At, Put
 
@@ -24,13 +27,23 @@ def update(
 ) -> TenantSettings:
     """Change settings; the list uses them from its next publication on.
 
-    Nothing is written if the settings stay the same.
+    Nothing is written if the settings stay the same. Raises `ApprovalRequired` (APPROVAL-1).
     """
     settings = tenants.settings(ports, caller.tenant_id)
     changed = change.beside(settings)
+    updated = replace(settings, version=settings.version + 1, **changed)
+    details = changed_details(updated.name, settings, updated)
+    taken = protected_acts.admitted(
+        ports,
+        caller,
+        Act.WEAKEN_SETTINGS,
+        "settings",
+        details,
+        version=settings.version,
+        is_needed=updated.weakens(settings),
+    )
     if not changed:
         return settings
-    updated = replace(settings, version=settings.version + 1, **changed)
     ports.store.write(
         Put(settings.address, updated.to_item(), At(settings.version)),
         audit.entry(
@@ -40,8 +53,9 @@ def update(
             caller.tenant_id,
             # If the retention becomes shorter, keep this entry for the longer one.
             settings=max(settings, updated, key=lambda each: each.audit_retention_days),
-            **{name: {"old": getattr(settings, name), "new": new} for name, new in changed.items()},
+            **details,
         ),
+        *taken,
         *keep(updated),
     )
     return updated

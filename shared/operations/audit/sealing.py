@@ -122,7 +122,7 @@ def _pass(
 
 
 def _report(tenant_id: str, rows: list[Row]) -> None:
-    """Log how often the operator approved in place of a person, for the alarm.
+    """Log overrides by the operator and changes of trust anchors, for the alarms.
 
     Here, because the operator's command is no part of the service, whose metrics are collected.
     """
@@ -130,6 +130,10 @@ def _report(tenant_id: str, rows: list[Row]) -> None:
     if number:
         figures = logs.fields(tenant_id=tenant_id, metrics={"ApprovalsOverridden": number})
         _log.warning("approvals were overridden by the operator", extra=figures)
+    details = [row.item["details"] for row in rows]
+    if number := sum(isinstance(each, dict) and "anchors_changed" in each for each in details):
+        figures = logs.fields(tenant_id=tenant_id, metrics={"TrustAnchorChanged": number})
+        _log.warning("other people may sign in and approve", extra=figures)
 
 
 def _is_first_of_minute(head: LogHead, now: datetime) -> bool:

@@ -13,6 +13,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.idempotency import Once, Request
 from shared.model.items import Item, Value
 from shared.model.records import Record
+from shared.operations.base.guard import guard_writes
 from shared.operations.base.operation import Admits, Fresh, Operation, settle, wait_for_writes
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
@@ -121,6 +122,7 @@ class Repeatable(Operation[P, R]):
         another body, or if its first request is in progress and claimed it.
         """
         self.admit(ports, caller, *args, **kwargs)
+        ports = guard_writes(ports, caller)
 
         def attempt(claim: Once | None = None) -> StoredAnswer[R]:
             return self._attempt(ports, caller, request, claim, *args, **kwargs)

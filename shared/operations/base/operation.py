@@ -23,6 +23,7 @@ from shared.errors import (
     Unavailable,
 )
 from shared.model.callers import Caller, Scope
+from shared.operations.base.guard import guard_writes
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change
 
@@ -112,7 +113,8 @@ class Operation(Generic[P, R]):
         Raises what the function raises, except `ExpectationLost`; see `settle`.
         """
         self.admit(ports, caller, *args, **kwargs)
-        return settle(lambda: self._run(ports, caller, *args, **kwargs))
+        guarded = guard_writes(ports, caller)
+        return settle(lambda: self._run(guarded, caller, *args, **kwargs))
 
 
 def operation(

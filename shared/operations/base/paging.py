@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, Generic, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
 from shared.model.items import Address, Item, Partition, Row
 from shared.model.records import integer
@@ -27,12 +27,17 @@ class Page(Generic[T]):
     next_before: str | None
 
 
+# The most records that a filtered page reads. It takes the tokens for them (AUTH-14).
+_READ_MAX: Final = 1000
+
+
 @dataclass(frozen=True, slots=True)
 class Walk(Generic[T]):
     """The query for a page: up to `limit` records older than the identifier `before`.
 
     If `keep` is given, only records for which it returns true are in the page; the query reads on
-    until the page is full or the identifier `after` is reached.
+    until the page is full or the identifier `after` is reached. It reads at most `_READ_MAX`
+    records. The page is then shorter, and the next one continues after the last that was read.
     """
 
     partition: Partition
@@ -44,19 +49,25 @@ class Walk(Generic[T]):
 
     def run(self, ports: Ports) -> tuple[list[T], str | None]:
         """Return the records, and `before` of the next page or None."""
-        most = None if self.keep else self.limit + 1
+        most = _READ_MAX if self.keep else self.limit + 1
         entries = ports.store.query(
             self.partition, after=self.after, before=self.before, newest_first=True, limit=most
         )
         found: list[tuple[str, T]] = []
+        last, read = "", 0
         for entry in entries:
+            last, read = entry.sk, read + 1
             record = self.read(entry.item)
             if self.keep is None or self.keep(record):
                 found.append((entry.sk, record))
             if len(found) > self.limit:
                 break
         page = found[: self.limit]
-        return [record for _, record in page], page[-1][0] if len(found) > self.limit else None
+        if len(found) > self.limit:
+            last = page[-1][0]
+        elif read < _READ_MAX or not self.keep:
+            return [record for _, record in page], None
+        return [record for _, record in page], last
 
 
 def newest(ports: Ports, walk: Walk[T], *, total: Callable[[], int]) -> Page[T]:

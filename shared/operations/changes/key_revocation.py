@@ -12,7 +12,8 @@ from typing import TypedDict
 from shared.model import signing_keys as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
-from shared.model.items import Item
+from shared.model.identities.approvals import Act
+from shared.model.items import Item, Value
 from shared.model.records import integer
 from shared.model.revocations import Marker
 from shared.model.signing_keys import KeyStatus, SigningKey
@@ -24,8 +25,8 @@ from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Put
 
-# Each key takes three changes; a write may have a hundred.
-_KEYS_A_WRITE = 32
+# Each key takes three changes, and what belongs to the write seven; a write may have a hundred.
+_KEYS_A_WRITE = 31
 
 
 class _Details(TypedDict):
@@ -83,26 +84,50 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
 ) -> Revoked:
     """Revoke a key, and its descendants if `cascade` is true; a revoked key stays as it is.
 
-    The first write revokes the key and up to 31 descendants, further writes the rest. If a call
+    The first write revokes the key and up to 30 descendants, further writes the rest. If a call
     was interrupted, the same call completes it. If `dry_run` is true, nothing is changed and the
-    keys and warrants are counted (KEY-11). Raises `NotFound`.
+    keys and warrants are counted (KEY-11). Raises `NotFound`; `ApprovalRequired` (APPROVAL-1).
     """
     key = find_key(ports, caller, key_id)
     staying = 0 if cascade else _staying(ports, key)
+    details = _Details(reason=reason, cascade=cascade)
+    is_change = not dry_run and key.status is not KeyStatus.REVOKED
+    taken = _admitted(ports, caller, key, details, is_needed=is_change)
     if dry_run:
         return Revoked(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
     settings = tenants.settings(ports, caller.tenant_id)
 
     def beside(revoked: Mapping[str, SigningKey]) -> Sequence[Change]:
         # A cascade may go on, so its outcome is kept when it has ended.
-        return () if cascade else keep(Revoked(revoked[key_id], staying))
+        kept = () if cascade else keep(Revoked(revoked[key_id], staying))
+        return [*kept, *(taken if key_id in revoked else [])]
 
     # Read again after each write: a child may have been created before its parent was revoked.
-    details = _Details(reason=reason, cascade=cascade)
     while living := _left(ports, key, cascade=cascade):
         revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details, beside)
         key = revoked.get(key.id, key)
     return Revoked(key, staying)
+
+
+def _admitted(
+    ports: Ports, caller: Caller, key: SigningKey, details: _Details, *, is_needed: bool
+) -> list[Change]:
+    """Return the changes by which a caller revokes a key, if it is a root that is protected."""
+    # Here, so that those who sign load nothing of it.
+    from shared.operations.identities import protected_acts  # noqa: PLC0415
+
+    is_root = key.type is model.Type.ROOT
+    reason, cascade = details["reason"], details["cascade"]
+    shown: dict[str, Value] = {"name": key.name, "reason": reason, "cascade": cascade}
+    return protected_acts.admitted(
+        ports,
+        caller,
+        Act.REVOKE_ROOT,
+        key.id,
+        shown,
+        version=key.version,
+        is_needed=is_needed and is_root,
+    )
 
 
 def _left(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:

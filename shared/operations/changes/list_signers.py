@@ -22,6 +22,7 @@ from shared.model import times
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
+from shared.model.identities.approvals import Act
 from shared.model.items import Item, Value
 from shared.model.lists.head import ListHead
 from shared.model.lists.signers import ListSigner, SignerStatus, signers, standby_address
@@ -151,9 +152,7 @@ def activate(
     found = _find(ports, caller, key_id)
     is_early = ports.now() < found.created_at + facts.settings.rotation_grace
     is_forced = force and is_early and found.status is SignerStatus.PENDING
-    taken = _admitted(ports, caller, found.id) if is_forced else []
-    if not is_forced:
-        allowance.check_asks_nothing(caller)
+    taken = _admitted(ports, caller, facts, found.id, is_needed=is_forced)
     if found.status is SignerStatus.ACTIVE:
         return facts.shown(found)
     if found.status is not SignerStatus.PENDING:
@@ -187,9 +186,10 @@ def rotate(
             return keep(facts.shown(signer))
 
         return facts.shown(_replace_stolen(ports, caller, facts, facts.active, beside))
+    taken = _admitted(ports, caller, facts, facts.active.id)
     successor = _successor(ports, facts) or _new(ports, facts, SignerStatus.ACTIVE)
     entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
-    return _succeed(ports, caller, keep, facts, successor, [entry])
+    return _succeed(ports, caller, keep, facts, successor, [entry, *taken])
 
 
 @once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
@@ -202,11 +202,13 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str
     facts = _facts(ports, caller)
     found = facts.active if key_id == facts.active.id else _find(ports, caller, key_id)
     if found.status is SignerStatus.REVOKED:
+        allowance.check_asks_nothing(caller)
         return facts.shown(found)
     shown = facts.shown(found.revoked(ports.now()))
     if found.id in (facts.active.id, facts.head.key_id):
         _replace_stolen(ports, caller, facts, found, lambda _: keep(shown))
     else:
+        allowance.check_asks_nothing(caller)
         _drop(ports, caller, facts, found, keep(shown))
     return shown
 
@@ -241,7 +243,9 @@ def _replace_stolen(
     Return the signer that is active then.
     """
     signer, takes_over = facts.active, [_unchanged(facts.active)]
-    if stolen.id == facts.active.id:
+    is_active = stolen.id == facts.active.id
+    taken = _admitted(ports, caller, facts, stolen.id, is_needed=is_active)
+    if is_active:
         successor = _successor(ports, facts, is_urgent=True)
         successor = successor or srl_signers.make(ports, caller.tenant_id)
         signer, takes_over = _takes_over(ports, facts, successor.unproved())
@@ -250,7 +254,7 @@ def _replace_stolen(
     moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
     revoked = srl_signers.replaced(stolen, stolen.revoked(ports.now()))
     mark = marks.on_trust(caller.tenant_id)
-    changes = [*takes_over, *revoked, entry, mark, *moves, *beside(signer)]
+    changes = [*takes_over, *revoked, entry, mark, *moves, *beside(signer), *taken]
     publication.hand_over(ports, caller, facts.head, signer, changes, leaps=True)
     return signer
 
@@ -332,13 +336,23 @@ def _known(ports: Ports, facts: _SignerFacts, found: Sequence[ListSigner]) -> li
     return [each for each in found if keys is None or each.public_bytes in keys]
 
 
-def _admitted(ports: Ports, caller: Caller, key_id: str) -> list[Change]:
-    """Return the changes by which a caller activates a signer before its time."""
+def _admitted(
+    ports: Ports, caller: Caller, facts: _SignerFacts, key_id: str, *, is_needed: bool = True
+) -> list[Change]:
+    """Return the changes by which a caller makes another signer active before its time."""
     # Here, so that those who get lists load nothing of it.
-    from shared.model.identities.approvals import Act  # noqa: PLC0415
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
-    return protected_acts.admitted(ports, caller, Act.FORCE_SIGNER, key_id, {})
+    details: dict[str, Value] = {"active": facts.active.id}
+    return protected_acts.admitted(
+        ports,
+        caller,
+        Act.FORCE_SIGNER,
+        key_id,
+        details,
+        version=facts.active.version,
+        is_needed=is_needed,
+    )
 
 
 def _facts(ports: Ports, caller: Caller) -> _SignerFacts:

@@ -51,8 +51,9 @@ _UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
 # back takes five at most.
 _REVOKED_A_WRITE: Final = (MOST_CHANGES - 5) // 4
 _RESTORED_A_WRITE: Final = (MOST_CHANGES - 5) // 5
-# Beside what the others have, the approval with its entry, or the number of the last hour.
-_LIMITED_A_WRITE: Final = (MOST_CHANGES - 7) // 5
+# Beside what the others have, the approval with its entry and the check of its approver, or the
+# number of the last hour.
+_LIMITED_A_WRITE: Final = (MOST_CHANGES - 8) // 5
 # Records that are read together before the warrants are known.
 _READ_TOGETHER: Final = 100
 
@@ -209,6 +210,7 @@ def _record(call: _Call, warrant_id: str) -> Revocation:
         call.batch_id,
         call.caller.key_id,
         call.caller.name,
+        call.caller.person_id,
     )
 
 

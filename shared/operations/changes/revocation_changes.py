@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from shared import logs
+from shared.authorizer.formats.cutoffs import subject_of
 from shared.errors import ExpectationLost, InsufficientScope, InvalidRequest
+from shared.model import identifiers, times, warrants
 from shared.model import revocations as model
-from shared.model import times, warrants
 from shared.model.callers import Caller, Scope
 from shared.model.items import Address, Value
 from shared.model.revocations import Revocation, RevokedWarrant
@@ -56,6 +57,36 @@ def check_end(ports: Ports, said: datetime | None) -> None:
         )
 
 
+def end_of_cutoff(ports: Ports, tenant_id: str, warrant_id: str, issuer: str) -> datetime | None:
+    """Return when the last token of a subject cutoff expires, by the bound issuers (TOKEN-11).
+
+    None if the identifier is no cutoff, or the tenant has not bound the issuer for tokens. Raises
+    `InvalidRequest` if all of the tokens have expired.
+    """
+    subject = subject_of(warrant_id)
+    if subject is None:
+        return None
+    # Here, so that checks and other revocations load nothing of it.
+    from shared.model.identities.providers import (  # noqa: PLC0415
+        IdentityProvider,
+        ProviderKind,
+        providers,
+    )
+
+    found = IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
+    bound = [each for each in found if (each.kind, each.issuer) == (ProviderKind.TOKENS, issuer)]
+    if not bound:
+        return None
+    last = int(warrant_id.removeprefix(subject)) + max(each.token_max_seconds for each in bound)
+    ends_at = times.from_seconds(min(last, identifiers.MOMENT_MAX))
+    if times.has_passed(ends_at, ports.now()):
+        raise InvalidRequest(
+            "issued_before: all such tokens have expired by the issuer's token_max_seconds; to "
+            "revoke them nevertheless, pass warrant_expires_at."
+        )
+    return ends_at
+
+
 def fault_of_taking_back(
     caller: Caller, settings: TenantSettings, record: Revocation
 ) -> InsufficientScope | None:
@@ -63,7 +94,7 @@ def fault_of_taking_back(
     if fault := allowance.fault_of_warrant(caller, record.warrant_id):
         return fault
     is_free = caller.is_admin or settings.take_back is TakeBack.ANY
-    if is_free or record.created_by == caller.identity:
+    if is_free or record.is_by(caller):
         return None
     return InsufficientScope([Scope.ADMIN], _NOT_OWN)
 

@@ -24,7 +24,7 @@ from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocation_search
 from shared.operations.lists import in_force, reach
 from shared.operations.lists.reach import Reach
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 from shared.ports.store import Put
 
@@ -42,7 +42,7 @@ _CREATED: Final = Outcome[tuple[Revocation, bool]](
 
 
 @once(Scope.ADMIN, Scope.REVOKER, keeps=_CREATED, limited=True)
-def create(
+def create(  # noqa: PLR0913
     ports: Ports,
     caller: Caller,
     keep: Keep[tuple[Revocation, bool]],
@@ -50,18 +50,22 @@ def create(
     warrant_id: str,
     reason: str,
     warrant_expires_at: datetime | None = None,
+    issuer: str | None = None,
 ) -> tuple[Revocation, bool]:
     """Revoke a warrant; return the revocation, and whether it is new.
 
     `warrant_expires_at` says when the warrant itself expires; one lifetime of a list later it
     leaves the list (REVOKE-3). If the warrant is revoked already, its first revocation is returned;
     it is changed only if its end was said and `warrant_expires_at` is later or not given
-    (REVOKE-2). Raises `InvalidRequest` if `warrant_expires_at` differs from a signed end, or is not
+    (REVOKE-2). A subject cutoff of a bound `issuer` has an end by default (TOKEN-11). Raises
+    `InvalidRequest` if `warrant_expires_at` differs from a signed end, or is not
     in the future.
     """
     if caller.limits:
         allowance.check_warrants(caller, [warrant_id])
     changes.check_end(ports, warrant_expires_at)
+    if warrant_expires_at is None and issuer is not None:
+        warrant_expires_at = changes.end_of_cutoff(ports, caller.tenant_id, warrant_id, issuer)
     standing, settings = ports.gather(
         lambda: _standing(ports, caller, warrant_id),
         lambda: tenants.settings(ports, caller.tenant_id),
@@ -96,6 +100,7 @@ def create(
         caller.identity,
         actor_key_id=caller.key_id,
         created_by_name=caller.name,
+        created_by_id=caller.person_id,
     )
     ports.store.write(
         *changes.revoked(caller.tenant_id, standing, record, warrant_expires_at),
@@ -195,7 +200,7 @@ def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantVerdict:
     if caller.limits:
         allowance.check_warrants(caller, [warrant_id])
     _check_is_recent(ports, caller)
-    return verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
+    return token_verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, limited=True)
@@ -207,7 +212,7 @@ def check_batch(
     if caller.limits:
         allowance.check_warrants(caller, warrant_ids)
     _check_is_recent(ports, caller)
-    return verdicts(ports, caller.tenant_id, warrant_ids)
+    return token_verdicts(ports, caller.tenant_id, warrant_ids)
 
 
 def _check_is_recent(ports: Ports, caller: Caller) -> None:

@@ -23,7 +23,8 @@ from shared.model import status_lists as model
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, STATUS_LIST
-from shared.model.items import Item
+from shared.model.identities.approvals import Act
+from shared.model.items import Item, Value
 from shared.model.lists.content import revoked_ids
 from shared.model.lists.head import ListHead, head_address, version_prefix
 from shared.model.records import integer
@@ -33,7 +34,7 @@ from shared.operations.base.idempotency import Keep, Outcome, of_record, once
 from shared.operations.base.operation import operation, reread
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import At, Change, Expect, Put
 
 _ORDER_BYTES: Final = 32
 # How long a kept list of before stays on one machine: a request may be about to read it.
@@ -133,11 +134,12 @@ def allocate(
 def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSigner:
     """Replace the status signer at once: verifiers refuse the one before (TOKEN-8).
 
-    Raises `NotFound` if the tenant has no lists yet.
+    Raises `NotFound` if the tenant has no lists yet; `ApprovalRequired` (APPROVAL-1).
     """
     before = _signer(ports, caller.tenant_id)
     if before is None:
         raise NotFound("There is no status list yet.")
+    taken = _admitted(ports, caller, before)
     new = _new_signer(ports, caller.tenant_id)
     made = replace(new, lists=before.lists, version=before.version + 1)
     entry = audit.entry(
@@ -149,8 +151,16 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSign
         replaced=before.id,
     )
     mark = marks.on_trust(caller.tenant_id)
-    ports.store.write(_stored(made, before), mark, entry, *keep(made))
+    ports.store.write(_stored(made, before), mark, entry, *taken, *keep(made))
     return made
+
+
+def _admitted(ports: Ports, caller: Caller, before: StatusSigner) -> list[Change]:
+    # Here, so that those who get lists load nothing of it.
+    from shared.operations.identities import protected_acts  # noqa: PLC0415
+
+    act, details = Act.ROTATE_STATUS_SIGNER, dict[str, Value](replaced=before.id)
+    return protected_acts.admitted(ports, caller, act, before.id, details, version=before.version)
 
 
 def signer_of(ports: Ports, list_id: str) -> StatusSigner:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from shared.authorizer.formats import ed25519
+from shared.authorizer.formats.cutoffs import subject_of
 from shared.authorizer.formats.warrants import Claims
 from shared.errors import Conflict, Corrupt, InsufficientScope, InvalidRequest, InvalidState
 from shared.model import revocations, seeds, signing_keys, times, warrant_format
@@ -90,6 +91,8 @@ def sign(
     )
     # Created before signing: the signed bytes contain it.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
+    if subject_of(warrant_id):
+        raise InvalidRequest("warrant_id: stands for all tokens of a subject; choose another.")
     if caller.limits and caller.limits.warrant_prefixes:
         if order.format is WarrantFormat.RAW:
             # The payload could name any other warrant.

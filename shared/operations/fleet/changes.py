@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from shared.authorizer.formats.cutoffs import subject_of
 from shared.authorizer.formats.wire import FeedEntry
 from shared.errors import NotFound
 from shared.model import api_keys, times
@@ -95,6 +96,7 @@ class _Found(NamedTuple):
     feed: InFeed | None
     undoable: bool = False
     undone_at: datetime | None = None
+    has_cutoff: bool = False
 
 
 _Find: TypeAlias = Callable[[Ports, Caller, str], _Found]
@@ -120,7 +122,10 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     if found.feed is None:
         registered, clients = [each for each in registered if each.key_id == change_id], ()
     only_signed = propagation.only_signed(ports, tenant_id)
-    judged = [judge(each, entry, now, only_signed=only_signed) for each in registered]
+    judged = [
+        judge(each, entry, now, only_signed=only_signed, has_cutoff=found.has_cutoff)
+        for each in registered
+    ]
     listed = reach.list_of(ports, tenant_id, entry.sequence) if entry else None
     due_at = None
     if found.feed is not None and listed is None and found.undone_at is None:
@@ -198,7 +203,8 @@ def _warrant(ports: Ports, caller: Caller, change_id: str) -> _Found:
     )
     entry = traced.published
     feed = InFeed(int(entry is not None), 0 if traced.ended_at else 1, entry)
-    return _Found(change, ChangeReach(0, 1), feed, undoable=True)
+    has_cutoff = subject_of(record.warrant_id) is not None
+    return _Found(change, ChangeReach(0, 1), feed, undoable=True, has_cutoff=has_cutoff)
 
 
 def _restored(ports: Ports, caller: Caller, change_id: str) -> _Found:
@@ -256,7 +262,9 @@ def _batch(ports: Ports, caller: Caller, change_id: str) -> _Found:
         reason = str(entry.details.get("reason", ""))
         change = replace(change, reason=reason, actor=Actor.of(entry))
     feed = InFeed(traced.told, traced.of, traced.published)
-    return _Found(change, ChangeReach(0, len(ids)), feed, undoable=traced.of > 0)
+    has_cutoff = any(map(subject_of, ids))
+    reached = ChangeReach(0, len(ids))
+    return _Found(change, reached, feed, undoable=traced.of > 0, has_cutoff=has_cutoff)
 
 
 def _key(ports: Ports, caller: Caller, change_id: str) -> _Found:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from shared.authorizer.formats.cutoffs import subject_of
 from shared.errors import Corrupt, Unavailable
 from shared.model import times
 from shared.model.callers import Caller, Scope
@@ -72,8 +73,13 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Tra
     # The authorizers first: what they report was published before the feed is read.
     registered = list(registrations(ports, tenant_id))
     traced = reach.traced(ports, tenant_id, record)
-    signed = only_signed(ports, tenant_id)
-    found = propagation.propagation(registered, traced.published, now, only_signed=signed)
+    found = propagation.propagation(
+        registered,
+        traced.published,
+        now,
+        only_signed=only_signed(ports, tenant_id),
+        has_cutoff=subject_of(record.warrant_id) is not None,
+    )
     clients = unregistered.read(ports, tenant_id, registered)
     return traced, replace(found, unregistered=clients)
 

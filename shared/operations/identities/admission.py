@@ -21,7 +21,7 @@ from shared.model.identities.providers import Grant, IdentityProvider, ProviderK
 from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts, name_address
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
-from shared.operations.identities import roles
+from shared.operations.identities import approvers, roles
 from shared.operations.identities.sessions import Begun, begun
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
@@ -46,10 +46,12 @@ class Stranger:
 
 
 class _Admitted(NamedTuple):
-    """The owner of the new session, and the changes that it needs."""
+    """The owner of the new session, the changes that it needs, and who is disabled by them."""
 
     owner: Person | ServiceAccount
     changes: Sequence[Change]
+    disabled_id: str | None = None
+    is_lowered: bool = False
 
 
 def admit(
@@ -92,6 +94,8 @@ def _attempt(
         *([] if provider.reusable_tokens else [note]),
         _entry(ports, stranger, admitted, made, claims),
     )
+    if admitted.is_lowered:
+        approvers.report_loss(ports, provider.tenant_id)
     return made
 
 
@@ -150,11 +154,13 @@ def _entry(
         caller,
         Action.SESSION_CREATE,
         session.id,
+        settings=None,
         identity=session.identity,
         owner=session.owner,
         role=made.role.name,
         provider_id=session.provider_id,
         subject=claims.subject,
+        **({"disabled": admitted.disabled_id} if admitted.disabled_id else {}),
     )
 
 
@@ -163,29 +169,45 @@ def _person(
 ) -> _Admitted:
     """Return the person whom claims describe, as this sign-in leaves the person."""
     email, tenant_id = _email(provider, claims), provider.tenant_id
-    subject_at = people.subject_address(tenant_id, claims.issuer, claims.subject)
+    subject_at = people.subject_address(tenant_id, provider.id, claims.subject)
     email_at = people.email_address(tenant_id, email)
     found = ports.store.get_many([subject_at, email_at])
     known, holder = found.get(subject_at), found.get(email_at)
+    former_id: str | None = None
+    freed, expected = list[Change](), Expect.ABSENT
     if holder is not None and (known is None or known["id"] != holder["id"]):
-        raise SignInRefused(SignInFault.DENIED, _TAKEN)
+        former = _former(ports, tenant_id, str(holder["id"]))
+        freed = [Put(former.address, former.disabled().to_item(), At(former.version))]
+        former_id, expected = former.id, Expect.PRESENT
     name = _name(claims, email)
     if known is None:
         person_id, now, active = ports.new_id(PERSON), ports.now(), PersonStatus.ACTIVE
-        subject = (claims.issuer, claims.subject)
+        subject = (provider.id, claims.issuer, claims.subject)
         person = Person(person_id, tenant_id, *subject, email, name, grant.role, active, now)
-        return _Admitted(
-            person,
-            [
-                Put(person.address, person.to_item(), Expect.ABSENT),
-                Put(subject_at, {"id": person_id}, Expect.ABSENT),
-                Put(email_at, {"id": person_id}, Expect.ABSENT),
-                Increment(people.count_address(tenant_id), {"count": 1}, Expect.ANYTHING),
-            ],
-        )
+        changes: list[Change] = [
+            Put(person.address, person.to_item(), Expect.ABSENT),
+            Put(subject_at, {"id": person_id}, Expect.ABSENT),
+            Put(email_at, {"id": person_id}, expected),
+            Increment(people.count_address(tenant_id), {"count": 1}, Expect.ANYTHING),
+        ]
+        return _Admitted(person, [*freed, *changes], former_id)
     before = reread(lambda: _read(ports, tenant_id, str(known["id"])))
     after = replace(before, email=email, name=name, role=grant.role)
-    return _Admitted(*_renewed(before, after))
+    person, changes = _renewed(before, after, expected)
+    return _Admitted(person, [*freed, *changes], former_id, is_lowered=before.role != person.role)
+
+
+def _former(ports: Ports, tenant_id: str, holder_id: str) -> Person:
+    """Return the holder of an e-mail, whose provider was deleted.
+
+    Raises `SignInRefused` if the holder may still sign in.
+    """
+    item = ports.store.get(people.people(tenant_id).address(holder_id))
+    holder = None if item is None else Person.from_item(item)
+    partition = providers.providers(tenant_id)
+    if holder is None or ports.store.get(partition.address(holder.provider_id)) is not None:
+        raise SignInRefused(SignInFault.DENIED, _TAKEN)
+    return holder
 
 
 def _read(ports: Ports, tenant_id: str, person_id: str) -> Person:
@@ -198,7 +220,7 @@ def _read(ports: Ports, tenant_id: str, person_id: str) -> Person:
     return person
 
 
-def _renewed(before: Person, after: Person) -> tuple[Person, list[Change]]:
+def _renewed(before: Person, after: Person, expected: Expect) -> tuple[Person, list[Change]]:
     """Return a known person after another sign-in, and the changes that store this."""
     if after == before:
         # Who is disabled meanwhile does not come in.
@@ -209,7 +231,7 @@ def _renewed(before: Person, after: Person) -> tuple[Person, list[Change]]:
     if old != new:
         changes += [
             Delete(old, Expect.ANYTHING),
-            Put(new, {"id": after.id}, Expect.ABSENT),
+            Put(new, {"id": after.id}, expected),
         ]
     return after, changes
 

@@ -9,6 +9,8 @@ from typing import Final
 
 from shared.errors import (
     ApprovalRequired,
+    Conflict,
+    Corrupt,
     InsufficientScope,
     InvalidState,
     NotFound,
@@ -18,20 +20,33 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import APPROVAL, is_identifier
 from shared.model.identities import approvals as model
-from shared.model.identities import sessions
+from shared.model.identities import people, sessions
 from shared.model.identities.approvals import Act, Approval, ApprovalStatus
-from shared.model.identities.sessions import AccessRecord
+from shared.model.identities.people import Person
+from shared.model.identities.sessions import AccessRecord, SessionRecord
 from shared.model.items import Item, Value
 from shared.operations.base import audit
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation, settle
 from shared.operations.base.paging import Walk
+from shared.operations.identities import approvers
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import At, Change, Check, Expect, Put
 
 _KEPT: Final = of_record(Approval)
 _READERS: Final = frozenset({Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR})
 _NOT_BY_KEY: Final = "Only a person who is signed in decides on an approval."
+_COOLING_OFF: Final = (
+    "An identity provider changed less than 24 hours ago, and your session began since. Let a "
+    "person approve whose session is older, or wait."
+)
+_NO_APPROVER: Final = (
+    "The person who approved may not approve any more; ask another person for an approval."
+)
+_TOO_MANY: Final = (
+    f"At most {model.PENDING_MAX} requests of a person and {model.PENDING_OF_TENANT_MAX} of a "
+    "tenant wait for a decision; have some decided first."
+)
 _NOT_ALONE: Final = "Another person than the one who asked decides on an approval."
 
 
@@ -114,8 +129,11 @@ def _decided(
     _check_open(before, status, ports.now(), barrier)
     if before.status is status:
         return before
-    after = before.decided(status, caller.identity, caller.person_id, ports.now())
     is_approved = status is ApprovalStatus.APPROVED
+    if is_approved:
+        _check_cooled_off(ports, caller)
+    person = _person(ports, caller.tenant_id, caller.person_id)
+    after = before.decided(status, caller.identity, person, ports.now())
     action = Action.APPROVAL_APPROVE if is_approved else Action.APPROVAL_REJECT
     ports.store.write(
         Put(after.address, after.to_item(), At(before.version)),
@@ -145,6 +163,58 @@ def _check_open(
         raise InvalidState("The approval has expired; ask for another one.")
 
 
+def _check_cooled_off(ports: Ports, caller: Caller) -> None:
+    """Raise `InsufficientScope` if a session approves that began after a trust anchor changed.
+
+    The provider controls what it says of a sign-in, so the beginning of the session counts. Stored
+    moments are whole seconds: a session of the same second began after the change.
+    """
+    access = AccessRecord.of(ports.store.get(sessions.access_address(caller.tenant_id)))
+    changed_at = access.anchors_changed_at
+    if changed_at is None or ports.now() - changed_at >= model.COOLING_OFF:
+        return
+    address = sessions.sessions(caller.tenant_id).address(caller.session_id or "")
+    session = SessionRecord.from_optional(ports.store.get(address))
+    if session is None or session.created_at >= changed_at:
+        raise InsufficientScope([Scope.ADMIN], _COOLING_OFF)
+
+
+def _person(ports: Ports, tenant_id: str, person_id: str) -> Person:
+    item = ports.store.get(people.people(tenant_id).address(person_id))
+    if item is None:
+        raise Corrupt("a session is of a person that there is not")
+    return Person.from_item(item)
+
+
+def _check_approver(ports: Ports, approval: Approval) -> list[Change]:
+    """Return the check that the person who approved may still approve; none for the operator.
+
+    Raises `ApprovalRequired`.
+    """
+    if approval.decided_by_id is None:
+        return []
+    person = _person(ports, approval.tenant_id, approval.decided_by_id)
+    access = AccessRecord.of(ports.store.get(sessions.access_address(approval.tenant_id)))
+    if person.epoch != approval.decided_by_epoch or not approvers.may_approve(person, access):
+        raise ApprovalRequired(_NO_APPROVER)
+    return [Check(person.address, At(person.version))]
+
+
+def _check_number(ports: Ports, caller: Caller) -> None:
+    """Raise `Conflict` if too many requests of the person or the tenant wait for a decision."""
+    now, barrier = ports.now(), _barrier(ports, caller.tenant_id)
+    waiting = list[Approval]()
+    for row in ports.store.query(model.approvals(caller.tenant_id), newest_first=True):
+        found = Approval.from_item(row.item)
+        if now - found.created_at >= model.WAITS:
+            break
+        if found.status is ApprovalStatus.PENDING and not found.has_ended(now, barrier):
+            waiting.append(found)
+    own = sum(each.requested_by_id == caller.person_id for each in waiting)
+    if own >= model.PENDING_MAX or len(waiting) >= model.PENDING_OF_TENANT_MAX:
+        raise Conflict(_TOO_MANY)
+
+
 def _may_see(caller: Caller, found: Approval) -> bool:
     if not _READERS.isdisjoint(caller.scopes):
         return True
@@ -161,8 +231,11 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
     count: int = 1,
     request: dict[str, Value] | None = None,
     details: dict[str, Value],
+    record_version: int = 0,
+    members: dict[str, Value] | None = None,
 ) -> Approval:
-    """Store and return what waits for an approval."""
+    """Store and return what waits for an approval. Raises `Conflict` if too much waits."""
+    _check_number(ports, caller)
     now = ports.now()
     made = Approval(
         id=ports.new_id(APPROVAL),
@@ -179,6 +252,8 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
         details=details,
         requested_by_id=caller.person_id,
         request=request,
+        record_version=record_version,
+        members=members or {},
     )
     ports.store.write(
         Put(made.address, made.to_item(), Expect.ABSENT),
@@ -211,9 +286,13 @@ def usable(
 
 
 def used(ports: Ports, caller: Caller, approval: Approval, number: int) -> list[Change]:
-    """Return the changes that use an approval a `number` of times, at most what remains."""
+    """Return the changes that use an approval a `number` of times, at most what remains.
+
+    Raises `ApprovalRequired` if the person who approved may not approve any more.
+    """
     after = approval.used(number)
     return [
+        *_check_approver(ports, approval),
         Put(after.address, after.to_item(), At(approval.version)),
         _entry(ports, caller, Action.APPROVAL_USE, after, number=number, remaining=after.remaining),
     ]
@@ -244,4 +323,6 @@ def _barrier(ports: Ports, tenant_id: str) -> datetime | None:
 
 
 def _after(access: Item | None) -> datetime | None:
-    return AccessRecord.of(access).sessions_after
+    found = AccessRecord.of(access)
+    ends = [each for each in (found.sessions_after, found.anchors_changed_at) if each is not None]
+    return max(ends, default=None)

@@ -1,16 +1,20 @@
 """Identity providers: list, get, create, update, check, delete (IDENTITY-1 to IDENTITY-3)."""
 
+import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from shared.errors import Conflict, InvalidRequest
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identifiers import IDENTITY_PROVIDER
 from shared.model.identities import providers as model
 from shared.model.identities.claims import Discovered
 from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.sessions import AccessRecord, access_address
 from shared.model.items import Value
 from shared.model.records import integer
 from shared.operations.base import audit
@@ -18,7 +22,13 @@ from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.identities import issuers, protected_acts, roles
+from shared.operations.identities import (
+    approvers,
+    issuers,
+    protected_acts,
+    provider_calls,
+    roles,
+)
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
 
@@ -57,6 +67,7 @@ class ProviderChange:
     trusts_email: bool | None = None
     step_up: str | None = None
     token_exchange: bool | None = None
+    token_max_seconds: int | None = None
 
     def made_to(self, provider: IdentityProvider) -> IdentityProvider:
         """Return the provider with these values, but its secret and what is discovered."""
@@ -124,7 +135,8 @@ def create(
         created_at=ports.now(),
     )
     provider = replace(_completed(ports, new, change), epoch=1)
-    details = _details(provider)
+    anchored = _anchored(ports, caller, None, provider)
+    details = _details(ports, None, provider)
     taken = protected_acts.access_changed(ports, caller, "identity provider", details)
     ports.store.write(
         Put(provider.address, provider.to_item(), Expect.ABSENT),
@@ -135,7 +147,8 @@ def create(
             {"count": number + 1, "version": version + 1},
             At(version) if version else Expect.ABSENT,
         ),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider, details, anchored),
+        *anchored,
         *taken,
         *keep(provider),
     )
@@ -159,14 +172,18 @@ def update(
     """
     before = get(ports, caller, provider_id=provider_id)
     changed = _completed(ports, before, change)
-    is_new, details = changed != before, _details(changed)
-    taken = protected_acts.access_changed(ports, caller, before.id, details, is_needed=is_new)
+    is_new, details = changed != before, _details(ports, before, changed)
+    taken = protected_acts.access_changed(
+        ports, caller, before.id, details, version=before.version, is_needed=is_new
+    )
     if not is_new:
         return before
     stored = replace(changed, version=before.version + 1)
+    anchored = _anchored(ports, caller, before, stored)
     ports.store.write(
         Put(stored.address, stored.to_item(), At(before.version)),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored, details, anchored),
+        *anchored,
         *taken,
         *keep(stored),
     )
@@ -183,25 +200,55 @@ def check(
     """
     provider = get(ports, caller, provider_id=provider_id)
     is_inline = provider.jwks is not None
-    return provider, None if is_inline else issuers.discovered(ports, provider.issuer)
+    asking = provider_calls.guard(ports, caller.tenant_id)
+    return provider, None if is_inline else issuers.discovered(asking, provider.issuer)
 
 
 @operation(Scope.ADMIN, fresh=True)
 def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
-    """Delete a provider; the sessions that it gave end. Raises `NotFound`.
+    """Delete a provider; the sessions that it gave end.
+
+    Raises `NotFound`; `TooFewApprovers` (APPROVAL-5).
 
     People stay, so that the audit log names them, and cannot sign in without a provider.
     """
     provider = get(ports, caller, provider_id=provider_id)
-    taken = protected_acts.access_changed(ports, caller, provider.id, _details(provider))
+    details = changed_details(provider.name, provider, None)
+    taken = protected_acts.access_changed(
+        ports, caller, provider.id, details, version=provider.version
+    )
     amounts = {"count": -1, "version": 1}
+    is_inside, tenant_id = caller.is_inside, caller.tenant_id
+    kept = (
+        [] if is_inside else approvers.keep_two(ports, tenant_id, without=provider.id, beside=taken)
+    )
     ports.store.write(
         Delete(provider.address, At(provider.version)),
         Delete(model.owner_address(provider.id), Expect.ANYTHING),
         Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider),
+        _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider, details),
         *taken,
+        *kept,
     )
+
+
+def find_twins(ports: Ports, provider: IdentityProvider) -> list[str]:
+    """Return the other providers of people that have the same issuer (IDENTITY-4)."""
+    if provider.kind is not ProviderKind.PEOPLE:
+        return []
+    found = IdentityProvider.from_rows(ports.store.query(model.providers(provider.tenant_id)))
+    others = (each for each in found if each.id != provider.id and each.kind is provider.kind)
+    return [each.id for each in others if each.issuer == provider.issuer]
+
+
+def _details(
+    ports: Ports, before: IdentityProvider | None, after: IdentityProvider
+) -> dict[str, Value]:
+    """Return the details of a change; those of another issuer warn of its other providers."""
+    details = changed_details(after.name, before, after)
+    is_other = before is None or before.issuer != after.issuer
+    twins = find_twins(ports, after) if is_other else []
+    return details | ({"same_issuer": [*twins]} if twins else {})
 
 
 def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -> IdentityProvider:
@@ -216,16 +263,19 @@ def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -
     if change.client_secret is None:
         return changed
     if not change.client_secret:
-        return replace(changed, sealed_client_secret=None)
+        return replace(changed, sealed_client_secret=None, client_secret_sha256=None)
     numbered = replace(changed, secret_number=before.secret_number + 1)
-    sealed = ports.sealer.seal(change.client_secret.encode(), context=numbered.seal_context)
-    return replace(numbered, sealed_client_secret=sealed)
+    secret = change.client_secret.encode()
+    sealed = ports.sealer.seal(secret, context=numbered.seal_context)
+    digest = hashlib.sha256(secret).hexdigest()
+    return replace(numbered, sealed_client_secret=sealed, client_secret_sha256=digest)
 
 
 def _with_endpoints(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
     nothing = Discovered(None, None, None, "")
     is_inline = provider.jwks is not None
-    found = nothing if is_inline else issuers.discovered(ports, provider.issuer)
+    asking = provider_calls.guard(ports, provider.tenant_id)
+    found = nothing if is_inline else issuers.discovered(asking, provider.issuer)
     return provider.with_endpoints(found)
 
 
@@ -234,6 +284,8 @@ def _check(provider: IdentityProvider) -> None:
     if provider.kind is ProviderKind.TOKENS:
         _check_tokens(provider)
         return
+    if provider.token_max_seconds != model.TOKEN_SECONDS:
+        raise InvalidRequest("token_max_seconds: is for tokens alone.")
     if not provider.grants:
         raise InvalidRequest("grants: must have at least one entry.")
     is_of_people = provider.kind is ProviderKind.PEOPLE
@@ -283,15 +335,31 @@ def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
         )
 
 
-def _entry(ports: Ports, caller: Caller, action: Action, provider: IdentityProvider) -> Change:
-    return audit.entry(ports, caller, action, provider.id, settings=None, **_details(provider))
+def _entry(
+    ports: Ports,
+    caller: Caller,
+    action: Action,
+    provider: IdentityProvider,
+    details: dict[str, Value],
+    anchored: Sequence[Change] = (),
+) -> Change:
+    changed: dict[str, Value] = {"anchors_changed": True} if anchored else {}
+    return audit.entry(ports, caller, action, provider.id, settings=None, **details, **changed)
 
 
-def _details(provider: IdentityProvider) -> dict[str, Value]:
-    return {
-        "name": provider.name,
-        "kind": provider.kind.value,
-        "issuer": provider.issuer,
-        "grants": list(provider.grants),
-        "email_domains": list(provider.email_domains),
-    }
+def _anchored(
+    ports: Ports, caller: Caller, before: IdentityProvider | None, after: IdentityProvider
+) -> list[Change]:
+    """Return the change that begins a cooling-off period, if other people may sign in now.
+
+    None while nothing is protected: a tenant could not protect acts after its first provider.
+    """
+    is_other = before is None or before.epoch != after.epoch
+    is_anchor = is_other and after.kind is ProviderKind.PEOPLE
+    if not is_anchor or not protected_acts.protected(ports, caller.tenant_id).protects:
+        return []
+    address = access_address(caller.tenant_id)
+    access = AccessRecord.of(ports.store.get(address))
+    changed = replace(access, anchors_changed_at=ports.now(), version=access.version + 1)
+    expected = At(access.version) if access.version else Expect.ABSENT
+    return [Put(address, changed.to_item(), expected)]

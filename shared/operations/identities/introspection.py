@@ -12,7 +12,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.identities import providers as model
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.operations.base.operation import operation
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 
 # Claims in the answer, if the token has them.
@@ -27,15 +27,16 @@ def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object]
     """
     try:
         found = jwts.parse(token)
-        warrant_id = found.warrant_id
+        warrant_ids = found.warrant_ids
     except TokenRefused:
         return None
-    issuers, verdict = ports.gather(
+    issuers, verdicts = ports.gather(
         lambda: _issuers(ports, caller.tenant_id),
-        lambda: verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id],
+        lambda: token_verdicts(ports, caller.tenant_id, warrant_ids),
     )
     is_good = any(_is_of(ports, each, found) for each in issuers)
-    if verdict.revoked or not is_good:
+    is_revoked = any(each.revoked for each in verdicts.values())
+    if is_revoked or not is_good:
         return None
     return _describe(found.claims)
 

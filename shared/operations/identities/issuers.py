@@ -5,22 +5,28 @@ a write of `tried` that expects the record as it was read. An instance that lose
 the winner, but only if it does not know the key that it needs.
 """
 
+import logging
+import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import Any, Final
 
 from shared.authorizer.formats import strict_json
-from shared.errors import Corrupt, ExpectationLost, InvalidRequest, Unavailable
+from shared.errors import Corrupt, ExpectationLost, InvalidRequest, RescindError, Unavailable
 from shared.model import outbound
 from shared.model.identities import key_sets
+from shared.model.identities import providers as model
 from shared.model.identities.claims import Discovered
 from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys, KeySet
 from shared.model.identities.providers import IdentityProvider
 from shared.model.webhooks.deliveries import DeliveryOutcome
+from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import At, Expect, Put
+
+_log = logging.getLogger(__name__)
 
 _PATH: Final = "/.well-known/openid-configuration"
 # How often a process looks whether another one has the keys, in seconds.
@@ -51,24 +57,57 @@ def discovered(ports: Ports, issuer: str) -> Discovered:
 
 
 def current(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
-    """Return a provider with the endpoints that its issuer publishes, which is asked once a day.
+    """Return a provider with the newest endpoints that `refresh` found.
 
-    They stay as they were if it does not answer, or answers what could not be bound.
+    The endpoints do not change if the newest document could not be bound. Sends no request.
     """
     now, uri = ports.now(), _configuration_at(provider.issuer)
-    if provider.jwks is not None or now - provider.created_at < _DAY:
+    if _is_new(provider, now):
         return provider
     known = ports.issuer_keys.get(uri)
     if known is None or not known.is_fresh(now, within=_DAY):
         known = _stored(ports, uri)
-        if known is None or not known.is_fresh(now, within=_DAY):
-            known = _renewed(ports, uri, known, _configuration)
+        if known is None:
+            return provider
         _remember(ports, uri, known)
     try:
         found = _of_document(provider.issuer, _object((known.document or "").encode()))
     except InvalidRequest:
         return provider
     return provider.with_endpoints(found)
+
+
+def refresh(ports: Ports, provider: IdentityProvider) -> None:
+    """Fetch the discovery document of a provider if it is a day old. Raises `Unavailable`."""
+    now, uri = ports.now(), _configuration_at(provider.issuer)
+    if _is_new(provider, now):
+        return
+    known = _stored(ports, uri)
+    if known is None or not known.is_fresh(now, within=_DAY):
+        _renewed(ports, uri, known, _configuration)
+
+
+def refresh_all(ports: Ports, is_over: Callable[[], bool]) -> int:
+    """Refresh the providers of all tenants until `is_over`; return the number of failures.
+
+    The tenants come in any order, so that none is always the last if time is short.
+    """
+    failed = 0
+    for tenant_id in sorted(tenants.identifiers(ports), key=lambda _: secrets.randbits(64)):
+        for row in ports.store.query(model.providers(tenant_id)):
+            if is_over():
+                return failed
+            try:
+                refresh(ports, IdentityProvider.from_item(row.item))
+            except RescindError:
+                failed += 1
+                _log.exception("an identity provider could not be refreshed")
+    return failed
+
+
+def _is_new(provider: IdentityProvider, now: datetime) -> bool:
+    """Return whether the endpoints of a provider are those of its binding."""
+    return provider.jwks is not None or now - provider.created_at < _DAY
 
 
 def _of_document(issuer: str, document: Mapping[str, Any] | None) -> Discovered:
@@ -97,6 +136,12 @@ def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
     if kid not in keys and not known.has_succeeded:
         raise Unavailable("The keys of the issuer cannot be read now; try again later.")
     return keys
+
+
+def has_key(ports: Ports, uri: str, kid: str) -> bool:
+    """Return whether this process has a key in memory, so that nothing is fetched for it."""
+    known = ports.issuer_keys.get(uri)
+    return known is not None and known.is_fresh(ports.now()) and kid in _keys(ports, known)
 
 
 def _looked_up(ports: Ports, uri: str, kid: str) -> IssuerKeys:

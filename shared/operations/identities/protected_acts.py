@@ -6,32 +6,35 @@ call that only asks for an approval ends there. The service itself, and the oper
 other than `tenant remove`, need none.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
-from shared.errors import ApprovalRequested, ApprovalRequired, Conflict
+from shared.errors import ApprovalRequested, ApprovalRequired, InvalidRequest
 from shared.model.audit.audit_log import Action
 from shared.model.callers import ApprovalHeader, Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identities import approvals as model
-from shared.model.identities import people
 from shared.model.identities.approvals import Act, Approval, ProtectedActs, RecentRestores
-from shared.model.identities.people import Person
 from shared.model.items import Value
 from shared.model.revocations import Revocation
 from shared.operations.base import allowance, audit
+from shared.operations.base.guard import PolicyAsked
 from shared.operations.base.operation import operation, settle
-from shared.operations.identities import approvals
+from shared.operations.identities import approvals, approvers
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import At, Change, Check, Expect, Put
 
-_SHOWN: Final = 10
+# So many makers and reasons fit into an item, whatever their length.
+_GROUPS_MAX: Final = 50
 _ALONE: Final = (
     "This needs an approval by another person: send the request with Rescind-Approval: request."
 )
 _PEOPLE_ONLY: Final = "This needs an approval, which only a person who is signed in can ask for."
-_TWO: Final = 2
+_OTHER: Final = "The approval is for other revocations."
+_MANY: Final = f"An approval shows at most {_GROUPS_MAX} makers and reasons; ask for fewer at once."
+_POLICY: Final = "protected-acts"
 _PROTECT: Final = Action.TENANT_PROTECT_ACTS
 _OVERRIDE: Final = Action.APPROVAL_OVERRIDE
 
@@ -48,22 +51,26 @@ def update(
 ) -> ProtectedActs:
     """Say which acts of the tenant need an approval.
 
-    Raises `Conflict` unless two people could approve; `ApprovalRequired` if an act is protected.
+    Raises `TooFewApprovers` unless two people could approve; `ApprovalRequired` if an act is
+    protected.
     """
     before = protected(ports, caller.tenant_id)
     given = tuple(dict.fromkeys(acts))
     after = replace(before, acts=given, restore_above=restore_above, version=before.version + 1)
     is_same = replace(after, version=before.version) == before
-    details: dict[str, Value] = {"old": _shown(before), "new": _shown(after)}
-    taken = access_changed(ports, caller, "protected-acts", details, is_needed=not is_same)
+    details = changed_details("protected acts", before, after)
+    taken = access_changed(
+        ports, caller, _POLICY, details, version=before.version, is_needed=not is_same
+    )
     if is_same:
         return before
-    if after.protects:
-        _check_people(ports, caller)
+    tenant_id, is_free = caller.tenant_id, not after.protects
+    kept = [] if is_free else approvers.keep_two(ports, tenant_id, beside=taken, is_protected=True)
     ports.store.write(
         _put_acts(caller.tenant_id, before, after),
         audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
         *taken,
+        *kept,
     )
     return after
 
@@ -76,7 +83,7 @@ def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
 def _clear(ports: Ports, operator: Caller, reason: str) -> None:
     before = protected(ports, operator.tenant_id)
     after = ProtectedActs(version=before.version + 1)
-    details: dict[str, Value] = {"old": _shown(before), "new": _shown(after), "reason": reason}
+    details = changed_details("protected acts", before, after) | {"reason": reason}
     ports.store.write(
         _put_acts(operator.tenant_id, before, after),
         audit.entry(ports, operator, _OVERRIDE, operator.tenant_id, settings=None, **details),
@@ -95,30 +102,38 @@ def access_changed(
     subject: str,
     details: Mapping[str, Value],
     *,
+    version: int = 0,
     is_needed: bool = True,
 ) -> list[Change]:
     """Return as `admitted` does for a change of what gives access, such as a provider or a role."""
-    return admitted(ports, caller, Act.CHANGE_ACCESS, subject, details, is_needed=is_needed)
+    act = Act.CHANGE_ACCESS
+    return admitted(ports, caller, act, subject, details, version=version, is_needed=is_needed)
 
 
-def admitted(
+def admitted(  # noqa: PLR0913 (what an approval is made of)
     ports: Ports,
     caller: Caller,
     act: Act,
     subject: str,
     details: Mapping[str, Value],
     *,
+    version: int = 0,
     is_needed: bool = True,
 ) -> list[Change]:
     """Return the changes of the write by which a caller does an act.
 
     It is to be called on each path, also if no approval `is_needed`: then it raises `InvalidState`
-    if the call asks for one. `details` say what the act would change. Raises `ApprovalRequired`;
-    `ApprovalRequested` if the call asked.
+    if the call asks for one. `details` contain the difference that the act makes to the record of
+    this `version`, 0 if it makes the record. Raises `ApprovalRequired`; `ApprovalRequested` if the
+    call asked.
     """
-    if not is_needed or caller.is_inside or not protected(ports, caller.tenant_id).has(act):
+    policy = ProtectedActs() if caller.is_inside else protected(ports, caller.tenant_id)
+    if not is_needed or not policy.has(act):
         allowance.check_asks_nothing(caller)
-        return []
+        # The write fails if the act becomes protected at the same time. It changes the policy
+        # itself once.
+        kind = PolicyAsked if subject == _POLICY else Check
+        return [] if caller.is_inside else [_required_nothing(policy, caller.tenant_id, kind)]
     header = _header(caller)
     request: dict[str, Value] = {
         "method": header.method,
@@ -135,11 +150,14 @@ def admitted(
                 reason=header.reason,
                 request=request,
                 details=dict(details),
+                record_version=version,
             )
         )
     found = approvals.usable(ports, caller, header.id or "", [act], subject)
     if found.request != request:
         raise ApprovalRequired("The approval is for another request: method, path and body differ.")
+    if found.record_version != version:
+        raise ApprovalRequired("The record has changed since; ask for another approval.")
     return approvals.used(ports, caller, found, 1)
 
 
@@ -154,7 +172,7 @@ class Restoring:
 
     @property
     def is_limited(self) -> bool:
-        """Whether some of these acts are protected; if not, `take` returns no changes."""
+        """Whether some of these acts are protected."""
         others = self.acts.has(Act.RESTORE_OTHERS)
         return not self.caller.is_inside and (others or self.acts.has(Act.RESTORE))
 
@@ -169,19 +187,25 @@ class Restoring:
         allowance.check_asks_nothing(self.caller)
         if act is not None and self.caller.approval is None:
             raise _refused(self.caller)
+        if act is not None:
+            self.take(records)
 
     def take(self, records: Sequence[Revocation]) -> tuple[int, list[Change]]:
         """Return how many of these, the first ones, a write may take back, and its changes.
 
         Raises `ApprovalRequired` if none.
         """
-        if not self.is_limited:
+        if self.caller.is_inside:
             return len(records), []
+        if not self.is_limited:
+            return len(records), [self._asked()]
         has_others = self._has_others(records)
         if self.caller.approval is not None:
             acts = [Act.RESTORE_OTHERS] if has_others else [Act.RESTORE, Act.RESTORE_OTHERS]
             header = _header(self.caller)
             found = approvals.usable(self.ports, self.caller, header.id or "", acts, self.subject)
+            if not all(each.id in found.members for each in records):
+                raise ApprovalRequired(_OTHER)
             number = min(len(records), found.remaining)
             return number, approvals.used(self.ports, self.caller, found, number)
         if has_others:
@@ -196,39 +220,38 @@ class Restoring:
             act,
             self.subject,
             reason=header.reason,
-            count=self._number(records),
+            count=len(records),
             details=_described(records),
+            members={each.id: each.warrant_id for each in records},
         )
 
     def _taken_freely(self, wanted: int) -> tuple[int, list[Change]]:
         if self.acts.restore_above is None:
-            return wanted, []
+            return wanted, [self._asked()]
         address = model.restores_address(self.caller.tenant_id)
         recent, now = self._recent(), self.ports.now()
         number = min(wanted, self.acts.restore_above - recent.within_hour(now))
         if number <= 0:
             raise _refused(self.caller)
         expected = At(recent.version) if recent.version else Expect.ABSENT
-        return number, [Put(address, recent.plus(number, now).to_item(), expected)]
+        return number, [self._asked(), Put(address, recent.plus(number, now).to_item(), expected)]
+
+    def _asked(self) -> Check:
+        return _required_nothing(self.acts, self.caller.tenant_id, PolicyAsked)
 
     def _needed(self, records: Sequence[Revocation]) -> Act | None:
         if not self.is_limited or not records:
             return None
         if self._has_others(records):
             return Act.RESTORE_OTHERS
-        most, wanted = self.acts.restore_above, self._number(records)
+        most, wanted = self.acts.restore_above, len(records)
         if most is None or self._recent().within_hour(self.ports.now()) + wanted <= most:
             return None
         return Act.RESTORE
 
-    def _number(self, records: Sequence[Revocation]) -> int:
-        """Return how many the calls take back in all, as far as this one says."""
-        said = self.caller.approval.count if self.caller.approval else 0
-        return max(said, len(records))
-
     def _has_others(self, records: Sequence[Revocation]) -> bool:
         is_limited = self.acts.has(Act.RESTORE_OTHERS)
-        return is_limited and any(each.created_by != self.caller.identity for each in records)
+        return is_limited and not all(each.is_by(self.caller) for each in records)
 
     def _recent(self) -> RecentRestores:
         item = self.ports.store.get(model.restores_address(self.caller.tenant_id))
@@ -241,17 +264,19 @@ def restoring(ports: Ports, caller: Caller, subject: str) -> Restoring:
 
 
 def _described(records: Sequence[Revocation]) -> dict[str, Value]:
-    """Return what a person who approves should know: the first warrants, who revoked, why."""
-    some = records[:_SHOWN]
-    return {
-        "warrant_ids": [each.warrant_id for each in some],
-        "created_by": _first(each.created_by for each in records),
-        "reasons": _first(each.reason for each in records),
-    }
+    """Return how many revocations each identity made for each reason, and a single warrant.
 
-
-def _first(texts: Iterable[str]) -> list[Value]:
-    return [*islice(dict.fromkeys(texts), _SHOWN)]
+    Raises `InvalidRequest` if there are too many of these groups.
+    """
+    groups = Counter((each.created_by, each.reason) for each in records)
+    if len(groups) > _GROUPS_MAX:
+        raise InvalidRequest(_MANY)
+    shown: list[Value] = [
+        {"created_by": by, "reason": reason, "count": number}
+        for (by, reason), number in groups.most_common()
+    ]
+    single: dict[str, Value] = {"warrant_id": records[0].warrant_id} if len(records) == 1 else {}
+    return {"groups": shown, **single}
 
 
 def _header(caller: Caller) -> ApprovalHeader:
@@ -265,19 +290,12 @@ def _refused(caller: Caller) -> ApprovalRequired:
     return ApprovalRequired(_PEOPLE_ONLY if caller.person_id is None else _ALONE)
 
 
-def _check_people(ports: Ports, caller: Caller) -> None:
-    """Raise `Conflict` unless two people may approve: otherwise the tenant would lock itself."""
-    found = Person.from_rows(ports.store.query(people.people(caller.tenant_id)))
-    if sum(each.is_active and each.role == Scope.ADMIN for each in found) < _TWO:
-        raise Conflict(
-            "Two people with the role admin must have signed in before an act can be protected."
-        )
+def _required_nothing(policy: ProtectedActs, tenant_id: str, kind: type[Check]) -> Check:
+    """Return the proof that this policy required no approval, which the guard looks for."""
+    expected = At(policy.version) if policy.version else Expect.ABSENT
+    return kind(model.protected_address(tenant_id), expected)
 
 
 def _put_acts(tenant_id: str, before: ProtectedActs, after: ProtectedActs) -> Put:
     expected = At(before.version) if before.version else Expect.ABSENT
     return Put(model.protected_address(tenant_id), after.to_item(), expected)
-
-
-def _shown(acts: ProtectedActs) -> dict[str, Value]:
-    return {"acts": [each.value for each in acts.acts], "restore_above": acts.restore_above}

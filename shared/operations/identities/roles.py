@@ -7,12 +7,14 @@ from shared.errors import Conflict, InvalidRequest, NotFound
 from shared.model import signing_keys
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import changed_details
 from shared.model.identities import roles as model
 from shared.model.identities.roles import BUILT_IN, Role
 from shared.model.identities.sessions import AccessRecord, access_address
+from shared.model.items import Value
 from shared.operations.base import audit
 from shared.operations.base.operation import operation
-from shared.operations.identities import protected_acts
+from shared.operations.identities import approvers, protected_acts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Expect, Put
 
@@ -40,14 +42,17 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
     """Store a role, or change it; it holds for all who have it at their next requests.
 
     Raises `Conflict` if it is built in, or the tenant has `ROLES_MAX`; `InvalidRequest` if a
-    signing key does not exist.
+    signing key does not exist; `TooFewApprovers` (APPROVAL-5).
     """
     if role.is_built_in:
         raise Conflict(_BUILT_IN)
     access, item = _access(ports, caller.tenant_id), role.to_item()
-    is_new = access.roles.get(role.name) != item
-    details = {name: value for name, value in item.items() if name != "name"}
-    taken = protected_acts.access_changed(ports, caller, role.name, details, is_needed=is_new)
+    before = access.roles.get(role.name)
+    is_new = before != item
+    details = changed_details(role.name, _stored(before), role)
+    taken = protected_acts.access_changed(
+        ports, caller, role.name, details, version=access.version, is_needed=is_new
+    )
     if not is_new:
         return role
     if role.name not in access.roles and len(access.roles) >= model.ROLES_MAX:
@@ -63,16 +68,17 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
 def delete(ports: Ports, caller: Caller, *, name: str) -> None:
     """Delete a role; callers who have it may do nothing from then on.
 
-    Raises `NotFound`; `Conflict` if it is built in.
+    Raises `NotFound`; `Conflict` if it is built in; `TooFewApprovers` (APPROVAL-5).
     """
     if name in BUILT_IN:
         raise Conflict(_BUILT_IN)
     access = _access(ports, caller.tenant_id)
     if name not in access.roles:
         raise NotFound
-    taken = protected_acts.access_changed(ports, caller, name, {})
+    details = changed_details(name, _stored(access.roles[name]), None)
+    taken = protected_acts.access_changed(ports, caller, name, details, version=access.version)
     rest = {each: role for each, role in access.roles.items() if each != name}
-    entry = audit.entry(ports, caller, Action.ROLE_DELETE, name)
+    entry = audit.entry(ports, caller, Action.ROLE_DELETE, name, settings=None, **details)
     _write(ports, caller, replace(access, roles=rest), entry, *taken)
 
 
@@ -85,6 +91,10 @@ def _access(ports: Ports, tenant_id: str) -> AccessRecord:
     return AccessRecord.of(ports.store.get(access_address(tenant_id)))
 
 
+def _stored(item: Value) -> Role | None:
+    return Role.from_item(item) if isinstance(item, dict) else None
+
+
 def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
     keys = signing_keys.keys(caller.tenant_id)
     named = {keys.address(each) for each in role.signing_keys}
@@ -93,7 +103,9 @@ def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
 
 
 def _write(ports: Ports, caller: Caller, access: AccessRecord, *changes: Change) -> None:
+    is_inside, tenant_id = caller.is_inside, caller.tenant_id
+    kept = [] if is_inside else approvers.keep_two(ports, tenant_id, after=access, beside=changes)
     stored = replace(access, version=access.version + 1)
     expected = At(access.version) if access.version else Expect.ABSENT
     address = access_address(caller.tenant_id)
-    ports.store.write(Put(address, stored.to_item(), expected), *changes)
+    ports.store.write(Put(address, stored.to_item(), expected), *changes, *kept)

@@ -84,10 +84,13 @@ def blank_session(
 
 def stored(session: SessionRecord) -> list[Change]:
     """Return the changes that store a new session."""
-    return [
-        Put(session.address, session.to_item(), Expect.ABSENT),
-        Put(model.credential_at(session.digest), session.credential.to_item(), Expect.ABSENT),
+    item, credential = session.to_item(), session.credential.to_item()
+    changes: list[Change] = [
+        Put(session.address, item, Expect.ABSENT),
+        Put(model.credential_at(session.digest), credential, Expect.ABSENT),
     ]
+    # A session by a ticket has no owner.
+    return [*changes, Put(session.owner_address, item, Expect.ABSENT)] if session.owner else changes
 
 
 @operation(*Scope, limited=True)
@@ -100,12 +103,10 @@ def page(
     """
     live = _Live(ports, caller.tenant_id)
 
-    def keep(session: SessionRecord) -> bool:
-        is_shown = caller.is_admin or session.owner == caller.owner_id
-        return is_shown and live.has(session)
-
-    walk = Walk(model.sessions(caller.tenant_id), SessionRecord.from_item, before, limit, keep)
-    return walk.run(ports)
+    partition = model.sessions(caller.tenant_id)
+    if not caller.is_admin:
+        partition = model.sessions_of(caller.tenant_id, caller.owner_id or "")
+    return Walk(partition, SessionRecord.from_item, before, limit, live.has).run(ports)
 
 
 @operation(*Scope, limited=True)
@@ -121,6 +122,7 @@ def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
         raise NotFound
     ports.store.write(
         Delete(session.address, Expect.PRESENT),
+        Delete(session.owner_address, Expect.ANYTHING),
         Delete(model.credential_at(session.digest), Expect.ANYTHING),
         audit.entry(ports, caller, Action.SESSION_DELETE, session.id, identity=session.identity),
     )

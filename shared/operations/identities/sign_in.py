@@ -7,12 +7,14 @@ import json
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 
 from shared import logs
 from shared.authorizer.formats import jwts as tokens
 from shared.authorizer.formats import strict_json
+from shared.authorizer.formats.jwts import ParsedToken
 from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
 from shared.errors import Corrupt, Unavailable
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
@@ -30,7 +32,7 @@ from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
 from shared.model.webhooks.deliveries import DeliveryOutcome
-from shared.operations.identities import issuers, tickets
+from shared.operations.identities import issuers, provider_calls, tickets
 from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.sessions import Begun
 from shared.ports import Ports
@@ -40,6 +42,7 @@ _log = logging.getLogger(__name__)
 CODE: Final = "authorization_code"
 EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 TICKET: Final = "urn:rescind:grant-type:ticket"
+ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 (a name)
 _TOKEN_TYPES: Final = {
     "urn:ietf:params:oauth:token-type:jwt",
     "urn:ietf:params:oauth:token-type:id_token",
@@ -49,8 +52,8 @@ _KINDS: Final = {
     ProviderKind.PROGRAMS: TokenKind.PROGRAM,
     ProviderKind.TOKENS: TokenKind.ACCESS,
 }
-# How many redemptions a provider may have in a second, and twice as many at once.
-_PER_SECOND: Final = 5
+# How many codes a provider may get in a second, and twice as many at once.
+_PER_SECOND: Final = 50
 _COST: Final = RATE_PER_SECOND // _PER_SECOND
 _HANDLE: Final = re.compile("[a-z0-9-]{1,63}")
 _VERIFIER: Final = re.compile("[A-Za-z0-9._~-]{43,128}")
@@ -71,62 +74,122 @@ def offered(ports: Ports, handle: str) -> list[IdentityProvider]:
     return [issuers.current(ports, each) for each in found if each.kind is ProviderKind.PEOPLE]
 
 
-def redeem(ports: Ports, stranger: Stranger, form: Mapping[str, str]) -> Begun:
-    """Return a session for the code, token or ticket in the parameters of a request (IDENTITY-7).
+@dataclass(frozen=True, slots=True)
+class SignInAttempt:
+    """A request for a session, whose parameters and token passed all checks without a request.
 
-    Raises `SignInRefused`; `Unavailable` if the provider does not answer, or is asked too often.
+    `provider` is None for a ticket. If it `asks_provider`, `redeem` waits for the provider.
     """
-    grant_type = _required(form, "grant_type")
-    if grant_type == TICKET:
-        return tickets.redeem(ports, stranger, _required(form, "ticket"))
-    run = {CODE: _by_code, EXCHANGE: _by_token}.get(grant_type)
-    if run is None:
-        message = f"grant_type: must be {CODE}, {EXCHANGE} or {TICKET}."
-        raise SignInRefused(SignInFault.UNSUPPORTED, message)
-    provider = _provider(ports, _required(form, "audience"))
-    _take(ports, provider)
-    provider = issuers.current(ports, provider)
-    return admit(ports, provider, run(ports, provider, form), stranger)
+
+    form: Mapping[str, str] = field(repr=False)
+    provider: IdentityProvider | None
+    asks_provider: bool
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant of the provider; empty for a ticket."""
+        return self.provider.tenant_id if self.provider else ""
 
 
-def _by_code(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> IdentityClaims:
-    code, verifier = _required(form, "code"), _required(form, "code_verifier")
-    nonce, redirect_uri = _required(form, "nonce"), _required(form, "redirect_uri")
-    is_cli = form.get("client") == "cli"
-    if provider.client_id is None or provider.token_endpoint is None:
-        message = "audience: this identity provider redeems no codes; exchange a token."
-        raise SignInRefused(SignInFault.INVALID_TARGET, message)
-    if not _VERIFIER.fullmatch(verifier):
-        _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
-    # The address names the provider, so that a code of one is not sent to another (RFC 9207).
-    is_own = redirect_uri.endswith(f"/console/signed-in/{provider.id}")
-    if not (_LOOPBACK.fullmatch(redirect_uri) if is_cli else is_own):
-        _refuse("redirect_uri: must be the page of this provider, or of this machine for the CLI.")
-    own_client = provider.cli_client_id if is_cli else None
-    client_id = own_client or provider.client_id
-    binding = _binding(provider, client_id)
-    token = redeemed(
-        ports,
-        binding,
-        code=code,
-        verifier=verifier,
-        redirect_uri=redirect_uri,
-        client_id=client_id,
-        client_secret=None if own_client else _secret(ports, provider),
-    )
-    return checked(ports, binding, token, nonce=nonce)
+def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
+    """Check the parameters of a token or a ticket, and send no request (IDENTITY-7).
 
-
-def _by_token(ports: Ports, provider: IdentityProvider, form: Mapping[str, str]) -> IdentityClaims:
-    token = _required(form, "subject_token")
+    Raises `SignInRefused`, `Unavailable`.
+    """
+    if _grant_type(form, EXCHANGE, TICKET) == TICKET:
+        _required(form, "ticket")
+        return SignInAttempt(form, None, asks_provider=False)
+    provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
+    _check_exchange(form)
     if _required(form, "subject_token_type") not in _TOKEN_TYPES:
         _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
     if not provider.exchanges_tokens:
         message = "audience: this identity provider exchanges no tokens; see token_exchange."
         raise SignInRefused(SignInFault.INVALID_TARGET, message)
+    binding = _exchange_binding(provider)
+    parsed, _ = _check_claims(ports, binding, _required(form, "subject_token"))
+    is_known = binding.jwks is not None or issuers.has_key(ports, binding.jwks_uri, parsed.kid)
+    return SignInAttempt(form, provider, asks_provider=not is_known)
+
+
+def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
+    """Check the parameters of a code, and send no request. Raises as `prepare` does."""
+    _grant_type(form, CODE)
+    provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
+    for name in ("code", "code_verifier", "nonce", "redirect_uri"):
+        _required(form, name)
+    if provider.client_id is None or provider.token_endpoint is None:
+        message = "audience: this identity provider redeems no codes; exchange a token."
+        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+    if not _VERIFIER.fullmatch(form["code_verifier"]):
+        _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
+    # The address names the provider, so that a code of one is not sent to another (RFC 9207).
+    redirect_uri = form["redirect_uri"]
+    is_own = redirect_uri.endswith(f"/console/signed-in/{provider.id}")
+    if not (_LOOPBACK.fullmatch(redirect_uri) if form.get("client") == "cli" else is_own):
+        _refuse("redirect_uri: must be the page of this provider, or of this machine for the CLI.")
+    return SignInAttempt(form, provider, asks_provider=True)
+
+
+def _check_exchange(form: Mapping[str, str]) -> None:
+    """Raise `SignInRefused` if the form requests what is not supported (RFC 8693, 2.1)."""
+    if form.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
+        _refuse(f"requested_token_type: must be {ACCESS_TOKEN}, or left out.")
+    if "actor_token" in form or "actor_token_type" in form:
+        _refuse("actor_token: is not supported; leave it out.")
+    if "resource" in form:
+        message = "resource: is not supported; name the identity provider in audience."
+        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+
+
+def _grant_type(form: Mapping[str, str], *supported: str) -> str:
+    """Return the `grant_type`. Raises `SignInRefused` unless this path supports it."""
+    grant_type = _required(form, "grant_type")
+    if grant_type not in supported:
+        message = f"grant_type: must be {' or '.join(supported)} at this path."
+        raise SignInRefused(SignInFault.UNSUPPORTED, message)
+    return grant_type
+
+
+def redeem(ports: Ports, stranger: Stranger, attempt: SignInAttempt) -> Begun:
+    """Return a session for the code, token or ticket of an attempt (IDENTITY-7).
+
+    Raises `SignInRefused`; `Unavailable` if the provider does not answer, or has too many codes.
+    """
+    form, provider = attempt.form, attempt.provider
+    if provider is None:
+        return tickets.redeem(ports, stranger, form["ticket"])
+    if form["grant_type"] == CODE:
+        claims = _redeem_code(ports, provider, form)
+    else:
+        claims = checked(ports, _exchange_binding(provider), form["subject_token"])
+    return admit(ports, provider, claims, stranger)
+
+
+def _redeem_code(
+    ports: Ports, provider: IdentityProvider, form: Mapping[str, str]
+) -> IdentityClaims:
+    own_client = provider.cli_client_id if form.get("client") == "cli" else None
+    client_id = own_client or provider.client_id or ""
+    binding = _binding(provider, client_id)
+    client_secret = None if own_client else _secret(ports, provider)
+    _take(ports, provider)
+    token = redeemed(
+        provider_calls.guard(ports, provider.tenant_id),
+        binding,
+        code=form["code"],
+        verifier=form["code_verifier"],
+        redirect_uri=form["redirect_uri"],
+        client_id=client_id,
+        client_secret=client_secret,
+    )
+    return checked(ports, binding, token, nonce=form["nonce"])
+
+
+def _exchange_binding(provider: IdentityProvider) -> IssuerBinding:
     # A token that a program got for another service or another tenant has another audience.
     client_id = provider.cli_client_id or provider.client_id
-    return checked(ports, _binding(provider, client_id or provider.id), token)
+    return _binding(provider, client_id or provider.id)
 
 
 def _binding(provider: IdentityProvider, audience: str) -> IssuerBinding:
@@ -161,7 +224,7 @@ def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
 
 
 def _take(ports: Ports, provider: IdentityProvider) -> None:
-    """Take what a redemption costs. Raises `Unavailable` if there were too many.
+    """Take a code from the allowance of a provider. Raises `Unavailable` if there were too many.
 
     If the buckets cannot answer, or another clock wrote this one, it goes on (AUTH-10).
     """
@@ -172,7 +235,7 @@ def _take(ports: Ports, provider: IdentityProvider) -> None:
         _log.exception("the allowance cannot be read; going on without it", extra=_OPEN)
         return
     if not taken.granted and not is_of_another_clock(taken.full_at, now):
-        raise Unavailable("an identity provider has too many redemptions")
+        raise Unavailable("an identity provider has too many codes")
 
 
 def _required(form: Mapping[str, str], name: str) -> str:
@@ -197,14 +260,24 @@ def checked(
     `nonce` is that of the sign-in if a code was redeemed. Raises `SignInRefused`, or `Unavailable`
     if the keys of the issuer cannot be known now.
     """
+    # Before the keys, which may have to be fetched: nobody else pays for a wrong token.
+    parsed, claims = _check_claims(ports, binding, token, nonce=nonce)
     try:
-        parsed = tokens.parse(token)
-        # Before the keys, which may have to be fetched: nobody else pays for a wrong token.
-        claims = jwts.check_claims(parsed, binding, ports.now(), nonce=nonce)
         tokens.check_signature(parsed, _keys(ports, binding, parsed.kid))
     except TokenRefused as refused:
         raise SignInRefused(refused.fault, str(refused)) from None
     return claims
+
+
+def _check_claims(
+    ports: Ports, binding: IssuerBinding, token: str, *, nonce: str | None = None
+) -> tuple[ParsedToken, IdentityClaims]:
+    """Return a token and its claims; the signature is not checked. Raises `SignInRefused`."""
+    try:
+        parsed = tokens.parse(token)
+        return parsed, jwts.check_claims(parsed, binding, ports.now(), nonce=nonce)
+    except TokenRefused as refused:
+        raise SignInRefused(refused.fault, str(refused)) from None
 
 
 def redeemed(  # noqa: PLR0913 (those of the request)

@@ -7,7 +7,9 @@ them, and none if the count is zero.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 
+from shared.authorizer.formats.cutoffs import subject_of
 from shared.errors import Corrupt
 from shared.model import revocations as model
 from shared.model import warrants
@@ -39,6 +41,31 @@ def verdicts(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[s
     # A key was not told of an end, so its warrants are revoked until their signed end.
     also = {each: replace(own[each], ends_at=told[each].ends_at) for each in told if each in found}
     return own | found | also
+
+
+def token_verdicts(
+    ports: Ports, tenant_id: str, warrant_ids: Iterable[str]
+) -> dict[str, WarrantVerdict]:
+    """Return the verdicts that callers see: a later cutoff of its subject revokes a token too.
+
+    Costs one query more for each subject cutoff that is not revoked itself. Raises as `verdicts`.
+    """
+    found = verdicts(ports, tenant_id, warrant_ids)
+    asked = [each for each, verdict in found.items() if not verdict.revoked and subject_of(each)]
+    later = ports.gather(*(partial(_by_later_cutoff, ports, tenant_id, each) for each in asked))
+    return found | {each.warrant_id: each for each in later if each}
+
+
+def _by_later_cutoff(ports: Ports, tenant_id: str, cutoff: str) -> WarrantVerdict | None:
+    """Return the verdict on a cutoff by the latest one of its subject; None if none is later."""
+    shard = model.shard_of(tenant_id, cutoff)
+    end = f"{subject_of(cutoff)}:"  # sorts after all digits
+    for row in ports.store.query(shard, after=cutoff, before=end, newest_first=True):
+        # Another write may have restored it since.
+        verdict = verdicts(ports, tenant_id, [row.sk])[row.sk]
+        if verdict.revoked:
+            return replace(verdict, warrant_id=cutoff)
+    return None
 
 
 def _own(warrant_id: str, standing: Standing) -> WarrantVerdict:

@@ -183,4 +183,4 @@ def test_an_account_is_made_stopped_and_deleted(console: Console) -> None:
     page.get_by_role("button", name="Make the account").click()
     expect(page.get_by_role("row", name="new-desk")).to_contain_text("active")
     page.get_by_role("row", name="new-desk").get_by_role("link", name="Keys of new-desk").click()
-    expect(page.get_by_text("This account has no keys.")).to_be_visible()
+    expect(page.get_by_text("There are no such keys.")).to_be_visible()

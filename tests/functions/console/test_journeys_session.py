@@ -175,6 +175,7 @@ def test_a_session_goes_on_in_all_tabs(visitor: Console) -> None:
     expect(visitor.page.get_by_role("dialog", name="Your session has ended")).to_be_visible()
     third = visitor.another_tab()
     third.page.goto(visitor.world.link())
+    third.page.get_by_role("button", name="Continue with the link").click()
     third.wait("overview")
     expect(visitor.page.get_by_role("dialog")).to_have_count(0)
     expect(other.page.get_by_label("Name")).to_have_value("new-desk")
@@ -212,8 +213,29 @@ def test_a_link_signs_in_once(visitor: Console) -> None:
     assert sessions(visitor) == []
     visitor.expect_failures(400)
     page.goto(link)
+    page.get_by_role("button", name="Continue with the link").click()
     expect(page.get_by_role("main")).to_contain_text("The ticket was used")
     assert page.url == f"{visitor.world.url}/"
+
+
+def test_a_link_signs_nobody_in_without_asking(visitor: Console) -> None:
+    """IDENTITY-8, F2230a: The address of a link signs in only after the person confirms it.
+
+    So nobody is brought into the tenant of somebody who sent the link.
+    """
+    page, asked_for = visitor.page, list[str]()
+    page.on("request", lambda request: asked_for.append(request.url))
+    page.goto(visitor.world.link())
+    visitor.wait("door")
+    button = page.get_by_role("button", name="Continue with the link")
+    expect(button).to_be_focused()
+    expect(page.get_by_role("main")).to_contain_text("Continue only if you made it yourself.")
+    assert page.url == f"{visitor.world.url}/"
+    assert [each for each in asked_for if "/v1/token" in each] == []
+    assert sessions(visitor) == []
+    button.click()
+    visitor.wait("overview")
+    assert len(sessions(visitor)) == 1
 
 
 def _is_of_the_session(answer: Response) -> bool:

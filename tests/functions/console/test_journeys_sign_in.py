@@ -49,7 +49,7 @@ class Visit:
         page, world = self.console.page, self.console.world
         page.get_by_role("button", name="Continue with SSO").click()
         self.fill_in(page)
-        with page.expect_response("**/v1/token") as answered:
+        with page.expect_response("**/v1/sign-in/code") as answered:
             page.get_by_role("button", name="Continue").click()
         world.seed.secrets["session"] = answered.value.json()["access_token"]
         self.console.remembers = True
@@ -153,7 +153,7 @@ def test_a_sign_in_that_another_began(visit: Visit) -> None:
         console.wait("door")
         expect(page.get_by_role("alert")).to_contain_text("This sign-in was not begun in this tab.")
         assert page.url == f"{console.world.url}/"
-    assert [each for each in asked_for if "/v1/token" in each] == []
+    assert [each for each in asked_for if "/v1/sign-in/code" in each] == []
 
 
 def test_a_form_stays_while_a_person_signs_in_again(visit: Visit) -> None:

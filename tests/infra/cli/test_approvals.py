@@ -51,15 +51,17 @@ def desk(shell: Shell, data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def test_many_are_taken_back_by_one_approval(desk: Desk) -> None:
-    """APPROVAL-2, F1290a: One approval of `unrevoke` covers all calls of the same command."""
+    """APPROVAL-2, F1290a: One approval of `unrevoke` covers one call, and no longer list."""
     office = desk.office
     office.protects(restore_above=2)
     words = ("unrevoke", *office.revoked(3), "--reason", "mistake")
     refused = desk.run(office.alice, *words).err
     assert "approval_required" in refused
     assert "--request-approval WHY" in refused
-    monkeypatch = desk.monkeypatch
-    monkeypatch.setattr("infra.cli.revoking._MOST", 2)
+    with desk.monkeypatch.context() as patch:
+        patch.setattr("infra.cli.revoking._MOST", 2)
+        ended = desk.run(office.alice, *words, "--request-approval", "why")
+        assert "at most 2 revocations" in ended.err
     approval = desk.asked(office.alice, *words)
     found = office.seen(approval)
     assert (found["count"], found["reason"]) == (3, "Über 9000")

@@ -62,6 +62,16 @@ def test_no_secret_is_lost_with_its_file(
     assert admin.json("whoami")["api_key_id"] == made["id"]
 
 
+def test_keys_are_listed_by_their_maker(admin: Shell) -> None:
+    """APIKEY-12, F2300d: `api-keys list --created-by` lists what one maker made."""
+    own = admin.json("whoami")["api_key_id"]
+    made = admin.json("api-keys", "create", "ci", "--scope", "signer")["id"]
+    listed = admin.json("api-keys", "list", "--created-by", own)["api_keys"]
+    assert made in [each["id"] for each in listed]
+    assert {each["created_by_id"] for each in listed} == {own}
+    assert admin.json("api-keys", "list", "--created-by", made)["api_keys"] == []
+
+
 def test_a_file_that_cannot_be_written_is_an_error(admin: Shell, tmp_path: Path) -> None:
     """F502a: If the system refuses a file, a command says so in a line, and its exit code is 1."""
     ended = admin.run("audit", "export", "--file", tmp_path / "no folder/a", "-o", "json")

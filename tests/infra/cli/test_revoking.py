@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from infra.cli import profiles, revoking
 from infra.cli.client import Api
 from infra.cli.errors import NoUsableAnswer
+from shared.model.identifiers import token_id
 from tests.infra.cli.conftest import Shell
 from tests.kit.issuers import encoded
 from tests.kit.processes import LocalServer
@@ -236,6 +238,28 @@ def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:
     assert "no jti" in admin.run("revoke", "--jwt", nameless, "--reason", "stolen").err
     refused = admin.run("revoke", "--token", "x509", "a", "b", "--reason", "stolen")
     assert (refused.code, "--token: issuer and value" in refused.err) == (2, True)
+
+
+def test_tokens_of_a_subject_are_revoked(admin: Shell) -> None:
+    """F2402a: All tokens of a subject, or of a session, are revoked by their identifiers."""
+    why, who = ("--reason", "left"), ("https://as.example", "ann")
+    done = admin.json("revoke", "--subject", *who, "--issued-before", "2026-11-27T12:00:00Z", *why)
+    assert done["warrant_id"] == token_id("jwt-subject", *who, 1_795_780_800)
+    before = int(time.time())
+    found = admin.json("revoke", "--subject", *who, *why)["warrant_id"]
+    assert before <= int(found[-12:]) <= int(time.time())
+    done = admin.json("revoke", "--session", "https://as.example", "s-1", *why)
+    named = token_id("jwt-session", "https://as.example", "s-1")
+    assert [each["id"] for each in done["results"]] == [named]
+    wrong = {
+        "goes with --subject": ("--session", *who, "--issued-before", "2026-11-27T12:00:00Z"),
+        "stands alone": ("--subject", *who, "svc_wrt_a"),
+        "without --batch and --dry-run": ("--subject", *who, "--dry-run"),
+        "--session: issuer and value": ("--session", "https://as.example", ""),
+    }
+    for words, arguments in wrong.items():
+        refused = admin.run("revoke", *arguments, *why)
+        assert (refused.code, words in refused.err) == (2, True), refused.err
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "csv", "name"])

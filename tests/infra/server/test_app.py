@@ -15,15 +15,18 @@ import pytest
 from starlette.testclient import TestClient
 
 from functions.console.files import SECURITY, Files
+from functions.introspection import handler as introspection
 from infra import data_folder
 from infra.server import app
+from infra.server.routers import ROUTERS
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web.gate import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.infra.folders import chosen
 from tests.kit import identities, issuers
-from tests.kit.asgi import EVERY_RESPONSE, send
+from tests.kit.asgi import EVERY_RESPONSE, Answer, bearer, send
+from tests.kit.endpoints import at
 from tests.kit.worlds import Clock
 
 _DOCUMENTS = [
@@ -132,7 +135,9 @@ _KEYLESS = [
     "/readyz",
     "/blobs/srl/x?expires=1&signature=0",
     "/v1/sign-in?tenant=acme",
+    "/v1/sign-in/code",
     "/v1/token",
+    "/v1/leaked-keys",
     "/v1/keys",
     "/nowhere",
 ]
@@ -152,7 +157,7 @@ def test_a_stranger_has_one_bucket_for_all_paths(
     holder = "203.0.113.1#health" if path in {"/healthz", "/readyz"} else "203.0.113.1"
     for _ in range(1999):
         limiter.take(holder)
-    for name in ("_console", "_documents", "_sign_in"):
+    for name in ("_console", "_documents", "_sign_in", "_leaks"):
         monkeypatch.setattr(type(getattr(app, name)), "__call__", at_work)
     monkeypatch.setattr(app, "_blob", at_work)
     for method in ("GET", "HEAD"):
@@ -171,6 +176,50 @@ def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) 
         limiter.take("203.0.113.1")
     assert send(app.app, "GET", "/docs").status_code == 429
     assert send(app.app, "GET", "/healthz").status_code == 200
+
+
+_METHODS_OF_KEYLESS = {
+    **dict.fromkeys(("/v1/token", "/v1/sign-in/code"), "POST"),
+    "/v1/sign-in": "GET, HEAD",
+    f"/v1/status-lists/svc_tsl_{'0' * 26}": "GET, HEAD, OPTIONS",
+    "/v1/status-lists/jwks.json": "GET, HEAD, OPTIONS",
+}
+
+
+@pytest.mark.parametrize("method", ["HEAD", "GET", "OPTIONS"])
+@pytest.mark.parametrize("has_key", [True, False])
+def test_every_path_answers_these_methods(local: Local, method: str, has_key: bool) -> None:
+    """API-2, F2220a: No path fails at HEAD, GET or OPTIONS; 405 names what the path allows."""
+    _, made = onboarding.create_tenant(local.ports, handle="globex")
+    headers = bearer(made.secret) if has_key else []
+    served: dict[str, set[str]] = {}
+    for each in (route for router in (*ROUTERS, introspection.routes) for route in router.routes):
+        methods = getattr(each, "methods", None) or {"POST"}
+        served.setdefault(str(getattr(each, "path", "")), set()).update(methods)
+    for path, methods in served.items():
+        answer = send(app.app, method, at(path, "svc_x_0"), headers=headers)
+        _check_method(answer, method, methods | ({"HEAD"} if "GET" in methods else set()), has_key)
+    for path, allowed in _METHODS_OF_KEYLESS.items():
+        answer = send(app.app, method, path, headers=headers)
+        _check_method(answer, method, set(allowed.split(", ")), True)
+
+
+def _check_method(answer: Answer, method: str, served: set[str], has_key: bool) -> None:
+    assert answer.status_code < 500
+    assert method != "HEAD" or answer.content == b""
+    if not has_key:
+        assert answer.status_code == 401
+    elif method not in served:
+        assert answer.status_code == 405
+        assert set(answer.headers["allow"].split(", ")) == served
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1%2Ftoken", "/v1/sign-in%2fcode", "/v1/status-lists%2Fjwks.json"]
+)
+def test_an_encoded_slash_separates_nothing_without_a_key(local: Local, path: str) -> None:
+    """F2222b, S8: An encoded slash leads to no path that needs no key."""
+    _assert_error(local.http.post(path), 404, "not_found")
 
 
 def test_a_program_signs_in_and_calls(local: Local) -> None:

@@ -244,6 +244,7 @@ def test_what_a_bound_issuer_publishes_later(ports: Ports, tenant: Tenant, clock
     def token_endpoint() -> str | None:
         # As another process does each time.
         asking = replace(ports, outbound=lambda: outside, issuer_keys={})
+        issuers.refresh(asking, provider)
         return issuers.current(asking, provider).token_endpoint
 
     assert (token_endpoint(), outside.asked) == (f"{KIT}/token", [])

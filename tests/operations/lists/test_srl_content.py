@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from shared.model import revocations as revocation_model
+from shared.model.identifiers import token_id
 from shared.model.lists.head import head_address
-from shared.operations.lists import in_force, publication, storage
+from shared.operations.lists import in_force, publication, storage, verdicts
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.faults import Script, scripted
@@ -62,6 +63,18 @@ def test_a_list_that_fails_its_check_is_made_anew(
     ports.store.write(Put(address, damaged, Expect.PRESENT))
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b"]
     assert "reading all records instead" in caplog.text
+
+
+def test_a_restored_cutoff_leaves_the_list(ports: Ports, tenant: Tenant) -> None:
+    """F2404a: An earlier cutoff that is restored leaves the list, though a later one counts."""
+    cutoffs = [token_id("jwt-subject", "https://as.example", "ann", each) for each in (1, 2)]
+    earlier, _ = (tenant.revoke(ports, each) for each in cutoffs)
+    assert tenant.regenerate(ports).revoked_ids == cutoffs
+    tenant.take_back(ports, earlier)
+    assert tenant.regenerate(ports).revoked_ids == cutoffs[1:]
+    found = verdicts.verdicts(ports, tenant.id, cutoffs)
+    assert [found[each].revoked for each in cutoffs] == [False, True]
+    assert verdicts.token_verdicts(ports, tenant.id, cutoffs)[cutoffs[0]].revoked
 
 
 @pytest.mark.usefixtures("few_partitions")

@@ -27,12 +27,15 @@ export const show = async (main, context) => {
   const of = { title, href: '#/api-keys', noun: 'API key' }
   if (id) return follow(() => put(main, thing(`/v1/api-keys/${id}`, 5, of, detail)), context.signal)
   const account = context.route.query.get('account')
-  const path = account ? `/v1/api-keys?service_account_id=${account}` : '/v1/api-keys'
+  const maker = context.route.query.get('maker')
+  const filter = account ? `?service_account_id=${account}` : maker ? `?created_by_id=${maker}` : ''
   const make = may() && html`<button type="button" class="main" @click=${() => create(account)}>New API key…</button>`
-  const words = account
-    ? html`Keys of one account. <a href="#/api-keys">Show all keys</a>`
+  const words = filter
+    ? html`Keys ${account ? 'of one account' : 'by one maker'}. <a href="#/api-keys">Show all keys</a>`
     : 'Each program and each person has a key of its own. Its secret is shown once, when it is made.'
-  listPage(main, context, keys, { path, list: 'api_keys', seconds: 15 }, () => heading(title, words, make))
+  listPage(main, context, keys, { path: `/v1/api-keys${filter}`, list: 'api_keys', seconds: 15 }, () =>
+    heading(title, words, make),
+  )
 }
 
 /** @type {import('../table.js').Spec} */
@@ -67,7 +70,7 @@ const keys = {
     { title: 'May do everything', query: 'scope:admin' },
   ],
   actions,
-  empty: html`<p>This account has no keys.</p>`,
+  empty: html`<p>There are no such keys.</p>`,
 }
 
 /** @param {Key} key */
@@ -113,9 +116,11 @@ const detail = (key) => ({
     ['Status', tag(stateOf(key.status), key.status)],
     ['Scopes', inWords(key.scopes)],
     ['Made', when(key.created_at)],
+    ['Made by', key.created_by_id ? html`<code>${key.created_by_id}</code>` : 'an operator'],
     ['Last used', when(key.last_used_at)],
     ['Requests', count(key.request_count, 'request')],
     ['Ends', end(key)],
+    ['Accepted from', key.networks.length ? key.networks.join(', ') : 'any address'],
   ],
   more: [
     may() && key.status === 'active' && wouldOutlive(key) && html`<p class="soft">${OUTLIVED}</p>`,
@@ -166,6 +171,11 @@ async function create(account) {
           ...accounts.map(({ id, name }) => /** @type {const} */ ([id, name, id === account])),
         ]),
       ),
+      field(
+        'Networks',
+        html`<input name="networks" placeholder="192.0.2.0/24, 2001:db8::/32" autocomplete="off" />`,
+        'Up to 10, from which alone the key is accepted. Empty: from any address.',
+      ),
       endField('Ends after'),
     ],
     run: async (form, headers) => {
@@ -177,6 +187,9 @@ async function create(account) {
           scopes: form.getAll('scopes'),
           service_account_id: form.get('account') || null,
           expires_at: form.get('ends') || null,
+          networks: String(form.get('networks'))
+            .split(/[\s,]+/)
+            .filter(Boolean),
         },
         { headers },
       )
@@ -197,7 +210,8 @@ async function handOver(made) {
  */
 export function endField(label) {
   const own = who().creates_until
-  const last = own ? Date.parse(own) : Infinity
+  // For people it moves with the time, and was read when the page was loaded.
+  const last = own ? Date.parse(own) + (who().person_id ? DAY * 500 : 0) : Infinity
   const lengths = /** @type {const} */ ([
     [30, '30 days'],
     [90, '90 days'],
@@ -207,6 +221,12 @@ export function endField(label) {
     .map(([days, words]) => /** @type {const} */ ([now() + days * DAY * 1000, words, days === 90]))
     .filter(([end]) => end <= last)
     .map(([end, words, isUsual]) => /** @type {const} */ ([stamp(end), words, isUsual]))
+  if (who().person_id)
+    return field(
+      label,
+      choice('ends', found.length ? found : [[String(own), left(String(own)), true]]),
+      'Keys that people make end. With the right to everything they last 90 days at most.',
+    )
   return own
     ? field(
         label,

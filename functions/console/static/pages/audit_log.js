@@ -6,6 +6,7 @@ import { html, one, put } from '../html.js'
 import { follow, latest, Pages } from '../live.js'
 import { ACTIONS, folded, sentence } from '../parts/audit_sentences.js'
 import { tell } from '../parts/dialog.js'
+import { detailRows } from '../parts/differences.js'
 import { banner, called, facts, heading, named, problem, ready } from '../parts/panel.js'
 import { advance, download } from '../parts/progress.js'
 import { icon } from '../parts/tag.js'
@@ -208,10 +209,7 @@ const fact = (entry) =>
       ['From', entry.source_ip ?? 'the machine of the service'],
       ['Request', entry.request_id ? html`<code>${entry.request_id}</code>` : 'none'],
       ['Entry', html`<code>${entry.id}</code>`],
-      ...Object.entries(entry.details).map(
-        ([name, value]) =>
-          /** @type {[string, unknown]} */ ([name, named(typeof value === 'string' ? value : JSON.stringify(value))]),
-      ),
+      ...detailRows(entry.details).map(([name, value]) => /** @type {[string, unknown]} */ ([name, named(value)])),
     ])}
   </section>`
 

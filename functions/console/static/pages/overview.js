@@ -377,7 +377,7 @@ const suspension = ({ id, name }) => ({
 function ofAccount({ id, name, created_at: from }, keys) {
   const log = read(`/v1/audit-logs?${new URLSearchParams({ resource_id: id, from })}`, SELDOM)
   const made = /** @type {Api.AuditEntry[]} */ (log.data?.audit_logs ?? [])
-  const account = made.map(({ details }) => details.service_account_id).find(Boolean)
+  const account = made.map(({ details }) => /** @type {any} */ (details).changes?.service_account_id?.new).find(Boolean)
   const own = account && read(`/v1/api-keys?service_account_id=${account}`, SELDOM, 'api_keys').data
   return own ?? namesakes(name, keys)
 }

@@ -1,12 +1,13 @@
 /** Who signs in, what may they do, and what waits for a second person? */
 
-import { post, remove } from '../api.js'
+import { all, post, remove } from '../api.js'
 import { count } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, Pages, read } from '../live.js'
-import { about, decide, use, words } from '../parts/approvals.js'
-import { confirm, tell } from '../parts/dialog.js'
-import { heading, ready, when } from '../parts/panel.js'
+import { about, decide, readApproval, use, words } from '../parts/approvals.js'
+import { ask, choice, confirm, field, tell } from '../parts/dialog.js'
+import { announce, heading, ready, when } from '../parts/panel.js'
+import { inWords } from '../parts/scopes.js'
 import { tag } from '../parts/tag.js'
 import { may, who } from '../session.js'
 import { Table, whole } from '../table.js'
@@ -76,8 +77,10 @@ const people = {
   ],
   actions: (person) => [
     { title: 'What this person did', run: () => void (location.hash = `#/audit?actor=${person.email}`) },
+    { title: 'Keys of this person', run: () => void (location.hash = `#/api-keys?maker=${person.id}`) },
     may() && change(person, 'sign-out'),
-    may() && change(person, person.status === 'active' ? 'disable' : 'enable'),
+    may() && { title: 'Disable…', danger: true, run: () => disable(person) },
+    may() && person.status !== 'active' && change(person, 'enable'),
   ],
   empty: html`<h2>Nobody has signed in with an account yet</h2>
     <p>Bind the identity provider of your company; until then, people use API keys.</p>
@@ -87,24 +90,63 @@ const people = {
 /** What can be done to a person: in words, what follows, and what is said after it. */
 const ACTS = {
   'sign-out': ['Sign out', 'All sessions of this person end. To sign in again is allowed.', 'is signed out'],
-  disable: ['Disable', 'All sessions of this person end, and nobody can sign in by this account.', 'is disabled'],
   enable: ['Enable', 'This person can sign in again.', 'is enabled'],
 }
 
 /** @param {Person} person @param {keyof typeof ACTS} act @returns {import('../table.js').Action} */
 function change({ id, name, email }, act) {
   const [action, text, after] = ACTS[act]
-  const danger = act === 'disable'
   const question = {
     title: html`${action}: <bdi>${name || email}</bdi>`,
     action,
-    danger,
     failed: 'That was not done.',
     body: html`<p>${text}</p>`,
     run: (/** @type {Record<string, string>} */ headers) => post(`/v1/people/${id}/${act}`, undefined, { headers }),
     said: `${name || email} ${after}.`,
   }
-  return { title: `${action}…`, danger, run: () => confirm(question) }
+  return { title: `${action}…`, run: () => confirm(question) }
+}
+
+/** How many keys a dialog lists. */
+const LISTED = 20
+
+/** Disable a person, and end or keep the keys that the person made, in parts. @param {Person} person */
+async function disable({ id, name, email }) {
+  /** @type {Api.ApiKeySummary[]} */
+  const made = await all(`/v1/api-keys?created_by_id=${id}`, 'api_keys')
+  const keys = made.filter(({ status }) => status === 'active')
+  const done = await ask({
+    title: html`Disable: <bdi>${name || email}</bdi>`,
+    action: 'Disable',
+    danger: true,
+    failed: 'Not everything was done.',
+    body: [
+      html`<p>All sessions of this person end, and nobody can sign in by this account.</p>`,
+      keys.length > 0 && [
+        html`<p>API keys that this person made or rotated, or that such keys made: ${count(keys.length, 'key')}</p>
+          <ul>
+            ${keys.slice(0, LISTED).map((key) => html`<li><bdi>${key.name}</bdi>, ${inWords(key.scopes)}</li>`)}
+            ${keys.length > LISTED && html`<li>and ${keys.length - LISTED} more</li>`}
+          </ul>`,
+        field(
+          'These keys',
+          choice('keys', [
+            ['end', 'end now'],
+            ['keep', 'stay'],
+          ]),
+          'A key that stays can do all that its scopes allow.',
+        ),
+      ],
+    ],
+    run: async (form) => {
+      const body = { made_keys: form.get('keys') ?? 'end' }
+      for (;;) {
+        const part = /** @type {Api.DisabledPerson} */ (await post(`/v1/people/${id}/disable`, body))
+        if (!part.keys_left || !part.keys_ended) return part
+      }
+    },
+  })
+  if (done) announce(`${name || email} is disabled.`)
 }
 
 /** @param {Approval} approval */
@@ -118,7 +160,7 @@ const approvals = {
   sort: '-asked',
   mark: 'state',
   isLow: true,
-  show: (approval) => tell('Approval', about(approval)),
+  show: async ({ id }) => tell('Approval', about(await readApproval(id))),
   columns: [
     { id: 'what', title: 'What', width: 'minmax(200px, 2fr)', text: ({ act, count: times }) => words(act, times) },
     {

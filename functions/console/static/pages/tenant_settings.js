@@ -76,6 +76,22 @@ const SETTINGS = [
       'A relay registers all that are behind it.',
   },
   {
+    name: 'person_key_max_days',
+    words: 'Keys of people last',
+    unit: 'days',
+    effect: (value) =>
+      `An API key that a person makes ends after ${number(value)} days at most, an administrator's after 90.`,
+  },
+  {
+    name: 'unused_key_days',
+    words: 'Unused keys are revoked after',
+    unit: 'days',
+    effect: (value) =>
+      value
+        ? `A key that nobody used for ${number(value)} days is revoked. The last admin key stays.`
+        : 'Off: unused keys stay. Otherwise 7 days or more.',
+  },
+  {
     name: 'audit_retention_days',
     words: 'Audit entries are kept for',
     unit: 'days',

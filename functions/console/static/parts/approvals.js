@@ -2,11 +2,12 @@
 
 import { all, ApiError, get, now, post, remove } from '../api.js'
 import { joined, sha256 } from '../bytes.js'
-import { count, hex, minute, number, short } from '../format.js'
+import { count, hex, minute, short } from '../format.js'
 import { html } from '../html.js'
 import { may, who } from '../session.js'
-import { change, parts } from './batch.js'
+import { change } from './batch.js'
 import { APPROVAL, ask, confirm, showSecret } from './dialog.js'
+import { detailRows } from './differences.js'
 import { announce, facts, named } from './panel.js'
 
 /** @typedef {Api.Approval} Approval */
@@ -17,22 +18,18 @@ import { announce, facts, named } from './panel.js'
 const ACTS = {
   'revocations.restore': (times) => `Take ${count(times, 'revocation')} back`,
   'revocations.restore_others': (times) => `Take ${count(times, 'revocation')} of others back`,
-  'list_signers.force': () => 'Activate a list signer before its time',
+  'list_signers.force': () => 'Make another list signer active before its time',
   'tenant.remove': () => 'Remove the tenant with all its data',
   'admin_keys.create': () => 'Make or replace an API key that may do everything',
   'access.change': () => 'Change who has access',
+  'settings.weaken': () => 'Weaken a setting',
+  'signing_keys.revoke_root': () => 'Revoke a root key',
+  'status_signer.rotate': () => 'Replace the status signer',
 }
 /** What the details of an approval are called. @type {Record<string, string>} */
 const DETAILS = {
-  warrant_ids: 'Warrants',
-  created_by: 'Revoked by',
-  reasons: 'Revoked because',
+  warrant_id: 'Warrant',
   name: 'Name',
-  scopes: 'Scopes',
-  service_account_id: 'Account',
-  expires_at: 'Ends',
-  old: 'Before',
-  new: 'After',
 }
 /** As the dialog to replace an API key offers them. */
 const GRACES = [0, 3600, 86_400, 604_800]
@@ -85,8 +82,8 @@ export const words = (act, times) => ACTS[act]?.(times) ?? act
 
 /** @param {Approval} approval */
 function subject({ subject: it, details }) {
-  const { name, warrant_ids: warrants } = details
-  if (Array.isArray(warrants) && warrants.length === 1) return html`<code>${warrants[0]}</code>`
+  const { name, warrant_id: warrant } = details
+  if (typeof warrant === 'string') return html`<code>${warrant}</code>`
   return typeof name === 'string' ? named(name) : html`<code>${it.startsWith('svc_bat_') ? short(it) : it}</code>`
 }
 
@@ -97,25 +94,21 @@ export const about = (approval) =>
     ['To', html`<code>${approval.subject}</code>`],
     ['Asked by', named(approval.requested_by)],
     ['Why', named(approval.reason)],
-    ...Object.entries(approval.details).map(
-      ([name, value]) =>
-        /** @type {[string, unknown]} */ ([
-          DETAILS[name] ?? name,
-          named(said(value, name === 'warrant_ids' ? approval.remaining : 0)),
-        ]),
+    ...groupRows(approval.details),
+    ...detailRows({ ...approval.details, groups: undefined }).map(
+      ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(value)]),
+    ),
+    ...Object.keys(approval.members).map(
+      (id) => /** @type {[string, unknown]} */ ([short(id), named(approval.members[id])]),
     ),
   ])
 
-/**
- * @param {unknown} value
- * @param {number} all how many a list has, if these are only the first
- * @returns {string}
- */
-function said(value, all = 0) {
-  if (!Array.isArray(value)) return value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)
-  const more = all > value.length ? ` and ${number(all - value.length)} more` : ''
-  return `${value.map((each) => said(each)).join(', ')}${more}`
-}
+/** How many revocations each identity made, and why. @param {Record<string, any>} details */
+const groupRows = ({ groups = [] }) =>
+  /** @type {{created_by: string, reason: string, count: number}[]} */ (groups).map(
+    ({ created_by: by, reason, count: number }) =>
+      /** @type {[string, unknown]} */ ([`${count(number, 'revocation')} by ${by}`, named(reason)]),
+  )
 
 /**
  * @param {Approval} approval
@@ -132,7 +125,7 @@ export async function decide(approval, verb, redraw = async () => {}) {
     action,
     said,
     failed: 'That was not decided.',
-    body: [about(approval), after],
+    body: [about(await readApproval(approval.id)), after],
     run: (headers) => post(`/v1/approvals/${approval.id}/${verb}`, undefined, { headers }),
   })
   if (done) await redraw()
@@ -148,7 +141,7 @@ export async function use(approval, redraw = async () => {}) {
     title: 'Do what was approved?',
     action: 'Do it',
     failed: 'It is not done.',
-    body: about(approval),
+    body: about(await readApproval(approval.id)),
     run: async (_form, headers) => {
       const repeat = await repeated(approval)
       if (!repeat)
@@ -179,7 +172,8 @@ async function repeated(approval) {
   if (it.startsWith('svc_rev_')) return (headers) => remove(`/v1/revocations/${it}`, headers)
   if (it.startsWith('svc_bat_')) return wholeBatch(approval)
   for (const body of bodies(approval)) {
-    if (request?.method === 'POST' && hex(await sha256(joined(JSON.stringify(body)))) === request.sha256) {
+    const text = body === undefined ? '' : JSON.stringify(body)
+    if (request?.method === 'POST' && hex(await sha256(joined(text))) === request.sha256) {
       return (headers) => post(request.path, body, { headers })
     }
   }
@@ -187,33 +181,33 @@ async function repeated(approval) {
 }
 
 /** The bodies that this console sends for an act. @param {Approval} approval */
-function bodies({ act, details: { name, scopes, service_account_id, expires_at } }) {
-  if (act === 'list_signers.force') return [{ force: true }]
+function bodies({ act, details }) {
+  const { name, reason, cascade, changes = {} } = /** @type {Record<string, any>} */ (details)
+  if (act === 'list_signers.force') return [{ force: true }, undefined]
+  if (act === 'signing_keys.revoke_root') return [{ reason, cascade }]
+  const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
+    (each) => changes[each]?.new ?? null,
+  )
   return act === 'admin_keys.create'
     ? [{ name, scopes, service_account_id, expires_at }, ...GRACES.map((grace_seconds) => ({ grace_seconds }))]
     : []
 }
 
 /**
- * Take a whole batch back, if that is what is left of the approval.
+ * Take the members of an approval back.
  * @param {Approval} approval
- * @returns {Promise<Repeat | null>}
+ * @returns {Promise<Repeat>}
  */
-async function wholeBatch({ subject: own, remaining, reason, details: { warrant_ids: warrants } }) {
-  const [first] = Array.isArray(warrants) ? warrants : []
-  const {
-    revocations: [record],
-  } = /** @type {Api.RevocationList} */ (await get('/v1/revocations', { query: { warrant_id: String(first) } }))
-  if (!record?.batch_id) return null
-  const found = /** @type {Api.RevocationRecord[]} */ (
-    await all('/v1/revocations', 'revocations', { most: 10_000, query: { batch_id: record.batch_id } })
-  )
-  const known = new Set(found.map(({ warrant_id }) => warrant_id))
-  if (found.length !== remaining || !(/** @type {string[]} */ (warrants).every((each) => known.has(each)))) return null
-  return async ({ [APPROVAL]: id = '' }) => {
-    for (const some of parts(found.map(({ id }) => id)))
-      await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, new AbortController().signal, {
-        [APPROVAL]: id,
-      })
+async function wholeBatch({ id: approval, subject: own, reason }) {
+  const { members } = await readApproval(approval)
+  const body = {
+    action: /** @type {const} */ ('take_back'),
+    revocation_ids: Object.keys(members),
+    batch_id: own,
+    reason,
   }
+  return ({ [APPROVAL]: id = '' }) => change(body, new AbortController().signal, { [APPROVAL]: id })
 }
+
+/** An approval with its members, which a list leaves out. @param {string} id @returns {Promise<Approval>} */
+export const readApproval = (id) => get(`/v1/approvals/${id}`)

@@ -20,6 +20,7 @@ const DONE = {
   'api_key.rotate': ['replaced', 'the API key', 'API keys'],
   'api_key.revoke': ['revoked', 'the API key', 'API keys'],
   'api_key.delete': ['deleted', 'the API key', 'API keys'],
+  'api_key.leaked': ['ended, because its secret was found in public,', 'the API key', 'API keys'],
   'api_key.expiring': ['announced the end of', 'the API key', 'API keys'],
   'key.create': ['made', 'the key', 'keys'],
   'key.rotate': ['rotated', 'the key', 'keys'],

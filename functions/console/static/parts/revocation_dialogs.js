@@ -1,6 +1,6 @@
 /** Dialogs that revoke one warrant, and take revocations back. */
 
-import { all, call, now, remove } from '../api.js'
+import { all, ApiError, call, now, remove } from '../api.js'
 import { count } from '../format.js'
 import { html, put } from '../html.js'
 import { batchId, change, parts } from './batch.js'
@@ -99,16 +99,13 @@ export async function takeBackBatch(place, batch, signal) {
     title: `Take ${words} back?`,
     action: `Take ${words} back`,
     failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
-    // The first call tells whether it needs another person, whose approval is for all of them.
+    // The first call shows whether it needs another person, whose approval is for its members.
     run: async (form, given) => {
       const reason = String(form.get('reason')).trim()
       const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
-      if (first.length)
-        await take(
-          first,
-          reason,
-          headers[APPROVAL] === 'request' ? { ...headers, [`${APPROVAL}-Count`]: String(ids.length) } : headers,
-        )
+      if (headers[APPROVAL] && rest.length)
+        throw new ApiError(409, 'too_many', 'An approval is for one call. Take fewer revocations back at once.')
+      if (first.length) await take(first, reason, headers)
       return { reason, headers }
     },
     body: [validAgain('Each of these warrants is'), reasonField('For the audit log.')],

@@ -110,7 +110,7 @@ export class AuthorizerClient {
     if (!areWarrantIds(ids)) {
       throw new TypeError("a warrant identifier must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'");
     }
-    if (ids.some((id) => view.revoked.has(id))) return "revoked";
+    if (ids.some((id) => view.revoked.revokes(id))) return "revoked";
     return isFresh(view) ? "clear" : "stale";
   }
 

@@ -26,7 +26,7 @@ interface Requests {
   poll: { now: string; answer: string; base: string | null };
   confirm: { now: string; age: string; max_staleness: number };
   check: { now: string; ids: string[] };
-  identify: { kind: string; issuer: string; value: string };
+  identify: { kind: string; issuer: string; value: string; issued_before?: number };
   connect: {
     url: string; api_key: string; tenant: string; trust_root: string; floor: string; max_staleness: number;
   };
@@ -111,13 +111,13 @@ export class Session {
     check: ({ now, ids }) => {
       const { state, belief } = this;
       check(areWarrantIds(ids), "malformed");
-      if (state && ids.some((id) => state.revoked.has(id))) return { verdict: "revoked" };
+      if (state && ids.some((id) => state.revoked.revokes(id))) return { verdict: "revoked" };
       const last = Math.min(this.end, state?.head.expiresAt ?? -Infinity, belief.held?.expiresAt ?? -Infinity);
       return { verdict: this.isTrusted && Date.parse(now) < last ? "clear" : "stale" };
     },
-    identify: ({ kind, issuer, value }) => {
+    identify: ({ kind, issuer, value, issued_before: before }) => {
       try {
-        return { warrant_id: tokenId(kind as TokenKind, issuer, value) };
+        return { warrant_id: tokenId(kind as TokenKind, issuer, value, before) };
       } catch {
         return { refused: "malformed" };
       }

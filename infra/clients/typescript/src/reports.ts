@@ -9,6 +9,7 @@ import type { Policy, View } from "./view.js";
 import { json, Refused } from "./wire.js";
 
 export const VERSION = "0.4.0-dev.0";
+const FEATURES = ["subject-cutoffs"];
 
 /** Whether a client reports. `unsupported` says that the service takes no reports. */
 export type Reporting = "off" | "waiting" | "on" | "failing" | "unsupported";
@@ -113,7 +114,9 @@ export class Reporter {
   private async register(): Promise<void> {
     if (this.floor) this.identity ??= await Identity.of(this.floor);
     const proof = await this.identity?.proof(this.follower.belief.tenant, this.name, Date.now() + this.ahead);
-    const body = { name: this.name, type: "rescind-authorizer", version: VERSION, ...(proof && { proof }) };
+    const body = {
+      name: this.name, type: "rescind-authorizer", version: VERSION, features: FEATURES, ...(proof && { proof }),
+    };
     const answer = await this.post("/v1/authorizers/register", body, "id");
     if (!answer) return;
     // The failures stay until a report arrives: it may be that none ever does.

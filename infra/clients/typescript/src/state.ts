@@ -4,6 +4,7 @@
 // returns another one or throws, so a client that keeps its state on an error loses nothing.
 
 import { equal, type Bytes } from "./bytes.js";
+import { changed, hasCutoff, type Cutoffs } from "./cutoffs.js";
 import {
   check, FUTURE_MAX, isBreak, nextChain, readBase, readEntry, reading, refuse,
   type Answer, type Base, type Entry, type Head, type Position,
@@ -104,7 +105,13 @@ export class RevokedIds {
     readonly whole = new CompactIds(),
     readonly added: ReadonlySet<string> = new Set(),
     readonly removed: ReadonlySet<string> = new Set(),
+    readonly cutoffs: Cutoffs = new Map(),
   ) {}
+
+  /** Whether the set has an identifier, or a later cutoff of its subject. */
+  revokes(id: string): boolean {
+    return this.has(id) || (this.cutoffs.size > 0 && hasCutoff(this.cutoffs, id));
+  }
 
   has(id: string): boolean {
     return this.whole.has(id) ? !this.removed.has(id) : this.added.has(id);
@@ -127,8 +134,10 @@ export class RevokedIds {
         removed.delete(id);
       }
     }
-    const changed = new RevokedIds(this.whole, added, removed);
-    return added.size + removed.size <= FOLD_AT ? changed : new RevokedIds(new CompactIds(changed, changed.size));
+    const cutoffs = entries.reduce((before, entry) => changed(before, entry.revoked, entry.removed), this.cutoffs);
+    const made = new RevokedIds(this.whole, added, removed, cutoffs);
+    if (added.size + removed.size <= FOLD_AT) return made;
+    return new RevokedIds(new CompactIds(made, made.size), undefined, undefined, cutoffs);
   }
 
   *[Symbol.iterator](): Generator<string> {
@@ -257,7 +266,8 @@ function begun(answer: Answer, judged: JudgedHead, data: Bytes | null, passed: r
   const highest = Math.max(...passed.map((each) => each.sequence));
   check(!passed.length || head.sequence - highest <= FAST_FORWARD_MAX, "fast_forward");
   if (data === null) throw new NeedsBase(base);
-  const revoked = new RevokedIds(new CompactIds(readBase(data, base), base.count)).after(entries);
+  const ids = readBase(data, base), cutoffs = changed(new Map(), ids);
+  const revoked = new RevokedIds(new CompactIds(ids, base.count), undefined, undefined, cutoffs).after(entries);
   const origin = { ...answer, entries: reach(base, answer, head) ?? [] };
   return { ...judged, revoked, base, origin, latest: { ...answer, entries: [] }, trailSize: 0 };
 }

@@ -8,6 +8,8 @@ const PART_MAX = 1024;
 // The issuer and the value of each kind. Another spelling of one token would have another identifier.
 const FORMS = {
   jwt: /^[^\n]+\n[^\n]+$/,
+  "jwt-session": /^[^\n]+\n[^\n]+$/,
+  "jwt-subject": /^[^\n]+\n[^\n]+$/,
   biscuit: /^\n([0-9a-f]{2})+$/,
   ucan: /^\nb[a-z2-7]+$/,
   x509: /^[0-9a-f]{64}\n[1-9a-f][0-9a-f]*$/,
@@ -16,11 +18,17 @@ const FORMS = {
 
 export type TokenKind = keyof typeof FORMS;
 
+// Shorter words in identifiers, which have at most 72 bytes.
+const WORDS: Partial<Record<TokenKind, string>> = { "jwt-session": "sid", "jwt-subject": "sub" };
+/** The last second of the year 9999. */
+const MOMENT_MAX = 253_402_300_799;
+
 /**
  * The warrant identifier of a token, for `check`. It proves nothing: verify the token first. Throws a
- * `TypeError` if issuer and value are not those of the kind.
+ * `TypeError` if issuer and value are not those of the kind. `issuedBefore` is required with `jwt-subject`, and
+ * with no other kind: the `iat` of the token, rounded up, or 0 without `iat`.
  */
-export function tokenId(kind: TokenKind, issuer: string, value: string): string {
+export function tokenId(kind: TokenKind, issuer: string, value: string, issuedBefore?: number): string {
   if (!Object.hasOwn(FORMS, kind)) throw new TypeError(`kind must be one of ${Object.keys(FORMS).join(", ")}`);
   for (const part of [issuer, value]) {
     if (utf8(part).length > PART_MAX || /[\u0000-\u001f]|\p{Surrogate}/u.test(part)) {
@@ -29,6 +37,14 @@ export function tokenId(kind: TokenKind, issuer: string, value: string): string 
   }
   const named = `${issuer}\n${value}`;
   if (!FORMS[kind].test(named)) throw new TypeError(`issuer and value have not the form of the kind ${kind}`);
+  if ((kind === "jwt-subject") !== (issuedBefore !== undefined)) {
+    throw new TypeError("issuedBefore is required with the kind jwt-subject, and with no other");
+  }
+  if (issuedBefore !== undefined && !(Number.isInteger(issuedBefore) && issuedBefore >= 0 && issuedBefore <= MOMENT_MAX)) {
+    throw new TypeError("issuedBefore must be whole seconds from 1970 to 9999");
+  }
+  const end = issuedBefore === undefined ? "" : `-${String(issuedBefore).padStart(12, "0")}`;
   const digest = toBase64(hash(utf8(`${PREFIX}\n${kind}\n${named}`)));
-  return `svc_wrt_${kind}-${digest.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "")}`;
+  const text = digest.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return `svc_wrt_${WORDS[kind] ?? kind}-${text}${end}`;
 }

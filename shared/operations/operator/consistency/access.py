@@ -1,8 +1,9 @@
 """Consistency of access: API keys and service accounts.
 
-Of a key: record, credential or note, usage, count and tombstone. The repair of an incomplete key
-deletes its credential or revokes its record. Of an account: record, name, count, owned keys, and
-credentials. If its record or a credential says that an account is disabled, the repair disables it.
+Of a key: record, credential or note, usage, count, lists of its makers, and tombstone. The repair
+of an incomplete key deletes its credential or revokes its record. Of an account: record, name,
+count, owned keys, and credentials. If its record or a credential says that an account is disabled,
+the repair disables it.
 """
 
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ def check_api_keys(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     yield from _credentials(ports, tenant_id, keys, digests)
     yield from _notes(ports, tenant_id, keys, digests)
     yield from _usages(tenant_id, keys, set(usages))
+    yield from _listings(ports, keys)
 
 
 def _deleted(ports: Ports, tenant_id: str) -> dict[str, str]:
@@ -98,6 +100,7 @@ def _differs(credential: Credential, key: ApiKey) -> bool:
         scopes=key.scopes,
         expires_at=key.expires_at,
         role=key.role,
+        networks=key.networks,
     )
     return credential != wanted
 
@@ -138,6 +141,19 @@ def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
         ),
         RepairEvent(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
     )
+
+
+def _listings(ports: Ports, keys: dict[str, ApiKey]) -> Iterator[Inconsistency]:
+    """Check that the keys are listed by their makers: what a person made is ended by that list."""
+    places = {place: key for key in keys.values() for place in key.listings}
+    found = ports.store.get_many(places) if places else {}
+    for place in sorted(places.keys() - found.keys(), key=lambda each: (each.pk, each.sk)):
+        key = places[place]
+        unchanged = Check(key.address, At(key.version))
+        yield Inconsistency(
+            f"the API key {key.id} is not listed by its maker",
+            (Put(place, {"id": key.id}, Expect.ABSENT), unchanged),
+        )
 
 
 def _usages(tenant_id: str, keys: dict[str, ApiKey], found: set[str]) -> Iterator[Inconsistency]:

@@ -6,14 +6,17 @@ import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 import yaml
 
+from shared.model import times
 from shared.model.callers import Scope
 from shared.operations.identities import identity_providers
 from shared.operations.operator import onboarding
@@ -133,6 +136,34 @@ def test_providers_people_and_sessions_are_ended(machine: Machine) -> None:
         assert shell.json("people", action, person)["status"] == status
     assert shell.run("identity-providers", "delete", provider_id, "--yes").code == 0
     assert shell.json("identity-providers", "list")["identity_providers"] == []
+
+
+def test_the_keys_of_a_person_are_listed_and_ended(machine: Machine) -> None:
+    """IDENTITY-9, F2301g: `people disable` lists the keys of the person, and demands a choice."""
+    shell = machine.shell
+    provider_id = json.loads(machine.add(*PEOPLE).out)["id"]
+    caller = onboarding.operator(machine.ports, handle="local")
+    provider = identity_providers.get(machine.ports, caller, provider_id=provider_id)
+    said: dict[str, Any] = {"members": {"groups": "a:b"}}
+    begun = signed_in(machine.ports, provider, Scope.ADMIN, **said)
+    person = begun.session.owner
+    end = times.text(machine.ports.now() + timedelta(days=2))
+    body = {"name": "hers", "scopes": ["signer"], "expires_at": end}
+    bearer = {"Authorization": f"Bearer {begun.secret}"}
+    url = f"{machine.url}/v1/api-keys"
+    *_, made = [httpx2.post(url, json=body, headers=bearer) for _ in range(51)]
+    assert made.status_code == 201
+    words = ("people", "disable", person)
+    untold = shell.run(*words)
+    assert (untold.code, untold.err.count("hers")) == (2, 51)
+    assert shell.json("people", "show", person)["status"] == "active"
+    assert shell.json(*words, "--made-keys", "keep")["keys_left"] == 51
+    assert shell.run(*words, "--made-keys", "end").code == 2
+    ended = shell.json(*words, "--made-keys", "end", "--yes")
+    assert (ended["keys_ended"], ended["keys_left"]) == (51, 0)
+    bearer = {"Authorization": f"Bearer {made.json()['key']}"}
+    assert httpx2.get(f"{machine.url}/v1/whoami", headers=bearer).status_code == 401
+    assert shell.json(*words)["keys_left"] == 0
 
 
 def _documented(machine: Machine, issuer: str) -> list[str]:

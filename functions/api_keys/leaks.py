@@ -1,0 +1,88 @@
+"""Reports of leaked secrets over HTTP, without a key (APIKEY-14).
+
+The body is `{"secret", "url"}`, or what the secret scanning of GitHub sends: an array of `{token,
+type, url}`. Members that are not known are ignored.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
+
+from shared.authorizer.formats.addresses import find_subscriber
+from shared.errors import InvalidRequest
+from shared.model import text
+from shared.operations.access import leaked_keys
+from shared.operations.access.leaked_keys import LeakFinder, LeakReport
+from shared.ports import Ports
+from shared.web import bodies
+from shared.web.errors import MethodNotAllowed
+from shared.web.strangers import AnonymousLimiter
+from shared.web.work import IN_PLACE, Work, WorkKind
+
+PATH: Final = "/v1/leaked-keys"
+_BODY_MAX: Final = 64 * 1024
+_SECRETS_MAX: Final = 100
+_SECRET_MAX: Final = 512
+
+
+class LeakReports:
+    """An ASGI application for the path. It needs to be behind `Keyless`.
+
+    Each secret after the first takes a token of the source address from `anonymous`.
+    """
+
+    def __init__(
+        self, ports: Callable[[], Ports], anonymous: AnonymousLimiter, work: Work = IN_PLACE
+    ) -> None:
+        self._ports, self._anonymous, self._work = ports, anonymous, work
+
+    @staticmethod
+    def serves(scope: Scope) -> bool:
+        """Whether the path of a request is this one."""
+        return scope.get("path") == PATH
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """End what the body names. Raises errors of the API, such as `MethodNotAllowed`."""
+        request = Request(scope, receive)
+        if request.method != "POST":
+            raise MethodNotAllowed(["POST"])
+        reports = _parse(await bodies.read(request, limit=_BODY_MAX))
+        for _ in reports[1:]:
+            self._anonymous.take(find_subscriber(scope["source_ip"]))
+        finder = LeakFinder(scope["source_ip"], scope["request_id"])
+        for each in reports:
+            call = partial(_end, self._ports, finder, each)
+            await self._work(call, WorkKind.USUAL, tenant_id="")
+        # GitHub reads an empty list of verdicts. All secrets get this answer.
+        await JSONResponse([])(scope, receive, send)
+
+
+def _end(ports: Callable[[], Ports], finder: LeakFinder, report: LeakReport) -> None:
+    leaked_keys.end(ports(), finder, report)
+
+
+def _parse(raw: bytes) -> list[LeakReport]:
+    """Return the reports in a body. Raises `InvalidRequest`."""
+    try:
+        body = text.parse(raw)
+    except ValueError as error:
+        raise InvalidRequest(f"body: {error}") from None
+    given, name = ([body], "secret") if isinstance(body, dict) else (body, "token")
+    if not isinstance(given, list) or not 0 < len(given) <= _SECRETS_MAX:
+        message = f"body: must be an object, or an array of 1 to {_SECRETS_MAX} objects."
+        raise InvalidRequest(message)
+    return [_report(each, name) for each in given]
+
+
+def _report(given: Any, name: str) -> LeakReport:
+    members = given if isinstance(given, dict) else {}
+    secret, url = members.get(name), members.get("url")
+    if not isinstance(secret, str) or not 0 < len(secret) <= _SECRET_MAX:
+        raise InvalidRequest(f"{name}: is required, as text of up to {_SECRET_MAX} characters.")
+    if url is not None and not isinstance(url, str):
+        raise InvalidRequest("url: must be text.")
+    return LeakReport(secret, url)

@@ -1,0 +1,23 @@
+/** The details of approvals and of audit entries, with each field that a change differs in. */
+
+/**
+ * Rows of a list of facts: the details, then the old and the new value of each changed field.
+ * @param {Record<string, any>} details
+ * @returns {[string, string][]}
+ */
+export function detailRows({ changes = {}, ...details }) {
+  const whole = /** @type {[string, unknown][]} */ (Object.entries(details).filter(([, value]) => value !== undefined))
+  const changed = /** @type {[string, {old: unknown, new: unknown}][]} */ (Object.entries(changes))
+  return [
+    ...whole.map(([name, value]) => /** @type {[string, string]} */ ([name, textOf(value)])),
+    ...changed.map(
+      ([name, { old, new: now }]) => /** @type {[string, string]} */ ([name, `${textOf(old)} → ${textOf(now)}`]),
+    ),
+  ]
+}
+
+/** @param {unknown} value */
+function textOf(value) {
+  if (Array.isArray(value) && value.every((each) => typeof each === 'string')) return value.join(', ') || 'none'
+  return value === null ? 'none' : typeof value === 'string' ? value : JSON.stringify(value)
+}

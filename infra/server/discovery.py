@@ -1,0 +1,33 @@
+"""Discovery of identity providers on one machine: a thread that refreshes their endpoints."""
+
+import logging
+from typing import Final
+
+from infra.server.duties import Duty
+from shared.operations.identities import issuers
+from shared.ports import Ports
+
+_ROUND_SECONDS: Final = 3600.0
+
+_log = logging.getLogger("rescind")
+
+
+class Discovery(Duty):
+    """Refreshes each hour the discovery documents that are a day old (IDENTITY-1).
+
+    Sign-ins never wait for it. A failure is logged, and the next round tries again.
+    """
+
+    def __init__(self, ports: Ports) -> None:
+        super().__init__("discovery")
+        self._ports = ports
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                issuers.refresh_all(self._ports, self._stopped.is_set)
+            except Exception:  # noqa: BLE001 (the next round tries again)
+                _log.exception(
+                    "identity providers could not be refreshed; the next attempt follows"
+                )
+            self._stopped.wait(_ROUND_SECONDS)

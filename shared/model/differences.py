@@ -1,0 +1,75 @@
+"""The difference between two states of a record, for approvals and the audit log (APPROVAL-2)."""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from shared.model.items import Item, Value
+from shared.model.records import Record
+
+# Where a record is stored and how often, and what the service makes for each attempt. A sealed
+# secret differs each time that it is sealed, so its record has a hash of the secret beside it.
+_SKIPPED: Final = ("id", "tenant_id", "created_at", "version", "digest")
+_SEALED: Final = "sealed_"
+# The members that the thumbprint of a key covers (RFC 7638, section 3.2; RFC 8037, section 2).
+_COVERED: Final[Mapping[str, tuple[str, ...]]] = {
+    "EC": ("crv", "kty", "x", "y"),
+    "OKP": ("crv", "kty", "x"),
+    "RSA": ("e", "kty", "n"),
+}
+
+
+def describe_change(before: Record | None, after: Record | None) -> dict[str, Value]:
+    """Return the fields that differ, each as `old` and `new`.
+
+    Before a creation there is no record, and none after a deletion. The SHA-256 of a secret, which
+    is a field that `repr` hides, replaces it. Key sets appear as `kid`, type and thumbprint.
+    """
+    old, new = (_shown(each) for each in (before, after))
+    return {
+        name: {"old": old.get(name), "new": new.get(name)}
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name)
+    }
+
+
+def changed_details(name: str, before: Record | None, after: Record | None) -> dict[str, Value]:
+    """Return the details of an approval and of the audit entry about a change."""
+    return {"name": name, "changes": describe_change(before, after)}
+
+
+def compute_thumbprint(key: Mapping[str, Any]) -> str:
+    """Return the thumbprint of a public key (RFC 7638); of all members if its type is unknown."""
+    members = {name: key.get(name) for name in _COVERED.get(str(key.get("kty")), sorted(key))}
+    text = json.dumps(members, sort_keys=True, separators=(",", ":"))
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+
+
+def _shown(record: Record | None) -> Item:
+    if record is None:
+        return {}
+    secret = {each.name for each in fields(record) if not each.repr}  # type: ignore[arg-type]
+    return {
+        name: _hash(value) if name in secret else _readable(value)
+        for name, value in record.to_item().items()
+        # A list that a creation leaves empty says nothing.
+        if name not in _SKIPPED and not name.startswith(_SEALED) and value != []
+    }
+
+
+def _hash(secret: Value) -> str:
+    data = secret if isinstance(secret, bytes) else json.dumps(secret).encode()
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _readable(value: Value) -> Value:
+    keys: Any = value.get("keys") if isinstance(value, dict) else None
+    if not isinstance(keys, list):
+        return value
+    return [
+        {"kid": each.get("kid"), "kty": each.get("kty"), "thumbprint": compute_thumbprint(each)}
+        for each in keys
+    ]

@@ -1,0 +1,65 @@
+"""The guard of protected effects (APPROVAL-1).
+
+`guard_writes` refuses a write of an outside caller that has a protected effect, unless the write
+proves that the operation asked the policy: it uses an approval for one of the acts, or depends on
+the version of a policy that required none. This rule applies while nothing is protected, so an
+operation that forgets the question fails in its first test.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from shared.model import idempotency
+from shared.model.callers import Caller
+from shared.model.lists import schedule
+from shared.ports import Ports
+from shared.ports.store import Change, Check, Delete, Increment, Store, Table
+
+
+class UnguardedWrite(AssertionError):
+    """An operation has a protected effect, and its write does not prove that it asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyAsked(Check):
+    """The proof that a policy of this version required no approval, without a check of the item.
+
+    The guard removes it. Concurrent checks of one item conflict in DynamoDB, so frequent changes
+    use this proof. The policy itself also does: a write has at most one change for each item.
+    """
+
+
+class GuardedStore:
+    """A `Store` that refuses writes with an unproved effect. Reads are those of the store."""
+
+    def __init__(self, store: Store, tenant_id: str) -> None:
+        self._store, self._tenant_id = store, tenant_id
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def write(self, *changes: Change) -> None:
+        """Apply the changes as `Store.write` does. Raises `UnguardedWrite`."""
+        if not all(map(_is_plain, changes)):
+            # Here, so that revocations load nothing of it.
+            from shared.operations.base import effects  # noqa: PLC0415
+
+            if fault := effects.find_unproved(self._store, self._tenant_id, changes):
+                raise UnguardedWrite(fault.address)
+        self._store.write(*(each for each in changes if not isinstance(each, PolicyAsked)))
+
+
+def _is_plain(change: Change) -> bool:
+    """Return whether a change belongs to the revocation of a warrant, and has no effect."""
+    if isinstance(change, Increment) or change.address.table is Table.AUDIT:
+        return True
+    if change.address.table is Table.REVOCATIONS:
+        return not isinstance(change, Delete)
+    return schedule.is_mark(change.address) or idempotency.is_outcome_at(change.address)
+
+
+def guard_writes(ports: Ports, caller: Caller) -> Ports:
+    """Return the ports by which an operation of this caller reads and writes."""
+    if caller.is_inside or isinstance(ports.store, GuardedStore):
+        return ports
+    return replace(ports, store=cast("Store", GuardedStore(ports.store, caller.tenant_id)))

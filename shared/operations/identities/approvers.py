@@ -1,0 +1,92 @@
+"""People who can approve what others ask for (APPROVAL-5)."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from shared import logs
+from shared.errors import ExpectationLost, TooFewApprovers
+from shared.model.callers import Scope
+from shared.model.identities import approvals, people, providers, roles
+from shared.model.identities.approvals import ProtectedActs
+from shared.model.identities.people import Person
+from shared.model.identities.providers import IdentityProvider
+from shared.model.identities.sessions import AccessRecord, access_address
+from shared.ports import Ports
+from shared.ports.store import At, Change, Check
+
+_log = logging.getLogger(__name__)
+
+_TWO: Final = 2
+_TOO_FEW: Final = logs.fields(metrics={"ApproversTooFew": 1})
+
+
+def may_approve(person: Person, access: AccessRecord) -> bool:
+    """Return whether a person is active and has the scope `admin` without limits."""
+    role = roles.held(access, person.role)
+    return person.is_active and Scope.ADMIN in role.scopes and role.limits is None
+
+
+def keep_two(
+    ports: Ports,
+    tenant_id: str,
+    *,
+    without: str = "",
+    after: AccessRecord | None = None,
+    beside: Sequence[Change] = (),
+    is_protected: bool = False,
+) -> list[Change]:
+    """Return the checks of a write that leaves two approvers, while anything is protected.
+
+    The write disables the person or deletes the provider `without`, or stores the roles of `after`.
+    There is no check if no approver is lost, or of an item that `beside` checks. If `is_protected`,
+    the write protects something. Of two such writes at once one is decided again. Raises
+    `TooFewApprovers`.
+    """
+    if not is_protected and not _protects(ports, tenant_id):
+        return []
+    access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
+    before = _find(ports, tenant_id, access)
+    kept = [
+        (person, source)
+        for person, source in before
+        if without not in (person.id, source.id) and may_approve(person, after or access)
+    ]
+    if len(kept) == len(before) and not is_protected:
+        return []
+    if len(kept) < _TWO:
+        raise TooFewApprovers
+    versions = {each.address: each.version for pair in kept[:_TWO] for each in pair}
+    checks: list[Change] = [Check(address, At(number)) for address, number in versions.items()]
+    if after is None and not all(each.role in roles.BUILT_IN for each, _ in kept[:_TWO]):
+        checks.append(Check(access_address(tenant_id), At(access.version)))
+    checked = {each.address: each for each in beside}
+    if lost := [each.address for each in checks if checked.get(each.address, each) != each]:
+        raise ExpectationLost(lost)
+    return [each for each in checks if each.address not in checked]
+
+
+def report_loss(ports: Ports, tenant_id: str) -> None:
+    """Log an error, for the alarm, if fewer than two people can approve what is protected."""
+    access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
+    if _protects(ports, tenant_id) and len(_find(ports, tenant_id, access)) < _TWO:
+        _log.error("fewer than two people can approve what is protected", extra=_TOO_FEW)
+
+
+def _protects(ports: Ports, tenant_id: str) -> bool:
+    policy = ProtectedActs.from_optional(ports.store.get(approvals.protected_address(tenant_id)))
+    return policy is not None and policy.protects
+
+
+def _find(
+    ports: Ports, tenant_id: str, access: AccessRecord
+) -> list[tuple[Person, IdentityProvider]]:
+    """Return the people who may approve, each with the provider, which was not deleted."""
+    rows = ports.store.query(providers.providers(tenant_id))
+    sources = {each.id: each for each in IdentityProvider.from_rows(rows)}
+    found = Person.from_rows(ports.store.query(people.people(tenant_id)))
+    return [
+        (each, sources[each.provider_id])
+        for each in found
+        if each.provider_id in sources and may_approve(each, access)
+    ]

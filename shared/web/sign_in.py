@@ -1,0 +1,171 @@
+"""Sign-ins over HTTP, without a key: the providers of a tenant, and sessions (IDENTITY-7).
+
+`POST /v1/token` and `POST /v1/sign-in/code` take forms, and their errors are those of RFC 6749.
+On AWS each path has a function of its own, because only codes always wait for a provider.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from shared import logs
+from shared.authorizer.formats.addresses import find_subscriber
+from shared.errors import InvalidRequest, RateLimited, Unavailable
+from shared.model.identities.claims import SignInFault, SignInRefused
+from shared.model.identities.providers import IdentityProvider
+from shared.model.rate_limit import RATE_PER_SECOND
+from shared.operations.identities import sign_in
+from shared.operations.identities.admission import Stranger
+from shared.operations.identities.sessions import Begun
+from shared.operations.identities.sign_in import SignInAttempt
+from shared.ports import Ports
+from shared.web import bodies
+from shared.web.errors import MethodNotAllowed
+from shared.web.gate import report
+from shared.web.strangers import AnonymousLimiter
+from shared.web.work import IN_PLACE, Turns, Work, WorkKind
+
+PROVIDERS: Final = "/v1/sign-in"
+CODE: Final = "/v1/sign-in/code"
+TOKEN: Final = "/v1/token"  # noqa: S105 (a path)
+# A token of 16 KiB, and the other parameters.
+_BODY_MAX: Final = 24 * 1024
+_SHOWN: Final = (
+    "id",
+    "name",
+    "issuer",
+    "client_id",
+    "cli_client_id",
+    "authorization_endpoint",
+    "device_authorization_endpoint",
+    "token_endpoint",
+)
+
+# A source address may ask identity providers five times a second, and ten times at once. Two of its
+# requests are in flight.
+_ASKING_COST: Final = RATE_PER_SECOND // 5
+_IN_FLIGHT: Final = 2
+_ASKING_WAITING: Final = 8
+
+_log = logging.getLogger(__name__)
+
+
+class SignIn:
+    """An ASGI application for all three paths. It needs to be behind `Keyless`."""
+
+    def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
+        self._ports, self._work = ports, work
+        self._asking = AnonymousLimiter(lambda: ports().now(), cost=_ASKING_COST)
+        self._in_flight: WeakValueDictionary[str, Turns] = WeakValueDictionary()
+
+    @staticmethod
+    def serves(scope: Scope) -> bool:
+        """Whether the path of a request is one of these."""
+        return scope.get("path") in (PROVIDERS, CODE, TOKEN)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Raises errors of the API, such as `MethodNotAllowed`."""
+        request = Request(scope, receive)
+        if scope["path"] == PROVIDERS:
+            if request.method not in ("GET", "HEAD"):
+                raise MethodNotAllowed(["GET", "HEAD"])
+            call = partial(_providers, self._ports, request)
+            answer = await self._work(call, WorkKind.QUICK, tenant_id="")
+        else:
+            if request.method != "POST":
+                raise MethodNotAllowed(["POST"])
+            raw = await bodies.read(request, limit=_BODY_MAX)
+            answer = await self._token(request, raw)
+        await answer(scope, receive, send)
+
+    async def _token(self, request: Request, raw: bytes) -> Response:
+        """Return a session, or an error of RFC 6749."""
+        try:
+            begun = await self._redeem(request, raw)
+        except SignInRefused as refused:
+            _count(refused.fault.value)
+            status = 403 if refused.fault is SignInFault.DENIED else 400
+            return _error(status, refused.fault.value, str(refused))
+        except (RateLimited, Unavailable) as error:
+            report(error, request.scope["request_id"])
+            _count(error.code)
+            message = "Try again after the time in Retry-After."
+            answer = _error(503, "temporarily_unavailable", message)
+            answer.headers["Retry-After"] = str(error.retry_after)
+            return answer
+        _count("ok")
+        return JSONResponse(_granted(begun, self._ports()), headers={"Cache-Control": "no-store"})
+
+    async def _redeem(self, request: Request, raw: bytes) -> Begun:
+        """Return a session. The limits apply only if another company's server is asked."""
+        _check_site(request)
+        stranger = Stranger(request.scope["source_ip"], request.scope["request_id"])
+        prepare = partial(_prepare, self._ports, request, raw)
+        attempt = await self._work(prepare, WorkKind.QUICK, tenant_id="")
+        redeem = partial(sign_in.redeem, self._ports(), stranger, attempt)
+        if not attempt.asks_provider:
+            return await self._work(redeem, WorkKind.USUAL, tenant_id="")
+        source = find_subscriber(stranger.source_ip or "")
+        self._asking.take(source)
+        turns = self._in_flight.setdefault(source, Turns(_IN_FLIGHT, _ASKING_WAITING))
+        async with turns:
+            return await self._work(redeem, WorkKind.SIGN_IN, tenant_id=attempt.tenant_id)
+
+
+def _check_site(request: Request) -> None:
+    """Raise `SignInRefused` if a page of another site sent the request (Fetch Metadata)."""
+    if request.headers.get("sec-fetch-site") == "cross-site":
+        message = "A page of another site sent this request; sign in on a page of this service."
+        raise SignInRefused(SignInFault.INVALID_REQUEST, message)
+
+
+def _prepare(ports: Callable[[], Ports], request: Request, raw: bytes) -> SignInAttempt:
+    prepare = sign_in.prepare_code if request.scope["path"] == CODE else sign_in.prepare
+    return prepare(ports(), _form(request, raw))
+
+
+def _providers(ports: Callable[[], Ports], request: Request) -> Response:
+    """Return who can vouch for people of the tenant that the query names."""
+    query = request.query_params
+    if [*query.keys()] != ["tenant"] or len(query.multi_items()) != 1:
+        raise InvalidRequest("query: name the tenant once, as in ?tenant=acme, and nothing else.")
+    found = sign_in.offered(ports(), query["tenant"])
+    return JSONResponse({"identity_providers": [_shown(each) for each in found]})
+
+
+def _shown(provider: IdentityProvider) -> dict[str, Any]:
+    return {name: getattr(provider, name) for name in _SHOWN}
+
+
+def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
+    left = begun.session.expires_at - ports.now()
+    return {
+        "access_token": begun.secret,
+        "issued_token_type": sign_in.ACCESS_TOKEN,
+        "token_type": "Bearer",
+        "expires_in": max(0, int(left.total_seconds())),
+        "scope": " ".join(begun.role.scopes),
+    }
+
+
+def _form(request: Request, raw: bytes) -> dict[str, str]:
+    """Return the parameters of a body. Raises `SignInRefused`."""
+    try:
+        return bodies.form(request, raw)
+    except InvalidRequest as error:
+        raise SignInRefused(SignInFault.INVALID_REQUEST, str(error)) from None
+
+
+def _error(status: int, code: str, description: str) -> Response:
+    body = {"error": code, "error_description": description}
+    return JSONResponse(body, status, headers={"Cache-Control": "no-store"})
+
+
+def _count(outcome: str) -> None:
+    _log.info("sign-in", extra=logs.fields(metrics={"SignIns": 1}, by={"Outcome": outcome}))

@@ -1,0 +1,246 @@
+"""Approvers over HTTP: who may approve, when, and how many of them there are (APPROVAL-5)."""
+
+from typing import Any
+
+import pytest
+
+from shared.model.callers import Scope
+from shared.model.identities.providers import Grant
+from shared.model.identities.roles import Role
+from shared.operations.audit import sealing
+from shared.operations.identities import approvals, identity_providers, people, roles
+from shared.operations.identities.identity_providers import ProviderChange
+from tests.kit.api import Client, Tenant
+from tests.kit.endpoints import audited
+from tests.kit.identities import JWKS, bound, signed_in
+from tests.kit.log_lines import lines, metrics
+from tests.kit.offices import ACTS, ASKING, Office, asked
+from tests.kit.worlds import Clock
+
+PROVIDERS = "/v1/tenant/identity-providers"
+FORGED: dict[str, Any] = {"keys": [JWKS["keys"][0] | {"x": "B" * 42 + "A"}]}
+TOO_FEW = (409, "too_few_approvers")
+
+
+@pytest.fixture
+def office(tenant: Tenant) -> Office:
+    made = Office(tenant)
+    made.protects("revocations.restore_others")
+    return made
+
+
+def answered(answer: Any) -> tuple[int, str]:
+    """The status and the code of an answer; no code if it is no error."""
+    return answer.status_code, answer.json()["error"]["code"] if answer.is_error else ""
+
+
+def delete(who: Client, revocation: str, headers: Any) -> Any:
+    return who.delete(f"/v1/revocations/{revocation}", headers=headers)
+
+
+def disable(office: Office, who: Client) -> Any:
+    return office.alice.post(f"/v1/people/{who.key_id}/disable", json={"made_keys": "keep"})
+
+
+def _disabled(office: Office) -> None:
+    office.person("dora")
+    assert disable(office, office.bob).is_success
+
+
+def _signed_out(office: Office) -> None:
+    assert office.alice.post(f"/v1/people/{office.bob.key_id}/sign-out").is_success
+
+
+def _lowered(office: Office) -> None:
+    office.person("bob", Scope.READ_ONLY)
+
+
+@pytest.mark.parametrize("change", [_disabled, _signed_out, _lowered])
+def test_who_approved_may_still_approve(office: Office, change: Any) -> None:
+    """APPROVAL-5, F2130a: An approval ends with the right of the person who approved."""
+    first, second = office.revoked(2)
+    use = office.approved(delete(office.alice, first, ASKING))
+    unused = office.approved(delete(office.alice, second, ASKING))
+    assert delete(office.alice, first, use).status_code == 204
+    change(office)
+    answer = delete(office.alice, second, unused)
+    assert answered(answer) == (403, "approval_required")
+    assert "may not approve any more" in answer.text
+
+
+def test_two_approvers_remain(office: Office) -> None:
+    """APPROVAL-5, F2131a: While something is protected, a person is kept whom two need."""
+    entries = audited(office.tenant)
+    for who in (office.alice, office.tenant.admin):
+        answer = who.post(f"/v1/people/{office.bob.key_id}/disable", json={"made_keys": "keep"})
+        assert answered(answer) == TOO_FEW
+    assert audited(office.tenant) == entries
+    # Carol is no approver, and of three approvers one may go.
+    assert disable(office, office.carol).is_success
+    dora = office.person("dora")
+    assert disable(office, office.bob).is_success
+    assert answered(disable(office, dora)) == TOO_FEW
+
+
+def test_two_approvers_remain_of_providers(office: Office, clock: Clock) -> None:
+    """APPROVAL-5, F2131b: A provider is kept whose people are needed as approvers."""
+    ports, operator = office.tenant.ports, office.tenant.operator
+    path = f"{PROVIDERS}/{office.provider.id}"
+    use = office.approved(office.alice.delete(path, headers=ASKING))
+    assert answered(office.alice.delete(path, headers=use)) == TOO_FEW
+    other = bound(ports, operator)
+    for name in ("dora", "emil"):
+        signed_in(ports, other, sub=name)
+    # The change of a trust anchor by the operator ended the approval, and begins a period.
+    assert office.alice.delete(path, headers=use).status_code == 403
+    clock.advance(seconds=1)
+    asked_again = asked(office.alice.delete(path, headers=ASKING))["approval_id"]
+    approvals.override(ports, operator, approval_id=asked_again, reason="moved")
+    assert office.alice.delete(path, headers={"Rescind-Approval": asked_again}).status_code == 204
+
+
+def test_two_approvers_remain_of_roles(office: Office, clock: Clock) -> None:
+    """APPROVAL-5, F2131c: A role is kept that gives approvers their right."""
+    ports, operator = office.tenant.ports, office.tenant.operator
+    roles.put(ports, operator, role=Role("chief", (Scope.ADMIN,)))
+    granted = (Grant({"groups": "chief"}, "chief"), *office.provider.granted)
+    change = ProviderChange(grants=granted)
+    identity_providers.update(ports, operator, provider_id=office.provider.id, change=change)
+    clock.advance(seconds=1)
+    for name in ("alice", "bob"):
+        office.person(name, members={"groups": "chief"})
+    key = office.tenant.admin
+    for answer in (
+        key.request("PUT", "/v1/roles/chief", json={"scopes": ["revoker"]}),
+        key.delete("/v1/roles/chief"),
+    ):
+        assert answered(answer) == (403, "approval_required")
+    alice = office.person("alice")
+    body = {"scopes": ["admin"], "warrant_prefixes": ["svc_wrt_a"]}
+    answer = alice.request("PUT", "/v1/roles/chief", json=body, headers=ASKING)
+    approvals.override(ports, operator, approval_id=asked(answer)["approval_id"], reason="r")
+    use = {"Rescind-Approval": asked(answer)["approval_id"]}
+    answer = alice.request("PUT", "/v1/roles/chief", json=body, headers=use)
+    assert answered(answer) == TOO_FEW
+
+
+def test_a_sign_in_that_lowers_a_role(office: Office, caplog: pytest.LogCaptureFixture) -> None:
+    """APPROVAL-5, F2131d: An alarm fires if a sign-in leaves fewer than two approvers."""
+    words = "fewer than two people can approve what is protected"
+    office.person("dora")
+    office.person("dora", Scope.REVOKER)
+    assert not lines(caplog, words)
+    office.person("bob", Scope.REVOKER)
+    (line,) = lines(caplog, words)
+    assert metrics(line)["ApproversTooFew"] == (1, "Count")
+
+
+def changed_keys(office: Office) -> dict[str, str]:
+    """Alice has an approval for other keys of the provider, and uses it."""
+    path = f"{PROVIDERS}/{office.provider.id}"
+    body = {"jwks": FORGED}
+    use = office.approved(office.alice.request("PATCH", path, json=body, headers=ASKING))
+    assert office.alice.request("PATCH", path, json=body, headers=use).is_success
+    return use
+
+
+def test_a_forged_approver(office: Office, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    """APPROVAL-6, F2132a: Sessions since a change of a provider's keys approve nothing for a day.
+
+    Whoever has the new private key signs in as each of its people.
+    """
+    (revocation,) = office.revoked(1)
+    pending = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    changed_keys(office)
+    office.sign_in()
+    assert office.bob.post(f"/v1/approvals/{pending}/approve").status_code == 409
+    clock.advance(seconds=1)
+    made = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    # This session began in the second of the change.
+    answer = office.bob.post(f"/v1/approvals/{made}/approve")
+    assert answered(answer) == (403, "insufficient_scope")
+    clock.advance(hours=23, minutes=59)
+    office.sign_in()
+    assert office.bob.post(f"/v1/approvals/{made}/approve").status_code == 403
+    clock.advance(seconds=59)
+    office.sign_in()
+    use = office.approved(delete(office.alice, revocation, ASKING))
+    assert delete(office.alice, revocation, use).status_code == 204
+    with caplog.at_level("WARNING"):
+        sealing.extend(office.tenant.ports, office.tenant.id)
+    (line,) = lines(caplog, "other people may sign in and approve")
+    assert metrics(line)["TrustAnchorChanged"] == (1, "Count")
+
+
+def test_an_older_session_approves(office: Office, clock: Clock) -> None:
+    """APPROVAL-6, F2132b: A session from before another provider was bound still approves."""
+    ports, operator = office.tenant.ports, office.tenant.operator
+    clock.advance(minutes=1)
+    second = bound(ports, operator)
+    made = signed_in(ports, second, sub="mallory")
+    mallory = Client(office.tenant.admin.http, made.secret, made.session.owner)
+    clock.advance(seconds=1)
+    (revocation,) = office.revoked(1)
+    request = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    assert mallory.post(f"/v1/approvals/{request}/approve").status_code == 403
+    assert mallory.post(f"/v1/approvals/{request}/reject").is_success
+    assert office.approved(delete(office.alice, revocation, ASKING))
+
+
+def test_the_operator_does_not_wait(office: Office, clock: Clock) -> None:
+    """APPROVAL-4, APPROVAL-6, F2132c: The operator's override needs no cooling-off period."""
+    (revocation,) = office.revoked(1)
+    changed_keys(office)
+    clock.advance(seconds=1)
+    office.sign_in()
+    made = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    approvals.override(office.tenant.ports, office.tenant.operator, approval_id=made, reason="r")
+    assert delete(office.alice, revocation, {"Rescind-Approval": made}).status_code == 204
+
+
+def test_a_new_tenant_does_not_wait(tenant: Tenant) -> None:
+    """APPROVAL-6, F2132d: While nothing is protected, a provider begins no cooling-off period."""
+    office = Office(tenant)
+    change = ProviderChange(jwks=FORGED)
+    provider_id = office.provider.id
+    identity_providers.update(tenant.ports, tenant.operator, provider_id=provider_id, change=change)
+    office.sign_in()
+    office.protects("revocations.restore_others")
+    (revocation,) = office.revoked(1)
+    assert office.approved(delete(office.alice, revocation, ASKING))
+
+
+def test_a_name_is_no_trust_anchor(office: Office) -> None:
+    """APPROVAL-6, F2132e: A change that lets nobody else in begins no cooling-off period."""
+    (revocation,) = office.revoked(1)
+    path, body = f"{PROVIDERS}/{office.provider.id}", {"name": "other", "session_seconds": 43_100}
+    use = office.approved(office.alice.request("PATCH", path, json=body, headers=ASKING))
+    pending = delete(office.alice, revocation, ASKING)
+    assert office.alice.request("PATCH", path, json=body, headers=use).is_success
+    assert office.approved(pending)
+
+
+def test_the_number_of_requests(office: Office, clock: Clock, monkeypatch: Any) -> None:
+    """APPROVAL-2, F2133a: At most 20 requests of a person, and 100 of a tenant, wait."""
+    monkeypatch.setattr("shared.model.identities.approvals.PENDING_OF_TENANT_MAX", 21)
+    (revocation,) = office.revoked(1)
+    made = [asked(delete(office.alice, revocation, ASKING)) for _ in range(20)]
+    assert answered(delete(office.alice, revocation, ASKING)) == (409, "conflict")
+    assert delete(office.bob, revocation, ASKING).status_code == 202
+    assert answered(delete(office.person("dora"), revocation, ASKING)) == (409, "conflict")
+    assert office.bob.post(f"/v1/approvals/{made[0]['approval_id']}/reject").is_success
+    assert delete(office.alice, revocation, ASKING).status_code == 202
+    assert answered(delete(office.alice, revocation, ASKING)) == (409, "conflict")
+    clock.advance(hours=24)
+    office.sign_in()
+    assert delete(office.alice, revocation, ASKING).status_code == 202
+
+
+def test_the_policy_needs_two(tenant: Tenant) -> None:
+    """APPROVAL-5, F2131e: Nothing is protected while a provider of two approvers is deleted."""
+    office = Office(tenant)
+    identity_providers.delete(tenant.ports, tenant.operator, provider_id=office.provider.id)
+    body = {"acts": ["tenant.remove"], "restore_above": None}
+    assert answered(tenant.admin.request("PUT", ACTS, json=body)) == TOO_FEW
+    # The operator may disable people of a tenant that is locked out.
+    people.disable(tenant.ports, tenant.operator, person_id=office.alice.key_id or "")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,19 +14,12 @@ import pytest
 
 from shared.operations.lists import in_force
 from tests.bench import (
-    clients,
     cold_start,
-    commands,
-    console,
     deny,
-    feed,
     postgresql,
-    proof,
     publication,
-    relay,
     report,
     requests,
-    workers,
 )
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
@@ -35,8 +27,7 @@ from tests.bench.measure import Comparison, Taken, alternate, compare, processor
 from tests.bench.publication import Size
 from tests.bench.report import Row
 from tests.bench.revoked import revoke, tenant, warrant_ids
-from tests.functions.console import plans
-from tests.kit import browsers, go, processes
+from tests.kit import processes
 from tests.kit.processes import ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -131,18 +122,18 @@ def test_a_failed_benchmark_is_said_and_the_rest_measured(
         assert "| first | 1.00 s |" in capsys.readouterr().out
         raise TimeoutExpired("tests.bench.peak", 30)
 
-    monkeypatch.setitem(BENCHES, "workers", fails)
+    monkeypatch.setitem(BENCHES, "deny", fails)
     monkeypatch.setitem(BENCHES, "requests", lambda: iter([Row("a", 1.0, "s", "b", 2.0, (1, 3))]))
-    monkeypatch.setenv("BENCH_ONLY", "workers,requests")
+    monkeypatch.setenv("BENCH_ONLY", "deny,requests")
     monkeypatch.setenv("BENCH_OUT", str(out))
     assert run_all() == 1
     rows = json.loads(out.read_text())
-    assert [row["name"] for row in rows] == ["first", "workers", "a"]
+    assert [row["name"] for row in rows] == ["first", "deny", "a"]
     assert rows[1]["against"].startswith("not measured: Command 'tests.bench.peak' timed out")
     assert (rows[2]["ratio"], rows[2]["spread"]) == (2.0, [1, 3])
     said = capsys.readouterr()
     assert "| a | 1.00 s |  | b | 2.00 | 1.00 to 3.00 |  |" in said.out
-    assert said.err.endswith("Failed: workers\n")
+    assert said.err.endswith("Failed: deny\n")
 
 
 def test_an_unknown_benchmark_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +151,6 @@ def test_the_warrants_of_a_benchmark_are_revoked(tmp_path: Path) -> None:
         assert (head.count, head.changes) == (42, 42)
 
 
-_WRK = pytest.mark.skipif(shutil.which("wrk") is None, reason="no wrk on PATH")
 _SIZE = Size(300, 1, openssl=False, goals=("", ""))
 
 
@@ -172,32 +162,8 @@ _BENCHES: dict[str, Any] = {
         6,
         lambda values: 20 <= values[3] < 100,
     ),
-    "feed": (
-        lambda: feed.run([feed.Size(300, 1)], changes=[1, 20]),
-        14,
-        lambda values: 40 <= values[2] < 60,
-    ),
-    "clients": pytest.param(
-        lambda: clients.run(3000, rounds=1),
-        6,
-        lambda values: 20 < values[0] < 40 and min(values[1:]) > 0,
-        marks=go.needs_go,
-    ),
     "deny": (lambda: deny.run(300, revocations=3), 7, lambda values: min(values) > 0),
-    "relay": pytest.param(
-        lambda: relay.run(20, rounds=2), 4, lambda values: min(values) > 0, marks=_LINUX
-    ),
     "requests": (lambda: requests.run(share=0.01, rounds=1), 10, lambda values: min(values) > 0),
-    "commands": (lambda: commands.run(rounds=1), 2, lambda values: min(values) > 0),
-    "console": pytest.param(
-        lambda: console.run(plans.large_fleet, rounds=2),
-        8,
-        lambda values: min(values) > 0 and values[-1] == 5,
-        marks=pytest.mark.skipif(browsers.executable() is None, reason="no Chromium"),
-    ),
-    "workers": pytest.param(
-        lambda: workers.run(seconds=1, rounds=1), 4, lambda values: min(values) > 1, marks=_WRK
-    ),
     "postgresql": pytest.param(
         lambda: postgresql.run(share=0.02, rounds=1),
         12,
@@ -224,24 +190,6 @@ def test_each_figure_is_measured_and_documented(
 
 def _form(name: str) -> str:
     return re.sub(r"\b\d[\d,]*", "#", name)
-
-
-@pytest.mark.slow
-def test_the_proof_is_measured() -> None:
-    """F262d: A proof reads less than 500 bytes for each authorizer as our client registers it.
-
-    The time for the signatures of all reports is measured beside it.
-    """
-    rows = {row.name.rpartition(", ")[2]: row for row in proof.run(300, rounds=1)}
-    assert 300 < _value(rows["one registration"]) < 500
-    assert _value(rows["read units"]) == pytest.approx(300 * 0.45 / 4, abs=15)
-    assert _value(rows["of a core"]) > 0
-
-
-def test_a_server_without_wrk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this machine cannot measure is a row, not a failure."""
-    monkeypatch.setenv("PATH", "")
-    assert list(workers.run()) == [Row.missing("two workers", "no wrk on PATH")]
 
 
 @pytest.mark.slow

@@ -17,35 +17,21 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench import (
-    clients,
     cold_start,
-    commands,
-    console,
     deny,
-    feed,
     postgresql,
-    proof,
     publication,
-    relay,
     report,
     requests,
-    workers,
 )
 from tests.bench.report import Report, Row
 from tests.kit.processes import ROOT
 
 BENCHES: Final[dict[str, Callable[[], Iterator[Row]]]] = {
     "publication": publication.run,
-    "feed": feed.run,
-    "clients": clients.run,
     "deny": deny.run,
-    "proof": proof.run,
-    "relay": relay.run,
     "requests": requests.run,
     "cold_start": cold_start.run,
-    "commands": commands.run,
-    "console": console.run,
-    "workers": workers.run,
     "postgresql": postgresql.run,
 }
 

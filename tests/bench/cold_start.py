@@ -37,10 +37,11 @@ _ARCHITECTURES = {"aarch64": "arm64"}
 
 @dataclass(frozen=True)
 class Start:
-    """A cold start: the handler that is started, and the event that it answers."""
+    """A cold start: the handler that is started, the event, and the statuses of a right answer."""
 
     handler: str
     event: Event
+    statuses: tuple[int, ...] = (200, 304)
 
     @property
     def function(self) -> str:
@@ -48,6 +49,7 @@ class Start:
         return self.handler.split(".")[1]
 
 
+_FORM = ("Content-Type", "application/x-www-form-urlencoded")
 _FLOORS = [Start(handler, load("http_api")) for handler in ("libraries.handler", "nothing.handler")]
 
 
@@ -87,8 +89,10 @@ def _starts(secret: str, tenant_id: str) -> Iterator[Start]:
         yield Start(f"functions.{group.name}.handler.handler", event)
     offered = Request("GET", "/v1/sign-in", query=(("tenant", "bench"),)).http_api()
     yield Start("functions.sign_in.handler.handler", offered)
-    form = ("Content-Type", "application/x-www-form-urlencoded")
-    path, asking = "/v1/oauth/introspect", (headers[0], form)
+    # A code without a tenant is refused before any provider is asked.
+    code = Request("POST", "/v1/sign-in/code", headers=(_FORM,), body=b"code=a").http_api()
+    yield Start("functions.sign_in_code.handler.handler", code, (400,))
+    path, asking = "/v1/oauth/introspect", (headers[0], _FORM)
     introspected = Request("POST", path, headers=asking, body=b"token=a").http_api()
     yield Start("functions.introspection.handler.handler", introspected)
     yield Start("functions.srl_schedule.handler.handler", load("schedule"))
@@ -126,7 +130,7 @@ class _Code:
 
         def side() -> float:
             seconds, answer = self._first_answer(start, environment(settings))
-            if not _is_good(answer):
+            if not _is_right(answer, start.statuses):
                 raise NotMeasured(f"{start.handler} answered {answer!r}")
             return seconds
 
@@ -149,9 +153,9 @@ class _Code:
         return seconds, answer
 
 
-def _is_good(answer: bytes) -> bool:
+def _is_right(answer: bytes, statuses: Sequence[int]) -> bool:
     result = json.loads(answer or b'{"statusCode": null}')
-    return result.get("statusCode", 200) in {200, 304} and not result.get("failed")
+    return result.get("statusCode", 200) in statuses and not result.get("failed")
 
 
 def _artefact(folder: Path) -> _Code:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import count, islice
 from pathlib import Path
 
-import cbor2
-
 from infra import data_folder
+from shared.adapters.sqlite_schema import encode_item
 from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.items import Address, Partition, Table
@@ -68,10 +67,10 @@ def _insert(database: Path, tenant_id: str, number: int) -> Counter[str]:
 
     Revoking a million warrants one by one takes an hour, and a publication reads no more than this.
     """
-    item = cbor2.dumps(RevokedWarrant().to_item())
+    item = encode_item(RevokedWarrant().to_item())
     shards: Counter[str] = Counter()
 
-    def rows() -> Iterator[tuple[Address, bytes]]:
+    def rows() -> Iterator[tuple[Address, str]]:
         for warrant_id in islice(warrant_ids(), number):
             key = model.shard_of(tenant_id, warrant_id).address(warrant_id)
             shards[key.pk] += 1

@@ -2,5 +2,5 @@
 
 Requests are authenticated as at the gate, and do not pass the rest of it: no world reaches a rate
 limit of a thousand requests a second. What counts requests a second stays apart for that reason:
-tests/web/test_rate_limit_simulation.py, tests/kit/fleets.py, tests/models/contention.py.
+tests/web/test_rate_limit_simulation.py, tests/kit/fleets.py.
 """

@@ -1,1 +1,0 @@
-"""Models of what no engine on this machine shows: DynamoDB under load."""

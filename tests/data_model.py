@@ -1,20 +1,17 @@
-"""What docs/data-model.md says of the items in the store, and what the code does with them.
+"""The items that docs/data-model.md names, and those that the whole API stores.
 
-The first part of the page is written by hand. `make written` writes the rest: who
-writes and reads each item while the whole API is called, and the fields of the records.
+`make written` writes the operations with protected effects into APPROVAL-1 from the same calls.
 """
 
 import re
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
-from enum import StrEnum
 from pathlib import Path
-from types import FrameType, NoneType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from types import FrameType
+from typing import Any, Final
 
 from infra.server.leader import LeaderItem
 from shared.adapters.stored_usage import StoredUsage
@@ -41,7 +38,6 @@ from tests.kit.witnesses import Witnessed
 from tests.kit.worlds import Clock, close, embedded
 
 PAGE: Final = ROOT / "docs" / "data-model.md"
-_MARK: Final = "<!-- The rest is written by `make written`. -->\n"
 CLAUSE: Final = ROOT / "docs" / "spec" / "access.md"
 _EFFECT_ROWS: Final = re.compile(r"(\| Effect \|.*\n\| --- .*\n)(?:\|.*\n)*")
 _TENANT: Final = re.compile(f"svc_tnt_{identifiers.ULID}")
@@ -49,24 +45,21 @@ _TENANT: Final = re.compile(f"svc_tnt_{identifiers.ULID}")
 _EFFECTS: Final = {
     "`list_signers.force`": "another list signer becomes active",
     "`admin_keys.create`": "a credential with `admin` or with a role appears",
-    "`access.change`": "a provider, a role or the policy changes",
+    "`access.change`": "a provider, a role or the policy changes, or a person is enabled",
     "`revocations.restore`, `revocations.restore_others`": "a revocation record is deleted",
-    "`settings.weaken`": "`srl_ttl_seconds` rises, `audit_retention_days` falls, `take_back` "
-    "becomes `any`, `person_key_max_days` rises, or unused keys end later",
+    "`settings.weaken`": "a setting protects less",
     "`signing_keys.revoke_root`": "a root signing key, or a version of one, is revoked",
     "`status_signer.rotate`": "the status signer changes",
 }
 # The sections with items.
 TABLES: Final = tuple(f"Table `{table}`" for table in Table)
 BLOBS: Final = "Blobs"
-# More functions than these are named by their modules alone.
-_NAMED_MAX: Final = 4
-
 _PLACEHOLDERS: Final = {
     "tenant": f"svc_tnt_{identifiers.ULID}",
     "account": f"svc_sa_{identifiers.ULID}",
     "apikey": f"svc_ak_{identifiers.ULID}",
     "maker": f"svc_(?:usr|sa|ak)_{identifiers.ULID}",
+    "caller": f"svc_(?:usr|sa|ak)_{identifiers.ULID}",
     "key": f"svc_key_{identifiers.ULID}",
     "revocation": f"svc_rev_{identifiers.ULID}",
     "authorizer": f"svc_azr_{identifiers.ULID}",
@@ -77,6 +70,7 @@ _PLACEHOLDERS: Final = {
     "owner": f"svc_(?:usr|sa)_{identifiers.ULID}",
     "session": f"svc_ses_{identifiers.ULID}",
     "approval": f"svc_apr_{identifiers.ULID}",
+    "manifest": f"svc_man_{identifiers.ULID}",
     "batch": f"svc_bat_{identifiers.ULID}",
     "call": "[0-9a-f]{16}",
     "entry": f"svc_evt_{identifiers.ULID}",
@@ -161,58 +155,31 @@ def _records() -> dict[str, type[Record]]:
 
 @dataclass
 class Seen:
-    """What was stored while the whole API was called, and by and for whom."""
+    """Items and blobs that the whole API stored, and the operations with each protected effect."""
 
     items: list[tuple[Address, Item]] = field(default_factory=list)
-    written: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    read: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     effects: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     blobs: list[str] = field(default_factory=list)
 
 
 class Watch:
-    """Notes all that is written to a store and to buckets, and read from them."""
+    """Notes what is written to a store and to buckets, and the effects of the writes."""
 
     def __init__(self, store: Store, seen: Seen) -> None:
         self._store, self._seen = store, seen
-        self._kinds = [kind for title in TABLES for kind in kinds(title)]
 
     def __call__(self, call: Call) -> Any:
-        """Make a call, and note what it touched."""
+        """Make a call, and note what it stored."""
         self._note_effects(call)
         answer = call()
-        if isinstance(answer, Iterator):
-            answer = list(answer)
-        match call.verb:
-            case "get":
-                self._note(self._seen.read, call.arguments)
-            case "get_many":
-                self._note(self._seen.read, list(call.arguments[0]))
-            case "query":
-                self._note_walk(call.arguments[0], [row.sk for row in answer])
-            case "count":
-                found = self._store.query(*call.arguments, **call.options)
-                self._note_walk(call.arguments[0], [row.sk for row in found])
-            case "column":
-                self._note_walk(call.arguments[0], [sk for page in answer for sk in page.names])
-            case "write":
-                changed = [each.address for each in call.arguments if not isinstance(each, Check)]
-                self._note(self._seen.written, changed)
-                self._seen.items += self._store.get_many(changed).items()
-            case "lease":
-                # Where `DynamoBuckets` keeps it.
-                address = Address(Table.KEYS, f"{call.arguments[0]}#bucket")
-                for noted in (self._seen.read, self._seen.written):
-                    self._note(noted, [address])
-                self._seen.items.append((address, {"full_at": answer.full_at}))
-        return iter(answer) if isinstance(answer, list) else answer
-
-    def _note_walk(self, partition: Partition, sks: Collection[str]) -> None:
-        self._note(self._seen.read, [partition.address(sk) for sk in sks])
-        # A walk that finds nothing looks for the one kind that there can be.
-        there = [kind for kind in self._kinds if kind.is_in(partition)]
-        if len(there) == 1:
-            self._seen.read[there[0].what].add(_function())
+        if call.verb == "write":
+            changed = [each.address for each in call.arguments if not isinstance(each, Check)]
+            self._seen.items += self._store.get_many(changed).items()
+        elif call.verb == "lease":
+            # Where `DynamoBuckets` keeps it.
+            address = Address(Table.KEYS, f"{call.arguments[0]}#bucket")
+            self._seen.items.append((address, {"full_at": answer.full_at}))
+        return answer
 
     def _note_effects(self, call: Call) -> None:
         if call.verb != "write" or not _is_guarded():
@@ -225,16 +192,9 @@ class Watch:
             if acts:
                 self._seen.effects[", ".join(f"`{each}`" for each in sorted(acts))].add(_function())
 
-    def _note(self, noted: dict[str, set[str]], addresses: Collection[Address]) -> None:
-        function = _function()
-        for address in addresses:
-            for kind in self._kinds:
-                if function and kind.is_at(address):
-                    noted[kind.what].add(function)
-
 
 def _function() -> str:
-    """The operation that is running; outside of one, the module of the server or `shared.web`."""
+    """Return the operation that is running."""
     frame: FrameType | None = sys._getframe(1)
     found = ""
     while frame is not None:
@@ -242,10 +202,6 @@ def _function() -> str:
         operation = name.removeprefix("shared.operations.")
         if operation != name and not operation.startswith("base."):
             found = f"{operation}.{frame.f_code.co_name}"
-        elif name.startswith("infra.server."):
-            found = name
-        elif name.startswith("shared.web.") and name != "shared.web.work" and not found:
-            found = name.removeprefix("shared.")
         frame = frame.f_back
     return found
 
@@ -293,18 +249,6 @@ def _seal(plain: Ports, ports: Ports, clock: Clock, tenant_id: str) -> None:
     witnessing.Round(ports, away, WitnessPolicy(1, (witness,))).cosign(tenant_id)
 
 
-def page(seen: Seen) -> str:
-    """The page as it should be: its hand-written part as it is, and the rest."""
-    text = PAGE.read_text(encoding="utf-8").partition(_MARK)[0] + _MARK
-    text += "\n## Who writes and reads it\n\n| Item | Written by | Read by |\n| --- | --- | --- |\n"
-    for kind in (kind for title in TABLES for kind in kinds(title)):
-        by, for_ = _functions(seen.written[kind.what]), _functions(seen.read[kind.what])
-        text += f"| {kind.what} | {by} | {for_} |\n"
-    text += "\n## Fields of the records\n"
-    used = {each for title in TABLES for kind in kinds(title) for each in kind.records}
-    return text + "".join(map(_described, sorted(used, key=lambda each: each.__name__)))
-
-
 def clause(seen: Seen) -> str:
     """The page of APPROVAL-1 as it should be: its table of effects, and the rest as it is."""
     assert {*seen.effects} == {*_EFFECTS}
@@ -318,34 +262,7 @@ def clause(seen: Seen) -> str:
     return written
 
 
-def _functions(names: set[str]) -> str:
-    if len(names) > _NAMED_MAX:
-        names = {each if each.startswith("web.") else each.rpartition(".")[0] for each in names}
-    return ", ".join(f"`{each}`" for each in sorted(names)) or "the operator's commands"
-
-
-def _described(record: type[Record]) -> str:
-    path = record.__module__.replace(".", "/") + ".py"
-    hints = get_type_hints(record)
-    lines = (f"`{each.name}` {_type(hints[each.name])}" for each in fields(record))  # type: ignore[arg-type]
-    return f"\n**{record.__name__}** ([{path}](../{path})): {'; '.join(lines)}\n"
-
-
-def _type(declared: Any) -> str:
-    inner = [each for each in get_args(declared) if each not in (NoneType, ...)]
-    if NoneType in get_args(declared):
-        return f"{_type(inner[0])} or none"
-    if get_origin(declared) is tuple:
-        return f"list of {_type(inner[0])}"
-    if get_origin(declared) is dict:
-        return "map"
-    if issubclass(declared, StrEnum):
-        return f"{declared.__name__} ({', '.join(declared)})"
-    return {str: "text", int: "number", bool: "flag", bytes: "bytes", datetime: "time"}[declared]
-
-
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         driven = drive(Path(folder))
-    PAGE.write_text(page(driven), encoding="utf-8")
     CLAUSE.write_text(clause(driven), encoding="utf-8")

@@ -4,68 +4,69 @@ Each write is one transaction, which is on the disk before it is acknowledged. T
 """
 
 import fcntl
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from sqlite3 import Connection
+from typing import Any, Final, TypeAlias, TypeVar
 
-from shared.adapters import sqlite_audit, sqlite_encoding, sqlite_items
+from shared.adapters import sqlite_schema
 from shared.adapters.bells import Bells
-from shared.adapters.preconditions import check_write
-from shared.adapters.sqlite_audit import Span
+from shared.adapters.preconditions import added, check_write
 from shared.adapters.sqlite_database import MEMORY, Database
-from shared.adapters.sqlite_encoding import MAY_HAVE
+from shared.adapters.sqlite_schema import INDEXED, IS_ENTRY, IS_REMOVED, column, from_row, to_row
 from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.model.audit import audit_log
 from shared.ports.one_machine import Listener, News
 from shared.ports.store import (
     EVERYTHING,
+    MOST_CHANGES,
+    SEARCHED,
     Address,
+    At,
     Change,
+    Check,
     ColumnPage,
+    Delete,
+    Expect,
     Item,
     Partition,
+    Put,
     Row,
     Table,
     Where,
 )
 
-_PAGE = 1000
-# Of sort keys alone, which a page has as one text.
-_PAGE_OF_NAMES = 10_000
+_PAGE: Final = 1000
+_PAGE_OF_NAMES: Final = 10_000
+_DAY_SECONDS: Final = 24 * 3600
 
-_COUNT = "SELECT count(*) FROM items_5 WHERE pk = ? AND sk > ? AND sk < ?"
-_ITEMS = "SELECT sk, item, checksum FROM items_5 WHERE pk = ?"
-_COLUMN = f"""SELECT sk, CASE WHEN {MAY_HAVE} THEN item END, checksum
-    FROM items_5 WHERE pk = ?"""  # noqa: S608
-_ALL = """SELECT pk, sk, item, checksum FROM items_5
-    WHERE (pk, sk) > (?, ?) AND pk < ? ORDER BY pk, sk LIMIT ?"""
-_LOST = "SELECT (SELECT count(*) FROM places) - (SELECT count(*) FROM items_5)"
-_NAMES = "SELECT sk FROM places WHERE partition = ?"
-_UP = " AND sk > ? AND sk < ? ORDER BY sk LIMIT ?"
-_DOWN = " AND sk > ? AND sk < ? ORDER BY sk DESC LIMIT ?"
+# A page of sort keys as one text: as many rows in Python take several times as long.
+_NAMES: Final = """SELECT json_group_array(sk) FROM (
+    SELECT sk FROM {0} INDEXED BY {1}
+    WHERE pk = ? AND sk > ? AND sk < ? ORDER BY sk {2} LIMIT ?)"""
 
-# Sort keys as one text: as many rows in Python take several times as long. A literal, since SQLite
-# would call `char` for each row.
-_JOINED_NAMES = {
-    order: f"SELECT group_concat(sk, '\n') FROM ({_NAMES}{order})"  # noqa: S608
-    for order in (_UP, _DOWN)
-}
-# Also how many there are, and how many of the items may contain a text. Without a subquery, which
-# takes twice as long: SQLite does not promise the order then.
-_NAMED = f"""SELECT group_concat(sk, '\n'), count(*), count(*) FILTER (WHERE {MAY_HAVE})
-    FROM items_5 WHERE pk = ? AND sk > ? AND sk <= ?"""  # noqa: S608
-_KEPT_NAMES = f"SELECT sk FROM items_5 WHERE pk = ?{_UP}"  # noqa: S608
-_HAVING = f"SELECT sk, item, checksum FROM ({_ITEMS}{_UP}) WHERE {MAY_HAVE}"  # noqa: S608
+# The columns by which audit entries are searched, those with the fewest entries a value first.
+_BY_RARITY: Final = (
+    "resource_id",
+    "batch_id",
+    "summary_id",
+    "actor_key_id",
+    "actor_id",
+    "actor",
+    "action",
+)
 
 # Bounds of all sort keys: no sort key is empty, and SQLite sorts every blob after every text.
-_LOWEST = ""
-_HIGHEST = b""
+_LOWEST: Final = ""
+_HIGHEST: Final = b""
 
-# The exclusive bounds of sort keys, and the most rows.
-_Bounds: TypeAlias = tuple[str, str | bytes, int]
+_Span: TypeAlias = tuple[str, str | bytes]
+T = TypeVar("T")
 
 
 class SqliteStore:
@@ -76,7 +77,7 @@ class SqliteStore:
     """
 
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
-        self._database = Database(path, sqlite_items.prepare, busy_seconds=busy_seconds)
+        self._database = Database(path, sqlite_schema.prepare, busy_seconds=busy_seconds)
         # What is beside the file itself, whatever link led to it.
         self._beside = None if path == MEMORY else str(Path(path).resolve())
         self._bells = Bells(Path(f"{self._beside}-news")) if self._beside else None
@@ -112,7 +113,7 @@ class SqliteStore:
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
         """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""
         with self._database as connection:
-            found = list(sqlite_items.problems(connection, quickly=quickly))
+            found = list(sqlite_schema.find_problems(connection, quickly=quickly))
         yield from found
 
     def made_at(self) -> str:
@@ -121,16 +122,25 @@ class SqliteStore:
 
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if there is none. Raises `Unavailable`."""
-        with self._database as connection:
-            row = sqlite_items.stored(connection, address)
-        return None if row is None else sqlite_items.decode_at(address, row)
+        return self._read_surely(lambda connection: _read_one(connection, address))
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         """Return the items that exist. Raises `Unavailable`."""
         wanted = list(dict.fromkeys(addresses))
-        with self._database as connection:
-            rows = sqlite_items.stored_many(connection, wanted)
-        return {key: sqlite_items.decode_at(key, rows[key]) for key in wanted if key in rows}
+        found = self._read_surely(lambda connection: _read(connection, wanted))
+        return {each: found[each] for each in wanted if each in found}
+
+    def _read_surely(self, read: Callable[[Connection], T]) -> T:
+        """Return what `read` does; if that finds damage, read again at one moment.
+
+        A key that another connection stores between two statements would look like damage.
+        """
+        try:
+            with self._database as connection:
+                return read(connection)
+        except Corrupt:
+            with self._database.snapshot() as connection:
+                return read(connection)
 
     def query(
         self,
@@ -144,15 +154,10 @@ class SqliteStore:
     ) -> Iterator[Row]:
         """Yield the rows of the partition in order, read by pages. Raises `Unavailable`."""
         span = _span(after, before)
-        if where == EVERYTHING:
-            return self._walk(partition, span, newest_first=newest_first, limit=limit)
-        parts = self._parts(partition, span, where, newest_first=newest_first)
-        found = (
-            entry
-            for part in parts
-            for entry in self._matching(partition, part, where, newest_first=newest_first)
-        )
-        return islice(found, limit)
+        if where == EVERYTHING or _is_searched(partition, where):
+            return self._walk(partition, span, where, newest_first=newest_first, limit=limit)
+        rows = self._walk(partition, span, EVERYTHING, newest_first=newest_first)
+        return islice((row for row in rows if where.holds(row.item)), limit)
 
     def query_many(
         self,
@@ -166,56 +171,39 @@ class SqliteStore:
         read = partial(self.query, after=after, before=before, limit=limit)
         return {each: list(read(each)) for each in partitions}
 
-    def _matching(
-        self, partition: Partition, span: Span, where: Where, *, newest_first: bool = False
-    ) -> Iterator[Row]:
-        """Yield the rows between the bounds that match `where`; few others are decoded."""
-        text = max(where.equal.values(), key=len, default="").encode()
-        walk = self._walk(partition, span, newest_first=newest_first, text=text)
-        return (entry for entry in walk if where.holds(entry.item))
-
     def _walk(
         self,
         partition: Partition,
-        span: Span,
+        span: _Span,
+        where: Where,
         *,
         newest_first: bool,
         limit: int | None = None,
-        text: bytes = b"",
     ) -> Iterator[Row]:
-        """Yield the rows between the bounds; with `text`, only those whose bytes contain it."""
-        order = _DOWN if newest_first else _UP
+        """Yield the rows between the bounds that match `where`, by SQL."""
+        order = "DESC" if newest_first else "ASC"
+        statement, values = _select("sk, item, checksum", partition, where)
         low, high = span
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
-            bounds = (low, high, size)
-            rows = (
-                self._page(_COLUMN + order, partition, bounds, order, text)
-                if text
-                else self._page(_ITEMS + order, partition, bounds, order)
-            )
-            for sk, item, checksum in rows:
-                if item is None:
-                    continue
-                found = sqlite_items.decode_having(text, partition, sk, item, checksum)
-                if found is not None:
-                    yield Row(sk, found)
+            bounds = (low, high, *values)
+            # No cursor stays open after a page: the caller may write between two pages.
+            with self._database.snapshot() as connection:
+                rows = connection.execute(
+                    f"{statement} ORDER BY sk {order} LIMIT ?", (partition.pk, *bounds, size)
+                ).fetchall()
+                if partition.table is not Table.AUDIT:
+                    again = _read_names(
+                        connection, partition, f"{partition.table}_again", (low, high), order, size
+                    )
+                    if json.loads(again) != [row[0] for row in rows]:
+                        raise Corrupt
+            for sk, *row in rows:
+                yield Row(sk, from_row(partition.address(sk), *row))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
             limit = None if limit is None else limit - size
-
-    def _parts(
-        self, partition: Partition, span: Span, where: Where, *, newest_first: bool
-    ) -> list[Span]:
-        """Return the parts of `span` that must be read, in the order of the iteration."""
-        if not (where.equal and sqlite_audit.has_tallies(*partition)):
-            return [span]
-        with self._database.snapshot() as connection:
-            if sqlite_audit.is_stale(connection):
-                return [span]
-            parts = list(sqlite_audit.holding(connection, _key(partition), where, span))
-        return parts[::-1] if newest_first else parts
 
     def count(
         self,
@@ -225,53 +213,61 @@ class SqliteStore:
         before: str | None = None,
         where: Where = EVERYTHING,
     ) -> int:
-        """Return the number of rows that `query` would yield. Raises `Unavailable`.
-
-        Entries of the audit table are counted by the tallies of their blocks, if there are tallies
-        for these values.
-        """
-        if sqlite_audit.has_tallies(*partition) and sqlite_audit.is_tallied(where):
-            found = self._tallied(partition, _span(after, before), where)
-            if found is not None:
-                return found
-        return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
-
-    def _tallied(self, partition: Partition, span: Span, where: Where) -> int | None:
-        """Count entries by their tallies; return None if these cannot be used now."""
-        pk = _key(partition)
-        if isinstance(span.before, str) and span.before <= span.after:
-            return 0
-        with self._database.snapshot() as connection:
-            if sqlite_audit.is_stale(connection):
-                return None
-            tail = sqlite_audit.tail(connection, pk, where, span)
-            total = sqlite_audit.inside(connection, pk, where, span) + tail.inside
-            expiring = list(sqlite_audit.expiring(connection, pk, where, span, tail.expired))
-            edges = sqlite_audit.edges(connection, pk, where, span)
-        of_any_age = Where(where.equal)
-        total += sum(self._count(partition, edge, of_any_age) for edge in edges)
-        for part in expiring:
-            entries = self._matching(partition, part, of_any_age)
-            total -= sum(1 for entry in entries if not where.holds(entry.item))
-        return total
-
-    def _count(self, partition: Partition, span: Span, where: Where) -> int:
-        if where == EVERYTHING:
-            with self._database as connection:
-                (found,) = connection.execute(_COUNT, (_key(partition), *span)).fetchone()
-            return int(found)
-        return sum(1 for _ in self._matching(partition, span, where))
-
-    def index_audit_entries(self, *, most: int = _PAGE) -> int:
-        """Add up to `most` audit entries to the index by which they are searched and counted.
-
-        Returns how many they were; 0 means that none is left. Raises `Unavailable`.
-        """
+        """Return the number of rows that `query` would yield. Raises `Unavailable`."""
+        if not _is_searched(partition, where):
+            return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
+        statement, values = _select("count(*)", partition, where)
         with self._database as connection:
-            if not sqlite_audit.is_behind(connection):
-                return 0
-        with self._database.transaction() as connection:
-            return sqlite_audit.catch_up(connection, most)
+            parameters = (partition.pk, *_span(after, before), *values)
+            (found,) = connection.execute(statement, parameters).fetchone()
+        return int(found)
+
+    def column(
+        self, partition: Partition, attribute: str, *, after: str | None = None
+    ) -> Iterator[ColumnPage]:
+        """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
+        low = _LOWEST if after is None else after
+        table, primary = partition.table, _primary(partition.table)
+        index = primary if table is Table.AUDIT else f"{table}_again"
+        between = f"FROM {table} INDEXED BY {primary} WHERE pk = ? AND sk > ? AND sk <= ?"
+        # Most items are empty.
+        count = f"""SELECT json_group_array(sk), count(*) FILTER (WHERE item IS NOT '{{}}')
+            {between}"""
+        having = f"SELECT sk, item, checksum {between} AND item IS NOT '{{}}'"
+        while True:
+            with self._database.snapshot() as connection:
+                page = (low, _HIGHEST), "ASC", _PAGE_OF_NAMES
+                found = _read_names(connection, partition, index, *page)
+                names = json.loads(found)
+                last = names[-1] if len(names) == _PAGE_OF_NAMES else _HIGHEST
+                values = (partition.pk, low, last)
+                kept, number = connection.execute(count, values).fetchone()
+                if kept != found:
+                    raise Corrupt
+                rows = connection.execute(having, values).fetchall() if number else []
+            items = ((sk, from_row(partition.address(sk), *row)) for sk, *row in rows)
+            yield ColumnPage.of(names, items, attribute)
+            if len(names) < _PAGE_OF_NAMES:
+                return
+            low = names[-1]
+
+    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
+        """Yield all items of a table, in order of their keys. Raises `Unavailable`."""
+        after = f"FROM {table} INDEXED BY {{}} WHERE (pk, sk) > (?, ?) ORDER BY pk, sk LIMIT ?"
+        statement = f"SELECT pk, sk, item, checksum {after.format(_primary(table))}"
+        again = f"SELECT pk, sk {after.format(f'{table}_again')}"
+        rows: list[Any] = [("", "")]
+        while rows:
+            values = (*rows[-1][:2], _PAGE)
+            with self._database.snapshot() as connection:
+                rows = connection.execute(statement, values).fetchall()
+                if table is not Table.AUDIT:
+                    keys = connection.execute(again, values).fetchall()
+                    if keys != [row[:2] for row in rows]:
+                        raise Corrupt
+            for pk, sk, *row in rows:
+                address = Address(table, pk, sk)
+                yield address, from_row(address, *row)
 
     def remove_expired(self, *, before: int, most: int = _PAGE) -> int:
         """Remove items of the table `keys` that expired before `before`, then audit entries.
@@ -280,96 +276,22 @@ class SqliteStore:
         the epoch. Removes at most `most` items, and returns their number; 0 means that none is
         left. Raises `Unavailable`.
         """
-        if removed := self._remove_expired_keys(before, most):
-            return removed
-        while self.index_audit_entries():
-            pass
+        days = before - before % _DAY_SECONDS
         with self._database.transaction() as connection:
-            found = sqlite_audit.expired(connection, before, most)
-            sqlite_items.delete(connection, found)
-        return len(found)
-
-    def _remove_expired_keys(self, before: int, most: int) -> int:
-        with self._database.transaction() as connection:
-            found = sqlite_items.take_expired(connection, before, most)
-            for expires, address in found:
-                row = sqlite_items.stored(connection, address)
-                # A damaged item stays, as the doctor reports it.
-                with suppress(Corrupt):
-                    item = {} if row is None else sqlite_items.decode_at(address, row)
-                    if item.get("expires") == expires:
-                        sqlite_items.delete(connection, [address])
-        return len(found)
-
-    def column(
-        self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[ColumnPage]:
-        """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
-        low = _LOWEST if after is None else after
-        while True:
-            page = self._part_of_column(partition, attribute, (low, _HIGHEST, _PAGE_OF_NAMES))
-            yield page
-            if len(page.names) < _PAGE_OF_NAMES:
-                return
-            low = page.names[-1]
-
-    def _part_of_column(self, partition: Partition, attribute: str, bounds: _Bounds) -> ColumnPage:
-        """Return the sort keys between the bounds, and the values of those that have one."""
-        text, place = attribute.encode(), sqlite_encoding.place(*partition)
-        with self._database.snapshot() as connection:
-            (names,) = connection.execute(_JOINED_NAMES[_UP], (place, *bounds)).fetchone()
-            keys = [] if names is None else names.split("\n")
-            last = _HIGHEST if len(keys) < _PAGE_OF_NAMES else keys[-1]
-            span = (text, _key(partition), bounds[0], last)
-            *found, having = connection.execute(_NAMED, span).fetchone()
-            if found != [names, len(keys)]:
-                # A sort key contains a line feed, the order is another, or a key is missing.
-                keys = [key for (key,) in connection.execute(_NAMES + _UP, (place, *bounds))]
-                kept = connection.execute(_KEPT_NAMES, (_key(partition), *bounds))
-                if keys != [key for (key,) in kept]:
-                    raise Corrupt
-                having = len(keys)
-            values = (_key(partition), *bounds, text)
-            rows = connection.execute(_HAVING, values).fetchall() if having else []
-        found = ((sk, sqlite_items.decode(partition, sk, *row)) for sk, *row in rows)
-        return ColumnPage.of(keys, found, attribute)
-
-    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
-        """Yield all items of a table, in order of their keys. Raises `Unavailable`."""
-        for letter in sqlite_encoding.LETTERS[table]:
-            yield from self._of_letter(letter)
-        with self._database as connection:
-            (lost,) = connection.execute(_LOST).fetchone()
-        if lost:
-            raise Corrupt
-
-    def _of_letter(self, letter: int) -> Iterator[tuple[Address, Item]]:
-        rows: list[Any] = [(bytes([letter]), _LOWEST)]
-        while rows:
-            with self._database as connection:
-                bounds = (*rows[-1][:2], bytes([letter + 1]), _PAGE)
-                rows = connection.execute(_ALL, bounds).fetchall()
-            for pk, sk, *row in rows:
-                address = sqlite_items.address(pk, sk)
-                yield address, sqlite_items.decode_at(address, (row[0], row[1]))
-
-    def _page(
-        self,
-        statement: str,
-        partition: Partition,
-        bounds: _Bounds,
-        order: str,
-        *first: bytes,
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows between the bounds. Raises `Corrupt` if `places` has other sort keys."""
-        place = sqlite_encoding.place(*partition)
-        # No lock or cursor stays open after a page: the caller may write between two pages.
-        with self._database.snapshot() as connection:
-            rows = connection.execute(statement, (*first, _key(partition), *bounds)).fetchall()
-            (names,) = connection.execute(_JOINED_NAMES[order], (place, *bounds)).fetchone()
-        if names != ("\n".join([row[0] for row in rows]) if rows else None):
-            raise Corrupt
-        return rows
+            for table, end in ((Table.KEYS, before), (Table.AUDIT, days)):
+                # Twice, so that a flipped bit in the index removes nothing.
+                rows = connection.execute(
+                    f"""DELETE FROM {table} WHERE (pk, sk) IN (
+                        SELECT pk, sk FROM {table} INDEXED BY {table}_expiring
+                        WHERE {IS_REMOVED} AND expires < ? LIMIT ?)
+                    AND +expires < ? RETURNING pk, sk, item, checksum""",  # noqa: S608
+                    (end, most, end),
+                ).fetchall()
+                if table is Table.AUDIT:
+                    _remove_indexed(connection, rows)
+                if rows:
+                    return len(rows)
+        return 0
 
     def write(self, *changes: Change) -> None:
         """Apply all changes or none.
@@ -378,16 +300,11 @@ class SqliteStore:
         """
         check_write(changes)
         with self._database.transaction() as connection:
-            read = [each.address for each in changes if sqlite_items.is_read(each)]
-            rows = sqlite_items.stored_many(connection, read)
-            lost = [
-                each.address
-                for each in changes
-                if not sqlite_items.holds(each, rows.get(each.address))
-            ]
+            current = _read(connection, [each.address for each in changes if _is_read(each)])
+            lost = [each.address for each in changes if not _holds(each, current.get(each.address))]
             if lost:
                 raise ExpectationLost(lost)
-            sqlite_items.apply(connection, changes, rows)
+            _apply(connection, changes, current)
         if self._bells is not None:
             self._bells.ring(change.address for change in changes)
 
@@ -398,9 +315,153 @@ def _unlock(descriptor: int) -> None:
     os.close(descriptor)
 
 
-def _key(partition: Partition) -> bytes:
-    return sqlite_encoding.partition(*partition)
+def _read_one(connection: Connection, address: Address) -> Item | None:
+    row = connection.execute(_get(address.table), address[1:]).fetchone()
+    if row is None:
+        _check_absent(connection, address.table, [address])
+        return None
+    return from_row(address, *row)
 
 
-def _span(after: str | None, before: str | None) -> Span:
-    return Span(_LOWEST if after is None else after, _HIGHEST if before is None else before)
+def _read(connection: Connection, addresses: Sequence[Address]) -> dict[Address, Item]:
+    """Return the items that exist. Raises `Corrupt` if one is damaged or lost."""
+    found: dict[Address, Item] = {}
+    for table in Table:
+        of_table = [each for each in addresses if each.table is table]
+        for start in range(0, len(of_table), MOST_CHANGES):
+            part = of_table[start : start + MOST_CHANGES]
+            values = [value for n, each in enumerate(part) for value in (n, each.pk, each.sk)]
+            statement = _get_many("item, checksum", table, _primary(table), len(part))
+            for n, *row in connection.execute(statement, values):
+                found[part[n]] = from_row(part[n], *row)
+            _check_absent(connection, table, [each for each in part if each not in found])
+    return found
+
+
+def _primary(table: Table) -> str:
+    """Return the name of the primary key. Without it, SQLite may read another index."""
+    return f"sqlite_autoindex_{table}_1"
+
+
+@cache
+def _get(table: Table) -> str:
+    return f"""SELECT item, checksum FROM {table} INDEXED BY {_primary(table)}
+        WHERE pk = ? AND sk = ?"""  # noqa: S608
+
+
+@cache
+def _get_many(columns: str, table: Table, index: str, number: int) -> str:
+    return f"""WITH wanted (n, pk, sk) AS (VALUES {", ".join(["(?, ?, ?)"] * number)})
+        SELECT n, {columns} FROM wanted CROSS JOIN {table}
+        INDEXED BY {index} USING (pk, sk)"""  # noqa: S608
+
+
+@cache
+def _put(table: Table) -> str:
+    columns = ["item", "checksum", "expires", *map(column, INDEXED[table])]
+    updates = ", ".join(f"{each} = excluded.{each}" for each in columns)
+    return f"""INSERT INTO {table} (pk, sk, {", ".join(columns)})
+        VALUES (?, ?{", ?" * len(columns)}) ON CONFLICT DO UPDATE SET {updates}"""  # noqa: S608
+
+
+def _check_absent(connection: Connection, table: Table, missing: Sequence[Address]) -> None:
+    """Raise `Corrupt` if the second B-tree has the key of an item that was not found."""
+    if not missing or table is Table.AUDIT:
+        return
+    values = [value for n, each in enumerate(missing) for value in (n, each.pk, each.sk)]
+    statement = _get_many("1", table, f"{table}_again", len(missing))
+    if connection.execute(statement, values).fetchone():
+        raise Corrupt
+
+
+def _remove_indexed(
+    connection: Connection, rows: Iterable[tuple[str, str, object, object]]
+) -> None:
+    """Remove the entries of the index by warrant for removed audit entries."""
+    for pk, sk, *row in rows:
+        # The removal of a damaged entry leaves its index.
+        with suppress(Corrupt):
+            item = from_row(Address(Table.AUDIT, pk, sk), *row)
+            if named := audit_log.entry_of(pk, sk):
+                connection.executemany(
+                    "DELETE FROM audit WHERE pk = ? AND sk = ?",
+                    [each[1:] for each, _ in audit_log.indexed(named[0], {**item, "id": sk})],
+                )
+
+
+def _read_names(
+    connection: Connection, partition: Partition, index: str, span: _Span, order: str, size: int
+) -> str:
+    """Return the sort keys between the bounds in an index, as a JSON array."""
+    statement = _NAMES.format(partition.table, index, order)
+    (names,) = connection.execute(statement, (partition.pk, *span, size)).fetchone()
+    return str(names)
+
+
+def _is_read(change: Change) -> bool:
+    return change.expect is not Expect.ANYTHING or not isinstance(change, Put | Delete)
+
+
+def _holds(change: Change, item: Item | None) -> bool:
+    match change.expect:
+        case Expect.ANYTHING:
+            return True
+        case At(version=version):
+            held = None if item is None else item.get("version")
+            return type(held) is int and held == version
+    return (item is not None) == (change.expect is Expect.PRESENT)
+
+
+def _apply(connection: Connection, changes: Sequence[Change], current: dict[Address, Item]) -> None:
+    for change in changes:
+        address = change.address
+        match change:
+            case Delete():
+                statement = f"DELETE FROM {address.table} WHERE pk = ? AND sk = ?"  # noqa: S608
+                connection.execute(statement, address[1:])
+            case Check():
+                pass
+            case Put(item=item):
+                connection.execute(_put(address.table), to_row(address, item))
+            case _:
+                item = added(current.get(address, {}), change)
+                connection.execute(_put(address.table), to_row(address, item))
+
+
+def _select(columns: str, partition: Partition, where: Where) -> tuple[str, tuple[Any, ...]]:
+    """Return a SELECT for the rows of a range that match, and the values after the range."""
+    parts = ["pk = ?", "sk > ?", "sk < ?"]
+    names = [column(path) for path in where.equal if path in INDEXED[partition.table]]
+    parts += [f"{_expression(partition.table, path)} = ?" for path in where.equal]
+    values: tuple[Any, ...] = tuple(where.equal.values())
+    table = partition.table
+    if names:
+        index = f"{table}_by_{min(names, key=_BY_RARITY.index)}"
+    elif columns == "count(*)" and "#audit-of#" not in partition.pk:
+        # It has all entries, and is smaller than the table.
+        index = "audit_by_action"
+    else:
+        index = _primary(table)
+    if index == "audit_by_action":
+        parts.append(IS_ENTRY)
+    if where.alive_at is not None:
+        parts.append("(expires IS NULL OR expires > ?)")
+        values += (where.alive_at,)
+    condition = " AND ".join(parts)
+    return f"SELECT {columns} FROM {table} INDEXED BY {index} WHERE {condition}", values  # noqa: S608
+
+
+def _expression(table: Table, path: str) -> str:
+    return column(path) if path in INDEXED[table] else f"json_extract(item, '$.{path}')"
+
+
+def _is_searched(partition: Partition, where: Where) -> bool:
+    """Return whether SQL filters the rows. A checksum covers no column that it would use.
+
+    So SQL filters only entries of the audit log, where the sealed log shows a lost one.
+    """
+    return partition.table is Table.AUDIT and where.equal.keys() <= set(SEARCHED[Table.AUDIT])
+
+
+def _span(after: str | None, before: str | None) -> _Span:
+    return _LOWEST if after is None else after, _HIGHEST if before is None else before

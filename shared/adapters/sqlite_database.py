@@ -23,6 +23,8 @@ _turns_lock: Final = threading.Lock()
 
 # Text that is not UTF-8 comes only from a damaged file, also in the message of an error.
 _FAILURES: Final = (sqlite3.DatabaseError, OSError, UnicodeDecodeError)
+# Pages that a connection keeps in memory.
+_CACHE_KIB: Final = 8192
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MESSAGES: Final = {
     sqlite3.SQLITE_FULL: "The disk is full; nothing can be stored until there is space.",
@@ -32,7 +34,9 @@ _MESSAGES: Final = {
 
 
 class Database:
-    """The file at `path`, created if it is missing, or `:memory:`; `prepare` creates its tables.
+    """The file at `path`, created if it is missing, or `:memory:`.
+
+    `prepare` gets each new connection; it creates the tables, or checks them.
 
     A commit is on the disk before it returns. If `durable` is false, a power failure may undo the
     last commits, in order; a killed process undoes none. `busy_seconds` is how long to wait for
@@ -49,6 +53,7 @@ class Database:
         durable: bool = True,
     ) -> None:
         self._path, self._busy_seconds, self._durable = path, busy_seconds, durable
+        self._prepare = prepare
         # The one that was used last is used next, because its cache is warm.
         self._idle: list[sqlite3.Connection] = []
         self._in_use = threading.local()
@@ -56,12 +61,7 @@ class Database:
         self._alone = threading.Lock() if path == MEMORY else None
         with translated():
             self.connection = self._open()
-            try:
-                prepare(self.connection)
-                self._file = _identity(path)
-            except BaseException:
-                self.connection.close()
-                raise
+            self._file = _identity(path)
         self._writing = _turn_of(self._file)
         self._idle.append(self.connection)
 
@@ -107,6 +107,7 @@ class Database:
         connection = _open(self._path, self._busy_seconds)
         try:
             _configure(connection, self._busy_seconds, durable=self._durable)
+            self._prepare(connection)
         except BaseException:
             connection.close()
             raise
@@ -195,6 +196,7 @@ def _configure(connection: sqlite3.Connection, busy_seconds: float, *, durable: 
                 raise
             time.sleep(0.01)
     connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
 
 
 def _unavailable(error: BaseException) -> Unavailable:

@@ -15,7 +15,6 @@ from shared.ports.token_buckets import TokenBuckets, UsageCounts
 
 if TYPE_CHECKING:
     from shared.model.identities.key_sets import IssuerKeys
-    from shared.model.outbound import Breaker
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -78,8 +77,9 @@ class Ports:
     this process cannot sign trust documents: the roots are offline, or others have the right.
     Trust documents name the `witnesses` of the sealed log. `outbound` returns what asks identity
     providers, which is made at the first call; `issuer_keys` has what this process knows of their
-    keys, by URL; `breakers` has their servers that fail. `sleep` waits for seconds.
-    `close` closes the files and connections of the ports, which cannot be used afterwards.
+    keys, by URL; `breakers` the failures in a row and the newest request of servers that fail.
+    `sleep` waits for seconds. `close` closes the files and connections of the ports, which cannot
+    be used afterwards.
     """
 
     store: Store
@@ -97,5 +97,5 @@ class Ports:
     outbound: Callable[[], Outbound] = _nowhere
     sleep: Callable[[float], object] = time.sleep
     issuer_keys: dict[str, "IssuerKeys"] = field(default_factory=dict)
-    breakers: dict[str, "Breaker"] = field(default_factory=dict)
+    breakers: dict[str, tuple[int, datetime]] = field(default_factory=dict)
     close: Callable[[], None] = _nothing_to_close

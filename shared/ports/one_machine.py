@@ -20,14 +20,6 @@ class LocalStore(Protocol):
         """
         ...
 
-    def index_audit_entries(self) -> int:
-        """Add audit entries to the index by which they are searched; return how many they were.
-
-        Readers find the others too, in a time that grows with their number. 0 means that none is
-        left. Raises `Unavailable`.
-        """
-        ...
-
 
 @runtime_checkable
 class Expiring(Protocol):

@@ -33,7 +33,6 @@ SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
         "details.batch_id",
         "details.summary_id",
         "details.warrant_id",
-        # The last, since SQLite's tallies number the paths.
         "actor_id",
     ),
 }
@@ -58,6 +57,11 @@ class At:
 
 
 Expectation: TypeAlias = Expect | At
+
+
+def expect_version(version: int) -> Expectation:
+    """Return the expectation that an item has this version, or is absent for 0."""
+    return At(version) if version else Expect.ABSENT
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-import cbor2
 import pytest
 
 from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.errors import Corrupt, Unavailable
 from shared.ports.store import (
     Address,
     At,
@@ -90,7 +89,7 @@ from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
 store = SqliteStore({str(path)!r})
 store._database.connection.execute("BEGIN IMMEDIATE")
-insert = "INSERT INTO items_5 VALUES (x'6b', 'settings', x'a0', 0)"
+insert = "INSERT INTO keys VALUES ('t1', 'settings', '{{}}', 0, NULL)"
 store._database.connection.execute(insert)
 os._exit(0)
 """
@@ -168,7 +167,8 @@ def test_a_closed_store_is_unavailable(path: Path, call: str) -> None:
 def test_a_broken_file_is_unavailable(path: Path, store: SqliteStore, call: str) -> None:
     """F22: a table that cannot be read is an outage, never an absent item."""
     with closing(sqlite3.connect(path, isolation_level=None)) as vandal:
-        vandal.execute("DROP TABLE items_5")
+        for table in Table:
+            vandal.execute(f"DROP TABLE {table}")
     with pytest.raises(Unavailable):
         CALLS[call](store)
 
@@ -176,8 +176,7 @@ def test_a_broken_file_is_unavailable(path: Path, store: SqliteStore, call: str)
 def test_a_failed_write_leaves_no_transaction(path: Path, store: SqliteStore) -> None:
     """F25: a write that fails half way is undone, and the store goes on."""
     store._database.connection.execute(
-        "CREATE TRIGGER full BEFORE INSERT ON items_5 WHEN substr(NEW.pk, 1, 1) = x'61'"
-        " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+        "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'disk full'); END"
     )
     with pytest.raises(Unavailable):
         store.write(Put(KEY, {}, ANYTHING), Put(Address(Table.AUDIT, "t1"), {}, ANYTHING))
@@ -195,21 +194,17 @@ def test_a_file_that_cannot_be_opened_is_unavailable(tmp_path: Path, parent: str
             SqliteStore(str(place))
 
 
-@pytest.mark.parametrize(
-    "item", [b"", b"\xa1", b"\xff", b"text", cbor2.dumps([1]), cbor2.dumps(None)], ids=repr
-)
-def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: bytes) -> None:
+@pytest.mark.parametrize("item", ["", "{", "text", "[1]", "null"], ids=repr)
+def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: str) -> None:
     """F10: a malformed item is neither skipped nor absent, in any read or expectation."""
     sqlite_files.insert(store._database.connection, [(OTHER, item)])
-    for call in ("get_many", "query", *(["column"] if b"text" in item else [])):
+    for call in ("get_many", "query", "column"):
         with pytest.raises(Corrupt):
             CALLS[call](store)
-    for change in (Put(OTHER, {}, At(1)), Increment(OTHER, {"n": 1}, PRESENT)):
+    for expect in (ABSENT, PRESENT, At(1)):
         with pytest.raises(Corrupt):
-            store.write(change)
-    with pytest.raises(ExpectationLost):
-        store.write(Put(OTHER, {}, ABSENT))
-    store.write(Delete(OTHER, PRESENT))
+            store.write(Put(OTHER, {}, expect))
+    store.write(Delete(OTHER, ANYTHING))
 
 
 def test_sort_keys_with_line_feeds_are_told_apart(
@@ -248,8 +243,9 @@ def test_a_walk_is_one_range_of_the_index(
         if statement.startswith("SELECT")
     ]
     steps = [[step[3] for step in plan] for plan in plans]
-    assert steps[0] == ["SEARCH items_5 USING PRIMARY KEY (pk=? AND sk>? AND sk<?)"]
+    assert steps[0] == ["SEARCH revocations USING PRIMARY KEY (pk=? AND sk>? AND sk<?)"]
     # The page of the names is one step, and joining them is the other.
-    assert "SEARCH places USING PRIMARY KEY (partition=? AND sk>? AND sk<?)" in steps[1]
-    assert not [each for each in steps[1] if "B-TREE" in each or each.startswith("SCAN places")]
+    again = "SEARCH revocations USING COVERING INDEX revocations_again (pk=? AND sk>? AND sk<?)"
+    assert again in steps[1]
+    assert not [each for each in steps[1] if "B-TREE" in each]
     assert len(steps) == 2

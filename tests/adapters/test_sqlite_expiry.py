@@ -1,6 +1,6 @@
 """What SQLite removes of the table `keys` once it has expired."""
 
-import sqlite3
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Corrupt
 from shared.ports.store import Address, At, Delete, Expect, Put, Table
-from tests.kit.sqlite_files import row_of
 
 ONCE = [Address(Table.KEYS, f"t1#once#{number}") for number in range(10)]
 OTHERS = [Address(Table.KEYS, "t1"), Address(Table.REVOCATIONS, "t1#once#0")]
@@ -56,14 +54,18 @@ def test_what_was_replaced_stays(store: SqliteStore) -> None:
     assert left(store) == [ONCE[1], *ONCE[8:], *OTHERS]
 
 
-def test_a_damaged_item_stops_no_other(store: SqliteStore, path: Path) -> None:
-    """F371c: An item that cannot be read is not removed, and those after it are."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "UPDATE items_5 SET item = x'ff' WHERE pk = ? AND sk = ?", row_of(ONCE[1])
-        )
-    while store.remove_expired(before=5):
-        pass
-    with pytest.raises(Corrupt):
-        store.get(ONCE[1])
-    assert [store.get(each) for each in (ONCE[0], *ONCE[2:5])] == [None] * 4
+@pytest.mark.parametrize("copy", [rb"t1#once#a-\{[^}]*\}.{4,6}", rb""], ids=["row", "index"])
+def test_a_flipped_bit_of_an_expiry_removes_nothing(path: Path, copy: bytes) -> None:
+    """F371c: An item is removed only if its row and the index both say that it has expired."""
+    item = Address(Table.KEYS, "t1#once#a")
+    with closing(SqliteStore(str(path))) as store:
+        store.write(Put(item, {"expires": 0x5234}, Expect.ABSENT))
+    content = bytearray(path.read_bytes())
+    after = b"" if copy else b"t1#once#a"
+    found = re.search(copy + b"\x52\x34" + after, content, re.DOTALL)
+    assert found is not None
+    content[found.end() - len(after) - 2] ^= 0x40
+    path.write_bytes(content)
+    with closing(SqliteStore(str(path))) as damaged:
+        assert damaged.remove_expired(before=0x4000) == 0
+        assert damaged.get(item) is not None

@@ -1,0 +1,199 @@
+"""The tables of the SQLite store, and its items as rows.
+
+An item is JSON, so that `sqlite3 svc.db` shows it; bytes are `{"$bytes": "<base64>"}`. Each row has
+a CRC-32 over its key and its item. Each key of `keys` and `revocations` is in two B-trees: the
+table, and the index `<table>_again`. A flipped bit changes only one of them, so a key that is in
+only one of them is reported as corrupt and is never read as absent (docs/adr/14).
+"""
+
+import json
+import sqlite3
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from shared.errors import Corrupt, InvalidSettings
+from shared.ports.store import SEARCHED, Address, Item, Table, Value, at_path
+
+# Stored in `PRAGMA user_version`, which is 0 in a new file.
+FORMAT: Final = 6
+
+_BYTES: Final = "$bytes"
+_MAP: Final = "$map"
+
+
+# Entries are searched by their warrant only until they are sealed, which takes seconds.
+INDEXED: Final = {
+    table: tuple(path for path in paths if path != "details.warrant_id")
+    for table, paths in SEARCHED.items()
+}
+# Entries of the index by warrant are removed with the audit entries that they name.
+IS_ENTRY: Final = "instr(pk, '#audit-of#') = 0"
+IS_REMOVED: Final = f"expires IS NOT NULL AND {IS_ENTRY}"
+
+
+def column(path: str) -> str:
+    """Return the column that has the value at an indexed path."""
+    return path.rpartition(".")[2]
+
+
+def _create_table(table: Table) -> Iterator[str]:
+    columns = [column(path) for path in INDEXED[table]]
+    yield f"""CREATE TABLE {table} (
+        pk TEXT NOT NULL, sk TEXT NOT NULL, item TEXT NOT NULL, checksum INTEGER NOT NULL,
+        expires INTEGER, {"".join(f"{each} TEXT, " for each in columns)}PRIMARY KEY (pk, sk)
+    ) WITHOUT ROWID"""
+    # The sealed log shows if an audit entry is lost.
+    if table is not Table.AUDIT:
+        yield f"CREATE INDEX {table}_again ON {table} (pk, sk)"
+    if table is not Table.REVOCATIONS:
+        yield f"CREATE INDEX {table}_expiring ON {table} (expires) WHERE {IS_REMOVED}"
+    for each in columns:
+        # With what a count also asks for, so that it reads the index alone.
+        beside = "action, expires" if each.startswith("actor") else "expires"
+        yield f"""CREATE INDEX {table}_by_{each} ON {table} (pk, {each}, sk, {beside})
+            WHERE {IS_ENTRY if each == "action" else f"{each} IS NOT NULL"}"""
+
+
+_TABLES: Final = [statement for table in Table for statement in _create_table(table)]
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Create the tables in a new file. Each connection reads their definitions.
+
+    Raises `InvalidSettings` for a file of another format; `Corrupt` if a definition is damaged.
+    """
+    if _version(connection) != FORMAT:
+        _create(connection)
+    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
+    # A flipped bit in the type of a column would change how SQLite compares keys in both B-trees.
+    if not found.issuperset(_TABLES):
+        raise Corrupt
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = _version(connection)
+        if found not in (0, FORMAT):
+            raise InvalidSettings(
+                f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
+                "Use the release that wrote the database.",
+            )
+        if not found:
+            for statement in _TABLES:
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def find_problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[str]:
+    """Yield a sentence for each problem; `quickly` omits what reads each item.
+
+    The full check compares every index with the table, so it also finds a key that is missing from
+    one of the two B-trees.
+    """
+    try:
+        check = "quick_check" if quickly else "integrity_check"
+        damage = [line for (line,) in connection.execute(f"PRAGMA {check}") if line != "ok"]
+    except sqlite3.DatabaseError as error:
+        damage = [str(error)]
+    yield from (f"SQLite reports: {line}" for line in damage)
+    if quickly or damage:
+        return
+    # Damaged text may be no UTF-8.
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    try:
+        number = sum(
+            checksum != compute_checksum(table, *row)
+            for table in Table
+            for checksum, *row in connection.execute(
+                f"SELECT checksum, pk, sk, item FROM {table}"  # noqa: S608
+            )
+        )
+    finally:
+        connection.text_factory = str
+    if number:
+        yield f"{number} items do not match their checksum"
+
+
+def compute_checksum(table: str, pk: str, sk: str, encoded: object) -> int | None:
+    """Return the CRC-32 of an item and its key; None if the item is not text."""
+    if type(encoded) is not str:
+        return None
+    return zlib.crc32(f"{table}\0{pk}\0{sk}\0{encoded}".encode())
+
+
+def to_row(address: Address, item: Item) -> tuple[str | int | None, ...]:
+    """Return the row of an item, in the order of the columns."""
+    encoded, expires = encode_item(item), item.get("expires")
+    searched = (at_path(item, path) for path in INDEXED[address.table])
+    return (
+        address.pk,
+        address.sk,
+        encoded,
+        compute_checksum(*address, encoded),
+        expires if type(expires) is int else None,
+        *(value if isinstance(value, str) else None for value in searched),
+    )
+
+
+def from_row(address: Address, encoded: object, checksum: object) -> dict[str, Value]:
+    """Return the item of a row. Raises `Corrupt` unless the row was stored under this address."""
+    if type(encoded) is not str or checksum != compute_checksum(*address, encoded):
+        raise Corrupt
+    return decode_item(encoded)
+
+
+def encode_item(item: Item) -> str:
+    """Return an item as JSON."""
+    encoded = _encoder.encode(item)
+    # A map that looks like bytes is rare, so the item is searched for it only then.
+    return _encoder.encode(_escape(item)) if '{"$' in encoded else encoded
+
+
+def decode_item(encoded: str) -> dict[str, Value]:
+    """Return the item of such JSON. Raises `Corrupt` if it is malformed."""
+    try:
+        found = json.loads(encoded, object_hook=_restore if '{"$' in encoded else None)
+    except ValueError as error:
+        raise Corrupt from error
+    if type(found) is not dict:
+        raise Corrupt
+    return found
+
+
+def _replace_bytes(value: bytes) -> dict[str, str]:
+    return {_BYTES: b64encode(value).decode()}
+
+
+def _escape(value: Any) -> Any:
+    """Return a value in which no map is taken for bytes when it is read."""
+    if isinstance(value, list):
+        return [_escape(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    members = {name: _escape(member) for name, member in value.items()}
+    is_reserved = members.keys() in ({_BYTES}, {_MAP})
+    return {_MAP: [list(each) for each in members.items()]} if is_reserved else members
+
+
+def _restore(found: dict[str, Any]) -> Any:
+    if found.keys() == {_BYTES}:
+        return b64decode(found[_BYTES], validate=True)
+    return dict(found[_MAP]) if found.keys() == {_MAP} else found
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(found)
+
+
+_encoder: Final = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), default=_replace_bytes
+)

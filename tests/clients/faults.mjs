@@ -5,6 +5,7 @@ import { createServer } from "node:http";
 import { inspect } from "node:util";
 
 import { AuthorizerClient, MemoryFloor } from "@rescind/authorizer";
+import { isSigned, NoEd25519 } from "./node_modules/@rescind/authorizer/dist/console.js";
 
 const seen = [];
 const server = createServer((request, response) => {
@@ -26,7 +27,8 @@ Date.now = () => wall() + advanced.wall;
 // Polls, and passes the pause by one of the clocks.
 const polled = async (client, by = "clock") => {
   const pause = await client.poll();
-  advanced[by] += pause * 1000;
+  // `Date.now` has whole milliseconds, so the pause may last a millisecond longer by the other clock.
+  advanced[by] += pause * 1000 + 1;
   return pause;
 };
 
@@ -36,6 +38,16 @@ for (const apiKey of ["", " \r\n", "SECRET\nKEY", "SECRET KEY", "SECRET\u00a0KEY
 }
 await made({ apiKey: "\ufeff \tSECRET!~\u00a0\r\n", onEvent: () => {} }).poll();
 assert.equal(seen.pop().headers.authorization, "Bearer SECRET!~");
+
+// Without Ed25519 in WebCrypto, the check of a signature fails. What is no key signs nothing.
+const { importKey } = crypto.subtle;
+for (const [name, isMissing] of [["NotSupportedError", true], ["DataError", false]]) {
+  crypto.subtle.importKey = async () => { throw new DOMException("", name); };
+  const checked = isSigned(new Uint8Array(1), new Uint8Array(64), new Uint8Array(32));
+  if (isMissing) await assert.rejects(checked, NoEd25519);
+  else assert.equal(await checked, false);
+}
+crypto.subtle.importKey = importKey;
 
 // A printed client does not contain the key.
 const printed = made({ apiKey: "SECRET" });

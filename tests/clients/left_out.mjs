@@ -7,7 +7,7 @@ import { cpSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const STATEMENT = /^ *(check|need|rising|checkTerms|checkPassed|checkOthers|isBroken|await signed)\(.*\);$/gm;
+const STATEMENT = /^ *(check|need|rising|checkTerms|checkPassed|checkWitnesses|isBroken|await signed)\(.*\);$/gm;
 const FILES = ["cbor", "ed25519", "state", "trust", "wire"];
 const REPLACED = [
   ["the form of base64", "bytes", "btoa(binary) !== text", "false"],
@@ -30,7 +30,8 @@ const REPLACED = [
   ["cutoffs that are later", "cutoffs", "id.slice(SUBJECT_END) <= latest", "id.slice(SUBJECT_END) === latest"],
   ["cutoffs that were removed", "cutoffs", "each !== id.slice(SUBJECT_END)", "true"],
   ["values that come twice", "cbor", "compare(last, each) < 0", "compare(last, each) <= 0"],
-  ["keys of small order", "ed25519", " && !SMALL.has(y % P)", ""],
+  ["keys of small order", "ed25519", "!SMALL.has(y % P)", "true"],
+  ["keys of another size", "ed25519", "key.length !== 32", "key.length === 0"],
   ["keys of small order with another sign", "ed25519", " & (2n ** 255n - 1n)", ""],
   ["keys of small order above p", "ed25519", "y % P", "y"],
   ["the signature", "ed25519", "return crypto.subtle.verify(", "return true || crypto.subtle.verify("],
@@ -50,7 +51,7 @@ const REPLACED = [
   ["the roots of a document", "trust", "return signed(next, next.roots);", "return next;"],
   ["the threshold", "trust", "let left = threshold", "let left = 1"],
   ["no document of the pin", "trust", "return refuse(\"root\");\n    check(last", "return belief;\n    check(last"],
-  ["the use of a key", "trust", "uses.includes(\"lists\")", "true"],
+  ["the use of a key", "trust", "uses.includes(use)", "true"],
   ["no signer of a head", "trust", "&& listSigners(belief).includes(signer)", ""],
   ["the parent of a key", "trust", "key.parent === signer.id && ", ""],
   ["who may be a parent", "trust", "[\"root\", \"issuer\"].includes(signer.type)", "true"],

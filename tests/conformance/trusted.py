@@ -230,6 +230,7 @@ def trust__malformed__in_a_document(case: Case) -> None:
         ("Roots.Keys", []),
         ("Roots.Keys", [root, root]),
         ("Roots.Keys.0", root[:31]),
+        ("Roots.Keys.0", b""),
         ("Roots.Note", 1),
         ("Signers", [*reversed(named)]),
         ("Signers", [named[0], *named]),

@@ -5,7 +5,7 @@ import { mark, showDoor } from './door.js'
 import { number, span } from './format.js'
 import { html, one, put, svg } from './html.js'
 import { announce, banner, copy, heading, problem, ready, skeleton } from './parts/panel.js'
-import { granted, handOver, isOpen, may, open, remember, reopen, signOut, tellTabs, watch, who } from './session.js'
+import { granted, handOver, isOpen, may, open, reopen, signOut, tellTabs, watch, who } from './session.js'
 
 /** @typedef {{page: string, parts: string[], query: URLSearchParams}} Route */
 /**
@@ -131,7 +131,6 @@ async function signedIn(answer) {
     return false
   }
   await open(secret)
-  remember(flow.tenant)
   history.replaceState(null, '', location.pathname + location.search + flow.where)
   return true
 }

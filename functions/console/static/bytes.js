@@ -1,30 +1,9 @@
-/** Bytes: base64, texts, SHA-256, and which come first. */
+/** Bytes for the pages that do not load the trust module: base64, and SHA-256. */
 
 /** @typedef {Uint8Array<ArrayBuffer>} Bytes */
 
-/**
- * The bytes of padded base64 of the standard alphabet, of which each text has one spelling; else null.
- * @param {unknown} text
- * @returns {Bytes | null}
- */
-export function base64(text) {
-  if (typeof text !== 'string') return null
-  try {
-    const bytes = atob(text)
-    return btoa(bytes) === text ? Uint8Array.from(bytes, (letter) => letter.charCodeAt(0)) : null
-  } catch {
-    return null
-  }
-}
-
 /** @param {Uint8Array} bytes at most some thousands */
 export const toBase64 = (bytes) => btoa(String.fromCharCode(...bytes))
-
-/**
- * The text of bytes in UTF-8. Throws `TypeError` if they are not.
- * @param {Uint8Array} bytes
- */
-export const text = (bytes) => new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
 
 /**
  * One after the other; of a text, its UTF-8.
@@ -40,16 +19,6 @@ export function joined(...parts) {
     at += part.length
   }
   return data
-}
-
-/**
- * Whether bytes come before others, bytewise.
- * @param {Uint8Array} one
- * @param {Uint8Array} other
- */
-export function isBefore(one, other) {
-  const differs = one.findIndex((byte, index) => byte !== other[index])
-  return differs < 0 ? one.length < other.length : one[differs] < other[differs]
 }
 
 /**

@@ -1,6 +1,6 @@
 /** How far a change has come, in words and numbers. Nothing here knows the document. */
 
-import { clock, count, number, second, short, span } from './format.js'
+import { clock, count, number, present, second, short, span, tokenWords } from './format.js'
 
 /** @typedef {Api.Change} Change */
 /** @typedef {import('./parts/tag.js').State} State */
@@ -37,10 +37,12 @@ const LATE = 120_000
 /**
  * The name of what was revoked.
  * @param {Pick<Change, 'id' | 'kind' | 'name'> & {reach?: Change['reach']}} change
+ * @param {Api.RevocationRecord | null} [record] has the subject of tokens, or their session
  */
-export function titleOf({ id, kind, name, reach }) {
+export function titleOf({ id, kind, name, reach }, record = null) {
   if (kind === 'batch' && reach) return count(reach.warrants, 'warrant')
-  return name ?? `${KINDS[kind]} ${short(id)}`
+  const value = record?.token_value
+  return tokenWords({ warrant_id: name ?? '', token_value: value }) || (name ?? `${KINDS[kind]} ${short(id)}`)
 }
 
 /**
@@ -223,7 +225,7 @@ function held(change, now) {
   const refusing =
     closed > 0 && `${number(closed)} ${holding ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
   if (complete) {
-    const lines = [completed && brief(completed, now), refusing].filter((each) => each !== false && each !== null)
+    const lines = present([completed && brief(completed, now), refusing])
     const end = completed ? took(since(change, completed)) : undefined
     return {
       title: closed ? `Held by ${some} of ${number(registered)}` : `Held by all ${number(registered)}`,

@@ -51,11 +51,8 @@ export const entering = (said, enter) => async (/** @type {string} */ secret) =>
 /** Why nobody is signed in. Throws what is no fault of a call. @param {unknown} error */
 function refused(error) {
   if (!(error instanceof ApiError)) throw error
-  const isUnknown = error.status === 401
-  const words = isUnknown
-    ? 'The service does not know this key, or it has ended.'
-    : error.status === 403 && error.message
-  return banner('revoked', html`<strong>You are not signed in.</strong> ${words || advice(error)}`)
+  const words = error.status === 401 ? 'The service does not know this key, or it has ended.' : advice(error)
+  return banner('revoked', html`<strong>You are not signed in.</strong> ${words}`)
 }
 
 /**

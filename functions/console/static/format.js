@@ -25,6 +25,14 @@ export const number = (value) => value.toLocaleString('en-US')
 export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`
 
 /**
+ * The values of a list that are there. The API omits what is not set, so that it is undefined and not null.
+ * @template T
+ * @param {(T | false | null | undefined | '')[]} values
+ * @returns {T[]}
+ */
+export const present = (values) => /** @type {T[]} */ (values.filter(Boolean))
+
+/**
  * A length of time in one unit, cut off: "59 s", "10 min", "3 h", "2 days".
  * @param {number} seconds
  */
@@ -140,6 +148,7 @@ export const short = (identifier) => `…${identifier.slice(-6)}`
 export function nameOf(identity, key = null) {
   const [name = identity] = identity.split('@')
   if (name === 'system+operator') return 'the operator'
+  if (name.startsWith('system+svc_idp_')) return `the identity provider ${key ?? short(name)}`
   if (name.startsWith('system+')) return `the service (${name.slice(7)})`
   if (!identity.endsWith('.svc')) return key && key !== identity ? `${key} (${identity})` : identity
   if (name.startsWith('svc_ak_')) return key ?? `API key ${short(name)}`
@@ -163,4 +172,17 @@ export const seconds = (text) => {
   const [, value = '', letter = 's'] = /^\s*(\d+) ?([smhd])?\s*$/.exec(text) ?? []
   const [size] = UNITS.find(([, unit]) => unit.startsWith(letter)) ?? [1]
   return value ? Number(value) * size : NaN
+}
+
+/**
+ * What a revoked token is, in words; empty for any other warrant. Without its value, it has its identifier.
+ * @param {{warrant_id: string, token_issuer?: string, token_value?: string}} record
+ */
+export function tokenWords({ warrant_id: warrant, token_issuer: issuer, token_value: value }) {
+  const [, kind, end] = /^svc_wrt_(sub(?=.*-\d{12}$)|sid|jwt)-[\w-]{43}(?:-(\d{12}))?$/.exec(warrant) ?? []
+  if (!kind) return ''
+  const whose = value && `${value}${issuer ? ` of ${issuer}` : ''}`
+  if (kind !== 'sub') return `${kind === 'sid' ? 'Session' : 'Token'} ${whose || warrant}`
+  const until = `until ${second(Number(end) * 1000)} UTC`
+  return whose ? `All tokens of user ${whose} ${until}` : `All tokens of a user ${until} (${warrant})`
 }

@@ -1,15 +1,14 @@
 /** The trust documents that a person's pin leads to, and what this browser remembers of them and of lists. */
 
 import { call } from './api.js'
-import { toBase64 } from './bytes.js'
 import { who } from './session.js'
-import { follow, isPin, named, opened, pinOf } from './trust.js'
+import * as trust from './vendor/rescind-trust.js'
 
-/** @typedef {import('./trust.js').Document} Document */
-/** @typedef {import('./trust.js').State} State */
+/** @typedef {import('./vendor/rescind-trust.js').SignedDocument} Document */
+/** @typedef {import('./vendor/rescind-trust.js').Belief} Belief */
 /** @typedef {{version: number, sha256: string, signer: string}} SeenList the key of its signer in base64 */
 /** @typedef {{pin: string, held: Document, list: SeenList | null}} Remembered */
-/** @typedef {State & {list: SeenList | null}} Believed with the newest list that was seen */
+/** @typedef {Belief & {list: SeenList | null}} Believed with the newest list that was seen */
 
 const name = () => `rescind.seen.${who().tenant_id}`
 
@@ -20,7 +19,8 @@ const name = () => `rescind.seen.${who().tenant_id}`
 export function remembered() {
   try {
     const { pin, document, list } = JSON.parse(localStorage.getItem(name()) ?? '')
-    return isPin(pin) ? { pin, held: opened(document), list: list ?? null } : null
+    const [held] = trust.readDocuments(trust.utf8(document))
+    return trust.isPin(pin) && held ? { pin, held, list: list ?? null } : null
   } catch {
     return null
   }
@@ -40,22 +40,23 @@ export const forget = () => localStorage.removeItem(name())
  * @param {Believed} believed
  */
 export function remember({ pin, held, list }) {
-  if (held) localStorage.setItem(name(), JSON.stringify({ pin, document: held.form, list }))
+  if (held) localStorage.setItem(name(), JSON.stringify({ pin, document: trust.writeDocument(held), list }))
 }
 
 /**
  * What is believed by a pin before the service is asked.
  * @param {string} pin
- * @returns {Promise<Believed>}
+ * @returns {Believed}
  */
-export async function begun(pin) {
+export function begun(pin) {
   const last = remembered()
-  const isSame = last !== null && (pin === last.pin || pin === (await pinOf(last.held.roots)))
-  return { tenant: who().tenant_id, pin, held: isSame ? last.held : null, list: isSame ? last.list : null }
+  const belief = trust.pinned(who().tenant_id, pin)
+  const { held } = last ? trust.resumeBelief(belief, last) : belief
+  return { ...belief, held, list: held && last ? last.list : null }
 }
 
 /**
- * What is believed after the service was asked. Throws `NotTrusted`, `NoEd25519`, `ApiError`.
+ * What is believed after the service was asked. Throws `Refused`, `NoEd25519`, `ApiError`.
  * @param {Believed} before
  * @param {AbortSignal} signal
  * @returns {Promise<Believed>}
@@ -66,7 +67,7 @@ export async function followed(before, signal) {
     query: { after: before.held?.version ?? 0 },
     raw: true,
   })
-  return { ...before, ...(await follow(before, new Uint8Array(body), Date.now())) }
+  return { ...before, ...(await trust.followed(before, trust.readDocuments(new Uint8Array(body)), Date.now())) }
 }
 
 /**
@@ -76,4 +77,4 @@ export async function followed(before, signal) {
  * @param {SeenList | null} list
  */
 export const seen = (held, list) =>
-  list && named(held, 'lists').some((key) => toBase64(key) === list.signer) ? list : null
+  list && trust.findKeys(held, 'lists').some((key) => trust.toBase64(key) === list.signer) ? list : null

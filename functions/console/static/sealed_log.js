@@ -3,12 +3,13 @@
  * its checkpoint against keys that the person trusts, the hash of every leaf, and the entries.
  */
 
-import { base64, joined, sha256, toBase64 } from './bytes.js'
-import { isSafe, isSigned } from './ed25519.js'
 import { hex } from './format.js'
 import { ulid } from './ulid.js'
+import { fromBase64, hash, isSafe, isSigned, toBase64, utf8 } from './vendor/rescind-trust.js'
 
 const RECORD_BYTES = 56
+/** The first byte of what is hashed for a leaf and for a node (RFC 6962). */
+const [LEAF, NODE] = [Uint8Array.of(0), Uint8Array.of(1)]
 
 /** What is wrong with the log, in a sentence. */
 export class Broken extends Error {}
@@ -48,7 +49,7 @@ export function checkpoint(note) {
   if (end < 0 || !/^\d+$/.test(size) || rest.join('') !== '') throw new Broken('The checkpoint has another form.')
   const signatures = lines.map((line) => {
     const [, name, value] = /^— (\S+) (\S+)$/.exec(line) ?? []
-    const data = base64(value)
+    const data = fromBase64(value)
     if (!name || !data) throw new Broken('The checkpoint has another form.')
     return { name, signature: data.slice(4) }
   })
@@ -62,7 +63,7 @@ export function checkpoint(note) {
  */
 export async function isSignedBy({ origin, text, signatures }, keys) {
   for (const { name, signature } of signatures) {
-    for (const key of keys) if (name === origin && (await isSigned(joined(text), signature, key))) return true
+    for (const key of keys) if (name === origin && (await isSigned(utf8(text), signature, key))) return true
   }
   return false
 }
@@ -73,11 +74,11 @@ export async function isSignedBy({ origin, text, signatures }, keys) {
  * @param {string} verifierKey
  * @param {string} origin of the log
  */
-export async function keyOf(verifierKey, origin) {
-  const [, name = '', hash, encoded] = /^(\S+)\+([0-9a-f]{8})\+(\S+)$/.exec(verifierKey) ?? []
-  const typed = base64(encoded)
-  const named = typed && hex(await sha256(joined(name, '\n', typed))).slice(0, 8)
-  if (typed?.[0] !== 1 || !isSafe(typed.subarray(1)) || named !== hash)
+export function keyOf(verifierKey, origin) {
+  const [, name = '', id, encoded] = /^(\S+)\+([0-9a-f]{8})\+(\S+)$/.exec(verifierKey) ?? []
+  const typed = fromBase64(encoded)
+  const named = typed && hex(hash(utf8(`${name}\n`), typed)).slice(0, 8)
+  if (typed?.[0] !== 1 || !isSafe(typed.subarray(1)) || named !== id)
     throw new WrongKey(
       'This is neither a pin, 64 hexadecimal digits, nor a verifier key: rescind/…+47a6b6f2+AclzsyU2….',
     )
@@ -117,22 +118,20 @@ export class Tree {
   size = 0
 
   /** @param {Uint8Array<ArrayBuffer>} record */
-  async add(record) {
-    let subtree = { size: 1, hash: await sha256(joined([0], record)) }
+  add(record) {
+    let subtree = { size: 1, hash: hash(LEAF, record) }
     for (let last = this.#subtrees.at(-1); last?.size === subtree.size; last = this.#subtrees.at(-1)) {
       this.#subtrees.pop()
-      subtree = { size: 2 * subtree.size, hash: await sha256(joined([1], last.hash, subtree.hash)) }
+      subtree = { size: 2 * subtree.size, hash: hash(NODE, last.hash, subtree.hash) }
     }
     this.#subtrees.push(subtree)
     this.size++
   }
 
   /** The hash of all leaves, in base64. */
-  async root() {
-    const [last, ...rest] = this.#subtrees.map(({ hash }) => hash).reverse()
-    let root = last ?? (await sha256(new Uint8Array()))
-    for (const hash of rest) root = await sha256(joined([1], hash, root))
-    return toBase64(root)
+  root() {
+    const [last = hash(), ...rest] = this.#subtrees.map((each) => each.hash).reverse()
+    return toBase64(rest.reduce((root, each) => hash(NODE, each, root), last))
   }
 }
 
@@ -156,8 +155,8 @@ export function bundlePath(first, size) {
  * The identifier and the SHA-256 of an entry in a line of an export, `{"entry":…}`; null of other lines.
  * @param {string} line
  */
-export async function entryOf(line) {
+export function entryOf(line) {
   const text = /^\{"entry":(.*)\}$/s.exec(line)?.[1]
   if (text === undefined) return null
-  return { id: String(JSON.parse(text).id), sha256: hex(await sha256(new TextEncoder().encode(text))) }
+  return { id: String(JSON.parse(text).id), sha256: hex(hash(utf8(text))) }
 }

@@ -60,7 +60,7 @@ function touch() {
   if (sessionStorage.getItem(KEPT)) sessionStorage.setItem(INPUT, String(touched))
 }
 
-/** The name of the tenant whose providers are offered, if it is known: by the address, or by the last sign-in. */
+/** The name of the tenant whose providers are offered, if it is known: by the address, or by the last attempt. */
 export const tenant = () => new URLSearchParams(location.search).get('tenant') ?? localStorage.getItem(TENANT) ?? ''
 
 /** @param {string} handle of a tenant */

@@ -7,7 +7,7 @@ import { ApiError } from './api.js'
 import { joined, sha256, toBase64 } from './bytes.js'
 import { entering, keyForm } from './door.js'
 import { html, one } from './html.js'
-import { granted, tabs, tenant } from './session.js'
+import { granted, remember, tabs, tenant } from './session.js'
 
 /** @typedef {import('./session.js').Provider} Provider */
 /**
@@ -113,6 +113,8 @@ export async function finish(answer) {
   const [audience, query = ''] = answer.split('?')
   const said = new URLSearchParams(query)
   const flow = taken(said.get('state') ?? '')
+  // Also after a refusal: the door offers the same providers again.
+  if (flow) remember(flow.tenant)
   if (!flow || flow.audience !== audience || (said.get('iss') ?? flow.issuer) !== flow.issuer) {
     throw new ApiError(400, 'not_begun_here', 'This sign-in was not begun in this tab. Begin it here.')
   }

@@ -3,7 +3,7 @@
  * person made of it is in the address of the page.
  */
 
-import { count, number } from './format.js'
+import { count, number, present } from './format.js'
 import { html, one, put } from './html.js'
 import { aged, follow, latest, read, soon } from './live.js'
 import { written } from './parts/csv.js'
@@ -48,7 +48,7 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
  * @property {(rows: any[]) => Facet[]} [facets] filters at hand
  * @property {{title: string, run: (rows: any[]) => unknown}[]} [bulk] what is done with all that are chosen
  * @property {{title: string, run: () => unknown}[]} [files] that the service makes of all rows
- * @property {(row: any) => (Action | false | null)[]} [actions]
+ * @property {(row: any) => (Action | false | null | undefined | '')[]} [actions]
  * @property {(row: any) => string} [open] the address of a row
  * @property {(row: any) => unknown} [show] shows a row that has no address
  * @property {Field[]} [fields] what the service filters by; without, the filter is that of the page
@@ -436,10 +436,10 @@ export class Table {
 
   #facets() {
     return (this.spec.facets?.(this.#rows ?? []) ?? []).map(({ title, query, state }) => {
-      const known = terms(this.#query).map(({ text }) => text)
-      const isOn = known.includes(query)
+      const [known, own] = [this.#query, query].map((each) => terms(each).map(({ text }) => text))
+      const isOn = own.every((word) => known.includes(word))
       const size = this.#isRemote ? 0 : this.#size(query)
-      const words = known.filter((word) => word !== query)
+      const words = known.filter((word) => !own.includes(word))
       const turn = () => this.#ask((isOn ? words : [...words, query]).join(' ').trim())
       return (
         (size > 0 || isOn || this.#isRemote) &&
@@ -683,11 +683,7 @@ export class Table {
 
   /** @param {MouseEvent} event @param {any} row */
   #act(event, row) {
-    menu(
-      event,
-      this.signal,
-      (this.spec.actions?.(row) ?? []).filter((each) => each !== false && each !== null),
-    )
+    menu(event, this.signal, present(this.spec.actions?.(row) ?? []))
   }
 
   /** @param {MouseEvent} event */

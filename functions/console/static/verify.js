@@ -3,12 +3,20 @@
  * knows no document of the browser.
  */
 
-import { base64, sha256, toBase64 } from './bytes.js'
-import { decode, moment, NotCbor } from './cbor.js'
-import { isSigned } from './ed25519.js'
 import { hex } from './format.js'
+import {
+  areWarrantIds,
+  decode,
+  fromBase64,
+  hash,
+  isSigned,
+  Malformed,
+  moment,
+  texts,
+  toBase64,
+} from './vendor/rescind-trust.js'
 
-/** @typedef {import('./bytes.js').Bytes} Bytes */
+/** @typedef {import('./vendor/rescind-trust.js').Bytes} Bytes */
 /** @typedef {'form' | 'signature' | 'members' | 'shown' | 'order' | 'times' | 'expired' | 'version'} Check */
 /**
  * @typedef {object} Content times in milliseconds, size of what is signed in bytes, the key of its
@@ -30,7 +38,6 @@ const DAY = 86_400_000
 const AHEAD = 300_000
 const VERSION_MAX = 999_999_999_999
 const MEMBERS = ['Version', 'IssuedAt', 'ExpiresAt', 'RevokedIDs']
-const WARRANT = /^svc_wrt_[A-Za-z0-9_-]{1,64}$/
 
 /** A check that failed. */
 export class Refused extends Error {
@@ -68,13 +75,13 @@ export async function verify(answer, keys, now, seen = null) {
     'form',
     'This is not an answer with a list.',
   )
-  const signed = base64(answer.srl.Payload)
-  const signature = base64(answer.srl.Signature)
+  const signed = fromBase64(answer.srl.Payload)
+  const signature = fromBase64(answer.srl.Signature)
   need(signed && signature, 'form', 'What is signed is not in base64.')
   const signer = await signerOf(signed, signature, keys)
   need(signer, 'signature', 'None of these keys signed this list, or the list was changed.')
-  const members = decoded(signed)
-  const content = { ...read(members), size: signed.length, sha256: hex(await sha256(signed)), signer: toBase64(signer) }
+  const { members, ...found } = read(signed)
+  const content = { ...found, size: signed.length, sha256: hex(hash(signed)), signer: toBase64(signer) }
   need(isShown(answer.payload, members), 'shown', 'The readable part of the answer differs from what was signed.')
   checkContent(content, now, seen)
   return content
@@ -132,36 +139,23 @@ function isObject(value, ...names) {
 }
 
 /**
- * The members of a list. Throws `Refused`.
+ * The content of a list, and its members as they are signed. Throws `Refused`.
  * @param {Bytes} signed
- * @returns {Map<string, unknown>}
  */
-function decoded(signed) {
+function read(signed) {
   try {
     const members = decode(signed)
-    need(members instanceof Map && members.size === MEMBERS.length, 'members', 'It has other members than a list.')
-    return members
+    const version = members.get('Version')
+    const ids = texts(members, 'RevokedIDs')
+    need(members.size === MEMBERS.length, 'members', 'It has other members than a list.')
+    need((typeof version === 'number' || typeof version === 'bigint') && version >= 1, 'members', 'It has no version.')
+    need(!ids.length || areWarrantIds(ids), 'members', 'It names something that is no warrant.')
+    const [issuedAt, expiresAt] = [moment(members, 'IssuedAt'), moment(members, 'ExpiresAt')]
+    return { members, version: Number(version), issuedAt, expiresAt, ids }
   } catch (error) {
-    if (error instanceof NotCbor) throw new Refused('members', 'What is signed is not encoded as lists are.')
+    if (error instanceof Malformed) throw new Refused('members', 'What is signed is not encoded as lists are.')
     throw error
   }
-}
-
-/**
- * @param {Map<string, unknown>} members
- * @returns {Pick<Content, 'version' | 'issuedAt' | 'expiresAt' | 'ids'>}
- */
-function read(members) {
-  const [version, ids] = [members.get('Version'), members.get('RevokedIDs')]
-  const [issuedAt, expiresAt] = [moment(members.get('IssuedAt')), moment(members.get('ExpiresAt'))]
-  need((typeof version === 'number' || typeof version === 'bigint') && version >= 1, 'members', 'It has no version.')
-  need(
-    Array.isArray(ids) && ids.every((id) => typeof id === 'string' && WARRANT.test(id)),
-    'members',
-    'It names something that is no warrant.',
-  )
-  need(issuedAt !== null && expiresAt !== null, 'members', 'One of its times is no time.')
-  return { version: Number(version), issuedAt, expiresAt, ids }
 }
 
 /**

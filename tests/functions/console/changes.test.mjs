@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 
-import { shares, stages, standing, took } from '../../../functions/console/static/changes.js'
+import { shares, stages, standing, titleOf, took } from '../../../functions/console/static/changes.js'
 import { layout } from '../../../functions/console/static/pictures/changes.js'
 import { measure } from '../../../functions/console/static/pictures/text.js'
 
@@ -29,6 +29,14 @@ test('a length of time may be told late, and never early', () => {
     const told = [...took(seconds).matchAll(/(\d+) (\w+)/g)].reduce((sum, [, many, unit]) => sum + many * units[unit], 0)
     assert.ok(told >= seconds && told < seconds + 3600, took(seconds))
   }
+})
+
+test('the title of tokens names their subject, once the record is read', () => {
+  const name = `svc_wrt_sub-${'a'.repeat(43)}-001795780800`
+  const record = { warrant_id: name, token_issuer: 'https://as.example', token_value: 'ann' }
+  assert.equal(titleOf(change(0, [], { name }), record), 'All tokens of user ann until 2026-11-27 12:00:00 UTC')
+  assert.equal(titleOf(change(0, [], { name })), `All tokens of a user until 2026-11-27 12:00:00 UTC (${name})`)
+  assert.equal(titleOf(change(0, []), record), 'svc_wrt_a')
 })
 
 test('the shares are of all that are registered, late at most, and none before it is reached', () => {

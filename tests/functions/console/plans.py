@@ -6,7 +6,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from shared.model import times
 from shared.model.fleet.authorizers import (
     Authorizer,
 )
@@ -17,6 +16,7 @@ from shared.operations.changes import feed as feed_api
 from shared.operations.changes import signing_keys
 from shared.operations.fleet import registrations
 from shared.ports.store import Expect, Put
+from tests.functions.console import fleet
 from tests.functions.console.seeds import DAYS, OPENED, Making, make, warrant
 from tests.kit.feeds import publish_feed
 
@@ -50,10 +50,10 @@ GAP: Final = (timedelta(days=9, hours=15), timedelta(hours=6))
 _FLEET: Final[dict[str, tuple[timedelta | None, dict[str, Any]]]] = {
     "checkout-eu-1": (timedelta(minutes=1), {}),
     "checkout-eu-2": (timedelta(minutes=3), {}),
-    "checkout-us-1": (timedelta(minutes=15), {"max_staleness_seconds": 30}),
+    "checkout-us-1": (timedelta(minutes=15), {"max_staleness": 30}),
     "checkout-us-2": (timedelta(hours=5), {"refused": {"signature": 2}}),
     "warehouse-door": (timedelta(days=2), {"allow_when_stale": True}),
-    RTL: (timedelta(days=8), {"max_staleness_seconds": 60}),
+    RTL: (timedelta(days=8), {"max_staleness": 60}),
     MARKUP: (None, {}),
 }
 
@@ -69,14 +69,8 @@ def usual(making: Making) -> None:
     _accounts(making)
     _tree(making)
     for name in _FLEET:
-        made = making.post(
-            "authorizers/register",
-            "edge",
-            name=making.called(name),
-            type="rescind",
-            version="0.3.0",
-        )
-        making.seed.ids[_authorizer(name)] = made["id"]
+        made = fleet.register(making, making.called(name), type="rescind", version="0.3.0")
+        making.seed.ids[_authorizer(name)] = made
     start, revoked = making.clock(), 0
     for step in range(1, DAYS * _TICKS_A_DAY):
         day, of_day = divmod(step - 1, _TICKS_A_DAY)
@@ -267,8 +261,7 @@ def _report(making: Making, within: timedelta) -> None:
         if ago is None or not now - within < OPENED - ago <= now:
             continue
         held = feed_api.news(making.tenant.ports, making.tenant.operator).head.sequence
-        path = f"authorizers/{making.seed.ids[_authorizer(name)]}/heartbeat"
-        making.post(path, "edge", sequence=held, verified_at=times.text(now), **special)
+        fleet.beat(making, making.seed.ids[_authorizer(name)], sequence=held, **special)
 
 
 def _authorizer(name: str) -> str:

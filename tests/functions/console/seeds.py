@@ -19,6 +19,7 @@ from shared.model import times
 from shared.operations.audit import sealing
 from shared.operations.lists import publication
 from shared.operations.trust import publishing
+from shared.ports import Ports
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.feeds import publish_feed
 from tests.kit.processes import ROOT
@@ -50,6 +51,10 @@ class Making:
     clock: Clock
     # What is called otherwise than its plan says.
     names: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ports(self) -> Ports:
+        return self.tenant.ports
 
     def called(self, name: str) -> str:
         return self.names.get(name, name)

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from shared.model import times
-from tests.functions.console import plans
+from tests.functions.console import fleet, plans
 from tests.functions.console.served import World
 from tests.functions.console.watched import Console
 
@@ -82,17 +81,15 @@ class _Fleet:
     def register(self) -> None:
         if len(self.ids) < 8:
             name = f"gate-{self.random.random()}"
-            self.ids.append(self.world.post("authorizers/register", "edge", name=name)["id"])
+            self.ids.append(fleet.register(self.world, name))
 
     def report(self) -> None:
         newest = self.world.get("authorizers/summary")["sequence"] or 0
-        now = times.text(self.world.clock())
-        self.world.post(
-            f"authorizers/{self.random.choice(self.ids)}/heartbeat",
-            "edge",
+        fleet.beat(
+            self.world,
+            self.random.choice(self.ids),
             sequence=max(0, newest - self.random.choice([0, 0, 0, 1, 3])),
-            verified_at=now,
-            max_staleness_seconds=self.random.choice([30, 300, 3600]),
+            max_staleness=self.random.choice([30, 300, 3600]),
             allow_when_stale=self.random.random() < 0.2,
         )
 

@@ -1,13 +1,11 @@
 """The console's page of authorizers, and the table in which it shows them."""
 
 import re
-from typing import Any
 
 import pytest
 from playwright.sync_api import expect
 
-from shared.model import times
-from tests.functions.console import plans
+from tests.functions.console import fleet, plans
 from tests.functions.console.plans import MARKUP, RTL
 from tests.functions.console.watched import Console
 
@@ -56,12 +54,6 @@ def test_only_the_service_says_who_refuses(console: Console) -> None:
         expect(page.get_by_role("main")).not_to_contain_text("refuses everything")
 
 
-def _heartbeat(console: Console, authorizer_id: str, **report: Any) -> None:
-    world = console.world
-    now = times.text(world.clock())
-    world.post(f"authorizers/{authorizer_id}/heartbeat", "edge", verified_at=now, **report)
-
-
 def test_the_page_follows_what_authorizers_report(console: Console) -> None:
     """F546a, F1426b: Reports are shown as they come, and a row that moves keeps the focus."""
     page, world = console.page, console.world
@@ -71,7 +63,7 @@ def test_the_page_follows_what_authorizers_report(console: Console) -> None:
     row = page.get_by_role("row").filter(has_text="checkout-us-2")
     expect(row).to_contain_text("may let in")
     row.get_by_role("link").focus()
-    _heartbeat(console, late, sequence=newest)
+    fleet.beat(world, late, sequence=newest)
     expect(row).to_contain_text("holds it")
     expect(row.get_by_role("link")).to_be_focused()
     console.act("checkout-eu-1", "Remove")
@@ -103,7 +95,7 @@ def test_a_row_that_moves_is_seen_to_move(console: Console) -> None:
         row = page.get_by_role("row").filter(has_text=name)
         expect(row).to_contain_text("edge")
         expect(row).to_contain_text("may let in")
-        _heartbeat(console, world.id(f"authorizer {name}"), sequence=newest)
+        fleet.beat(world, world.id(f"authorizer {name}"), sequence=newest)
         expect(row).to_contain_text("holds it")
         assert bool(page.evaluate("window.moved")) == (motion == "no-preference")
 
@@ -231,4 +223,4 @@ def test_no_authorizer_says_what_to_do(visitor: Console) -> None:
     visitor.expect_failures(403)
     visitor.sign_in("desk")
     visitor.open("#/authorizers")
-    expect(visitor.page.get_by_text("This key may not do that.")).to_be_visible()
+    expect(visitor.page.get_by_text("This endpoint requires the scope")).to_be_visible()

@@ -1,13 +1,13 @@
 """The room of a change: how far it has come, since when, and who may still let it in."""
 
 import re
+from datetime import timedelta
 from typing import Any, Final
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
-from shared.model import times
-from tests.functions.console import plans
+from tests.functions.console import fleet, plans
 from tests.functions.console.plans import MARKUP, RTL, WIDE
 from tests.functions.console.seeds import Plan
 from tests.functions.console.served import World
@@ -47,14 +47,14 @@ def _room(console: Console, title: str) -> str:
 
 
 def _fleet(world: World, *names: str) -> list[str]:
-    return [world.post("authorizers/register", name=name)["id"] for name in names]
+    return [fleet.register(world, name, "admin") for name in names]
 
 
 def _beat(world: World, *ids: str, **more: Any) -> None:
     """Let these report that they hold the newest entry."""
-    sequence, at = world.get("authorizers/summary")["sequence"], times.text(world.clock())
+    sequence = world.get("authorizers/summary")["sequence"]
     for each in ids:
-        world.post(f"authorizers/{each}/heartbeat", sequence=sequence, verified_at=at, **more)
+        fleet.beat(world, each, "admin", sequence=sequence, **more)
 
 
 def _publish(world: World) -> None:
@@ -67,7 +67,7 @@ def _completed(console: Console, title: str, ids: list[str]) -> str:
     assert world.get(f"changes/{own}")["complete"] is False
     expect(main).not_to_contain_text("refused everywhere")
     _publish(world)
-    _beat(world, *ids, max_staleness_seconds=30)
+    _beat(world, *ids, max_staleness=30)
     expect(main).to_contain_text("refused everywhere")
     assert world.get(f"changes/{own}")["complete"] is True
     return own
@@ -81,7 +81,7 @@ def test_every_dialog_leads_to_the_room_of_what_it_revoked(console: Console) -> 
     page, world = console.page, console.world
     ids = _fleet(world, "eu-1", "eu-2")
     world.run_schedule()
-    _beat(world, *ids, max_staleness_seconds=30)
+    _beat(world, *ids, max_staleness=30)
     seen = list[str]()
 
     def follow(title: str) -> None:
@@ -146,7 +146,7 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     ids = _fleet(world, *(f"gw-eu-{number:02}" for number in range(10)), "warehouse-door")
     world.run_schedule()
-    _beat(world, *ids[:10], max_staleness_seconds=30)
+    _beat(world, *ids[:10], max_staleness=30)
     path = f"keys/{world.id('Card desk')}"
     world.post(f"{path}/revoke", reason="INC-20431: <b>seed</b> *found* | [in](git)")
     where = f"changes/{world.id('Card desk')}"
@@ -157,7 +157,7 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     expect(page.get_by_role("heading", name=re.compile("In the feed, entry"))).to_be_visible()
     for seconds, some in ((1, ids[:4]), (20, ids[4:6]), (40, ids[6:9])):
         console.pass_time(seconds=seconds)
-        _beat(world, *some, max_staleness_seconds=30)
+        _beat(world, *some, max_staleness=30)
         expect(page.get_by_role("main")).to_contain_text(_numbers(world.get(where)))
     expect(page.locator(".shares")).to_have_text(
         re.compile(r"half\s*22 s\s*90 %\s*.\s*99 %\s*.\s*all\s*not yet")
@@ -195,7 +195,7 @@ def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Co
     expect(page.locator("h1")).to_have_css("color", "rgb(22, 32, 43)")
     page.emulate_media(media="screen", color_scheme="light")
 
-    _beat(world, *ids, max_staleness_seconds=30)
+    _beat(world, *ids, max_staleness=30)
     expect(page.get_by_role("main")).to_contain_text("refused everywhere")
     expect(page.get_by_text("None of those that have registered.")).to_be_visible()
     assert world.get(where)["complete"] is True
@@ -276,7 +276,7 @@ def test_clocks_that_are_hours_apart(console: Console) -> None:
     _beat(world, one)
     world.clock.advance(minutes=3)
     for hours in (-5, 7):
-        page.clock.set_fixed_time(world.clock().timestamp() * 1000 + hours * 3_600_000)
+        console.set_browser_clock(world.clock() + timedelta(hours=hours))
         console.open("#/lists")
         console.open(f"#/changes/{made}")
         expect(page.locator("header.head")).to_contain_text("3 min ago")
@@ -289,7 +289,7 @@ def test_names_of_all_kinds_in_every_size(console: Console) -> None:
     page, world = console.page, console.world
     ids = _fleet(world, WIDE, RTL, MARKUP, _CJK, "gw-" + "x" * 60 + "-00042")
     world.run_schedule()
-    _beat(world, *ids[1:3], max_staleness_seconds=30)
+    _beat(world, *ids[1:3], max_staleness=30)
     _beat(world, ids[3], allow_when_stale=True)
     made = world.id(WIDE)
     world.post(f"keys/{made}/revoke", reason=f"{RTL} {MARKUP} {_CJK}")

@@ -5,7 +5,7 @@ import re
 import pytest
 from playwright.sync_api import Locator, expect
 
-from shared.model import times
+from tests.functions.console import fleet
 from tests.functions.console.watched import Console
 
 pytestmark = pytest.mark.slow
@@ -98,12 +98,7 @@ def test_an_incident_by_keyboard_alone(console: Console) -> None:
     console.check_axe()
     newest = world.get("authorizers/summary")["sequence"]
     for each in world.get("authorizers")["authorizers"]:
-        world.post(
-            f"authorizers/{each['id']}/heartbeat",
-            each["owner"] and "edge",
-            sequence=newest,
-            verified_at=times.text(world.clock()),
-        )
+        fleet.beat(world, each["id"], sequence=newest)
     expect(page.get_by_role("region", name="How far it has come")).to_contain_text("Held by all 7")
     assert world.get(page.url.partition("#/")[2])["complete"]
     expect(page).to_have_title(re.compile(r"^[^(]"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Request, expect
 
-from tests.functions.console import plans
+from tests.functions.console import fleet, plans
 from tests.functions.console.watched import Console
 
 pytestmark = pytest.mark.slow
@@ -71,8 +71,7 @@ def test_five_polls_take_nothing_away(console: Console) -> None:
     console.open("#/authorizers")
 
     def change(number: int) -> None:
-        made = world.post("authorizers/register", "edge", name=f"edge-door-{number}")
-        world.post(f"authorizers/{made['id']}/heartbeat", "edge", sequence=number)
+        fleet.beat(world, fleet.register(world, f"edge-door-{number}"), sequence=number)
 
     field = page.get_by_role("searchbox")
     field.fill("e")

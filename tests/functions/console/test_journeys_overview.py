@@ -133,7 +133,7 @@ def test_a_wrong_clock_of_the_browser_changes_no_age(console: Console) -> None:
     """F1433a: With a browser's clock hours ahead or behind, ages are those of the service."""
     page = console.page
     for hours in (-5, 7):
-        page.clock.set_fixed_time(console.world.clock() + timedelta(hours=hours))
+        console.set_browser_clock(console.world.clock() + timedelta(hours=hours))
         console.open("#/settings")
         console.open("#/overview")
         expect(console.panel("Newest changes").get_by_role("listitem").first).to_contain_text(

@@ -52,6 +52,14 @@ def test_a_revocation_is_taken_back_and_found_again(console: Console) -> None:
     assert world.get(f"revocations/check?warrant_id={_SEEDED}")["revoked"] is False
     console.open(f"#/revocations?warrant={_SEEDED}")
     expect(page.get_by_text("Online checks let this warrant in")).to_be_visible()
+    # A revocation of no batch has actions, too.
+    search.fill("warrant:svc_wrt_order-0003")
+    expect(page.locator(".lines .row")).to_have_count(1)
+    console.act("svc_wrt_order-0003", "Take back…")
+    expect(page.get_by_role("menuitem")).to_have_count(0)
+    _button(page, "Take it back").click()
+    expect(page.locator("#said")).to_contain_text("Taken back")
+    assert world.get("revocations/check?warrant_id=svc_wrt_order-0003")["revoked"] is False
     # A warrant that is refused for its key only has no revocation to be taken back.
     signed = world.get(f"keys/{world.id('Transfers')}/warrants?limit=1")["warrants"][0]
     search.fill(signed["warrant_id"])
@@ -247,6 +255,42 @@ def test_who_may_not_revoke_sees_no_button_for_it(visitor: Console) -> None:
     expect(_button(auditor.page, "Revoke a warrant…")).to_have_count(0)
     expect(auditor.page.get_by_role("link", name="Revoke many…")).to_have_count(0)
     auditor.check()
+
+
+@pytest.mark.parametrize("plan", [plans.nothing], ids=["empty"])
+def test_tokens_of_a_user_and_a_session(console: Console) -> None:
+    """F2603a: The console revokes all tokens of a user, or a session, names them, and undoes it."""
+    page, issuer = console.page, "https://as.example"
+    console.open("#/revocations")
+    for choice, value, words, title in (
+        (
+            "All tokens of a user (sub)",
+            "ann",
+            f"All tokens of user ann of {issuer} until",
+            "All tokens of user ann until",
+        ),
+        ("One session (sid)", "s-1", f"Session s-1 of {issuer}", "Session s-1"),
+    ):
+        _button(page, "Revoke a warrant…").first.click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("What").select_option(choice)
+        expect(dialog.get_by_label("Warrant", exact=True)).to_be_hidden()
+        dialog.get_by_label("Issuer").fill(issuer)
+        dialog.get_by_label("Value").fill(value)
+        dialog.get_by_label("Reason").fill("left the company")
+        _button(dialog, "Revoke it").click()
+        console.wait("changes")
+        expect(page.get_by_text(words)).to_be_visible()
+        expect(page.get_by_role("heading", level=1)).to_contain_text(title)
+        console.open("#/revocations")
+        expect(page.get_by_text(words)).to_be_visible()
+    console.check_looks("revocations-tokens", ["light"])
+    page.get_by_role("link", name="Session s-1").click()
+    _button(page, "Take back…").click()
+    expect(page.get_by_role("dialog")).to_contain_text("Session s-1")
+    _button(page, "Take it back").click()
+    expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
+    console.check()
 
 
 @pytest.mark.parametrize("plan", [plans.nothing], ids=["empty"])

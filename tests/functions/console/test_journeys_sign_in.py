@@ -152,8 +152,25 @@ def test_a_sign_in_that_another_began(visit: Visit) -> None:
         page.goto(f"{console.world.url}/console/signed-in/{who}?{query}")
         console.wait("door")
         expect(page.get_by_role("alert")).to_contain_text("This sign-in was not begun in this tab.")
+        # The tenant of a sign-in that this tab began is known.
+        again = page.get_by_role("button", name="Continue with SSO")
+        expect(again).to_have_count(1 if state == "own" else 0)
         assert page.url == f"{console.world.url}/"
     assert [each for each in asked_for if "/v1/sign-in/code" in each] == []
+
+
+def test_a_person_without_a_grant_can_try_again(visit: Visit) -> None:
+    """F1240d: A refused sign-in names the reason, and the buttons of the providers stay."""
+    console, page = visit.console, visit.console.page
+    console.expect_failures(403)
+    page.get_by_role("button", name="Continue with SSO").click()
+    visit.fill_in(page, "carol")
+    page.get_by_role("button", name="Continue").click()
+    console.wait("door")
+    expect(page.get_by_role("alert")).to_contain_text("You are not signed in.")
+    expect(page.get_by_role("button", name="Continue with SSO")).to_be_visible()
+    console.load()
+    expect(page.get_by_role("button", name="Continue with SSO")).to_be_visible()
 
 
 def test_a_form_stays_while_a_person_signs_in_again(visit: Visit) -> None:

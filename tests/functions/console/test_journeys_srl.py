@@ -197,6 +197,34 @@ def test_a_signer_that_was_just_replaced_is_found(console: Console) -> None:
     expect(card.get_by_role("status").first).to_contain_text("is genuine")
 
 
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "crypto.subtle.importKey = async () => { throw new DOMException('', 'NotSupportedError') }",
+        "Object.defineProperty(crypto, 'subtle', {value: undefined})",
+    ],
+)
+def test_a_browser_without_ed25519_checks_nothing(console: Console, missing: str) -> None:
+    """F2830b: Without Ed25519, as at an address of http, the console calls nothing genuine.
+
+    For a list and for the log it says that nothing was checked, and what the browser needs.
+    """
+    page = console.page
+    page.evaluate(f"() => {{ {missing} }}")
+    console.open("#/lists")
+    card = verify(console, pin(console))
+    expect(card.get_by_role("status").first).to_contain_text("Nothing was checked.")
+    expect(card.get_by_role("status").first).to_contain_text("must begin with https")
+    expect(card.locator(".rowed .tag.force")).to_have_count(0)
+    console.open("#/audit")
+    page.get_by_role("button", name="Check the log").click()
+    page.get_by_label("Pin, or verifier key").fill(pin(console))
+    page.get_by_role("button", name="Check", exact=True).click()
+    banner = page.locator("main .banner")
+    expect(banner).to_contain_text("Nothing was checked.")
+    expect(banner).to_contain_text("it needs a secure address")
+
+
 @pytest.mark.parametrize("seen", ['{"pin": "AA==", "version": 5, "sha256": "00"}', "?", "{}"])
 def test_what_cannot_be_read_is_forgotten(console: Console, seen: str) -> None:
     """F881c: What an earlier page remembered, a list signer's key, is forgotten with a sentence."""
@@ -236,7 +264,7 @@ def test_a_key_that_only_reads_sees_the_history(visitor: Console) -> None:
     visitor.open("#/lists")
     expect(visitor.page.get_by_text("219 rows")).to_be_visible()
     card = verify(visitor, pin(visitor))
-    expect(card.get_by_role("status").last).to_contain_text("Ask an administrator for a key")
+    expect(card.get_by_role("status").last).to_contain_text("This endpoint requires the scope")
     signers = visitor.page.get_by_role("region", name="list signers")
     expect(signers.get_by_role("row").filter(has_text="active")).to_be_visible()
     expect(visitor.page.get_by_role("button", name="Replace the signer")).to_have_count(0)

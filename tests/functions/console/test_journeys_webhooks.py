@@ -37,7 +37,7 @@ def test_a_webhook_is_made_disabled_and_deleted(console: Console) -> None:
     expect(page.get_by_text("Nothing was sent yet.")).to_be_visible()
     page.get_by_role("button", name="Replace the secret").click()
     page.get_by_role("button", name="Make the new secret").click()
-    assert page.locator("output.secret").inner_text() != world.seed.secrets["webhook"]
+    expect(page.locator("output.secret")).not_to_have_text(world.seed.secrets["webhook"])
     page.get_by_role("button", name="I have stored it").click()
     page.get_by_role("button", name="Disable…").click()
     page.get_by_role("dialog").get_by_role("button", name="Disable").click()

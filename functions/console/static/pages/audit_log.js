@@ -22,6 +22,7 @@ const PARAMETERS = /** @type {const} */ ({
   warrant: 'warrant_id',
   actor: 'actor',
   key: 'actor_key_id',
+  person: 'actor_id',
   batch: 'batch_id',
   resource: 'resource_id',
 })
@@ -109,6 +110,7 @@ const FIELDS = [
   { id: 'warrant', title: 'Warrant', hint: 'Its identifier.' },
   { id: 'actor', title: 'Who', hint: 'Such as admin@acme.svc, or the e-mail of a person.' },
   { id: 'key', title: 'With the API key', hint: 'Its identifier.' },
+  { id: 'person', title: 'By the person', hint: 'The identifier, which keeps its owner; an e-mail may get another.' },
   { id: 'batch', title: 'Batch', hint: 'Its identifier.' },
   { id: 'resource', title: 'About', hint: 'The identifier of what was changed.' },
   { id: 'from', title: 'From (UTC)', type: 'datetime-local' },

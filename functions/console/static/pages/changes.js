@@ -15,7 +15,7 @@ import {
   took,
   undoing,
 } from '../changes.js'
-import { ago, count, nameOf, number, second } from '../format.js'
+import { ago, count, nameOf, number, second, tokenWords } from '../format.js'
 import { html, one, put, svg } from '../html.js'
 import { aged, follow, ownerOf, read } from '../live.js'
 import {
@@ -112,7 +112,13 @@ const listed = {
   mark: 'at',
   open: ({ id }) => `#/changes/${id}`,
   columns: [
-    { id: 'name', title: 'Revoked', width: 'minmax(180px, 2fr)', value: titleOf, cell: (row) => whole(titleOf(row)) },
+    {
+      id: 'name',
+      title: 'Revoked',
+      width: 'minmax(180px, 2fr)',
+      value: (row) => titleOf(row),
+      cell: (row) => whole(titleOf(row)),
+    },
     {
       id: 'kind',
       title: 'Kind',
@@ -140,6 +146,9 @@ const listed = {
 class Room {
   /** @type {Change | null} */
   #change = null
+  /** @type {Api.RevocationRecord | null} */
+  #record = null
+  #isAsked = false
   #curve = picture((width) => this.#change && curve(this.#change, width, now()))
   /** @type {Table | null} */
   #table = null
@@ -186,7 +195,7 @@ class Room {
     put(
       this.main,
       crumbs(change.kind),
-      head(change, () =>
+      head(change, this.#token(change), () =>
         copy(
           `${markdown(this.main)
             .join('\n')
@@ -304,6 +313,25 @@ class Room {
     </section>`
   }
 
+  /**
+   * The record of a token, which alone has its issuer and value; null until it is read.
+   * @param {Change} change
+   */
+  #token({ id, name, undone_at: undone }) {
+    if (!this.#isAsked && !undone && tokenWords({ warrant_id: name ?? '' })) {
+      this.#isAsked = true
+      void get(`/v1/revocations/${id}`).then(
+        (found) => {
+          this.#record = found
+          if (!this.signal.aborted) this.#draw()
+        },
+        // The change itself shows what fails.
+        () => null,
+      )
+    }
+    return this.#record
+  }
+
   /** @param {Change} change */
   #facts(change) {
     const { id, kind, name, actor, feed, list } = change
@@ -326,10 +354,14 @@ class Room {
     const back = () =>
       kind === 'batch'
         ? takeBackBatch(this.#undone, id, this.signal)
-        : takeBack({ id, warrant_id: name ?? '', reason: change.reason ?? '' })
+        : takeBack({ ...record, id, warrant_id: name ?? '', reason: change.reason ?? '' })
+    const record = this.#token(change)
     const isUndoable = change.undoable && !change.undone_at && may('revoker')
     return facts([
       ...(name ? [/** @type {[string, unknown]} */ (['Name', html`<bdi class="whole" dir="auto">${name}</bdi>`])] : []),
+      ...(record
+        ? [/** @type {[string, unknown]} */ (['Token', html`<bdi dir="auto">${tokenWords(record)}</bdi>`])]
+        : []),
       ['Identifier', html`<code>${id}</code>`],
       [
         'By',
@@ -385,15 +417,16 @@ const crumbs = (kind) =>
 
 /**
  * @param {Change} change
+ * @param {Api.RevocationRecord | null} record of a token
  * @param {() => unknown} copyReport
  */
-function head(change, copyReport) {
+function head(change, record, copyReport) {
   const { reason, actor, recorded_at: at } = change
   const { state, words } = standing(change)
   return html`<header class="head">
     <div>
       <div class="named-change">
-        <h1 tabindex="-1">${called(titleOf(change))} <span class="soft">revoked</span></h1>
+        <h1 tabindex="-1">${called(titleOf(change, record))} <span class="soft">revoked</span></h1>
         ${tag(state, words)}
       </div>
       <p class="soft">

@@ -95,12 +95,11 @@ async function accountOf(name, headers) {
   }
 }
 
-/** The pin of the roots, as the service tells it; null if this browser or the service cannot. */
+/** The pin of the roots in the newest trust document of the service; null if there is none. */
 async function pin() {
-  const { opened, pinOf } = await import('../trust.js')
-  const { documents } = /** @type {Api.TrustDocuments} */ (await get('/v1/trust').catch(() => ({ documents: [] })))
-  const last = documents.at(-1)
-  return last && crypto.subtle ? pinOf(opened(last).roots) : null
+  const { readDocuments } = await import('../vendor/rescind-trust.js')
+  const body = await get('/v1/trust', { raw: true }).catch(() => null)
+  return (body && readDocuments(new Uint8Array(body)).at(-1)?.roots.pin) ?? null
 }
 
 /** @param {{key: Api.CreatedApiKey, account: Api.ServiceAccount, pin: string | null}} made */

@@ -4,7 +4,7 @@ import { all, post, remove } from '../api.js'
 import { count } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, Pages, read } from '../live.js'
-import { about, decide, readApproval, use, words } from '../parts/approvals.js'
+import { about, decide, use, words } from '../parts/approvals.js'
 import { ask, choice, confirm, field, tell } from '../parts/dialog.js'
 import { announce, heading, ready, when } from '../parts/panel.js'
 import { inWords } from '../parts/scopes.js'
@@ -72,11 +72,11 @@ const people = {
   ],
   sub: ({ email, role }) => html`${role} · <bdi>${email}</bdi>`,
   facets: () => [
-    { title: 'Administrators', query: 'role:admin' },
+    { title: 'Administrators', query: 'role:admin state:active' },
     { title: 'Disabled', query: 'state:disabled', state: 'suspended' },
   ],
   actions: (person) => [
-    { title: 'What this person did', run: () => void (location.hash = `#/audit?actor=${person.email}`) },
+    { title: 'What this person did', run: () => void (location.hash = `#/audit?person=${person.id}`) },
     { title: 'Keys of this person', run: () => void (location.hash = `#/api-keys?maker=${person.id}`) },
     may() && change(person, 'sign-out'),
     may() && { title: 'Disable…', danger: true, run: () => disable(person) },
@@ -89,15 +89,24 @@ const people = {
 
 /** What can be done to a person: in words, what follows, and what is said after it. */
 const ACTS = {
-  'sign-out': ['Sign out', 'All sessions of this person end. To sign in again is allowed.', 'is signed out'],
+  'sign-out': [
+    'Sign out',
+    'All sessions of this person end. Approvals that this person asked for or gave end, too. ' +
+      'This person can sign in again.',
+    'is signed out',
+  ],
   enable: ['Enable', 'This person can sign in again.', 'is enabled'],
 }
 
+/** Namesakes differ by e-mail. @param {Person} person */
+const fullName = ({ name, email }) => (name && name !== email ? `${name} (${email})` : email)
+
 /** @param {Person} person @param {keyof typeof ACTS} act @returns {import('../table.js').Action} */
-function change({ id, name, email }, act) {
+function change(person, act) {
+  const { id, name, email } = person
   const [action, text, after] = ACTS[act]
   const question = {
-    title: html`${action}: <bdi>${name || email}</bdi>`,
+    title: html`${action} <bdi>${fullName(person)}</bdi>`,
     action,
     failed: 'That was not done.',
     body: html`<p>${text}</p>`,
@@ -110,22 +119,28 @@ function change({ id, name, email }, act) {
 /** How many keys a dialog lists. */
 const LISTED = 20
 
+/** @param {Api.ApiKeySummary} key */
+const keyLine = ({ name, scopes, role }) => html`<li><bdi>${name}</bdi>, ${inWords(scopes) || role}</li>`
+
 /** Disable a person, and end or keep the keys that the person made, in parts. @param {Person} person */
-async function disable({ id, name, email }) {
+async function disable(person) {
+  const { id, name, email } = person
+  let isBegun = false
   /** @type {Api.ApiKeySummary[]} */
   const made = await all(`/v1/api-keys?created_by_id=${id}`, 'api_keys')
   const keys = made.filter(({ status }) => status === 'active')
   const done = await ask({
-    title: html`Disable: <bdi>${name || email}</bdi>`,
+    title: html`Disable <bdi>${fullName(person)}</bdi>`,
     action: 'Disable',
     danger: true,
-    failed: 'Not everything was done.',
+    // Of an answer that is a fault of the service, a part may be done.
+    failed: ({ status }) => (isBegun || status >= 500 ? 'Not everything was done.' : 'Nothing was changed.'),
     body: [
       html`<p>All sessions of this person end, and nobody can sign in by this account.</p>`,
       keys.length > 0 && [
         html`<p>API keys that this person made or rotated, or that such keys made: ${count(keys.length, 'key')}</p>
           <ul>
-            ${keys.slice(0, LISTED).map((key) => html`<li><bdi>${key.name}</bdi>, ${inWords(key.scopes)}</li>`)}
+            ${keys.slice(0, LISTED).map(keyLine)}
             ${keys.length > LISTED && html`<li>and ${keys.length - LISTED} more</li>`}
           </ul>`,
         field(
@@ -142,6 +157,7 @@ async function disable({ id, name, email }) {
       const body = { made_keys: form.get('keys') ?? 'end' }
       for (;;) {
         const part = /** @type {Api.DisabledPerson} */ (await post(`/v1/people/${id}/disable`, body))
+        isBegun = true
         if (!part.keys_left || !part.keys_ended) return part
       }
     },
@@ -160,7 +176,7 @@ const approvals = {
   sort: '-asked',
   mark: 'state',
   isLow: true,
-  show: async ({ id }) => tell('Approval', about(await readApproval(id))),
+  show: (approval) => tell('Approval', about(approval)),
   columns: [
     { id: 'what', title: 'What', width: 'minmax(200px, 2fr)', text: ({ act, count: times }) => words(act, times) },
     {
@@ -196,8 +212,10 @@ const approvals = {
       isOwn(approval) &&
       approval.remaining > 0 && { title: 'Use approval…', run: () => use(approval) },
     ['pending', 'approved'].includes(approval.status) &&
-      !isOwn(approval) &&
-      may() && { title: 'Reject…', run: () => decide(approval, 'reject'), danger: true },
+      may() &&
+      (isOwn(approval)
+        ? { title: 'Withdraw…', run: () => decide(approval, 'withdraw'), danger: true }
+        : { title: 'Reject…', run: () => decide(approval, 'reject'), danger: true }),
   ],
   empty: html`<p>Nobody has asked for an approval.</p>`,
 }
@@ -224,7 +242,10 @@ const sessions = {
     { id: 'owner', title: 'Of', text: ({ owner }) => owner ?? '' },
   ],
   sub: ({ created_at: at }) => html`began ${when(at)}`,
-  actions: (session) => [{ title: 'End…', danger: true, run: () => end(session) }],
+  actions: (session) => [
+    { title: 'What this session did', run: () => void (location.hash = `#/audit?q=${session.id}`) },
+    { title: 'End…', danger: true, run: () => end(session) },
+  ],
   empty: html`<p>Nobody is signed in with a session.</p>`,
 }
 

@@ -1,7 +1,7 @@
 /** Which warrants are revoked, and is each in the list? */
 
 import { now } from '../api.js'
-import { ago, instant, nameOf, number } from '../format.js'
+import { ago, instant, nameOf, number, tokenWords } from '../format.js'
 import { html, put } from '../html.js'
 import { follow, latest, Pages, read } from '../live.js'
 import { banner, forbidden, heading, named, person, ready, when } from '../parts/panel.js'
@@ -114,7 +114,7 @@ const revocations = {
   open: ({ id }) => `#/changes/${id}`,
   fields: FIELDS,
   columns: [
-    { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', of: 'warrant_id', kind: 'name' },
+    { id: 'name', title: 'Warrant', width: 'minmax(200px, 2fr)', kind: 'name', value: called },
     { id: 'list', title: 'List', width: '132px', of: 'listed', cell: listed },
     { id: 'why', title: 'Reason', width: 'minmax(140px, 2fr)', from: 860, of: 'reason', kind: 'prose' },
     { id: 'revoked', title: 'Revoked', width: '116px', of: 'created_at', kind: 'time' },
@@ -125,6 +125,7 @@ const revocations = {
       value: ({ created_by: by, created_by_name: name }) => nameOf(by, name),
       cell: ({ created_by: by, created_by_name: name }) => person(by, name),
     },
+    { id: 'warrant_id', title: 'warrant_id' },
     { id: 'with', title: 'With', text: ({ batch_id }) => batch_id ?? '' },
   ],
   sub: ({ reason, created_at: at }) => html`${when(at)} · <bdi dir="auto">${reason}</bdi>`,
@@ -136,6 +137,11 @@ const revocations = {
   empty: html`<h2>No warrant is revoked</h2>
     <p>Revoke a warrant to see it happen: from its record, through the list, to the last authorizer that refuses it.</p>
     <pre>rescind revoke svc_wrt_laptop-17 --reason "laptop stolen"</pre>`,
+}
+
+/** @param {Revocation} row */
+function called(row) {
+  return tokenWords(row) || row.warrant_id
 }
 
 /** @param {{listed: string}} row */

@@ -1,11 +1,11 @@
 /** What another person has to approve: its cards on the overview, the decision, and the act itself. */
 
-import { all, ApiError, get, now, post, remove } from '../api.js'
+import { all, answers, ApiError, now, post, remove } from '../api.js'
 import { joined, sha256 } from '../bytes.js'
 import { count, hex, minute, short } from '../format.js'
-import { html } from '../html.js'
+import { html, one, put } from '../html.js'
 import { may, who } from '../session.js'
-import { change } from './batch.js'
+import { MANIFESTS, readManifest, Undoing } from './batch.js'
 import { APPROVAL, ask, confirm, showSecret } from './dialog.js'
 import { detailRows } from './differences.js'
 import { announce, facts, named } from './panel.js'
@@ -30,6 +30,8 @@ const ACTS = {
 const DETAILS = {
   warrant_id: 'Warrant',
   name: 'Name',
+  manifest_id: 'Manifest',
+  sha256: 'SHA-256 of its list',
 }
 /** As the dialog to replace an API key offers them. */
 const GRACES = [0, 3600, 86_400, 604_800]
@@ -84,11 +86,11 @@ export const words = (act, times) => ACTS[act]?.(times) ?? act
 function subject({ subject: it, details }) {
   const { name, warrant_id: warrant } = details
   if (typeof warrant === 'string') return html`<code>${warrant}</code>`
-  return typeof name === 'string' ? named(name) : html`<code>${it.startsWith('svc_bat_') ? short(it) : it}</code>`
+  return typeof name === 'string' ? named(name) : html`<code>${it.startsWith('svc_man_') ? short(it) : it}</code>`
 }
 
 /** What a person should know who decides. @param {Approval} approval */
-export const about = (approval) =>
+export const about = (approval) => [
   facts([
     ['What', words(approval.act, approval.remaining)],
     ['To', html`<code>${approval.subject}</code>`],
@@ -98,10 +100,38 @@ export const about = (approval) =>
     ...detailRows({ ...approval.details, groups: undefined }).map(
       ([name, value]) => /** @type {[string, unknown]} */ ([DETAILS[name] ?? name, named(value)]),
     ),
-    ...Object.keys(approval.members).map(
-      (id) => /** @type {[string, unknown]} */ ([short(id), named(approval.members[id])]),
-    ),
-  ])
+  ]),
+  approval.details.sha256 ? members(approval.subject) : null,
+]
+
+/** The members of a manifest, page after page. @param {string} id */
+function members(id) {
+  const pages = answers(`${MANIFESTS}/${id}/members`)
+  const place = one(html`<div class="body"></div>`)
+  /** @type {Api.ManifestMember[]} */
+  const found = []
+  const more = async () => {
+    const { value } = await pages.next()
+    found.push(...value.members)
+    draw(value.cursor === null ? null : 'List more members')
+  }
+  const draw = (/** @type {string | null} */ words) =>
+    put(
+      place,
+      html`<ul>
+          ${found.map(
+            ({ warrant_id: warrant, created_by: by, reason }) =>
+              html`<li>
+                <code>${warrant}</code>
+                ${by === null ? 'changed since' : html`<bdi>${by}</bdi>: <bdi dir="auto">${reason}</bdi>`}
+              </li>`,
+          )}
+        </ul>
+        ${words && html`<button type="button" @click=${more}>${words}</button>`}`,
+    )
+  draw('List all members')
+  return place
+}
 
 /** How many revocations each identity made, and why. @param {Record<string, any>} details */
 const groupRows = ({ groups = [] }) =>
@@ -110,23 +140,33 @@ const groupRows = ({ groups = [] }) =>
       /** @type {[string, unknown]} */ ([`${count(number, 'revocation')} by ${by}`, named(reason)]),
   )
 
+/** Decisions: the title of the dialog, its button, and what is said after it, or if it fails. */
+const DECISIONS = /** @type {const} */ ({
+  approve: ['Approve this?', 'Approve', 'Approved.', 'That was not decided.'],
+  reject: ['Reject this?', 'Reject', 'Rejected.', 'That was not decided.'],
+  withdraw: ['Withdraw this request?', 'Withdraw the request', 'Withdrawn.', 'The request was not withdrawn.'],
+})
+
 /**
+ * Decide on what somebody asked for. The requester withdraws a request by a rejection.
  * @param {Approval} approval
- * @param {'approve' | 'reject'} verb
+ * @param {keyof typeof DECISIONS} verb
  * @param {() => Promise<unknown>} [redraw]
  */
 export async function decide(approval, verb, redraw = async () => {}) {
-  const [title, action, said, after] =
-    verb === 'approve'
-      ? ['Approve this?', 'Approve', 'Approved.', html`<p>The person who asked may then do it, within an hour.</p>`]
-      : ['Reject this?', 'Reject', 'Rejected.', null]
+  const [title, action, said, failed] = DECISIONS[verb]
+  const path = `/v1/approvals/${approval.id}/${verb === 'approve' ? 'approve' : 'reject'}`
   const done = await confirm({
     title,
     action,
     said,
-    failed: 'That was not decided.',
-    body: [about(await readApproval(approval.id)), after],
-    run: (headers) => post(`/v1/approvals/${approval.id}/${verb}`, undefined, { headers }),
+    failed,
+    body: [
+      about(approval),
+      verb === 'approve' && html`<p>The person who asked may then do it, within an hour.</p>`,
+      verb === 'withdraw' && html`<p>Nobody can approve or use it after that. You can ask again.</p>`,
+    ],
+    run: (headers) => post(path, undefined, { headers }),
   })
   if (done) await redraw()
 }
@@ -137,13 +177,14 @@ export async function decide(approval, verb, redraw = async () => {}) {
  * @param {() => Promise<unknown>} [redraw]
  */
 export async function use(approval, redraw = async () => {}) {
+  const place = one(html`<div class="body"></div>`)
   const done = await ask({
     title: 'Do what was approved?',
     action: 'Do it',
     failed: 'It is not done.',
-    body: about(await readApproval(approval.id)),
+    body: [about(approval), place],
     run: async (_form, headers) => {
-      const repeat = await repeated(approval)
+      const repeat = await repeated(approval, place)
       if (!repeat)
         throw new ApiError(
           409,
@@ -165,12 +206,13 @@ export async function use(approval, redraw = async () => {}) {
 /**
  * The request that was approved, or null if it is none that this console makes.
  * @param {Approval} approval
+ * @param {Element} place of the progress
  * @returns {Promise<Repeat | null>}
  */
-async function repeated(approval) {
+async function repeated(approval, place) {
   const { subject: it, request } = approval
   if (it.startsWith('svc_rev_')) return (headers) => remove(`/v1/revocations/${it}`, headers)
-  if (it.startsWith('svc_bat_')) return wholeBatch(approval)
+  if (it.startsWith('svc_man_')) return (headers) => wholeManifest(approval, place, headers)
   for (const body of bodies(approval)) {
     const text = body === undefined ? '' : JSON.stringify(body)
     if (request?.method === 'POST' && hex(await sha256(joined(text))) === request.sha256) {
@@ -188,26 +230,23 @@ function bodies({ act, details }) {
   const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
     (each) => changes[each]?.new ?? null,
   )
+  const networks = changes.networks?.new ?? []
   return act === 'admin_keys.create'
-    ? [{ name, scopes, service_account_id, expires_at }, ...GRACES.map((grace_seconds) => ({ grace_seconds }))]
+    ? [
+        { name, scopes, service_account_id, expires_at, networks },
+        ...GRACES.map((grace_seconds) => ({ grace_seconds })),
+      ]
     : []
 }
 
 /**
- * Take the members of an approval back.
+ * Apply all parts of a manifest. Throws `ApiError`.
  * @param {Approval} approval
- * @returns {Promise<Repeat>}
+ * @param {Element} place of the progress
+ * @param {Record<string, string>} headers
  */
-async function wholeBatch({ id: approval, subject: own, reason }) {
-  const { members } = await readApproval(approval)
-  const body = {
-    action: /** @type {const} */ ('take_back'),
-    revocation_ids: Object.keys(members),
-    batch_id: own,
-    reason,
-  }
-  return ({ [APPROVAL]: id = '' }) => change(body, new AbortController().signal, { [APPROVAL]: id })
+async function wholeManifest({ subject: own, reason }, place, { [APPROVAL]: id = '' }) {
+  const undoing = new Undoing(await readManifest(own), new AbortController().signal)
+  if (!(await undoing.go(place, undoing.parts, reason, { [APPROVAL]: id })))
+    throw new ApiError(409, 'stopped', 'You stopped it. If you do it again, it continues.')
 }
-
-/** An approval with its members, which a list leaves out. @param {string} id @returns {Promise<Approval>} */
-export const readApproval = (id) => get(`/v1/approvals/${id}`)

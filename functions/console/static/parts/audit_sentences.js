@@ -20,7 +20,7 @@ const DONE = {
   'api_key.rotate': ['replaced', 'the API key', 'API keys'],
   'api_key.revoke': ['revoked', 'the API key', 'API keys'],
   'api_key.delete': ['deleted', 'the API key', 'API keys'],
-  'api_key.leaked': ['ended, because its secret was found in public,', 'the API key', 'API keys'],
+  'api_key.leaked': ['revoked', 'the leaked API key', 'leaked API keys'],
   'api_key.expiring': ['announced the end of', 'the API key', 'API keys'],
   'key.create': ['made', 'the key', 'keys'],
   'key.rotate': ['rotated', 'the key', 'keys'],
@@ -31,8 +31,8 @@ const DONE = {
   'key.expiring': ['announced the end of', 'the key', 'keys'],
   'revocation.create': ['revoked', 'the warrant', 'warrants'],
   'revocation.delete': ['took back the revocation of', 'the warrant', 'warrants'],
-  'revocation.extend': ['set a later end of the revocation of', 'the warrant', 'warrants'],
-  'revocation.extend_batch': ['set a later end of the revocation of', 'the warrant', 'warrants'],
+  'revocation.extend': ['repeated the revocation of', 'the warrant', 'warrants'],
+  'revocation.extend_batch': ['repeated the revocation of', 'the warrant', 'warrants'],
   'revocation.create_batch': ['revoked', 'the warrant', 'warrants'],
   'revocation.delete_batch': ['took back the revocation of', 'the warrant', 'warrants'],
   'revocation.batch': ['began', 'a call of the batch', 'calls of batches'],
@@ -80,7 +80,7 @@ const DONE = {
   'approval.reject': ['refused', 'the approval', 'approvals'],
   'approval.use': ['used', 'the approval', 'approvals'],
   'approval.override': ['overrode', 'the approval', 'approvals'],
-  'tenant.protect_acts': ['changed the protected acts of', 'the tenant', 'tenants'],
+  'tenant.protect_acts': ['changed', 'the protected acts', 'lists of protected acts'],
   'webhook.create': ['made', 'the webhook to', 'webhooks'],
   'webhook.update': ['changed', 'the webhook to', 'webhooks'],
   'webhook.rotate_secret': ['replaced the secret of', 'the webhook to', 'webhooks'],
@@ -90,6 +90,9 @@ const DONE = {
   'webhook.test': ['tested', 'the webhook to', 'webhooks'],
   'webhook.delete': ['deleted', 'the webhook to', 'webhooks'],
 }
+
+/** An override that names no approval: from then on, no act needs one. @type {typeof DONE[string]} */
+const UNPROTECTED = ['ended', 'the protection of all acts', 'protections of all acts']
 
 /** The actions that have a sentence. */
 export const ACTIONS = Object.keys(DONE)
@@ -150,13 +153,17 @@ function isNext(run, entry) {
     batchOf(before) === null &&
     run.actor === entry.actor &&
     run.name === entry.actor_name &&
-    run.action === entry.action
+    run.action === entry.action &&
+    isUnprotecting(before) === isUnprotecting(entry)
   return (
     isAlike &&
     date(before.timestamp) === date(entry.timestamp) &&
     Date.parse(before.timestamp) - Date.parse(entry.timestamp) <= MINUTE
   )
 }
+
+/** @param {Entry} entry */
+const isUnprotecting = ({ action, resource_id: id }) => action === 'approval.override' && !id.startsWith('svc_apr_')
 
 /**
  * What a run says: who, did what, to what. An action that this page does not know is said as it is.
@@ -165,7 +172,7 @@ function isNext(run, entry) {
  */
 export function sentence({ entries, action, actor, name }) {
   const who = nameOf(actor, name)
-  const known = DONE[action]
+  const known = isUnprotecting(entries[0]) ? UNPROTECTED : DONE[action]
   const parts = entries.filter((each) => action === SUMMARY || each.action !== SUMMARY)
   const many = parts.reduce(
     (sum, { details }) => sum + (Array.isArray(details.revocations) ? details.revocations.length : 1),
@@ -177,13 +184,17 @@ export function sentence({ entries, action, actor, name }) {
   return { who, did, what: many > 1 ? count(many, one, several) : `${one} ${thing(entry)}`.trimEnd() }
 }
 
+/** Actions with sentences that need no name. */
+const NAMELESS = new Set(['audit_log.statement', 'tenant.update_settings', 'tenant.protect_acts', 'recovery.review'])
+
 /**
  * What an entry is about, by the name that people know.
  * @param {Entry} entry
  */
-function thing({ action, resource_id, details }) {
+function thing(entry) {
+  const { action, resource_id, details } = entry
   if (action === 'srl.regenerate') return resource_id.replace('srl/', '')
-  if (action === 'audit_log.statement' || action === 'tenant.update_settings' || action === 'recovery.review') return ''
+  if (NAMELESS.has(action) || isUnprotecting(entry)) return ''
   if (Array.isArray(details.revocations) && details.revocations.length === 1)
     return String(details.revocations[0].warrant_id)
   const name = details.name ?? details.warrant_id ?? details.host

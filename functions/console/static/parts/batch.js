@@ -1,6 +1,6 @@
-/** Many changes of revocations by calls for 1000 each, under one batch. A repeated call changes nothing twice. */
+/** Many changes of revocations by calls for up to 1000 each. A repeated call changes nothing twice. */
 
-import { ApiError, now, post, sleep } from '../api.js'
+import { ApiError, get, now, post, sleep } from '../api.js'
 import { newUlid } from '../ulid.js'
 import { work } from './progress.js'
 
@@ -11,7 +11,10 @@ import { work } from './progress.js'
  */
 /** @typedef {{reason: string, warrants: Warrant[]}} Call */
 
+export const MANIFESTS = '/v1/unrevoke-manifests'
 const MOST = 1000
+/** How many revocations a part of a manifest has. */
+const PART = 500
 const TRIES = 3
 
 /**
@@ -32,17 +35,16 @@ export const parts = (items) =>
 /**
  * Make one call, and repeat it while its answer is lost or something is unavailable. Throws
  * `ApiError`; then what was asked for may be done or not.
- * @param {Partial<Api.ChangeRevocations>} change
+ * @param {string} path
+ * @param {Partial<Api.ChangeRevocations>} body
  * @param {AbortSignal} signal ends the waiting, never a call
  * @param {Record<string, string>} [headers]
  * @returns {Promise<Api.RevocationChange[]>}
  */
-export async function change(change, signal, headers) {
+export async function change(path, body, signal, headers) {
   for (let attempt = 1; ; attempt++) {
     try {
-      const { results } = /** @type {Api.RevocationChanges} */ (
-        await post('/v1/revocations/batch', change, { headers })
-      )
+      const { results } = /** @type {Api.RevocationChanges} */ (await post(path, body, { headers }))
       if (attempt === TRIES || !results.some(({ code }) => code === 'unavailable')) return results
     } catch (error) {
       if (!(error instanceof ApiError) || attempt === TRIES || (error.status !== 0 && error.status < 500)) throw error
@@ -50,6 +52,48 @@ export async function change(change, signal, headers) {
     await sleep(attempt, signal)
   }
 }
+
+/** The revocations of a manifest, which its parts take back. */
+export class Undoing {
+  /** How many are taken back. */
+  taken = 0
+
+  /** @param {Api.Manifest} manifest @param {AbortSignal} signal */
+  constructor({ id, count, parts }, signal) {
+    this.path = `${MANIFESTS}/${id}/parts`
+    this.count = count
+    this.parts = Array.from({ length: parts }, (_, index) => index + 1)
+    this.signal = signal
+  }
+
+  /**
+   * Apply a part. Throws `ApiError`.
+   * @param {number} part
+   * @param {string} reason
+   * @param {Record<string, string>} headers
+   */
+  async apply(part, reason, headers) {
+    const results = await change(`${this.path}/${part}/apply`, { reason }, this.signal, headers)
+    this.taken += results.filter(({ outcome }) => outcome === 'taken_back').length
+  }
+
+  /**
+   * Apply these parts. Whether all were applied. Throws `ApiError`.
+   * @param {Element} place of the progress
+   * @param {number[]} parts
+   * @param {string} reason
+   * @param {Record<string, string>} headers
+   */
+  go(place, parts, reason, headers) {
+    return work(place, 'revocations', parts, (part) => this.apply(part, reason, headers), {
+      size: (part) => (part < this.parts.length ? PART : this.count - PART * (part - 1)),
+      signal: this.signal,
+    })
+  }
+}
+
+/** @param {string} id @returns {Promise<Api.Manifest>} */
+export const readManifest = (id) => get(`${MANIFESTS}/${id}`)
 
 /** Warrants that are revoked under one batch, or of which the service says whether they would be. */
 export class Run {
@@ -88,6 +132,7 @@ export class Run {
     for (const id of ids) this.outcomes.set(id, { outcome: 'no_answer' })
     try {
       const results = await change(
+        '/v1/revocations/batch',
         { action: 'revoke', warrant_ids: ids, reason, batch_id: this.batch, dry_run: this.dry },
         this.signal,
       )

@@ -17,7 +17,7 @@ import { announce, banner, copied, problem } from './panel.js'
  * @param {unknown} question.body
  * @param {unknown} question.action the words of the button that does it
  * @param {(form: FormData, headers: Record<string, string>) => Promise<T>} question.run
- * @param {string} [question.failed] a sentence
+ * @param {string | ((error: ApiError) => string)} [question.failed] a sentence
  * @param {boolean} [question.danger] whether it cannot be undone
  * @param {boolean} [question.wide]
  * @param {boolean} [question.firm] whether only the button closes it
@@ -59,7 +59,8 @@ export function ask({
         button.disabled = false
         if (approval.takes(error)) return
         if (!(error instanceof ApiError)) throw error
-        put(fault, error.status === 0 ? unanswered() : problem(error, failed))
+        const words = typeof failed === 'string' ? failed : failed(error)
+        put(fault, error.status === 0 ? unanswered() : problem(error, words))
       }
     })
     // For browsers that do not know `closedby`.

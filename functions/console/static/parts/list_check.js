@@ -1,11 +1,10 @@
 /** The check of the list in force with the pin that the person pasted. */
 
 import { call } from '../api.js'
-import { NoEd25519 } from '../ed25519.js'
 import { count, minute, number, second, span } from '../format.js'
 import { html, one, put } from '../html.js'
 import { begun, dropUnreadable, followed, forget, remember, remembered, seen } from '../pinned.js'
-import { believed, isPin, NotTrusted } from '../trust.js'
+import { findValidKeys, isPin, NoEd25519, Refused as NotTrusted } from '../vendor/rescind-trust.js'
 import { CHECKS, Refused, verify } from '../verify.js'
 import { exactInput, field, submitted, tick } from './dialog.js'
 import { banner, problem } from './panel.js'
@@ -13,7 +12,7 @@ import { tag } from './tag.js'
 import { REASONS } from './trust_reasons.js'
 
 /** @typedef {import('../pinned.js').Believed} Believed */
-/** @typedef {import('../trust.js').Document} Document */
+/** @typedef {import('../pinned.js').Document} Document */
 /** @typedef {import('../verify.js').Content} Content */
 /** @typedef {'trust' | 'valid' | import('../verify.js').Check} Check */
 /** @typedef {{check: Check, message: string, advice: string}} Failed */
@@ -137,7 +136,7 @@ async function checked(pin, keep, signal) {
       html`<strong>The list has ${number(status.count)} warrants.</strong> The page does not fetch lists of more than
         ${number(LONGEST)}. Use <code>rescind list verify</code>.`,
     )
-  const state = await begun(pin)
+  const state = begun(pin)
   /** @type {Found} */
   const found = { state, list: null, content: null }
   try {
@@ -171,8 +170,9 @@ async function find(found, keep, signal) {
     // Before it counts (TRUST-12).
     if (keep) remember(found.state)
     const { held, list } = found.state
-    if (held) found.list = seen(held, list)
-    return held && believed(held, 'lists', Date.now())
+    if (!held) return null
+    found.list = seen(held, list)
+    return findValidKeys(held, 'lists', Date.now())
   }
   const first = await keys()
   if (!first) return
@@ -196,7 +196,7 @@ async function find(found, keep, signal) {
  */
 function failure(error) {
   if (error instanceof NotTrusted) {
-    const [message, advice] = REASONS[error.reason]
+    const [message, advice] = REASONS[error.reason] ?? REASONS.malformed
     return { check: error.reason === 'trust_expired' ? 'valid' : 'trust', message, advice }
   }
   if (error instanceof Refused)

@@ -1,7 +1,6 @@
 /** The check of the sealed log, as a part of the audit page. */
 
 import { call, exported, now } from '../api.js'
-import { NoEd25519 } from '../ed25519.js'
 import { count, number } from '../format.js'
 import { html, put } from '../html.js'
 import { begun, followed, remember } from '../pinned.js'
@@ -17,8 +16,8 @@ import {
   Tree,
   WrongKey,
 } from '../sealed_log.js'
-import { believed, isPin, NotTrusted } from '../trust.js'
 import { madeAt } from '../ulid.js'
+import { findValidKeys, isPin, NoEd25519, Refused as NotTrusted, toBase64 } from '../vendor/rescind-trust.js'
 import { ask, field } from './dialog.js'
 import { banner, problem } from './panel.js'
 import { advance } from './progress.js'
@@ -26,8 +25,8 @@ import { REASONS } from './trust_reasons.js'
 
 /** @typedef {import('../sealed_log.js').Checkpoint} Checkpoint */
 /** @typedef {import('../sealed_log.js').Leaf} Leaf */
-/** @typedef {import('../trust.js').Log} Log */
-/** @typedef {import('../trust.js').Bytes} Bytes */
+/** @typedef {import('../vendor/rescind-trust.js').LogAnchor} LogAnchor */
+/** @typedef {import('../vendor/rescind-trust.js').Bytes} Bytes */
 
 /** Entries may be sealed that much later; until then a missing one says nothing. */
 const SEALING_SECONDS = 600
@@ -72,7 +71,10 @@ function failure(error, again) {
         browser of 2025.`,
     )
   if (error instanceof NotTrusted)
-    return banner('revoked', html`<strong>The trust document is refused.</strong> ${REASONS[error.reason].join(' ')}`)
+    return banner(
+      'revoked',
+      html`<strong>The trust document is refused.</strong> ${(REASONS[error.reason] ?? REASONS.malformed).join(' ')}`,
+    )
   if (error instanceof Broken)
     return banner(
       'revoked',
@@ -114,17 +116,18 @@ async function check(pin, place, signal) {
  * @param {string} pin or a verifier key
  * @param {Checkpoint} signed
  * @param {AbortSignal} signal
- * @returns {Promise<{keys: Bytes[], anchor: Log | null}>}
+ * @returns {Promise<{keys: Bytes[], anchor: LogAnchor | null}>}
  */
 async function trusted(pin, { origin }, signal) {
-  if (!isPin(pin)) return { keys: [await keyOf(pin, origin)], anchor: null }
-  const before = await begun(pin)
+  if (!isPin(pin)) return { keys: [keyOf(pin, origin)], anchor: null }
+  const before = begun(pin)
   const after = await followed(before, signal)
   // If an older document is remembered, the person wants that.
   if (before.held) remember(after)
   const { held } = after
   if (!held) throw new WrongKey('The service has no trust document yet. Use the verifier key of the log.')
-  return { keys: believed(held, 'log', Date.now()), anchor: held.log?.origin === origin ? held.log : null }
+  const anchor = held.log?.origin === origin ? held.log : null
+  return { keys: findValidKeys(held, 'log', Date.now()), anchor }
 }
 
 const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
@@ -133,7 +136,7 @@ const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
  * Read all leaves, and compare their root with the signed one, and with that of the anchor at its size.
  * Throws `Broken`; gives whether it came to the end.
  * @param {Checkpoint} signed
- * @param {Log | null} anchor
+ * @param {LogAnchor | null} anchor
  * @param {Map<string, Leaf>} leaves
  * @param {Element} place
  * @param {AbortSignal} signal
@@ -152,8 +155,8 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
       if (first >= signed.size) return null
       const bundle = new Uint8Array((await call('GET', bundlePath(first, signed.size), undefined, { signal })).body)
       for (const record of records(bundle)) {
-        await tree.add(record)
-        if (tree.size === anchor?.size && (await tree.root()) !== anchor.root)
+        tree.add(record)
+        if (tree.size === anchor?.size && tree.root() !== toBase64(anchor.root))
           throw new Broken('The beginning of the log is another one than the trust document names: it was rewritten.')
         const found = leaf(record)
         leaves.set(found.entry, found)
@@ -163,7 +166,7 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
     },
     signal,
   )
-  if (whole && (await tree.root()) !== signed.root)
+  if (whole && tree.root() !== signed.root)
     throw new Broken(
       'The leaves do not have the root that was signed: a record was changed, removed, inserted or moved.',
     )
@@ -187,7 +190,7 @@ async function readEntries(leaves, place, signal) {
       const { value } = await parts.next()
       if (!value) return null
       for (const line of new TextDecoder().decode(value).split('\n')) {
-        const entry = await entryOf(line)
+        const entry = entryOf(line)
         if (!entry) continue
         read++
         unsealed += compare(entry, leaves)

@@ -49,8 +49,6 @@ export function problem(error, failed, again = null) {
 export function advice(error) {
   const request = error.requestId ? ` Request ${error.requestId}.` : ''
   if (error.status === 0) return 'The service does not answer. Is it running?'
-  if (error.status === 403 && error.code !== 'approval_required')
-    return 'This key may not do that. Ask an administrator for a key with the scope admin.'
   if (error.status === 429) return 'Too many requests. Wait a minute, then try again.'
   if (error.status >= 500) return `The service cannot answer now: ${error.message}${request}`
   return error.message

@@ -1,41 +1,75 @@
 /** Dialogs that revoke one warrant, and take revocations back. */
 
-import { all, ApiError, call, now, remove } from '../api.js'
-import { count } from '../format.js'
-import { html, put } from '../html.js'
-import { batchId, change, parts } from './batch.js'
-import { APPROVAL, ask, confirm, exactInput, field, reasonField } from './dialog.js'
+import { call, now, post, remove } from '../api.js'
+import { count, tokenWords } from '../format.js'
+import { html, one, put } from '../html.js'
+import { MANIFESTS, Undoing } from './batch.js'
+import { APPROVAL, ask, choice, confirm, exactInput, field, reasonField } from './dialog.js'
 import { announce, banner, named, problem } from './panel.js'
-import { work } from './progress.js'
 import { WARRANT_PATTERN } from './warrant_lines.js'
 
+/** What is revoked: the kind of a token, and its words. @type {[string, string][]} */
+const KINDS = [
+  ['', 'One identifier'],
+  ['jwt-subject', 'All tokens of a user (sub)'],
+  ['jwt-session', 'One session (sid)'],
+]
+
 /**
- * Revoke one warrant, and go to its change.
+ * The warrant or the token that a form names. Tokens of a user are those up to now.
+ * @param {FormData} form
+ */
+function target(form) {
+  const [kind, issuer, value] = ['kind', 'issuer', 'value'].map((name) => String(form.get(name) ?? '').trim())
+  if (!kind) return { warrant_id: String(form.get('warrant')).trim() }
+  const before = kind === 'jwt-subject' ? { issued_before: Math.ceil(now() / 1000) } : {}
+  return { token: { kind, issuer, value, ...before } }
+}
+
+/**
+ * Revoke one warrant, or tokens, and go to its change.
  * @param {string} [warrant]
  */
 export async function revokeOne(warrant = '') {
+  /** @type {HTMLFieldSetElement} */
+  const ofWarrant = one(
+    html`<fieldset class="body">
+      ${field(
+        'Warrant',
+        exactInput('warrant', { value: warrant, pattern: WARRANT_PATTERN, maxlength: 200 }),
+        'svc_wrt_ and 1 to 64 letters, digits, _ or -. The service need not know it.',
+      )}
+    </fieldset>`,
+  )
+  // The choice before it would have the focus otherwise.
+  ofWarrant.querySelector('input')?.toggleAttribute('autofocus', true)
+  /** @type {HTMLFieldSetElement} */
+  const ofToken = one(
+    html`<fieldset class="body" hidden disabled>
+      ${field('Issuer', exactInput('issuer', { maxlength: 1024 }), 'The iss of the JWTs.')}
+      ${field('Value', exactInput('value', { maxlength: 1024 }), 'Their sub or sid. Tokens of a user count up to now.')}
+    </fieldset>`,
+  )
+  const choose = (/** @type {Event} */ event) => {
+    const isToken = /** @type {HTMLSelectElement} */ (event.target).value !== ''
+    ofWarrant.hidden = ofWarrant.disabled = isToken
+    ofToken.hidden = ofToken.disabled = !isToken
+  }
   const answer = await ask({
     title: 'Revoke a warrant',
     action: 'Revoke it',
     failed: 'The warrant is not revoked.',
     body: [
-      field(
-        'Warrant',
-        exactInput('warrant', { value: warrant, pattern: WARRANT_PATTERN, maxlength: 200 }),
-        'svc_wrt_ and 1 to 64 letters, digits, _ or -. The service need not know it.',
-      ),
+      html`<div @change=${choose}>${field('What', choice('kind', KINDS))}</div>`,
+      ofWarrant,
+      ofToken,
       reasonField(),
       html`<p class="soft">
         Online checks refuse it at once, authorizers once they hold the change. You can take it back.
       </p>`,
     ],
     run: (form, headers) =>
-      call(
-        'POST',
-        '/v1/revocations',
-        { warrant_id: String(form.get('warrant')).trim(), reason: String(form.get('reason')) },
-        { headers },
-      ),
+      call('POST', '/v1/revocations', { ...target(form), reason: String(form.get('reason')) }, { headers }),
   })
   if (!answer) return
   announce(answer.status === 200 ? 'It was revoked before; this is its revocation.' : 'Revoked.')
@@ -44,14 +78,18 @@ export async function revokeOne(warrant = '') {
 
 /**
  * Take one revocation back.
- * @param {Pick<Api.RevocationRecord, 'id' | 'warrant_id' | 'reason'>} record
+ * @param {Pick<Api.RevocationRecord, 'id' | 'warrant_id' | 'reason' | 'token_issuer' | 'token_value'>} record
  */
 export async function takeBack(record) {
   await confirm({
     title: 'Take this revocation back?',
     action: 'Take it back',
     failed: 'The revocation is not taken back.',
-    body: [html`<p><strong>${record.warrant_id}</strong></p>`, named(record.reason), validAgain('The warrant is')],
+    body: [
+      html`<p><strong>${tokenWords(record) || record.warrant_id}</strong></p>`,
+      named(record.reason),
+      validAgain('The warrant is'),
+    ],
     run: (headers) => remove(`/v1/revocations/${record.id}`, headers),
     said: 'Taken back.',
   })
@@ -75,61 +113,45 @@ export async function takeBackBatch(place, batch, signal) {
   const failed = (/** @type {unknown} */ error, /** @type {string} */ text) => {
     if (!signal.aborted) put(place, problem(error, text, again))
   }
-  /** @type {Api.RevocationRecord[] | void} */
-  const records = await all('/v1/revocations', 'revocations', {
-    signal,
-    query: { batch_id: batch },
-    most: Infinity,
-  }).catch((error) => failed(error, 'The revocations of the batch could not be read. Nothing was changed.'))
-  if (!records) return
-  const ids = records.map(({ id }) => id)
-  const words = count(ids.length, 'revocation')
-  const own = batchId(now())
-  const [first = [], ...rest] = parts(ids)
-  let taken = 0
-  const take = async (
-    /** @type {string[]} */ some,
-    /** @type {string} */ reason,
-    /** @type {Record<string, string>} */ headers,
-  ) => {
-    const results = await change({ action: 'take_back', revocation_ids: some, batch_id: own, reason }, signal, headers)
-    taken += results.filter(({ outcome }) => outcome === 'taken_back').length
-  }
+  /** @type {Api.Manifest | void} */
+  const manifest = await post(MANIFESTS, { batch_id: batch }, { signal }).catch((error) =>
+    failed(error, 'The revocations of the batch could not be listed. Nothing was changed.'),
+  )
+  if (!manifest) return
+  const words = count(manifest.count, 'revocation')
+  const undoing = new Undoing(manifest, signal)
+  const [first, ...rest] = undoing.parts
   const begun = await ask({
     title: `Take ${words} back?`,
     action: `Take ${words} back`,
     failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
-    // The first call shows whether it needs another person, whose approval is for its members.
+    // The first part shows whether it needs another person, whose approval is for all parts.
     run: async (form, given) => {
       const reason = String(form.get('reason')).trim()
       const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))
-      if (headers[APPROVAL] && rest.length)
-        throw new ApiError(409, 'too_many', 'An approval is for one call. Take fewer revocations back at once.')
-      if (first.length) await take(first, reason, headers)
+      if (first) await undoing.apply(first, reason, headers)
       return { reason, headers }
     },
     body: [validAgain('Each of these warrants is'), reasonField('For the audit log.')],
   })
   if (!begun) return
   try {
-    await work(place, 'revocations', rest, (some) => take(some, begun.reason, begun.headers), {
-      size: (some) => some.length,
-      signal,
-    })
+    await undoing.go(place, rest, begun.reason, begun.headers)
   } catch (error) {
     return failed(
       error,
-      `${count(taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: ` +
+      `${count(undoing.taken, 'revocation is', 'revocations are')} taken back, perhaps more. To try again is safe: ` +
         'it changes nothing twice.',
     )
   }
+  const { taken } = undoing
   put(
     place,
     banner(
       'force',
       html`<strong>${count(taken, 'revocation is', 'revocations are')} taken back.</strong> Online checks let
         ${taken === 1 ? 'its warrant' : 'their warrants'} in from now on, authorizers once they hold the change.`,
-      html`<a class="button" href=${`#/audit?batch=${own}`}>The entries of the audit log</a>`,
+      html`<a class="button" href=${`#/audit?batch=${manifest.unrevoke_batch_id}`}>The entries of the audit log</a>`,
     ),
   )
 }

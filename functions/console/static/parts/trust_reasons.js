@@ -2,7 +2,12 @@
 
 const REPORT = 'Tell the people who run the service: it never answers this.'
 
-/** The fault, and what to do. @type {Record<import('../trust.js').Reason, [string, string]>} */
+/** @typedef {import('../vendor/rescind-trust.js').Reason} Reason */
+
+/**
+ * The fault, and what to do. The other reasons are not of trust documents.
+ * @type {Partial<Record<Reason, [string, string]>> & {malformed: [string, string]}}
+ */
 export const REASONS = {
   too_large: ['The answer is larger than trust documents may be.', REPORT],
   malformed: ['The answer has another form than trust documents.', REPORT],

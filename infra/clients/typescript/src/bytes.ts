@@ -60,8 +60,9 @@ export function toBase64(data: Uint8Array): string {
   return btoa(binary);
 }
 
-/** What padded base64 of the standard alphabet encodes; null unless an encoder writes it so. */
-export function fromBase64(text: string): Bytes | null {
+/** The bytes of a text in padded base64 of the standard alphabet; null unless an encoder writes it so. */
+export function fromBase64(text: unknown): Bytes | null {
+  if (typeof text !== "string") return null;
   let binary: string;
   try {
     binary = atob(text);

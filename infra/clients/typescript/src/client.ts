@@ -1,7 +1,7 @@
 // The client of the feed: it follows the feed while `run` runs, and `check` asks nobody.
 
 import { hex } from "./bytes.js";
-import { MemoryFloor, type Floor } from "./floor.js";
+import type { Floor } from "./floor.js";
 import { Follower, type ClientEvent } from "./follower.js";
 import { Reporter, type Reporting } from "./reports.js";
 import { printable, Transport } from "./transport.js";
@@ -73,9 +73,8 @@ export class AuthorizerClient {
     this.onEvent = options.onEvent ?? warn;
     this.transport = new Transport(url, apiKey, policy.allowHttp);
     this.follower = new Follower(this.transport, floor, pinned(tenant, trustRoot), policy, emit);
-    const kept = floor instanceof MemoryFloor ? null : floor;
     this.reporter = report && name !== undefined
-      ? new Reporter(this.transport, policy, this.follower, this.refusals, emit, kept, name) : null;
+      ? new Reporter(this.transport, policy, this.follower, this.refusals, emit, floor, name) : null;
   }
 
   /** Follows the feed until `close`. Throws `FloorError`, or what the floor throws when it is read. */

@@ -8,10 +8,18 @@ const P = 2n ** 255n - 19n;
 const Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022n;
 const SMALL = new Set([0n, 1n, P - 1n, Y8, P - Y8]);
 
+/** WebCrypto has no Ed25519, so no signature can be checked. */
+export class NoEd25519 extends Error {
+  constructor(cause: unknown) {
+    super("this runtime cannot check Ed25519: use a newer one, and in a browser https or localhost", { cause });
+  }
+}
+
 /** Whether these are the 32 bytes of a key for which not everybody can sign. */
 export function isSafe(key: Uint8Array): boolean {
+  if (key.length !== 32) return false;
   const y = BigInt(`0x${hex(key.slice().reverse())}`) & (2n ** 255n - 1n);
-  return key.length === 32 && !SMALL.has(y % P);
+  return !SMALL.has(y % P);
 }
 
 /** The key of 32 bytes in a member. Throws `Malformed`. */
@@ -21,7 +29,7 @@ export function keyOf(members: Members, name: string): Bytes {
   return key;
 }
 
-/** Whether `signature` over `data` verifies with this public key. */
+/** Whether `signature` over `data` verifies with this public key. Throws `NoEd25519`. */
 export async function isSigned(data: Bytes, signature: Bytes, key: Bytes): Promise<boolean> {
   let imported: CryptoKey;
   try {
@@ -29,7 +37,7 @@ export async function isSigned(data: Bytes, signature: Bytes, key: Bytes): Promi
   } catch (error) {
     // Some implementations refuse what is no point here, others when they verify.
     if ((error as Error).name === "DataError") return false;
-    throw error;
+    throw new NoEd25519(error);
   }
   return crypto.subtle.verify({ name: "Ed25519" }, imported, signature, data);
 }

@@ -5,7 +5,7 @@ import { load, loadBase, save, saveBase, type Floor, type Restorable, type Saved
 import { advance, NeedsBase, restore, type State } from "./state.js";
 import { ageOf, NoAnswer, PATIENCE, printable, TooLarge, Transport, unexpected, type Received } from "./transport.js";
 import {
-  followed, isOfDocuments, judged, listSigners, positionAfter, readDocuments, TRUST_MAX, verified, type Belief,
+  followed, isOfDocuments, judged, listSigners, positionAfter, readDocuments, resumeBelief, TRUST_MAX, verified, type Belief,
 } from "./trust.js";
 import {
   before, distrusted, isFresh, later, NO_VIEW, ofWall, pauseOf, present, viewOf, waitOf,
@@ -68,7 +68,7 @@ export class Follower {
   async load(): Promise<void> {
     const saved = await load(this.floor, this.belief.tenant);
     if (!saved) return;
-    this.belief = resumed(this.belief, saved.belief);
+    this.belief = resumeBelief(this.belief, saved.belief);
     this.position = positionAfter(this.belief, saved.signer, saved.position);
     this.signer = saved.signer;
     this.baseFile = this.savedBase = saved.restorable && saved.restorable.base;
@@ -293,9 +293,3 @@ export class Follower {
 const nothing = ({ tenant, pin, held }: Belief, position: Position): Saved => ({
   tenant, position, signer: null, answeredAt: 0, restorable: null, belief: { pin, held },
 });
-
-/** The belief of a client with a pin that goes on with what was saved, unless that follows from another pin. */
-function resumed(belief: Belief, { pin, held }: Saved["belief"]): Belief {
-  const follows = belief.pin === pin || belief.pin === held?.roots.pin;
-  return follows ? { ...belief, held } : belief;
-}

@@ -1,6 +1,6 @@
 // A client reports to the service what it holds (FLEET-2), so that its owner knows that it refuses a warrant.
 
-import { concat, fromBase64, hex, toBase64, utf8, type Bytes } from "./bytes.js";
+import { concat, fromBase64, toBase64, utf8, type Bytes } from "./bytes.js";
 import { encode, momentOf, NUMBER_MAX, type Value } from "./cbor.js";
 import type { Floor } from "./floor.js";
 import type { Emit, Follower } from "./follower.js";
@@ -62,7 +62,7 @@ class Identity {
   }
 }
 
-/** Registers a client, and reports what it holds. A client without a lasting floor has no key. */
+/** Registers a client, and reports what it holds, signed by the key that its floor keeps. */
 export class Reporter {
   reporting: Reporting = "waiting";
   private identity: Identity | null = null;
@@ -85,7 +85,7 @@ export class Reporter {
     private readonly follower: Follower,
     private readonly refusals: Readonly<Record<string, number>>,
     private readonly emit: Emit,
-    private readonly floor: Floor | null,
+    private readonly floor: Floor,
     private readonly name: string,
   ) {}
 
@@ -112,11 +112,9 @@ export class Reporter {
   }
 
   private async register(): Promise<void> {
-    if (this.floor) this.identity ??= await Identity.of(this.floor);
-    const proof = await this.identity?.proof(this.follower.belief.tenant, this.name, Date.now() + this.ahead);
-    const body = {
-      name: this.name, type: "rescind-authorizer", version: VERSION, features: FEATURES, ...(proof && { proof }),
-    };
+    const identity = await this.ownIdentity();
+    const proof = await identity.proof(this.follower.belief.tenant, this.name, Date.now() + this.ahead);
+    const body = { name: this.name, type: "rescind-authorizer", version: VERSION, features: FEATURES, proof };
     const answer = await this.post("/v1/authorizers/register", body, "id");
     if (!answer) return;
     // The failures stay until a report arrives: it may be that none ever does.
@@ -126,25 +124,24 @@ export class Reporter {
     this.next = seconds();
   }
 
+  private async ownIdentity(): Promise<Identity> {
+    return (this.identity ??= await Identity.of(this.floor));
+  }
+
   private async tell(id: string, { state, confirmed }: View): Promise<void> {
     if (!state) return;
     const { sequence, chain } = state.head, counts = { ...this.refusals }, { tenant, held } = this.follower.belief;
     const news = Object.entries(counts).map(([reason, count]) => [reason, count - (this.sent[reason] ?? 0)] as const);
     const refused = news.filter(([, count]) => count > 0);
-    const maxStaleness = Math.ceil(this.policy.maxStaleness);
     const verifiedAt = Number.isFinite(confirmed.wall) ? momentOf(confirmed.wall) : null;
     // Milliseconds since 1970, also while the clock is set back.
     this.lastNumber = Math.max(this.lastNumber + 1, Date.now());
-    const signed = await this.identity?.report({
+    const identity = await this.ownIdentity();
+    const body = await identity.report({
       Tenant: tenant, Id: id, Number: this.lastNumber, Trust: held?.version ?? 0, Sequence: sequence, Chain: chain,
-      VerifiedAt: verifiedAt, MaxStaleness: maxStaleness, AllowWhenStale: false, Refused: new Map(refused),
+      VerifiedAt: verifiedAt, MaxStaleness: Math.ceil(this.policy.maxStaleness), AllowWhenStale: false,
+      Refused: new Map(refused),
     });
-    const body = {
-      sequence, chain: hex(chain), max_staleness_seconds: maxStaleness, allow_when_stale: false,
-      ...(verifiedAt && { verified_at: verifiedAt }),
-      ...(refused.length && { refused: Object.fromEntries(refused) }),
-      ...signed,
-    };
     const answer = await this.post(`/v1/authorizers/${encodeURIComponent(id)}/heartbeat`, body, "status");
     if (!answer) return;
     this.sent = counts;

@@ -34,6 +34,13 @@ interface Signer {
   readonly uses: readonly string[];
 }
 
+/** The checkpoint of the sealed log that a document names: a tree size, and the root hash (32 bytes) at it. */
+export interface LogAnchor {
+  readonly origin: string;
+  readonly size: number;
+  readonly root: Bytes;
+}
+
 /** A trust document with its bytes, and the signatures over them by key in hex, none of them verified. */
 export interface SignedDocument {
   readonly payload: Bytes;
@@ -47,6 +54,7 @@ export interface SignedDocument {
   readonly signers: readonly Signer[];
   readonly feed: Position;
   readonly signingKeys: Bytes | null;
+  readonly log: LogAnchor | null;
 }
 
 /** The trust of a client in a tenant: `held` follows from the roots of `pin`. */
@@ -56,10 +64,19 @@ export interface Belief {
   readonly held: SignedDocument | null;
 }
 
+/** Whether a text has the form of a pin. */
+export const isPin = (text: string): boolean => PIN.test(text);
+
 /** The belief of a client with a pin. Throws a `TypeError` if it is none. */
 export function pinned(tenant: string, pin: string): Belief {
-  if (!PIN.test(pin)) throw new TypeError("trustRoot must be the 64 digits that `rescind trust show` prints");
+  if (!isPin(pin)) throw new TypeError("trustRoot must be the 64 digits that `rescind trust show` prints");
   return { tenant, pin, held: null };
+}
+
+/** Return the belief of a client with a pin after a restart. What was saved counts unless it follows from another pin. */
+export function resumeBelief(belief: Belief, { pin, held }: Pick<Belief, "pin" | "held">): Belief {
+  const follows = belief.pin === pin || belief.pin === held?.roots.pin;
+  return follows ? { ...belief, held } : belief;
 }
 
 function rootsOf(members: Members): Roots {
@@ -85,12 +102,13 @@ function signersOf(members: Members): Signer[] {
   return signers;
 }
 
-/** What no client of the feed needs has its form too. */
-function checkOthers(members: Members): void {
-  optional(members, "Log", (_, name) => {
-    const log = table(members, name);
-    return [text(log, "Origin"), number(log, "Size"), digest(log, "Root")];
-  });
+function logOf(members: Members, name: string): LogAnchor {
+  const log = table(members, name);
+  return { origin: text(log, "Origin"), size: number(log, "Size"), root: digest(log, "Root") };
+}
+
+/** No client of the feed needs the witnesses. Their form is checked too. */
+function checkWitnesses(members: Members): void {
   optional(members, "Witnesses", (_, name) => {
     const witnesses = table(members, name), keys = texts(witnesses, "Keys");
     rising(keys, "Keys");
@@ -103,7 +121,7 @@ function readDocument(payload: Bytes, signatures: ReadonlyMap<string, Bytes>): S
   check(signatures.size <= SIGNATURES_MAX, "too_large");
   return reading(() => {
     const members = decode(payload), roots = rootsOf(table(members, "Roots")), signers = signersOf(members);
-    checkOthers(members);
+    checkWitnesses(members);
     const rootKeys = new Set(roots.keys.map(hex));
     need(!signers.some(({ key }) => rootKeys.has(hex(key))), "a root signs nothing but documents");
     const version = number(members, "Version");
@@ -120,6 +138,7 @@ function readDocument(payload: Bytes, signatures: ReadonlyMap<string, Bytes>): S
       signers,
       feed: positionOf(table(members, "Feed")),
       signingKeys: optional(members, "SigningKeys", digest),
+      log: optional(members, "Log", logOf),
     };
   });
 }
@@ -190,10 +209,17 @@ export async function followed(belief: Belief, documents: readonly SignedDocumen
 }
 
 /** The keys, in hex, that may sign heads. */
-export const listSigners = ({ held }: Belief): string[] => signersFor(held).map(hex);
+export const listSigners = ({ held }: Belief): string[] => findKeys(held, "lists").map(hex);
 
-const signersFor = (held: SignedDocument | null): Bytes[] =>
-  (held?.signers ?? []).filter(({ uses }) => uses.includes("lists")).map(({ key }) => key);
+/** Return the keys that a document names for a use, also if the document has expired. */
+export const findKeys = (held: SignedDocument | null, use: string): Bytes[] =>
+  (held?.signers ?? []).filter(({ uses }) => uses.includes(use)).map(({ key }) => key);
+
+/** Return the same keys, and refuse an expired document (TRUST-13). `now` is in milliseconds. Throws `Refused`. */
+export const findValidKeys = (held: SignedDocument, use: string, now: number): Bytes[] =>
+  isExpired(held, now) ? refuse("trust_expired") : findKeys(held, use);
+
+const isExpired = ({ expiresAt }: SignedDocument, now: number): boolean => now >= expiresAt;
 
 /** The refusals after which a client reads documents, and checks the same answer again. */
 export const isOfDocuments = (error: unknown): boolean =>
@@ -202,7 +228,7 @@ export const isOfDocuments = (error: unknown): boolean =>
 /** The head of an answer that a key of the held document signed, whatever the time is. Throws `Refused`. */
 export async function verified({ held }: Belief, { payload, signature }: Answer): Promise<JudgedHead> {
   const part = signedPart(payload);
-  for (const key of signersFor(held)) {
+  for (const key of findKeys(held, "lists")) {
     if (await isSigned(part, signature, key)) return { head: reading(() => readHead(payload)), signer: hex(key) };
   }
   return refuse("signature");
@@ -212,7 +238,7 @@ export async function verified({ held }: Belief, { payload, signature }: Answer)
 export async function judged(belief: Belief, answer: Answer, now: number): Promise<JudgedHead> {
   const found = await verified(belief, answer), { trust } = found.head;
   const held = belief.held ?? refuse("signature");
-  check(now < held.expiresAt, "trust_expired");
+  check(!isExpired(held, now), "trust_expired");
   check(!trust || trust.number <= held.version, "behind");
   check(trust?.number !== held.version || equal(trust.sha256, held.hash), "equivocation");
   return found;

@@ -130,7 +130,7 @@ export function json(body: Uint8Array, most: number): Json {
 }
 
 export function base64(value: unknown): Bytes {
-  return (typeof value === "string" ? fromBase64(value) : null) ?? refuse("malformed");
+  return fromBase64(value) ?? refuse("malformed");
 }
 
 export const member = (value: unknown, name: string): unknown => asObject(value)[name];

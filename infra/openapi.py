@@ -2,7 +2,8 @@
 
 FastAPI describes paths, parameters and bodies. This module adds the names for generated clients,
 the texts of the endpoints' docstrings, the scopes of the operations, the headers of every response,
-and the errors. `infra.openapi_words` has the texts about the API as a whole.
+and the errors. `infra/openapi.md` has the text about the API as a whole, `infra.openapi_words` the
+other texts.
 """
 
 import inspect
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
 
-from infra.openapi_words import APPROVING, ERRORS, HEADERS, INFO, NAMES, NOT_NEEDED, REPEATED, TAGS
+from infra.openapi_words import APPROVING, ERRORS, HEADERS, NAMES, NOT_NEEDED, REPEATED, TAGS
 from infra.server.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
@@ -33,6 +34,7 @@ from shared.web.errors import response as response_to
 from shared.web.routes import IDEMPOTENCY_KEY, REPLAYED, ContractRoute
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
+_INFO: Final = Path(__file__).with_name("openapi.md")
 
 # Errors of every operation: of its caller, its parameters or its body.
 _ALWAYS: Final = (
@@ -79,7 +81,7 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
         title="Rescind",
         version="1",
         summary="Revocation of warrants, and the keys behind them.",
-        description=INFO,
+        description=_INFO.read_text(encoding="utf-8").rstrip(),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
         servers=list(servers) or [_LOCAL, _AWS],
         tags=[{"name": name, "description": text} for name, text in TAGS.items()],

@@ -1,5 +1,6 @@
-"""The texts of the API document about the API as a whole, for its users.
+"""The texts of the API document about tags, headers and errors, for its users.
 
+`infra/openapi.md` has the text about the API as a whole.
 The text of an operation is the docstring of its endpoint, and the text of a field is its
 description in the schemas of the function.
 """
@@ -9,69 +10,6 @@ from typing import Any, Final, NamedTuple
 from shared import errors
 from shared.web import approvals
 from shared.web.errors import PayloadTooLarge, Unauthorized, UnsupportedMediaType
-
-INFO: Final = """\
-Rescind manages API keys, signing keys and the revocations of warrants (signed grants of authority),
-and publishes the Signed Revocation List (SRL), with which authorizers decide offline.
-
-## Authentication
-
-Send an API key with every request: `Authorization: Bearer svc_…`. A key has one or more scopes, and
-each operation states which of them it accepts:
-
-- `admin` may do everything;
-- `authorizer` may read the Signed Revocation List and the feed, and check warrants;
-- `read-only` may read keys, service accounts, the audit log and the settings;
-- `revoker` may revoke warrants, take revocations back and read them, check warrants, and read the
-  Signed Revocation List;
-- `signer` may sign warrants and read signing keys;
-- `auditor` may read everything that can be read, and change nothing.
-
-Every key may call `getCaller`, `getTrustBundle`, `listSrlKeys` and `getNativeSigner`.
-
-A key that is revoked, expired or disabled is refused from the next request on.
-
-## Requests
-
-Bodies are JSON in UTF-8 with `Content-Type: application/json`, and at most 256 KiB (1 MiB for
-`checkRevocations` and `changeRevocations`). The service rejects a field or parameter that is not
-described here, and a value of another type. Times are RFC 3339 text with seconds and an offset;
-responses have UTC and whole seconds. `HEAD` works wherever `GET` does.
-
-## Errors
-
-Every error has the body `{"error": {"code": "…", "message": "…"}}`. The codes do not change; the
-messages may change. In addition to the errors of each operation, an unknown path returns 404
-`not_found`, and another method of a known path returns 405 `method_not_allowed` with the header
-`Allow`.
-
-After 500, 503 or a lost connection, the change was made completely or not at all. Repeat the
-request. A large cascade of revocations is made in steps; repeat the request until it succeeds.
-
-## Repeated requests
-
-To revoke, suspend or disable a resource again returns 200 and changes nothing, but a second request
-to create a key creates a second key. So send an `Idempotency-Key` that you choose, such as a UUID,
-and send the same key and the same body when you repeat the request. For 24 hours the response is
-that of the first request, with the header `Idempotent-Replayed: true`, and nothing is changed
-again. With another body the status is 409. A secret that is shown once is not repeated: the status
-is 409, and the message names what has the secret. Requests that fail are not kept. The operations
-that make no change ignore the header, and so does `changeRevocations`, which is harmless to repeat.
-
-## Pagination
-
-Lists come in pages of `limit` entries (1 to 100, 50 if it is not given), newest first. To get the
-next page, pass the `cursor` of the response, with the same filters. On the last page `cursor` is
-null. `total` counts the entries of all pages.
-
-## Rate limit
-
-A tenant may make 1000 requests per second, and up to 2000 at once after a pause. The last tenth is
-reserved for admin keys, and while less than half is left, each other key gets 500 per second at
-most. Requests that take the time of many, such as batches, searches, long pages and proofs, count
-as many. Every response shows the limit and the remaining requests in the headers
-`X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`. Above the limit the status is
-429, and `Retry-After` is the number of seconds to wait."""
 
 # In the order of the document.
 TAGS: Final = {

@@ -128,7 +128,7 @@ _api = introspection.OAuth(_contract)
 _checks = Health(_unmeasured, _work)
 _console = Console()
 _sign_in = SignIn(_ports, _work)
-_leaks = LeakReports(_ports, _anonymous, _work)
+_leaks = LeakReports(_ports, _work)
 _status_lists = PublicLists(_ports, _work)
 _documents = Documents(_work)
 

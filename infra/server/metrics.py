@@ -24,8 +24,8 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from infra.monitoring import METRICS
 from infra.server.board import Board
+from infra.server.metric_names import METRICS
 from shared import __version__, logs
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings, RescindError, Unavailable
 from shared.model.expiring import DAYS, ExpiringKind
@@ -95,7 +95,6 @@ _REQUEST_SECONDS: Final = _histogram("rescind_request_seconds")
 _REFUSED: Final = _counter("rescind_refused_total")
 STORE_SECONDS: Final = _histogram("rescind_store_seconds")
 _CHANGE_SECONDS: Final = _histogram("rescind_change_published_seconds", _WAITS)
-STORE_CONFLICTS: Final = _counter("rescind_store_conflicts_total")
 STORE_UNAVAILABLE: Final = _counter("rescind_store_unavailable_total")
 
 # Set by the process that counts them, each fifth minute.
@@ -108,23 +107,13 @@ _AUTHORIZERS: Final = Gauge(
 _STATES: Final = {f"Authorizers{each.title()}": each for each in ("holding", "closed", "unknown")}
 
 _REASONS: Final = {"Refused401": "unauthorized", "Refused403": "scope", "Refused429": "rate"}
-# Metrics of log lines, by their name on AWS.
+# Counters of log lines by their name on AWS: `rescind_keys_leaked_total` is `KeysLeaked` there.
 _COUNTED: Final = {
-    "Unavailable": _counter("rescind_unavailable_total"),
-    "Crashed": _counter("rescind_crashed_total"),
-    "LimiterOpen": _counter("rescind_limiter_open_total"),
-    "FeedCaughtUp": _counter("rescind_feed_caught_up_total"),
-    "TakenBack": _counter("rescind_taken_back_total"),
-    "ApprovalsOverridden": _counter("rescind_approvals_overridden_total"),
-    "KeysLeaked": _counter("rescind_keys_leaked_total"),
-    "ApproversTooFew": _counter("rescind_approvers_too_few_total"),
-    "TrustAnchorChanged": _counter("rescind_trust_anchor_changed_total"),
-    "HeadInFuture": _counter("rescind_head_in_future_total"),
-    "EquivocationReported": _counter("rescind_equivocation_reported_total"),
-    "EventsVerified": _counter("rescind_events_verified_total"),
-    "EventsRefused": _counter("rescind_events_refused_total"),
-    "Replays": _counter("rescind_idempotent_replays_total"),
+    name.removeprefix("rescind").removesuffix("total").title().replace("_", ""): _counter(name)
+    for name, each in METRICS.items()
+    if each.kind == "counter" and not each.labels
 }
+STORE_CONFLICTS: Final = _COUNTED["StoreConflicts"]
 # Metrics of log lines with labels, which are the values of these dimensions.
 _LABELLED: Final = {
     "BatchItems": (_counter("rescind_batch_items_total"), ("Action", "Outcome")),

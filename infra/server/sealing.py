@@ -14,7 +14,6 @@ from shared.model.audit.witnesses import WitnessPolicy
 from shared.operations.audit import sealing, statements, witnessing
 from shared.operations.base import tenants
 from shared.ports import Ports
-from shared.ports.one_machine import LocalStore
 from shared.ports.outside import AuditSink, WitnessClient
 
 _PAUSE_SECONDS: Final = 5.0
@@ -22,7 +21,6 @@ _PAUSE_SECONDS: Final = 5.0
 _PAUSES_A_ROUND: Final = 9
 _SWEEP_SECONDS: Final = 24 * 3600
 
-_INDEX: Final = "all tenants, for its index,"
 
 WITNESS_PAUSE_SECONDS: Final = 60.0
 _END_SECONDS: Final = 1.0
@@ -73,19 +71,8 @@ class Sealing(Duty):
         for tenant_id in tenant_ids:
             if not self._stopped.is_set():
                 self._seal(tenant_id, sweeping=sweeps)
-        self._index()
         if not self._failing.names:
             self.whole_at = began_at
-
-    def _index(self) -> None:
-        """Let the store index what it has not, so that neither a write nor a reader has to."""
-        store = self._ports.store
-        try:
-            while isinstance(store, LocalStore) and not self._stopped.is_set():
-                if not store.index_audit_entries():
-                    break
-        except Exception as error:  # noqa: BLE001 (readers find what is not indexed)
-            self._failing.add(_INDEX, error)
 
     def _seal(self, tenant_id: str, *, sweeping: bool) -> None:
         try:

@@ -108,7 +108,7 @@ class Timer(RequestedDuty):
 
     def _announce_expiring(self) -> None:
         expiring.announce_due(self._ports)
-        unused_keys.revoke_due(self._ports)
+        expiring.run_due(self._ports, unused_keys.revoke_unused)
 
     def _announce_stale(self) -> None:
         found = propagation.survey(self._ports) if propagation.is_due(self._ports.now()) else None

@@ -32,19 +32,27 @@ _Future: TypeAlias = "asyncio.Future[None]"
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_THREADS: Final = 16
-_ADMISSION_THREADS: Final = 4
+# The pool of each kind of work. Publications share the pool of usual work. Admission and work that
+# waits for servers of other companies have their own, so that neither waits for other work.
+_THREADS: Final = {
+    WorkKind.QUICK: 16,
+    WorkKind.USUAL: 16,
+    WorkKind.ADMISSION: 4,
+    WorkKind.SIGN_IN: 16,
+    WorkKind.KEYS: 16,
+    WorkKind.OUTBOUND: 4,
+}
 # How many pieces of work of a kind may run for one tenant. Others wait and use no thread.
 _SHARE: Final = {
     WorkKind.USUAL: 4,
     WorkKind.PUBLICATION: 1,
     WorkKind.ADMISSION: 2,
     WorkKind.SIGN_IN: 4,
+    WorkKind.KEYS: 1,
     WorkKind.OUTBOUND: 1,
 }
-# Work that waits for servers of other companies has its own pools, and a limit to those who wait.
-_OUTBOUND_THREADS: Final = {WorkKind.SIGN_IN: 16, WorkKind.OUTBOUND: 4}
-_OUTBOUND_WAITING: Final = 16
+# How many wait at most for a turn of a tenant.
+_WAITING: Final = {WorkKind.SIGN_IN: 16, WorkKind.KEYS: 16, WorkKind.OUTBOUND: 16}
 
 
 @dataclass(slots=True)
@@ -170,18 +178,9 @@ class Threads:
     publications: Publications | None = None
     wait_max: int = 25
     is_near: Callable[[], bool] = lambda: True
-    _pool: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, _THREADS, "work"))
-    _quick: ThreadPoolExecutor = field(
-        default_factory=partial(ThreadPoolExecutor, _THREADS, "quick")
-    )
-    # A pool of its own, so that admission does not wait for other work.
-    _admissions: ThreadPoolExecutor = field(
-        default_factory=partial(ThreadPoolExecutor, _ADMISSION_THREADS, "admit")
-    )
-    _outbound: Mapping[WorkKind, ThreadPoolExecutor] = field(
+    _pools: Mapping[WorkKind, ThreadPoolExecutor] = field(
         default_factory=lambda: {
-            kind: ThreadPoolExecutor(threads, kind.name.lower())
-            for kind, threads in _OUTBOUND_THREADS.items()
+            kind: ThreadPoolExecutor(most, kind.name.lower()) for kind, most in _THREADS.items()
         }
     )
     _turns: WeakValueDictionary[tuple[str, WorkKind], Turns] = field(
@@ -191,12 +190,11 @@ class Threads:
     async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
         """Return what `call` returns, once the tenant has a turn and a thread is free.
 
-        Raises `Unavailable` if too much outbound work of the tenant waits.
+        Raises `RateLimited` if too much outbound work of the tenant waits.
         """
+        pool = self._pools.get(kind, self._pools[WorkKind.USUAL])
         if kind is WorkKind.QUICK:
-            return call() if self.is_near() else await _run(self._quick, call)
-        pool = self._admissions if kind is WorkKind.ADMISSION else self._pool
-        pool = self._outbound.get(kind, pool)
+            return call() if self.is_near() else await _run(pool, call)
         async with self._turn(tenant_id, kind):
             return await _run(pool, call)
 
@@ -226,13 +224,13 @@ class Threads:
 
     def stop(self) -> None:
         """Wait for the work in progress. Work that has no thread yet is cancelled."""
-        for pool in (self._pool, self._quick, self._admissions, *self._outbound.values()):
+        for pool in self._pools.values():
             pool.shutdown(cancel_futures=True)
 
     def _turn(self, tenant_id: str, kind: WorkKind) -> Turns:
         """Return the turns of a tenant, which exist while any work has or awaits one."""
-        waiting = _OUTBOUND_WAITING if kind in self._outbound else None
-        return self._turns.setdefault((tenant_id, kind), Turns(_SHARE[kind], waiting))
+        turns = Turns(_SHARE[kind], _WAITING.get(kind))
+        return self._turns.setdefault((tenant_id, kind), turns)
 
 
 async def _run(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:

@@ -50,10 +50,17 @@ def statements(name: str, conditions: str = "items") -> list[dict[str, Any]]:
     return [_chosen(each, conditions) for each in policy["PolicyDocument"]["Statement"]]
 
 
+# The values of `WriteConditions` with which a condition of the template holds.
+_LIMITING: Final = {"LimitsItems": {"items"}, "LimitsSignIn": {"items", "sign-in"}}
+
+
 def _chosen(statement: dict[str, Any], conditions: str) -> dict[str, Any]:
     match statement:
-        case {"Condition": {"Fn::If": ["LimitsItems", *branches]}, **rest}:
-            chosen = branches[conditions != "items"]
+        case {
+            "Condition": {"Fn::If": [("LimitsItems" | "LimitsSignIn") as limit, *branches]},
+            **rest,
+        }:
+            chosen = branches[conditions not in _LIMITING[limit]]
             return rest if chosen == LEFT_OUT else {**rest, "Condition": chosen}
         case _:
             return statement

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from moto.events.models import EventPattern
 
-from infra.monitoring import ALERTS
+from tests.infra.prometheus import ALERTS
 from tests.infra.templates import ALARMS, LAMBDAS, of_kind
 from tests.kit.aws import STAGE, STATEFUL
 from tests.kit.processes import ROOT
@@ -35,7 +35,7 @@ def test_the_runbook_has_a_section_for_each_alarm() -> None:
     sections = [line.removeprefix("### ") for line in alarms.splitlines() if line[:4] == "### "]
     named = [alarm["AlarmDescription"].rpartition("#")[2] for alarm in ALARMED.values()]
     named += [rule["Description"].rpartition("#")[2] for rule in RULES.values()]
-    named += {each.anchor for each in ALERTS} - {*named}
+    named += {alert["annotations"]["runbook"].rpartition("#")[2] for alert in ALERTS} - {*named}
     assert sorted(each.lower().replace(" ", "-") for each in sections) == sorted(named)
 
 

@@ -1,4 +1,4 @@
-"""`infra/monitoring.py`: the alerts fire, are explained, and are what is written."""
+"""Names, alerts and panels of the metrics: each is of a metric, fires, and is explained."""
 
 import json
 import re
@@ -10,13 +10,15 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from infra import monitoring
-from infra.monitoring import ALERTS, METRICS, PANELS
+from infra.server.metric_names import METRICS
+from tests.infra.prometheus import ALERTS, RULES
+from tests.kit.processes import ROOT
 
 _needs_promtool: Final = pytest.mark.skipif(
     shutil.which("promtool") is None, reason="no promtool: `apt-get install prometheus`"
 )
-_DRAWN: Final = [expression for _, _, lines in PANELS for expression in lines.values()]
+_DASHBOARD: Final = json.loads((ROOT / "infra" / "dashboard.json").read_text())
+_DRAWN: Final = [target["expr"] for panel in _DASHBOARD["panels"] for target in panel["targets"]]
 # What is wrong begins in this minute of a test.
 _WRONG_AT: Final = 40
 
@@ -26,20 +28,34 @@ def _named(*expressions: str) -> set[str]:
     return {each.removesuffix("_bucket") for each in found}
 
 
-def test_what_is_written_is_of_today() -> None:
-    """F1340a: Rules, dashboard and tables are what `make written` writes."""
-    assert monitoring.RULES.read_text() == monitoring.rules(), "run `make written`"
-    assert monitoring.DASHBOARD.read_text() == monitoring.dashboard(), "run `make written`"
-    page = monitoring.PAGE.read_text()
-    assert page == monitoring.page(page), "run `make written`"
-    assert all(f"| `{name}` |" in page for name in METRICS)
+def test_the_page_explains_each_metric() -> None:
+    """F1340a: The page explains kind, labels and help of each metric, and no help has links."""
+    page = (ROOT / "docs" / "metrics.md").read_text()
+    rows = re.findall(r"^\| `(rescind_\w+)` \| (\w+) \|(.*?)\| (.*) \|$", page, re.MULTILINE)
+    explained = {
+        name: (kind, tuple(re.findall(r"`(\w+)`", labels)), _without_links(text))
+        for name, kind, labels, text in rows
+    }
+    assert explained == {
+        name: (each.kind, each.labels, each.help) for name, each in METRICS.items()
+    }
+
+
+def _without_links(text: str) -> str:
+    return re.sub(r" \(\[[^]]*\]\([^)]*\)\)|\[([^]]*)\]\([^)]*\)", r"\1", text)
 
 
 def test_each_metric_is_drawn() -> None:
     """F1340b: The dashboard has every metric, and alerts and panels name no other one."""
     assert _named(*_DRAWN) == set(METRICS)
-    assert _named(*(each.expression for each in ALERTS)) <= set(METRICS)
-    assert not re.search(r"[\[\]]", "".join(each.help for each in METRICS.values()))
+    assert _named(*(alert["expr"] for alert in ALERTS)) <= set(METRICS)
+
+
+def test_an_alert_names_its_section() -> None:
+    """F1340c: An alert has the section of the runbook that alarms on AWS name for it, too."""
+    for alert in ALERTS:
+        anchor = re.sub(r"(?<!^)([A-Z])", r"-\1", alert["alert"]).lower()
+        assert alert["annotations"]["runbook"] == f"docs/runbook.md#{anchor}"
 
 
 def _promtool(*arguments: str | Path, good: bool = True) -> str:
@@ -53,17 +69,11 @@ def _promtool(*arguments: str | Path, good: bool = True) -> str:
 @_needs_promtool
 def test_promtool_reads_rules_and_panels(tmp_path: Path) -> None:
     """F1341a: Prometheus reads each alert, and each expression of the dashboard."""
-    assert f"{len(ALERTS)} rules found" in _promtool("check", "rules", monitoring.RULES)
-    targets = [
-        target["expr"]
-        for panel in json.loads(monitoring.DASHBOARD.read_text())["panels"]
-        for target in panel["targets"]
-    ]
-    assert targets == _DRAWN
-    rules = [{"record": f"panel:{n}", "expr": each} for n, each in enumerate(targets)]
+    assert f"{len(ALERTS)} rules found" in _promtool("check", "rules", RULES)
+    rules = [{"record": f"panel:{n}", "expr": each} for n, each in enumerate(_DRAWN)]
     drawn = tmp_path / "drawn.yaml"
     drawn.write_text(yaml.safe_dump({"groups": [{"name": "drawn", "rules": rules}]}))
-    assert f"{len(targets)} rules found" in _promtool("check", "rules", drawn)
+    assert f"{len(_DRAWN)} rules found" in _promtool("check", "rules", drawn)
 
 
 def _turns(good: float, bad: float) -> str:
@@ -104,6 +114,8 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
     "TakenBack": {"rescind_taken_back_total": f"0+10x{_WRONG_AT - 1} 400+30x90"},
     "ApprovalsOverridden": {"rescind_approvals_overridden_total": _turns(1, 2)},
     "KeyLeaked": {"rescind_keys_leaked_total": _turns(1, 2)},
+    "ApproversTooFew": {"rescind_approvers_too_few_total": _turns(1, 2)},
+    "TrustAnchorChanged": {"rescind_trust_anchor_changed_total": _turns(1, 2)},
     "EquivocationReported": {"rescind_equivocation_reported_total": _turns(1, 2)},
     "HeadInFuture": {"rescind_head_in_future_total": _turns(1, 2)},
     # A poll waits for changes, and is not slow.
@@ -118,14 +130,16 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
 }
 
 
-def _test_of(alert: monitoring.Alert, series: dict[str, str] | None = None) -> dict[str, Any]:
+def _test_of(alert: dict[str, Any], series: dict[str, str] | None = None) -> dict[str, Any]:
     """A test of promtool: nothing fires, then this alert alone, after its time."""
-    series = {"rescind_build_info": "1x130"} | (series or _SERIES[alert.name])
-    lasts = int(alert.lasts.removesuffix("m"))
+    series = {"rescind_build_info": "1x130"} | (series or _SERIES[alert["alert"]])
+    lasts = int(alert["for"].removesuffix("m"))
     # A mean over some minutes takes as long to rise.
-    settles = max(map(int, re.findall(r"\[(\d+)m\]", alert.expression)), default=0)
+    settles = max(map(int, re.findall(r"\[(\d+)m\]", alert["expr"])), default=0)
     firing = 'count by (alertname, severity) (ALERTS{alertstate="firing"})'
-    labels = f'{{alertname="{alert.name}", severity="{alert.severity}"}}'
+    severity = alert["labels"]["severity"]
+    name = alert["alert"]
+    labels = f'{{alertname="{name}", severity="{severity}"}}'
     moments = {_WRONG_AT - 1: False, _WRONG_AT + lasts - 1: False, _WRONG_AT + lasts + 1: True}
     if settles:
         moments = {_WRONG_AT - 1: False, _WRONG_AT + lasts + settles - 1: True}
@@ -157,10 +171,10 @@ def test_each_alert_fires(tmp_path: Path) -> None:
 
     A test of an alert that stays quiet fails.
     """
-    assert list(_SERIES) == [each.name for each in ALERTS]
-    shutil.copy(monitoring.RULES, tmp_path / "alerts.yaml")
+    assert list(_SERIES) == [alert["alert"] for alert in ALERTS]
+    shutil.copy(RULES, tmp_path / "alerts.yaml")
     tests = [_test_of(each) for each in ALERTS]
-    (waits,) = (each for each in ALERTS if each.name == "ChangesWait")
+    (waits,) = (each for each in ALERTS if each["alert"] == "ChangesWait")
     tests.append(_test_of(waits, _waiting(100, 90)))
     document = {"rule_files": ["alerts.yaml"], "evaluation_interval": "1m", "tests": tests}
     file = tmp_path / "tests.yaml"

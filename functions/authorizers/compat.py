@@ -7,13 +7,17 @@ from fastapi import Path, Response
 from pydantic import Field
 
 from functions.authorizers.registration import REGISTERED_BEFORE, registered
-from functions.authorizers.schemas import AuthorizerId, HeartbeatTaken, RegisteredAuthorizer
+from functions.authorizers.schemas import (
+    AuthorizerId,
+    HeartbeatTaken,
+    RegisteredAuthorizer,
+    StockReport,
+)
 from functions.authorizers.stock_schemas import (
     CountedEvents,
     NativeSrl,
     RegisterStockAuthorizer,
     StockEvent,
-    StockReport,
 )
 from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.fleet.native import AGE_MAX

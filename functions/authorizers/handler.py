@@ -60,9 +60,8 @@ async def register_authorizer(
     """Register an authorizer, so that the service knows who must hold each revocation.
 
     If the same caller registered one of this `name` before, the response is 200 with the same `id`.
-    A `public_key` without a `proof` is a part of the name. With a `proof`, the key is bound to the
-    name, and from then on only reports count that this key signed. Unknown fields of the body are
-    ignored.
+    The proved key is bound to the name, and from then on only reports count that this key signed.
+    Unknown fields of the body are ignored.
 
     409: the name is that of an authorizer with another key. The message says what to do.
 
@@ -85,8 +84,8 @@ async def send_heartbeat(
     404: the caller has not registered the authorizer, or it was removed, or it did not report for
     more than 30 days and there is no room. Register it again.
 
-    409: the authorizer has proved a key, and the report is not signed by it, or is not newer than
-    the last one. The message says what to do.
+    409: the key of the authorizer did not sign the report, or it is not newer than the last one.
+    The message says what to do.
     """
     taken = here.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
     return HeartbeatTaken.of(taken)
@@ -97,8 +96,8 @@ async def send_heartbeat(
 async def send_reports(here: ApiRequest, body: SendReports) -> ReportsTaken:
     """Report what the authorizers behind a relay hold.
 
-    The relay registers each with its own API key, and reports for up to 100 of them at once, as
-    each would report itself. The response has one result for each; the others are not affected by
+    The relay registers each with its own API key, and passes on the reports of up to 100 of them at
+    once, unchanged. The response has one result for each; the others are not affected by
     one that cannot be taken. Unknown fields of the body are ignored.
     """
     beats = body.beats()

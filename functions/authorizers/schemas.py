@@ -1,26 +1,24 @@
 """Bodies of the endpoints of authorizers (FLEET-2, FLEET-4)."""
 
-import re
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from enum import StrEnum
-from typing import Annotated, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.errors import InvalidRequest
-from shared.model import text
+from shared.model import text, times
 from shared.model.callers import Caller
 from shared.model.fleet.authorizers import REPORTS_MAX, Registered, native_version
 from shared.model.fleet.heartbeats import (
-    REASONS_MAX,
     Description,
     Heartbeat,
     RefusedReport,
     SignedStatement,
-    are_reasons,
 )
+from shared.model.fleet.native import STALE_AFTER_SECONDS
 from shared.model.fleet.propagation import Judged, Proof, Published
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
 from shared.operations.fleet.authorizers import HeartbeatAnswer, HeartbeatStatus
@@ -45,9 +43,6 @@ from shared.web.fields import (
 from shared.web.paging import PageBody, PageQuery, Pager
 from shared.web.unregistered import UNREGISTERED, UnregisteredClients
 
-_HASH: Final[dict[str, JsonValue]] = {"pattern": "^[0-9a-f]{64}$"}
-_HEX: Final = re.compile("[0-9a-f]{64}")
-_CHAIN: Final = "9c2f" * 16
 _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "id": sample(AUTHORIZER),
     "name": "checkout-7c9f",
@@ -61,7 +56,7 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "registered_at": "2026-11-20T08:00:00Z",
     "seen_at": "2026-11-21T12:00:00Z",
     "sequence": 61,
-    "chain": _CHAIN,
+    "chain": "9c2f" * 16,
     "verified_at": "2026-11-21T11:59:59Z",
     "max_staleness_seconds": 30,
     "allow_when_stale": False,
@@ -71,6 +66,7 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "proven": True,
     "trust_version": 7,
 }
+_SIGNED: Final[dict[str, JsonValue]] = {"report": "qmJJZHgh…", "signature": "mYsK…"}
 
 # The most features that an authorizer names.
 FEATURES_MAX: Final = 5
@@ -96,12 +92,6 @@ def _word(value: str) -> str:
     return value
 
 
-def _hex(value: str) -> str:
-    if not _HEX.fullmatch(value):
-        raise ValueError("must be 64 hexadecimal digits, in lower case")
-    return value
-
-
 def _metadata(value: dict[str, str]) -> dict[str, str]:
     size = sum(len(part.encode(errors="surrogatepass")) for pair in value.items() for part in pair)
     if size > METADATA_BYTES_MAX:
@@ -110,12 +100,6 @@ def _metadata(value: dict[str, str]) -> dict[str, str]:
         text.name(part)
     if "" in value:
         raise ValueError("must have no empty name")
-    return value
-
-
-def _refused(value: dict[str, int]) -> dict[str, int]:
-    if not are_reasons(value):
-        raise ValueError(f"must have at most {REASONS_MAX} reasons, each a word of a-z and '_'")
     return value
 
 
@@ -136,7 +120,6 @@ Word = Annotated[Name, AfterValidator(_word)]
 Features = Annotated[
     list[Annotated[str, Field(pattern="^[a-z-]{1,32}$")]], Field(max_length=FEATURES_MAX)
 ]
-Hash = Annotated[str, AfterValidator(_hex), Field(json_schema_extra=_HASH)]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
 AuthorizerId = Annotated[str, shown("Identifier of the authorizer.", **identifier(AUTHORIZER))]
@@ -175,7 +158,11 @@ class RegisterAuthorizer(OpenBody):
     """The authorizer to register. Unknown fields are ignored."""
 
     model_config = example(
-        name="checkout-7c9f", type="rescind-authorizer", version="0.3.0", metadata={"zone": "a"}
+        name="checkout-7c9f",
+        type="rescind-authorizer",
+        version="0.3.0",
+        metadata={"zone": "a"},
+        proof={"payload": "pGROYW1l…", "signature": "mYsK…"},
     )
 
     name: ShortName = Field(
@@ -183,33 +170,21 @@ class RegisterAuthorizer(OpenBody):
     )
     type: Word | None = Field(default=None, description="The kind of program.")
     version: Word | None = Field(default=None, description="The version of the program.")
-    public_key: Hash | None = Field(
-        default=None,
-        description="The Ed25519 public key of the authorizer in hexadecimal, if it has one.",
-    )
     metadata: Annotated[dict[str, str], AfterValidator(_metadata)] | None = Field(
         default=None, description="Texts by name that people recognise it by; 512 bytes in all."
     )
     relay: Word | None = Field(
         default=None, description="The name of the relay that polls and reports for it, if any."
     )
-    proof: RegistrationProof | None = Field(
-        default=None, description="The proof that it has the private key of `public_key`."
-    )
+    proof: RegistrationProof = Field(description="The proof of its key.")
     features: Features | None = Field(
         default=None,
         description="What it supports. With `subject-cutoffs`, it refuses all tokens of a subject "
         "by one identifier.",
     )
-    passes_reports: bool = Field(
-        default=False,
-        description="Whether the relay passes signed reports on. Otherwise `proof` does not count.",
-    )
 
-    def statement(self) -> SignedStatement | None:
-        """Return the proof. That of a relay which would lose the signed reports does not count."""
-        if self.proof is None or (self.relay and not self.passes_reports):
-            return None
+    def statement(self) -> SignedStatement:
+        """Return the proof."""
         return SignedStatement(self.proof.payload, self.proof.signature)
 
     def description(self) -> Description:
@@ -218,90 +193,74 @@ class RegisterAuthorizer(OpenBody):
             self.name,
             self.type or "",
             self.version or "",
-            self.public_key or "",
-            self.metadata or {},
-            self.relay or "",
+            metadata=self.metadata or {},
+            relay=self.relay or "",
             features=tuple(self.features or ()),
         )
 
 
+_REPORT: Final = Field(
+    max_length=_BASE64_MAX,
+    description="What the authorizer holds (TRUST-10): deterministic CBOR, in base64.",
+)
+_SIGNATURE: Final = Field(
+    max_length=_BASE64_MAX,
+    description="The Ed25519 signature over `rescind-report-v1`, a line feed and `report`, in "
+    "base64.",
+)
+
+
 class ReportBody(OpenBody):
-    """The state that an authorizer holds. Unknown fields are ignored."""
+    """The state that an authorizer holds, as it signed it. Unknown fields are ignored."""
+
+    model_config = example(**_SIGNED)
+
+    report: Annotated[str, _REPORT]
+    signature: Annotated[str, _SIGNATURE]
+
+    def beat(self) -> Heartbeat:
+        """Return the argument of the operation."""
+        return Heartbeat(None, signed=SignedStatement(self.report, self.signature))
+
+
+class StockReport(OpenBody):
+    """The state that a stock authorizer holds. Unknown fields are ignored."""
 
     model_config = example(
-        sequence=61,
-        chain=_CHAIN,
-        verified_at="2026-11-21T12:00:00Z",
-        max_staleness_seconds=30,
-        allow_when_stale=False,
+        srl_version=62,
+        srl_health={"last_fetch_at": "2026-11-21T12:00:00+00:00", "last_fetch_success": True},
     )
 
-    sequence: Number | None = Field(
-        default=None,
-        description="The last entry of the feed that it applied; omit it if it holds nothing.",
-    )
     srl_version: Number | None = Field(
-        default=None,
-        description="The version of the native list that it holds, if it does not follow the "
-        "feed: the sequence and 1.",
+        default=None, description="The version of the native list that it holds."
     )
-    chain: Hash | None = Field(
-        default=None, description="The chain of the feed at `sequence`, in hexadecimal."
-    )
-    verified_at: MomentIn | None = Field(
-        default=None, description="When the service last confirmed what it holds."
-    )
-    max_staleness_seconds: Number | None = Field(
-        default=None,
-        description="How long after `verified_at` it refuses every warrant if it hears nothing.",
-    )
-    allow_when_stale: bool = Field(
-        default=False, description="Whether it then allows warrants instead."
-    )
-    refused: Annotated[dict[str, Number], AfterValidator(_refused)] | None = Field(
-        default=None, description="How many answers of the service it refused, by reason."
-    )
-    report: Base64 | None = Field(
-        default=None,
-        description="The same, as the authorizer signed it: deterministic CBOR, in base64. If the "
-        "authorizer has proved a key, nothing else of the body counts.",
-    )
-    signature: Base64 | None = Field(
-        default=None,
-        description="The Ed25519 signature over `rescind-report-v1`, a line feed and `report`, in "
-        "base64.",
+    srl_health: Any = Field(
+        default=None, description="Of this, `last_fetch_at`: when it received a list last."
     )
 
-    def beat(self, *, seen_at: datetime | None = None) -> Heartbeat:
+    def beat(self) -> Heartbeat:
         """Return the argument of the operation."""
+        if not self.srl_version:
+            return Heartbeat(None)
+        health = self.srl_health if isinstance(self.srl_health, Mapping) else {}
+        try:
+            verified_at = times.parse(str(health.get("last_fetch_at")))
+        except ValueError:
+            verified_at = None
         return Heartbeat(
-            self._held(),
-            self.chain or "",
-            self.verified_at,
-            self.max_staleness_seconds,
-            self.allow_when_stale,
-            self.refused or {},
-            seen_at,
-            self._signed(),
+            self.srl_version - 1,
+            verified_at=verified_at,
+            max_staleness_seconds=STALE_AFTER_SECONDS,
         )
 
-    def _signed(self) -> SignedStatement | None:
-        if self.report is None:
-            return None
-        return SignedStatement(self.report, self.signature or "")
 
-    def _held(self) -> int | None:
-        if self.sequence is None and self.srl_version:
-            return self.srl_version - 1
-        return self.sequence
+class RelayedReport(StockReport):
+    """The state of an authorizer behind a relay: `report`, or the members of a stock authorizer.
 
+    Unknown fields are ignored.
+    """
 
-class RelayedReport(ReportBody):
-    """The state that an authorizer behind a relay holds. Unknown fields are ignored."""
-
-    model_config = example(
-        id=sample(AUTHORIZER), sequence=61, chain=_CHAIN, seen_at="2026-11-21T12:00:00Z"
-    )
+    model_config = example(id=sample(AUTHORIZER), seen_at="2026-11-21T12:00:00Z", **_SIGNED)
 
     id: Annotated[str, AfterValidator(_authorizer_id)] = Field(
         description="The identifier that the relay registered it with.",
@@ -310,6 +269,15 @@ class RelayedReport(ReportBody):
     seen_at: MomentIn | None = Field(
         default=None, description="When the relay heard from it; omit it if that is now."
     )
+    report: Annotated[str | None, _REPORT] = None
+    signature: Annotated[str | None, _SIGNATURE] = None
+
+    def beat(self) -> Heartbeat:
+        """Return the argument of the operation."""
+        if self.report is None:
+            return replace(super().beat(), seen_at=self.seen_at)
+        signed = SignedStatement(self.report, self.signature or "")
+        return Heartbeat(None, seen_at=self.seen_at, signed=signed)
 
 
 class SendReports(OpenBody):
@@ -317,7 +285,7 @@ class SendReports(OpenBody):
 
     model_config = example(
         relay="site-a",
-        reports=[{"id": sample(AUTHORIZER), "sequence": 61, "chain": _CHAIN}],
+        reports=[{"id": sample(AUTHORIZER), **_SIGNED}],
     )
 
     relay: Word = Field(description="The name of the relay.")
@@ -327,7 +295,7 @@ class SendReports(OpenBody):
 
     def beats(self) -> dict[str, Heartbeat]:
         """Return the argument of the operation."""
-        return {each.id: each.beat(seen_at=each.seen_at) for each in self.reports}
+        return {each.id: each.beat() for each in self.reports}
 
 
 class Pace(ResponseBody):

@@ -1,21 +1,20 @@
 """Bodies of stock authorizers and of the native signer (NATIVE-2, NATIVE-6, NATIVE-7)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from functions.authorizers.schemas import (
     METADATA_BYTES_MAX,
     WORD_BYTES_MAX,
-    Hash,
-    Number,
     OpenBody,
     ShortName,
 )
-from shared.model import text, times
-from shared.model.fleet.heartbeats import Description, Heartbeat
-from shared.model.fleet.native import STALE_AFTER_SECONDS, NativeSigner
+from shared.model import text
+from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.native import NativeSigner
 from shared.model.identifiers import SIGNING_KEY
 from shared.operations.fleet.stale import SignedEvent, StockCounts
 from shared.web.fields import (
@@ -29,6 +28,7 @@ from shared.web.fields import (
 )
 
 _KEY: Final = "aQ7yt9eOlb0Cd0m3Zl1YV1C9Rk4dqcm0b9mYxGJ0x1s="
+_HEX: Final = re.compile("[0-9a-f]{64}")
 _KEY_HEX: Final = "690ef2b7d78e95bd027749b7665d585750bd464e1da9c9b46fd998c46274c75b"
 # More fields of a registration that people recognise an authorizer by.
 _ENVIRONMENT: Final = ("agent_id", "environment")
@@ -47,7 +47,14 @@ def _cut(value: str) -> str:
     return value.encode(errors="ignore")[:WORD_BYTES_MAX].decode(errors="ignore")
 
 
+def _hex(value: str) -> str:
+    if not _HEX.fullmatch(value):
+        raise ValueError("must be 64 hexadecimal digits, in lower case")
+    return value
+
+
 _Lenient = Annotated[Any, BeforeValidator(_or_none)]
+_Hash = Annotated[str, AfterValidator(_hex), Field(json_schema_extra={"pattern": "^[0-9a-f]{64}$"})]
 
 
 class RegisterStockAuthorizer(OpenBody):
@@ -64,7 +71,7 @@ class RegisterStockAuthorizer(OpenBody):
     version: _Lenient = Field(
         default=None, description="The version of the program, if it is a text."
     )
-    public_key: Hash | None = Field(
+    public_key: _Hash | None = Field(
         default=None, description="The Ed25519 public key that signs its events, in hexadecimal."
     )
     metadata: Any = Field(
@@ -95,37 +102,6 @@ class RegisterStockAuthorizer(OpenBody):
             pair = _or_none(name), _or_none(value)
             if pair[0] is not None and pair[1] is not None:
                 yield str(pair[0]), str(pair[1])
-
-
-class StockReport(OpenBody):
-    """The state that a stock authorizer holds. Unknown fields are ignored."""
-
-    model_config = example(
-        srl_version=62,
-        srl_health={"last_fetch_at": "2026-11-21T12:00:00+00:00", "last_fetch_success": True},
-    )
-
-    srl_version: Number | None = Field(
-        default=None, description="The version of the native list that it holds."
-    )
-    srl_health: Any = Field(
-        default=None, description="Of this, `last_fetch_at`: when it received a list last."
-    )
-
-    def beat(self) -> Heartbeat:
-        """Return the argument of the operation."""
-        if not self.srl_version:
-            return Heartbeat(None)
-        health = self.srl_health if isinstance(self.srl_health, Mapping) else {}
-        try:
-            verified_at = times.parse(str(health.get("last_fetch_at")))
-        except ValueError:
-            verified_at = None
-        return Heartbeat(
-            self.srl_version - 1,
-            verified_at=verified_at,
-            max_staleness_seconds=STALE_AFTER_SECONDS,
-        )
 
 
 class StockEvent(OpenBody):

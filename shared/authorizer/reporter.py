@@ -3,6 +3,7 @@
 The identity key of an authorizer signs its registrations and its reports (TRUST-10).
 """
 
+import json
 import logging
 import os
 import socket
@@ -58,7 +59,8 @@ class Reporter:
 
     `counts` are the refused answers by reason, since the client was made. `name` is that of the
     host by default. Processes that share `folder` get names of their own: the second one has
-    ` #2` at the end. The folder keeps the key that signs the reports. `emit` gets an event for each
+    ` #2` at the end. The folder keeps the key that signs the reports: without one, each start has
+    another key, and needs another name. `emit` gets an event for each
     report. `trust_version` returns the version of the held trust document, 0 without one.
     """
 
@@ -147,19 +149,13 @@ class Reporter:
             return left
         try:
             self._register() if self._schedule.id is None else self._report(view, sequence)
-        except (NoAnswer, DamagedIdentity) as error:
+        except (NoAnswer, DamagedIdentity, OSError) as error:
             self._failed(str(error), None, 0.0)
         return 0.0
 
     def _register(self) -> None:
-        # A client without a folder has no key: after a restart it could not prove its name again. A
-        # folder that cannot be written does not keep it from reporting.
-        with suppress(OSError):
-            if self._identity is None and self._folder is not None:
-                self._identity = of_folder(self._folder)
-        name, proof = self._own_name(), None
-        if self._identity:
-            proof = self._identity.proof(self._tenant, name, datetime.now(UTC) + self._ahead)
+        name = self._own_name()
+        proof = self._own_key().proof(self._tenant, name, datetime.now(UTC) + self._ahead)
         body = reports.registration(name, _version(), proof)
         answer = self._post(reports.REGISTER, body, has="id")
         if answer:
@@ -174,8 +170,7 @@ class Reporter:
         self._last_number = max(self._last_number + 1, time.time_ns() // 1_000_000)
         by = ReportedBy(self._tenant, own, self._last_number, self._trust_version())
         stated = reports.statement(view, self._policy, refused, by)
-        signed = self._identity.signed(stated) if self._identity else None
-        body = reports.report(stated, signed)
+        body = json.dumps(self._own_key().signed(stated)).encode()
         answer = self._post(reports.report_path(own), body, has="status")
         if answer:
             self._sent, self._at = counts, datetime.now(UTC)
@@ -217,6 +212,12 @@ class Reporter:
         status = response.status if response else None
         pause = self._schedule.failed(status, seconds, time.monotonic())
         self._emit(events.ReportFailed(message, pause, is_refused=is_refused))
+
+    def _own_key(self) -> "IdentityKey":
+        """Return the key, which is read or made once. Raises `DamagedIdentity`, or `OSError`."""
+        if self._identity is None:
+            self._identity = of_folder(self._folder) if self._folder else IdentityKey.new()
+        return self._identity
 
     def _own_name(self) -> str:
         """Return the name, which no other process with this folder has."""

@@ -14,7 +14,7 @@ from random import SystemRandom
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
-from .formats.members import NUMBER_MAX, parse_json, text
+from .formats.members import NUMBER_MAX, parse_json
 from .formats.proofs import ProvenReport
 from .policy import Policy
 from .view import NEVER, View
@@ -173,13 +173,10 @@ class Schedule:
         return pause
 
 
-def registration(name: str, version: str, proof: Mapping[str, str] | None = None) -> bytes:
-    """Return the body of a registration. Only the name and the key say whose client this is.
-
-    The key is in the proof alone: release 0.3.0 would take it for that of another authorizer.
-    """
+def registration(name: str, version: str, proof: Mapping[str, str]) -> bytes:
+    """Return the body of a registration. Only the name and the key say whose client this is."""
     members = {"name": name, "type": _KIND, "version": version, "features": _FEATURES}
-    return _body(members | ({} if proof is None else {"proof": proof}))
+    return json.dumps(members | {"proof": proof}).encode()
 
 
 def report_path(identifier: str) -> str:
@@ -222,28 +219,6 @@ def statement(
         allow_when_stale=policy.allow_when_stale,
         refused=refused,
     )
-
-
-def report(stated: ProvenReport, signed: Mapping[str, str] | None = None) -> bytes:
-    """Return the body of a report, and the members `signed` beside it.
-
-    A service or a relay of an earlier release reads the members that are not signed.
-    """
-    members: dict[str, Any] = {
-        "sequence": stated.sequence,
-        "chain": stated.chain.hex(),
-        "max_staleness_seconds": stated.max_staleness,
-        "allow_when_stale": stated.allow_when_stale,
-    }
-    if stated.verified_at:
-        members["verified_at"] = text(stated.verified_at)
-    if stated.refused:
-        members["refused"] = dict(stated.refused)
-    return _body(members | dict(signed or {}))
-
-
-def _body(members: Mapping[str, Any]) -> bytes:
-    return json.dumps(members).encode()
 
 
 def _seconds(value: object) -> float:

@@ -39,6 +39,12 @@ from tests.kit.waiting import soon
 CLEAR, REVOKED, STALE = Verdict
 
 
+def _polls(client: AuthorizerClient, service: Service) -> int:
+    """Let a client poll, and return the number of its polls so far."""
+    client.poll(max_age=0)
+    return service.polls()
+
+
 def test_a_client_polls_without_threads(
     service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,6 +62,8 @@ def test_a_client_polls_without_threads(
     polls = service.polls()
     client.poll(max_age=5)
     assert service.polls() == polls
+    # Also a poll of a recent state waits for no news.
+    soon(lambda: _polls(client, service) > polls)
     assert not any("wait=" in path for path, _ in service.asked)
     now = time.monotonic()
     monkeypatch.setattr(view, "monotonic", lambda: now + 3600)
@@ -151,6 +159,10 @@ def test_a_floor_that_failed_once_is_read_again(made: Made, use: str) -> None:
     assert client.check(["svc_wrt_b"]) is CLEAR
 
 
+# No state ends while the threads of a parent do.
+_LASTING = Policy(max_staleness=600, poll_seconds=0.01)
+
+
 def test_a_client_starts_again_in_another_process(
     service: Service, made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +171,7 @@ def test_a_client_starts_again_in_another_process(
     The child needs no lock that a thread of its parent had. Such a fork beside threads leaves
     Python itself in an undefined state, so this is the same process under another number.
     """
-    client = made().start()
+    client = made(policy=_LASTING).start()
     # The threads of the parent are not in the child.
     client._stop.set()
     for each in client._threads:
@@ -185,7 +197,8 @@ def test_one_thread_starts_a_client_in_another_process(
     made: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F1911a: Many threads of a forked child start the threads of a client once."""
-    client, interval = made(report=False).start(), sys.getswitchinterval()
+    client = made(report=False, policy=_LASTING).start()
+    interval = sys.getswitchinterval()
 
     def use(began: threading.Barrier) -> Verdict:
         began.wait(60)

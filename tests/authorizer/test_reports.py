@@ -19,6 +19,8 @@ from shared.authorizer import (
     events,
     reporter,
 )
+from shared.authorizer.formats.members import from_base64
+from shared.authorizer.formats.proofs import ProvenReport
 from shared.authorizer.reports import (
     ReportAnswer,
     ReportedBy,
@@ -184,8 +186,12 @@ def service(service: Service) -> Service:
     return service
 
 
-def reports(service: Service) -> list[dict[str, Any]]:
+def bodies(service: Service) -> list[dict[str, Any]]:
     return [body for path, body in service.posted if path == f"/v1/authorizers/{ID}/heartbeat"]
+
+
+def reports(service: Service) -> list[ProvenReport]:
+    return [ProvenReport.decode(from_base64(body["report"])) for body in bodies(service)]
 
 
 def registrations(service: Service) -> list[dict[str, Any]]:
@@ -207,16 +213,11 @@ def test_a_client_reports_what_it_holds(service: Service, made: Made) -> None:
     assert (first["name"], first["type"]) == (socket.gethostname(), "rescind-authorizer")
     service.revoke("svc_wrt_a")
     soon(lambda: len(reports(service)) > 1)
+    assert bodies(service)[-1].keys() == {"report", "signature"}
     told = reports(service)[-1]
-    assert told.pop("verified_at").endswith("Z")
-    assert told.pop("report")
-    assert told.pop("signature")
-    assert told == {
-        "sequence": 1,
-        "chain": service.feed.chain.hex(),
-        "max_staleness_seconds": 8,
-        "allow_when_stale": False,
-    }
+    assert (told.sequence, told.chain) == (1, service.feed.chain)
+    assert (told.max_staleness, told.allow_when_stale, told.refused) == (8, False, {})
+    assert told.verified_at
     soon(lambda: events.Reported(1, "ok") in seen)
     status = client.status
     assert (status.reporting, status.authorizer_id) == ("on", ID)
@@ -235,10 +236,10 @@ def test_refusals_are_counted_since_the_last_report(service: Service, made: Made
     service.feed.key = genuine
     service.sign()
     soon(lambda: len(reports(service)) > 1)
-    assert reports(service)[-1]["refused"] == client.status.refusals
+    assert reports(service)[-1].refused == client.status.refusals
     service.revoke("svc_wrt_b")
     soon(lambda: len(reports(service)) > 2)
-    assert "refused" not in reports(service)[-1]
+    assert reports(service)[-1].refused == {}
 
 
 def test_reports_change_no_verdict_and_delay_no_poll(service: Service, made: Made) -> None:
@@ -373,4 +374,4 @@ def test_async_reports(service: Service) -> None:
 
     run(use())
     assert registrations(service)[0]["name"] == "gate"
-    assert reports(service)[0]["sequence"] == 0
+    assert reports(service)[0].sequence == 0

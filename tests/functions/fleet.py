@@ -3,15 +3,16 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.authorizer.formats.members import to_base64
 from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
 from shared.model.feed import FeedHead
 from shared.model.fleet.authorizers import Authorizer, authorizers
 from shared.operations.changes import feed as feed_api
 from tests.authorizer.feeds import public, signer
+from tests.kit import gates
 from tests.kit.api import Client, Tenant
 
 REGISTER = "/v1/authorizers/register"
+STOCK = "/compat/tenuo/v1/authorizers"
 
 
 def stored(tenant: Tenant, authorizer_id: str) -> Authorizer:
@@ -21,16 +22,36 @@ def stored(tenant: Tenant, authorizer_id: str) -> Authorizer:
     return Authorizer.from_item(item)
 
 
+def described(client: Client, name: str = "edge-1", **fields: Any) -> dict[str, Any]:
+    """The body of a registration."""
+    assert client.http.ports
+    return gates.registration(client.tenant_id, name, client.http.ports.now(), **fields)
+
+
 def register(client: Client, name: str = "edge-1", **fields: Any) -> str:
     """Register an authorizer, and return its identifier."""
-    answer = client.post(REGISTER, json={"name": name} | fields)
+    answer = client.post(REGISTER, json=described(client, name, **fields))
     assert answer.status_code in {200, 201}, answer.text
     return str(answer.json()["id"])
 
 
-def beat(client: Client, authorizer_id: str, **fields: Any) -> Any:
+def stock(client: Client, name: str = "stock", **fields: Any) -> str:
+    """Register a stock authorizer, and return its identifier."""
+    answer = client.post(f"{STOCK}/register", json={"name": name} | fields)
+    assert answer.status_code in {200, 201}, answer.text
+    return str(answer.json()["id"])
+
+
+def reported(client: Client, authorizer_id: str, **changes: Any) -> dict[str, str]:
+    """The body of a report."""
+    assert client.http.ports
+    return gates.report(client.http.ports, client.tenant_id, authorizer_id, **changes)
+
+
+def beat(client: Client, authorizer_id: str, **changes: Any) -> Any:
     """The answer to a report."""
-    return client.post(f"/v1/authorizers/{authorizer_id}/heartbeat", json=fields)
+    body = reported(client, authorizer_id, **changes)
+    return client.post(f"/v1/authorizers/{authorizer_id}/heartbeat", json=body)
 
 
 def listed(tenant: Tenant) -> FeedHead:
@@ -60,14 +81,20 @@ class Gate:
 
     def proof(self, **changes: Any) -> dict[str, str]:
         """The proof of a registration."""
-        payload = self.statement(**changes).encode()
-        signature = signer(self.key).sign(ProvenRegistration.signed_part(payload))
-        return {"payload": to_base64(payload), "signature": to_base64(signature)}
+        return gates.prove(self.statement(**changes), signer(self.key))
 
     def register(self, **fields: Any) -> Any:
         """The answer to a registration with a proof, or with other fields."""
         body = {"name": self.name, "proof": self.proof()} | fields
         return self.client.post(REGISTER, json=body)
+
+    def register_stock(self, **fields: Any) -> Any:
+        """The answer to a registration as a stock authorizer."""
+        return self.client.post(f"{STOCK}/register", json={"name": self.name} | fields)
+
+    def beat_stock(self, **fields: Any) -> Any:
+        """The answer to a heartbeat as of a stock authorizer."""
+        return self.client.post(f"{STOCK}/{self.id}/heartbeat", json=fields)
 
     def begin(self) -> "Gate":
         """Register."""
@@ -90,9 +117,7 @@ class Gate:
             max_staleness=30,
             allow_when_stale=False,
         )
-        payload = replace(made, **changes).encode()
-        signature = signer(self.key).sign(ProvenReport.signed_part(payload))
-        return {"report": to_base64(payload), "signature": to_base64(signature)}
+        return gates.sign(replace(made, **changes), signer(self.key))
 
     def beat(self, fields: Any = None, *, of: str = "", **changes: Any) -> Any:
         """The answer to a signed report, or to other fields, sent for this authorizer or `of`."""

@@ -25,8 +25,19 @@ from shared.operations.fleet import registrations
 from shared.operations.lists import publication
 from shared.ports.store import Delete, Expect, Increment, Put
 from tests.functions.bodies import variants
-from tests.functions.fleet import REGISTER, beat, listed, register, stored
+from tests.functions.fleet import (
+    REGISTER,
+    STOCK,
+    beat,
+    described,
+    listed,
+    register,
+    reported,
+    stock,
+    stored,
+)
 from tests.functions.signing import refusal
+from tests.kit import gates
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries, audited
 from tests.kit.faults import Script, scripted
@@ -57,13 +68,13 @@ def test_a_registration(tenant: Tenant) -> None:
 
     It stores the present description, and leaves no audit entry.
     """
-    body = {"name": "edge-1", "type": "rescind", "version": "1", "public_key": "ab" * 32}
+    body = described(tenant.authorizer, type="rescind", version="1")
     first = tenant.authorizer.post(REGISTER, json=body | {"metadata": {"zone": "a"}})
     assert first.status_code == 201
     made = first.json()
     assert made["id"].startswith("svc_azr_")
     pace = {"report_after_seconds": 300, "spread_seconds": 0}
-    assert made == {"id": made["id"], "proven": False, "last_number": 0, **pace}
+    assert made == {"id": made["id"], "proven": True, "last_number": 0, **pace}
     assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
     count = audited(tenant)
     again = tenant.authorizer.post(REGISTER, json=body | {"version": "2", "relay": "r"})
@@ -84,9 +95,10 @@ def test_an_owner_has_one_authorizer_of_a_name(tenant: Tenant) -> None:
     first = register(old)
     assert register(new) == first
     assert beat(new, first, sequence=0).status_code == 200
-    others = {register(old, "edge-2"), register(new, public_key="cd" * 32), register(tenant.admin)}
-    assert len(others | {first}) == 4
-    assert numbers(tenant).count == 4
+    others = {register(old, "edge-2"), register(tenant.admin)}
+    others |= {stock(new, public_key=each * 32) for each in ("ab", "cd", "ab")}
+    assert len(others | {first}) == 5
+    assert numbers(tenant).count == 5
 
 
 def test_a_heartbeat_is_stored(tenant: Tenant, clock: Clock) -> None:
@@ -96,13 +108,12 @@ def test_a_heartbeat_is_stored(tenant: Tenant, clock: Clock) -> None:
     head = published(tenant)
     fields = {
         "sequence": head.sequence,
-        "max_staleness_seconds": 30,
+        "verified_at": times.parse("2026-11-21T11:59:58Z"),
         "allow_when_stale": True,
         "refused": {"rollback": 2},
     }
-    verified_at, chain = "2026-11-21T11:59:58Z", head.signed.chain
     clock.advance(seconds=1)
-    answer = beat(tenant.authorizer, made, **fields, chain=chain.hex(), verified_at=verified_at)
+    answer = beat(tenant.authorizer, made, **fields, max_staleness=30)
     assert answer.json() == {
         "status": "ok",
         "latest_sequence": head.sequence,
@@ -112,7 +123,7 @@ def test_a_heartbeat_is_stored(tenant: Tenant, clock: Clock) -> None:
     }
     found = stored(tenant, made)
     assert {name: getattr(found, name) for name in fields} == fields
-    assert (found.chain, found.verified_at) == (chain, times.parse(verified_at))
+    assert (found.chain, found.max_staleness_seconds) == (head.signed.chain, 30)
     assert times.text(found.seen_at) == "2026-11-21T12:00:01Z"
 
 
@@ -123,7 +134,7 @@ def test_a_heartbeat_without_news_is_rarely_stored(tenant: Tenant, clock: Clock)
     beat(tenant.authorizer, made, sequence=0)
     version = stored(tenant, made).version
     clock.advance(seconds=269)
-    beat(tenant.authorizer, made, sequence=0, refused={"gap": 1}, verified_at=NOW)
+    beat(tenant.authorizer, made, sequence=0, refused={"gap": 1}, verified_at=times.parse(NOW))
     assert stored(tenant, made).version == version
     clock.advance(seconds=1)
     beat(tenant.authorizer, made, sequence=0)
@@ -136,7 +147,7 @@ def test_a_heartbeat_without_news_is_rarely_stored(tenant: Tenant, clock: Clock)
         {"sequence": None},
         {"sequence": 7},
         {"sequence": 0, "chain": "ab" * 32},
-        {"sequence": 0, "max_staleness_seconds": 5},
+        {"sequence": 0, "max_staleness": 5},
         {"sequence": 0, "allow_when_stale": True},
     ],
 )
@@ -153,7 +164,7 @@ def test_a_heartbeat_with_news_is_stored_at_once(tenant: Tenant, news: dict[str,
 def test_times_in_the_future_count_as_now(tenant: Tenant) -> None:
     """F253a: An authorizer whose clock is ahead cannot seem to be verified in the future."""
     made = register(tenant.authorizer)
-    beat(tenant.authorizer, made, sequence=0, verified_at="2036-11-21T12:00:00Z")
+    beat(tenant.authorizer, made, sequence=0, verified_at=times.parse("2036-11-21T12:00:00Z"))
     assert stored(tenant, made).verified_at == tenant.ports.now()
 
 
@@ -186,7 +197,7 @@ def test_a_full_tenant_refuses_in_a_way_that_clients_retry(tenant: Tenant) -> No
     beat(tenant.authorizer, made, sequence=0)
     address = registered_address(tenant.id)
     tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX - 1}, Expect.PRESENT))
-    refused = tenant.authorizer.post(REGISTER, json={"name": "new"})
+    refused = tenant.authorizer.post(REGISTER, json=described(tenant.authorizer, "new"))
     assert refusal(refused) == (429, "authorizer_limit")
     assert int(refused.headers["Retry-After"]) >= 60
     assert register(tenant.authorizer) == made
@@ -197,36 +208,41 @@ def test_a_full_tenant_refuses_in_a_way_that_clients_retry(tenant: Tenant) -> No
 @pytest.mark.parametrize(
     "body",
     [
-        {"type": "no name"},
         *variants({}, "name", "", " ", "a\nb", "é" * 128, 5, None),
-        *variants({"name": "a"}, "type", "", "x" * 65, 5),
-        *variants({"name": "a"}, "public_key", "", "ab", "AB" * 32, "g" * 64),
-        *variants({"name": "a"}, "metadata", [], {"a": 1}, {"": "a"}, {"a": "\x00b"}),
-        {"name": "a", "metadata": {"a": "x" * 512}},
-        {"name": "a", "relay": "x" * 65},
+        *variants({}, "type", "", "x" * 65, 5),
+        *variants({}, "metadata", [], {"a": 1}, {"": "a"}, {"a": "\x00b"}),
+        {"metadata": {"a": "x" * 512}},
+        {"relay": "x" * 65},
+        *variants({}, "proof", None, {}, "x"),
     ],
 )
 def test_a_malformed_registration(standing: Tenant, body: dict[str, Any]) -> None:
     """FLEET-3: A registration that breaks a limit is refused with 400, and registers nothing."""
-    assert refusal(standing.authorizer.post(REGISTER, json=body)) == (400, "invalid_request")
+    good = described(standing.authorizer)
+    answer = standing.authorizer.post(REGISTER, json=good | body)
+    assert refusal(answer) == (400, "invalid_request")
     assert numbers(standing).count == 0
+    for each in good:
+        rest = {name: value for name, value in good.items() if name != each}
+        answer = standing.authorizer.post(REGISTER, json=rest)
+        assert refusal(answer) == (400, "invalid_request")
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        *variants({}, "sequence", -1, 2**53 + 1, "1", 1.5, True),
-        *variants({"sequence": 1}, "chain", "", "ab", 5),
-        {"verified_at": "yesterday"},
-        {"max_staleness_seconds": -1},
-        {"allow_when_stale": "false"},
-        *variants({}, "refused", [], {"a": -1}, {"A": 1}, {"a" * 17: 1}),
-        {"refused": dict.fromkeys([chr(97 + n) * 3 for n in range(21)], 1)},
+        {},
+        {"sequence": 1},
+        {"report": "AA=="},
+        {"signature": "AA=="},
+        *variants({"signature": "AA=="}, "report", None, 5, "A" * 8193),
+        *variants({"report": "AA=="}, "signature", None, 5, "A" * 8193),
     ],
 )
 def test_a_malformed_heartbeat(standing: Tenant, body: dict[str, Any]) -> None:
-    """FLEET-3: A heartbeat that breaks a limit is refused with 400."""
-    answer = beat(standing.authorizer, standing.ports.new_id(AUTHORIZER), **body)
+    """FLEET-27: A heartbeat without a report or a signature is refused with 400."""
+    path = f"/v1/authorizers/{standing.ports.new_id(AUTHORIZER)}/heartbeat"
+    answer = standing.authorizer.post(path, json=body)
     assert refusal(answer) == (400, "invalid_request")
     assert numbers(standing).count == 0
 
@@ -234,7 +250,8 @@ def test_a_malformed_heartbeat(standing: Tenant, body: dict[str, Any]) -> None:
 def test_unknown_fields_are_ignored(tenant: Tenant) -> None:
     """FLEET-7: Unknown fields of a registration and of a heartbeat are ignored."""
     made = register(tenant.authorizer, environment="production", agent_id=None)
-    answer = beat(tenant.authorizer, made, sequence=0, metrics={"requests": 5}, stats=[])
+    body = reported(tenant.authorizer, made) | {"metrics": {"requests": 5}, "sequence": "x"}
+    answer = tenant.authorizer.post(f"/v1/authorizers/{made}/heartbeat", json=body)
     assert answer.status_code == 200
 
 
@@ -246,12 +263,12 @@ def test_the_longest_registration_is_small(tenant: Tenant) -> None:
         type="t" * 64,
         version="v" * 64,
         relay="r" * 64,
-        public_key="ab" * 32,
         metadata={"k" * 12: "v" * 250, "l" * 12: "v" * 238},
     )
     listed(tenant)
     refused = {chr(97 + number) * 16: 2**53 for number in range(20)}
-    beat(tenant.authorizer, made, sequence=2**53, chain="cd" * 32, refused=refused, verified_at=NOW)
+    told = {"chain": "cd" * 32, "refused": refused, "verified_at": times.parse(NOW)}
+    assert beat(tenant.authorizer, made, sequence=2**53, **told).status_code == 200
     item = tenant.ports.store.get(authorizers(tenant.id).address(made))
     assert item is not None
     # The longest identity of an owner has 90 bytes more than this one.
@@ -296,8 +313,7 @@ def test_a_sequence_that_was_not_published(tenant: Tenant) -> None:
     made = register(tenant.authorizer)
     listed(tenant)
     assert beat(tenant.authorizer, made, sequence=1).json()["status"] == "foreign"
-    assert beat(tenant.authorizer, made, srl_version=1).json()["status"] == "ok"
-    assert beat(tenant.authorizer, made, srl_version=2).json()["status"] == "foreign"
+    assert beat(tenant.authorizer, made, sequence=0).json()["status"] == "ok"
 
 
 def test_a_chain_from_long_ago(tenant: Tenant) -> None:
@@ -330,8 +346,8 @@ def test_heartbeats_before_the_first_list(tenant: Tenant) -> None:
 def test_reading_authorizers(tenant: Tenant) -> None:
     """API-7: Get and list return authorizers with exactly the fields of the contract."""
     made = [register(tenant.authorizer, f"edge-{number}") for number in range(3)]
-    policy = {"max_staleness_seconds": 30, "refused": {"gap": 1}}
-    beat(tenant.authorizer, made[2], sequence=0, chain="ff" * 32, **policy)
+    refused = {"gap": 1}
+    beat(tenant.authorizer, made[2], sequence=0, chain="ff" * 32, max_staleness=30, refused=refused)
     page = tenant.read_only.get("/v1/authorizers?limit=2").json()
     assert [each["id"] for each in page["authorizers"]] == [made[2], made[1]]
     assert page["total"] == 3
@@ -342,18 +358,20 @@ def test_reading_authorizers(tenant: Tenant) -> None:
     assert found == {
         "id": made[2],
         "name": "edge-2",
-        **dict.fromkeys(["type", "version", "public_key", "relay", "verified_at"]),
+        **dict.fromkeys(["type", "version", "relay", "verified_at"]),
+        "public_key": gates.KEY.public_key().public_bytes_raw().hex(),
         "metadata": {},
         "features": [],
         "owner": f"{tenant.authorizer.key_id}@acme.svc",
         **dict.fromkeys(["registered_at", "seen_at"], NOW),
         "sequence": 0,
         "chain": "ff" * 32,
-        **policy,
+        "max_staleness_seconds": 30,
+        "refused": refused,
         "allow_when_stale": False,
         "foreign": True,
         "api_key_id": tenant.authorizer.key_id,
-        "proven": False,
+        "proven": True,
         "trust_version": 0,
     }
 
@@ -413,11 +431,11 @@ def test_an_owner_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock)
     tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 3})
     made = [register(thief, f"false-{number}") for number in range(3)]
     beat(thief, made[0], sequence=0)
-    refused = thief.post(REGISTER, json={"name": "false-3"})
+    refused = thief.post(REGISTER, json=described(thief, "false-3"))
     assert (refusal(refused), refused.headers["Retry-After"]) == ((429, "authorizer_limit"), "300")
     assert "authorizers_max" in refused.json()["error"]["message"]
-    stock = thief.post("/compat/tenuo/v1/authorizers/register", json={"name": "stock"})
-    assert refusal(stock) == (429, "authorizer_limit")
+    refused = thief.post(f"{STOCK}/register", json={"name": "stock"})
+    assert refusal(refused) == (429, "authorizer_limit")
     assert register(thief, "false-0") == made[0]
     assert numbers(tenant).count == 3
     register(tenant.authorizer)
@@ -425,8 +443,8 @@ def test_an_owner_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock)
     tenant.admin.delete(f"/v1/authorizers/{made[0]}")
     register(thief, "false-3")
     clock.advance(days=30)
-    assert refusal(thief.post(REGISTER, json={"name": "a"})) == (429, "authorizer_limit")
-    assert thief.post(REGISTER, json={"name": "a"}).status_code == 201
+    assert refusal(thief.post(REGISTER, json=described(thief, "a"))) == (429, "authorizer_limit")
+    assert thief.post(REGISTER, json=described(thief, "a")).status_code == 201
 
 
 def test_lost_counts_are_made_again(tenant: Tenant) -> None:
@@ -544,10 +562,12 @@ def test_a_full_tenant_finds_room_again(tenant: Tenant, clock: Clock) -> None:
     beat(tenant.authorizer, made, sequence=0)
     address = registered_address(tenant.id)
     tenant.ports.store.write(Increment(address, {"count": REGISTERED_MAX}, Expect.PRESENT))
-    assert tenant.authorizer.post(REGISTER, json={"name": "new"}).status_code == 429
+    new = described(tenant.authorizer, "new")
+    assert tenant.authorizer.post(REGISTER, json=new).status_code == 429
     clock.advance(minutes=10)
-    assert tenant.authorizer.post(REGISTER, json={"name": "new"}).status_code == 429
-    assert tenant.authorizer.post(REGISTER, json={"name": "new"}).status_code == 201
+    new = described(tenant.authorizer, "new")
+    assert tenant.authorizer.post(REGISTER, json=new).status_code == 429
+    assert tenant.authorizer.post(REGISTER, json=new).status_code == 201
 
 
 def test_a_registration_during_the_count(tenant: Tenant) -> None:
@@ -569,6 +589,11 @@ def test_a_registration_during_the_count(tenant: Tenant) -> None:
 # --- relays ---
 
 
+def told(client: Client, authorizer_id: str, **changes: Any) -> dict[str, Any]:
+    """What a relay passes on of an authorizer."""
+    return {"id": authorizer_id, **reported(client, authorizer_id, **changes)}
+
+
 def report(client: Client, *reports: dict[str, Any], relay: str = "site-a") -> Any:
     body = {"relay": relay, "reports": list(reports)}
     return client.post("/v1/authorizers/reports", json=body)
@@ -583,13 +608,12 @@ def test_a_relay_reports_for_many(tenant: Tenant) -> None:
     removed, foreign = register(relay, "removed"), register(tenant.authorizer, "of another")
     tenant.admin.delete(f"/v1/authorizers/{removed}")
     unknown = tenant.ports.new_id(AUTHORIZER)
-    ours = {"sequence": head.sequence, "chain": head.signed.chain.hex()}
     answer = report(
         relay,
-        {"id": made[0]} | ours,
-        {"id": made[1], "sequence": head.sequence, "chain": "ab" * 32},
-        {"id": made[2], "sequence": 0, "seen_at": "2026-11-21T11:59:00Z", "x": 1},
-        *({"id": each} | ours for each in (removed, foreign, unknown)),
+        told(relay, made[0], sequence=head.sequence),
+        told(relay, made[1], sequence=head.sequence, chain="ab" * 32),
+        told(relay, made[2], sequence=0) | {"seen_at": "2026-11-21T11:59:00Z", "x": 1},
+        *(told(relay, each, sequence=head.sequence) for each in (removed, foreign, unknown)),
     ).json()
     assert [each["status"] for each in answer.pop("results")] == [
         *["ok", "foreign", "ok"],
@@ -611,10 +635,10 @@ def test_a_relay_reports_when_it_heard(tenant: Tenant, clock: Clock) -> None:
     relay = tenant.client(Scope.AUTHORIZER)
     made = register(relay)
     clock.advance(seconds=60)
-    for number, (reported, expected) in enumerate(
+    for number, (heard, expected) in enumerate(
         [("12:00:30", "12:00:30"), ("12:00:10", "12:00:30"), ("23:59:59", "12:01:00")]
     ):
-        report(relay, {"id": made, "sequence": number, "seen_at": f"2026-11-21T{reported}Z"})
+        report(relay, told(relay, made, sequence=number) | {"seen_at": f"2026-11-21T{heard}Z"})
         assert times.text(stored(tenant, made).seen_at) == f"2026-11-21T{expected}Z"
 
 
@@ -623,7 +647,7 @@ def test_who_reports_is_who_polls(tenant: Tenant) -> None:
     made = register(tenant.authorizer)
     for reported_by, polling in (("site-a", 0), ("site-b", 0), (None, 1), ("site-a", 0)):
         if reported_by:
-            report(tenant.authorizer, {"id": made, "sequence": 0}, relay=reported_by)
+            report(tenant.authorizer, told(tenant.authorizer, made, sequence=0), relay=reported_by)
         else:
             beat(tenant.authorizer, made, sequence=0)
         assert (numbers(tenant).count, numbers(tenant).polling) == (1, polling)
@@ -639,7 +663,8 @@ def test_who_reports_is_who_polls(tenant: Tenant) -> None:
         *variants({"relay": "r"}, "reports", [{"id": "a"}]),
         {"relay": "r", "reports": [{"id": f"svc_azr_{each:026d}"} for each in range(101)]},
         {"relay": "r", "reports": [SOMEBODY | {"seen_at": "now"}]},
-        {"relay": "r", "reports": [SOMEBODY | {"sequence": -1}]},
+        {"relay": "r", "reports": [SOMEBODY | {"srl_version": -1}]},
+        {"relay": "r", "reports": [SOMEBODY | {"report": 5}]},
     ],
 )
 def test_malformed_reports(standing: Tenant, body: dict[str, Any]) -> None:
@@ -655,7 +680,7 @@ def test_the_state_of_the_fleet(tenant: Tenant, clock: Clock) -> None:
     """FLEET-28, FLEET-29, F1374a: The summary has an ETag; rows have the proof, then the news."""
     head = listed(tenant)
     first, second = (register(tenant.admin, name) for name in ("a", "b"))
-    beat(tenant.admin, first, sequence=head.sequence, max_staleness_seconds=30)
+    beat(tenant.admin, first, sequence=head.sequence, max_staleness=30)
     answer = tenant.admin.get("/v1/authorizers/summary")
     told = {"sequence": 0, "registered": 2, "holding": 1, "closed": 0, "unknown": 1, "silent": 0}
     assert answer.json().items() >= told.items()
@@ -667,7 +692,7 @@ def test_the_state_of_the_fleet(tenant: Tenant, clock: Clock) -> None:
     assert (whole["sequence"], whole["removed"], whole["total"]) == (0, [], 2)
     clock.advance(minutes=3)
     assert tenant.admin.delete(f"/v1/authorizers/{second}").status_code == 204
-    beat(tenant.admin, first, sequence=head.sequence, max_staleness_seconds=60)
+    beat(tenant.admin, first, sequence=head.sequence, max_staleness=60)
     news = f"/v1/authorizers?include=proof&changed_since={whole['changed_since']}"
     found = tenant.admin.get(news).json()
     assert [each["id"] for each in found["authorizers"]] == [first]
@@ -727,7 +752,7 @@ def test_heartbeats_have_a_bucket_of_their_own(tenant: Tenant, emptied: Purpose)
         purpose: {answer.status_code for answer in answers}
         for purpose, answers in {
             Purpose.HEARTBEATS: [
-                tenant.admin.post(REGISTER, json={"name": "edge"}),
+                tenant.admin.post(REGISTER, json=described(tenant.admin)),
                 beat(tenant.admin, made, sequence=0),
                 report(tenant.admin, SOMEBODY),
             ],

@@ -16,14 +16,13 @@ from shared.model.identifiers import AUTHORIZER
 from shared.operations.changes import feed as feed_api
 from shared.operations.fleet import registering
 from shared.operations.lists import publication
-from tests.functions.fleet import REGISTER, Gate, stored
+from tests.functions.fleet import REGISTER, STOCK, Gate, described, stored
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries
 from tests.kit.faults import Script, scripted
 from tests.kit.worlds import Clock
 
-STOCK = "/compat/tenuo/v1/authorizers"
 _MONTH = {"days": 30}
 
 
@@ -44,11 +43,6 @@ def published(tenant: Tenant) -> FeedHead:
 def held(head: FeedHead) -> dict[str, Any]:
     """What a report of this head says."""
     return {"sequence": head.sequence, "chain": head.signed.chain}
-
-
-def unsigned(head: FeedHead) -> dict[str, Any]:
-    """The fields of a report that nobody signed."""
-    return {"sequence": head.sequence, "chain": head.signed.chain.hex()}
 
 
 def entries(tenant: Tenant, action: str = "authorizer.register") -> list[Any]:
@@ -86,7 +80,7 @@ def test_a_proof_binds_a_key_to_a_name(tenant: Tenant, clock: Clock) -> None:
     clock.advance(seconds=10)
     number = int(tenant.ports.now().timestamp() * 1000)
     assert gate.beat(trust=7).json()["status"] == "ok"
-    again = gate.register(public_key=gate.public_key.hex())
+    again = gate.register()
     assert (again.status_code, again.json()) == (200, made | {"last_number": number})
     (entry,) = entries(tenant)
     assert entry["details"] == {"name": "gate", "public_key": gate.public_key.hex()}
@@ -102,13 +96,11 @@ def test_a_known_name_with_another_key_is_refused(tenant: Tenant, gate: Gate) ->
     before = stored(tenant, gate.id)
     other = Gate(tenant, tenant.authorizer, key=12)
     public_key = gate.public_key.hex()
-    stock = tenant.authorizer.post(f"{STOCK}/register", json={"name": "gate"})
     for answer in (
         other.register(),
-        other.register(proof=None),
-        gate.register(proof=None, public_key=public_key),
-        other.register(proof=None, public_key=other.public_key.hex()),
-        stock,
+        other.register_stock(),
+        gate.register_stock(public_key=public_key),
+        other.register_stock(public_key=other.public_key.hex()),
     ):
         assert refusal(answer) == (409, "conflict")
         message = answer.json()["error"]["message"]
@@ -153,8 +145,6 @@ def test_a_proof_of_something_else(tenant: Tenant, changes: dict[str, Any], word
     message = answer.json()["error"]["message"]
     assert message.startswith("proof: ")
     assert word in message
-    other = gate.register(public_key=Gate(tenant, tenant.authorizer, key=12).public_key.hex())
-    assert "public_key" in other.json()["error"]["message"]
     assert list(tenant.ports.store.query(authorizers(tenant.id))) == []
 
 
@@ -172,32 +162,13 @@ def test_a_proof_has_a_time(tenant: Tenant, seconds: int, status: int) -> None:
         assert "clock" in answer.json()["error"]["message"]
 
 
-def test_a_relay_that_would_lose_reports_proves_nothing(tenant: Tenant, clock: Clock) -> None:
-    """FLEET-27, F771c: Behind a relay of an earlier release an authorizer goes on as unproven.
-
-    Once the relay passes signed reports on, the authorizer is told to register again.
-    """
-    gate = Gate(tenant, tenant.authorizer)
-    first = gate.register(relay="site-a").json()
-    assert first["proven"] is False
-    assert stored(tenant, first["id"]).public_key == ""
-    gate.id = first["id"]
-    assert gate.beat({"sequence": 0}).status_code == 200
-    assert reasoned(gate.beat()) == "unproven"
-    again = gate.register(relay="site-a", passes_reports=True).json()
-    assert (again["id"], again["proven"]) == (gate.id, True)
-
-
 # --- what counts ---
 
 
 def test_only_signed_reports_count(tenant: Tenant, gate: Gate) -> None:
     """FLEET-27, F772a: Of an authorizer with a key nothing counts but what it signed."""
     head = published(tenant)
-    assert reasoned(gate.beat(unsigned(head))) == "unsigned"
-    assert reasoned(gate.beat(unsigned(head) | {"signature": "AA=="})) == "unsigned"
-    path = f"{STOCK}/{gate.id}/heartbeat"
-    assert refusal(tenant.authorizer.post(path, json={"srl_version": 1})) == (409, "conflict")
+    assert reasoned(gate.beat_stock(srl_version=1)) == "unsigned"
     assert stored(tenant, gate.id).sequence is None
     # The fields beside it do not count, and nor does what a relay says.
     lies = {"sequence": 0, "chain": "ab" * 32, "allow_when_stale": True, "refused": {"gap": 9}}
@@ -290,48 +261,47 @@ def test_relayed_reports(tenant: Tenant, gate: Gate) -> None:
     """FLEET-7, F774a: In a batch of a relay each signed report counts or is refused by itself."""
     head = published(tenant)
     other = Gate(tenant, tenant.authorizer, name="b", key=12).begin()
-    old = Gate(tenant, tenant.authorizer, name="c")
-    old.id = old.register(proof=None).json()["id"]
+    third = Gate(tenant, tenant.authorizer, name="c").begin()
+    stock, fifth = (Gate(tenant, tenant.authorizer, name=name) for name in "de")
+    for each in (stock, fifth):
+        each.id = each.register_stock().json()["id"]
     reports = [
-        {"id": gate.id, **gate.signed(**held(head))},
+        {"id": gate.id, **gate.signed(**held(head)), "srl_version": 1},
         {"id": other.id, **gate.signed(**held(head))},
-        {"id": old.id, **unsigned(head)},
+        {"id": third.id, "srl_version": head.sequence + 1},
+        {"id": stock.id, "srl_version": head.sequence + 1, "seen_at": "2026-11-21T12:00:00Z"},
+        {"id": fifth.id, **fifth.signed(**held(head))},
     ]
     body = {"relay": "site-a", "reports": reports}
     results = tenant.authorizer.post("/v1/authorizers/reports", json=body).json()["results"]
     assert [(each["status"], each["reason"]) for each in results] == [
         ("ok", None),
         ("refused", "signature"),
+        ("refused", "unsigned"),
         ("ok", None),
+        ("refused", "unproven"),
     ]
     assert stored(tenant, gate.id).relay == "site-a"
-    assert [stored(tenant, each.id).sequence for each in (other, old)] == [None, head.sequence]
+    found = [stored(tenant, each.id) for each in (gate, other, third, stock, fifth)]
+    assert [each.sequence for each in found] == [head.sequence, None, None, head.sequence, None]
+    assert found[3].max_staleness_seconds == 300
 
 
 # --- what an operator sees ---
 
 
 def test_a_proof_by_signed_reports_alone(tenant: Tenant, gate: Gate) -> None:
-    """FLEET-27, F775a: A propagation is proven if nobody reports without a key.
-
-    With the setting `reports`, those without one are unknown.
-    """
+    """FLEET-27, F775a: A propagation is proven if nobody reports without a key."""
     head, old = published(tenant), Gate(tenant, tenant.authorizer, name="old")
     revocation = tenant.admin.get("/v1/revocations").json()["revocations"][0]["id"]
-    old.id = old.register(proof=None).json()["id"]
+    old.id = old.register_stock().json()["id"]
     gate.beat(**held(head))
-    old.beat(unsigned(head))
+    old.beat_stock(srl_version=head.sequence + 1)
     found = proof_of(tenant, revocation)
     assert (found["complete"], found["proven"]) == (True, False)
-    counts = {"registered": 2, "holding": 2, "closed": 0, "unknown": 0, "unproven": 1}
+    counts = {"registered": 2, "holding": 2, "closed": 0, "unknown": 0}
+    counts |= {"unsupported": 0, "unproven": 1}
     assert found["authorizers"] == counts
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"reports": "signed"})
-    found = proof_of(tenant, revocation)
-    assert (found["complete"], found["proven"]) == (False, False)
-    assert found["authorizers"] == counts | {"holding": 1, "unknown": 1}
-    (straggler,) = found["stragglers"]
-    named = {name: straggler[name] for name in ("id", "proof", "proven", "denies_all_from")}
-    assert named == {"id": old.id, "proof": "unknown", "proven": False, "denies_all_from": None}
     # An upgrade of the authorizer suffices: the registration gets the key, and counts anew.
     assert old.begin().register().json()["proven"]
     assert proof_of(tenant, revocation)["authorizers"]["unproven"] == 0
@@ -346,8 +316,8 @@ def test_what_was_said_without_a_key_does_not_count_for_it(tenant: Tenant) -> No
     The change is audited.
     """
     head, gate = published(tenant), Gate(tenant, tenant.authorizer)
-    gate.id = gate.register(proof=None, metadata={"zone": "a"}).json()["id"]
-    gate.beat(unsigned(head) | {"max_staleness_seconds": 5})
+    gate.id = gate.register_stock(metadata={"zone": "a"}).json()["id"]
+    gate.beat_stock(srl_version=head.sequence + 1)
     made = gate.register(metadata={"zone": "b"})
     assert (made.status_code, made.json()["id"]) == (200, gate.id)
     found = stored(tenant, gate.id)
@@ -380,8 +350,8 @@ def test_what_ended_is_remembered(tenant: Tenant, gate: Gate, clock: Clock) -> N
     assert {row.sk for row in tenant.ports.store.query(ended(tenant.id))} == {gate.id, stock}
     assert tenant.admin.get(f"/v1/authorizers/{gate.id}").status_code == 404
     # Not by what it did not sign, or by another owner.
-    assert reasoned(gate.beat({"sequence": 0})) == "unsigned"
-    assert tenant.admin.post(f"/v1/authorizers/{stock}/heartbeat", json={}).status_code == 404
+    assert reasoned(gate.beat_stock(srl_version=1)) == "unsigned"
+    assert Gate(tenant, tenant.admin).beat(of=stock).status_code == 404
     path = f"{STOCK}/{stock}/heartbeat"
     assert tenant.authorizer.post(path, json={"srl_version": 1}).status_code == 200
     assert gate.beat().status_code == 200
@@ -464,10 +434,11 @@ def test_the_201st_registration(tenant: Tenant) -> None:
     account = tenant.admin.post("/v1/service-accounts", json={"name": "edge"}).json()["id"]
     keys = [tenant.client(Scope.AUTHORIZER, service_account_id=account) for _ in range(2)]
     for number in range(200):
-        answer = keys[number % 2].post(REGISTER, json={"name": f"false-{number}"})
+        key = keys[number % 2]
+        answer = key.post(REGISTER, json=described(key, f"false-{number}"))
         assert answer.status_code == 201
     for each in keys:
-        refused = each.post(REGISTER, json={"name": "the 201st"})
+        refused = each.post(REGISTER, json=described(each, "the 201st"))
         assert refusal(refused) == (429, "authorizer_limit")
         assert "edge@acme.svc" in refused.json()["error"]["message"]
     assert Gate(tenant, tenant.authorizer).register().status_code == 201
@@ -490,7 +461,6 @@ def test_invented_identifiers(tenant: Tenant, gate: Gate) -> None:
     gate.beat(**held(head))
     invented = [tenant.ports.new_id(AUTHORIZER) for _ in range(30)]
     for each in invented:
-        assert gate.beat({"sequence": 0}, of=each).status_code == 404
         assert gate.beat(of=each).status_code == 404
         stock = tenant.authorizer.post(f"{STOCK}/{each}/heartbeat", json={"srl_version": 1})
         assert stock.status_code == 200

@@ -7,7 +7,7 @@ import pytest
 from shared.model.callers import Scope
 from shared.model.fleet.unregistered import unregistered
 from shared.operations.operator import doctor
-from tests.functions.fleet import REGISTER, Gate, listed
+from tests.functions.fleet import STOCK, Gate, listed
 from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant
 from tests.kit.worlds import Clock
@@ -41,7 +41,7 @@ def rows(tenant: Tenant) -> int:
 
 def writes(tenant: Tenant, client: Client, name: str) -> dict[str, Any]:
     """What is stored after a registration without a key was refused."""
-    assert client.post(REGISTER, json={"name": name}).status_code in {409, 429}
+    assert client.post(f"{STOCK}/register", json={"name": name}).status_code in {409, 429}
     partition = unregistered(tenant.id)
     return {row.sk: dict(row.item) for row in tenant.ports.store.query(partition)}
 
@@ -100,7 +100,7 @@ def test_a_stolen_key_fills_no_list(tenant: Tenant, gate: Gate) -> None:
     """FLEET-34, F1748e: An identity has 10 items at most, and takes no place of another one."""
     tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 1})
     thief = tenant.client(Scope.AUTHORIZER)
-    assert thief.post(REGISTER, json={"name": "first"}).status_code == 201
+    assert thief.post(f"{STOCK}/register", json={"name": "first"}).status_code == 201
     for number in range(15):
         writes(tenant, thief, f"false-{number}")
     assert rows(tenant) == 10
@@ -108,7 +108,7 @@ def test_a_stolen_key_fills_no_list(tenant: Tenant, gate: Gate) -> None:
     assert (rows(tenant), "gate" in names(tenant)) == (11, True)
     for each in range(6):
         more = tenant.client(Scope.AUTHORIZER)
-        assert more.post(REGISTER, json={"name": "first"}).status_code == 201
+        assert more.post(f"{STOCK}/register", json={"name": "first"}).status_code == 201
         for number in range(10):
             writes(tenant, more, f"{each}-{number}")
     assert (rows(tenant), "gate" in names(tenant)) == (50, True)

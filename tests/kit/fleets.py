@@ -27,6 +27,7 @@ from functions.feed.schemas import FeedAnswer
 from shared.authorizer import Policy, reports
 from shared.authorizer.answers import parse_answer
 from shared.authorizer.policy import NeedsBase
+from shared.authorizer.reporter import IdentityKey
 from shared.authorizer.reports import Schedule
 from shared.authorizer.state import State, Trusted, advance
 from shared.authorizer.view import Moment, View
@@ -43,6 +44,8 @@ from tests.kit.worlds import Clock
 
 _REGISTRY: Final = "authorizer"
 _POLICY: Final = Policy()
+# One key signs for all, so that none has to be made.
+_KEY: Final = IdentityKey.new()
 # From the commit of a revocation to its entry, as on AWS at worst (docs/adr/11).
 PUBLICATION_SECONDS: Final = 0.5
 # How long a poll or a report may take on its way.
@@ -155,20 +158,25 @@ class Fleet:
     def _send(self, member: Member) -> None:
         schedule = member.schedule
         if schedule.id is None:
-            said = json.loads(reports.registration(f"gate-{member.number}", "1.0.0"))
+            name = f"gate-{member.number}"
+            proof = _KEY.proof(self.caller.tenant_id, name, self.clock.moment)
+            said = json.loads(reports.registration(name, "1.0.0", proof))
             # As the relay passes it on.
             said |= {"relay": self._relay(member)} if self.relays else {}
-            described = RegisterAuthorizer.model_validate(said).description()
-            made = registering.register(self._counting, self.caller, described=described)
+            read = RegisterAuthorizer.model_validate(said)
+            made = registering.register(
+                self._counting, self.caller, described=read.description(), proof=read.statement()
+            )
             body = RegisteredAuthorizer.of(made).model_dump_json().encode()
             schedule.registered(reports.ReportAnswer.parse(body, has="id"), self.now)
             return
         view = View.of(
             member.state, self._moment(), _POLICY.max_staleness, end=member.state.head.expires_at
         )
-        by = reports.ReportedBy(self.caller.tenant_id, schedule.id, number=1)
+        number = int(self.clock.moment.timestamp() * 1000)
+        by = reports.ReportedBy(self.caller.tenant_id, schedule.id, number)
         stated = reports.statement(view, _POLICY, {}, by)
-        beat = ReportBody.model_validate_json(reports.report(stated)).beat()
+        beat = ReportBody.model_validate(_KEY.signed(stated)).beat()
         answer = reports.ReportAnswer.parse(self._taken(member, schedule.id, beat), has="status")
         assert answer.status == "ok"
         schedule.accepted(answer, member.state.sequence, self.now)

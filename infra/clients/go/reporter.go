@@ -2,7 +2,6 @@ package rescind
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -227,15 +226,14 @@ func (r *reporter) failed(message string, status int, retryAfter time.Duration, 
 
 func (r *reporter) register(ctx context.Context) error {
 	folder := r.client.follower.floor.folder
-	// A folder that cannot be written does not keep a client from reporting.
-	var isFile *os.PathError
 	if r.identity == nil {
 		found, err := identityOf(folder)
-		if err != nil && !errors.As(err, &isFile) {
+		if err != nil {
 			return err
 		}
 		r.identity = found
 	}
+	// A folder that cannot be locked does not keep a client from reporting.
 	if r.claim == nil {
 		number, file, err := claimed(folder)
 		if err == nil && number > 1 {
@@ -243,10 +241,9 @@ func (r *reporter) register(ctx context.Context) error {
 		}
 		r.claim = file
 	}
-	members := map[string]any{"name": r.name, "type": reporterKind, "version": Version, "features": features}
-	if r.identity != nil {
-		tenant := r.client.follower.trust.Load().tenant
-		members["proof"] = r.identity.proof(tenant, r.name, time.Now().Add(r.ahead))
+	members := map[string]any{
+		"name": r.name, "type": reporterKind, "version": Version, "features": features,
+		"proof": r.identity.proof(r.client.follower.trust.Load().tenant, r.name, time.Now().Add(r.ahead)),
 	}
 	answer, err := r.post(ctx, registerPath, members, "id")
 	if answer != nil {
@@ -275,38 +272,26 @@ func (r *reporter) report(ctx context.Context, now *view) error {
 	return err
 }
 
-// statement returns the members of a report: those of the signed one, and the same for a service or a
-// relay of an earlier release, which reads the members that are not signed.
+// statement returns the members of a report: what this client holds, and the signature.
 func (r *reporter) statement(now *view, counts map[Reason]int) map[string]any {
 	staleness := uint64((r.client.follower.policy.staleness + time.Second - 1) / time.Second)
-	refused, refusedSigned := map[string]int{}, map[string]any{}
+	refused := map[string]any{}
 	for reason, count := range counts {
 		if since := count - r.sent[reason]; since > 0 {
-			refused[string(reason)], refusedSigned[string(reason)] = since, uint64(since)
+			refused[string(reason)] = uint64(since)
 		}
 	}
 	at, trust := now.state.head.at, r.client.follower.trust.Load()
-	members := map[string]any{
-		"sequence": at.sequence, "chain": hex.EncodeToString(at.chain[:]),
-		"max_staleness_seconds": staleness, "allow_when_stale": false,
-	}
-	signed := map[string]any{
+	stated := map[string]any{
 		"Tenant": trust.tenant, "Id": r.schedule.id, "Number": uint64(r.lastNumber), "Trust": trust.version(),
 		"Sequence": at.sequence, "Chain": at.chain[:], "VerifiedAt": nil, "MaxStaleness": staleness,
-		"AllowWhenStale": false, "Refused": refusedSigned,
+		"AllowWhenStale": false, "Refused": refused,
 	}
 	if !now.confirmed.IsZero() {
-		verified := now.confirmed.UTC().Format(momentForm)
-		members["verified_at"], signed["VerifiedAt"] = verified, verified
+		stated["VerifiedAt"] = now.confirmed.UTC().Format(momentForm)
 	}
-	if len(refused) > 0 {
-		members["refused"] = refused
-	}
-	if r.identity != nil {
-		payload := encode(signed)
-		members["report"], members["signature"] = toBase64(payload), r.identity.sign(reportPrefix, payload)
-	}
-	return members
+	payload := encode(stated)
+	return map[string]any{"report": toBase64(payload), "signature": r.identity.sign(reportPrefix, payload)}
 }
 
 // post returns the answer, or none if a failure was noted.

@@ -56,7 +56,7 @@ func TestAReportIsSigned(t *testing.T) {
 	expect(t, []any{stated.text("Id"), stated.number("Trust"), stated.number("Sequence"), stated.number("MaxStaleness")}, []any{"svc_azr_1", uint64(1), uint64(0), uint64(30)})
 	expect(t, stated.table("Refused").number("rollback"), uint64(1))
 	expect(t, stated.err, nil)
-	expect(t, reported["refused"], map[string]any{"rollback": 1.0})
+	expect(t, len(reported), 2)
 	if time.Until(reporter.schedule.next) < 290*time.Second {
 		t.Error("the next report is too early")
 	}

@@ -7,11 +7,11 @@ from typing import Final
 _IPV6_SUBSCRIBER_BITS: Final = 64
 
 
-def find_subscriber(address: str) -> str:
-    """Return the network of one subscriber: an IPv4 address or an IPv6 /64."""
+def find_subscriber(address: str, *, ipv6_bits: int = _IPV6_SUBSCRIBER_BITS) -> str:
+    """Return the network of one subscriber: an IPv4 address, or so many bits of an IPv6 one."""
     found = parse_address(address)
     if isinstance(found, IPv6Address):
-        return str(ip_network((found, _IPV6_SUBSCRIBER_BITS), strict=False))
+        return str(ip_network((found, ipv6_bits), strict=False))
     return address
 
 

@@ -7,6 +7,7 @@ no key, so callers run both before they fetch keys for `check_signature`.
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from math import ceil
@@ -26,7 +27,7 @@ _SUBJECT_MAX: Final = 255
 _PARTS, _PARTS_ENCRYPTED = 3, 5
 
 # The kind of token that each claim identifies (TOKEN-1).
-_NAMING: Final = {"jti": "jwt", "sid": "jwt-session", "sub": "jwt-subject"}
+NAMING: Final = {"jti": "jwt", "sid": "jwt-session", "sub": "jwt-subject"}
 _MATERIAL: Final = ("kty", "n", "e", "crv", "x", "y")
 # The event of a logout token (OpenID Connect Back-Channel Logout 1.0, 2.4).
 _LOGOUT: Final = "http://schemas.openid.net/event/backchannel-logout"
@@ -58,21 +59,12 @@ class ParsedToken:
 
         Raises `TokenRefused` if a claim has no identifier, or the token could not be revoked.
         """
-        issuer, ids = self.claims.get("iss"), dict[str, str]()
-        issued_at = _time_of(self.claims, "iat")
-        # Every cutoff counts for a token without iat. A part of a second rounds up.
-        before = 0 if issued_at is None else ceil(issued_at)
-        for claim, kind in _NAMING.items():
-            value = self.claims.get(claim)
-            if value is None:
-                continue
-            if not isinstance(issuer, str) or not isinstance(value, str):
-                raise TokenRefused(TokenFault.IDENTIFIER, f"iss and {claim} must be text.")
-            try:
-                ids[claim] = token_id(kind, issuer, value, before if claim == "sub" else None)
-            except ValueError as error:
-                raise TokenRefused(TokenFault.IDENTIFIER, f"{claim}: {error}.") from None
-        if not ids or (issued_at is None and list(ids) == ["sub"]):
+        ids = {
+            claim: identify(self.claims, claim)
+            for claim in NAMING
+            if self.claims.get(claim) is not None
+        }
+        if not ids or (self.claims.get("iat") is None and list(ids) == ["sub"]):
             message = "The token needs jti, sid, or sub and iat, so that it can be revoked."
             raise TokenRefused(TokenFault.IDENTIFIER, message)
         return [*ids.values()]
@@ -121,8 +113,8 @@ def check_claims(
         raise TokenRefused(TokenFault.ISSUER, "The token has another issuer.")
     _check_purpose(claims, rules)
     _check_audience(claims, rules, audience)
-    if "sub" in rules.required or "sub" in claims:
-        _check_subject(claims)
+    if "sub" in rules.required or (rules.is_revocable and "sub" in claims):
+        identify(claims, "sub")
     if "jti" in rules.required and claims.get("jti") is None:
         raise TokenRefused(TokenFault.IDENTIFIER, "The token has no jti.")
     if rules.is_revocable:
@@ -218,8 +210,9 @@ def _check_purpose(claims: Mapping[str, Any], rules: KindRules) -> None:
         events = claims.get("events")
         if not isinstance(events, dict) or not isinstance(events.get(_LOGOUT), dict):
             raise TokenRefused(TokenFault.TYPE, f"The token is not {rules.name}: see events.")
-        if "sub" not in claims and not isinstance(claims.get("sid"), str):
-            raise TokenRefused(TokenFault.SUBJECT, "The token has neither sub nor sid.")
+        if not identifiers(claims).keys() & {"sub", "sid"}:
+            message = "The token has neither a usable sub nor a usable sid."
+            raise TokenRefused(TokenFault.SUBJECT, message)
 
 
 def _check_audience(claims: Mapping[str, Any], rules: KindRules, audience: str) -> None:
@@ -235,10 +228,36 @@ def _check_audience(claims: Mapping[str, Any], rules: KindRules, audience: str) 
         raise TokenRefused(TokenFault.AUTHORIZED_PARTY, message)
 
 
-def _check_subject(claims: Mapping[str, Any]) -> None:
-    subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _SUBJECT_MAX:
-        raise TokenRefused(TokenFault.SUBJECT, f"sub must have 1 to {_SUBJECT_MAX} characters.")
+def identifiers(claims: Mapping[str, Any]) -> dict[str, str]:
+    """Return the warrant identifiers of a token by claim of `NAMING` (TOKEN-11).
+
+    A claim without an identifier, such as a number, counts as absent: nothing could revoke it.
+    """
+    found = dict[str, str]()
+    for claim in NAMING:
+        with suppress(TokenRefused):
+            found[claim] = identify(claims, claim)
+    return found
+
+
+def identify(claims: Mapping[str, Any], claim: str) -> str:
+    """Return the warrant identifier of a token by a claim of `NAMING` (TOKEN-11).
+
+    Raises `TokenRefused` if there is none.
+    """
+    issuer, value = claims.get("iss"), claims.get(claim)
+    fault = TokenFault.SUBJECT if claim == "sub" else TokenFault.IDENTIFIER
+    if not isinstance(issuer, str) or not isinstance(value, str):
+        raise TokenRefused(fault, f"iss and {claim} must be text.")
+    if claim == "sub" and len(value) > _SUBJECT_MAX:
+        raise TokenRefused(fault, f"sub must have at most {_SUBJECT_MAX} characters.")
+    issued_at = _time_of(claims, "iat")
+    # Every cutoff counts for a token without iat. A part of a second rounds up.
+    before = 0 if issued_at is None else ceil(issued_at)
+    try:
+        return token_id(NAMING[claim], issuer, value, before if claim == "sub" else None)
+    except ValueError as error:
+        raise TokenRefused(fault, f"{claim}: {error}.") from None
 
 
 def _time_of(claims: Mapping[str, Any], name: str) -> float | None:

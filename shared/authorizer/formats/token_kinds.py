@@ -109,7 +109,6 @@ RULES: Final[Mapping[TokenKind, KindRules]] = {
         claim_types=frozenset({"logout"}),
         required=("iss", "aud", "iat", "jti", "events"),
         forbidden=("nonce",),
-        is_revocable=True,
         age_max=300,
     ),
 }

@@ -66,7 +66,8 @@ def jwt_id(token: str) -> str:
     claims = jwt_claims(token)
     issuer, value = claims.get("iss"), claims.get("jti")
     if not isinstance(issuer, str) or not isinstance(value, str):
-        raise ValueError("the JWT has no iss or no jti, so it cannot be named")  # noqa: TRY004
+        other = "revoke its subject (--subject) or its session (--session)"
+        raise ValueError(f"has no iss or no jti; {other}")  # noqa: TRY004
     return token_id("jwt", issuer, value)
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -21,14 +20,14 @@ _REFUSED: Final = (
     "newer than the last one. Register again."
 )
 
+# The members that are passed on: of a report, and of the heartbeat of a stock authorizer.
+_SIGNED: Final = ("report", "signature")
+_STOCK: Final = ("srl_version", "srl_health")
 
 ROOT: Final = "/compat/tenuo/v1"
 
 # A stock authorizer takes each list for a new one, so the relay bounds the age (NATIVE-5).
 AGE_MAX: Final = 30
-
-# How long after its last list it refuses every warrant (NATIVE-5).
-_STALE_AFTER_SECONDS: Final = 300
 _EVENTS_BYTES_MAX: Final = 4 * 2**20
 
 
@@ -45,11 +44,15 @@ class Fleet:
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a report, and answer with what the service said of the one before."""
-        return self._take(request, await members(request))
+        reported = await members(request)
+        if not all(isinstance(reported.get(name), str) for name in _SIGNED):
+            raise Problem(400, "invalid_request", "A report needs `report` and `signature`.")
+        return self._take(request, {name: reported[name] for name in _SIGNED})
 
     async def native_heartbeat(self, request: Request) -> Response:
         """Take a report of an unmodified authorizer."""
-        return self._take(request, _report(await members(request)))
+        reported = await members(request)
+        return self._take(request, {name: reported[name] for name in _STOCK if name in reported})
 
     def _take(self, request: Request, reported: Mapping[str, Any]) -> Response:
         """Return the answer to a report. Raises `Problem`."""
@@ -128,21 +131,3 @@ async def body(request: Request, most: int) -> bytes:
         if left < 0:
             raise Problem(413, "payload_too_large", f"The body may be at most {most} bytes.")
     return b"".join(parts)
-
-
-def _report(reported: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a heartbeat says, as one of our clients would say it (NATIVE-6)."""
-    version = reported.get("srl_version")
-    if type(version) is not int or version < 1:
-        return {}
-    found: dict[str, Any] = {
-        "sequence": version - 1,
-        "max_staleness_seconds": _STALE_AFTER_SECONDS,
-    }
-    health = reported.get("srl_health")
-    fetched = health.get("last_fetch_at") if isinstance(health, Mapping) else None
-    try:
-        moment = datetime.fromisoformat(str(fetched)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        return found
-    return found | {"verified_at": moment.strftime("%Y-%m-%dT%H:%M:%SZ")}

@@ -35,19 +35,6 @@ _OK: Final = 200
 # The service does not take what one of the reports says; others of the batch may be right.
 _BAD: Final = frozenset({400, 413, 422})
 
-# The fields of a report; the rest, such as figures of stock authorizers, stays here.
-_MEMBERS: Final = (
-    "sequence",
-    "srl_version",
-    "chain",
-    "verified_at",
-    "max_staleness_seconds",
-    "allow_when_stale",
-    "refused",
-    "report",
-    "signature",
-)
-
 # An authorizer, and the caller that reports for it.
 _Key: TypeAlias = tuple[str, str]
 
@@ -102,8 +89,7 @@ class Reports:
 
         The relay becomes its owner, and the registration names the relay. Raises `NoAnswer`.
         """
-        own = {"relay": self._name, "passes_reports": True}
-        body = json.dumps({**members, **own}).encode()
+        body = json.dumps({**members, "relay": self._name}).encode()
         return await self._registering.run(
             lambda transport: transport.post(path, body, limit=_ANSWER_MAX)
         )
@@ -133,10 +119,8 @@ class Reports:
         known = self._sending.union(self._pending)
         if key not in known and len(known) >= AUTHORIZERS_MAX:
             return None
-        report = {name: members[name] for name in _MEMBERS if members.get(name) is not None}
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        report |= {"id": identifier, "seen_at": now}
-        self._pending[key] = _joined(self._pending.get(key), report)
+        self._pending[key] = {**members, "id": identifier, "seen_at": now}
         return ReportOutcome(status, self._terms)
 
     async def _run(self) -> None:
@@ -158,9 +142,7 @@ class Reports:
             try:
                 await self._send(batch)
             except NoAnswer as error:
-                for key, each in batch.items():
-                    newer = self._pending.get(key)
-                    self._pending[key] = _joined(each, newer) if newer else each
+                self._pending = batch | self._pending
                 return self._failed(error)
             finally:
                 self._sending = set()
@@ -216,15 +198,3 @@ class Reports:
 
 def _post(transport: Transport, body: bytes) -> Response:
     return transport.post(_REPORTS, body, limit=_ANSWER_MAX)
-
-
-def _joined(older: dict[str, Any] | None, newer: dict[str, Any]) -> dict[str, Any]:
-    """Return `newer` with the refusals of both: each report has those since the one before."""
-    before = older.get("refused") if older else None
-    after = newer.get("refused", {})
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return newer
-    try:
-        return newer | {"refused": dict(Counter(before) + Counter(after))}
-    except TypeError:
-        return newer

@@ -39,12 +39,9 @@ def proved(
     except NotTrusted as refused:
         why = _REGISTRATION.get(refused.reason) or _clock(now)
         raise InvalidRequest(f"proof: {refused.reason}: {why}") from None
-    public_key = proof.public_key.hex()
     if proof.name != described.name:
         raise InvalidRequest("proof: it must have the name of the registration.")
-    if described.public_key not in ("", public_key):
-        raise InvalidRequest("proof: it must have the public_key of the registration.")
-    return replace(described, public_key=public_key, is_proven=True)
+    return replace(described, public_key=proof.public_key.hex(), is_proven=True)
 
 
 def reported(beat: Heartbeat, before: Authorizer, *, tenant_id: str) -> Heartbeat | RefusedReport:

@@ -56,13 +56,12 @@ class Judged:
     """An authorizer, and what is known of it.
 
     It refuses everything from `denies_all_from` on unless it has the entry then. None if that
-    cannot be said. `counts` is False if its reports do not count, because it does not sign them.
+    cannot be said.
     """
 
     authorizer: Authorizer
     proof: Proof
     denies_all_from: datetime | None = None
-    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,20 +99,13 @@ def propagation(
     published: Published | None,
     now: datetime,
     *,
-    only_signed: bool = False,
     has_cutoff: bool = False,
 ) -> Propagation:
     """Return how far an entry has got; `published` is None if there is none yet.
 
-    If `only_signed`, authorizers without a key are unknown (FLEET-27). If it `has_cutoff`,
-    authorizers that do not support subject cutoffs are.
+    If it `has_cutoff`, authorizers that do not support subject cutoffs are unknown.
     """
-    return counted(
-        [
-            judge(each, published, now, only_signed=only_signed, has_cutoff=has_cutoff)
-            for each in authorizers
-        ]
-    )
+    return counted([judge(each, published, now, has_cutoff=has_cutoff) for each in authorizers])
 
 
 def counted(judged: Sequence[Judged]) -> Propagation:
@@ -154,14 +146,10 @@ class FleetSummary:
 
 
 def summary(
-    authorizers: Iterable[Authorizer],
-    newest: Published | None,
-    now: datetime,
-    *,
-    only_signed: bool = False,
+    authorizers: Iterable[Authorizer], newest: Published | None, now: datetime
 ) -> FleetSummary:
     """Return what is known of all authorizers for the entry `newest` (FLEET-28)."""
-    judged = [judge(each, newest, now, only_signed=only_signed) for each in authorizers]
+    judged = [judge(each, newest, now) for each in authorizers]
     proofs = Counter(each.proof for each in judged)
     heard_after = now - Registered(len(judged)).silent_after
     return FleetSummary(
@@ -239,18 +227,15 @@ def judge(
     published: Published | None,
     now: datetime,
     *,
-    only_signed: bool = False,
     has_cutoff: bool = False,
 ) -> Judged:
-    """Return what is known of one authorizer; if `only_signed`, nothing of one without a key.
+    """Return what is known of one authorizer.
 
     If the entry `has_cutoff`, an authorizer that does not support subject cutoffs refuses nothing
     by it.
     """
     if has_cutoff and not authorizer.supports_cutoffs:
         return Judged(authorizer, Proof.UNSUPPORTED)
-    if only_signed and not authorizer.is_proven:
-        return Judged(authorizer, Proof.UNKNOWN, counts=False)
     if published is None:
         return Judged(authorizer, Proof.UNKNOWN)
     if _holds(authorizer, published):

@@ -28,7 +28,7 @@ from shared.ports.store import Change
 # What an authorizer can do about a report that was refused.
 _REFUSED: Final = {
     RefusedReport.UNSIGNED: "the authorizer has a key, and the report is not signed. Sign it, or "
-    "remove the authorizer, and register without a key.",
+    "remove the authorizer, and register as a stock authorizer.",
     RefusedReport.UNPROVEN: "the authorizer has no key. Register again with a proof.",
     RefusedReport.TOO_LARGE: "it may have at most 4,096 bytes.",
     RefusedReport.SIGNATURE: "the key of this authorizer did not sign it. If the key is lost, "

@@ -121,11 +121,7 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     entry = found.feed and found.feed.entry
     if found.feed is None:
         registered, clients = [each for each in registered if each.key_id == change_id], ()
-    only_signed = propagation.only_signed(ports, tenant_id)
-    judged = [
-        judge(each, entry, now, only_signed=only_signed, has_cutoff=found.has_cutoff)
-        for each in registered
-    ]
+    judged = [judge(each, entry, now, has_cutoff=found.has_cutoff) for each in registered]
     listed = reach.list_of(ports, tenant_id, entry.sequence) if entry else None
     due_at = None
     if found.feed is not None and listed is None and found.undone_at is None:

@@ -35,22 +35,22 @@ _GONE: Final = "changed_since: what changed since is not known any more; read al
 
 @dataclass(frozen=True, slots=True)
 class Since:
-    """When authorizers were read, and by what they were judged: another basis changes every row.
+    """When authorizers were read, and the newest entry then: another one changes every row.
 
-    The basis is the newest entry, and whether only signed reports count.
+    `sequence` is -1 if there was no entry.
     """
 
     read_at: datetime
-    basis: str
+    sequence: int
 
     def __str__(self) -> str:
-        return f"{int(self.read_at.timestamp())}/{self.basis}"
+        return f"{int(self.read_at.timestamp())}/{self.sequence}"
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Return what `str` gave."""
-        seconds, _, basis = text.partition("/")
-        return cls(datetime.fromtimestamp(int(seconds), UTC), basis)
+        seconds, _, sequence = text.partition("/")
+        return cls(datetime.fromtimestamp(int(seconds), UTC), int(sequence))
 
     @property
     def visible_from(self) -> datetime:
@@ -81,8 +81,7 @@ def summary(ports: Ports, caller: Caller) -> FleetSummary:
     # The authorizers first: what they report was published before the feed is read.
     registered = list(propagation.registrations(ports, caller.tenant_id))
     newest = _latest(in_force.feed_head(ports, caller.tenant_id))
-    only_signed = propagation.only_signed(ports, caller.tenant_id)
-    found = summary_of(registered, newest, now, only_signed=only_signed)
+    found = summary_of(registered, newest, now)
     clients = unregistered.read(ports, caller.tenant_id, registered)
     return replace(found, unregistered=clients)
 
@@ -100,21 +99,20 @@ def page(
     if since is not None and not now - model.CHANGES_KEPT < since.read_at <= now + VISIBLE_AFTER:
         raise Gone(_GONE)
     head = in_force.feed_head(ports, tenant_id)
-    only_signed = propagation.only_signed(ports, tenant_id)
-    basis = f"{None if head is None else head.sequence}/{only_signed}"
+    sequence = -1 if head is None else head.sequence
     first, _, last = (before or "").partition("#")
-    token = Since.parse(first) if first else Since(times.whole(now), basis)
+    token = Since.parse(first) if first else Since(times.whole(now), sequence)
     found = ProvenPage(token, _latest(head))
     found.total = count(ports, model.registered_address(tenant_id))
     if since is not None and not before:
         found.removed = _removed(ports, tenant_id, since, now)
-    everything = since is None or since.basis != basis
+    everything = since is None or since.sequence != sequence
     for each in _registered(ports, tenant_id, last or None):
         if each.is_expired(now):
             if since is not None and each.expires_at > since.visible_from:
                 found.removed.append(each.id)
             continue
-        judged = judge(each, found.newest, now, only_signed=only_signed)
+        judged = judge(each, found.newest, now)
         found.next_change_at = _earlier(found.next_change_at, next_closing([judged]))
         if not (everything or _has_changed(judged, since)):
             continue
@@ -125,10 +123,7 @@ def page(
     if any(_is_newer(each.authorizer, head) for each in found.judged):
         # They hold an entry that was published since the head was read.
         found.newest = _latest(in_force.feed_head(ports, tenant_id))
-        found.judged = [
-            judge(each.authorizer, found.newest, now, only_signed=only_signed)
-            for each in found.judged
-        ]
+        found.judged = [judge(each.authorizer, found.newest, now) for each in found.judged]
     return found
 
 

@@ -20,7 +20,6 @@ from shared.model.fleet.authorizers import Authorizer
 from shared.model.fleet.propagation import Judged, Proof, Propagation, Published
 from shared.model.identifiers import WARRANT
 from shared.model.revocations import Revocation
-from shared.model.tenants import CountedReports
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
 from shared.operations.changes import revocations
@@ -77,7 +76,6 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Tra
         registered,
         traced.published,
         now,
-        only_signed=only_signed(ports, tenant_id),
         has_cutoff=subject_of(record.warrant_id) is not None,
     )
     clients = unregistered.read(ports, tenant_id, registered)
@@ -102,9 +100,7 @@ def of_feed(ports: Ports, tenant_id: str) -> Settled | None:
     published = reach.published_before(ports, newest, now - SETTLED_AFTER)
     if published is None:
         return None
-    signed = only_signed(ports, tenant_id)
-    found = propagation.propagation(registered, published, now, only_signed=signed)
-    return Settled(published, found)
+    return Settled(published, propagation.propagation(registered, published, now))
 
 
 def is_due(now: datetime) -> bool:
@@ -142,11 +138,6 @@ def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
     now = ports.now()
     found = Authorizer.from_rows(ports.store.query(authorizers.authorizers(tenant_id)))
     return (each for each in found if not each.is_expired(now))
-
-
-def only_signed(ports: Ports, tenant_id: str) -> bool:
-    """Return whether only signed reports count for the tenant (FLEET-27). Raises `Unavailable`."""
-    return tenants.settings(ports, tenant_id).reports is CountedReports.SIGNED
 
 
 # A canary that nobody restores leaves the list by itself, one lifetime of a list after this.
@@ -190,8 +181,6 @@ class Straggler(NamedTuple):
         name = f"its authorizer {found.name} ({found.id})"
         if found.is_foreign:
             return f"{name} reported entries of the feed that this service did not publish"
-        if not self.judged.counts:
-            return f"{name} has no key, so its reports do not count (setting reports): upgrade it"
         held = "none" if found.sequence is None else f"entry {found.sequence}"
         seen = f"at {times.text(found.seen_at)} it reported {held}"
         return f"{name} is not known to have entry {self.sequence} of the feed: {seen}"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from shared.authorizer import AuthorizerClient
+from shared.authorizer.formats.members import from_base64
+from shared.authorizer.formats.proofs import ProvenReport
 from shared.authorizer.relay import relay as relay_state
 from shared.authorizer.relay import reports
 from shared.authorizer.reports import Reporting
@@ -28,6 +30,11 @@ def named(number: int) -> str:
 
 def beat(number: int) -> str:
     return f"/v1/authorizers/{named(number)}/heartbeat"
+
+
+def said(text: str) -> dict[str, str]:
+    """A signed report; a relay does not read it."""
+    return {"report": text, "signature": "c2ln"}
 
 
 class Registry:
@@ -102,8 +109,9 @@ def test_a_client_reports_through_a_relay(registry: Registry, relay: Running) ->
     with client(relay.url).start() as held:
         soon(registry.reported)
         (report,) = registry.reported().values()
-        assert (report["id"], report["sequence"]) == (named(1), 1)
-        assert report["chain"] == held.status.chain
+        told = ProvenReport.decode(from_base64(report["report"]))
+        assert (report["id"], told.authorizer_id, told.sequence) == (named(1), named(1), 1)
+        assert told.chain.hex() == held.status.chain
         assert report["seen_at"].endswith("Z")
         soon(lambda: held.status.reporting is Reporting.ON)
     (registration,) = [body for path, body in registry.service.posted if path == REGISTER]
@@ -114,33 +122,37 @@ def test_reports_are_passed_on_in_batches(registry: Registry, relay: Running) ->
     """F307b: Reports that come together are passed on in requests of up to a hundred."""
     registry.fails = True
     for number in range(120):
-        assert relay.post(beat(number), {"sequence": number, "metrics": {"x": 1}}).status == 200
+        assert relay.post(beat(number), said(str(number)) | {"metrics": 1}).status == 200
     assert pending(relay) == 120
     registry.fails = False
     soon(lambda: not relay.relay.reports.pending and len(registry.reported()) == 120)
     assert all(len(batch) <= 100 for batch in registry.batches())
-    assert [each["sequence"] for each in registry.reported().values()] == [*range(120)]
+    found = [each["report"] for each in registry.reported().values()]
+    assert found == [str(number) for number in range(120)]
     assert "metrics" not in registry.reported()[named(7)]
 
 
 def test_no_report_is_lost_while_the_service_is_away(registry: Registry, relay: Running) -> None:
-    """F307c: Without the service, the newest report of each authorizer stays, and its refusals."""
+    """F307c: Without the service, the newest report of each authorizer stays."""
     registry.fails = True
-    relay.post(beat(1), {"sequence": 1, "refused": {"gap": 1}})
+    relay.post(beat(1), said("a"))
+    relay.post(beat(2), said("b"))
     soon(lambda: relay.relay.reports.counts["failures"])
-    relay.post(beat(1), {"sequence": 2, "refused": {"gap": 2, "chain": 1}})
+    relay.post(beat(1), said("c"))
     fail_again(relay)
     registry.fails = False
-    soon(lambda: registry.reported().get(named(1), {}).get("refused") == {"gap": 3, "chain": 1})
     soon(lambda: not relay.relay.reports.pending)
-    assert registry.batches()[-1][0]["sequence"] == 2
+    assert {each["id"]: each["report"] for each in registry.batches()[-1]} == {
+        named(1): "c",
+        named(2): "b",
+    }
 
 
 def test_one_bad_report_does_not_stop_the_others(registry: Registry, relay: Running) -> None:
     """F307d: A report that the service refuses is dropped, and no other of its batch."""
     registry.bad = {named(3)}
     for number in range(6):
-        relay.post(beat(number), {"sequence": "no number" if number == 3 else number})
+        relay.post(beat(number), said(str(number)))
     soon(lambda: relay.relay.reports.counts["dropped"] == 1)
     soon(lambda: relay.relay.reports.counts["sent"] == 5)
     assert pending(relay) == 0
@@ -155,9 +167,9 @@ def test_the_next_report_learns_what_the_service_said(
 ) -> None:
     """F307e: An authorizer learns with its next report what became of the one before."""
     registry.outcomes[named(1)] = outcome
-    assert relay.post(beat(1), {"sequence": 1}).json()["status"] == "ok"
+    assert relay.post(beat(1), said("a")).json()["status"] == "ok"
     soon(lambda: relay.relay.reports.counts["sent"])
-    reply = relay.post(beat(1), {"sequence": 1})
+    reply = relay.post(beat(1), said("b"))
     assert reply.status == status
     if status == 200:
         assert reply.json() == {
@@ -169,19 +181,16 @@ def test_the_next_report_learns_what_the_service_said(
 
 
 def test_signed_reports_are_passed_on_unchanged(registry: Registry, relay: Running) -> None:
-    """FLEET-25, F785a: A relay passes proofs and signed reports on as they are.
-
-    It says that it does.
-    """
+    """FLEET-25, F785a: A relay passes proofs and signed reports on as they are."""
     proof = {"payload": "cGF5bG9hZA==", "signature": "c2ln"}
-    assert (
-        relay.post(REGISTER, {"name": "a", "proof": proof, "passes_reports": False}).status == 201
-    )
-    sent = {"name": "a", "proof": proof, "passes_reports": True, "relay": "site-a"}
+    assert relay.post(REGISTER, {"name": "a", "proof": proof}).status == 201
+    sent = {"name": "a", "proof": proof, "relay": "site-a"}
     assert registry.service.posted[-1] == (REGISTER, sent)
-    signed = {"report": "cmVwb3J0", "signature": "c2ln", "sequence": 1}
-    assert relay.post(beat(1), signed).status == 200
-    soon(lambda: registry.reported().get(named(1), {}).items() >= signed.items())
+    assert relay.post(beat(1), said("cmVwb3J0") | {"srl_version": 1}).status == 200
+    soon(registry.reported)
+    found = registry.reported()[named(1)]
+    del found["seen_at"]
+    assert found == {"id": named(1), **said("cmVwb3J0")}
 
 
 def test_callers_do_not_replace_the_reports_of_each_other(
@@ -192,14 +201,14 @@ def test_callers_do_not_replace_the_reports_of_each_other(
     A is told nothing of the refusals of B.
     """
 
-    def said(token: str, report: str) -> Reply:
-        body = json.dumps({"report": report, "signature": "c2ln"}).encode()
+    def tell(token: str, report: str) -> Reply:
+        body = json.dumps(said(report)).encode()
         return relay.get(beat(1), method="POST", data=body, Authorization=f"Bearer {token}")
 
     registry.fails = True
-    assert said("token-of-a", "YQ==").status == 200
+    assert tell("token-of-a", "YQ==").status == 200
     for number in range(3):
-        assert said("token-of-b", f"YmI{number}").status == 200
+        assert tell("token-of-b", f"YmI{number}").status == 200
     assert pending(relay) == 2
     fail_again(relay)
 
@@ -216,8 +225,8 @@ def test_callers_do_not_replace_the_reports_of_each_other(
     # A request has each authorizer once.
     answered = [[each["report"] for each in batch] for batch in registry.batches()]
     assert sorted(answered[-2:]) == [["YQ=="], ["YmI2"]]
-    assert said("token-of-a", "YQ==").status == 200
-    reply = said("token-of-b", "YmI=")
+    assert tell("token-of-a", "YQ==").status == 200
+    reply = tell("token-of-b", "YmI=")
     assert (reply.status, reply.json()["error"]["code"]) == (409, "conflict")
 
 
@@ -227,7 +236,7 @@ def test_too_many_authorizers_are_told_to_wait(
     """F307f: A relay keeps a bounded number of reports, and answers the others with 429."""
     registry.fails = True
     monkeypatch.setattr(reports, "AUTHORIZERS_MAX", 2)
-    statuses = [relay.post(beat(number), {}).status for number in (1, 2, 3, 1)]
+    statuses = [relay.post(beat(number), said("a")).status for number in (1, 2, 3, 1)]
     assert statuses == [200, 200, 429, 200]
 
 
@@ -238,14 +247,17 @@ def test_too_many_authorizers_are_told_to_wait(
         (beat(1), b"[]", 400),
         (beat(1), b"[" * 60_000, 400),
         (beat(1), bytes(65 * 1024), 413),
-        ("/v1/authorizers/svc_azr_x/heartbeat", b"{}", 404),
+        (beat(1), b"{}", 400),
+        (beat(1), b'{"report": "YQ==", "srl_version": 1}', 400),
+        (beat(1), b'{"report": "YQ==", "signature": 5}', 400),
+        ("/v1/authorizers/svc_azr_x/heartbeat", b'{"report": "", "signature": ""}', 404),
         (REGISTER, b"no", 400),
     ],
 )
 def test_bad_reports_are_refused(
     registry: Registry, relay: Running, path: str, body: bytes, status: int
 ) -> None:
-    """F307g: A relay refuses a report that is no object, or too large, or of nobody."""
+    """F307g: A relay refuses a report that is not signed, or too large, or of nobody."""
     reply = relay.post(path, body)
     assert reply.status == status
     assert set(reply.json()["error"]) == {"code", "message"}
@@ -265,7 +277,7 @@ def test_what_is_no_answer_is_asked_again(
     """F307i: Reports are repeated until the service says what became of them."""
     with monkeypatch.context() as broken:
         broken.setattr(registry, "taken", lambda _body: Response(b'{"results": 1}'))
-        relay.post(beat(1), {"sequence": 1})
+        relay.post(beat(1), said("a"))
         soon(lambda: relay.relay.reports.counts["failures"])
     soon(lambda: relay.relay.reports.counts["sent"] == 1)
 
@@ -279,5 +291,5 @@ def test_a_relay_that_stops_passes_on_the_last_reports(
     monkeypatch.setattr(relay_state, "_LAST_REPORTS_SECONDS", 60.0)
     with running(registry.service, tmp_path) as relay:
         soon(lambda: relay.holds(1))
-        relay.post(beat(1), {"sequence": 1})
+        relay.post(beat(1), said("a"))
     assert [*registry.reported()] == [named(1)]

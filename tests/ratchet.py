@@ -5,25 +5,26 @@ grown; with `--write` it keeps the new ones. Either take something away, or keep
 and say why in the commit.
 """
 
+import ast
 import json
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
 from typing import Any, Final
+
+import grimp
 
 from shared.operations.base import operation
 from shared.operations.changes import revocations
 from shared.operations.lists import publication
 from shared.ports import Ports
-from tests import prose
+from tests import dialect
 from tests.kit.calls import gathered
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.processes import ROOT
@@ -35,15 +36,18 @@ Figures = dict[str, int]
 KEPT: Final = ROOT / "tests" / "ratchet.json"
 
 _ROOMS: Final = ("functions", "infra", "shared")
-# A module of at most so many lines that a single module imports is a fragment of that one.
-_FRAGMENT_LINES: Final = 30
-# The languages of the product, and folders in it that are not ours.
-_SUFFIXES: Final = frozenset({".css", ".go", ".js", ".py", ".ts"})
+# The languages of the product beside Python, and folders in it that are not ours.
+_SUFFIXES: Final = frozenset({".css", ".go", ".js", ".ts"})
 _FOREIGN: Final = frozenset({"dist", "node_modules", "vendor"})
+# The functions that the contract names. What they import is the core.
+_CORE: Final = (
+    *("api_keys", "audit_log", "revocations", "service_accounts", "signing_keys"),
+    *("srl", "srl_publication", "srl_schedule", "tenant_settings"),
+)
 _IMPORT: Final = re.compile(
     r"^[ ]*(?:from ([\w.]+) import (\([^)]*\)|[^\n]*)|import ([\w.]+))", re.MULTILINE
 )
-_CLASS: Final = re.compile(r"^class (\w+)", re.MULTILINE)
+_DOCUMENTED: Final = (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef, ast.Module)
 _HELPER: Final = re.compile(r"^(?:async )?def (?!test_)", re.MULTILINE)
 _READS: Final = frozenset(
     {"column", "count", "file", "get", "get_many", "query", "query_many", "unseal"}
@@ -52,7 +56,7 @@ _READS: Final = frozenset(
 
 def figures() -> Figures:
     """Count everything anew."""
-    return _of_modules() | _of_tests() | _of_documents() | _of_paths()
+    return _of_product() | _of_tests() | _of_documents() | dialect.measure() | _of_paths()
 
 
 def grown(now: Figures, kept: Mapping[str, int]) -> list[str]:
@@ -81,32 +85,61 @@ def kept() -> Figures:
     return found
 
 
-def _of_modules() -> Figures:
-    texts = {_name(path): path.read_text(encoding="utf-8") for path in _modules(*_ROOMS)}
-    importers = Counter(
-        imported for name, text in texts.items() for imported in _imports(name, text) & set(texts)
-    )
-    classes = Counter(chain.from_iterable(_CLASS.findall(text) for text in texts.values()))
-    fragments = [
-        name
-        for name, text in texts.items()
-        if importers[name] == 1 and text.count("\n") <= _FRAGMENT_LINES
-    ]
-    return {
-        "modules": len(texts),
-        "class names borne twice": sum(number > 1 for number in classes.values()),
-        "fragments": len(fragments),
+def _of_product() -> Figures:
+    modules = {_name(path): path for path in _modules(*_ROOMS)}
+    lines = {name: _count_code_lines(path) for name, path in modules.items()}
+    others = {
+        room: sum(_count_other_lines(each) for each in (ROOT / room).rglob("*.*"))
+        for room in _ROOMS
     }
+    rooms = {
+        f"code lines of {room}": others[room]
+        + sum(number for name, number in lines.items() if name.startswith(f"{room}."))
+        for room in _ROOMS
+    }
+    return {
+        **rooms,
+        "code lines of the core": sum(lines.get(name, 0) for name in _find_core()),
+        "modules": len(modules),
+    }
+
+
+def _find_core() -> set[str]:
+    """Return the modules of the core and their packages, as `_name` names them."""
+    graph = grimp.build_graph(*_ROOMS, exclude_type_checking_imports=True, cache_dir=None)
+    handlers = {f"functions.{name}.handler" for name in _CORE}
+    found = handlers.union(*map(graph.find_upstream_modules, handlers))
+    packages = {parent for name in found for parent in accumulate(name.split("."), "{}.{}".format)}
+    return found | {f"{name}.__init__" for name in found | packages}
+
+
+def _count_code_lines(path: Path) -> int:
+    """Count the lines of a module without blank ones, comments and docstrings."""
+    text = path.read_text(encoding="utf-8")
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            documented.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return sum(
+        bool(line.strip()) and not line.lstrip().startswith("#") and number not in documented
+        for number, line in enumerate(text.splitlines(), 1)
+    )
+
+
+def _count_other_lines(path: Path) -> int:
+    """Count the same of another language; 0 if it is none of the product, or a test."""
+    if path.suffix not in _SUFFIXES or _FOREIGN & {*path.parts} or path.stem.endswith("_test"):
+        return 0
+    lines = map(str.strip, path.read_text(encoding="utf-8").splitlines())
+    return sum(bool(line) and not line.startswith(("//", "*", "/*")) for line in lines)
 
 
 def _of_tests() -> Figures:
     texts = {_name(path): path.read_text(encoding="utf-8") for path in _modules("tests")}
     tests = {name for name in texts if name.rpartition(".")[2].startswith("test_")}
     imported = [_imports(name, text) & tests for name, text in texts.items()]
-    lines = sum(text.count("\n") for text in texts.values())
     return {
-        "lines of tests": lines,
-        "for 100 lines of the product": 100 * lines // _lines_of_product(),
+        "code lines of tests": sum(map(_count_code_lines, _modules("tests"))),
         "helpers in test modules": sum(len(_HELPER.findall(texts[name])) for name in tests),
         "imports of test modules": sum(map(len, imported)),
     }
@@ -119,15 +152,7 @@ def _of_documents() -> Figures:
     return {
         "words of documents": words,
         "decisions": len(decisions),
-        "odd sentences of documents": len(prose.of_documents()),
-        "odd sentences of docstrings": len(prose.of_docstrings()),
     }
-
-
-def _lines_of_product() -> int:
-    files = chain.from_iterable((ROOT / folder).rglob("*.*") for folder in _ROOMS)
-    ours = (each for each in files if each.suffix in _SUFFIXES and not _FOREIGN & {*each.parts})
-    return sum(each.read_bytes().count(b"\n") for each in ours)
 
 
 def _modules(*folders: str) -> list[Path]:
@@ -205,22 +230,16 @@ class Walk:
     calls: list[str] = field(default_factory=list)
     trips: int = 0
     again: int = 0
-    files: set[str] = field(default_factory=set)
     _read: set[str] = field(default_factory=set)
 
     @contextmanager
     def watching(self, ports: Ports) -> Iterator[Ports]:
-        """Ports like these, through which the run has to be made; the files are counted as well."""
-        before = sys.getprofile()
+        """Ports like these, through which the run has to be made."""
         watched: dict[str, Any] = {
             name: Intercepted(getattr(ports, name), self._counted)
             for name in ("blobs", "sealer", "store")
         }
-        sys.setprofile(self._entered)
-        try:
-            yield replace(ports, gather=partial(gathered, self), **watched)
-        finally:
-            sys.setprofile(before)
+        yield replace(ports, gather=partial(gathered, self), **watched)
 
     def figures(self) -> Figures:
         """The figures by name."""
@@ -228,7 +247,6 @@ class Walk:
             "trips": self.trips,
             "calls": len(self.calls),
             "read again": self.again,
-            "files entered": len(self.files),
         }
 
     def _counted(self, call: Call) -> Any:
@@ -238,15 +256,6 @@ class Walk:
             self.again += read in self._read
             self._read.add(read)
         return call()
-
-    def _entered(self, frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call":
-            name = frame.f_code.co_filename
-            if name.startswith(_SOURCES):
-                self.files.add(name)
-
-
-_SOURCES: Final = tuple(f"{ROOT / room}/" for room in _ROOMS)
 
 
 def _reads(call: Call) -> list[str]:

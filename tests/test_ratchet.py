@@ -34,4 +34,3 @@ def test_reads_that_are_gathered_are_one_trip(tmp_path: Path, clock: Clock) -> N
         watched.store.get_many([other])
     found = walk.figures()
     assert (found["trips"], found["calls"], found["read again"]) == (3, 4, 2)
-    assert {Path(name).name for name in walk.files} >= {"sqlite.py"}

@@ -11,6 +11,7 @@ ARCHITECTURE ?= arm64
 OUTPUT  ?= .build/app
 DIST    ?= dist
 STAGE   ?= .build/typescript
+VENDOR  ?= functions/console/static/vendor
 TAG     ?=
 PARAMETERS ?=
 ROOM    ?=
@@ -121,20 +122,23 @@ format: $(VENV)/.tests ## Rewrite the code in the project's format.
 format-console: .tools/openapi/.installed
 	@.tools/openapi/node_modules/.bin/prettier --write --log-level warn functions/console/static
 
-written: $(VENV)/.tests ## Write anew what docs/ and infra/ have from the code: openapi.json, AUTH-4, data-model.md, alerts.
+written: $(VENV)/.tests ## Write anew what docs/ and infra/ have from the code: openapi.json, AUTH-4, APPROVAL-1.
 	$(BIN)/python -m infra.openapi
 	$(BIN)/python -m tests.kit.endpoints
 	$(BIN)/python -m tests.data_model
-	$(BIN)/python -m infra.monitoring
 
-CONSOLE := functions/console/static/vendor/lit-html
 LIT := .tools/openapi/node_modules/lit-html
-vendor: .tools/openapi/.installed ## Take the library of the console from its package, pinned by hash.
-	@mkdir -p $(CONSOLE)/directives
+MODULES := $(CURDIR)/.tools/typescript/node_modules
+vendor: .tools/openapi/.installed .tools/typescript/.installed ## Copy lit-html into the console, and bundle the trust module of the TypeScript client.
+	@mkdir -p $(VENDOR)/lit-html/directives
 	@for file in lit-html directive directive-helpers directives/repeat; do \
-		sed '/^..# sourceMappingURL/d' $(LIT)/$$file.js >$(CONSOLE)/$$file.js; done
-	@cp $(LIT)/LICENSE $(CONSOLE)
-	@sed -n 's/^  "version": "\(.*\)",/lit-html \1/p' $(LIT)/package.json >$(CONSOLE)/VERSION
+		sed '/^..# sourceMappingURL/d' $(LIT)/$$file.js >$(VENDOR)/lit-html/$$file.js; done
+	@cp $(LIT)/LICENSE $(VENDOR)/lit-html
+	@sed -n 's/^  "version": "\(.*\)",/lit-html \1/p' $(LIT)/package.json >$(VENDOR)/lit-html/VERSION
+	@NODE_PATH=$(MODULES) $(MODULES)/.bin/esbuild infra/clients/typescript/src/console.ts --bundle --format=esm \
+		--preserve-symlinks --log-level=warning --outfile=$(VENDOR)/rescind-trust.js \
+		--banner:js="// Generated from infra/clients/typescript by make vendor. Do not edit."
+	@cp $(MODULES)/@noble/hashes/LICENSE $(VENDOR)/noble-hashes.LICENSE
 
 pictures: $(VENV)/.tests ## Keep pictures of the console in .build/console; the README's is docs/console.png.
 	@RESCIND_PICTURES=.build/console $(PYTEST) -m slow tests/functions/console -k "journeys"

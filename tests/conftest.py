@@ -1,5 +1,6 @@
 """Fixtures that every room's tests share."""
 
+import asyncio
 import gc
 import os
 from collections.abc import Iterator
@@ -38,6 +39,20 @@ settings.load_profile("same")
 
 # Seconds after which a test of this mark has failed; for any other, pyproject.toml says so.
 _PATIENCE = {"slow": 1800, "long": 4 * 3600}
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop for the main thread."""
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def has_loop(loop: asyncio.AbstractEventLoop) -> None:
+    """The main thread has a loop, as on Lambda, also after a test that called `asyncio.run`."""
+    asyncio.set_event_loop(loop)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -35,6 +35,7 @@ from shared.operations.lists.wake import Woken
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from tests import prices
+from tests.kit import gates
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.aws import aws
 from tests.kit.calls import Recorder
@@ -166,29 +167,34 @@ def _fleet(here: Watched) -> Iterator[Counted]:
     """What authorizers send, of which each caller is one, and a relay for a hundred."""
     path, polled = "/v1/authorizers", here.tenant.admin.get(_FEED)
     head = SignedHead.decode(parse_answer(polled.content).payload)
-    held = {"sequence": head.sequence, "chain": head.chain.hex(), "allow_when_stale": False}
     ids = dict[str, str]()
 
     def register(client: Client, name: str = "edge") -> Any:
-        answer = client.post(f"{path}/register", json={"name": name})
+        body = gates.registration(here.tenant.id, name, here.clock.moment)
+        answer = client.post(f"{path}/register", json=body)
         ids[client.key_id] = answer.json()["id"]
         return answer
 
+    def held(authorizer_id: str, **more: Any) -> dict[str, str]:
+        of = here.tenant.ports, here.tenant.id, authorizer_id
+        return gates.report(*of, sequence=head.sequence, chain=head.chain.hex(), **more)
+
     def beat(client: Client, **more: Any) -> Any:
-        return client.post(f"{path}/{ids[client.key_id]}/heartbeat", json=held | more)
+        own = ids[client.key_id]
+        return client.post(f"{path}/{own}/heartbeat", json=held(own, **more))
 
     yield _average(here, f"POST {path}/register", "Authorizers", register)
     # The first heartbeat of a day counts the authorizers.
     beat(here.callers[0])
     stored, idle = (f"POST {path}/{{id}}/heartbeat{more}" for more in ("", " (nothing new)"))
-    yield _average(here, stored, "Authorizers", partial(beat, max_staleness_seconds=30))
-    yield _average(here, idle, "Authorizers", partial(beat, max_staleness_seconds=30))
+    yield _average(here, stored, "Authorizers", partial(beat, max_staleness=30))
+    yield _average(here, idle, "Authorizers", partial(beat, max_staleness=30))
     relay, policy = here.tenant.client(Scope.ADMIN), iter(range(1, 100))
     each = [register(relay, f"edge-{number}").json()["id"] for number in range(REPORTS_MAX)]
 
     def report(_client: Client) -> Any:
-        now = held | {"max_staleness_seconds": next(policy)}
-        reports = [{"id": each_id} | now for each_id in each]
+        now = next(policy)
+        reports = [{"id": one, **held(one, max_staleness=now)} for one in each]
         return relay.post(f"{path}/reports", json={"relay": "r", "reports": reports})
 
     report(relay)

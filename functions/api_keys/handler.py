@@ -1,10 +1,8 @@
 """API keys over HTTP (APIKEY-5), and the caller of a request (AUTH-13)."""
 
-from typing import Annotated, Final, Self
+from typing import Annotated, Self
 
 from fastapi import Path, Query
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
 
 from functions.api_keys.leaks import LeakReports
 from functions.api_keys.schemas import (
@@ -22,12 +20,10 @@ from shared.model.callers import Scope
 from shared.model.identifiers import PERSON, SESSION, TENANT
 from shared.operations.access import api_key_rotation, api_keys
 from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList
-from shared.web.app import create_app, lambda_handler
+from shared.web.app import create_public_app, lambda_handler
 from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
-from shared.web.gate import Keyless, keyless
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.strangers import AnonymousLimiter
 
 routes = router("API keys")
 
@@ -179,7 +175,6 @@ async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) ->
         key_id=key_id,
         grace_seconds=body.grace_seconds,
         expires_at=body.expires_at,
-        networks=None if body.networks is None else tuple(body.networks),
     )
     return RotatedApiKey.of_rotation(rotated)
 
@@ -209,16 +204,5 @@ async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
     here.run(api_keys.delete, key_id=key_id)
 
 
-_anonymous: Final = AnonymousLimiter(wiring.now)
-_leaks: Final = keyless(
-    LeakReports(wiring.from_environment, _anonymous),
-    Keyless(_anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"}),
-)
-app = create_app(routes, anonymous=_anonymous)
-
-
-async def _either(scope: AsgiScope, receive: Receive, send: Send) -> None:
-    await (_leaks if LeakReports.serves(scope) else app)(scope, receive, send)
-
-
-handler = lambda_handler(_either)
+app = create_public_app(LeakReports(wiring.from_environment), routes)
+handler = lambda_handler(app)

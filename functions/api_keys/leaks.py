@@ -12,15 +12,13 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from shared.authorizer.formats.addresses import find_subscriber
+from shared.authorizer.formats import strict_json
 from shared.errors import InvalidRequest
-from shared.model import text
 from shared.operations.access import leaked_keys
-from shared.operations.access.leaked_keys import LeakFinder, LeakReport
+from shared.operations.access.leaked_keys import LeakReport
 from shared.ports import Ports
 from shared.web import bodies
 from shared.web.errors import MethodNotAllowed
-from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work, WorkKind
 
 PATH: Final = "/v1/leaked-keys"
@@ -32,13 +30,11 @@ _SECRET_MAX: Final = 512
 class LeakReports:
     """An ASGI application for the path. It needs to be behind `Keyless`.
 
-    Each secret after the first takes a token of the source address from `anonymous`.
+    Each secret after the first takes another token of the source address.
     """
 
-    def __init__(
-        self, ports: Callable[[], Ports], anonymous: AnonymousLimiter, work: Work = IN_PLACE
-    ) -> None:
-        self._ports, self._anonymous, self._work = ports, anonymous, work
+    def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
+        self._ports, self._work = ports, work
 
     @staticmethod
     def serves(scope: Scope) -> bool:
@@ -50,25 +46,23 @@ class LeakReports:
         request = Request(scope, receive)
         if request.method != "POST":
             raise MethodNotAllowed(["POST"])
-        reports = _parse(await bodies.read(request, limit=_BODY_MAX))
-        for _ in reports[1:]:
-            self._anonymous.take(find_subscriber(scope["source_ip"]))
-        finder = LeakFinder(scope["source_ip"], scope["request_id"])
-        for each in reports:
-            call = partial(_end, self._ports, finder, each)
-            await self._work(call, WorkKind.USUAL, tenant_id="")
+        found = _parse(await bodies.read(request, limit=_BODY_MAX))
+        for _ in found[1:]:
+            scope["take_token"]()
+        for secret, url in found:
+            report = LeakReport(secret, url, scope["source_ip"], scope["request_id"])
+            await self._work(partial(self._end, report), WorkKind.USUAL, tenant_id="")
         # GitHub reads an empty list of verdicts. All secrets get this answer.
         await JSONResponse([])(scope, receive, send)
 
+    def _end(self, report: LeakReport) -> None:
+        leaked_keys.end(self._ports(), report)
 
-def _end(ports: Callable[[], Ports], finder: LeakFinder, report: LeakReport) -> None:
-    leaked_keys.end(ports(), finder, report)
 
-
-def _parse(raw: bytes) -> list[LeakReport]:
-    """Return the reports in a body. Raises `InvalidRequest`."""
+def _parse(raw: bytes) -> list[tuple[str, str | None]]:
+    """Return the secrets in a body, each with the address of its place. Raises `InvalidRequest`."""
     try:
-        body = text.parse(raw)
+        body = strict_json.parse(raw)
     except ValueError as error:
         raise InvalidRequest(f"body: {error}") from None
     given, name = ([body], "secret") if isinstance(body, dict) else (body, "token")
@@ -78,11 +72,12 @@ def _parse(raw: bytes) -> list[LeakReport]:
     return [_report(each, name) for each in given]
 
 
-def _report(given: Any, name: str) -> LeakReport:
+def _report(given: Any, name: str) -> tuple[str, str | None]:
     members = given if isinstance(given, dict) else {}
     secret, url = members.get(name), members.get("url")
     if not isinstance(secret, str) or not 0 < len(secret) <= _SECRET_MAX:
         raise InvalidRequest(f"{name}: is required, as text of up to {_SECRET_MAX} characters.")
     if url is not None and not isinstance(url, str):
         raise InvalidRequest("url: must be text.")
-    return LeakReport(secret, url)
+    # A file ends with a line feed, and everybody gets the same answer: a key must not stay for it.
+    return secret.strip(), url

@@ -135,11 +135,6 @@ class RotateApiKey(RequestBody):
         description="When the new key expires. It must be in the future. If it is omitted, the new "
         "key gets as much time as the old one was created with.",
     )
-    networks: GivenNetworks | None = Field(
-        default=None,
-        description="The networks of the new key; empty for any address. If it is omitted, the new "
-        "key has those of the old one.",
-    )
 
 
 class RotatedApiKey(CreatedApiKey):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field, JsonValue
 
 from shared.model.audit.audit_log import Action
-from shared.model.identifiers import API_KEY, AUDIT_ENTRY, PERSON, SERVICE_ACCOUNT
+from shared.model.identifiers import API_KEY, AUDIT_ENTRY, PERSON, TENANT
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -92,19 +92,14 @@ _ENTRY: Final[dict[str, JsonValue]] = {
     "actor_key_id": sample(API_KEY),
     "actor_name": "Anna's laptop",
     "actor_id": sample(PERSON),
-    "action": "api_key.create",
-    "resource_id": "svc_ak_01kbm9h2r5c8e1f4g7j0k3m6np",
+    "action": "tenant.update_settings",
+    "resource_id": sample(TENANT),
     "result": "success",
     "source_ip": "203.0.113.7",
     "request_id": "306d9a4be2f14c5f8d0c1b7a6e5f4d3c",
     "details": {
-        "name": "gateway",
-        "changes": {
-            "name": {"old": None, "new": "gateway"},
-            "scopes": {"old": None, "new": ["authorizer"]},
-            "service_account_id": {"old": None, "new": sample(SERVICE_ACCOUNT)},
-            "status": {"old": None, "new": "active"},
-        },
+        "name": "Acme",
+        "changes": {"rotation_grace_seconds": {"old": 86400, "new": 3600}},
     },
 }
 

@@ -1,6 +1,5 @@
 """Bodies of the endpoints of protected acts and approvals (APPROVAL-1)."""
 
-from dataclasses import replace
 from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
@@ -41,7 +40,6 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
     "details": {"name": "deploy", "changes": {"scopes": {"old": None, "new": ["admin"]}}},
     "request": {"method": "POST", "path": "/v1/api-keys", "sha256": "9f86d0" + "0" * 58},
     "record_version": 0,
-    "members": {},
     "status": "approved",
     "requested_by": "alice@acme.com",
     "requested_by_id": sample(PERSON),
@@ -52,9 +50,9 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
     "expires_at": "2026-11-21T13:05:00Z",
 }
 _WHICH: Final = (
-    "The acts that need an approval: `revocations.restore_others` (of another identity), "
-    "`list_signers.force`, `tenant.remove`, `admin_keys.create`, `settings.weaken`, "
-    "`signing_keys.revoke_root`, `status_signer.rotate`."
+    "The acts that need an approval: `revocations.restore_others` (that another person, identity "
+    "or API key made or repeated), `list_signers.force`, `tenant.remove`, `admin_keys.create`, "
+    "`settings.weaken`, `signing_keys.revoke_root`, `status_signer.rotate`."
 )
 _ABOVE: Final = (
     "How many revocations may be taken back without an approval in any hour; null for any number."
@@ -88,7 +86,7 @@ class ApprovalQuery(PageQuery):
     """Which approvals are listed."""
 
     status: ApprovalStatus | None = Field(
-        default=None, description="Only those of this status that have not expired."
+        default=None, description="Return only approvals with this status."
     )
 
 
@@ -114,10 +112,9 @@ class ApprovalBody(RecordBody):
     details: dict[str, Any] = shown("The difference that it makes, as in the audit log.")
     request: BoundRequest | None = shown("The request that it is for; null for revocations.")
     record_version: int = shown("The version of the record that was compared; 0 if it is new.")
-    members: dict[str, str] = shown(
-        "The revocations that may be taken back, each with its warrant. A list leaves them out."
+    status: ApprovalStatus = shown(
+        "The decision; `used` if nothing remains, `expired` if it cannot be decided or used now."
     )
-    status: ApprovalStatus = shown("What was decided.")
     requested_by: str = shown("Who asked.")
     requested_by_id: str | None = shown(
         "The person who asked; null for the operator.", **identifier(PERSON)
@@ -142,5 +139,4 @@ class ApprovalList(ResponseBody):
     @classmethod
     def of(cls, found: list[Approval], cursor: str | None) -> Self:
         """Return the body for a page."""
-        shown_ = (ApprovalBody.of(replace(each, members={})) for each in found)
-        return cls(approvals=[*shown_], cursor=cursor)
+        return cls(approvals=[ApprovalBody.of(each) for each in found], cursor=cursor)

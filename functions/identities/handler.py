@@ -155,9 +155,11 @@ async def disable_person(
 
 
 @routes.post("/v1/people/{id}/enable")
-@serves(people.enable, raises=(NotFound, Conflict))
+@serves(people.enable, raises=(NotFound, Conflict), is_protected=True)
 async def enable_person(here: ApiRequest, person_id: Who) -> PersonBody:
     """Let a person sign in again. If the person is active already, nothing changes.
+
+    While anything is protected, this needs an approval.
 
     409: another active person has the same e-mail.
     """
@@ -293,6 +295,8 @@ async def approve_request(here: ApiRequest, approval_id: Which) -> ApprovalBody:
 @serves(approvals.reject, raises=(NotFound, InvalidState))
 async def reject_request(here: ApiRequest, approval_id: Which) -> ApprovalBody:
     """Reject what another person asked for, or end an approval that is not used up.
+
+    The person who asked may withdraw the request by this.
 
     409: it has expired.
     """

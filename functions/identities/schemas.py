@@ -113,7 +113,7 @@ _SECONDS: Final = (
 )
 _TRUSTS_EMAIL: Final = (
     "Whether an e-mail counts as verified if the token has no `email_verified`. Set it only if the "
-    "provider verifies all addresses."
+    "provider verifies all addresses. People need a verified e-mail."
 )
 _STEP_UP: Final = (
     "The evidence of a fresh sign-in of a person: `auth_time`; `acr:` and values of the claim "
@@ -159,7 +159,7 @@ Seconds = Annotated[int, Field(ge=providers.SESSION_SECONDS_MIN, le=providers.SE
 TokenSeconds = Annotated[int, Field(ge=60, le=providers.TOKEN_SECONDS_MAX)]
 _LIFETIME: Final = (
     "The longest lifetime of its tokens, for the kind `tokens`. The revocation of a subject leaves "
-    "the list so long after its `issued_before`."
+    "the list so long after its `issued_before`; if it is not stated, the revocation stays."
 )
 
 
@@ -284,7 +284,7 @@ class IdentityProviderBody(EndpointsBody):
     trusts_email: bool = shown(_TRUSTS_EMAIL)
     step_up: str = shown(_STEP_UP)
     token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
-    token_max_seconds: int = shown(_LIFETIME)
+    token_max_seconds: int | None = shown(_LIFETIME)
     created_at: MomentOut = shown("When it was bound.")
 
 

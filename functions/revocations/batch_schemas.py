@@ -115,7 +115,7 @@ class RevocationChange(ResponseBody):
         "`code` and `message` say why."
     )
     revocation_id: str | None = optional(
-        "Identifier of the revocation; absent if there is none, as with a dry run."
+        "Identifier of the revocation that the warrant has, or had; absent if there is none."
     )
     warrant_id: str | None = optional("The warrant, if `id` is that of a revocation of it.")
     code: str | None = optional("The error code, if it failed; `unavailable` may be repeated.")

@@ -17,6 +17,16 @@ from functions.revocations.change_schemas import (
     SearchResults,
     Wait,
 )
+from functions.revocations.manifest_schemas import (
+    MANIFEST_BODY_MAX,
+    ApplyManifestPart,
+    CreateManifest,
+    ManifestBody,
+    ManifestId,
+    ManifestMembers,
+    ManifestPartChanges,
+    NewManifest,
+)
 from functions.revocations.schemas import (
     BATCH_BODY_MAX,
     CheckQuery,
@@ -35,15 +45,18 @@ from functions.revocations.schemas import (
 )
 from shared.errors import NotFound
 from shared.operations.audit import revocation_counts
-from shared.operations.changes import revocation_batches, revocations
+from shared.operations.changes import revocation_batches, revocations, unrevoke_manifests
 from shared.operations.fleet import changes, propagation, search
 from shared.web.app import create_app, lambda_handler
-from shared.web.fields import Reason
-from shared.web.paging import Pager
+from shared.web.fields import WHOLE, Reason
+from shared.web.paging import Pager, Paging
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import Provisional, WorkKind
 
 routes = router("Revocations")
+
+Which = Annotated[ManifestId, Path(alias="id")]
+_MANIFESTS = "/v1/unrevoke-manifests"
 
 
 @routes.get("/v1/revocations/check")
@@ -124,6 +137,7 @@ async def create_revocation(
     next version on. If the warrant has a revocation record already, the status is 200 and the
     response is that record. It changes only if a `warrant_expires_at` was given with it, and this
     one is later or omitted: then this one holds, and the warrant returns to the list if it left it.
+    If another identity made that record, taking it back concerns this one too.
     """
     record, is_new = here.run(
         revocations.create,
@@ -131,13 +145,14 @@ async def create_revocation(
         reason=body.reason,
         warrant_expires_at=body.warrant_expires_at,
         issuer=body.token.issuer if body.token else None,
+        token_value=body.token.value if body.token else None,
     )
     response.status_code = 201 if is_new else 200
     return NamedRevocation.of(record)
 
 
 @routes.post("/v1/revocations/batch")
-@serves(revocation_batches.apply, body_max=BATCH_BODY_MAX, is_protected=True)
+@serves(revocation_batches.apply, body_max=BATCH_BODY_MAX)
 async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> RevocationChanges:
     """Revoke up to 1000 warrants, or take up to 1000 revocations back.
 
@@ -145,12 +160,72 @@ async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> Revoc
     fails does not prevent the others: each identifier has a result of its own. Repeat the call with
     the same `batch_id` and the same identifiers if its answer was lost, or if some of them failed;
     it changes nothing twice. For more than 1000, make several calls with one `batch_id`. If nothing
-    is known to be done, the status is 503.
+    is known to be done, the status is 503. If the tenant requires an approval to take these
+    revocations back, the status is 403: create a manifest.
 
     A call takes one token of the rate limit, and one more for each 10 identifiers.
     """
     applied = here.run(revocation_batches.apply, batch=body.batch())
     return RevocationChanges.of(applied)
+
+
+@routes.post(_MANIFESTS, status_code=201)
+@serves(unrevoke_manifests.create, body_max=MANIFEST_BODY_MAX)
+async def create_unrevoke_manifest(here: ApiRequest, body: CreateManifest) -> NewManifest:
+    """List up to 50,000 revocations that are to be unrevoked.
+
+    The manifest has the revocations that exist now, and does not change. It ends after 30 days.
+    Nothing is unrevoked until its parts are applied. Anybody can compute its `sha256`.
+
+    A call takes 100 tokens of the rate limit, and one more for each 50 identifiers.
+    """
+    return NewManifest.of_new(here.run(unrevoke_manifests.create, **body.named()))
+
+
+@routes.get(f"{_MANIFESTS}/{{id}}")
+@serves(unrevoke_manifests.get, raises=(NotFound,))
+async def get_unrevoke_manifest(here: ApiRequest, manifest_id: Which) -> ManifestBody:
+    """Get a manifest."""
+    return ManifestBody.of(here.run(unrevoke_manifests.get, manifest_id=manifest_id))
+
+
+@routes.get(f"{_MANIFESTS}/{{id}}/members")
+@serves(unrevoke_manifests.members, raises=(NotFound,))
+async def list_unrevoke_manifest_members(
+    here: ApiRequest, manifest_id: Which, query: Paging
+) -> ManifestMembers:
+    """List the revocations of a manifest, sorted by their identifiers."""
+    pages = Pager(here.caller, query.cursor, f"unrevoke-manifests/{manifest_id}")
+    page = here.run(
+        unrevoke_manifests.members,
+        manifest_id=manifest_id,
+        before=pages.before,
+        limit=query.limit,
+    )
+    return ManifestMembers.of(page, pages)
+
+
+@routes.post(f"{_MANIFESTS}/{{id}}/parts/{{number}}/apply")
+@serves(unrevoke_manifests.apply, raises=(NotFound,), is_protected=True)
+async def apply_unrevoke_manifest_part(
+    here: ApiRequest,
+    manifest_id: Which,
+    number: Annotated[int, Path(description="The number of the part, from 1."), WHOLE],
+    body: ApplyManifestPart,
+) -> ManifestPartChanges:
+    """Unrevoke up to 500 members of a manifest.
+
+    Repeat the call if its answer was lost, or if some members failed: it changes nothing twice, and
+    reports the same results. A member that changed since has the outcome `not_revoked`: it was
+    taken back otherwise. If its warrant is revoked again, the result has that `revocation_id`. An
+    approval is for all parts of the manifest, whichever part asks for it.
+
+    A call takes 50 tokens of the rate limit.
+    """
+    applied = here.run(
+        unrevoke_manifests.apply, manifest_id=manifest_id, number=number, reason=body.reason
+    )
+    return ManifestPartChanges.of(applied)
 
 
 @routes.get("/v1/revocations/counts")
@@ -264,7 +339,8 @@ async def delete_revocation(
     """Delete a revocation, so that the warrant is valid again.
 
     A warrant whose signing key is revoked stays revoked. If the tenant's setting `take_back` is
-    `own`, a key without the scope `admin` deletes only what its own identity made: 403.
+    `own`, a key without the scope `admin` deletes only what its own identity made, and no other one
+    repeated: 403.
     """
     here.run(revocations.delete, revocation_id=revocation_id, reason=reason)
 

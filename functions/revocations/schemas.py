@@ -134,6 +134,8 @@ class RevocationRecord(RecordBody):
     )
     created_by_id: str | None = optional("The person who revoked it, if a person did.")
     batch_id: str | None = optional("The batch that revoked it, if one did.")
+    token_issuer: str | None = optional("The issuer of the token, if the request named one.")
+    token_value: str | None = optional("The value of the token, if the request named one.")
     created_by_name: str | None = optional(
         "The name that the API key had; only if `include` asks for it and it is known."
     )

@@ -85,12 +85,12 @@ async def disable_service_account(here: ApiRequest, account_id: AccountId) -> Se
 
 
 @routes.post("/v1/service-accounts/{id}/enable")
-@serves(service_accounts.enable, raises=(NotFound,))
+@serves(service_accounts.enable, raises=(NotFound,), is_protected=True)
 async def enable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Enable a service account again.
 
     Its API keys are accepted again, except those that were revoked. If the account is active
-    already, nothing changes.
+    already, nothing changes. An account that gives the scope `admin` may need an approval.
     """
     account = here.run(service_accounts.enable, account_id=account_id)
     return ServiceAccountBody.of(account)

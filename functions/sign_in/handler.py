@@ -7,18 +7,13 @@ from typing import Any, Final
 
 from shared import logs, wiring
 from shared.operations.identities import issuers
-from shared.web.app import lambda_handler
-from shared.web.gate import Keyless, keyless
+from shared.web.app import create_public_app, lambda_handler
 from shared.web.sign_in import SignIn
-from shared.web.strangers import AnonymousLimiter
 
 # The time of the function that is left when it fetches no further document.
 _LEFT_MILLISECONDS: Final = 10_000
 
-app = keyless(
-    SignIn(wiring.from_environment),
-    Keyless(AnonymousLimiter(wiring.now), wiring.trusted_proxies, {"Cache-Control": "no-store"}),
-)
+app = create_public_app(SignIn(wiring.from_environment))
 _answer: Final = lambda_handler(app)
 
 

@@ -1,13 +1,8 @@
 """Sessions for authorization codes, which always wait for an identity provider (IDENTITY-7)."""
 
 from shared import wiring
-from shared.web.app import lambda_handler
-from shared.web.gate import Keyless, keyless
+from shared.web.app import create_public_app, lambda_handler
 from shared.web.sign_in import SignIn
-from shared.web.strangers import AnonymousLimiter
 
-app = keyless(
-    SignIn(wiring.from_environment),
-    Keyless(AnonymousLimiter(wiring.now), wiring.trusted_proxies, {"Cache-Control": "no-store"}),
-)
+app = create_public_app(SignIn(wiring.from_environment))
 handler = lambda_handler(app)

@@ -48,7 +48,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
         _count_authorizers(ports)
         _report_trust(ports)
     _announce_expiring(ports)
-    unused_keys.revoke_due(ports)
+    expiring.run_due(ports, unused_keys.revoke_unused)
     return {"queued": tenants, "late": due.late}
 
 

@@ -31,12 +31,11 @@ from shared.model.status_lists import MEDIA_TYPE, PATH, TTL_SECONDS, Projection
 from shared.operations.changes import status_lists
 from shared.ports import Ports
 from shared.web import errors, header_values
-from shared.web.app import create_app, lambda_handler
+from shared.web.app import create_public_app, lambda_handler
 from shared.web.conditional import matches, tagged
 from shared.web.errors import MethodNotAllowed, NotAcceptable, NotSupported
-from shared.web.gate import Keyless, keyless, report
+from shared.web.gate import report
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work, WorkKind
 
 _KEYS: Final = f"{PATH}/jwks.json"
@@ -216,16 +215,5 @@ def _check(request: Request) -> None:
         raise NotAcceptable(f"The list is of the type {MEDIA_TYPE} alone.")
 
 
-_anonymous: Final = AnonymousLimiter(wiring.now)
-_public: Final = keyless(
-    PublicLists(wiring.from_environment),
-    Keyless(_anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"}),
-)
-app = create_app(routes, anonymous=_anonymous)
-
-
-async def _either(scope: Scope, receive: Receive, send: Send) -> None:
-    await (_public if PublicLists.serves(scope) else app)(scope, receive, send)
-
-
-handler = lambda_handler(_either)
+app = create_public_app(PublicLists(wiring.from_environment), routes)
+handler = lambda_handler(app)

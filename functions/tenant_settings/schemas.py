@@ -21,7 +21,6 @@ from shared.model.tenants import (
     SRL_TTL_SECONDS_MIN,
     UNUSED_KEY_DAYS_MAX,
     UNUSED_KEY_DAYS_MIN,
-    CountedReports,
     ListPublication,
     TakeBack,
 )
@@ -64,16 +63,13 @@ _PUBLICATION: Final = (
 )
 _TAKE_BACK: Final = (
     "Which revocations a key without the scope `admin` may take back: `any`, or `own`, those that "
-    "its own identity made."
+    "its own identity made, and no other one repeated."
 )
 
 
 _AUTHORIZERS: Final = (
     "How many authorizers one service account, or one API key without an account, may register. A "
     "relay registers many."
-)
-_REPORTS: Final = (
-    "Which reports of authorizers count for a proof of propagation: `any`, or only `signed` ones."
 )
 
 
@@ -101,8 +97,6 @@ def _seconds(value: Any) -> Any:
 OnePublication = Annotated[ListPublication, Field(strict=False)]
 
 OneTakeBack = Annotated[TakeBack, Field(strict=False)]
-
-OneReports = Annotated[CountedReports, Field(strict=False)]
 
 # A span of time, shown in whole seconds.
 Seconds = Annotated[int, BeforeValidator(_seconds)]
@@ -132,7 +126,6 @@ class UpdateTenantSettings(RequestBody):
         int, Field(ge=AUTHORIZERS_MAX_MIN, le=AUTHORIZERS_MAX_MAX), _optional(_AUTHORIZERS)
     ] = 0
     take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = TakeBack.ANY
-    reports: Annotated[OneReports, _optional(_REPORTS)] = CountedReports.ANY
     person_key_max_days: Annotated[
         int,
         Field(ge=PERSON_KEY_MAX_DAYS_MIN, le=PERSON_KEY_MAX_DAYS_MAX),
@@ -159,7 +152,6 @@ class TenantSettingsBody(RecordBody):
         list_publication="scheduled",
         authorizers_max=200,
         take_back="own",
-        reports="any",
         person_key_max_days=365,
         unused_key_days=0,
         rate_limit_per_second=1000,
@@ -177,7 +169,6 @@ class TenantSettingsBody(RecordBody):
     list_publication: ListPublication = shown(_PUBLICATION)
     authorizers_max: int = shown(_AUTHORIZERS)
     take_back: TakeBack = shown(_TAKE_BACK)
-    reports: CountedReports = shown(_REPORTS)
     person_key_max_days: int = shown(_PERSON_KEYS)
     unused_key_days: int = shown(_UNUSED)
     rate_limit_per_second: int = shown("Requests per second that the tenant may make.")

@@ -1,11 +1,14 @@
 """`rescind api-keys`: the keys that call the API."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from infra import data_folder
+from infra.cli import streams
+from infra.cli.client import segment
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
 from infra.cli.errors import (
     LIFETIME,
@@ -17,11 +20,13 @@ from infra.cli.errors import (
     WrongUsage,
     Yes,
     ahead,
+    checked,
     given,
 )
 from infra.cli.output import Column
 from shared.model.api_keys import GRACE_SECONDS_MAX
 from shared.model.callers import Scope
+from shared.model.identifiers import API_KEY, PERSON, SERVICE_ACCOUNT, is_identifier
 
 COLUMNS: Final = (
     Column("api key", "id"),
@@ -35,11 +40,21 @@ COLUMNS: Final = (
 Account = Annotated[
     str | None, typer.Option("--account", metavar="ACCOUNT", help="A service account, svc_sa_….")
 ]
+
+
+def _maker(value: str) -> str:
+    """Return the identifier of a maker. Raises `ValueError`: an e-mail would have no keys."""
+    if not any(is_identifier(value, kind=each) for each in (PERSON, SERVICE_ACCOUNT, API_KEY)):
+        raise ValueError("must be svc_usr_…, svc_sa_… or svc_ak_…, see `rescind people list`")
+    return value
+
+
 MadeBy = Annotated[
     str | None,
     typer.Option(
         "--created-by",
         metavar="MAKER",
+        parser=checked(_maker),
         help="Only keys by this person, account or key (svc_usr_…, svc_sa_… or svc_ak_…).",
     ),
 ]
@@ -105,7 +120,8 @@ def create(
 ) -> None:
     """Create an API key, and print its secret, which the service shows only once.
 
-    It expires after 90 days, unless --expires-at or --never-expires is given.
+    It expires after 90 days, unless --expires-at or --never-expires is given, or when your own key
+    expires, if that is earlier.
     """
     if expires_at and never_expires:
         raise WrongUsage("use one of --expires-at and --never-expires.")
@@ -114,28 +130,26 @@ def create(
         "name": name,
         "scopes": scopes,
         "service_account_id": account,
-        "expires_at": None if never_expires else expires_at or ahead(LIFETIME),
+        "expires_at": None if never_expires else _end(session, expires_at or _usual_end(session)),
         "networks": network,
     }
     show_secret(session, session.api.post(_keys.path, given(body)), into)
 
 
-@command(app, "rotate", example="rescind api-keys rotate svc_ak_01J… --grace 3600 --into new.key")
+@command(app, "rotate", example="rescind api-keys rotate svc_ak_01J… --grace 0", is_protected=True)
 def rotate(
     session: ApiSession,
     key: Identifier,
     grace: Grace,
     expires_at: Expires = None,
-    network: Networks = None,
     into: Into = None,
 ) -> None:
     """Replace an API key, and print the secret of the new one, which the service shows only once.
 
-    The old secret is accepted for the time of grace. With --grace 0 it is refused at once. Without
-    --network, the new key has the networks of the old one.
+    The old secret is accepted for the time of grace. With --grace 0 it is refused at once.
     """
     check_new(into)
-    body = {"grace_seconds": grace, "expires_at": expires_at, "networks": network}
+    body = {"grace_seconds": grace, "expires_at": _end(session, expires_at)}
     show_secret(session, session.api.post(_keys.at(key, "/rotate"), given(body)), into)
 
 
@@ -144,6 +158,21 @@ def revoke(session: ApiSession, key: Identifier, yes: Yes = False) -> None:
     """Refuse an API key from now on. This cannot be undone."""
     confirm(f"Revoke the API key {key}?", yes=yes)
     session.out.record(session.api.post(_keys.at(key, "/revoke")))
+
+
+def _usual_end(session: ApiSession) -> str:
+    """Return the end of a key in 90 days, or the latest end that the caller may give it."""
+    latest = session.api.get("/v1/whoami").get("creates_until")
+    return min(ahead(LIFETIME), str(latest)) if latest else ahead(LIFETIME)
+
+
+def _end(session: ApiSession, expires_at: str | None) -> str | None:
+    """Return the end of a key: the approved one, because a span counts from now."""
+    if session.approval is None or expires_at is None:
+        return expires_at
+    found = session.api.get(f"/v1/approvals/{segment(session.approval)}")
+    changes = found["details"].get("changes") or {}
+    return str(changes.get("expires_at", {}).get("new", expires_at))
 
 
 def check_new(path: Path | None) -> None:
@@ -163,16 +192,26 @@ def show_secret(
     """Print what was created with its secret, or write the secret to a file.
 
     The secret is also printed if the file cannot be written, as nobody could get it otherwise.
-    Raises `NotWritten` then.
+    Raises `NotWritten` then, and if the secret cannot be printed.
     """
     if into is None:
-        session.out.record(created)
+        _print_secret(session, created)
         session.out.say("The secret is shown only once.")
         return
     try:
         data_folder.write_secret(into, created[field])
     except OSError as error:
-        session.out.record(created)
+        _print_secret(session, created)
         problem = f"{into} cannot be written: {error.strerror}"
         raise NotWritten(f"{problem}. The secret is printed instead, only this once.") from error
     session.out.record({**created, field: f"in {into}"})
+
+
+def _print_secret(session: ApiSession, created: dict[str, Any]) -> None:
+    try:
+        session.out.record(created)
+        sys.stdout.flush()
+    except OSError as error:
+        streams.discard_output()
+        lost = f"{created['id']} exists, and its secret is lost: rotate or delete it"
+        raise NotWritten(f"{error}. {lost}.") from error

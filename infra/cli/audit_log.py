@@ -20,12 +20,11 @@ from infra.audit_verification.verification import verify as verify_log
 from infra.cli.client import Api
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, Since, Until, WrongUsage
-from infra.cli.output import Column
+from infra.cli.output import Column, label_actor
 from infra.cli.trust import Root, followed
 from shared.authorizer import files
 from shared.authorizer.http1 import Response
 from shared.model.audit.merkle import Place
-from shared.model.identifiers import API_KEY
 from shared.model.items import Item
 
 PATH: Final = "/v1/audit-logs"
@@ -228,18 +227,11 @@ def _folded(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_row(each) for each in groups.values()]
 
 
-def _who(actor: str, name: str | None) -> str:
-    """Return the name of the API key or person, with the account or e-mail if there is one."""
-    if name is None:
-        return actor
-    return name if actor.startswith(f"svc_{API_KEY}_") else f"{name} ({actor})"
-
-
 def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the row of an entry, or of those of a batch: its parts, with their summaries."""
     parts = [each for each in entries if each["action"] != _SUMMARY]
     shown = [*parts, *entries][0]
-    shown = shown | {"who": _who(shown["actor"], shown["actor_name"])}
+    shown = shown | {"who": label_actor(shown["actor"], shown["actor_name"])}
     if not parts or "batch_id" not in shown["details"]:
         return shown
     warrants = sum(len(each["details"].get("revocations", ())) for each in parts)

@@ -127,9 +127,12 @@ class Api:
             raise NoUsableAnswer("The service answers with nothing; check its address.")
         return found
 
-    def post(self, path: str, body: object = None) -> Any:
-        """Return the JSON of an answer; None if it has no body."""
-        return _json(self.send("POST", path, body=body))
+    def post(self, path: str, body: object = None, *, is_protected: bool = True) -> Any:
+        """Return the JSON of an answer; None if it has no body.
+
+        A call that is not protected has no headers about an approval.
+        """
+        return _json(self.send("POST", path, body=body, is_protected=is_protected))
 
     def submit(self, path: str, form: Mapping[str, str]) -> Any:
         """Post a form, as clients of OAuth do; return the JSON of the answer."""
@@ -182,9 +185,10 @@ class Api:
         body: object = None,
         form: Mapping[str, str] | None = None,
         follow: bool = False,
+        is_protected: bool = True,
     ) -> Response:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
-        headers = self._headers(method)
+        headers = self._headers(method, is_protected=is_protected)
         made = Outgoing.of(method, self._address(path, params or {}), headers, body, form)
         known = self._before.get(made.url) if method == "GET" else None
         if known is not None and "etag" in known.headers:
@@ -210,9 +214,9 @@ class Api:
         query = {name: _text(value) for name, value in params.items() if value is not None}
         return self._url + path + (f"?{urlencode(query, quote_via=quote)}" if query else "")
 
-    def _headers(self, method: str) -> dict[str, str]:
+    def _headers(self, method: str, *, is_protected: bool) -> dict[str, str]:
         once = {"Idempotency-Key": str(uuid4())} if method in _CHANGES else {}
-        return once if method == "GET" else {**once, **self._approving}
+        return {**once, **self._approving} if is_protected and method != "GET" else once
 
 
 def answered(

@@ -361,13 +361,13 @@ class Resource:
 
         self._add("show", show, text, watches=True)
 
-    def acts(self, name: str, text: str) -> None:
+    def acts(self, name: str, text: str, *, is_protected: bool = False) -> None:
         """Add a command that posts to the path of this name below a resource."""
 
         def act(session: ApiSession, identifier: Identifier) -> None:
             session.out.record(session.api.post(self.at(identifier, f"/{name}")))
 
-        self._add(name, act, text)
+        self._add(name, act, text, is_protected=is_protected)
 
     def deletes(self, text: str, loss: str, *, is_protected: bool = False) -> None:
         """Add `delete`, which asks before; `loss` is what is gone, as in `the account {}`."""

@@ -83,11 +83,12 @@ class WaitsForApproval(RescindError):
     @property
     def next(self) -> str:
         """The next step of the user, after the approval."""
-        is_batch = str(self.asked["subject"]).startswith(f"svc_{identifiers.BATCH}_")
-        batch = f" --batch {self.asked['subject']}" if is_batch else ""
+        subject = str(self.asked["subject"])
+        is_manifest = subject.startswith(f"svc_{identifiers.MANIFEST}_")
+        words = f"rescind unrevoke --reason WHY --manifest {subject}" if is_manifest else "the same"
         return (
-            "Nothing was changed. When another administrator has approved it, run the same command "
-            f"with --approval {self.asked['approval_id']}{batch}"
+            f"Nothing was changed. When another administrator has approved it, run {words} "
+            f"with --approval {self.asked['approval_id']}"
         )
 
 
@@ -100,6 +101,8 @@ def checked(read: Callable[[str], T]) -> Callable[[str], T]:
         except (TypeError, ValueError) as error:
             raise typer.BadParameter(str(error)) from None
 
+    # Help shows the name of the type, unless the option has a metavar.
+    checked_read.__name__ = "text"
     return checked_read
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.authorizer.http1 import printable
+from shared.model.identifiers import API_KEY
 
 # Rich and YAML take a while to load, and programs that read JSON need neither.
 if TYPE_CHECKING:
@@ -177,6 +178,13 @@ class Output:
         lines.writerow([each.key for each in columns])
         for each in records:
             lines.writerow([_safe(plain(each.get(it.key))) for it in columns])
+
+
+def label_actor(actor: str, name: str | None) -> str:
+    """Return the name of the API key or person, with the account or e-mail if there is one."""
+    if name is None:
+        return actor
+    return name if actor.startswith(f"svc_{API_KEY}_") else f"{name} ({actor})"
 
 
 def plain(value: object) -> str:

@@ -35,7 +35,8 @@ Paginate = Annotated[bool, typer.Option("--paginate", help="All pages of a list 
 
 def register(root: typer.Typer) -> None:
     """Add the command."""
-    command(root, "api", example="rescind api GET /v1/keys -f limit=5 --paginate")(api)
+    example = "rescind api GET /v1/keys -f limit=5 --paginate"
+    command(root, "api", example=example, is_protected=True)(api)
 
 
 def api(

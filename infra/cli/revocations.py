@@ -2,14 +2,16 @@
 
 import time
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Exit, Limit, Since, Until, WarrantIds, given
-from infra.cli.output import Column
+from infra.cli.errors import SHOWN, Exit, Limit, Since, Until, WrongUsage, checked, given
+from infra.cli.output import Column, label_actor
+from shared.model import identifiers, times
 
 _PATH: Final = "/v1/revocations"
 _MOST_AT_ONCE: Final = 100
@@ -30,12 +32,49 @@ Wait = Annotated[
 ]
 Seconds = Annotated[int, typer.Option("--timeout", min=1, help="With --wait: seconds at most.")]
 
+WarrantIdsOrNone = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="WARRANT",
+        parser=checked(identifiers.warrant_id),
+        help="Such as svc_wrt_laptop-17.",
+    ),
+]
+Token = Annotated[
+    tuple[str, str, str] | None,
+    typer.Option(
+        "--token",
+        metavar="KIND ISSUER VALUE",
+        help="A token that others issued: jwt, biscuit, ucan, x509 or other.",
+    ),
+]
+JwtSession = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--session", metavar="ISSUER SID", help="All JWTs of this sid."),
+]
+CheckedSubject = Annotated[
+    tuple[str, str] | None,
+    typer.Option("--subject", metavar="ISSUER SUB", help="A JWT of this sub."),
+]
+IssuedAt = Annotated[
+    datetime | None,
+    typer.Option(
+        "--issued-at",
+        metavar="TIME",
+        parser=checked(times.parse),
+        help="With --subject: the iat of the JWT (default: it has none).",
+        show_default=False,
+    ),
+]
+
 app = noun("Revocations: list them, and see how far one has got.")
 
 By = Annotated[
     str | None,
     typer.Option(
-        "--by", metavar="KEY|NAME", help="By this API key (svc_ak_…), or this name in `created_by`."
+        "--by",
+        metavar="KEY|NAME",
+        help="Made by this API key (svc_ak_…), or by this e-mail or other name in `created_by`.",
     ),
 ]
 
@@ -54,7 +93,9 @@ def filters_of(
     until: str | None = None,
     **more: str | None,
 ) -> dict[str, object]:
-    """Return the query of a search; `by` is an API key or an identity."""
+    """Return the query of a search; `by` is an API key or an identity. Raises `WrongUsage`."""
+    if (by or "").startswith(f"svc_{identifiers.PERSON}_"):
+        raise WrongUsage("--by takes the e-mail of a person; `rescind people list` shows it.")
     name = (
         "actor_key_id"
         if (by or "").startswith("svc_ak_") and "@" not in (by or "")
@@ -63,8 +104,36 @@ def filters_of(
     return given({"batch_id": batch, name: by, "from": since, "to": until, **more})
 
 
-def check(session: ApiSession, warrants: WarrantIds) -> int:
-    """Say of each warrant whether it is revoked; exit code 3 if one is."""
+def identified(
+    token: tuple[str, str, str], option: str = "--token", issued_before: int | None = None
+) -> str:
+    """Return the warrant identifier of a token. Raises `WrongUsage`."""
+    try:
+        return identifiers.token_id(*token, issued_before)
+    except ValueError as error:
+        raise WrongUsage(f"{option}: {error}.") from None
+
+
+def check(
+    session: ApiSession,
+    warrants: WarrantIdsOrNone = None,
+    token: Token = None,
+    subject: CheckedSubject = None,
+    issued_at: IssuedAt = None,
+    jwt_session: JwtSession = None,
+) -> int:
+    """Check whether warrants or tokens are revoked; exit code 3 if one is."""
+    if issued_at is not None and subject is None:
+        raise WrongUsage("--issued-at goes with --subject.")
+    warrants = [*(warrants or []), *([] if token is None else [identified(token)])]
+    if jwt_session is not None:
+        warrants.append(identified(("jwt-session", *jwt_session), "--session"))
+    if subject is not None:
+        # Every cutoff counts for a token without iat.
+        before = 0 if issued_at is None else int(issued_at.timestamp())
+        warrants.append(identified(("jwt-subject", *subject), "--subject", before))
+    if not warrants:
+        raise WrongUsage("name at least one warrant or token.")
     found = [
         {"warrant_id": each, **verdict}
         for start in range(0, len(warrants), _MOST_AT_ONCE)
@@ -125,7 +194,7 @@ def list_(
     )
     page = session.api.listed(_PATH, "revocations", most=limit, params=filters)
     rows = [
-        {**each, "by": each.get("created_by_name") or each["created_by"]}
+        {**each, "by": label_actor(each["created_by"], each["created_by_name"])}
         for each in page["revocations"]
     ]
     session.out.page(page, "revocations", _COLUMNS, rows)

@@ -1,16 +1,17 @@
 """`rescind revoke` and `unrevoke`: a few warrants, or very many.
 
-Many are sent by calls of the API for 1000 at a time, under one batch (REVOKE-20). A batch that was
-stopped is completed by the same command with `--batch`: nothing is changed twice.
+Many are revoked by calls of the API for 1000 at a time, under one batch (REVOKE-20), and unrevoked
+by the parts of a manifest (REVOKE-27). If that stops, `--batch` or `--manifest` continues it:
+nothing is changed twice.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from ulid import ULID
@@ -25,16 +26,29 @@ from infra.cli.errors import (
     NoUsableAnswer,
     Reason,
     Since,
+    WaitsForApproval,
     WrongUsage,
     Yes,
     checked,
 )
 from infra.cli.output import Column, Output
-from infra.cli.revocations import By, Seconds, Wait, filters_of, wait_for
+from infra.cli.revocations import (
+    By,
+    JwtSession,
+    Seconds,
+    Token,
+    Wait,
+    WarrantIdsOrNone,
+    filters_of,
+    identified,
+    wait_for,
+)
 from shared.model import identifiers, times
-from shared.model.identifiers import BATCH, REVOCATION, is_identifier, warrant_id
+from shared.model.identifiers import BATCH, MANIFEST, REVOCATION, is_identifier, warrant_id
+from shared.model.unrevoke_manifests import MEMBERS_MAX
 
 _BATCH_PATH: Final = "/v1/revocations/batch"
+_MANIFESTS: Final = "/v1/unrevoke-manifests"
 _MOST: Final = 1000
 _SERVER_ERROR: Final = 500
 # How often a call is repeated whose answer was lost, or in which something was unavailable.
@@ -56,33 +70,38 @@ _COLUMNS: Final = (
 Results = list[dict[str, Any]]
 
 
+class Step(NamedTuple):
+    """One call of a batch or a manifest, with the identifiers that it sends, if any."""
+
+    id: str
+    path: str
+    body: Mapping[str, object]
+    ids: Sequence[str] = ()
+
+
 @dataclass
 class BatchCalls:
-    """One change of all identifiers, in calls of a thousand; `results` are those so far."""
+    """One change of many revocations, in several calls; `results` are those so far."""
 
     session: ApiSession
     doing: str
-    body: Mapping[str, object]
-    given_id: str | None = None
+    is_rehearsal: bool
+    id: str
     results: Results = field(default_factory=list)
 
-    @cached_property
-    def id(self) -> str:
-        """The batch: the one that is continued, or a new one."""
-        return self.given_id or f"svc_{BATCH}_{str(ULID()).lower()}"
-
-    def run(self, ids: Mapping[str, Sequence[str]]) -> Exit:
-        """Send all identifiers, by the field of the body that takes them; print the results."""
-        api, total = self.session.api, sum(map(len, ids.values()))
-        if self.session.request_approval is not None:
-            self._ask(ids, total)
+    def run(self, steps: Iterable[Step], total: int) -> Exit:
+        """Make the calls, which have `total` results, and print the results."""
+        api = self.session.api
         try:
             with self.session.out.progress(self.doing, total) as bar:
-                for name, some in ids.items():
-                    for start in range(0, len(some), _MOST):
-                        chunk = some[start : start + _MOST]
-                        self.results += self._send(api, {name: chunk})
-                        bar.by(len(chunk))
+                for step in steps:
+                    self.id = step.id
+                    found = self._send(api, step)
+                    self.results += found
+                    bar.by(len(found))
+        except WaitsForApproval:
+            # The first call asked, and changed nothing.
+            raise
         except BaseException as error:
             # Nothing was changed if the service refused the first call.
             if self.results or not (isinstance(error, ApiError) and error.status < _SERVER_ERROR):
@@ -92,26 +111,16 @@ class BatchCalls:
         has_failed = any(each["outcome"] in _NOT_DONE for each in self.results)
         return Exit.FAILED if has_failed else Exit.DONE
 
-    def _ask(self, ids: Mapping[str, Sequence[str]], total: int) -> None:
-        """Ask for an approval of the call. Raises `WaitsForApproval`."""
-        named = [(name, some) for name, some in ids.items() if some]
-        if total > _MOST or len(named) > 1:
-            raise WrongUsage(
-                f"an approval is for one call, of at most {_MOST} revocations; split the list."
-            )
-        self.session.api.post(_BATCH_PATH, {**self.body, **dict(named), "batch_id": self.id})
-
-    def _send(self, api: Api, ids: Mapping[str, Sequence[str]]) -> Results:
+    def _send(self, api: Api, step: Step) -> Results:
         """Make a call, and repeat it while its answer is lost or something is unavailable."""
-        body = {**self.body, **ids, "batch_id": self.id}
         for _ in range(_REPEATED):
             try:
-                results = _results(api.post(_BATCH_PATH, body), ids)
+                results = _results(api.post(step.path, step.body), step)
             except NoUsableAnswer:
                 continue
             if not any(each.get("code") == "unavailable" for each in results):
                 return results
-        return _results(api.post(_BATCH_PATH, body), ids)
+        return _results(api.post(step.path, step.body), step)
 
     def _report(self, *, is_stopped: bool = False) -> None:
         """Print the results, and a summary even if standard output fails."""
@@ -122,17 +131,17 @@ class BatchCalls:
 
     def _show(self) -> None:
         shown = self.results
-        if self.session.out.is_for_people and not self._is_rehearsal and len(shown) > _SHOWN_MOST:
+        if self.session.out.is_for_people and not self.is_rehearsal and len(shown) > _SHOWN_MOST:
             shown = [each for each in shown if each["outcome"] in _NOT_DONE]
         if self.session.out.is_for_people and not shown:
             return
         rows = [{"warrant_id": each["id"], **each} for each in shown]
-        for row in rows if self._is_rehearsal else []:
+        for row in rows if self.is_rehearsal else []:
             if row["outcome"] in _CHANGES:
                 row["outcome"] = f"would be {row['outcome'].replace('_', ' ')}"
         document = {
-            "batch_id": self.id,
-            "dry_run": self._is_rehearsal,
+            "manifest_id" if self._is_of_manifest else "batch_id": self.id,
+            "dry_run": self.is_rehearsal,
             "results": self.results,
             "counts": self._counts,
         }
@@ -141,38 +150,44 @@ class BatchCalls:
     def _summary(self, *, is_stopped: bool) -> str:
         counts = self._counts.items()
         said = ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in counts)
-        if self._is_rehearsal:
+        if self.is_rehearsal:
             return f"Nothing was changed. It would be: {said or 'nothing'}."
         if is_stopped:
+            command = f"The same command with --batch {self.id}"
+            if self._is_of_manifest:
+                command = f"`rescind unrevoke --reason WHY --manifest {self.id}`"
             return (
                 f"Stopped: {said or 'no results'}. The last call may have changed more.\n"
-                f"The same command with --batch {self.id} continues."
+                f"{command} continues."
             )
-        return f"{said or 'Nothing done'}. Batch {self.id}"
+        kind = "Manifest" if self._is_of_manifest else "Batch"
+        return f"{said or 'Nothing done'}. {kind if self.id else ''} {self.id}".strip()
 
     @property
     def _counts(self) -> Counter[str]:
         return Counter(each["outcome"] for each in self.results)
 
     @property
-    def _is_rehearsal(self) -> bool:
-        return bool(self.body.get("dry_run"))
+    def _is_of_manifest(self) -> bool:
+        return self.id.startswith(f"svc_{MANIFEST}_")
 
 
-def _results(answer: Any, ids: Mapping[str, Sequence[str]]) -> Results:
-    """Return the results of a call about `ids`, one for each. Raises `NoUsableAnswer`."""
+def _results(answer: Any, step: Step) -> Results:
+    """Return the results of a call, one for each identifier. Raises `NoUsableAnswer`."""
     results: Results = []
     try:
         results = answer["results"]
         found = Counter(each["id"] for each in results if isinstance(each["outcome"], str))
     except (KeyError, TypeError):
         found = Counter()
-    if found != Counter(one for some in ids.values() for one in some):
+    if not found or (step.ids and found != Counter(step.ids)):
         raise NoUsableAnswer("The service does not answer with a result of each identifier.")
     return results
 
 
-def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[str]:
+def read(
+    out: Output, path: Path | None, check: Callable[[str], str], noun: str = "identifier"
+) -> list[str]:
     """Return the identifiers in a file, one a line, or in the column with a heading.
 
     `-` is standard input. Raises `WrongUsage`, with the number of the line, if `check` refuses one.
@@ -191,7 +206,7 @@ def read(out: Output, path: Path | None, check: Callable[[str], str]) -> list[st
                 found.append(check(cells[column or 0]))
         except ValueError as error:
             first = f"; a heading has one of {', '.join(_HEADINGS)}, between commas"
-            problem = f"the identifier {error}{first if is_first else ''}"
+            problem = f"the {noun} {error}{first if is_first else ''}"
             raise inputs.refused(path, number, problem) from None
     if not found:
         raise WrongUsage(f"{path} has no identifiers.")
@@ -220,6 +235,11 @@ def batch_id(value: str) -> str:
     return _of(value, BATCH)
 
 
+def manifest_id(value: str) -> str:
+    """Return the identifier of a manifest. Raises `ValueError`."""
+    return _of(value, MANIFEST)
+
+
 def either(value: str) -> str:
     """Return the identifier of a warrant or of a revocation. Raises `ValueError`."""
     return warrant_id(value) if value.startswith("svc_wrt_") else _of(value, REVOCATION)
@@ -237,14 +257,6 @@ _WAITED_FOR: Final = 1000
 # More than these are revoked, or taken back, only after a question.
 _UNASKED: Final = 100
 
-WarrantIdsOrNone = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="WARRANT",
-        parser=checked(identifiers.warrant_id),
-        help="Such as svc_wrt_laptop-17.",
-    ),
-]
 EitherIds = Annotated[
     list[str] | None,
     typer.Argument(
@@ -269,17 +281,18 @@ BatchId = Annotated[
         help="Continue this batch; its changes are not repeated.",
     ),
 ]
+ManifestId = Annotated[
+    str | None,
+    typer.Option(
+        "--manifest",
+        metavar="MANIFEST",
+        parser=checked(manifest_id),
+        help="Apply this manifest, alone; its changes are not repeated.",
+    ),
+]
 SignedBy = Annotated[
     str | None,
     typer.Option("--signed-by", metavar="KEY", help="The warrants that this signing key signed."),
-]
-Token = Annotated[
-    tuple[str, str, str] | None,
-    typer.Option(
-        "--token",
-        metavar="KIND ISSUER VALUE",
-        help="A token that others issued: jwt, biscuit, ucan, x509 or other.",
-    ),
 ]
 Jwt = Annotated[
     Path | None,
@@ -306,10 +319,6 @@ IssuedBefore = Annotated[
         help="With --subject: those with iat at or before this time (default: now).",
         show_default=False,
     ),
-]
-JwtSession = Annotated[
-    tuple[str, str] | None,
-    typer.Option("--session", metavar="ISSUER SID", help="All JWTs of this sid."),
 ]
 Before = Annotated[
     datetime | None,
@@ -370,7 +379,7 @@ def revoke(
     named = [
         *(warrants or []),
         *read(session.out, from_, identifiers.warrant_id),
-        *read(session.out, jwt, identifiers.jwt_id),
+        *read(session.out, jwt, identifiers.jwt_id, "token"),
         *([] if token is None else [identified(token)]),
         *([] if jwt_session is None else [identified(("jwt-session", *jwt_session), "--session")]),
     ]
@@ -390,9 +399,11 @@ def revoke(
         raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Revoke {len(named)} warrant(s)?", yes=yes, number=len(named))
-    body = {"action": "revoke", "reason": reason, "dry_run": dry_run}
-    made = BatchCalls(session, "Revoking", body, batch)
-    code = made.run({"warrant_ids": named})
+    made = BatchCalls(session, "Revoking", dry_run, batch or f"svc_{BATCH}_{ULID()!s}".lower())
+    body = {"action": "revoke", "reason": reason, "dry_run": dry_run, "batch_id": made.id}
+    chunks = [named[start : start + _MOST] for start in range(0, len(named), _MOST)]
+    steps = [Step(made.id, _BATCH_PATH, {**body, "warrant_ids": each}, each) for each in chunks]
+    code = made.run(steps, len(named))
     records = [{"id": each["revocation_id"]} for each in made.results if "revocation_id" in each]
     return max(code, wait_for(session, records, timeout)) if wait and not dry_run else code
 
@@ -405,7 +416,7 @@ def unrevoke(
     of_batch: OfBatch = None,
     by: By = None,
     since: Since = None,
-    batch: BatchId = None,
+    manifest: ManifestId = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> int | None:
@@ -418,26 +429,59 @@ def unrevoke(
     asks = False
     if of_batch is not None or by is not None:
         found = _found(session, filters_of(batch=of_batch, by=by, since=since))
+        if not found:
+            session.out.say("No revocation matches; `rescind revocations list` shows all.")
         named, asks = named + found, bool(found)
-    elif not named:
-        raise WrongUsage("name at least one revocation, or a file with --from.")
-    named = list(dict.fromkeys(named))
-    if (asks or len(named) > _UNASKED) and not dry_run:
-        confirm(f"Take {len(named)} revocation(s) back?", yes=yes, number=len(named))
-    body = {"action": "take_back", "reason": reason, "dry_run": dry_run}
-    ids = {
-        "revocation_ids": [each for each in named if each.startswith("svc_rev_")],
-        "warrant_ids": [each for each in named if each.startswith("svc_wrt_")],
-    }
-    return BatchCalls(session, "Taking back", body, batch).run(ids)
+    elif bool(named) is (manifest is not None):
+        raise WrongUsage("name at least one revocation, a file with --from, or --manifest alone.")
+    if session.request_approval is not None and len(named) > MEMBERS_MAX:
+        raise WrongUsage(f"an approval is for at most {MEMBERS_MAX} revocations; split the list.")
+    if manifest is not None:
+        listed = [session.api.get(f"{_MANIFESTS}/{segment(manifest)}")]
+    else:
+        listed = [*_manifests(session, list(dict.fromkeys(named)))]
+    number = sum(each["count"] for each in listed)
+    changes = not dry_run and session.request_approval is None
+    if changes and (asks or number > _UNASKED):
+        confirm(f"Take {number} revocation(s) back?", yes=yes, number=number)
+    made = BatchCalls(session, "Taking back", dry_run, listed[0]["id"] if listed else "")
+    for each in listed:
+        unknown = each.get("not_revoked", [])
+        made.results += [{"id": name, "outcome": "not_revoked"} for name in unknown]
+        made.results += _rehearse(session, each["id"]) if dry_run else []
+    steps = [] if dry_run else [step for each in listed for step in _steps(each, reason)]
+    return made.run(steps, number)
 
 
-def identified(token: tuple[str, str, str], option: str = "--token") -> str:
-    """Return the warrant identifier of a token. Raises `WrongUsage`."""
-    try:
-        return identifiers.token_id(*token)
-    except ValueError as error:
-        raise WrongUsage(f"{option}: {error}.") from None
+def _manifests(session: ApiSession, named: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Create manifests of identifiers of revocations and warrants, as few as possible."""
+    for start in range(0, len(named), MEMBERS_MAX):
+        some = named[start : start + MEMBERS_MAX]
+        kinds = {"revocation_ids": f"svc_{REVOCATION}_", "warrant_ids": "svc_wrt_"}
+        ids = {name: [each for each in some if each.startswith(kinds[name])] for name in kinds}
+        body = {name: each for name, each in ids.items() if each}
+        yield session.api.post(_MANIFESTS, body, is_protected=False)
+
+
+def _steps(manifest: Mapping[str, Any], reason: str) -> Iterator[Step]:
+    """Yield the calls that apply the parts of a manifest."""
+    path = f"{_MANIFESTS}/{segment(manifest['id'])}/parts"
+    for number in range(1, manifest["parts"] + 1):
+        yield Step(manifest["id"], f"{path}/{number}/apply", {"reason": reason})
+
+
+def _rehearse(session: ApiSession, manifest: str) -> Results:
+    """Return the results that a manifest would have."""
+    page = session.api.listed(f"{_MANIFESTS}/{segment(manifest)}/members", "members")
+    return [
+        {
+            "id": each["revocation_id"],
+            **each,
+            # A member without a maker does not exist any more.
+            "outcome": "not_revoked" if each["created_by"] is None else "taken_back",
+        }
+        for each in page["members"]
+    ]
 
 
 def _revoke_subject(
@@ -445,7 +489,8 @@ def _revoke_subject(
 ) -> dict[str, Any]:
     """Revoke all tokens of a subject; return the revocation. The service knows their lifetime."""
     token = {"kind": "jwt-subject", "issuer": subject[0], "value": subject[1]}
-    token_before = {**token, "issued_before": int(issued_before.timestamp())}
+    # A part of a second rounds up, as for the iat of tokens.
+    token_before = {**token, "issued_before": ceil(issued_before.timestamp())}
     record = session.api.post(_PATH, {"token": token_before, "reason": reason})
     session.out.record(record)
     return dict(record)

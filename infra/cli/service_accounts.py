@@ -28,7 +28,7 @@ _accounts = Resource(
 _accounts.lists("List the service accounts.")
 _accounts.shows("Show one service account.")
 _accounts.acts("disable", "Refuse all API keys of an account until it is enabled again.")
-_accounts.acts("enable", "Accept the API keys of a disabled account again.")
+_accounts.acts("enable", "Accept the API keys of a disabled account again.", is_protected=True)
 _accounts.deletes(
     "Delete a service account; all its API keys are refused. This cannot be undone.",
     "the account {} and its API keys",

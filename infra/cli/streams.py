@@ -2,6 +2,8 @@
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -14,25 +16,42 @@ class ReaderGone(OSError):
     """
 
 
-class _Results(FileIO):
-    """Standard output."""
+class _Results(BufferedWriter):
+    """Standard output.
+
+    Errors are translated here and not in the file: if Ctrl+C came after the bytes were written and
+    before the buffer knew it, they would be written once more.
+    """
 
     def write(self, data: Any, /) -> int:
-        try:
+        with _translate_errors():
             return super().write(data)
-        except OSError as error:
-            kind = ReaderGone if isinstance(error, BrokenPipeError) else OSError
-            raise kind(f"standard output cannot be written: {error.strerror}") from None
+
+    def flush(self) -> None:
+        with _translate_errors():
+            super().flush()
 
 
-class _Messages(FileIO):
+@contextmanager
+def _translate_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        kind = ReaderGone if isinstance(error, BrokenPipeError) else OSError
+        raise kind(f"standard output cannot be written: {error.strerror}") from None
+
+
+class _Messages(BufferedWriter):
     """Standard error. A message that cannot be written is lost, and the command continues."""
 
     def write(self, data: Any, /) -> int:
-        try:
-            return super().write(data)
-        except OSError:
-            return len(data)
+        with suppress(OSError):
+            super().write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            super().flush()
 
 
 def prepare() -> bool:
@@ -44,25 +63,22 @@ def prepare() -> bool:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # Closed by the caller.
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 (as long as it runs)
-    sys.stdout, sys.stderr = _wrapped(sys.stdout, _Results), _wrapped(sys.stderr, _Messages)
+    sys.stdout, sys.stderr = _wrap(sys.stdout, _Results), _wrap(sys.stderr, _Messages)
     if not has_output:
         print("error: standard output is closed; redirect it to /dev/null.", file=sys.stderr)
     return has_output
 
 
-def _wrapped(stream: Any, kind: type[FileIO]) -> Any:
-    """Return a stream of the process through a file of this kind."""
+def _wrap(stream: Any, kind: type[BufferedWriter]) -> Any:
+    """Return a stream of the process through a buffer of this kind."""
     if stream not in (sys.__stdout__, sys.__stderr__):
         return stream
-    file = kind(stream.fileno(), "w", closefd=False)
-    # `PYTHONUNBUFFERED` has set `write_through`.
-    is_direct: bool = stream.write_through
+    # `PYTHONUNBUFFERED` sets `write_through`. What commands print are lines.
     return TextIOWrapper(
-        file if is_direct else BufferedWriter(file),
+        kind(FileIO(stream.fileno(), "w", closefd=False)),
         encoding=stream.encoding,
         errors="backslashreplace",
-        line_buffering=stream.line_buffering,
-        write_through=is_direct,
+        line_buffering=stream.line_buffering or stream.write_through,
     )
 
 

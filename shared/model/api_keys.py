@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv6Network, ip_network
 from typing import Final
 
 from shared.authorizer.formats.addresses import parse_address
@@ -21,8 +21,11 @@ from shared.model.records import Record
 # A rotated key ends after this time at the latest: seven days.
 GRACE_SECONDS_MAX: Final = 604_800
 NETWORKS_MAX: Final = 10
+# A write that creates a key checks each of the people who may have seen the secrets before it.
+PEOPLE_MAX: Final = 20
 
 _SECRET_BYTES: Final = 32
+_CIDR: Final = re.compile("[^/]+(/[0-9]{1,3})?")
 _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
 
 
@@ -48,8 +51,9 @@ class ApiKey(Record):
     the scopes of that, and none of its own.
 
     `created_by_id` is the person, account or key that made it; None if an operator did. The people
-    `people_ids` may have seen the secret: they made or rotated the key, or such a key did. The key
-    is accepted from addresses in `networks` alone, or from any if there are none.
+    `people_ids` may have seen the secret: they made or rotated the key, or such a key did.
+    Rotations keep the `creator_ids`, which are those of the first key. The key is accepted from
+    addresses in `networks` alone, or from any if there are none.
     """
 
     id: str
@@ -67,6 +71,7 @@ class ApiKey(Record):
     role: str | None = None
     created_by_id: str | None = None
     people_ids: tuple[str, ...] = ()
+    creator_ids: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
 
     @property
@@ -80,13 +85,14 @@ class ApiKey(Record):
         makers = dict.fromkeys((self.created_by_id, *self.people_ids))
         return [made_by(self.tenant_id, each).address(self.id) for each in makers if each]
 
+    def is_live(self, now: datetime) -> bool:
+        """Whether this key is neither revoked nor expired at `now`."""
+        is_active = self.status is ApiKeyStatus.ACTIVE
+        return is_active and not times.has_passed(self.expires_at, now)
+
     def is_live_admin(self, now: datetime) -> bool:
         """Whether this key can administer the tenant at `now`."""
-        return (
-            Scope.ADMIN in self.scopes
-            and self.status is ApiKeyStatus.ACTIVE
-            and not times.has_passed(self.expires_at, now)
-        )
+        return Scope.ADMIN in self.scopes and self.is_live(now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +174,10 @@ def normalize_networks(values: Iterable[str]) -> tuple[str, ...]:
     Raises `ValueError` for anything else, more than `NETWORKS_MAX`, or a network that is there
     twice. Addresses of IPv4 inside of IPv6 are compared as IPv4, so no such network is accepted.
     """
-    found = [ip_network(each) for each in values]
+    given = list(values)
+    if not all(_CIDR.fullmatch(each) for each in given):
+        raise ValueError("must be addresses, or networks in CIDR notation such as 192.0.2.0/24")
+    found = [ip_network(each) for each in given]
     if len(found) > NETWORKS_MAX or len({*found}) != len(found):
         raise ValueError(f"must be at most {NETWORKS_MAX} networks, each once")
     if any(isinstance(each, IPv6Network) and _is_other(each) for each in found):
@@ -187,18 +196,6 @@ def is_within(address: str, networks: tuple[str, ...]) -> bool:
     """Return whether an address is in one of the networks; a malformed address is in none."""
     found = parse_address(address)
     return found is not None and any(found in each for each in _parse_networks(networks))
-
-
-def are_within(networks: Iterable[str], outer: tuple[str, ...]) -> bool:
-    """Return whether each network is a part of one of the `outer` networks."""
-    inner, wider = _parse_networks(tuple(networks)), _parse_networks(outer)
-    return all(any(_is_part(each, other) for other in wider) for each in inner)
-
-
-def _is_part(network: Network, other: Network) -> bool:
-    if isinstance(network, IPv4Network):
-        return isinstance(other, IPv4Network) and network.subnet_of(other)
-    return isinstance(other, IPv6Network) and network.subnet_of(other)
 
 
 @lru_cache(maxsize=1024)

@@ -32,7 +32,8 @@ def describe_change(before: Record | None, after: Record | None) -> dict[str, Va
     return {
         name: {"old": old.get(name), "new": new.get(name)}
         for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name)
+        # A list that a creation leaves empty says nothing.
+        if old.get(name, []) != new.get(name, [])
     }
 
 
@@ -55,8 +56,7 @@ def _shown(record: Record | None) -> Item:
     return {
         name: _hash(value) if name in secret else _readable(value)
         for name, value in record.to_item().items()
-        # A list that a creation leaves empty says nothing.
-        if name not in _SKIPPED and not name.startswith(_SEALED) and value != []
+        if name not in _SKIPPED and not name.startswith(_SEALED)
     }
 
 

@@ -27,6 +27,7 @@ IDENTITY_PROVIDER: Final = "idp"
 PERSON: Final = "usr"
 SESSION: Final = "ses"
 APPROVAL: Final = "apr"
+MANIFEST: Final = "man"
 STATUS_LIST: Final = "tsl"
 
 # A ULID has 128 bits in 26 digits of five bits each, so its first digit is at most 7.

@@ -5,8 +5,6 @@ A caller who may name an address must not reach what only the service can reach.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
@@ -28,22 +26,6 @@ _REFUSED_V4: Final = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "
 _UNICAST_V6: Final = IPv6Network("2000::/3")
 # Teredo and others, 6to4, and documentation.
 _REFUSED_V6: Final = tuple(map(IPv6Network, ("2001::/23", "2002::/16", "3fff::/20")))
-
-# After this many failures in a row, a server gets no request for a while. One trial follows.
-_FAILURES: Final = 3
-_PAUSE: Final = timedelta(seconds=10)
-
-
-@dataclass(frozen=True, slots=True)
-class Breaker:
-    """The number of failures in a row of one server, and the time of the newest request."""
-
-    failures: int
-    tried_at: datetime
-
-    def may_try(self, now: datetime) -> bool:
-        """Return whether the server may get a request. A clock that was set back delays nothing."""
-        return self.failures < _FAILURES or abs(now - self.tried_at) >= _PAUSE
 
 
 def checked_url(url: str, *, any_port: bool = False) -> str:

@@ -27,8 +27,8 @@ SPARSE: Final = {_SPARSE: True}
 class Record:
     """A frozen dataclass that is stored as one item.
 
-    A field is a string, integer, boolean, bytes, moment, string enumeration, a tuple of strings or
-    enumerations, or a map. If a field is None, the item does not have it.
+    A field is a string, integer, boolean, bytes, moment, string enumeration, a tuple of strings,
+    enumerations or maps, or a map. If a field is None, the item does not have it.
     """
 
     __slots__ = ()

@@ -14,9 +14,10 @@ from shared.authorizer.formats.cutoffs import subject_of
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.identifiers import REVOCATION, before_all_of
-from shared.model.items import Address, Item, Partition, Table
+from shared.model.items import Address, Item, Partition, Table, Value
 from shared.model.records import Record
 from shared.model.signing_keys import Signer
+from shared.model.warrants import OtherMaker
 
 # Partitions of the revoked warrants with their counters, and of the records. Each takes 1,000 write
 # units a second (docs/adr/02).
@@ -52,7 +53,7 @@ class Revocation(Record):
     `batch_id` names the batch that revoked the warrant, if one did. `actor_key_id` is the API key
     that was used, and `created_by_name` the name that it had; they are None if there was none.
     `created_by_id` is the person, if a person revoked: an e-mail in `created_by` may belong to
-    another person later.
+    another person later. `token_issuer` and `token_value` are those of the token, if one was named.
     """
 
     id: str
@@ -64,12 +65,20 @@ class Revocation(Record):
     actor_key_id: str | None = None
     created_by_name: str | None = None
     created_by_id: str | None = None
+    token_issuer: str | None = None
+    token_value: str | None = None
 
     def is_by(self, caller: Caller) -> bool:
-        """Return whether the caller made the revocation. Other identities are never reused."""
-        if self.created_by_id is not None or caller.person_id is not None:
-            return self.created_by_id == caller.person_id
-        return self.created_by == caller.identity
+        """Return whether the caller made the revocation."""
+        return is_maker(caller, self.created_by, self.created_by_id)
+
+    def compare_maker(self, caller: Caller) -> OtherMaker | None:
+        """Return what differs if the caller is another maker; None if it made the revocation."""
+        if not self.is_by(caller):
+            return OtherMaker.IDENTITY
+        # An administrator can make or rotate a key of any account, and would have its identity.
+        has_key = caller.person_id is not None or self.actor_key_id == caller.key_id
+        return None if has_key else OtherMaker.KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +168,13 @@ class WarrantVerdict:
     def revoked(self) -> bool:
         """Whether the warrant is revoked."""
         return self.revoked_at is not None
+
+
+def is_maker(caller: Caller, created_by: Value, created_by_id: Value) -> bool:
+    """Return whether a caller made a revocation. Identities of others than people are unique."""
+    if created_by_id is not None or caller.person_id is not None:
+        return created_by_id == caller.person_id
+    return created_by == caller.identity
 
 
 def records_prefix(tenant_id: str) -> str:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -51,13 +52,6 @@ class TakeBack(StrEnum):
     OWN = "own"
 
 
-class CountedReports(StrEnum):
-    """Which reports of authorizers count: any, or only signed ones (FLEET-27)."""
-
-    ANY = "any"
-    SIGNED = "signed"
-
-
 @dataclass(frozen=True, slots=True)
 class TenantSettings(Record):
     """A tenant's settings. The operator chose `handle`, and may change it (docs/adr/05).
@@ -80,7 +74,6 @@ class TenantSettings(Record):
     removal_at: datetime | None = None
     authorizers_max: int = REGISTERED_MAX_DEFAULT
     take_back: TakeBack = TakeBack.OWN
-    reports: CountedReports = CountedReports.ANY
     person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT
     unused_key_days: int = 0
 
@@ -123,18 +116,28 @@ class TenantSettings(Record):
 
     def weakens(self, before: Self) -> bool:
         """Return whether these settings protect less than those before (APPROVAL-1)."""
-        return (
-            self.srl_ttl_seconds > before.srl_ttl_seconds
-            or self.audit_retention_days < before.audit_retention_days
-            or (self.take_back is TakeBack.ANY and before.take_back is not TakeBack.ANY)
-            or self.person_key_max_days > before.person_key_max_days
-            or (self.unused_key_days or math.inf) > (before.unused_key_days or math.inf)
-        )
+        return any(of(self) > of(before) for of in WEAKNESS.values())
 
     @property
     def address(self) -> Address:
         """Where the settings are stored."""
         return settings_address(self.tenant_id)
+
+
+# Of each setting that a tenant may change, a number that rises if the setting protects less.
+WEAKNESS: Final[Mapping[str, Callable[[TenantSettings], float]]] = {
+    "name": lambda _: 0,
+    "srl_ttl_seconds": lambda each: each.srl_ttl_seconds,
+    "audit_retention_days": lambda each: -each.audit_retention_days,
+    # Also if it follows the lifetime of a list.
+    "rotation_grace_seconds": lambda each: -each.rotation_grace.total_seconds(),
+    "feed_window_ms": lambda each: each.feed_window_ms,
+    "list_publication": lambda each: each.list_publication is ListPublication.SCHEDULED,
+    "authorizers_max": lambda _: 0,
+    "take_back": lambda each: each.take_back is TakeBack.ANY,
+    "person_key_max_days": lambda each: each.person_key_max_days,
+    "unused_key_days": lambda each: each.unused_key_days or math.inf,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +152,6 @@ class SettingsChange:
     list_publication: ListPublication | None = None
     authorizers_max: int | None = None
     take_back: TakeBack | None = None
-    reports: CountedReports | None = None
     person_key_max_days: int | None = None
     unused_key_days: int | None = None
 

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final
 
 from shared.model import times
@@ -32,6 +33,13 @@ class WarrantRecord(Record):
     ends_at: datetime | None
 
 
+class OtherMaker(StrEnum):
+    """Another one that revoked a warrant: a key of the same identity, or an identity."""
+
+    KEY = "key"
+    IDENTITY = "identity"
+
+
 @dataclass(frozen=True, slots=True)
 class Standing(Record):
     """Everything that is stored about one warrant, in the one item that a check reads.
@@ -39,6 +47,7 @@ class Standing(Record):
     `key_id`, `key_version` and `format` are set if this service signed the warrant;
     `revocation_id`, `revoked_at` and `reason` if it has a revocation of its own. `ends_at` is the
     signed end. `said_to_end_at` is the end that was given with the revocation.
+    `also_by` is who revoked the warrant again, if another one than the maker did (APPROVAL-1).
     """
 
     key_id: str | None = None
@@ -49,6 +58,7 @@ class Standing(Record):
     revoked_at: datetime | None = None
     reason: str | None = None
     said_to_end_at: datetime | None = None
+    also_by: OtherMaker | None = None
     version: int = 1
 
     @classmethod
@@ -83,9 +93,18 @@ class Standing(Record):
         given = self.said_to_end_at
         return self.ends_at is None and given is not None and (said is None or said > given)
 
-    def extended(self, ends_at: datetime | None) -> "Standing":
-        """Return the standing with another end of its revocation; None if there is none."""
-        return replace(self, said_to_end_at=ends_at, version=self.version + 1)
+    def revoke_again(self, said: datetime | None, other: OtherMaker | None) -> "Standing":
+        """Return the standing after a second revocation; this one if that changes nothing.
+
+        `said` is its end, and `other` is who made it, if not the maker of the first one.
+        """
+        ends_at = said if self.is_extended_by(said) else self.said_to_end_at
+        is_known = other is None or self.also_by in (OtherMaker.IDENTITY, other)
+        also_by = self.also_by if is_known else other
+        if (ends_at, also_by) == (self.said_to_end_at, self.also_by):
+            return self
+        version = self.version + 1
+        return replace(self, said_to_end_at=ends_at, also_by=also_by, version=version)
 
     def restored(self) -> "Standing":
         """Return the standing without a revocation."""
@@ -95,6 +114,7 @@ class Standing(Record):
             revoked_at=None,
             reason=None,
             said_to_end_at=None,
+            also_by=None,
             version=self.version + 1,
         )
 

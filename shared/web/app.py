@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NoReturn, Protocol, cast
 
 from fastapi import APIRouter, FastAPI
 from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
@@ -20,7 +20,7 @@ from shared.errors import NotFound
 from shared.model.outbound import Network
 from shared.ports import Ports
 from shared.web.errors import MethodNotAllowed
-from shared.web.gate import Gate, unreadable
+from shared.web.gate import Gate, Keyless, unreadable
 from shared.web.routes import ContractRoute, purposes
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work
@@ -106,6 +106,31 @@ def create_app(
     app.router.routes.extend(routes)
     app.router.default = no_route
     return app
+
+
+class PublicApp(Protocol):
+    """An ASGI application for paths that need no key."""
+
+    def serves(self, scope: Scope) -> bool:
+        """Return whether the path of a request is one of these."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request. Raises errors of the API."""
+
+
+def create_public_app(public: PublicApp, *routers: APIRouter) -> ASGI:
+    """Return an application that serves `public` without a key, and `routers` with one."""
+    anonymous = AnonymousLimiter(wiring.now)
+    limits = Keyless(anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"})
+    keyed = create_app(*routers, anonymous=anonymous)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if public.serves(scope):
+            await limits.answer(public, scope, receive, send)
+        else:
+            await keyed(scope, receive, send)
+
+    return answer
 
 
 class _Application(FastAPI):

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from shared.errors import ApprovalRequested, InvalidRequest
 from shared.model import text
 from shared.model.callers import ApprovalHeader
-from shared.model.identifiers import APPROVAL
+from shared.model.identifiers import APPROVAL, MANIFEST
 from shared.web.fields import MomentOut, ResponseBody, example, identifier, sample, shown
 
 HEADER: Final = "Rescind-Approval"
@@ -64,14 +64,14 @@ class ApprovalAsked(ResponseBody):
     model_config = example(
         approval_id=sample(APPROVAL),
         act="revocations.restore",
-        subject="svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e",
+        subject=sample(MANIFEST),
         count=996,
         expires_at="2026-11-22T12:00:00Z",
     )
 
     approval_id: str = shown("Identifier of the approval.", **identifier(APPROVAL))
     act: str = shown("What is to be done.")
-    subject: str = shown("What it is done to. For a batch, the `batch_id` that each call has.")
+    subject: str = shown("What it is done to. For many revocations, their manifest.")
     count: int = shown("How often it may be done.")
     expires_at: MomentOut = shown("Until when somebody may approve it.")
 

@@ -60,6 +60,12 @@ _FILTERED: Final = 10
 COSTS: Final[Mapping[str, Cost]] = {
     "check_revocations": Cost(entries=("warrant_ids",), a_token=25),
     "change_revocations": Cost(entries=("warrant_ids", "revocation_ids"), a_token=10),
+    # By identifiers, and by a batch, whose revocations are not counted before.
+    "create_unrevoke_manifest": Cost(
+        flat=100, entries=("warrant_ids", "revocation_ids"), a_token=50
+    ),
+    "list_unrevoke_manifest_members": Cost(flat=5),
+    "apply_unrevoke_manifest_part": Cost(flat=50),
     "count_revocations": Cost(flat=1),
     "list_revocations": Cost(searched=_OF_REVOCATIONS),
     "get_revocation_propagation": Cost(by_fleet=True),

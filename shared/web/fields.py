@@ -214,7 +214,7 @@ class Token(RequestBody):
     issued_before: IssuedBefore | None = Field(
         default=None,
         description="`jwt-subject` alone: all tokens of the subject with `iat` at or before this "
-        "time, or without `iat`, in seconds since 1970.",
+        "time, or without `iat`, in seconds since 1970; at most a day from now.",
     )
 
     @model_validator(mode="after")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from mangum.types import ASGI
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
@@ -285,7 +284,8 @@ class Keyless:
     """ASGI middleware. All responses have the headers of API-8, and `common` unless they set them.
 
     The application finds the address of the caller in `scope["source_ip"]`, and what identifies the
-    request in `scope["request_id"]`.
+    request in `scope["request_id"]`. `scope["take_token"]` takes a further token of the address, or
+    raises `RateLimited`.
     """
 
     def __init__(
@@ -304,7 +304,8 @@ class Keyless:
         request_id, started = secrets.token_hex(16), False
         address = source_address(Request(scope), self._trusted_proxies())
         holder = f"{find_subscriber(address)}{bucket}"
-        scope = {**scope, "source_ip": address, "request_id": request_id}
+        take = partial(self._anonymous.take, holder)
+        scope = {**scope, "source_ip": address, "request_id": request_id, "take_token": take}
         send = _without_body(send) if scope["method"] == "HEAD" else send
 
         async def completed(message: Message) -> None:
@@ -320,7 +321,7 @@ class Keyless:
             await send(message)
 
         try:
-            self._anonymous.take(holder)
+            take()
             if _is_ambiguous(scope):
                 raise NotFound("There is no such endpoint.")
             await app(scope, receive, completed)
@@ -329,12 +330,3 @@ class Keyless:
             if started:
                 raise
             await errors.response(error)(scope, receive, completed)
-
-
-def keyless(app: ASGIApp, limits: Keyless) -> ASGI:
-    """Return the application behind its limits; other paths are for other functions."""
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await limits.answer(app, scope, receive, send)
-
-    return answer

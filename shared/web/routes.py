@@ -50,7 +50,7 @@ IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotent-Replayed"
 
 _METHODS: Final = ("POST", "PATCH")
-_REPLAY: Final = logs.fields(metrics={"Replays": 1})
+_REPLAY: Final = logs.fields(metrics={"IdempotentReplays": 1})
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
-"""Sign-ins over HTTP, without a key: the providers of a tenant, and sessions (IDENTITY-7).
+"""Sign-ins and logouts over HTTP, without a key (IDENTITY-7, TOKEN-12).
 
-`POST /v1/token` and `POST /v1/sign-in/code` take forms, and their errors are those of RFC 6749.
-On AWS each path has a function of its own, because only codes always wait for a provider.
+All `POST` requests have forms, and their errors are those of RFC 6749. On AWS codes and logouts
+have a function of their own, because they may wait for a provider.
 """
 
 import logging
@@ -18,8 +18,9 @@ from shared import logs
 from shared.authorizer.formats.addresses import find_subscriber
 from shared.errors import InvalidRequest, RateLimited, Unavailable
 from shared.model.identities.claims import SignInFault, SignInRefused
-from shared.model.identities.providers import IdentityProvider
 from shared.model.rate_limit import RATE_PER_SECOND
+from shared.operations.changes import back_channel_logout
+from shared.operations.changes.back_channel_logout import LogoutAttempt
 from shared.operations.identities import sign_in
 from shared.operations.identities.admission import Stranger
 from shared.operations.identities.sessions import Begun
@@ -33,6 +34,7 @@ from shared.web.work import IN_PLACE, Turns, Work, WorkKind
 
 PROVIDERS: Final = "/v1/sign-in"
 CODE: Final = "/v1/sign-in/code"
+LOGOUT: Final = "/v1/logout/"
 TOKEN: Final = "/v1/token"  # noqa: S105 (a path)
 # A token of 16 KiB, and the other parameters.
 _BODY_MAX: Final = 24 * 1024
@@ -52,12 +54,14 @@ _SHOWN: Final = (
 _ASKING_COST: Final = RATE_PER_SECOND // 5
 _IN_FLIGHT: Final = 2
 _ASKING_WAITING: Final = 8
+# One customer of an Internet provider has so many bits of an IPv6 address, and may use all below.
+_SITE_BITS: Final = 48
 
 _log = logging.getLogger(__name__)
 
 
 class SignIn:
-    """An ASGI application for all three paths. It needs to be behind `Keyless`."""
+    """An ASGI application for these paths. It needs to be behind `Keyless`."""
 
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports, self._work = ports, work
@@ -67,7 +71,8 @@ class SignIn:
     @staticmethod
     def serves(scope: Scope) -> bool:
         """Whether the path of a request is one of these."""
-        return scope.get("path") in (PROVIDERS, CODE, TOKEN)
+        path = scope.get("path", "")
+        return path in (PROVIDERS, CODE, TOKEN) or path.startswith(LOGOUT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Raises errors of the API, such as `MethodNotAllowed`."""
@@ -85,49 +90,67 @@ class SignIn:
         await answer(scope, receive, send)
 
     async def _token(self, request: Request, raw: bytes) -> Response:
-        """Return a session, or an error of RFC 6749."""
+        """Return a session, nothing for a logout, or an error of RFC 6749."""
+        metric = "Logouts" if request.scope["path"].startswith(LOGOUT) else "SignIns"
         try:
             begun = await self._redeem(request, raw)
         except SignInRefused as refused:
-            _count(refused.fault.value)
+            _count(metric, refused.fault.value)
+            if metric == "Logouts":
+                return _error(400, SignInFault.INVALID_REQUEST.value, str(refused))
             status = 403 if refused.fault is SignInFault.DENIED else 400
             return _error(status, refused.fault.value, str(refused))
         except (RateLimited, Unavailable) as error:
             report(error, request.scope["request_id"])
-            _count(error.code)
+            _count(metric, error.code)
             message = "Try again after the time in Retry-After."
-            answer = _error(503, "temporarily_unavailable", message)
+            status = 429 if isinstance(error, RateLimited) else 503
+            answer = _error(status, "temporarily_unavailable", message)
             answer.headers["Retry-After"] = str(error.retry_after)
             return answer
-        _count("ok")
-        return JSONResponse(_granted(begun, self._ports()), headers={"Cache-Control": "no-store"})
+        _count(metric, "ok")
+        headers = {"Cache-Control": "no-store"}
+        if begun is None:
+            return Response(headers=headers)
+        return JSONResponse(_granted(begun, self._ports()), headers=headers)
 
-    async def _redeem(self, request: Request, raw: bytes) -> Begun:
-        """Return a session. The limits apply only if another company's server is asked."""
-        _check_site(request)
+    async def _redeem(self, request: Request, raw: bytes) -> Begun | None:
+        """Return a session; None after a logout.
+
+        The limits apply only if another company's server is asked.
+        """
         stranger = Stranger(request.scope["source_ip"], request.scope["request_id"])
         prepare = partial(_prepare, self._ports, request, raw)
         attempt = await self._work(prepare, WorkKind.QUICK, tenant_id="")
-        redeem = partial(sign_in.redeem, self._ports(), stranger, attempt)
+        redeem: Callable[[], Begun | None]
+        if isinstance(attempt, LogoutAttempt):
+            redeem = partial(back_channel_logout.end, self._ports(), stranger, attempt)
+        else:
+            redeem = partial(sign_in.redeem, self._ports(), stranger, attempt)
         if not attempt.asks_provider:
             return await self._work(redeem, WorkKind.USUAL, tenant_id="")
-        source = find_subscriber(stranger.source_ip or "")
+        source = find_subscriber(stranger.source_ip or "", ipv6_bits=_SITE_BITS)
         self._asking.take(source)
+        # Tokens that anybody can forge take no turn of codes.
+        kind = WorkKind.SIGN_IN if request.scope["path"] == CODE else WorkKind.KEYS
         turns = self._in_flight.setdefault(source, Turns(_IN_FLIGHT, _ASKING_WAITING))
         async with turns:
-            return await self._work(redeem, WorkKind.SIGN_IN, tenant_id=attempt.tenant_id)
+            return await self._work(redeem, kind, tenant_id=attempt.tenant_id)
 
 
-def _check_site(request: Request) -> None:
-    """Raise `SignInRefused` if a page of another site sent the request (Fetch Metadata)."""
-    if request.headers.get("sec-fetch-site") == "cross-site":
-        message = "A page of another site sent this request; sign in on a page of this service."
-        raise SignInRefused(SignInFault.INVALID_REQUEST, message)
-
-
-def _prepare(ports: Callable[[], Ports], request: Request, raw: bytes) -> SignInAttempt:
-    prepare = sign_in.prepare_code if request.scope["path"] == CODE else sign_in.prepare
-    return prepare(ports(), _form(request, raw))
+def _prepare(
+    ports: Callable[[], Ports], request: Request, raw: bytes
+) -> SignInAttempt | LogoutAttempt:
+    """Check a request. Raises `SignInRefused`, also for a page of another site (Fetch Metadata)."""
+    try:
+        if request.headers.get("sec-fetch-site") == "cross-site":
+            raise InvalidRequest("Another site sent this request; sign in on a page of this one.")
+        path, form = request.scope["path"], bodies.form(request, raw)
+    except InvalidRequest as error:
+        raise SignInRefused(SignInFault.INVALID_REQUEST, str(error)) from None
+    if path.startswith(LOGOUT):
+        return back_channel_logout.prepare(ports(), path.removeprefix(LOGOUT), form)
+    return (sign_in.prepare_code if path == CODE else sign_in.prepare)(ports(), form)
 
 
 def _providers(ports: Callable[[], Ports], request: Request) -> Response:
@@ -136,11 +159,8 @@ def _providers(ports: Callable[[], Ports], request: Request) -> Response:
     if [*query.keys()] != ["tenant"] or len(query.multi_items()) != 1:
         raise InvalidRequest("query: name the tenant once, as in ?tenant=acme, and nothing else.")
     found = sign_in.offered(ports(), query["tenant"])
-    return JSONResponse({"identity_providers": [_shown(each) for each in found]})
-
-
-def _shown(provider: IdentityProvider) -> dict[str, Any]:
-    return {name: getattr(provider, name) for name in _SHOWN}
+    shown = [{name: getattr(each, name) for name in _SHOWN} for each in found]
+    return JSONResponse({"identity_providers": shown})
 
 
 def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
@@ -154,18 +174,10 @@ def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
     }
 
 
-def _form(request: Request, raw: bytes) -> dict[str, str]:
-    """Return the parameters of a body. Raises `SignInRefused`."""
-    try:
-        return bodies.form(request, raw)
-    except InvalidRequest as error:
-        raise SignInRefused(SignInFault.INVALID_REQUEST, str(error)) from None
-
-
 def _error(status: int, code: str, description: str) -> Response:
     body = {"error": code, "error_description": description}
     return JSONResponse(body, status, headers={"Cache-Control": "no-store"})
 
 
-def _count(outcome: str) -> None:
-    _log.info("sign-in", extra=logs.fields(metrics={"SignIns": 1}, by={"Outcome": outcome}))
+def _count(metric: str, outcome: str) -> None:
+    _log.info("sign-in", extra=logs.fields(metrics={metric: 1}, by={"Outcome": outcome}))

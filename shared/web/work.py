@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, Protocol, Typ
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from shared.errors import Unavailable
+from shared.errors import RateLimited
 from shared.model.items import Address
 from shared.ports import Ports
 
@@ -40,8 +40,10 @@ class WorkKind(Enum):
     PUBLICATION = auto()
     # The work of the gate before it admits a request.
     ADMISSION = auto()
-    # A sign-in that waits for the identity provider.
+    # A code, which waits for the identity provider.
     SIGN_IN = auto()
+    # A token of a stranger, which may wait for the keys of its issuer.
+    KEYS = auto()
     # A request of an administrator that waits for the server of another company.
     OUTBOUND = auto()
 
@@ -55,9 +57,9 @@ class Turns:
         self._present = 0
 
     async def __aenter__(self) -> None:
-        """Wait for a turn. Raises `Unavailable` if too many others wait."""
+        """Wait for a turn. Raises `RateLimited` if too many others wait."""
         if self._room is not None and self._present >= self._room:
-            raise Unavailable("too many requests wait for the server of another company")
+            raise RateLimited(retry_after=1)
         self._present += 1
         try:
             await self._free.acquire()

@@ -3,6 +3,8 @@
 from typing import Any
 
 from tests.kit.api import Client, Tenant
+from tests.kit.endpoints import audit_entries
+from tests.kit.tenants import Tenant as Inside
 
 PATH = "/v1/revocations/batch"
 BATCH = "svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e"
@@ -25,3 +27,24 @@ def done(tenant: Tenant, **body: Any) -> dict[str, Any]:
 def revoke(tenant: Tenant, *warrant_ids: str, **body: Any) -> dict[str, Any]:
     """Revoke these warrants in one batch."""
     return done(tenant, action="revoke", warrant_ids=warrant_ids, **body)
+
+
+def revoked(tenant: Tenant, *warrant_ids: str) -> set[str]:
+    """Those of the warrants that a check finds revoked."""
+    answer = tenant.authorizer.post(
+        "/v1/revocations/check-batch", json={"warrant_ids": warrant_ids}
+    )
+    return {name for name, each in answer.json()["results"].items() if each["revoked"]}
+
+
+def check_totals(tenant: Tenant) -> None:
+    Inside(tenant.id, tenant.operator).check_totals(tenant.ports)
+
+
+def entries(tenant: Tenant, action: str) -> list[dict[str, Any]]:
+    return [dict(each) for each in audit_entries(tenant) if each["action"] == action]
+
+
+def named(tenant: Tenant, action: str) -> list[dict[str, Any]]:
+    """The revocations that the entries of this action name."""
+    return [each for entry in entries(tenant, action) for each in entry["details"]["revocations"]]

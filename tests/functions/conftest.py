@@ -1,6 +1,5 @@
 """Fixtures of the functions' tests."""
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +23,3 @@ def from_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     yield ports
     wiring.from_environment.cache_clear()
     close(ports)
-
-
-@pytest.fixture
-def event_loop() -> None:
-    """What the runtime's main thread has: a loop, even where a test before has closed its own."""
-    try:
-        asyncio.get_event_loop()
-    except RuntimeError:
-        asyncio.set_event_loop(asyncio.new_event_loop())

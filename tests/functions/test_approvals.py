@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from shared.model import revocations
+from shared.errors import InvalidState
 from shared.model.callers import Scope
 from shared.model.identities.approvals import Act
+from shared.model.identities.providers import Grant, ProviderKind
 from shared.model.identities.roles import Role
 from shared.operations.identities import approvals as operations
 from shared.operations.identities import identity_providers, people, protected_acts, roles, sessions
@@ -18,7 +19,7 @@ from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries, audited
 from tests.kit.identities import JWKS, bound, signed_in
 from tests.kit.issuers import ISSUER
-from tests.kit.offices import ACTS, ASKING, BATCH, WHY, Office, asked
+from tests.kit.offices import ACTS, ASKING, WHY, Office, asked
 from tests.kit.worlds import Clock
 
 SOON = "2026-11-21T12:30:00Z"
@@ -92,6 +93,13 @@ def test_acts_that_there_are_not(tenant: Tenant, body: Any, named: str) -> None:
     assert answer.json()["error"]["message"].startswith(named)
 
 
+def test_an_act_that_is_protected_otherwise(tenant: Tenant) -> None:
+    """APPROVAL-1, F2856a: The error says how an act is protected that has no name in the list."""
+    for act, said in (("access.change", "is implied"), ("revocations.restore", "restore_above")):
+        answer = tenant.admin.request("PUT", ACTS, json={"acts": [act], "restore_above": None})
+        assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True)
+
+
 def test_one_asks_another_approves(office: Office) -> None:
     """APPROVAL-2, APPROVAL-3, F1281a: A person asks, another approves, and then it is done."""
     office.protects("revocations.restore_others")
@@ -110,7 +118,8 @@ def test_one_asks_another_approves(office: Office) -> None:
     assert (found["status"], found["reason"]) == ("pending", WHY)
     assert (found["requested_by"], found["decided_by"]) == ("alice@example.com", None)
     (group,) = found["details"]["groups"]
-    assert (group["created_by"], list(found["members"])) == ("carol@example.com", [revocation])
+    assert (group["created_by"], group["count"]) == ("carol@example.com", 1)
+    assert found["details"]["warrant_id"].startswith("svc_wrt_")
     use = {"Rescind-Approval": said["approval_id"]}
     assert "pending" in refused(delete(office.alice, revocation, use))
     decided = office.bob.post(f"/v1/approvals/{said['approval_id']}/approve").json()
@@ -135,6 +144,27 @@ def test_the_own_is_taken_back_alone(office: Office) -> None:
     refused(delete(office.carol, theirs[0]))
     refused(office.take_back(office.carol, theirs))
     refused(delete(office.tenant.admin, theirs[0]))
+
+
+def test_another_key_of_an_account_is_another(office: Office) -> None:
+    """APPROVAL-1, F1281c: An administrator takes nothing back by a key of the account.
+
+    Such a key needs no approval, and the identity of its calls is that of the account.
+    """
+    office.protects("revocations.restore_others")
+    account = office.alice.post("/v1/service-accounts", json={"name": "soc"}).json()["id"]
+    body = {"name": "k", "scopes": ["revoker"], "expires_at": "2026-12-24T00:00:00Z"}
+    body |= {"service_account_id": account}
+    tool, other = (office.alice.post("/v1/api-keys", json=body).json() for _ in range(2))
+    path = f"/v1/api-keys/{tool['id']}/rotate"
+    successor = office.alice.post(path, json={"grace_seconds": 600}).json()
+    owner = office.tenant.holding(tool["key"])
+    first, second = office.revoked(2, by=owner)
+    for key in (other, successor):
+        refused(delete(office.tenant.holding(key["key"]), first))
+        refused(office.take_back(office.tenant.holding(key["key"]), [first, second]))
+    assert delete(owner, first).status_code == 204
+    assert outcomes(office.take_back(owner, [second])) == {"taken_back": 1}
 
 
 def test_a_reused_email_owns_nothing(office: Office) -> None:
@@ -186,88 +216,44 @@ def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
     assert outcomes(office.take_back(office.alice, made[:5])) == {"taken_back": 5}
 
 
-def test_an_approval_is_for_its_members(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    """APPROVAL-2, F2140a: An approval takes its members back in one or several calls, no others.
-
-    What was shown to the approver is what is taken back, whatever the requester sends later.
-    """
-    # In one shard, so that some writes would have both.
-    monkeypatch.setattr(revocations, "SHARDS", 1)
-    office.protects(restore_above=0)
-    shown, stolen = office.revoked(45), office.revoked(5, by=office.bob)
-    answer = office.take_back(office.alice, shown, ASKING)
-    batch, use = asked(answer)["subject"], office.approved(answer)
-    found = office.seen(use["Rescind-Approval"])
-    assert found["count"] == 45
-    assert found["members"].keys() == {*shown}
-    assert found["details"]["groups"] == [
-        {"created_by": "carol@example.com", "reason": "stolen", "count": 45}
-    ]
-    refused(office.take_back(office.alice, stolen, use, batch_id=batch))
-    assert "other revocations" in refused(
-        office.take_back(office.alice, [*shown[:20], stolen[0]], use, batch_id=batch)
-    )
-    assert office.seen(use["Rescind-Approval"])["remaining"] == 45
-    for some in (shown[:20], shown[20:]):
-        done = outcomes(office.take_back(office.alice, some, use, batch_id=batch))
-        assert done == {"taken_back": len(some)}
-        # A repeated call changes nothing twice, and takes nothing.
-        office.take_back(office.alice, some, use, batch_id=batch)
-    assert office.seen(use["Rescind-Approval"])["remaining"] == 0
-    (listed,) = office.bob.get("/v1/approvals").json()["approvals"]
-    assert listed["members"] == {}
-
-
-def test_a_warrant_that_is_revoked_again(office: Office) -> None:
-    """APPROVAL-2, F2140b: An approval covers the revocation of a warrant, and no later one."""
-    office.protects(restore_above=0)
-    both = ["svc_wrt_a", "svc_wrt_b"]
-    body = {"action": "revoke", "warrant_ids": both, "reason": "mistake"}
-    office.carol.post(BATCH, json=body)
-    back = {"action": "take_back", "warrant_ids": both, "reason": "r"}
-    answer = office.alice.post(BATCH, json=back, headers=ASKING)
-    use, back = office.approved(answer), {**back, "batch_id": asked(answer)["subject"]}
-    done = office.alice.post(BATCH, json=back | {"warrant_ids": both[:1]}, headers=use)
-    assert outcomes(done) == {"taken_back": 1}
-    office.carol.post(BATCH, json=body | {"reason": "stolen"})
-    assert "other revocations" in refused(office.alice.post(BATCH, json=back, headers=use))
-    done = office.alice.post(BATCH, json=back | {"warrant_ids": both[1:]}, headers=use)
-    assert outcomes(done) == {"taken_back": 1}
-
-
-def test_too_many_reasons_to_show(office: Office) -> None:
-    """APPROVAL-2, F2140c: A request is refused whose makers and reasons cannot all be shown."""
-    office.protects(restore_above=0)
-    made = []
-    for number in range(51):
-        body = {"warrant_id": f"svc_wrt_{number}", "reason": f"reason {number}"}
-        made.append(office.tenant.admin.post("/v1/revocations", json=body).json()["id"])
-    assert office.take_back(office.alice, made, ASKING).status_code == 400
-    answer = office.take_back(office.alice, made[:50], ASKING)
-    groups = office.seen(asked(answer)["approval_id"])["details"]["groups"]
-    assert {each["reason"] for each in groups} == {f"reason {number}" for number in range(50)}
-
-
 def test_approved_ones_do_not_count(office: Office) -> None:
     """APPROVAL-1, F1282b: What was approved takes nothing from the number of an hour."""
     office.protects(restore_above=2)
     made = office.revoked(6)
-    answer = office.take_back(office.alice, made[:3], ASKING)
-    use, batch = office.approved(answer), asked(answer)["subject"]
-    done = office.take_back(office.alice, made[:3], use, batch_id=batch)
-    assert outcomes(done) == {"taken_back": 3}
-    assert outcomes(office.take_back(office.alice, made[3:5])) == {"taken_back": 2}
+    assert delete(office.alice, made[4]).status_code == 204
+    assert delete(office.alice, made[3]).status_code == 204
+    for each in made[:3]:
+        use = office.approved(delete(office.alice, each, ASKING))
+        assert delete(office.alice, each, use).status_code == 204
     refused(delete(office.alice, made[5]))
 
 
+def test_an_approval_for_an_own_revocation_covers_no_other(office: Office) -> None:
+    """APPROVAL-2, F2911a: An approval for an own revocation is void once another person repeats it.
+
+    The deletion is another act then.
+    """
+    office.protects("revocations.restore_others", restore_above=0)
+    (own,) = office.revoked(1, office.alice)
+    use = office.approved(delete(office.alice, own, ASKING))
+    listed = office.alice.get("/v1/revocations").json()["revocations"]
+    (warrant_id,) = (each["warrant_id"] for each in listed if each["id"] == own)
+    body = {"warrant_id": warrant_id, "reason": "stolen, too"}
+    assert office.bob.post("/v1/revocations", json=body).is_success
+    assert "another act" in refused(delete(office.alice, own, use))
+
+
 def test_the_requester_does_not_approve(office: Office) -> None:
-    """APPROVAL-3, F1283a: Neither the requester, nor a key, nor who is no administrator decides."""
+    """APPROVAL-3, F1283a: Neither the requester, nor a key, nor who is no administrator approves.
+
+    Nor does a key reject, or who is no administrator.
+    """
     office.protects("revocations.restore_others")
     (revocation,) = office.revoked(1)
     approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
     program = office.tenant.client(Scope.ADMIN)
     for verb in ("approve", "reject"):
-        for who in (office.alice, program, office.carol):
+        for who in (program, office.carol, *([office.alice] if verb == "approve" else [])):
             answer = who.post(f"/v1/approvals/{approval}/{verb}")
             assert (answer.status_code, answer.json()["error"]["code"]) == (
                 403,
@@ -275,6 +261,29 @@ def test_the_requester_does_not_approve(office: Office) -> None:
             )
     assert office.seen(approval)["status"] == "pending"
     refused(delete(office.alice, revocation, {"Rescind-Approval": approval}))
+
+
+@pytest.mark.parametrize("is_approved", [False, True])
+def test_the_requester_withdraws(office: Office, is_approved: bool) -> None:
+    """APPROVAL-3, F2843a: The requester, if an administrator, rejects an own request.
+
+    It is then neither used nor approved, and other requests stay.
+    """
+    office.protects("revocations.restore_others")
+    first, second = office.revoked(2)
+    alice = office.alice
+    approval, other = (
+        asked(delete(alice, each, ASKING))["approval_id"] for each in (first, second)
+    )
+    if is_approved:
+        assert office.bob.post(f"/v1/approvals/{approval}/approve").is_success
+    made = alice.post(f"/v1/approvals/{approval}/reject")
+    assert (made.status_code, made.json().get("status")) == (200, "rejected"), made.text
+    assert made.json()["decided_by_id"] == alice.key_id
+    assert audit_entries(office.tenant)[-1]["action"] == "approval.reject"
+    assert "rejected" in refused(delete(alice, first, {"Rescind-Approval": approval}))
+    assert office.bob.post(f"/v1/approvals/{approval}/approve").status_code == 409
+    assert office.seen(other)["status"] == "pending"
 
 
 def test_a_new_session_is_the_same_person(office: Office) -> None:
@@ -294,14 +303,15 @@ def _another_subject(office: Office, use: dict[str, str]) -> Any:
     return delete(office.alice, office.revoked(1)[0], use)
 
 
-def _another_batch(office: Office, use: dict[str, str]) -> Any:
-    return office.take_back(office.alice, office.revoked(1), use)
+def _a_manifest(office: Office, use: dict[str, str]) -> Any:
+    path = office.manifest(office.alice, office.revoked(1))
+    return office.alice.post(path, json={"reason": "r"}, headers=use)
 
 
 MISUSES: list[Callable[[Office, dict[str, str]], Any]] = [
     _another_act,
     _another_subject,
-    _another_batch,
+    _a_manifest,
 ]
 
 
@@ -316,20 +326,6 @@ def test_an_approval_for_something_else(
     refused(misuse(office, use))
     assert office.seen(use["Rescind-Approval"])["remaining"] == 1
     assert delete(office.alice, revocation, use).status_code == 204
-
-
-def test_an_approval_of_the_own_alone(office: Office) -> None:
-    """APPROVAL-2, F1284g: An approval to take back the own does not take back what others made."""
-    office.protects("revocations.restore_others", restore_above=0)
-    own, theirs = office.revoked(2, by=office.alice), office.revoked(1)
-    answer = office.take_back(office.alice, own, ASKING)
-    assert asked(answer)["act"] == "revocations.restore"
-    use, batch = office.approved(answer), asked(answer)["subject"]
-    refused(office.take_back(office.alice, theirs, use, batch_id=batch))
-    answer = office.take_back(office.alice, [theirs[0], own[0]], ASKING)
-    use, batch = office.approved(answer), asked(answer)["subject"]
-    both = [theirs[0], own[0]]
-    assert outcomes(office.take_back(office.alice, both, use, batch_id=batch)) == {"taken_back": 2}
 
 
 def test_an_approval_of_another(office: Office, other_tenant: Tenant) -> None:
@@ -358,7 +354,10 @@ def test_an_approval_is_used_once(office: Office) -> None:
 
 
 def test_the_time_of_an_approval(office: Office, clock: Clock) -> None:
-    """APPROVAL-3, F1284d: A request waits 24 hours, and an approval is used within one."""
+    """APPROVAL-3, F1284d: A request waits 24 hours, and an approval is used within one.
+
+    Then both are shown as expired.
+    """
     office.protects("revocations.restore_others")
     first, second = office.revoked(2)
     pending = asked(delete(office.alice, first, ASKING))["approval_id"]
@@ -370,6 +369,9 @@ def test_the_time_of_an_approval(office: Office, clock: Clock) -> None:
     assert bob.get("/v1/approvals?status=pending").json()["approvals"][0]["id"] == pending
     clock.advance(minutes=1)
     assert bob.get("/v1/approvals?status=pending").json()["approvals"] == []
+    ended = bob.get("/v1/approvals?status=expired").json()["approvals"]
+    assert [each["id"] for each in ended] == [use["Rescind-Approval"], pending]
+    assert bob.get(f"/v1/approvals/{pending}").json()["status"] == "expired"
     answer = bob.post(f"/v1/approvals/{pending}/approve")
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_state")
 
@@ -414,6 +416,32 @@ def _rotate_key(office: Office) -> tuple[str, str, Any]:
     return "POST", f"/v1/api-keys/{key_id}/rotate", {"grace_seconds": 60, "expires_at": SOON}
 
 
+def _enable_account(office: Office) -> tuple[str, str, Any]:
+    return _enable(office, scopes=["read-only", "admin"])
+
+
+def _enable_a_role(office: Office) -> tuple[str, str, Any]:
+    return _enable(office, role="admin")
+
+
+def _enable_a_grant(office: Office) -> tuple[str, str, Any]:
+    grant = Grant({"sub": "repo:acme/app"}, "admin", "soc")
+    ports, operator = office.tenant.ports, office.tenant.operator
+    bound(ports, operator, ProviderKind.PROGRAMS, grants=(grant,))
+    return _enable(office)
+
+
+def _enable(office: Office, **gives: Any) -> tuple[str, str, Any]:
+    """What enables a disabled account, with a key that gives this if anything."""
+    admin = office.tenant.admin
+    account = admin.post("/v1/service-accounts", json={"name": "soc"}).json()["id"]
+    if gives:
+        body = {"name": "k", "service_account_id": account, **gives}
+        assert admin.post("/v1/api-keys", json=body).is_success
+    assert admin.post(f"/v1/service-accounts/{account}/disable").is_success
+    return "POST", f"/v1/service-accounts/{account}/enable", None
+
+
 def _force(office: Office) -> tuple[str, str, Any]:
     made = office.alice.post("/v1/revocations/srl/keys").json()
     return "POST", f"/v1/revocations/srl/keys/{made['key_id']}/activate", {"force": True}
@@ -443,6 +471,12 @@ def _drop_role(office: Office) -> tuple[str, str, Any]:
     role = Role("paris", (Scope.REVOKER,))
     roles.put(office.tenant.ports, office.tenant.operator, role=role)
     return "DELETE", "/v1/roles/paris", None
+
+
+def _enable_person(office: Office) -> tuple[str, str, Any]:
+    person = office.carol.key_id or ""
+    people.disable(office.tenant.ports, office.tenant.operator, person_id=person)
+    return "POST", f"/v1/people/{person}/enable", None
 
 
 def _unprotect(office: Office) -> tuple[str, str, Any]:
@@ -476,6 +510,20 @@ def _let_take_back(office: Office) -> tuple[str, str, Any]:
     return "PATCH", "/v1/tenant/settings", {"take_back": "any"}
 
 
+def _shorten_grace(office: Office) -> tuple[str, str, Any]:
+    return "PATCH", "/v1/tenant/settings", {"rotation_grace_seconds": 0}
+
+
+def _delay_feed(office: Office) -> tuple[str, str, Any]:
+    return "PATCH", "/v1/tenant/settings", {"feed_window_ms": 60_000}
+
+
+def _keep_unused(office: Office) -> tuple[str, str, Any]:
+    made = office.alice.request("PATCH", "/v1/tenant/settings", json={"unused_key_days": 30})
+    assert made.is_success
+    return "PATCH", "/v1/tenant/settings", {"unused_key_days": 0}
+
+
 def _revoke_root(office: Office) -> tuple[str, str, Any]:
     made = office.alice.post("/v1/keys", json={"type": "root", "name": "root"}).json()
     return "POST", f"/v1/keys/{made['id']}/revoke", {"reason": "stolen", "cascade": True}
@@ -490,6 +538,9 @@ ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
     ("admin_keys.create", _create_key),
     ("admin_keys.create", _key_of_a_role),
     ("admin_keys.create", _rotate_key),
+    ("admin_keys.create", _enable_account),
+    ("admin_keys.create", _enable_a_role),
+    ("admin_keys.create", _enable_a_grant),
     ("list_signers.force", _force),
     ("list_signers.force", _rotate_signer),
     ("list_signers.force", _stolen_signer),
@@ -497,6 +548,9 @@ ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
     ("settings.weaken", _lengthen_lists),
     ("settings.weaken", _shorten_audit),
     ("settings.weaken", _let_take_back),
+    ("settings.weaken", _shorten_grace),
+    ("settings.weaken", _delay_feed),
+    ("settings.weaken", _keep_unused),
     ("signing_keys.revoke_root", _revoke_root),
     ("status_signer.rotate", _rotate_status),
     ("access.change", _bind),
@@ -504,6 +558,7 @@ ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
     ("access.change", _unbind),
     ("access.change", _widen),
     ("access.change", _drop_role),
+    ("access.change", _enable_person),
     ("access.change", _unprotect),
 ]
 
@@ -629,12 +684,36 @@ def test_asking_in_vain_takes_nothing_back(office: Office) -> None:
             office.protects(restore_above=limit)
             entries = audited(office.tenant)
         assert delete(office.alice, revocation, ASKING).status_code == 409
-        assert office.take_back(office.alice, [revocation], ASKING).status_code == 409
-        dry = office.take_back(office.alice, [revocation], ASKING, dry_run=True)
-        assert dry.status_code == 409
-        body = {"action": "revoke", "warrant_ids": ["svc_wrt_x"], "reason": "r"}
-        assert office.alice.post(BATCH, json=body, headers=ASKING).status_code == 409
         assert audited(office.tenant) == entries
+
+
+def test_an_account_that_gives_no_admin(office: Office, clock: Clock) -> None:
+    """APPROVAL-1, F2852a: An account is enabled freely if no key or grant of it gives `admin`."""
+    admin, (_, enable, _) = office.tenant.admin, _enable(office, scopes=["revoker"])
+    office.protects("admin_keys.create")
+    assert office.tenant.admin.post(enable).is_success
+    assert office.alice.post(enable, headers=ASKING).status_code == 409
+    office.protects_nothing()
+    body = {"name": "k", "service_account_id": enable.split("/")[3], "scopes": ["admin"]}
+    revoked = admin.post("/v1/api-keys", json=body).json()["id"]
+    assert admin.post(f"/v1/api-keys/{revoked}/revoke").is_success
+    assert admin.post("/v1/api-keys", json=body | {"expires_at": SOON}).is_success
+    assert admin.post(enable.replace("enable", "disable")).is_success
+    office.protects("admin_keys.create")
+    refused(admin.post(enable))
+    clock.advance(hours=1)
+    assert admin.post(enable).is_success
+
+
+def test_nobody_shortens_the_grace_alone(office: Office) -> None:
+    """APPROVAL-1, F2850d: Nobody alone activates a list signer early by another grace."""
+    office.protects("list_signers.force", "settings.weaken")
+    made = office.alice.post("/v1/revocations/srl/keys").json()
+    for who in (office.alice, office.tenant.admin):
+        for body in ({"rotation_grace_seconds": 0}, {"srl_ttl_seconds": 300}):
+            refused(who.request("PATCH", "/v1/tenant/settings", json=body))
+    answer = office.alice.post(f"/v1/revocations/srl/keys/{made['key_id']}/activate", json={})
+    assert answer.status_code == 409
 
 
 def test_a_key_rotates_itself(office: Office) -> None:
@@ -692,7 +771,10 @@ def test_others_see_their_own(office: Office) -> None:
 
 
 def test_the_operator_overrides(office: Office) -> None:
-    """APPROVAL-4, F1287a: The operator approves in place of a person, and the audit log says so."""
+    """APPROVAL-4, F1287a: The operator approves in place of a person, and the audit log says so.
+
+    A used approval cannot be approved again.
+    """
     office.protects("revocations.restore_others")
     (revocation,) = office.revoked(1)
     approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
@@ -705,3 +787,6 @@ def test_the_operator_overrides(office: Office) -> None:
     assert entry["actor"] == operator.identity
     use = {"Rescind-Approval": approval}
     assert delete(office.alice, revocation, use).status_code == 204
+    assert office.seen(approval)["status"] == "used"
+    with pytest.raises(InvalidState, match="is used; ask for another"):
+        operations.override(ports, operator, approval_id=approval, reason="Bob is ill")

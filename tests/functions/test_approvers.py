@@ -1,15 +1,18 @@
 """Approvers over HTTP: who may approve, when, and how many of them there are (APPROVAL-5)."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from shared.errors import InvalidState
 from shared.model.callers import Scope
 from shared.model.identities.providers import Grant
 from shared.model.identities.roles import Role
 from shared.operations.audit import sealing
 from shared.operations.identities import approvals, identity_providers, people, roles
 from shared.operations.identities.identity_providers import ProviderChange
+from shared.ports.store import At, Put
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audited
 from tests.kit.identities import JWKS, bound, signed_in
@@ -45,6 +48,106 @@ def disable(office: Office, who: Client) -> Any:
 def _disabled(office: Office) -> None:
     office.person("dora")
     assert disable(office, office.bob).is_success
+
+
+def test_nobody_brings_an_approver_back_alone(office: Office) -> None:
+    """APPROVAL-1, F2853a: While anything is protected, to enable a person needs an approval."""
+    dora = office.person("dora")
+    assert disable(office, dora).is_success
+    path = f"/v1/people/{dora.key_id}/enable"
+    for who in (office.alice, office.tenant.admin):
+        assert answered(who.post(path)) == (403, "approval_required")
+    use = office.approved(office.alice.post(path, headers=ASKING))
+    assert office.alice.post(path, headers=use).is_success
+    assert answered(office.alice.post(path, headers=ASKING)) == (409, "invalid_state")
+
+
+def at_another_provider(office: Office, name: str) -> Client:
+    """The same subject of the same issuer, at another provider of the tenant."""
+    provider = bound(office.tenant.ports, office.tenant.operator)
+    email = f"{name}@example.org"
+    made = signed_in(office.tenant.ports, provider, sub=name, email=email)
+    return Client(office.tenant.admin.http, made.secret, made.session.owner)
+
+
+def test_the_same_subject_is_no_other_person(tenant: Tenant) -> None:
+    """APPROVAL-3, F2854a: One subject of an issuer at two providers does not approve alone."""
+    office = Office(tenant)
+    twin = at_another_provider(office, "alice")
+    office.protects("revocations.restore_others")
+    (revocation,) = office.revoked(1)
+    approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
+    answer = twin.post(f"/v1/approvals/{approval}/approve")
+    assert answered(answer) == (403, "insufficient_scope")
+    assert twin.key_id != office.alice.key_id
+    assert office.bob.post(f"/v1/approvals/{approval}/approve").is_success
+
+
+def test_the_same_subject_is_one_approver(
+    tenant: Tenant, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """APPROVAL-5, F2854b: One subject of an issuer at two providers counts as one approver."""
+    office = Office(tenant)
+    twin = at_another_provider(office, "alice")
+    office.protects("tenant.remove")
+    assert answered(disable(office, office.bob)) == TOO_FEW
+    # This would disable Alice at both providers.
+    assert answered(disable(office, twin)) == TOO_FEW
+    office.person("bob", Scope.REVOKER)
+    assert lines(caplog, "fewer than two people can approve what is protected")
+    office.protects_nothing()
+    body = {"acts": ["tenant.remove"], "restore_above": None}
+    assert answered(office.alice.request("PUT", ACTS, json=body)) == TOO_FEW
+
+
+def test_a_person_is_of_the_present_issuer(tenant: Tenant) -> None:
+    """APPROVAL-3, F2854c: After a provider got another issuer, its people are of that one."""
+    office = Office(tenant)
+    moved = replace(office.provider, issuer="https://new.example.com", version=2)
+    tenant.ports.store.write(Put(moved.address, moved.to_item(), At(1)))
+    office.sign_in()
+    who = people.get(tenant.ports, tenant.operator, person_id=office.alice.key_id)
+    assert who.account == ("https://new.example.com", "alice")
+
+
+def _disabled_and_enabled(office: Office) -> None:
+    ports, operator = office.tenant.ports, office.tenant.operator
+    people.disable(ports, operator, person_id=office.carol.key_id)
+    people.enable(ports, operator, person_id=office.carol.key_id)
+
+
+def _signed_out_everywhere(office: Office) -> None:
+    assert office.bob.post(f"/v1/people/{office.carol.key_id}/sign-out").is_success
+
+
+@pytest.mark.parametrize("end", [_disabled_and_enabled, _signed_out_everywhere])
+def test_requests_end_with_the_requester(office: Office, end: Any) -> None:
+    """APPROVAL-3, F2855a: Requests of a person end when the person is disabled or signed out.
+
+    They are not listed as waiting, approved or used, and do not count.
+    """
+    first, second = office.revoked(2, by=office.bob)
+    waits = [asked(delete(office.carol, first, ASKING))["approval_id"] for _ in range(19)]
+    use = office.approved(delete(office.carol, second, ASKING))
+    end(office)
+    office.sign_in()
+    assert office.alice.get("/v1/approvals?status=pending").json()["approvals"] == []
+    assert answered(office.bob.post(f"/v1/approvals/{waits[0]}/approve")) == (409, "invalid_state")
+    ports, operator = office.tenant.ports, office.tenant.operator
+    with pytest.raises(InvalidState):
+        approvals.override(ports, operator, approval_id=waits[0], reason="r")
+    answer = delete(office.carol, second, use)
+    assert answered(answer) == (403, "approval_required")
+    for _ in range(2):
+        assert delete(office.carol, first, ASKING).status_code == 202
+
+
+def test_a_disabled_requester(office: Office) -> None:
+    """APPROVAL-3, F2855b: What a disabled person asked for is not approved."""
+    (revocation,) = office.revoked(1, by=office.bob)
+    waits = asked(delete(office.carol, revocation, ASKING))["approval_id"]
+    assert disable(office, office.carol).is_success
+    assert answered(office.bob.post(f"/v1/approvals/{waits}/approve")) == (409, "invalid_state")
 
 
 def _signed_out(office: Office) -> None:
@@ -108,7 +211,7 @@ def test_two_approvers_remain_of_roles(office: Office, clock: Clock) -> None:
     identity_providers.update(ports, operator, provider_id=office.provider.id, change=change)
     clock.advance(seconds=1)
     for name in ("alice", "bob"):
-        office.person(name, members={"groups": "chief"})
+        office.person(name, members={"groups": "chief", "email_verified": True})
     key = office.tenant.admin
     for answer in (
         key.request("PUT", "/v1/roles/chief", json={"scopes": ["revoker"]}),

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters import sqlite_items
-from shared.adapters.sqlite import SqliteStore
+from shared.adapters import sqlite, sqlite_schema
 from shared.model.audit.audit_log import SHARDS, Action, EntryFilters
 from shared.model.callers import Scope
 from shared.operations.audit import audit_log
@@ -23,6 +22,7 @@ from tests.functions.signing import refusal
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.endpoints import audit_entries, audited
 from tests.kit.faults import Script, scripted
+from tests.kit.identities import bound, signed_in
 from tests.kit.worlds import Clock
 
 
@@ -82,6 +82,18 @@ def test_the_details_of_signing_keys(tenant: Tenant) -> None:
     ]
 
 
+def test_an_entry_names_the_session(tenant: Tenant) -> None:
+    """AUDIT-2, F2702c: An entry names the session of its caller, and no session of a key."""
+    provider = bound(tenant.ports, tenant.operator)
+    first, second = (signed_in(tenant.ports, provider) for _ in range(2))
+    callers = {first.session.id: first.secret, second.session.id: second.secret}
+    for number, secret in enumerate([*callers.values(), tenant.admin.secret]):
+        body = {"warrant_id": f"svc_wrt_{number}", "reason": "r"}
+        assert tenant.holding(str(secret)).post("/v1/revocations", json=body).is_success
+    entries = read(tenant, action="revocation.create")["audit_logs"]
+    assert [each["details"].get("session_id") for each in entries[::-1]] == [*callers, None]
+
+
 def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None:
     """AUDIT-2, F67a, S7: The audit log names a deleted or borrowed key in each of its changes."""
     made = tenant.admin.post("/v1/service-accounts", json={"name": "alice"}).json()
@@ -99,6 +111,7 @@ def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None
     entries = read(tenant, resource_id=created["id"])["audit_logs"]
     assert [entry["actor_name"] for entry in entries] == ["admin", "admin"]
     made = {"name": "night job", "scopes": ["admin"], "service_account_id": made["id"]}
+    made |= {"created_by_id": tenant.admin.key_id}
     made |= {"expires_at": "2026-11-21T23:00:00Z", "status": "active"}
     gone = {name: {"old": value, "new": None} for name, value in made.items()}
     begun = {name: {"old": None, "new": value} for name, value in made.items()}
@@ -345,17 +358,14 @@ class Counted:
                 warrant_id=f"svc_wrt_{number}",
             )
             ports.store.write(change)
-        # As the thread that seals the log does.
-        while isinstance(ports.store, SqliteStore) and ports.store.index_audit_entries():
-            pass
         self.client = Client(serve(replace(ports, store=self.watched)), tenant.admin.secret)
-        decode = sqlite_items.decode
+        decode = sqlite_schema.from_row
 
         def counting(*row: Any) -> dict[str, Any]:
             self._decoded += 1
             return decode(*row)
 
-        monkeypatch.setattr(sqlite_items, "decode", counting)
+        monkeypatch.setattr(sqlite, "from_row", counting)
 
     def read(self, **query: Any) -> tuple[dict[str, Any], int]:
         """A page, and how many items were read of the file for it."""

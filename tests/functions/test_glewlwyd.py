@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -10,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from shared.ports import Ports
-from shared.web.gate import Keyless, keyless
+from shared.web.gate import Keyless
 from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
@@ -46,7 +47,7 @@ class SecondProvider:
         ports, body = self.tenant.ports, urlencode(form | changes).encode()
         limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
-        http = Instance(keyless(SignIn(lambda: ports), limits))
+        http = Instance(partial(limits.answer, SignIn(lambda: ports)))
         return http.request("POST", "/v1/sign-in/code", content=body, headers=kind)
 
     def said(self, code: str, **changes: str) -> str:

@@ -64,7 +64,7 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
         "trusts_email": False,
         "step_up": "auth_time",
         "token_exchange": False,
-        "token_max_seconds": 86_400,
+        "token_max_seconds": None,
         "authorization_endpoint": None,
         "device_authorization_endpoint": None,
         "token_endpoint": None,
@@ -265,8 +265,9 @@ def test_a_role_holds_at_the_next_request(tenant: Tenant) -> None:
     (provider,) = identity_providers.page(
         tenant.ports, tenant.operator, before=None, limit=9
     ).entries
+    said = {"groups": "paris", "email_verified": True}
     with pytest.raises(SignInRefused, match="does not exist"):
-        signed_in(tenant.ports, provider, sub="bob", members={"groups": "paris"})
+        signed_in(tenant.ports, provider, sub="bob", members=said)
     with pytest.raises(InvalidRequest, match="each role"):
         holding_role(tenant, "paris")
 

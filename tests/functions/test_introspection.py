@@ -95,6 +95,13 @@ def test_a_good_token_is_active_until_it_is_revoked(place: Place) -> None:
     assert place.is_active(place.token(jti="good-2", aud=["others", "accounts"]))
 
 
+def test_a_bound_token(place: Place) -> None:
+    """F2874a, TOKEN-4: The answer has the key to which a token is bound, so a gateway checks it."""
+    for bound in ({"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"}, {"x5t#S256": "bwcK0e"}):
+        assert place.ask(place.token(cnf=bound)).json()["cnf"] == bound
+    assert "cnf" not in place.ask(place.token()).json()
+
+
 def test_all_tokens_of_a_subject(place: Place) -> None:
     """TOKEN-11, F2401a: A cutoff makes tokens up to its time inactive, until it is restored."""
     now = int(place.tenant.ports.now().timestamp())
@@ -158,9 +165,11 @@ def _checks(place: Place, subject: str, *times: int) -> list[bool]:
     return found
 
 
-def test_a_cutoff_ends_with_the_last_token(place: Place) -> None:
-    """TOKEN-11, F2401c: By default a cutoff ends when the last of its tokens has expired."""
-    ports, admin = place.tenant.ports, place.tenant.admin
+def test_a_cutoff_ends_with_the_last_token(tenant: Tenant) -> None:
+    """TOKEN-11, F2401c: A cutoff ends when the last of its tokens has expired, if that is known."""
+    bound = _bound(tenant, token_max_seconds=86_400)
+    place = Place(tenant, _served(tenant))
+    ports, admin = tenant.ports, tenant.admin
     now = int(ports.now().timestamp())
     made = _ALICE | {"issued_before": now}
     admin.post("/v1/revocations", json={"token": made, "reason": "left"})
@@ -175,6 +184,36 @@ def test_a_cutoff_ends_with_the_last_token(place: Place) -> None:
     body = {"token": old, "reason": "left", "warrant_expires_at": at}
     assert admin.post("/v1/revocations", json=body).status_code == 201
     assert _ends(place, **old) == now + 60
+    # Tokens of another audience may live for longer.
+    _bound(tenant)
+    later = made | {"issued_before": now + 1}
+    admin.post("/v1/revocations", json={"token": later, "reason": "left"})
+    assert _ends(place, **later) is None
+    assert tenant.admin.get(f"/v1/tenant/identity-providers/{bound}").status_code == 200
+
+
+def test_a_cutoff_of_the_far_future(place: Place) -> None:
+    """TOKEN-11, F2842a: A cutoff more than a day ahead is refused: it would keep the subject out.
+
+    It is refused as a token and as an identifier. In a batch it fails, and no other warrant does.
+    """
+    tenant = place.tenant
+    now = int(tenant.ports.now().timestamp())
+    latest, late = now + 86_400, now + 86_401
+    name = token_id(**_ALICE, issued_before=late)
+    for named in ({"token": _ALICE | {"issued_before": late}}, {"warrant_id": name}):
+        answer = tenant.admin.post("/v1/revocations", json={**named, "reason": "left"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+        assert "issued_before: must be at most a day from now" in answer.text
+    body = {"action": "revoke", "reason": "left", "warrant_ids": [name, "svc_wrt_a"]}
+    answers = tenant.admin.post("/v1/revocations/batch", json=body).json()["results"]
+    failed, done = sorted(answers, key=lambda each: each["id"] != name)
+    assert (failed["outcome"], failed["code"]) == ("failed", "invalid_request")
+    assert "at most a day from now" in failed["message"]
+    assert done["outcome"] == "revoked"
+    assert _checks(place, "alice", 0) == [False]
+    _revoke_subject(place, latest)
+    assert _checks(place, "alice", latest) == [True]
 
 
 def _ends(place: Place, **token: Any) -> int | None:

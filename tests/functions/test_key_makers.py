@@ -3,26 +3,40 @@
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
-from shared.errors import InvalidApiKey
+from shared.errors import InsufficientScope, InvalidApiKey
 from shared.model.callers import Caller, Scope
 from shared.model.identities import sessions
+from shared.model.identities.claims import SignInRefused
 from shared.model.identities.providers import ProviderKind
+from shared.model.identities.roles import Role
 from shared.operations.access import api_key_rotation, api_keys
-from shared.operations.identities import authentication, people
+from shared.operations.identities import authentication, people, roles
 from shared.ports import Ports
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audit_entries
 from tests.kit.faults import Script, scripted
-from tests.kit.identities import bound, signed_in
+from tests.kit.identities import JWKS, bound, signed_in
+from tests.kit.issuers import ISSUER
 from tests.kit.offices import Office
 
 PATH = "/v1/api-keys"
 # The longest life of an admin key that a person makes is 90 days.
 END = "2027-01-01T00:00:00Z"
+
+
+# A provider of one's own, with the keys of the tests.
+PROVIDER: Final[dict[str, Any]] = {
+    "name": "Mine",
+    "kind": "people",
+    "issuer": ISSUER,
+    "client_id": "c",
+    "jwks": JWKS,
+    "grants": [{"when": {"sub": "mallory"}, "role": "admin"}],
+}
 
 
 def make(client: Client, *scopes: str, **more: Any) -> Client:
@@ -93,6 +107,10 @@ def test_keys_are_listed_by_their_maker(tenant: Tenant) -> None:
     assert made_by(tenant, alice)[0] == made_by(tenant, bob)[0] == renewed.key_id
     again = rotate(tenant.admin, renewed)
     assert made_by(tenant, bob) == [renewed.key_id]
+    # Bob has seen no secret of a key that an operator's key made, after another rotation.
+    shown = rotate(office.bob, make(tenant.admin))
+    assert rotate(tenant.admin, shown).key_id not in made_by(tenant, bob)
+    assert tenant.admin.delete(f"{PATH}/{shown.key_id}").status_code == 204
     assert made_by(tenant, alice)[0] == again.key_id
     for each in (renewed, third):
         assert tenant.admin.delete(f"{PATH}/{each.key_id}").status_code == 204
@@ -104,20 +122,21 @@ def test_keys_are_listed_by_their_maker(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("way", ["create", "rotate"])
-@pytest.mark.parametrize("maker", ["person", "key"])
+@pytest.mark.parametrize("maker", ["person", "key", "key of a person"])
 def test_who_has_ended_makes_no_key(tenant: Tenant, maker: str, way: str) -> None:
     """APIKEY-12, F2300c: A maker who is ended while a key is made gets none, at whatever step."""
     office = Office(tenant)
     for step in range(100):
-        by = office.person(f"p{step}")
-        by = by if maker == "person" else make(by)
+        person = office.person(f"p{step}")
+        by = person if maker == "person" else make(person)
         other = make(tenant.admin)
         caller = _caller(tenant.ports, by)
-        end = partial(_end, tenant, by.key_id)
+        ended = by if maker == "key" else person
+        end = partial(_end, tenant, ended.key_id)
         script = Script(before={step: end})
         ports = scripted(tenant.ports, script)
         made: str | None = None
-        with suppress(InvalidApiKey):
+        with suppress(InvalidApiKey, InsufficientScope):
             made = _made(ports, caller, way, other.key_id)
         if len(script.calls) <= step:
             assert made is not None
@@ -233,6 +252,146 @@ def test_a_key_does_not_enable_who_made_it(tenant: Tenant) -> None:
     assert mine.post(f"/v1/people/{office.bob.key_id}/enable").status_code == 200
 
 
+def refused(answer: Any) -> str:
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (403, "insufficient_scope")
+    return str(error["message"])
+
+
+def test_a_key_of_a_disabled_person_makes_no_key(tenant: Tenant) -> None:
+    """IDENTITY-9, F2851a: A key of a disabled person makes and rotates no key, not even itself.
+
+    This applies to keys that the person rotated, or made through keys.
+    """
+    office = Office(tenant)
+    person, other = office.alice.key_id, make(tenant.admin, "signer")
+    mine = make(office.alice)
+    keys = [mine, make(mine), rotate(office.alice, make(tenant.admin))]
+    assert disable(office.bob, person, "keep").json()["keys_left"] == 3
+    body = {"name": "k", "scopes": ["signer"], "expires_at": END}
+    for key in keys:
+        assert "disabled" in refused(key.post(PATH, json=body))
+        for rotated in (other, key):
+            refused(key.post(f"{PATH}/{rotated.key_id}/rotate", json={"grace_seconds": 0}))
+    assert tenant.admin.post(f"/v1/people/{person}/enable").status_code == 200
+    assert [is_accepted(make(each)) for each in keys] == [True] * 3
+
+
+def test_nobody_outruns_the_end_of_keys(tenant: Tenant) -> None:
+    """IDENTITY-9, F2851b: Between two requests that end keys, those that are left make no more."""
+    office = Office(tenant)
+    made = [make(office.alice) for _ in range(55)]
+    assert disable(office.bob, office.alice.key_id).json()["keys_left"] == 5
+    left = [each for each in made if is_accepted(each)]
+    for each in left:
+        refused(each.post(PATH, json={"name": "k", "scopes": ["admin"], "expires_at": END}))
+    assert disable(office.bob, office.alice.key_id).json()["keys_left"] == 0
+
+
+def test_a_key_of_a_disabled_person_enables_nobody(tenant: Tenant) -> None:
+    """IDENTITY-9, F2851c: A key of a disabled person enables no other person either."""
+    office = Office(tenant)
+    mine = make(office.alice)
+    for each in (office.alice, office.carol):
+        assert disable(office.bob, each.key_id, "keep").status_code == 200
+    refused(mine.post(f"/v1/people/{office.carol.key_id}/enable"))
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/tenant/identity-providers", PROVIDER),
+        ("PATCH", "/v1/tenant/identity-providers/{provider}", {"grants": PROVIDER["grants"]}),
+        ("DELETE", "/v1/tenant/identity-providers/{provider}", None),
+        ("PUT", "/v1/roles/laptops", {"scopes": ["admin"]}),
+        ("PATCH", "/v1/tenant/settings", {"audit_retention_days": 366}),
+        ("POST", "/v1/revocations/srl/keys/rotate", {"compromised": True}),
+    ],
+)
+def test_a_key_of_a_disabled_person_gives_nobody_access(
+    tenant: Tenant, method: str, path: str, body: Any
+) -> None:
+    """IDENTITY-9, F2851d: A key of a disabled person makes no write with a protected effect.
+
+    Such a write could let the person in again. Other keys may make it.
+    """
+    office = Office(tenant)
+    mine = make(office.alice)
+    spare = bound(tenant.ports, tenant.operator)
+    path = path.format(provider=spare.id)
+    assert disable(office.bob, office.alice.key_id, "keep").status_code == 200
+    assert "disabled" in refused(mine.request(method, path, json=body))
+    assert make(office.bob).request(method, path, json=body).is_success
+
+
+def test_who_is_disabled_while_a_key_gives_access(tenant: Tenant) -> None:
+    """IDENTITY-9, F2851e: A maker who is disabled meanwhile gives nobody access, at any step."""
+    office = Office(tenant)
+    for step in range(100):
+        person = office.person(f"p{step}")
+        script = Script(before={step: partial(_end, tenant, person.key_id)})
+        ports = scripted(tenant.ports, script)
+        caller, role = _caller(tenant.ports, make(person)), Role(f"role-{step}", (Scope.ADMIN,))
+        with suppress(InsufficientScope):
+            roles.put(ports, caller, role=role)
+        was_put = tenant.admin.get(f"/v1/roles/{role.name}").status_code == 200
+        if len(script.calls) <= step:
+            assert was_put
+            return
+        assert not was_put, script.calls
+    raise AssertionError
+
+
+def test_a_key_has_few_makers(tenant: Tenant) -> None:
+    """APIKEY-12, F2851f: A key is not created if more than 20 people may have its secret."""
+    office = Office(tenant)
+    key = make(office.person("p0"))
+    for number in range(1, 20):
+        key = make(rotate(office.person(f"p{number}"), key))
+    answer = office.bob.post(f"{PATH}/{key.key_id}/rotate", json={"grace_seconds": 0})
+    assert (answer.status_code, "20 people" in answer.text) == (409, True)
+    assert is_accepted(make(key))
+
+
+def test_a_disabled_account_has_no_other_provider(tenant: Tenant) -> None:
+    """IDENTITY-4, F2910a: A disabled account does not sign in at another provider of its issuer.
+
+    If it did before, the people there are disabled too, and the keys of all of them end.
+    """
+    office = Office(tenant)
+    later, before = (bound(tenant.ports, tenant.operator) for _ in range(2))
+    twin = signed_in(tenant.ports, before, sub="alice", email="a2@example.com")
+    key = make(tenant.holding(twin.secret))
+    answer = disable(office.bob, office.alice.key_id)
+    assert (answer.status_code, answer.json()["keys_ended"]) == (200, 1)
+    accepted = [is_accepted(each) for each in (tenant.holding(twin.secret), key, office.bob)]
+    assert accepted == [False, False, True]
+    with pytest.raises(SignInRefused, match="disabled this person"):
+        signed_in(tenant.ports, later, sub="alice", email="a3@example.com")
+    with pytest.raises(SignInRefused, match="disabled this person"):
+        signed_in(tenant.ports, before, sub="alice", email="a2@example.com")
+    assert signed_in(tenant.ports, later, sub="dan").secret
+
+
+def test_an_account_that_is_disabled_while_it_signs_in_elsewhere(tenant: Tenant) -> None:
+    """IDENTITY-4, F2910b: An account that is disabled during a first sign-in does not come in."""
+    office = Office(tenant)
+    later = bound(tenant.ports, tenant.operator)
+    for step in range(100):
+        person = office.person(f"p{step}")
+        script = Script(before={step: partial(disable, office.bob, person.key_id)})
+        ports = scripted(tenant.ports, script)
+        secret = None
+        with suppress(SignInRefused):
+            email = f"q{step}@example.com"
+            secret = signed_in(ports, later, sub=f"p{step}", email=email).secret
+        if len(script.calls) <= step:
+            assert secret is not None
+            return
+        assert secret is None or not is_accepted(tenant.holding(secret)), script.calls
+    raise AssertionError
+
+
 def test_the_last_admin_key_of_a_person_stays(tenant: Tenant) -> None:
     """APIKEY-7, F2301e: The last admin key does not end with its maker, who is disabled.
 
@@ -244,6 +403,7 @@ def test_the_last_admin_key_of_a_person_stays(tenant: Tenant) -> None:
     assert mine.post(f"{PATH}/{last.key_id}/revoke").status_code == 200
     answer = disable(office.bob, office.alice.key_id)
     assert answer.status_code == 409
+    assert "The person is disabled, and other keys have ended" in answer.json()["error"]["message"]
     accepted = [is_accepted(each) for each in (office.alice, signer, mine)]
     assert accepted == [False, False, True]
     make(office.bob)

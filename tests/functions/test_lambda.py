@@ -34,8 +34,6 @@ from tests.kit.lambda_events import (
     assert_error,
 )
 
-pytestmark = pytest.mark.usefixtures("event_loop")
-
 each_format = pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
 
 
@@ -110,7 +108,7 @@ def test_every_function_answers_these_methods(embedded: World, form: Format, sec
     for name, path in (
         ("introspection", "/v1/oauth/introspect"),
         *(("sign_in", each) for each in ("/v1/sign-in", "/v1/token")),
-        ("sign_in_code", "/v1/sign-in/code"),
+        *(("sign_in_code", each) for each in ("/v1/sign-in/code", "/v1/logout/svc_idp_0")),
         ("status_lists", "/v1/status-lists/jwks.json"),
     ):
         found.append((import_module(f"functions.{name}.handler").handler, path))

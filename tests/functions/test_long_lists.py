@@ -309,7 +309,7 @@ class World:
 
 
 @pytest.fixture
-def on_lambda(event_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+def on_lambda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """The functions with their lists in a bucket, and a long list."""
     data_folder.prepare(tmp_path)
     with aws() as account:
@@ -319,9 +319,7 @@ def on_lambda(event_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.fixture
-def with_files(
-    event_loop: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[World]:
+def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     """The functions as Lambda calls them, on files."""
     data_folder.prepare(tmp_path)
     with _world(data_folder.environment(tmp_path), monkeypatch) as world:

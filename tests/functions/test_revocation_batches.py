@@ -22,41 +22,30 @@ from shared.operations.changes import revocation_batches
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put
 from tests.functions import signing
-from tests.functions.batches import BATCH, MANY, OTHER, done, revoke, send
+from tests.functions.batches import (
+    BATCH,
+    MANY,
+    OTHER,
+    check_totals,
+    done,
+    entries,
+    named,
+    revoke,
+    revoked,
+    send,
+)
 from tests.functions.bodies import variants
 from tests.functions.signing import next_list, refusal
 from tests.kit.api import Client, Tenant, serve
-from tests.kit.endpoints import audit_entries, audited
+from tests.kit.endpoints import audited
 from tests.kit.faults import Script, raises, scripted
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.log_lines import lines, metrics
-from tests.kit.tenants import Tenant as Inside
 from tests.kit.worlds import Clock
 
 
 def outcomes(answer: dict[str, Any]) -> dict[str, str]:
     return {each["id"]: each["outcome"] for each in answer["results"]}
-
-
-def revoked(tenant: Tenant, *warrant_ids: str) -> set[str]:
-    """Those of the warrants that a check finds revoked."""
-    answer = tenant.authorizer.post(
-        "/v1/revocations/check-batch", json={"warrant_ids": warrant_ids}
-    )
-    return {name for name, each in answer.json()["results"].items() if each["revoked"]}
-
-
-def check_totals(tenant: Tenant) -> None:
-    Inside(tenant.id, tenant.operator).check_totals(tenant.ports)
-
-
-def entries(tenant: Tenant, action: str) -> list[dict[str, Any]]:
-    return [dict(each) for each in audit_entries(tenant) if each["action"] == action]
-
-
-def named(tenant: Tenant, action: str) -> list[dict[str, Any]]:
-    """The revocations that the entries of this action name."""
-    return [each for entry in entries(tenant, action) for each in entry["details"]["revocations"]]
 
 
 def test_a_batch_revokes_each_warrant(tenant: Tenant) -> None:

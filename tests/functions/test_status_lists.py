@@ -26,7 +26,7 @@ from shared.operations.trust import documents, publishing
 from shared.ports import Ports
 from shared.ports.store import At, Delete, Expect, Put
 from shared.web.app import create_app
-from shared.web.gate import Keyless, keyless
+from shared.web.gate import Keyless
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
 from tests.kit.faults import Script, raises, scripted
@@ -77,7 +77,7 @@ def _part(jwt: bytes, number: int) -> Any:
 
 def verifying(ports: Ports, path: str = PATH) -> Verifier:
     limits = Keyless(AnonymousLimiter(ports.now), tuple, {"Cache-Control": "no-store"})
-    return Verifier(Instance(keyless(handler.PublicLists(lambda: ports), limits)), path)
+    return Verifier(Instance(partial(limits.answer, handler.PublicLists(lambda: ports))), path)
 
 
 def create(tenant: Tenant, **more: str) -> Any:

@@ -4,6 +4,7 @@ import base64
 from datetime import timedelta
 from typing import Any
 
+import cbor2
 import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -118,7 +119,17 @@ def test_one_payload_under_two_identifiers(tenant: Tenant) -> None:
     assert result == [True, False]
 
 
-@pytest.mark.parametrize("payload", [b"", b"\x00", bytes(range(256)), b"x" * KIB_64, FORGED_LIST])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        *(b"", b"\x00", bytes(range(256)), b"x" * KIB_64, b"\x81" * KIB_64, FORGED_LIST),
+        # It begins with bytes, as a COSE message does.
+        cbor2.dumps([b"a", b"b"]),
+        # Decoders that make big numbers of these would never end.
+        *(bytes.fromhex(each) for each in ("c5821a7fffffff01", "c4821b7fffffffffffffff01")),
+    ],
+    ids=lambda payload: payload[:12].hex(),
+)
 def test_payloads_that_are_signed(tenant: Tenant, payload: bytes) -> None:
     """Any bytes are signed as they are, in either format, except reserved ones as raw bytes."""
     key_id = create(tenant)["id"]

@@ -106,7 +106,7 @@ def test_a_restore_keeps_newer_lists_and_the_store_that_it_replaces(data: Path, 
     done = backup.restore(made, data, replace=True)
     assert done.set_aside is not None
     with closing(sqlite3.connect(done.set_aside)) as file:
-        query = "SELECT count(*) FROM items_5 WHERE sk = ?"
+        query = "SELECT count(*) FROM revocations WHERE sk = ?"
         assert file.execute(query, (AFTER,)).fetchone()[0] > 0
     assert _revoked(data, BEFORE, AFTER) == [True, False]
     with opened(data) as ports:
@@ -254,7 +254,7 @@ def test_what_is_not_whole_is_no_backup(data: Path, tmp_path: Path, what: str) -
         _flip(data / "blobs" / head.blob)
     elif what == "store":
         with closing(sqlite3.connect(data / "svc.db")) as file, file:
-            file.execute("UPDATE items_5 SET item = x'00' WHERE sk = 'svc_wrt_a'")
+            file.execute("UPDATE revocations SET item = '' WHERE sk = 'svc_wrt_a'")
     else:
         (data / "master.key").unlink()
         wiring.create_master_key(data / "master.key")

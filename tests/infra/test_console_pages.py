@@ -62,12 +62,17 @@ RUN: Final = {
     "docs/api-keys.md": {
         "accounts create": "infra/cli/operator/test_identities.py::test_a_job_of_github_actions",
     },
-    "docs/sign-in.md": dict.fromkeys(
-        ("openssl req", "make run", "identity-providers add", "login --sso"),
-        "infra/test_sign_in_page.py::test_the_page_on_signing_in",
-    ),
+    "docs/sign-in.md": {
+        **dict.fromkeys(
+            ("openssl req", "make run", "identity-providers add", "login --sso"),
+            "infra/test_sign_in_page.py::test_the_page_on_signing_in",
+        ),
+        "approvals protect": (
+            "infra/cli/test_access_incidents.py::test_what_the_page_on_signing_in_protects"
+        ),
+    },
     "docs/tokens.md": dict.fromkeys(
-        ("--jwt stolen.jwt", "--kind tokens", "--token biscuit"),
+        ("--jwt stolen.jwt", "--subject", "--kind tokens", "--token biscuit"),
         "infra/test_tokens_of_others.py::test_the_page_on_tokens",
     )
     | dict.fromkeys(("status-lists create", "svc_wrt_tsl-"), _STATUS_LISTS),

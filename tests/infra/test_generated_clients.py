@@ -2,15 +2,17 @@
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import httpx2
 import pytest
 
 from infra import openapi
 from tests.infra.generators import run
-from tests.kit import issuers
-from tests.kit.processes import ROOT, local_server
+from tests.kit import gates, issuers
+from tests.kit.processes import ROOT, LocalServer, local_server
 
 pytestmark = pytest.mark.slow
 
@@ -60,13 +62,32 @@ def test_a_generated_client_has_a_type_for_every_answer(client: Path, tmp_path: 
         said = run(
             *(_PYTHON / "python", ROOT / "tests/tools/client_session.py", server.url),
             stdin=server.admin_key,
-            settings={"PYTHONPATH": str(client), "JWKS": _JWKS, "TOKENS": _tokens()},
+            settings={
+                "PYTHONPATH": str(client),
+                "JWKS": _JWKS,
+                "TOKENS": _tokens(),
+                "GATEWAY": _gateway(server),
+            },
         )
     seen = json.loads(said)
     documented = {_snake_case(name): kind for name, kind in _documented().items()}
     # The path of a tile has slashes, which such clients escape.
     assert documented.pop("get_audit_tile") == "File"
     assert seen == documented
+
+
+def _gateway(server: LocalServer) -> str:
+    """The proof and a report of an authorizer, which this registers: the client signs nothing."""
+
+    def call(method: str, path: str, body: Any = None) -> Any:
+        key = {"Authorization": f"Bearer {server.admin_key}"}
+        answer = httpx2.request(method, f"{server.url}/v1/{path}", headers=key, json=body)
+        return answer.raise_for_status().json()
+
+    tenant_id = call("GET", "whoami")["tenant_id"]
+    body = gates.registration(tenant_id, "gateway", datetime.now(UTC))
+    made = call("POST", "authorizers/register", body)["id"]
+    return json.dumps(body | {"report": gates.report(None, tenant_id, made)})
 
 
 def _tokens() -> str:
@@ -78,6 +99,7 @@ def _token(name: str) -> str:
     now = int(time.time())
     email = f"{name}@example.com"
     who = {"iss": issuers.ISSUER, "aud": "rescind", "sub": name, "email": email}
+    who["email_verified"] = "true"
     said = {**who, "groups": "security", "iat": now, "auth_time": now, "exp": now + 300}
     return issuers.signed({"alg": "ES256", "kid": "k1"}, said, issuers.key("ES256"))
 

@@ -33,7 +33,6 @@ from shared.model.fleet.heartbeats import Description
 from shared.model.fleet.unregistered import UnregisteredClient, unregistered
 from shared.model.identities.providers import ProviderKind
 from shared.model.lists import schedule as srl_schedule
-from shared.model.lists import signers as list_signers
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
 from shared.model.lists.signers import SignerStatus
@@ -64,12 +63,12 @@ from shared.ports.store import Address, Delete, Expect, Increment, Put
 from shared.web.app import create_app
 from tests.functions.signing import create, moved, signed
 from tests.infra.templates import LAMBDAS, events, folder, managed, statements, variables
-from tests.kit import identities, issuers, kms_roots, roots, tour
+from tests.kit import gates, identities, issuers, kms_roots, roots, tour
 from tests.kit.api import Client, Instance, Tenant, serve
 from tests.kit.aws import REGION, STAGE, Account, aws
 from tests.kit.endpoints import ENDPOINTS, call, name_signers, refuse_registration
 from tests.kit.lambda_events import Request, queued, streamed
-from tests.kit.offices import ACTS, ASKING, Office, asked
+from tests.kit.offices import ACTS, ASKING, Office
 from tests.kit.recorded_calls import ACCOUNT, Permission, granted, of_any_partition, recording
 from tests.kit.sealed_log import entry_made
 from tests.kit.worlds import Clock, embedded
@@ -260,8 +259,10 @@ _OF_A_STREAM: Final = (
 
 def _call_all(group: str, tenant: Tenant) -> None:
     """Every endpoint of the function, each on a cold start, and what else its calls may take."""
-    app = import_module(f"functions.{group}.handler").app
-    routes = SimpleNamespace(routes=[each for each in app.routes if isinstance(each, APIRoute)])
+    function = import_module(f"functions.{group}.handler")
+    # An application with a public part has the routes of one router behind it.
+    served_by = getattr(function.app, "routes", function.routes.routes)
+    routes = SimpleNamespace(routes=[each for each in served_by if isinstance(each, APIRoute)])
     admin = Client(Instance(_starting_cold(routes), tenant.ports), tenant.admin.secret)
     served = {(method, route.path_format) for route in routes.routes for method in route.methods}
     for key, endpoint in ENDPOINTS.items():
@@ -299,12 +300,10 @@ def _keys_of_an_account(tenant: Tenant, admin: Client) -> None:
 
 
 def _report_leaks(tenant: Tenant, _admin: Client) -> None:
-    """An API key and a session are reported as leaked."""
-    provider = identities.bound(tenant.ports, tenant.operator)
-    session = identities.signed_in(tenant.ports, provider, sub="lea")
-    for secret in (tenant.client(Right.SIGNER).secret, session.secret):
-        report = leaked_keys.LeakReport(secret or "", None)
-        leaked_keys.end(wiring.from_environment(), leaked_keys.LeakFinder("192.0.2.1", "r"), report)
+    """An API key is reported as leaked."""
+    secret = tenant.client(Right.SIGNER).secret or ""
+    report = leaked_keys.LeakReport(secret, None, "192.0.2.1", "r")
+    leaked_keys.end(wiring.from_environment(), report)
 
 
 def _disable_a_maker(tenant: Tenant, admin: Client) -> None:
@@ -316,10 +315,14 @@ def _disable_a_maker(tenant: Tenant, admin: Client) -> None:
     assert tenant.holding(begun.secret).post("/v1/api-keys", json=body).status_code == 201
     path = f"/v1/people/{begun.session.owner}/disable"
     assert admin.post(path, json={"made_keys": "end"}).json()["keys_ended"] == 1
+    body = {"name": "k", "scopes": ["admin"], "expires_at": end}
+    other = tenant.holding(identities.signed_in(tenant.ports, provider, sub="other").secret)
+    key = replace(admin, secret=other.post("/v1/api-keys", json=body).json()["key"])
+    assert key.post(f"/v1/people/{begun.session.owner}/enable").is_success
 
 
 def _take_back_with_approvals(tenant: Tenant, admin: Client) -> None:
-    """A revocation is taken back freely, and two by an approval each: alone, and in a batch."""
+    """A revocation is taken back freely, and two by an approval each: alone, by a manifest."""
     office = Office(tenant)
     alice = replace(office.alice, http=admin.http)
     office.protects(restore_above=1)
@@ -328,9 +331,9 @@ def _take_back_with_approvals(tenant: Tenant, admin: Client) -> None:
     path = f"/v1/revocations/{second}"
     use = office.approved(alice.delete(path, headers=ASKING))
     assert alice.delete(path, headers=use).status_code == 204
-    answer = office.take_back(alice, [third], ASKING)
-    use, batch = office.approved(answer), asked(answer)["subject"]
-    answer = office.take_back(alice, [third], use, batch_id=batch)
+    path, reason = office.manifest(alice, [third]), {"reason": "mistake"}
+    use = office.approved(alice.post(path, json=reason, headers=ASKING))
+    answer = alice.post(path, json=reason, headers=use)
     assert answer.json()["results"][0]["outcome"] == "taken_back"
 
 
@@ -398,6 +401,16 @@ def _an_account_with_keys(tenant: Tenant, admin: Client) -> None:
     for action in ("disable", "enable"):
         answer = admin.post(f"/v1/service-accounts/{made['id']}/{action}")
         assert answer.status_code == 200, answer.text
+
+
+def _an_approved_account(tenant: Tenant, admin: Client) -> None:
+    """An account that owns an admin key is enabled by an approval."""
+    made = tenant.admin.post("/v1/service-accounts", json={"name": "robot-3"}).json()["id"]
+    body = {"name": "k", "scopes": ["admin"], "service_account_id": made}
+    assert tenant.admin.post("/v1/api-keys", json=body).status_code == 201
+    assert admin.post(f"/v1/service-accounts/{made}/disable").is_success
+    path = f"/v1/service-accounts/{made}/enable"
+    _act_with_approval(tenant, admin, "admin_keys.create", "POST", path, None)
 
 
 def _a_line_of_keys(tenant: Tenant, admin: Client) -> None:
@@ -504,29 +517,34 @@ def _native_lists(tenant: Tenant, admin: Client) -> None:
 
 def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
     """One registers twice, some are removed, and one that ended long ago is revived."""
-    path = "/v1/authorizers"
-    ids = [
-        admin.post(f"{path}/register", json={"name": name}).json()["id"]
-        for name in ("edge", "edge", "ended")
-    ]
+    path, now = "/v1/authorizers", tenant.ports.now()
+
+    def made(name: str) -> str:
+        body = gates.registration(tenant.id, name, now)
+        return str(admin.post(f"{path}/register", json=body).json()["id"])
+
+    def signed(authorizer_id: str, **more: Any) -> dict[str, str]:
+        return gates.report(tenant.ports, tenant.id, authorizer_id, sequence=1, **more)
+
+    ids = [made(name) for name in ("edge", "edge", "ended")]
     _age(tenant, authorizers.authorizers(tenant.id).address(ids[2]), "seen_at")
     gone = authorizers.removed(tenant.id)
     old = authorizers.removed_sk(datetime(2026, 1, 1, tzinfo=UTC), ids[0])
     tenant.ports.store.write(Put(gone.address(old), {"id": ids[0]}, Expect.ABSENT))
-    beat = {"sequence": 1, "chain": "ab" * 32, "relay": "r"}
+    beat = signed(ids[0], chain="ab" * 32)
     assert admin.post(f"{path}/{ids[0]}/heartbeat", json=beat).status_code == 200
     _age(tenant, authorizers.registered_address(tenant.id), "counted_at")
     assert admin.delete(f"{path}/{ids[0]}").status_code == 204
     assert admin.delete(f"{path}?owner={tenant.authorizer.key_id}").status_code == 204
-    made = admin.post(f"{path}/register", json={"name": "new"}).json()["id"]
-    reports = {"relay": "r", "reports": [{"id": made, "sequence": 1}]}
+    new = made("new")
     # The first one changes the count, so that the second one corrects it.
     for _ in range(2):
+        reports = {"relay": "r", "reports": [{"id": new, **signed(new)}]}
         assert admin.post(f"{path}/reports", json=reports).status_code == 200
     stored = {row.sk for row in tenant.ports.store.query(authorizers.authorizers(tenant.id))}
     assert stored.isdisjoint({ids[2]})
     assert old not in {row.sk for row in tenant.ports.store.query(gone)}
-    assert admin.post(f"{path}/{ids[2]}/heartbeat", json={"sequence": 1}).status_code == 200
+    assert admin.post(f"{path}/{ids[2]}/heartbeat", json=signed(ids[2])).status_code == 200
 
 
 def _refused_clients(tenant: Tenant, admin: Client) -> None:
@@ -564,7 +582,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "authorizers": (_refused_clients, _authorizers_that_ended, _native_lists),
     "audit_log": (_a_long_log,),
     "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),
-    "service_accounts": (_an_account_with_keys,),
+    "service_accounts": (_an_account_with_keys, _an_approved_account),
     "status_lists": (_status_lists, _another_status_signer),
     "signing_keys": (_a_line_of_keys, _a_claim_that_is_released, _a_root_that_is_revoked),
     "srl": (
@@ -730,13 +748,10 @@ def _wait_and_give_up(
 
 
 def _renew_trust(tenant: Tenant) -> None:
-    """A first document of a tenant without a standby, one after a rotation, and one that waits."""
+    """A first document, one after a rotation, and one that waits."""
     ports = tenant.ports
     module = import_module("functions.trust_renewal.handler")
     context = SimpleNamespace(get_remaining_time_in_millis=lambda: 300_000)
-    address = list_signers.standby_address(tenant.id)
-    if ports.store.get(address) is not None:
-        ports.store.write(Delete(address, Expect.PRESENT))
     with kms_roots.signing(), pytest.MonkeyPatch.context() as patched:
         patched.setenv("SVC_ROOT", variables("TrustRenewal")["SVC_ROOT"])
         assert module.handler({}, context) == {"published": 1}
@@ -776,11 +791,15 @@ def _sign_in(tenant: Tenant) -> None:
 
 
 def _sign_in_code(tenant: Tenant) -> None:
-    """People sign in by code, also under another e-mail."""
+    """People sign in by code, also under another e-mail; their provider ends a session, and all."""
     provider = identities.bound_outside(tenant.ports, tenant.operator, client_secret="s3cret")
     ports = wiring.from_environment()
     identities.by_code(ports, provider.id)
-    identities.by_code(ports, provider.id, email="a.martin@example.com")
+    identities.by_code(ports, provider.id, email="a.martin@example.com", sid="s-1")
+    # A later logout of a session extends its revocation.
+    later = int(ports.now().timestamp()) + 30
+    for claims in ({"sid": "s-1"}, {"sid": "s-1", "sub": None, "iat": later}, {}):
+        identities.logged_out(ports, provider.id, **claims)
 
 
 def _introspect(tenant: Tenant) -> None:

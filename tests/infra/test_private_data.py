@@ -158,7 +158,7 @@ def test_a_backup_is_whole_and_holds_no_key(tmp_path: Path) -> None:
     assert secret.encode() not in held
     assert (data / "master.key").read_bytes() not in held
     with closing(sqlite3.connect(copy)) as connection:
-        query = "SELECT count(*) FROM items_5 WHERE instr(sk, 'svc_wrt_a')"
+        query = "SELECT count(*) FROM revocations WHERE instr(sk, 'svc_wrt_a')"
         assert connection.execute(query).fetchone()[0] > 0
     with closing(SqliteStore(str(copy))) as store:
         items = [item for table in Table for _, item in store.everything(table)]

@@ -37,20 +37,21 @@ def test_no_role_has_a_wildcard(name: str) -> None:
 
 @pytest.mark.parametrize("name", LAMBDAS)
 def test_the_first_deployment_relies_on_no_condition_on_items(name: str) -> None:
-    """F600c: By default a role limits writes to tables, which IAM judges the same in any case.
+    """F600c: By default most roles limit writes to tables, which IAM judges the same in any case.
 
-    With `WriteConditions=items` it limits them to partitions, and nothing else differs. The one
-    condition of the default denies no write that a function makes, however IAM judges it.
+    With `WriteConditions=items` they limit writes to partitions, and nothing else differs. The one
+    condition of `tables` denies no write that a function makes, however IAM judges it.
     """
-    assert template(FUNCTIONS)["Parameters"]["WriteConditions"]["Default"] == "tables"
     of_tables, of_items = statements(name, "tables"), statements(name)
+    limits_sign_in = name in {"SignIn", "SignInCode", "Introspection"}
+    assert statements(name, "sign-in") == (of_items if limits_sign_in else of_tables)
     strict = [each for each in of_items if "LeadingKeys" in str(each)]
     assert len(of_tables) == len(of_items)
     for loose, each in zip(of_tables, of_items, strict=True):
         assert each in strict or loose == each
         assert {**each, "Condition": None} == {**loose, "Condition": None}
         assert "LeadingKeys" not in str(loose) or loose["Condition"] == _NOT_THE_HEAD
-    assert name == "AuditLogSealing" or "#log" not in str(of_items)
+    assert name == "AuditLogSealing" or not re.search(r"#log\b", str(of_items))
 
 
 _NOT_THE_HEAD: Final = {"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": "*#log"}}
@@ -83,7 +84,7 @@ def test_only_sealing_writes_the_head_of_the_log(name: str) -> None:
     """
     entry, log_head = f"{TENANT_ID}#2026-11", f"{TENANT_ID}#log"
     marks = [("dynamodb:PutItem", [each]) for each in (entry, f"{TENANT_ID}#2026-11#1")]
-    for conditions, way in product(["tables", "items"], [by_item, by_action, by_table]):
+    for conditions, way in product(["tables", "sign-in", "items"], [by_item, by_action, by_table]):
         own = statements(name, conditions)
         writes = any(each["Sid"] == "Audit" for each in own)
         for action in WRITES:
@@ -111,7 +112,7 @@ SEEDS: Final[dict[tuple[str, str], set[str]]] = {
     ("kms:Decrypt", "audit"): {"AuditLogSealing"},
     ("kms:Encrypt", "webhook"): {"Webhooks"},
     ("kms:Decrypt", "webhook"): {"WebhookDelivery"},
-    ("kms:Encrypt", "srl"): {"Srl", "TrustRenewal"},
+    ("kms:Encrypt", "srl"): {"Srl"},
     ("kms:Decrypt", "srl"): {"FeedPublication", "Srl", "SrlPublication", "Trust", "TrustRenewal"},
 }
 OPERATOR: Final = "operator"
@@ -194,16 +195,17 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
     ("keys", f"{TENANT_ID}#keys"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#versions#svc_key_a"): {"SigningKeys"},
     ("keys", f"{TENANT_ID}#srl-keys"): {"Srl"},
-    ("keys", f"{TENANT_ID}#srl-standby"): {"Srl", "TrustRenewal"},
+    ("keys", f"{TENANT_ID}#srl-standby"): {"Srl"},
     ("keys", f"{TENANT_ID}#srl-keys-revoked"): {"Srl"},
     ("keys", f"{TENANT_ID}#audit-keys"): {"AuditLog", "AuditLogSealing"},
     ("keys", f"{TENANT_ID}#webhooks"): {"WebhookDelivery", "Webhooks"},
     ("keys", "tenant-handle#acme"): set(),
     ("keys", "tenants"): set(),
-    ("revocations", f"{TENANT_ID}#warrant#svc_wrt_a"): {"Revocations", "SigningKeys"},
+    # A logout at a provider revokes what it names.
+    ("revocations", f"{TENANT_ID}#warrant#svc_wrt_a"): {"Revocations", "SignInCode", "SigningKeys"},
     # The publisher moves what ended long ago. Checks do not read it, lists are its own to make.
-    ("revocations", f"{TENANT_ID}#revoked#0a"): {"Revocations", "SrlPublication"},
-    ("revocations", f"{TENANT_ID}#revocations"): {"Revocations"},
+    ("revocations", f"{TENANT_ID}#revoked#0a"): {"Revocations", "SignInCode", "SrlPublication"},
+    ("revocations", f"{TENANT_ID}#revocations"): {"Revocations", "SignInCode"},
     ("revocations", f"{TENANT_ID}#signed#svc_key_a"): {"SigningKeys"},
     ("revocations", f"{TENANT_ID}#srl"): {"Srl", "SrlPublication"},
     ("revocations", f"{TENANT_ID}#authorizers"): {"Authorizers"},
@@ -218,15 +220,28 @@ GUARDED: Final[dict[tuple[str, str], set[str]]] = {
 }
 
 
-def writers(table: str, *partitions: str) -> set[str]:
+def writers(table: str, *partitions: str, conditions: str = "items") -> set[str]:
     """The functions that may write one of these partitions, in whatever way."""
     resource = f"arn:aws:dynamodb:{REGION}:123456789012:table/rescind-{STAGE}-{table}"
     context = {"dynamodb:LeadingKeys": list(partitions)} if partitions else {}
     return {
         name
         for name in LAMBDAS
-        if any(allowed(statements(name), Request(each, resource, context)) for each in WRITES)
+        if any(
+            allowed(statements(name, conditions), Request(each, resource, context))
+            for each in WRITES
+        )
     }
+
+
+@pytest.mark.parametrize(("table", "partition"), GUARDED)
+def test_sign_in_writes_no_credential_by_default(table: str, partition: str) -> None:
+    """F2800a: By default, too, sign-in and introspection write only the kinds that they own."""
+    strict = {"SignIn", "SignInCode", "Introspection"}
+    default = template(FUNCTIONS)["Parameters"]["WriteConditions"]["Default"]
+    assert (
+        writers(table, partition, conditions=default) & strict == GUARDED[table, partition] & strict
+    )
 
 
 @pytest.mark.parametrize(("table", "partition"), GUARDED)

@@ -76,7 +76,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         "PYTHONPATH": f"{named}:{ROOT}",
         "BROWSER": f"{shlex.join(map(str, words))} %s",
     }
-    make, serve, bind, _ = console.blocks(PAGE)
+    make, serve, bind, *_ = console.blocks(PAGE)
     with ExitStack() as stack:
         terminal = stack.enter_context(Terminal(folder, home))
         made = Desk(folder, terminal, port, {*folder.iterdir()})
@@ -111,7 +111,7 @@ def _is_up(desk: Desk) -> bool:
 
 def test_the_page_on_signing_in(desk: Desk) -> None:
     """F1230a: The commands of docs/sign-in.md bind a certified provider, and sign a person in."""
-    *_, session = console.blocks(PAGE)
+    session = console.blocks(PAGE)[3]
     said = desk.type(session)
     assert re.search(r"^identity +ann@acme\.example *$", said, re.MULTILINE)
     assert re.search(r"^role +admin *$", said, re.MULTILINE)

@@ -221,12 +221,13 @@ def test_the_api_leaves_methods_and_errors_to_the_functions() -> None:
 
 def test_codes_of_sign_ins_are_isolated() -> None:
     """IDENTITY-10, F2210b: Codes have a function, a short time and a throttle of their own."""
-    assert reached("/v1/sign-in/code") == "SignInCode"
+    assert {reached(each) for each in ("/v1/sign-in/code", "/v1/logout/{id}")} == {"SignInCode"}
     assert {reached(each) for each in ("/v1/sign-in", "/v1/token")} == {"SignIn"}
     assert LAMBDAS["SignInCode"]["Timeout"] == 20 > OUTBOUND_PATIENCE_SECONDS
     throttled = RESOURCES["Api"]["Properties"]["RouteSettings"]
     assert throttled == {
-        "ANY /v1/sign-in/code": {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 100}
+        "ANY /v1/sign-in/code": {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 100},
+        "ANY /v1/logout/{id}": {"ThrottlingRateLimit": 50, "ThrottlingBurstLimit": 100},
     }
     # The other function reads no client secret.
     assert "OpenSecrets" not in {each["Sid"] for each in statements("SignIn")}

@@ -108,8 +108,8 @@ def _jwt(jti: str) -> str:
 
 
 def test_the_page_on_tokens(tmp_path: Path) -> None:
-    """F1396c: The commands of docs/tokens.md revoke a JWT and a Biscuit, and introspect a JWT."""
-    of_jwt, of_gateway, of_biscuit, *_ = console.blocks("docs/tokens.md")
+    """F1396c: The commands of docs/tokens.md revoke JWTs and a Biscuit, and introspect a JWT."""
+    of_jwt, of_subject, of_gateway, of_biscuit, *_ = console.blocks("docs/tokens.md")
     biscuit = asked("tokens", "tokens_peer.py", {}, "make")[0]
     (tmp_path / "stolen.jwt").write_text(_jwt("stolen-1"))
     keys = issuers.key_set(issuers.public(issuers.key("ES256"), kid="k1"))
@@ -124,6 +124,7 @@ def test_the_page_on_tokens(tmp_path: Path) -> None:
         with Terminal(tmp_path, settings) as terminal:
             terminal.type('export PATH="$PWD/.venv/bin:$PATH"')
             assert terminal.type(of_jwt).count("1 revoked") == 2
+            assert "left the company" in terminal.type(of_subject).rpartition("VERDICT")[2]
             assert '{"active":true,"iss":"https://as.example"' in terminal.type(of_gateway)
             revoked = terminal.type(of_gateway.splitlines()[-1].replace("$JWT", _jwt("stolen-1")))
             assert revoked.endswith('{"active":false}')

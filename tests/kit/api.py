@@ -48,6 +48,7 @@ class Client:
     http: Instance
     secret: str | None
     key_id: str = ""
+    tenant_id: str = ""
 
     def request(self, method: str, path: str, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.secret}"} if self.secret else {}
@@ -74,7 +75,7 @@ class Tenant:
         self.ports = ports
         self._http = http
         self.operator = Caller.inside(self.id, name="operator", handle=handle)
-        self.admin = Client(http, created.secret, created.api_key.id)
+        self.admin = Client(http, created.secret, created.api_key.id, self.id)
         self.authorizer = self.client(Scope.AUTHORIZER)
         self.read_only = self.client(Scope.READ_ONLY)
         self.anonymous = Client(http, None)
@@ -82,7 +83,7 @@ class Tenant:
     def client(self, *scopes: Scope, **options: Any) -> Client:
         """A client with a new key of these scopes."""
         created = api_keys.create(self.ports, self.operator, name="k", scopes=scopes, **options)
-        return Client(self._http, created.secret, created.api_key.id)
+        return Client(self._http, created.secret, created.api_key.id, self.id)
 
     def holding(self, secret: str | None) -> Client:
         """A client with this very key string."""

@@ -13,10 +13,6 @@ from itertools import chain
 from secrets import token_hex
 from typing import Any, Final
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-from shared.authorizer.formats.members import to_base64
-from shared.authorizer.formats.proofs import ProvenRegistration
 from shared.errors import InvalidApiKey, Unavailable
 from shared.model.audit.audit_log import month
 from shared.model.callers import Caller, Scope
@@ -34,7 +30,7 @@ from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.kit import identities, issuers, roots
+from tests.kit import gates, identities, issuers, roots
 from tests.kit.api import Client, Tenant
 from tests.kit.asgi import Answer, bearer, send
 from tests.kit.feeds import publish_feed
@@ -112,7 +108,7 @@ def identifier(path: str) -> str:
 
 def at(path: str, resource: str) -> str:
     """The path of a route with this text for the identifier in it."""
-    return re.sub(r"\{\w+\}", lambda _: resource, path)
+    return re.sub(r"\{\w+\}", lambda _: resource, path.replace("{number}", "1"))
 
 
 def call(key: tuple[str, str], client: Client, target: str) -> Any:
@@ -204,12 +200,13 @@ def _row(
         return f"{path}{found}" if found and found.startswith("?") else path
 
     def named(called: str, answer: Any) -> str:
+        if callable(resource):
+            return str(resource(answer.json()))
         if path.endswith("/{name}"):
             return called.rpartition("/")[2]
         if "{" in path or method == "DELETE":
             return identifier(called)
-        shown = answer.json()
-        return str(resource(shown) if callable(resource) else shown[resource])
+        return str(answer.json()[resource])
 
     return (method, path), Endpoint(
         name,
@@ -231,12 +228,24 @@ def _revocation(tenant: Tenant) -> str:
     return tenant.revoke(tenant.ports.new_id("wrt"))
 
 
+def _revoke_listed(tenant: Tenant) -> None:
+    """A warrant that is revoked, also by an earlier call."""
+    body = {"warrant_id": "svc_wrt_listed", "reason": "r"}
+    assert tenant.admin.post("/v1/revocations", json=body).status_code in {200, 201}
+
+
+def _manifest(tenant: Tenant) -> str:
+    body = {"revocation_ids": [_revocation(tenant)]}
+    return str(tenant.admin.post("/v1/unrevoke-manifests", json=body).json()["id"])
+
+
 def _propagation(tenant: Tenant) -> str:
     """A revocation that the feed has, but an authorizer does not."""
     revocation_id = _revocation(tenant)
     publish_feed(tenant.ports, tenant.id)
     body = {"name": "gateway"}
-    assert tenant.authorizer.post("/v1/authorizers/register", json=body).status_code in {200, 201}
+    path = f"{_COMPAT}/authorizers/register"
+    assert tenant.authorizer.post(path, json=body).status_code in {200, 201}
     refuse_registration(tenant)
     return revocation_id
 
@@ -244,16 +253,10 @@ def _propagation(tenant: Tenant) -> str:
 def refuse_registration(tenant: Tenant, client: Client | None = None) -> None:
     """Refuse a client that has the name of another one, but not its key."""
     client = client or tenant.authorizer
-    key = Ed25519PrivateKey.from_private_bytes(bytes(32))
-    stated = ProvenRegistration(
-        tenant.id, "proven", key.public_key().public_bytes_raw(), tenant.ports.now()
-    ).encode()
-    signature = key.sign(ProvenRegistration.signed_part(stated))
-    proof = {"payload": to_base64(stated), "signature": to_base64(signature)}
-    body: dict[str, object] = {"name": "proven"}
-    path = "/v1/authorizers/register"
-    assert client.post(path, json=body | {"proof": proof}).status_code in {200, 201}
-    assert client.post(path, json=body).status_code == 409
+    body = gates.registration(tenant.id, "proven", tenant.ports.now())
+    assert client.post("/v1/authorizers/register", json=body).status_code in {200, 201}
+    plain = {"name": "proven"}
+    assert client.post(f"{_COMPAT}/authorizers/register", json=plain).status_code == 409
 
 
 def _pending_signer(tenant: Tenant) -> str:
@@ -331,7 +334,24 @@ def _disabled(tenant: Tenant) -> str:
 def _authorizer(tenant: Tenant) -> str:
     """A new authorizer, of a name that no other has."""
     body = {"name": tenant.ports.new_id("x")}
-    return str(tenant.admin.post("/v1/authorizers/register", json=body).json()["id"])
+    return str(tenant.admin.post(f"{_COMPAT}/authorizers/register", json=body).json()["id"])
+
+
+# The bodies that register an authorizer and report, which the two functions below fill.
+_REGISTRATION: dict[str, Any] = {}
+_REPORT: dict[str, Any] = {}
+
+
+def _registration(tenant: Tenant) -> None:
+    _REGISTRATION.update(gates.registration(tenant.id, "edge", tenant.ports.now()))
+
+
+def _reporting(tenant: Tenant) -> str:
+    """A new authorizer with a key."""
+    body = gates.registration(tenant.id, tenant.ports.new_id("x"), tenant.ports.now())
+    made = str(tenant.admin.post("/v1/authorizers/register", json=body).json()["id"])
+    _REPORT.update(gates.report(tenant.ports, tenant.id, made))
+    return made
 
 
 def _of_key(tenant: Tenant) -> str:
@@ -458,6 +478,13 @@ def _entry_of_key(tenant: Tenant) -> str:
     return f"?resource_id={_spare_key(tenant)}"
 
 
+def _entry_of_settings(tenant: Tenant) -> str:
+    """The audit entry of a change of settings, by this call or an earlier one."""
+    body = {"rotation_grace_seconds": 3600}
+    assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=body).status_code == 200
+    return "?action=tenant.update_settings"
+
+
 def _sealed(tenant: Tenant) -> str:
     """The first sealed entry of the tenant's audit log, of which others are sealed too."""
     _spare_key(tenant)
@@ -536,7 +563,7 @@ _USED = _KEY | _names("last_used_at created_by_id") | {"networks": []}
 _AUTHORIZER = _names(
     "id name type version public_key owner relay registered_at seen_at sequence chain verified_at",
     "max_staleness_seconds allow_when_stale foreign api_key_id proven trust_version",
-) | {"metadata": {}, "refused": {}}
+) | {"metadata": {}, "refused": {}, "features": []}
 _CHANGE = _names("id kind name recorded_at reason") | {"actor": _names("identity key_id name")}
 _PACE = _names("report_after_seconds spread_seconds")
 _SIGNED_HEAD = _names("Payload Signature")
@@ -562,13 +589,10 @@ _ENTRY = _names(
     "action resource_id result source_ip request_id",
 )
 _CHANGED = _names("old new")
-# Of a key that was created: lists have other members than texts.
-_KEY_DETAILS = _names("name") | {
-    "changes": {"name": _CHANGED, "scopes": {"old": ..., "new": [...]}, "status": _CHANGED}
-}
+_SETTINGS_DETAILS = _names("name") | {"changes": {"rotation_grace_seconds": _CHANGED}}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
-    "list_publication authorizers_max take_back reports person_key_max_days unused_key_days",
+    "list_publication authorizers_max take_back person_key_max_days unused_key_days",
     "rate_limit_per_second rate_limit_burst",
     "created_at removal_at",
 )
@@ -583,6 +607,7 @@ _ENDPOINTS_FOUND = _names(
 _PROVIDER = _ENDPOINTS_FOUND | {
     **_names("id name kind issuer client_id cli_client_id has_client_secret"),
     **_names("session_seconds reusable_tokens trusts_email step_up token_exchange created_at"),
+    **_names("token_max_seconds"),
     "jwks": {"keys": [_names("kty crv kid x alg")]},
     "grants": [{"when": _names("groups"), **_names("role service_account")}],
     "email_domains": [...],
@@ -591,7 +616,10 @@ _PERSON = _names("id email name role status provider_id issuer subject created_a
 _ASKED = _names(
     "id act subject count remaining reason request status requested_by requested_by_id",
     "decided_by decided_by_id decided_at created_at expires_at record_version",
-) | {"details": {}, "members": {}}
+) | {"details": {}}
+_MANIFEST = _names("id unrevoke_batch_id sha256 count parts created_by created_at expires_at") | {
+    "groups": [_names("created_by created_by_id reason count")]
+}
 _ACTS = {"acts": [], "restore_above": ...}
 _SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")
 _ROLE = _names("name is_built_in") | {
@@ -668,7 +696,7 @@ _ROWS = (
         _names("revocation_id warrant_id revoked_at list complete proven")
         | {
             "feed": _names("sequence issued_at"),
-            "authorizers": _names("registered holding closed unknown unproven"),
+            "authorizers": _names("registered holding closed unknown unsupported unproven"),
             "stragglers": [_names("id name proof proven holds seen_at denies_all_from")],
             "unregistered": [_UNREGISTERED],
         },
@@ -691,6 +719,44 @@ _ROWS = (
         body={"action": "revoke", "warrant_ids": ["svc_wrt_batch"], "reason": "stolen"},
         scopes=_REVOKERS,
         resource="batch_id",
+        is_kept=False,
+        limited=True,
+    ),
+    _row(
+        "POST /v1/unrevoke-manifests createUnrevokeManifest 201",
+        _MANIFEST | {"not_revoked": [...]},
+        body={"warrant_ids": ["svc_wrt_listed", "svc_wrt_free"]},
+        on=_revoke_listed,
+        scopes=_REVOKERS,
+        is_kept=False,
+        limited=True,
+    ),
+    _row(
+        "GET /v1/unrevoke-manifests/{id} getUnrevokeManifest",
+        _MANIFEST,
+        on=_manifest,
+        scopes=_REVIEWERS,
+        limited=True,
+    ),
+    _row(
+        "GET /v1/unrevoke-manifests/{id}/members listUnrevokeManifestMembers",
+        _page("members", _names("revocation_id warrant_id created_by reason")),
+        on=_manifest,
+        scopes=_REVIEWERS,
+        limited=True,
+    ),
+    _row(
+        "POST /v1/unrevoke-manifests/{id}/parts/{number}/apply applyUnrevokeManifestPart "
+        "revocation.delete_batch",
+        {
+            "batch_id": ...,
+            "results": [_names("id outcome revocation_id warrant_id")],
+            "counts": _names("revoked already_revoked extended taken_back not_revoked failed"),
+        },
+        body={"reason": "mistake"},
+        on=_manifest,
+        scopes=_REVOKERS,
+        resource=lambda answer: answer["batch_id"],
         is_kept=False,
         limited=True,
     ),
@@ -869,14 +935,15 @@ _ROWS = (
     _row(
         "POST /v1/authorizers/register registerAuthorizer 201 authorizer.register",
         _PACE | _names("id proven last_number"),
-        body={"name": "edge"},
+        on=_registration,
+        body=_REGISTRATION,
         scopes=_FLEET,
     ),
     _row(
         "POST /v1/authorizers/{id}/heartbeat sendHeartbeat",
         _HEARD | _names("status"),
-        on=_authorizer,
-        body={"sequence": 0},
+        on=_reporting,
+        body=_REPORT,
         scopes=_FLEET,
         is_kept=False,
     ),
@@ -901,7 +968,7 @@ _ROWS = (
         | {
             "reach": _names("keys warrants"),
             "feed": _names("sequence issued_at published of"),
-            "authorizers": _names("registered holding closed unknown"),
+            "authorizers": _names("registered holding closed unknown unsupported"),
             "curve": [],
             "stragglers": [
                 _names(
@@ -924,7 +991,7 @@ _ROWS = (
         "GET /v1/authorizers/summary getAuthorizerSummary",
         _names(
             "sequence issued_at registered holding closed unknown silent allow_when_stale",
-            "next_change_at",
+            "without_cutoffs next_change_at",
         )
         | {"unregistered": [_UNREGISTERED]},
         on=refuse_registration,
@@ -1027,8 +1094,8 @@ _ROWS = (
     ),
     _row(
         "GET /v1/audit-logs listAuditLog",
-        _page("audit_logs", _ENTRY | {"details": _KEY_DETAILS}),
-        on=_entry_of_key,
+        _page("audit_logs", _ENTRY | {"details": _SETTINGS_DETAILS}),
+        on=_entry_of_settings,
     ),
     _row(
         "GET /v1/audit-logs/export exportAuditLog",

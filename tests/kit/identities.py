@@ -10,6 +10,7 @@ from typing import Any, Final
 from shared.model.callers import Caller, Scope
 from shared.model.identities.claims import IdentityClaims
 from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.operations.changes import back_channel_logout
 from shared.operations.identities import identity_providers, sign_in
 from shared.operations.identities.admission import Stranger, admit
 from shared.operations.identities.identity_providers import ProviderChange
@@ -23,6 +24,9 @@ from tests.kit.issuers import ISSUER, KEYS_URI, Answers
 JWKS: Final[dict[str, Any]] = {
     "keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": "A" * 43, "alg": "EdDSA"}]
 }
+
+# The event of a logout token.
+LOGOUT: Final[dict[str, Any]] = {"http://schemas.openid.net/event/backchannel-logout": {}}
 
 # Claims of all tokens: of people, and of programs in a namespace of Kubernetes.
 _USUAL: Final = {"email_verified": True, "kubernetes.io": {"namespace": "shop"}}
@@ -48,13 +52,10 @@ def claims(
     """What a provider says of somebody with this role; another token each time."""
     now = ports.now()
     made = IdentityClaims(
-        issuer=ISSUER,
         subject=sub,
-        audience=("rescind",),
         issued_at=now,
         expires_at=now + timedelta(minutes=5),
         auth_time=now,
-        nonce=None,
         email=f"{sub}@example.com",
         name=sub.title(),
         members={"groups": [role.value], "sub": sub, **_USUAL},
@@ -75,7 +76,7 @@ def holding_role(tenant: Tenant, role: str) -> Client:
     """A client with a session of somebody whom a provider gives this role."""
     grant = Grant({"groups": role}, role)
     provider = bound(tenant.ports, tenant.operator, grants=(grant,))
-    made = signed_in(tenant.ports, provider, sub=role, members={"groups": role})
+    made = signed_in(tenant.ports, provider, sub=role, members={"groups": role, **_USUAL})
     return tenant.holding(made.secret)
 
 
@@ -147,6 +148,25 @@ def by_code(ports: Ports, provider_id: str, **said: Any) -> Begun:
         "redirect_uri": f"https://rescind.example.com/console/signed-in/{provider_id}",
     }
     return redeemed(ports, form, token(ports, "rescind", nonce="n", **said))
+
+
+def logout_token(ports: Ports, audience: Any = "rescind", **said: Any) -> str:
+    """A logout token of `ISSUER` about Alice, unless it says something else; None omits a claim."""
+    now = int(ports.now().timestamp())
+    usual = {"iss": ISSUER, "aud": audience, "iat": now, "exp": now + 120, "sub": "alice"}
+    claims = usual | {"jti": ports.new_id("x"), "events": LOGOUT} | said
+    given = {name: value for name, value in claims.items() if value is not None}
+    header = {"alg": "ES256", "kid": "k1", "typ": "logout+jwt"}
+    return issuers.signed(header, given, issuers.key("ES256"))
+
+
+def logged_out(ports: Ports, provider_id: str, **said: Any) -> None:
+    """End the sessions that a logout token of `ISSUER` names."""
+    outside = published()
+    asking = replace(ports, outbound=lambda: outside)
+    form = {"logout_token": logout_token(ports, **said)}
+    attempt = back_channel_logout.prepare(asking, provider_id, form)
+    back_channel_logout.end(asking, Stranger("192.0.2.7", "0123456789abcdef"), attempt)
 
 
 def bound_outside(

@@ -19,7 +19,7 @@ from shared.ports.outside import OutboundAnswer
 ISSUER = "https://sso.example.com"
 KEYS_URI = f"{ISSUER}/keys"
 AUDIENCE = "console-client"
-BINDING = IssuerBinding(ISSUER, AUDIENCE, KEYS_URI, f"{ISSUER}/token")
+BINDING = IssuerBinding(ISSUER, AUDIENCE, KEYS_URI)
 
 SigningKey = RSAKey | ECKey | OKPKey
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import uvicorn
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from functions.introspection import handler as introspection
 from functions.status_lists.handler import PublicLists
 from infra.server.routers import ROUTERS
 from shared.ports import Ports
 from shared.web.app import create_app
-from shared.web.gate import Keyless, keyless
+from shared.web.gate import Keyless
 from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work
@@ -27,14 +27,14 @@ def listening(ports: Ports, work: Work = IN_PLACE) -> Iterator[str]:
         create_app(*ROUTERS, introspection.routes, ports=lambda: ports, work=work)
     )
     limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
-    sign_in = keyless(SignIn(lambda: ports, work), limits)
-    lists = keyless(PublicLists(lambda: ports, work), limits)
+    public = (SignIn(lambda: ports, work), PublicLists(lambda: ports, work))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        chosen: ASGIApp = sign_in if SignIn.serves(scope) else contract
-        if PublicLists.serves(scope):
-            chosen = lists
-        await chosen(scope, receive, send)
+        for each in public:
+            if each.serves(scope):
+                await limits.answer(each, scope, receive, send)
+                return
+        await contract(scope, receive, send)
 
     with socket.create_server((HOST, 0)) as listener:
         server = uvicorn.Server(uvicorn.Config(app, lifespan="off", log_config=None, ws="none"))

@@ -5,12 +5,14 @@ from urllib.parse import quote
 
 from shared.model.callers import Scope
 from shared.model.identities.providers import IdentityProvider, providers
+from shared.operations.identities import protected_acts
 from tests.kit.api import Client, Tenant
 from tests.kit.identities import bound, signed_in
 
 _SESSION: Final = 43_200
 ACTS: Final = "/v1/tenant/protected-acts"
 BATCH: Final = "/v1/revocations/batch"
+MANIFESTS: Final = "/v1/unrevoke-manifests"
 WHY: Final = "Wrong list, 100 % ours: ticket ö-4711"
 ASKING: Final = {"Rescind-Approval": "request", "Rescind-Approval-Reason": quote(WHY)}
 
@@ -45,6 +47,10 @@ class Office:
         answer = self.alice.request("PUT", ACTS, json=body)
         assert answer.status_code == 200, answer.text
 
+    def protects_nothing(self) -> None:
+        """As the operator, who needs no approval."""
+        protected_acts.clear(self.tenant.ports, self.tenant.operator, reason="r")
+
     def approved(self, answer: Any, by: Client | None = None) -> dict[str, str]:
         """The header of a request whose approval this answer promises, once it is approved."""
         approval = asked(answer)["approval_id"]
@@ -65,6 +71,11 @@ class Office:
     def take_back(self, who: Client, ids: list[str], headers: Any = None, **more: Any) -> Any:
         body = {"action": "take_back", "revocation_ids": ids, "reason": "mistake", **more}
         return who.post(BATCH, json=body, headers=headers or {})
+
+    def manifest(self, who: Client, ids: list[str]) -> str:
+        """The path of the first part of a new manifest."""
+        made = who.post(MANIFESTS, json={"revocation_ids": ids}).json()
+        return f"{MANIFESTS}/{made['id']}/parts/1/apply"
 
 
 def asked(answer: Any) -> dict[str, Any]:

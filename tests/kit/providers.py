@@ -140,6 +140,11 @@ class Browser:
                 return ""
         raise AssertionError("the provider has no end of pages")
 
+    def sign_out(self) -> str:
+        """Sign out at the provider; the page that follows when it has told its clients."""
+        action, fields = _filled(self.get("/session/end")[2], "")
+        return self.get(action, fields | {"logout": "yes"})[1]
+
 
 class _Form(HTMLParser):
     """The first form of a page."""

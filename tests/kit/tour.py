@@ -19,7 +19,7 @@ from shared.operations.trust.publishing import TrustOutcome
 from shared.operations.webhooks import delivery
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
-from tests.kit import identities
+from tests.kit import gates, identities
 from tests.kit.api import Tenant, serve
 from tests.kit.endpoints import ENDPOINTS, call, name_signers, refuse_registration
 from tests.kit.offices import ASKING, Office
@@ -103,6 +103,8 @@ def _sign_in(tenant: Tenant) -> None:
     dora = {"sub": "dora", "email": "dora@example.com"}
     identities.exchanged(tenant.ports, provider.id, **dora)
     identities.by_code(tenant.ports, provider.id, **dora | {"email": "d.martin@example.com"})
+    identities.exchanged(tenant.ports, provider.id, **dora, sid="s-1")
+    identities.logged_out(tenant.ports, provider.id, sub="dora", sid="s-1")
     said: dict[str, Any] = {"sub": "zoe", "email": "zoe@example.com", "groups": ["signer"]}
     zoe = tenant.holding(identities.exchanged(tenant.ports, provider.id, **said).secret)
     assert len(zoe.get("/v1/sessions").json()["sessions"]) == 1
@@ -110,7 +112,7 @@ def _sign_in(tenant: Tenant) -> None:
 
 
 def _approve(tenant: Tenant) -> None:
-    """Take a revocation back freely, and another one by an approval; protect nothing again."""
+    """Take revocations back freely, and by approvals alone and by a manifest; protect nothing."""
     office = Office(tenant)
     freely = office.take_back(office.carol, office.revoked(1))
     assert freely.json()["counts"]["taken_back"] == 1
@@ -119,6 +121,9 @@ def _approve(tenant: Tenant) -> None:
     assert office.alice.delete(first).status_code == 204
     use = office.approved(office.alice.delete(second, headers=ASKING))
     assert office.alice.delete(second, headers=use).status_code == 204
+    path, body = office.manifest(office.alice, office.revoked(2)), {"reason": "mistake"}
+    use = office.approved(office.alice.post(path, json=body, headers=ASKING))
+    assert office.alice.post(path, json=body, headers=use).json()["counts"]["taken_back"] == 2
     protected_acts.clear(tenant.ports, tenant.operator, reason="the tour goes on")
 
 
@@ -131,9 +136,14 @@ def _expire_soon(tenant: Tenant, clock: Clock) -> None:
     assert len(expiring.announce(tenant.ports, tenant.id)) == 2
 
 
+def _registered(tenant: Tenant, name: str) -> str:
+    body = gates.registration(tenant.id, name, tenant.ports.now())
+    return str(_done(tenant, "authorizers/register", **body)["id"])
+
+
 def _fall_behind(tenant: Tenant, clock: Clock) -> None:
     """Announce an authorizer that is stale, and then remove it."""
-    made = _done(tenant, "authorizers/register", name="stale")["id"]
+    made = _registered(tenant, "stale")
     _done(tenant, "revocations", warrant_id="svc_wrt_stale", reason="lost")
     _done(tenant, "revocations/srl/regenerate")
     clock.advance(minutes=6)
@@ -149,14 +159,18 @@ def _fall_behind(tenant: Tenant, clock: Clock) -> None:
 
 def _end(tenant: Tenant, clock: Clock) -> None:
     """Let a registration end, and revive it."""
-    ended, other = (_done(tenant, "authorizers/register", name=name)["id"] for name in "ab")
+    ended, other = (_registered(tenant, name) for name in "ab")
     address = fleet.authorizers(tenant.id).address(ended)
     item = dict(tenant.ports.store.get(address) or {})
     item["seen_at"] = times.text(clock() - timedelta(days=60))
     counter = fleet.registered_address(tenant.id)
     tenant.ports.store.write(Put(address, item, Expect.PRESENT), Delete(counter, Expect.PRESENT))
     for each in (other, ended):
-        _done(tenant, f"authorizers/{each}/heartbeat", sequence=0)
+        _done(
+            tenant,
+            f"authorizers/{each}/heartbeat",
+            **gates.report(tenant.ports, tenant.id, each, sequence=0),
+        )
 
 
 def _publish(tenant: Tenant, clock: Clock) -> None:

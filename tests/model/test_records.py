@@ -50,9 +50,10 @@ PLAIN: dict[Any, Any] = {
 SPARSE: dict[tuple[str, str], Any] = {
     ("Approval", "record_version"): 0,
     ("Approval", "decided_by_epoch"): 0,
-    ("Approval", "members"): {},
+    ("Approval", "requested_by_epoch"): 0,
     ("AuditSigner", "precedes_log"): False,
     ("TrustHead", "floor"): 0,
+    ("Authorizer", "features"): (),
     ("Authorizer", "type"): "",
     ("Authorizer", "program_version"): "",
     ("Authorizer", "public_key"): "",

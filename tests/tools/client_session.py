@@ -165,6 +165,17 @@ def revocations(admin: Session, authorizer: Session) -> None:
         action=m.BatchAction.TAKE_BACK, revocation_ids=[new.revocation_id], reason="found again"
     )
     assert admin.revocations.change_revocations(body=undo).counts.taken_back == 1
+    third = m.CreateRevocation(warrant_id="svc_wrt_c", reason="stolen")
+    mistaken = admin.revocations.create_revocation(body=third, expected=201)
+    listed = m.CreateManifest(revocation_ids=[mistaken.id])
+    manifest = admin.revocations.create_unrevoke_manifest(body=listed, expected=201)
+    assert admin.revocations.get_unrevoke_manifest(manifest.id).sha256 == manifest.sha256
+    members = admin.revocations.list_unrevoke_manifest_members(manifest.id).members
+    assert [each.revocation_id for each in members] == [mistaken.id]
+    part = admin.revocations.apply_unrevoke_manifest_part(
+        manifest.id, 1, body=m.ApplyManifestPart(reason="by mistake")
+    )
+    assert part.counts.taken_back == 1
     days = admin.revocations.count_revocations().days
     assert days[-1].date >= record.created_at.date()
     refused = authorizer.revocations.list_revocations(expected=403)
@@ -230,23 +241,26 @@ def trust(admin: Session, authorizer: Session) -> None:
 
 def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     """Register, report what is held, prove how far a revocation has got, remove."""
-    ours = authorizer.authorizers
-    body = m.RegisterAuthorizer(name="gateway", version=None)
-    gateway = ours.register_authorizer(body=body, expected=201)
-    assert ours.register_authorizer(body=body) == gateway
-    latest = ours.send_heartbeat(gateway.id, body=m.Report()).latest_sequence
-    reports = [m.RelayedReport(id=gateway.id, sequence=latest)]
-    taken = ours.send_reports(body=m.SendReports(relay="site-a", reports=reports))
-    assert [(each.id, each.status) for each in taken.results] == [(gateway.id, "ok")]
+    ours, signed = admin.authorizers, json.loads(os.environ["GATEWAY"])
+    proof = m.RegistrationProof(**signed["proof"])
+    gateway = ours.register_authorizer(body=m.RegisterAuthorizer(name="gateway", proof=proof))
+    assert gateway.proven
+    latest = ours.send_heartbeat(gateway.id, body=m.Report(**signed["report"])).latest_sequence
+    ours.remove_authorizer(gateway.id, expected=204)
+    stock = authorizer.stock_authorizers
+    tenuo = m.RegisterStockAuthorizer(name="tenuo")
+    second = stock.register_stock_authorizer(body=tenuo, expected=201)
+    assert stock.register_stock_authorizer(body=tenuo, expected=200) == second
+    assert stock.send_stock_heartbeat(second.id, body=m.StockReport()).status == "ok"
+    reports = [m.RelayedReport(id=second.id, srl_version=latest + 1)]
+    body = m.SendReports(relay="site-a", reports=reports)
+    taken = authorizer.authorizers.send_reports(body=body)
+    assert [(each.id, each.status) for each in taken.results] == [(second.id, "ok")]
     proof = admin.revocations.get_revocation_propagation(revocation_id)
     assert (proof.authorizers.registered, proof.complete) == (1, True)
     assert admin.revocations.get_change(revocation_id).complete
     assert revocation_id in [each.id for each in admin.revocations.list_changes().changes]
     assert admin.revocations.search_everything(q=revocation_id).results[0].id == revocation_id
-    stock = authorizer.stock_authorizers
-    tenuo = m.RegisterStockAuthorizer(name="tenuo")
-    second = stock.register_stock_authorizer(body=tenuo, expected=201)
-    assert stock.send_stock_heartbeat(second.id, body=m.StockReport()).status == "ok"
     assert stock.count_stock_events(second.id, body=[], expected=202).refused == 0
     assert stock.get_native_srl().version == latest + 1
     assert authorizer.authorizers.get_native_signer().algorithm

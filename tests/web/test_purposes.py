@@ -10,11 +10,10 @@ from infra.server.routers import ROUTERS
 from shared.model.rate_limit import BURST, Purpose, microseconds
 from shared.operations.changes import srl
 from shared.ports.token_buckets import Lease, TokenBuckets
-from shared.web.app import create_app, lambda_handler
+from shared.web.app import create_app
 from shared.web.routes import ApiRequest, router, serves
 from tests.kit.api import Tenant
 from tests.kit.asgi import bearer, send
-from tests.kit.lambda_events import FORMATS, Caller, Format
 
 FEED, CHECK = "/v1/revocations/feed", "/v1/revocations/check"
 BASE: Final = f"{FEED}/base/1"
@@ -87,23 +86,6 @@ def test_the_endpoints_of_the_feed(tenant: Tenant) -> None:
     assert asked.names[-1] == tenant.id
     assert set(asked.names) == {f"{tenant.id}#feed", tenant.id}
     assert asked.names == sorted(asked.names, reverse=True)
-
-
-@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
-@pytest.mark.parametrize("base_path", ["", "auth"])
-def test_below_a_base_path(
-    tenant: Tenant, form: Format, base_path: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """AUTH-11, F211: The base path of a domain and the form of the event make no difference."""
-    monkeypatch.setenv("SVC_BASE_PATH", base_path)
-    asked = Asked(tenant.ports.buckets)
-    ports = replace(tenant.ports, buckets=asked)
-    handler = lambda_handler(create_app(routes, ports=lambda: ports))
-    caller, prefix = Caller(form, tenant.admin.secret), f"/{base_path}" if base_path else ""
-    assert caller.call(handler, "GET", f"{prefix}{FEED}").status == 200
-    assert caller.call(handler, "GET", f"{prefix}{CHECK}").status == 200
-    assert caller.call(handler, "GET", f"/other{FEED}").status == 404
-    assert asked.names == [f"{tenant.id}#feed", tenant.id, tenant.id]
 
 
 @pytest.mark.parametrize(("drained", "empty", "full"), [("#feed", FEED, CHECK), ("", CHECK, FEED)])

@@ -10,10 +10,11 @@ from infra.cli.errors import SHOWN, Limit, Reason, WrongUsage
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column
 from shared.model import times
-from shared.model.identities.approvals import ApprovalStatus
+from shared.model.identities.approvals import Act, ApprovalStatus
 from shared.operations.identities import approvals, protected_acts
 
 _PATH: Final = "/v1/approvals"
+_POLICY: Final = "/v1/tenant/protected-acts"
 _COLUMNS: Final = (
     Column("approval", "id"),
     Column("status", "status"),
@@ -28,7 +29,7 @@ _COLUMNS: Final = (
 ApprovalArgument = Annotated[str, typer.Argument(metavar="APPROVAL", help="Its identifier.")]
 StatusOption = Annotated[
     ApprovalStatus | None,
-    typer.Option("--status", help="Only those of this status that have not expired."),
+    typer.Option("--status", help="Show only approvals with this status."),
 ]
 ApprovalOrNone = Annotated[
     str | None, typer.Argument(metavar="APPROVAL", help="What a person asked for.")
@@ -36,8 +37,20 @@ ApprovalOrNone = Annotated[
 Clear = Annotated[
     bool, typer.Option("--clear", help="Let no act of the tenant need an approval any more.")
 ]
+Acts = Annotated[
+    list[Act] | None,
+    typer.Option(
+        "--act",
+        help="An act to protect. May be repeated. Use --restore-above for revocations.restore; "
+        "access.change is implied.",
+    ),
+]
+RestoreAbove = Annotated[
+    int | None,
+    typer.Option("--restore-above", min=0, help="Revocations taken back an hour without one."),
+]
 
-app = noun("Approvals by a second person: list, approve, reject.")
+app = noun("Approvals by a second person: list, approve, reject, protect.")
 
 
 def register(root: typer.Typer) -> None:
@@ -71,6 +84,22 @@ def reject(session: ApiSession, approval: ApprovalArgument) -> None:
     session.out.record(session.api.post(f"{_PATH}/{segment(approval)}/reject"))
 
 
+@command(app, "policy", example="rescind approvals policy")
+def policy(session: ApiSession) -> None:
+    """Show which acts need an approval."""
+    session.out.record(session.api.get(_POLICY))
+
+
+@command(app, "protect", example="rescind approvals protect --act tenant.remove", is_protected=True)
+def protect(session: ApiSession, act: Acts = None, restore_above: RestoreAbove = None) -> None:
+    """Replace the acts that need an approval. Without options, no act needs one.
+
+    At least two people must be able to approve.
+    """
+    found = session.api.put(_POLICY, {"acts": act or [], "restore_above": restore_above})
+    session.out.record(found)
+
+
 @operator_command(
     app,
     "override",
@@ -88,7 +117,7 @@ def override(
     With --clear, nothing is protected any more, if nobody can sign in who could approve.
     """
     if (approval is None) is not clear:
-        raise WrongUsage("name an approval, or add --clear.")
+        raise WrongUsage("give either APPROVAL or --clear.")
     caller = operator.caller(tenant)
     if approval is None:
         protected_acts.clear(operator.ports, caller, reason=reason)

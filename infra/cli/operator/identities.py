@@ -83,7 +83,7 @@ _people = Resource(
 )
 _people.lists("List the people who have signed in.")
 _people.shows("Show one person.")
-_people.acts("enable", "Let a disabled person sign in again.")
+_people.acts("enable", "Let a disabled person sign in again.", is_protected=True)
 _people.acts("sign-out", "End all sessions of a person, who can sign in again.")
 
 _sessions = Resource(
@@ -166,7 +166,7 @@ def disable(
     if keys and made_keys is None:
         raise WrongUsage(f"The person made {len(keys)} API keys: add --made-keys end or keep.")
     if keys and made_keys is MadeKeys.END:
-        confirm(f"End these {len(keys)} API keys? This cannot be undone.", yes=yes)
+        confirm(f"End these {len(keys)} API keys of {person}? This cannot be undone.", yes=yes)
     body, ended = {"made_keys": made_keys or MadeKeys.END}, 0
     while True:
         found = session.api.post(_people.at(person, "/disable"), body)
@@ -276,10 +276,11 @@ Exchange = Annotated[
 TokenSeconds = Annotated[
     int | None,
     typer.Option(
-        "--token-max-seconds",
+        "--lifetime",
+        metavar="SECONDS",
         min=60,
         max=model.TOKEN_SECONDS_MAX,
-        help="The longest lifetime of its tokens (default: a day), with --kind tokens.",
+        help="The longest lifetime of its tokens, with --kind tokens.",
         show_default=False,
     ),
 ]
@@ -308,7 +309,7 @@ def add(
     trusts_email: TrustsEmail = False,
     step_up: StepUp = None,
     exchange: Exchange = None,
-    token_max_seconds: TokenSeconds = None,
+    lifetime: TokenSeconds = None,
     url: Url = _LOCAL,
 ) -> None:
     """Bind an identity provider after its issuer has answered, and print what to register there.
@@ -328,7 +329,7 @@ def add(
         trusts_email=trusts_email or None,
         step_up=step_up,
         token_exchange=exchange,
-        token_max_seconds=token_max_seconds,
+        token_max_seconds=lifetime,
     )
     caller = operator.caller(tenant)
     made = identity_providers.create(operator.ports, caller, kind=kind, change=change)

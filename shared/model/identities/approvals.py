@@ -40,16 +40,21 @@ class Act(StrEnum):
     ROTATE_STATUS_SIGNER = "status_signer.rotate"
 
 
-# Protected by a number, and with any other one.
-_IMPLIED: Final = (Act.RESTORE, Act.CHANGE_ACCESS)
+# Why an act is not among those that are protected by their names.
+_UNNAMED: Final = {
+    Act.RESTORE: "set restore_above (--restore-above) to protect revocations.restore",
+    Act.CHANGE_ACCESS: "leave out access.change, which is implied if anything is protected",
+}
 
 
 class ApprovalStatus(StrEnum):
-    """The decision on an approval."""
+    """The decision on an approval. The last two are shown and not stored."""
 
     PENDING = "pending"
     APPROVED = "approved"
     REJECTED = "rejected"
+    USED = "used"
+    EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,8 @@ class ProtectedActs(Record):
     """The acts of a tenant that need an approval.
 
     More than `restore_above` revocations an hour are taken back only with one; any number if None.
-    If anything is protected, so is what gives access: this record, identity providers, roles.
+    If anything is protected, so is what gives access: this record, identity providers, roles, and
+    the return of disabled people.
     """
 
     acts: tuple[Act, ...] = ()
@@ -105,11 +111,10 @@ def _recent(minutes: dict[str, Value], now: datetime) -> list[str]:
 class Approval(Record):
     """A request to do an act `count` times, and what another person decided.
 
-    To take revocations back it names each one in `members`, with its warrant.
-
     `requested_by` and `decided_by` are identities, with the identifier of the person if it is one;
-    `decided_by_epoch` is the epoch of the person who decided.
-    An act that is done once is bound to its `request`: method, path, and SHA-256 of the body.
+    `requested_by_epoch` and `decided_by_epoch` are the epochs of these people.
+    An act that is done once is bound to its `request`: method, path, and SHA-256 of the body. To
+    take revocations back, `subject` is the one revocation, or a manifest (REVOKE-26).
     `details` contain the difference to the record of `record_version`, 0 if there was none.
     `expires_at` is the end of the wait, or of the use. The
     store removes the item some time after `expires`, which is in seconds since the epoch.
@@ -135,7 +140,7 @@ class Approval(Record):
     decided_at: datetime | None = None
     record_version: int = field(default=0, metadata=SPARSE)
     decided_by_epoch: int = field(default=0, metadata=SPARSE)
-    members: dict[str, Value] = field(default_factory=dict, metadata=SPARSE)
+    requested_by_epoch: int = field(default=0, metadata=SPARSE)
     version: int = 1
 
     @property
@@ -143,10 +148,14 @@ class Approval(Record):
         """Where the approval is stored."""
         return approvals(self.tenant_id).address(self.id)
 
-    def has_ended(self, now: datetime, barrier: datetime | None) -> bool:
-        """Return whether its time has passed, or it is of before the tenant's `barrier`."""
+    def has_ended(self, now: datetime, barrier: datetime | None, by: Person | None) -> bool:
+        """Return whether its time has passed, or it is of before the tenant's `barrier`.
+
+        It also ends if the requester `by` was disabled or signed out since.
+        """
         is_before = barrier is not None and self.created_at <= barrier
-        return is_before or times.has_passed(self.expires_at, now)
+        is_left = by is not None and by.epoch != self.requested_by_epoch
+        return is_before or is_left or times.has_passed(self.expires_at, now)
 
     def decided(
         self, status: ApprovalStatus, by: str, person: Person | None, now: datetime
@@ -171,8 +180,8 @@ class Approval(Record):
 
 def protectable(act: Act) -> Act:
     """Return `act`. Raises `ValueError` if it is not protected by its name."""
-    if act in _IMPLIED:
-        raise ValueError("must be an act other than revocations.restore and access.change")
+    if act in _UNNAMED:
+        raise ValueError(_UNNAMED[act])
     return act
 
 

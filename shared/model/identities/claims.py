@@ -6,8 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from shared.authorizer.formats.token_kinds import TokenFault as TokenFault
-from shared.authorizer.formats.token_kinds import TokenKind
+from shared.authorizer.formats.token_kinds import TokenFault, TokenKind
 from shared.errors import RescindError
 
 
@@ -56,7 +55,6 @@ class IssuerBinding:
     issuer: str
     audience: str
     jwks_uri: str = ""
-    token_endpoint: str = ""
     jwks: str | None = None
     kind: TokenKind = TokenKind.ID
 
@@ -79,13 +77,10 @@ class IdentityClaims:
     signature was written in another way is the same one. Note this as used, not the token's text.
     """
 
-    issuer: str
     subject: str
-    audience: tuple[str, ...]
     issued_at: datetime
     expires_at: datetime
     auth_time: datetime | None
-    nonce: str | None
     email: str | None
     name: str | None
     members: Mapping[str, Any]

@@ -7,8 +7,7 @@ from hashlib import sha256
 from typing import Final, Self
 
 from shared.authorizer.formats import strict_json
-from shared.authorizer.formats.jwk_sets import KeySet as KeySet
-from shared.authorizer.formats.jwk_sets import usable_keys
+from shared.authorizer.formats.jwk_sets import KeySet, usable_keys
 from shared.model.items import Address, Table
 from shared.model.records import Record
 

@@ -54,6 +54,11 @@ class Person(Record):
         )
 
     @property
+    def account(self) -> tuple[str, str]:
+        """The account at the issuer, whose holder may sign in by each of its providers."""
+        return self.issuer, self.subject
+
+    @property
     def is_active(self) -> bool:
         """Whether the person is not disabled."""
         return self.status is PersonStatus.ACTIVE

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple, Self
@@ -235,7 +235,7 @@ class IdentityProvider(Record):
 
     With `trusts_email`, an e-mail counts as verified without `email_verified`. `step_up` names the
     evidence of a fresh sign-in. `token_exchange` is None for the default. `token_max_seconds` is
-    the longest lifetime of `TOKENS`.
+    the longest lifetime of `TOKENS`, None if it is not stated.
     """
 
     id: str
@@ -256,7 +256,7 @@ class IdentityProvider(Record):
     trusts_email: bool = False
     step_up: str = "auth_time"
     token_exchange: bool | None = None
-    token_max_seconds: int = TOKEN_SECONDS
+    token_max_seconds: int | None = None
     authorization_endpoint: str | None = None
     device_authorization_endpoint: str | None = None
     token_endpoint: str | None = None
@@ -287,15 +287,12 @@ class IdentityProvider(Record):
             return self.token_exchange
         return self.kind is ProviderKind.PROGRAMS or self.cli_client_id is not None
 
-    def with_endpoints(self, found: Discovered) -> Self:
-        """Return the provider with what its issuer publishes."""
-        return replace(
-            self,
-            authorization_endpoint=found.authorization_endpoint,
-            device_authorization_endpoint=found.device_authorization_endpoint,
-            token_endpoint=found.token_endpoint,
-            jwks_uri=found.jwks_uri or None,
-        )
+    def with_endpoints(self, found: Discovered | None) -> Self:
+        """Return the provider with what its issuer publishes, or without endpoints."""
+        endpoints: dict[str, Any] = {
+            each.name: getattr(found, each.name, None) for each in fields(Discovered)
+        }
+        return replace(self, **endpoints)
 
     @property
     def seal_context(self) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from shared.model import times
 from shared.model.items import Address, Item, Partition, Table, Value
-from shared.model.records import Record
+from shared.model.records import SPARSE, Record
 
 PREFIX: Final = "svc_session_"
 TICKET_LIFETIME: Final = timedelta(minutes=5)
@@ -25,7 +25,8 @@ class SessionRecord(Record):
     `owner` is a person, or the service account that a program calls as, in the epoch of the owner
     and of the provider in which it began. A program has its `role` here, a person not. A session by
     a `Ticket` has the `operator` of the ticket; its owner and its provider are empty. Without
-    `authenticated_at`, the sign-in is never fresh (AUTH-17).
+    `authenticated_at`, the sign-in is never fresh (AUTH-17). `provider_session` identifies the
+    session at the provider as a warrant (TOKEN-1), if its token had `sid`.
     The store removes the item some time after `expires`, which is in seconds since the epoch.
     """
 
@@ -43,6 +44,7 @@ class SessionRecord(Record):
     owner_epoch: int = 1
     role: str | None = None
     operator: str | None = None
+    provider_session: str | None = field(default=None, metadata=SPARSE)
 
     @property
     def address(self) -> Address:
@@ -50,9 +52,13 @@ class SessionRecord(Record):
         return sessions(self.tenant_id).address(self.id)
 
     @property
-    def owner_address(self) -> Address:
-        """Where the session is listed among those of its owner."""
-        return sessions_of(self.tenant_id, self.owner).address(self.id)
+    def listed_at(self) -> list[Address]:
+        """Where the session is listed: by its owner, and by its session at the provider."""
+        # A session by a ticket has no owner.
+        owners = [self.owner] if self.owner else []
+        if self.provider_session is not None:
+            owners.append(sign_in_name(self.provider_id, self.provider_session))
+        return [sessions_of(self.tenant_id, each).address(self.id) for each in owners]
 
     @property
     def credential(self) -> "SessionCredential":
@@ -164,6 +170,11 @@ def sessions(tenant_id: str) -> Partition:
 def sessions_of(tenant_id: str, owner: str) -> Partition:
     """Return the partition of the sessions of one owner, in order of their beginning."""
     return Partition(Table.KEYS, f"{tenant_id}#sessions-of#{owner}")
+
+
+def sign_in_name(provider_id: str, provider_session: str) -> str:
+    """Return the owner of `sessions_of` that stands for one session at a provider."""
+    return f"{provider_id}#{provider_session}"
 
 
 def access_address(tenant_id: str) -> Address:

@@ -38,30 +38,35 @@ class Created:
 class Maker:
     """The maker of a key, and the people who may see its secret; both are empty for an operator.
 
-    A write that makes a key includes `checks`: the maker has not ended meanwhile. `networks` bound
-    the maker, if it is a key.
+    A write that makes a key includes `checks`: the maker has not ended meanwhile. `networks` limit
+    the maker, if it is a key. `creator_ids` made the first key, if that was rotated.
     """
 
     id: str | None = None
     people_ids: tuple[str, ...] = ()
     checks: tuple[Check, ...] = ()
     networks: tuple[str, ...] = ()
+    creator_ids: tuple[str, ...] | None = None
 
 
 def find_maker(ports: Ports, caller: Caller) -> Maker:
-    """Read the maker that a caller is. Raises `InvalidApiKey` if it has ended."""
+    """Read the maker that a caller is. Raises `InvalidApiKey` if it has ended.
+
+    Raises `InsufficientScope` if a disabled person may have the secret of the calling key.
+    """
+    # Here, so that requests with API keys load nothing of it.
+    from shared.model.identities import people  # noqa: PLC0415
+    from shared.operations.base.effects import check_makers  # noqa: PLC0415
+
     if caller.key_id is not None:
         item = ports.store.get(model.records(caller.tenant_id).address(caller.key_id))
         key = ApiKey.from_optional(item)
         if key is None or key.status is not ApiKeyStatus.ACTIVE:
             raise InvalidApiKey
-        checks = (Check(key.address, At(key.version)),)
+        checks = (Check(key.address, At(key.version)), *check_makers(ports.store, key))
         return Maker(key.id, key.people_ids, checks, key.networks)
     if caller.person_id is None:
         return Maker(caller.owner_id)
-    # Here, so that requests with API keys load nothing of it.
-    from shared.model.identities import people  # noqa: PLC0415
-
     place = people.people(caller.tenant_id).address(caller.person_id)
     person = people.Person.from_optional(ports.store.get(place))
     if person is None or not person.is_active:
@@ -83,6 +88,11 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
 ) -> tuple[Created, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
     maker = maker or Maker()
+    if len(maker.people_ids) > model.PEOPLE_MAX:
+        raise Conflict(
+            f"More than {model.PEOPLE_MAX} people made or rotated the keys before this one; create "
+            "another key with a session."
+        )
     secret = model.new_secret()
     key = ApiKey(
         id=ports.new_id(API_KEY),
@@ -97,6 +107,7 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         role=role,
         created_by_id=maker.id,
         people_ids=maker.people_ids,
+        creator_ids=maker.people_ids if maker.creator_ids is None else maker.creator_ids,
         networks=networks,
     )
     accepted = credential(key, settings, account)
@@ -215,12 +226,10 @@ def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: Ap
 
 
 def check_networks(maker: Maker, networks: tuple[str, ...]) -> None:
-    """Raise `InvalidRequest` if a key would leave the networks of the key that makes it."""
-    if maker.networks and not (networks and model.are_within(networks, maker.networks)):
-        raise InvalidRequest(
-            f"networks: must be given, and lie within {', '.join(maker.networks)}: the calling key "
-            "is limited to these, and creates no key for others."
-        )
+    """Raise `InvalidRequest` unless a key gets the networks of the key that makes it."""
+    if maker.networks and {*networks} != {*maker.networks}:
+        only = ", ".join(maker.networks)
+        raise InvalidRequest(f"networks: must be {only}: the calling key is limited to these.")
 
 
 def find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:

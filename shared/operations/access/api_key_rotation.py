@@ -38,7 +38,7 @@ def _created_id(rotated: Rotated) -> str:
 
 
 @once(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
-def rotate(  # noqa: PLR0913 (callers pass no `keep`)
+def rotate(
     ports: Ports,
     caller: Caller,
     keep: Keep[Rotated],
@@ -46,18 +46,16 @@ def rotate(  # noqa: PLR0913 (callers pass no `keep`)
     key_id: str,
     grace_seconds: int,
     expires_at: datetime | None = None,
-    networks: tuple[str, ...] | None = None,
 ) -> Rotated:
     """Create a key with the name, scopes and account of another, which ends soon (APIKEY-10).
 
     The old key is accepted for `grace_seconds`, and no longer than before; with 0 it is revoked.
-    Without `expires_at`, the new key gets the lifetime that the old one was created with, and
-    without `networks` those of the old one.
+    Without `expires_at`, the new key gets the lifetime that the old one was created with.
 
     Raises `NotFound`; `InvalidState` if the old key ended or was rotated, or if its account is
     disabled; `Conflict` if the account has the maximum number of keys, or if no admin key would be
     left (APIKEY-7); `InvalidRequest` if `expires_at` has passed, or if the new key would outlive
-    the calling key (APIKEY-4) or leave its networks.
+    the calling key (APIKEY-4) or have other networks.
     """
     records, now = model.records(caller.tenant_id), times.whole(ports.now())
     key = allowance.find(ports, records, key_id, kind=API_KEY, record=ApiKey)
@@ -67,8 +65,7 @@ def rotate(  # noqa: PLR0913 (callers pass no `keep`)
     maker = _find_maker(ports, caller, key)
     latest = api_key_creation.find_latest_end(ports, settings, maker, key)
     end = _end(ports, caller, key, expires_at, now, latest)
-    admitted = key.networks if networks is None else networks
-    api_key_creation.check_networks(maker, admitted)
+    api_key_creation.check_networks(maker, key.networks)
     created, changes = api_key_creation.creation(
         ports,
         settings,
@@ -77,7 +74,7 @@ def rotate(  # noqa: PLR0913 (callers pass no `keep`)
         expires_at=end,
         account=account,
         role=key.role,
-        networks=admitted,
+        networks=key.networks,
         maker=maker,
     )
     api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
@@ -115,11 +112,10 @@ def _find_maker(ports: Ports, caller: Caller, key: ApiKey) -> Maker:
     The people of earlier rotations have not seen the new secret.
     """
     by = api_key_creation.find_maker(ports, caller)
-    first = key.people_ids[:1] if key.created_by_id is not None else ()
     # The write expects the version of the key, also if it rotates itself.
     checks = tuple(each for each in by.checks if each.address != key.address)
-    people_ids = tuple(dict.fromkeys((*first, *by.people_ids)))
-    return Maker(key.created_by_id, people_ids, checks, by.networks)
+    people_ids = tuple(dict.fromkeys((*key.creator_ids, *by.people_ids)))
+    return Maker(key.created_by_id, people_ids, checks, by.networks, key.creator_ids)
 
 
 def _check_rotates(key: ApiKey, now: datetime) -> None:

@@ -161,7 +161,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     """Create an active key (APIKEY-3).
 
     Raises `InvalidRequest` unless there are either scopes or a role, if `expires_at` has passed, if
-    the key would outlive the calling key (APIKEY-4) or leave its networks, or if the account or
+    the key would outlive the calling key (APIKEY-4) or have other networks, or if the account or
     role is unknown; `InvalidState` if the account is disabled; `Conflict` if it has the maximum
     number of keys.
     """

@@ -1,4 +1,4 @@
-"""Secrets that were found in public: whoever presents one ends it (APIKEY-14)."""
+"""API keys that were found in public: whoever presents one ends it (APIKEY-14)."""
 
 import logging
 from dataclasses import replace
@@ -11,15 +11,13 @@ from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey, Credential
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller
-from shared.model.identities import sessions
-from shared.model.identities.sessions import SessionCredential, SessionRecord
-from shared.model.items import Address, Item, Value
+from shared.model.items import Value
 from shared.model.tenants import TenantSettings, settings_address
 from shared.operations.access import api_key_end
 from shared.operations.base import audit
 from shared.operations.base.operation import settle
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect
+from shared.ports.store import Change
 
 URL_MAX: Final = 2048
 
@@ -27,82 +25,43 @@ _log = logging.getLogger(__name__)
 
 
 class LeakReport(NamedTuple):
-    """A secret that was found, and the address of the place if it is known."""
+    """A secret that was found, the address of the place if it is known, and the request."""
 
     secret: str
     url: str | None
-
-
-class LeakFinder(NamedTuple):
-    """The source address and the request of a report."""
-
     source_ip: str
     request_id: str
 
 
-def end(ports: Ports, finder: LeakFinder, report: LeakReport) -> None:
-    """End the API key or session with this secret, also the last admin key.
+def end(ports: Ports, report: LeakReport) -> None:
+    """Revoke the API key with this secret, also the last admin key.
 
     An unknown secret costs as many reads, and changes nothing. Raises `Corrupt`, `Unavailable`.
     """
-    settle(partial(_end, ports, finder, report))
+    settle(partial(_end, ports, report))
 
 
-def _end(ports: Ports, finder: LeakFinder, report: LeakReport) -> None:
-    if report.secret.startswith(sessions.PREFIX):
-        place = sessions.credential_address(report.secret)
-    else:
-        place = model.credential_address(sessions.digest(report.secret))
-    item = ports.store.get(place)
-    record_at, settings_at = _find_places(place, item)
-    found = ports.store.get_many([record_at, settings_at])
-    if item is None:
+def _end(ports: Ports, report: LeakReport) -> None:
+    place = model.credential_address(model.digest(report.secret))
+    credential = Credential.from_optional(ports.store.get(place))
+    # No tenant has this identifier, so an unknown secret reads two missing items.
+    tenant_id, key_id = (credential.tenant_id, credential.key_id) if credential else ("no", "no")
+    key_at, settings_at = model.records(tenant_id).address(key_id), settings_address(tenant_id)
+    found = ports.store.get_many([key_at, settings_at])
+    if credential is None:
         return
-    if not {record_at, settings_at} <= found.keys():
+    if not {key_at, settings_at} <= found.keys():
         raise Corrupt("a credential has no record")
-    settings = TenantSettings.from_item(found[settings_at])
-    inside = Caller.inside(settings.tenant_id, name="leaks", handle=settings.handle)
-    caller = replace(inside, source_ip=finder.source_ip, request_id=finder.request_id)
-    url = report.url and report.url[:URL_MAX]
-    if "session_id" in item:
-        session = SessionRecord.from_item(found[record_at])
-        ports.store.write(
-            Delete(session.address, Expect.PRESENT),
-            Delete(session.owner_address, Expect.ANYTHING),
-            Delete(place, Expect.PRESENT),
-            audit.entry(
-                ports,
-                caller,
-                Action.SESSION_DELETE,
-                session.id,
-                settings=settings,
-                identity=session.identity,
-                leaked=True,
-                url=url,
-            ),
-        )
-    else:
-        key = ApiKey.from_item(found[record_at])
-        details: dict[str, Value] = {"name": key.name, "url": url}
-        announce = partial(
-            audit.entry, ports, caller, Action.API_KEY_LEAKED, key.id, settings=settings, **details
-        )
-        # The entry of the revocation comes first.
-        api_key_end.revoke(
-            ports, caller, key, lambda _: [announce()], is_last_kept=False, settings=settings
-        )
-    figures = logs.fields(tenant_id=settings.tenant_id, metrics={"KeysLeaked": 1})
+    key, settings = ApiKey.from_item(found[key_at]), TenantSettings.from_item(found[settings_at])
+    inside = Caller.inside(tenant_id, name="leaks", handle=settings.handle)
+    caller = replace(inside, source_ip=report.source_ip, request_id=report.request_id)
+
+    def announce(_: ApiKey) -> list[Change]:
+        # After the entry of the revocation, because identifiers are in order of time.
+        details: dict[str, Value] = {"name": key.name, "url": report.url and report.url[:URL_MAX]}
+        action = Action.API_KEY_LEAKED
+        return [audit.entry(ports, caller, action, key.id, settings=settings, **details)]
+
+    api_key_end.revoke(ports, caller, key, announce, is_last_kept=False, settings=settings)
+    figures = logs.fields(tenant_id=tenant_id, metrics={"KeysLeaked": 1})
     _log.error("a leaked secret was presented, and has ended", extra=figures)
-
-
-def _find_places(place: Address, item: Item | None) -> tuple[Address, Address]:
-    """Return the addresses of record and settings; of missing items for an unknown secret."""
-    if item is None:
-        return place._replace(sk="none"), place._replace(sk="unknown")
-    if "session_id" in item:
-        session = SessionCredential.from_item(item)
-        record = sessions.sessions(session.tenant_id).address(session.session_id)
-        return record, settings_address(session.tenant_id)
-    credential = Credential.from_item(item)
-    record = model.records(credential.tenant_id).address(credential.key_id)
-    return record, settings_address(credential.tenant_id)

@@ -1,19 +1,15 @@
 """The keys that a person made, when the person is disabled (IDENTITY-9)."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from shared.errors import Conflict, NotFound
+from shared.errors import Conflict, ExpectationLost
 from shared.model import api_keys as model
-from shared.model import times
-from shared.model.api_keys import ApiKey, ApiKeyStatus, MadeKeys
+from shared.model.api_keys import ApiKey, MadeKeys
 from shared.model.callers import Caller, Scope
-from shared.model.identifiers import API_KEY
 from shared.model.identities.people import Person
 from shared.operations.access import api_key_end
-from shared.operations.base.allowance import find
-from shared.operations.base.operation import operation, settle, wait_for_writes
+from shared.operations.base.operation import operation, wait_for_writes
 from shared.operations.identities import people
 from shared.ports import Ports
 
@@ -50,36 +46,29 @@ def disable_person(
     ended, refusal = 0, None
     for each in active[:_PART]:
         try:
-            ended += settle(partial(_end, ports, caller, each.id, person_id))
+            api_key_end.revoke(ports, caller, each, person_id=person_id)
+        except ExpectationLost:
+            # Another request changed the key, which is still among those that are left.
+            continue
         except Conflict as error:
             refusal = error
+            continue
+        ended += 1
     if refusal is not None:
-        raise refusal
-    # Such a key may have made another one since.
-    wait_for_writes()
-    return Disabled(person, ended, len(_find_active(ports, person)))
+        done = "The person is disabled, and other keys have ended; then repeat the request."
+        raise Conflict(f"{refusal} {done}")
+    # None of them has made another one since (`api_key_creation.find_maker`).
+    return Disabled(person, ended, len(active) - ended)
 
 
 def _find_active(ports: Ports, person: Person) -> list[ApiKey]:
-    """Return the keys that the person made and that are accepted, oldest first."""
-    listed = ports.store.query(model.made_by(person.tenant_id, person.id))
+    """Return the accepted keys of the account, made at any provider of its issuer, oldest first."""
+    same = people.find_same_account(ports, person.tenant_id, *person.account)
     records, now = model.records(person.tenant_id), ports.now()
-    items = ports.store.get_many(records.address(each.sk) for each in listed)
+    items = ports.store.get_many(
+        records.address(row.sk)
+        for made_by in {person.id, *(each.id for each in same)}
+        for row in ports.store.query(model.made_by(person.tenant_id, made_by))
+    )
     keys = sorted(map(ApiKey.from_item, items.values()), key=lambda each: each.id)
-    return [
-        each
-        for each in keys
-        if each.status is ApiKeyStatus.ACTIVE and not times.has_passed(each.expires_at, now)
-    ]
-
-
-def _end(ports: Ports, caller: Caller, key_id: str, person_id: str) -> bool:
-    """Revoke a key, and return whether it was active. Raises `Conflict` for the last admin key."""
-    try:
-        key = find(ports, model.records(caller.tenant_id), key_id, kind=API_KEY, record=ApiKey)
-    except NotFound:
-        return False
-    if key.status is ApiKeyStatus.REVOKED:
-        return False
-    api_key_end.revoke(ports, caller, key, person_id=person_id)
-    return True
+    return [each for each in keys if each.is_live(now)]

@@ -9,16 +9,20 @@ from shared.model import service_accounts as model
 from shared.model.api_keys import ApiKey, Credential
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope, identity
+from shared.model.differences import changed_details
 from shared.model.identifiers import SERVICE_ACCOUNT
+from shared.model.identities.approvals import Act
+from shared.model.identities.providers import IdentityProvider, providers
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import AccountStatus, ServiceAccount
 from shared.model.tenants import TenantSettings
 from shared.operations.access import api_key_end
-from shared.operations.base import audit, tenants
+from shared.operations.base import allowance, audit, tenants
 from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation, wait_for_writes
 from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.identities import protected_acts, roles
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Increment, Put
@@ -88,7 +92,10 @@ def disable(
 def enable(
     ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
 ) -> ServiceAccount:
-    """Enable an account and its keys that are not revoked. Raises `NotFound`."""
+    """Enable an account and its keys that are not revoked.
+
+    Raises `NotFound`; `ApprovalRequired` if that gives the scope `admin` (APPROVAL-1).
+    """
     return _switch(ports, caller, keep, account_id, AccountStatus.ACTIVE)
 
 
@@ -145,20 +152,33 @@ def _switch(
 ) -> ServiceAccount:
     account = _find(ports, caller, account_id)
     if account.status is target:
+        allowance.check_asks_nothing(caller)
         return account
     # The items of a write that made or rotated a key become visible one by one, the account perhaps
     # first. After this, all keys of this version of the account are visible as they are.
     wait_for_writes()
     keys = _keys(ports, account)
     switched = replace(account, status=target, version=account.version + 1)
-    losing = keys if target is AccountStatus.DISABLED else []
+    details = changed_details(account.name, account, switched)
+    if target is AccountStatus.DISABLED:
+        checks = api_key_end.guard(ports, caller, losing=keys)
+    else:
+        checks = protected_acts.admitted(
+            ports,
+            caller,
+            Act.CREATE_ADMIN_KEY,
+            account.id,
+            details,
+            version=account.version,
+            is_needed=_gives_admin(ports, account, keys),
+        )
     ports.store.write(
         # If a key of the account is created or deleted concurrently, the version differs.
         Put(account.address, switched.to_item(), At(account.version)),
         *_credentials(ports, keys, disabled=target is AccountStatus.DISABLED),
-        *api_key_end.guard(ports, caller, losing=losing),
+        *checks,
         *srl_records.noted(caller.tenant_id),
-        audit.entry(ports, caller, _SWITCHED[target], account.id, name=account.name),
+        audit.entry(ports, caller, _SWITCHED[target], account.id, settings=None, **details),
         *keep(switched),
     )
     return switched
@@ -169,6 +189,18 @@ def _keys(ports: Ports, account: ServiceAccount) -> list[ApiKey]:
     records = api_keys.records(account.tenant_id)
     items = ports.store.get_many(records.address(entry.sk) for entry in ports.store.query(owned))
     return [ApiKey.from_item(item) for item in items.values()]
+
+
+def _gives_admin(ports: Ports, account: ServiceAccount, keys: list[ApiKey]) -> bool:
+    """Return whether a key of an account, or a grant for programs, gives the scope `admin`."""
+    live = [each for each in keys if each.is_live(ports.now())]
+    found = IdentityProvider.from_rows(ports.store.query(providers(account.tenant_id)))
+    grants = [each for source in found for each in source.granted]
+    named = {each.role for each in grants if each.service_account == account.name}
+    named |= {each.role for each in live if each.role is not None}
+    known = roles.of_tenant(ports, account.tenant_id)
+    given = [each.scopes for each in live] + [known[each].scopes for each in named & known.keys()]
+    return any(Scope.ADMIN in each for each in given)
 
 
 def _credentials(ports: Ports, keys: list[ApiKey], *, disabled: bool) -> list[Change]:

@@ -18,7 +18,7 @@ from shared.model.audit.witnesses import LogWitnessing, Submission, Witness, Wit
 from shared.operations.audit import log
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer, WitnessClient
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Put, expect_version
 
 # How far the clock of a witness may be ahead.
 _AHEAD: Final = timedelta(seconds=60)
@@ -149,9 +149,8 @@ def _with_away(found: LogWitnessing, away: set[Witness]) -> LogWitnessing:
 
 def _keep(ports: Ports, tenant_id: str, before: LogWitnessing, after: LogWitnessing) -> None:
     item = {**after.to_item(), "version": before.version + 1}
-    expect = At(before.version) if before.version else Expect.ABSENT
     with suppress(ExpectationLost):
-        ports.store.write(Put(model.address(tenant_id), item, expect))
+        ports.store.write(Put(model.address(tenant_id), item, expect_version(before.version)))
 
 
 def _tell(tenant_id: str, before: LogWitnessing, after: LogWitnessing) -> None:

@@ -42,9 +42,11 @@ def entry(
     """Return the change that stores an audit entry; `details` must not contain a secret.
 
     The entry expires after the audit retention of `settings`, which are read if they are not given.
-    If an operator acts, the details also name the operator's account on the machine.
+    The details also name a session, and the account of an operator on the machine.
     """
     settings, now = settings or tenants.settings(ports, caller.tenant_id), ports.now()
+    by: dict[str, Value] = {"operator": caller.operator} if caller.operator else {}
+    by |= {"session_id": caller.session_id} if caller.session_id else {}
     made = AuditEntry(
         # The identifier holds the same time: queries for a period compare identifiers only.
         id=ports.new_id(AUDIT_ENTRY, at=now),
@@ -55,7 +57,7 @@ def entry(
         result="success",
         source_ip=caller.source_ip,
         request_id=caller.request_id,
-        details=details | ({"operator": caller.operator} if caller.operator else {}),
+        details=details | by,
         expires=int((now + settings.audit_retention).timestamp()),
         actor_key_id=caller.key_id,
         actor_name=caller.name,

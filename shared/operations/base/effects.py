@@ -1,18 +1,23 @@
 """Protected effects: what a write does, whichever operation makes it (APPROVAL-1)."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from shared.errors import InsufficientScope, InvalidApiKey
 from shared.model import api_keys, revocations, signing_keys, status_lists, tenants
-from shared.model.callers import Scope
-from shared.model.identities import approvals, providers, sessions
+from shared.model.callers import Caller, Scope
+from shared.model.identities import approvals, people, providers, sessions
 from shared.model.identities.approvals import Act, Approval, ApprovalStatus, ProtectedActs
+from shared.model.items import Address
 from shared.model.lists import signers
 from shared.model.tenants import TenantSettings
 from shared.ports.store import At, Change, Check, Delete, Expect, Item, Put, Store
 
 _NONE: Final = frozenset[Act]()
 _RESTORES: Final = frozenset({Act.RESTORE, Act.RESTORE_OTHERS})
+_OF_DISABLED: Final = (
+    "A person who made or rotated the calling key is disabled; use a key that another person made."
+)
 
 
 def find_unproved(store: Store, tenant_id: str, changes: Iterable[Change]) -> Change | None:
@@ -34,16 +39,47 @@ def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[Act]:
         or address in (sessions.access_address(tenant_id), approvals.protected_address(tenant_id))
     ):
         return frozenset({Act.CHANGE_ACCESS})
-    if isinstance(change, Put):
-        for act, is_at, has_effect in _EFFECTS:
-            if is_at(tenant_id, change):
-                before = None if change.expect is Expect.ABSENT else store.get(address)
-                expected = change.expect.version if isinstance(change.expect, At) else None
-                if expected is not None and (before is None or before["version"] != expected):
-                    # The record has changed since, so the store refuses the write.
-                    return _NONE
-                return frozenset({act}) if has_effect(before, change.item) else _NONE
-    return _NONE
+    effect = _find_effect(tenant_id, address)
+    if effect is None or not isinstance(change, Put):
+        return _NONE
+    act, has_effect = effect
+    before = None if change.expect is Expect.ABSENT else store.get(address)
+    expected = change.expect.version if isinstance(change.expect, At) else None
+    if expected is not None and (before is None or before["version"] != expected):
+        # The record has changed since, so the store refuses the write.
+        return _NONE
+    return frozenset({act}) if has_effect(before, change.item) else _NONE
+
+
+def check_caller(store: Store, caller: Caller, changes: Sequence[Change]) -> list[Check]:
+    """Return the checks of a write with a protected effect that no leaver has the calling key.
+
+    There are none if no key calls, or if the write only deletes revocations. Raises as
+    `check_makers`, and `InvalidApiKey` if the key is gone.
+    """
+    if caller.key_id is None:
+        return []
+    acts = (find_acts(store, caller.tenant_id, each) - _RESTORES for each in changes)
+    if not any(acts):
+        return []
+    item = store.get(api_keys.records(caller.tenant_id).address(caller.key_id))
+    key = api_keys.ApiKey.from_optional(item)
+    if key is None:
+        raise InvalidApiKey
+    checked = {each.address for each in changes}
+    return [each for each in check_makers(store, key) if each.address not in checked]
+
+
+def check_makers(store: Store, key: api_keys.ApiKey) -> list[Check]:
+    """Return the checks of a write that all who may have the secret of a key are active.
+
+    Raises `InsufficientScope` if one is disabled: such a key gives nobody access (IDENTITY-9).
+    """
+    places = [people.people(key.tenant_id).address(each) for each in key.people_ids]
+    found = [people.Person.from_item(each) for each in store.get_many(places).values()]
+    if len(found) < len(places) or not all(each.is_active for each in found):
+        raise InsufficientScope([Scope.ADMIN], _OF_DISABLED)
+    return [Check(each.address, At(each.version)) for each in found]
 
 
 def _activates(before: Item | None, after: Item) -> bool:
@@ -54,8 +90,9 @@ def _activates(before: Item | None, after: Item) -> bool:
 def _gives_access(before: Item | None, after: Item) -> bool:
     scopes, role = after["scopes"], after.get("role")
     is_wide = role is not None or (isinstance(scopes, list) and Scope.ADMIN.value in scopes)
-    held = None if before is None else (before["scopes"], before.get("role"))
-    return is_wide and held != (scopes, role)
+    is_held = before is not None and not before.get("disabled")
+    held = (before["scopes"], before.get("role")) if before and is_held else None
+    return is_wide and not after.get("disabled") and held != (scopes, role)
 
 
 def _weakens(before: Item | None, after: Item) -> bool:
@@ -74,24 +111,25 @@ def _replaces(before: Item | None, after: Item) -> bool:
     return before is not None and before["id"] != after["id"]
 
 
-# Of each effect: the act that covers it, where its item is, and whether a change of it has it.
-_EFFECTS: Final[
-    tuple[tuple[Act, Callable[[str, Put], bool], Callable[[Item | None, Item], bool]], ...]
-] = (
-    (Act.FORCE_SIGNER, lambda of, put: put.address.pk == signers.signers(of).pk, _activates),
-    (Act.CREATE_ADMIN_KEY, lambda _, put: api_keys.is_credential_at(put.address), _gives_access),
-    (
-        Act.WEAKEN_SETTINGS,
-        lambda of, put: put.address == tenants.settings_address(of),
-        _weakens,
-    ),
-    (Act.REVOKE_ROOT, lambda of, put: put.address.pk == signing_keys.keys(of).pk, _revokes_root),
-    (
-        Act.ROTATE_STATUS_SIGNER,
-        lambda of, put: put.address == status_lists.signer_address(of),
-        _replaces,
-    ),
-)
+def _enables(before: Item | None, after: Item) -> bool:
+    disabled = people.PersonStatus.DISABLED.value
+    return before is not None and before["status"] == disabled != after["status"]
+
+
+def _find_effect(
+    tenant_id: str, address: Address
+) -> tuple[Act, Callable[[Item | None, Item], bool]] | None:
+    """Return the act that covers changes of an item, and whether a change has the effect."""
+    if api_keys.is_credential_at(address):
+        return Act.CREATE_ADMIN_KEY, _gives_access
+    effects: dict[Address | str, tuple[Act, Callable[[Item | None, Item], bool]]] = {
+        signers.signers(tenant_id).pk: (Act.FORCE_SIGNER, _activates),
+        people.people(tenant_id).pk: (Act.CHANGE_ACCESS, _enables),
+        tenants.settings_address(tenant_id): (Act.WEAKEN_SETTINGS, _weakens),
+        signing_keys.keys(tenant_id).pk: (Act.REVOKE_ROOT, _revokes_root),
+        status_lists.signer_address(tenant_id): (Act.ROTATE_STATUS_SIGNER, _replaces),
+    }
+    return effects.get(address) or effects.get(address.pk)
 
 
 def is_proved(

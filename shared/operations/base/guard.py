@@ -32,20 +32,24 @@ class PolicyAsked(Check):
 class GuardedStore:
     """A `Store` that refuses writes with an unproved effect. Reads are those of the store."""
 
-    def __init__(self, store: Store, tenant_id: str) -> None:
-        self._store, self._tenant_id = store, tenant_id
+    def __init__(self, store: Store, caller: Caller) -> None:
+        self._store, self._caller = store, caller
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def write(self, *changes: Change) -> None:
-        """Apply the changes as `Store.write` does. Raises `UnguardedWrite`."""
+        """Apply the changes as `Store.write` does. Raises `UnguardedWrite`.
+
+        Raises `InsufficientScope` if a disabled person made the calling key (IDENTITY-9).
+        """
         if not all(map(_is_plain, changes)):
             # Here, so that revocations load nothing of it.
             from shared.operations.base import effects  # noqa: PLC0415
 
-            if fault := effects.find_unproved(self._store, self._tenant_id, changes):
+            if fault := effects.find_unproved(self._store, self._caller.tenant_id, changes):
                 raise UnguardedWrite(fault.address)
+            changes += tuple(effects.check_caller(self._store, self._caller, changes))
         self._store.write(*(each for each in changes if not isinstance(each, PolicyAsked)))
 
 
@@ -62,4 +66,4 @@ def guard_writes(ports: Ports, caller: Caller) -> Ports:
     """Return the ports by which an operation of this caller reads and writes."""
     if caller.is_inside or isinstance(ports.store, GuardedStore):
         return ports
-    return replace(ports, store=cast("Store", GuardedStore(ports.store, caller.tenant_id)))
+    return replace(ports, store=cast("Store", GuardedStore(ports.store, caller)))

@@ -104,6 +104,11 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     be done.
     """
     changes.check_end(ports, batch.ends_at)
+    return carry_out(ports, caller, batch)
+
+
+def carry_out(ports: Ports, caller: Caller, batch: Batch, subject: str | None = None) -> Applied:
+    """Return as `apply` does. An approval is for the `subject`; a batch alone has none."""
     batch_id = batch.id or ports.new_id(BATCH)
     settings = tenants.settings(ports, caller.tenant_id)
     groups = Groups(ports, operation.PACING.clock() + operation.PACING.limit)
@@ -111,7 +116,7 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     found = _out_of_reach(caller, batch)
     reached = replace(batch, ids=tuple(each for each in batch.ids if each not in found))
     takes_back = batch.action is BatchAction.TAKE_BACK and not batch.dry_run
-    restoring = changes.restoring(ports, caller, batch_id) if takes_back else None
+    restoring = changes.restoring(ports, caller, subject) if takes_back else None
     call = _Call(ports, caller, reached, batch_id, settings, groups, summary, restoring)
     found |= _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
     results = [found[each] for each in batch.ids]
@@ -184,14 +189,22 @@ def _revoke(call: _Call, warrant_ids: Sequence[str]) -> dict[str, Result]:
     records = changes.records(call.ports, call.tenant_id, named.values())
     known = {name: records[each][1] for name, each in named.items() if each in records}
     free = {name: each for name, each in standings.items() if name not in known}
-    ends_at = call.batch.ends_at
-    faults = {name: changes.fault_of_end(standing, ends_at) for name, standing in free.items()}
+    ends_at, now = call.batch.ends_at, call.ports.now()
+    faults = {
+        name: changes.fault_of_end(standing, ends_at) or changes.fault_of_cutoff(name, now)
+        for name, standing in free.items()
+    }
     new = [_record(call, name) for name, fault in faults.items() if fault is None]
-    later = {name for name in known if standings[name].is_extended_by(ends_at)}
+    after = {
+        name: standings[name].revoke_again(ends_at, record.compare_maker(call.caller))
+        for name, record in known.items()
+    }
+    again = {name: each for name, each in after.items() if each is not standings[name]}
+    later = {name for name in again if standings[name].is_extended_by(ends_at)}
     if new and not call.batch.dry_run:
         _write_revocations(call, standings, new)
-    if later and not call.batch.dry_run:
-        _write_extensions(call, {name: (known[name], standings[name]) for name in later})
+    if again and not call.batch.dry_run:
+        _write_again(call, known, standings, again)
     return {
         **{name: _known(call, record) for name, record in known.items()},
         **{name: Result(name, BatchOutcome.EXTENDED, known[name].id) for name in later},
@@ -242,17 +255,19 @@ def _write_revocations(
     _write(call, Audited.REVOCATION_CREATE_BATCH, revoked, new, details | {"revocations": named})
 
 
-def _write_extensions(call: _Call, later: Mapping[str, tuple[Revocation, Standing]]) -> None:
-    """Give revocations a later end. They are in no part, so the batch does not undo them."""
-    ends_at, now = call.batch.ends_at, call.ports.now()
-    made = [
-        changes.extended(call.tenant_id, standing, name, ends_at, now)
-        for name, (_, standing) in later.items()
-    ]
-    named: list[Value] = [
-        {"id": record.id, "warrant_id": name, **changes.extension_details(standing, ends_at)}
-        for name, (record, standing) in later.items()
-    ]
+def _write_again(
+    call: _Call,
+    known: Mapping[str, Revocation],
+    standings: Mapping[str, Standing],
+    again: Mapping[str, Standing],
+) -> None:
+    """Note other makers and later ends. They are in no part, so the batch does not undo them."""
+    now, made, named = call.ports.now(), list[Change](), list[Value]()
+    for name, after in again.items():
+        standing = standings[name]
+        made += changes.revoke_again(call.tenant_id, standing, after, name, now)
+        details = changes.extension_details(standing, after)
+        named.append({"id": known[name].id, "warrant_id": name, **details})
     entry = audit.entry(
         call.ports,
         call.caller,
@@ -264,11 +279,11 @@ def _write_extensions(call: _Call, later: Mapping[str, tuple[Revocation, Standin
         batch_id=call.batch_id,
         summary_id=call.summary.id,
     )
-    some = next(iter(later))
+    some = next(iter(again))
     call.summary.write_with(
         call.ports.store,
-        *chain.from_iterable(made),
-        *changes.counted(call.tenant_id, some, len(later), extended=True),
+        *made,
+        *changes.counted(call.tenant_id, some, len(again), extended=True),
         entry,
     )
 
@@ -303,7 +318,14 @@ def _restored(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
         return call.groups.led(groups, attempt, _failed_wanted)
     ids = [each.revocation_id for each in wanted]
     records = [record for _, record in changes.records(call.ports, call.tenant_id, ids).values()]
-    limited.check([each for each in records if not _fault_of_taking_back(call, each)])
+    names = (each.warrant_id for each in records)
+    standings = changes.standings(call.ports, call.tenant_id, names)
+    found = [(each, standings[each.warrant_id]) for each in records]
+    try:
+        limited.check([each for each in found if not _fault_of_taking_back(call, *each)])
+    except ApprovalRequired:
+        _check_present(call, records)
+        raise
     runs = (call.groups.each([group], attempt, _failed_wanted) for group in groups)
     return dict(chain.from_iterable(each.items() for each in runs))
 
@@ -360,14 +382,13 @@ def _find(call: _Call, ids: Sequence[str]) -> dict[str, _Wanted | Result]:
 def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     """Take back revocations of one shard in one write. Raises as `_revoke`."""
     records = changes.records(call.ports, call.tenant_id, (each.revocation_id for each in wanted))
+    known = [each for each in wanted if each.revocation_id in records]
+    standings = changes.standings(call.ports, call.tenant_id, (each.warrant_id for each in known))
+    pairs = {each: (records[each.revocation_id][1], standings[each.warrant_id]) for each in known}
     faults = {
-        each: fault
-        for each in wanted
-        if each.revocation_id in records
-        and (fault := _fault_of_taking_back(call, records[each.revocation_id][1]))
+        each: fault for each, pair in pairs.items() if (fault := _fault_of_taking_back(call, *pair))
     }
-    present = [each for each in wanted if each.revocation_id in records and each not in faults]
-    standings = changes.standings(call.ports, call.tenant_id, (each.warrant_id for each in present))
+    present = [each for each in known if each not in faults]
     found = [(*records[each.revocation_id], standings[each.warrant_id]) for each in present]
     # A write that is still in flight may be seen in part. Also, a warrant has one revocation.
     lost = [at for at, record, standing in found if standing.revocation_id != record.id]
@@ -386,21 +407,37 @@ def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     )
 
 
-def _fault_of_taking_back(call: _Call, record: Revocation) -> RescindError | None:
-    return changes.fault_of_taking_back(call.caller, call.settings, record)
+def _fault_of_taking_back(
+    call: _Call, record: Revocation, standing: Standing
+) -> RescindError | None:
+    return changes.fault_of_taking_back(call.caller, call.settings, record, standing)
 
 
 def _write_admitted(
     call: _Call, found: Sequence[tuple[Address, Revocation, Standing]]
 ) -> tuple[int, RescindError]:
     """Take back as many as the call may; return how many, and why the others are not."""
+    pairs = [(record, standing) for _, record, standing in found]
+    fault: RescindError = ApprovalRequired(_NO_MORE)
     try:
-        records = [record for _, record, _ in found]
-        number, taken = call.restoring.take(records) if call.restoring else (len(found), [])
+        number, taken = call.restoring.take(pairs) if call.restoring else (len(found), [])
     except ApprovalRequired as error:
-        return 0, error
-    _write_restorations(call, found[:number], taken)
-    return number, ApprovalRequired(_NO_MORE)
+        number, taken, fault = 0, [], error
+    if number < len(found):
+        _check_present(call, (record for record, _ in pairs))
+    if number:
+        _write_restorations(call, found[:number], taken)
+    return number, fault
+
+
+def _check_present(call: _Call, records: Iterable[Revocation]) -> None:
+    """Raise `ExpectationLost` if another call took some of these back since they were read.
+
+    That call may have used up the approval for them, or the number of the hour.
+    """
+    places = {revocations.record_address(call.tenant_id, each.id) for each in records}
+    if gone := places - call.ports.store.get_many(places).keys():
+        raise ExpectationLost([*gone])
 
 
 def _write_restorations(

@@ -16,12 +16,12 @@ from shared.model.items import Address, Value
 from shared.model.revocations import Revocation, RevokedWarrant
 from shared.model.tenants import TakeBack, TenantSettings
 from shared.model.warrant_format import WarrantFormat
-from shared.model.warrants import Standing
+from shared.model.warrants import OtherMaker, Standing
 from shared.operations.base import allowance
 from shared.operations.lists import marks
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put, Store
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put, Store, expect_version
 
 if TYPE_CHECKING:
     from shared.operations.identities.protected_acts import Restoring
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NOT_OWN: Final = (
-    "Another identity made this revocation, and the tenant's setting take_back is own: taking it "
-    "back requires the scope admin."
+    "Another identity made or repeated this revocation, and the tenant's setting take_back is own: "
+    "taking it back requires the scope admin."
 )
+
+# A clock may be wrong, or a time in another zone; a later time is a mistake.
+_CUTOFF_AHEAD_SECONDS: Final = 86_400
 
 
 def standings(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Standing]:
@@ -60,24 +63,14 @@ def check_end(ports: Ports, said: datetime | None) -> None:
 def end_of_cutoff(ports: Ports, tenant_id: str, warrant_id: str, issuer: str) -> datetime | None:
     """Return when the last token of a subject cutoff expires, by the bound issuers (TOKEN-11).
 
-    None if the identifier is no cutoff, or the tenant has not bound the issuer for tokens. Raises
-    `InvalidRequest` if all of the tokens have expired.
+    None if the identifier is no cutoff, or the tenant has not stated the lifetime of the issuer's
+    tokens. Raises `InvalidRequest` if all of the tokens have expired.
     """
     subject = subject_of(warrant_id)
-    if subject is None:
+    lasts = None if subject is None else longest_lifetime(ports, tenant_id, issuer)
+    if subject is None or lasts is None:
         return None
-    # Here, so that checks and other revocations load nothing of it.
-    from shared.model.identities.providers import (  # noqa: PLC0415
-        IdentityProvider,
-        ProviderKind,
-        providers,
-    )
-
-    found = IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
-    bound = [each for each in found if (each.kind, each.issuer) == (ProviderKind.TOKENS, issuer)]
-    if not bound:
-        return None
-    last = int(warrant_id.removeprefix(subject)) + max(each.token_max_seconds for each in bound)
+    last = int(warrant_id.removeprefix(subject)) + lasts
     ends_at = times.from_seconds(min(last, identifiers.MOMENT_MAX))
     if times.has_passed(ends_at, ports.now()):
         raise InvalidRequest(
@@ -87,19 +80,54 @@ def end_of_cutoff(ports: Ports, tenant_id: str, warrant_id: str, issuer: str) ->
     return ends_at
 
 
+def fault_of_cutoff(warrant_id: str, now: datetime) -> InvalidRequest | None:
+    """Return the error if a subject cutoff is more than a day in the future (TOKEN-11).
+
+    It would also refuse the tokens that the subject gets until then.
+    """
+    subject = subject_of(warrant_id)
+    if subject is None:
+        return None
+    latest = now.timestamp() + _CUTOFF_AHEAD_SECONDS
+    if int(warrant_id.removeprefix(subject)) <= latest:
+        return None
+    return InvalidRequest(
+        "issued_before: must be at most a day from now. A later time would refuse later sign-ins."
+    )
+
+
+def longest_lifetime(ports: Ports, tenant_id: str, issuer: str) -> int | None:
+    """Return the longest lifetime of an issuer's tokens in seconds; None if it is not stated."""
+    # Here, so that checks and other revocations load nothing of it.
+    from shared.model.identities.providers import (  # noqa: PLC0415
+        IdentityProvider,
+        ProviderKind,
+        providers,
+    )
+
+    found = IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
+    stated = [
+        each.token_max_seconds
+        for each in found
+        if (each.kind, each.issuer) == (ProviderKind.TOKENS, issuer)
+    ]
+    # A cutoff that leaves the list too early would let its tokens in again.
+    return max(filter(None, stated), default=None) if all(stated) else None
+
+
 def fault_of_taking_back(
-    caller: Caller, settings: TenantSettings, record: Revocation
+    caller: Caller, settings: TenantSettings, record: Revocation, standing: Standing
 ) -> InsufficientScope | None:
     """Return the error if the caller may not take this revocation back (REVOKE-9, AUTH-18)."""
     if fault := allowance.fault_of_warrant(caller, record.warrant_id):
         return fault
     is_free = caller.is_admin or settings.take_back is TakeBack.ANY
-    if is_free or record.is_by(caller):
+    if is_free or (record.is_by(caller) and standing.also_by is not OtherMaker.IDENTITY):
         return None
     return InsufficientScope([Scope.ADMIN], _NOT_OWN)
 
 
-def restoring(ports: Ports, caller: Caller, subject: str) -> "Restoring":
+def restoring(ports: Ports, caller: Caller, subject: str | None) -> "Restoring":
     """Return whether a call may take revocations back (APPROVAL-1)."""
     # Here, so that checks and revocations load nothing of it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
@@ -137,7 +165,7 @@ def revoked(
         Put(
             warrants.warrant_address(tenant_id, warrant_id),
             after.to_item(),
-            At(standing.version) if standing.version else Expect.ABSENT,
+            expect_version(standing.version),
         ),
         Put(shard.address(warrant_id), RevokedWarrant(after.end).to_item(), Expect.ABSENT),
         Put(model.record_address(tenant_id, record.id), record.to_item(), Expect.ABSENT),
@@ -145,21 +173,21 @@ def revoked(
     ]
 
 
-def extended(
-    tenant_id: str, standing: Standing, warrant_id: str, ends_at: datetime | None, now: datetime
+def revoke_again(
+    tenant_id: str, standing: Standing, after: Standing, warrant_id: str, now: datetime
 ) -> list[Change]:
-    """Return the four changes that give the revocation of a warrant a later end, or none.
+    """Return the changes of a second revocation: four if the end is later or none, else one.
 
     The warrant returns to its shard if it was moved out, and to the list if it had left it.
     """
+    address = warrants.warrant_address(tenant_id, warrant_id)
+    put = Put(address, after.to_item(), At(standing.version))
+    if after.said_to_end_at == standing.said_to_end_at:
+        return [put]
     shard = model.shard_of(tenant_id, warrant_id)
-    listed = RevokedWarrant(ends_at).to_item()
+    listed = RevokedWarrant(after.said_to_end_at).to_item()
     return [
-        Put(
-            warrants.warrant_address(tenant_id, warrant_id),
-            standing.extended(ends_at).to_item(),
-            At(standing.version),
-        ),
+        put,
         Put(shard.address(warrant_id), listed, Expect.ANYTHING),
         *_unmoved(tenant_id, warrant_id, standing.end),
         marks.on_warrant(tenant_id, warrant_id, now),
@@ -196,9 +224,9 @@ def counted(
     ]
 
 
-def extension_details(standing: Standing, said: datetime | None) -> dict[str, Value]:
-    """Return the end before an extension and the one after it, for an audit entry."""
-    was = standing.said_to_end_at
+def extension_details(standing: Standing, after: Standing) -> dict[str, Value]:
+    """Return the end before a second revocation and the one after it, for an audit entry."""
+    was, said = standing.said_to_end_at, after.said_to_end_at
     return {
         "was": None if was is None else times.text(was),
         "warrant_expires_at": None if said is None else times.text(said),

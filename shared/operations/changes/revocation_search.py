@@ -48,7 +48,9 @@ def page(
         return _sifted(of_warrant, filters, limit, has_more=False)
     most = _READ_MOST if filters.are_selective else min(_READ_MOST, limit + 1)
     if filters.batch_id is not None:
-        found = list(islice(_of_batch(ports, caller, filters.batch_id, before), most + 1))
+        found = list(
+            islice(revocations_of_batch(ports, caller, filters.batch_id, before), most + 1)
+        )
         records = _records(ports, caller, found[:most])
         return _sifted(records, filters, limit, has_more=len(found) > most)
     if filters.warrant_prefix is not None:
@@ -151,7 +153,7 @@ def _is_name(position: str) -> bool:
     return position.startswith(BEFORE_WARRANT_IDS)
 
 
-def _of_batch(
+def revocations_of_batch(
     ports: Ports, caller: Caller, batch_id: str, position: str | None
 ) -> Iterator[tuple[str, str]]:
     """Yield the revocations that a batch made after `position`, each with its own position."""

@@ -51,19 +51,23 @@ def create(  # noqa: PLR0913
     reason: str,
     warrant_expires_at: datetime | None = None,
     issuer: str | None = None,
+    token_value: str | None = None,
 ) -> tuple[Revocation, bool]:
     """Revoke a warrant; return the revocation, and whether it is new.
 
     `warrant_expires_at` says when the warrant itself expires; one lifetime of a list later it
     leaves the list (REVOKE-3). If the warrant is revoked already, its first revocation is returned;
-    it is changed only if its end was said and `warrant_expires_at` is later or not given
-    (REVOKE-2). A subject cutoff of a bound `issuer` has an end by default (TOKEN-11). Raises
-    `InvalidRequest` if `warrant_expires_at` differs from a signed end, or is not
-    in the future.
+    it is changed only if its end was said and `warrant_expires_at` is later or not given, or if the
+    caller is the first other maker (REVOKE-2). `issuer` and `token_value` name a token. A subject
+    cutoff of a bound `issuer` has an end by default (TOKEN-11). Raises `InvalidRequest` if
+    `warrant_expires_at` differs from a signed end, or is not in the future, or if a subject cutoff
+    is more than a day in the future.
     """
     if caller.limits:
         allowance.check_warrants(caller, [warrant_id])
     changes.check_end(ports, warrant_expires_at)
+    if fault := changes.fault_of_cutoff(warrant_id, ports.now()):
+        raise fault
     if warrant_expires_at is None and issuer is not None:
         warrant_expires_at = changes.end_of_cutoff(ports, caller.tenant_id, warrant_id, issuer)
     standing, settings = ports.gather(
@@ -72,19 +76,18 @@ def create(  # noqa: PLR0913
     )
     existing = _existing(ports, caller, standing)
     if existing is not None:
-        if standing.is_extended_by(warrant_expires_at):
+        after = standing.revoke_again(warrant_expires_at, existing.compare_maker(caller))
+        if after is not standing:
             entry = _entry(
                 ports,
                 caller,
                 Action.REVOCATION_EXTEND,
                 replace(existing, reason=reason),
                 settings,
-                **changes.extension_details(standing, warrant_expires_at),
+                **changes.extension_details(standing, after),
             )
             ports.store.write(
-                *changes.extended(
-                    caller.tenant_id, standing, warrant_id, warrant_expires_at, ports.now()
-                ),
+                *changes.revoke_again(caller.tenant_id, standing, after, warrant_id, ports.now()),
                 *changes.counted(caller.tenant_id, warrant_id, 1, extended=True),
                 entry,
                 *keep((existing, False)),
@@ -101,6 +104,8 @@ def create(  # noqa: PLR0913
         actor_key_id=caller.key_id,
         created_by_name=caller.name,
         created_by_id=caller.person_id,
+        token_issuer=issuer,
+        token_value=token_value,
     )
     ports.store.write(
         *changes.revoked(caller.tenant_id, standing, record, warrant_expires_at),
@@ -130,11 +135,12 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
         lambda: tenants.settings(ports, caller.tenant_id),
         lambda: changes.restoring(ports, caller, revocation_id),
     )
-    if fault := changes.fault_of_taking_back(caller, settings, record):
-        raise fault
-    restoring.check([record])
-    _, taken = restoring.take([record])
+    # Read first: the write fails if another maker revokes the warrant since.
     standing = _standing(ports, caller, record.warrant_id)
+    if fault := changes.fault_of_taking_back(caller, settings, record, standing):
+        raise fault
+    restoring.check([(record, standing)])
+    _, taken = restoring.take([(record, standing)])
     because: dict[str, Value] = {} if reason is None else {"take_back_reason": reason}
     ports.store.write(
         *changes.restored(caller.tenant_id, standing, record, address, ports.now()),

@@ -22,7 +22,9 @@ from shared.model.service_accounts import AccountStatus, ServiceAccount, account
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
 from shared.operations.identities import approvers, roles
+from shared.operations.identities.people import find_same_account
 from shared.operations.identities.sessions import Begun, begun
+from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
 
@@ -33,8 +35,10 @@ _UNVERIFIED: Final = (
     "verifies all addresses, an administrator can set trusts_email."
 )
 _TAKEN: Final = (
-    "Another person of the tenant has this e-mail; an administrator can disable that one."
+    "Another person of the tenant has this e-mail; an administrator can disable that one. If it is "
+    "the same person, the provider gives each client another subject: use one client for all."
 )
+_DISABLED: Final = "An administrator has disabled this person."
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,11 @@ def _attempt(
     used = sessions.used_token_address(claims.digest)
     if not provider.reusable_tokens and ports.store.get(used) is not None:
         raise SignInRefused(SignInFault.INVALID_GRANT, "The token was used before.")
+    names = jwts.identifiers(claims.members)
+    if any(
+        each.revoked for each in token_verdicts(ports, provider.tenant_id, names.values()).values()
+    ):
+        raise SignInRefused(SignInFault.INVALID_GRANT, "The token is revoked; sign in again.")
     grant = _find_grant(provider, claims)
     role = roles.of_tenant(ports, provider.tenant_id).get(grant.role)
     if role is None:
@@ -83,6 +92,7 @@ def _attempt(
         admitted.owner,
         role=role,
         authenticated_at=_authenticated_at(provider, claims),
+        provider_session=names.get("sid"),
     )
     expires = int((claims.expires_at + _USED).timestamp())
     note = Put(used, {"tenant_id": provider.tenant_id, "expires": expires}, Expect.ABSENT)
@@ -103,7 +113,8 @@ def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> Grant:
     """Return the first grant that matches. Raises `SignInRefused`."""
     members = claims.members
     if not jwts.is_email_verified(members, default=provider.trusts_email):
-        if provider.email_domains:
+        # It would be the identity of a person, and keep its owner out.
+        if claims.email is not None:
             raise SignInRefused(SignInFault.DENIED, _UNVERIFIED)
         members = {name: value for name, value in members.items() if name != "email"}
     if grant := providers.first(provider.granted, members):
@@ -182,17 +193,23 @@ def _person(
     name = _name(claims, email)
     if known is None:
         person_id, now, active = ports.new_id(PERSON), ports.now(), PersonStatus.ACTIVE
-        subject = (provider.id, claims.issuer, claims.subject)
+        subject = (provider.id, provider.issuer, claims.subject)
+        same = find_same_account(ports, tenant_id, provider.issuer, claims.subject)
+        if not all(each.is_active for each in same):
+            raise SignInRefused(SignInFault.DENIED, _DISABLED)
         person = Person(person_id, tenant_id, *subject, email, name, grant.role, active, now)
         changes: list[Change] = [
             Put(person.address, person.to_item(), Expect.ABSENT),
             Put(subject_at, {"id": person_id}, Expect.ABSENT),
             Put(email_at, {"id": person_id}, expected),
             Increment(people.count_address(tenant_id), {"count": 1}, Expect.ANYTHING),
+            # Nobody disables the same account at another provider of the issuer meanwhile.
+            *(Check(each.address, At(each.version)) for each in same),
         ]
         return _Admitted(person, [*freed, *changes], former_id)
     before = reread(lambda: _read(ports, tenant_id, str(known["id"])))
-    after = replace(before, email=email, name=name, role=grant.role)
+    issuer = provider.issuer
+    after = replace(before, issuer=issuer, email=email, name=name, role=grant.role)
     person, changes = _renewed(before, after, expected)
     return _Admitted(person, [*freed, *changes], former_id, is_lowered=before.role != person.role)
 
@@ -216,7 +233,7 @@ def _read(ports: Ports, tenant_id: str, person_id: str) -> Person:
         raise Corrupt("a subject names a person that there is not")
     person = Person.from_item(item)
     if not person.is_active:
-        raise SignInRefused(SignInFault.DENIED, "An administrator has disabled this person.")
+        raise SignInRefused(SignInFault.DENIED, _DISABLED)
     return person
 
 

@@ -3,8 +3,8 @@
 The service never does what was asked for: the requester repeats the request, with the approval.
 """
 
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from shared.errors import (
@@ -38,7 +38,7 @@ _READERS: Final = frozenset({Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR})
 _NOT_BY_KEY: Final = "Only a person who is signed in decides on an approval."
 _COOLING_OFF: Final = (
     "An identity provider changed less than 24 hours ago, and your session began since. Let a "
-    "person approve whose session is older, or wait."
+    "person approve whose session is older, or the operator by `rescind approvals override`."
 )
 _NO_APPROVER: Final = (
     "The person who approved may not approve any more; ask another person for an approval."
@@ -61,27 +61,36 @@ def page(
 ) -> tuple[list[Approval], str | None]:
     """Return approvals, newest first, and `before` of the next page or None.
 
-    With a `status`, those that have ended are left out. A caller who may not read the settings of
-    the tenant sees its own.
+    With a `status`, only approvals that are shown with it are returned.
+    A caller who may not read the settings of the tenant sees its own.
     """
-    now, barrier = ports.now(), _barrier(ports, caller.tenant_id)
+    has_ended = _ending(ports, caller.tenant_id)
+
+    def read(item: Item) -> Approval:
+        return _show(Approval.from_item(item), has_ended)
 
     def keep(found: Approval) -> bool:
-        if status is not None and (found.status is not status or found.has_ended(now, barrier)):
-            return False
-        return _may_see(caller, found)
+        return status in (None, found.status) and _may_see(caller, found)
 
-    walk = Walk(model.approvals(caller.tenant_id), Approval.from_item, before, limit, keep)
-    return walk.run(ports)
+    return Walk(model.approvals(caller.tenant_id), read, before, limit, keep).run(ports)
 
 
 @operation(*Scope)
 def get(ports: Ports, caller: Caller, *, approval_id: str) -> Approval:
     """Return an approval that `page` would show. Raises `NotFound`."""
-    found, _ = _found(ports, caller, approval_id)
+    found = _found(ports, caller, approval_id)
     if not _may_see(caller, found):
         raise NotFound
-    return found
+    return _show(found, _ending(ports, caller.tenant_id))
+
+
+def _show(found: Approval, has_ended: Callable[[Approval], bool]) -> Approval:
+    """Return an approval with the status that is shown: `used` and `expired` are not stored."""
+    if found.status is ApprovalStatus.REJECTED:
+        return found
+    if not found.remaining:
+        return replace(found, status=ApprovalStatus.USED)
+    return replace(found, status=ApprovalStatus.EXPIRED) if has_ended(found) else found
 
 
 @once(Scope.ADMIN, keeps=_KEPT, fresh=True)
@@ -96,7 +105,10 @@ def approve(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: 
 
 @once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def reject(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: str) -> Approval:
-    """Refuse what was asked for, or what is left of an approval. Raises as `approve`."""
+    """Refuse what was asked for, or what is left of an approval. Raises as `approve`.
+
+    The requester may, too: this withdraws the request.
+    """
     return _decided(ports, caller, keep, approval_id, ApprovalStatus.REJECTED)
 
 
@@ -106,9 +118,12 @@ def override(ports: Ports, operator: Caller, *, approval_id: str, reason: str) -
 
 
 def _overridden(ports: Ports, operator: Caller, approval_id: str, reason: str) -> Approval:
-    before, barrier = _found(ports, operator, approval_id)
-    _check_open(before, ApprovalStatus.APPROVED, ports.now(), barrier)
+    before = _found(ports, operator, approval_id)
+    _check_open(ports, before, ApprovalStatus.APPROVED)
     if before.status is ApprovalStatus.APPROVED:
+        shown = _show(before, _ending(ports, operator.tenant_id))
+        if shown.status is not ApprovalStatus.APPROVED:
+            raise InvalidState(f"The approval is {shown.status}; ask for another one.")
         return before
     after = before.decided(ApprovalStatus.APPROVED, operator.identity, None, ports.now())
     ports.store.write(
@@ -121,18 +136,20 @@ def _overridden(ports: Ports, operator: Caller, approval_id: str, reason: str) -
 def _decided(
     ports: Ports, caller: Caller, keep: Keep[Approval], approval_id: str, status: ApprovalStatus
 ) -> Approval:
-    before, barrier = _found(ports, caller, approval_id)
+    before = _found(ports, caller, approval_id)
     if caller.person_id is None:
         raise InsufficientScope([Scope.ADMIN], _NOT_BY_KEY)
-    if before.requested_by_id == caller.person_id:
+    person = _person(ports, caller.tenant_id, caller.person_id)
+    requester = _requester(ports, before)
+    is_own = requester is not None and requester.account == person.account
+    if is_own and status is ApprovalStatus.APPROVED:
         raise InsufficientScope([Scope.ADMIN], _NOT_ALONE)
-    _check_open(before, status, ports.now(), barrier)
+    _check_open(ports, before, status)
     if before.status is status:
         return before
     is_approved = status is ApprovalStatus.APPROVED
     if is_approved:
         _check_cooled_off(ports, caller)
-    person = _person(ports, caller.tenant_id, caller.person_id)
     after = before.decided(status, caller.identity, person, ports.now())
     action = Action.APPROVAL_APPROVE if is_approved else Action.APPROVAL_REJECT
     ports.store.write(
@@ -143,23 +160,21 @@ def _decided(
     return after
 
 
-def _found(ports: Ports, caller: Caller, approval_id: str) -> tuple[Approval, datetime | None]:
-    """Return what `_read` does. Raises `NotFound`."""
-    found, barrier = _read(ports, caller.tenant_id, approval_id)
+def _found(ports: Ports, caller: Caller, approval_id: str) -> Approval:
+    """Read an approval. Raises `NotFound`."""
+    found = _read(ports, caller.tenant_id, approval_id)
     if found is None:
         raise NotFound
-    return found, barrier
+    return found
 
 
-def _check_open(
-    found: Approval, status: ApprovalStatus, now: datetime, barrier: datetime | None
-) -> None:
+def _check_open(ports: Ports, found: Approval, status: ApprovalStatus) -> None:
     """Raise `InvalidState` unless an approval may get a status, or has it."""
     if found.status is status:
         return
     if found.status is ApprovalStatus.REJECTED:
         raise InvalidState("The approval was rejected; ask for another one.")
-    if found.has_ended(now, barrier):
+    if _ending(ports, found.tenant_id)(found):
         raise InvalidState("The approval has expired; ask for another one.")
 
 
@@ -186,6 +201,12 @@ def _person(ports: Ports, tenant_id: str, person_id: str) -> Person:
     return Person.from_item(item)
 
 
+def _requester(ports: Ports, approval: Approval) -> Person | None:
+    """Return the person who asked; None if the operator did."""
+    asker = approval.requested_by_id
+    return None if asker is None else _person(ports, approval.tenant_id, asker)
+
+
 def _check_approver(ports: Ports, approval: Approval) -> list[Change]:
     """Return the check that the person who approved may still approve; none for the operator.
 
@@ -202,13 +223,13 @@ def _check_approver(ports: Ports, approval: Approval) -> list[Change]:
 
 def _check_number(ports: Ports, caller: Caller) -> None:
     """Raise `Conflict` if too many requests of the person or the tenant wait for a decision."""
-    now, barrier = ports.now(), _barrier(ports, caller.tenant_id)
+    now, has_ended = ports.now(), _ending(ports, caller.tenant_id)
     waiting = list[Approval]()
     for row in ports.store.query(model.approvals(caller.tenant_id), newest_first=True):
         found = Approval.from_item(row.item)
         if now - found.created_at >= model.WAITS:
             break
-        if found.status is ApprovalStatus.PENDING and not found.has_ended(now, barrier):
+        if found.status is ApprovalStatus.PENDING and not has_ended(found):
             waiting.append(found)
     own = sum(each.requested_by_id == caller.person_id for each in waiting)
     if own >= model.PENDING_MAX or len(waiting) >= model.PENDING_OF_TENANT_MAX:
@@ -232,11 +253,10 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
     request: dict[str, Value] | None = None,
     details: dict[str, Value],
     record_version: int = 0,
-    members: dict[str, Value] | None = None,
 ) -> Approval:
     """Store and return what waits for an approval. Raises `Conflict` if too much waits."""
     _check_number(ports, caller)
-    now = ports.now()
+    now, by = ports.now(), caller.person_id
     made = Approval(
         id=ports.new_id(APPROVAL),
         tenant_id=caller.tenant_id,
@@ -250,10 +270,10 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
         expires_at=times.whole(now + model.WAITS),
         expires=int((now + model.LISTED).timestamp()),
         details=details,
-        requested_by_id=caller.person_id,
+        requested_by_id=by,
+        requested_by_epoch=_person(ports, caller.tenant_id, by).epoch if by else 0,
         request=request,
         record_version=record_version,
-        members=members or {},
     )
     ports.store.write(
         Put(made.address, made.to_item(), Expect.ABSENT),
@@ -269,7 +289,7 @@ def usable(
 
     Raises `ApprovalRequired`, with the reason.
     """
-    found, barrier = _read(ports, caller.tenant_id, approval_id)
+    found = _read(ports, caller.tenant_id, approval_id)
     if found is None:
         raise ApprovalRequired("There is no such approval.")
     if found.requested_by_id != caller.person_id:
@@ -278,7 +298,7 @@ def usable(
         raise ApprovalRequired("The approval is for another act or subject.")
     if found.status is not ApprovalStatus.APPROVED:
         raise ApprovalRequired(f"The approval is {found.status}.")
-    if found.has_ended(ports.now(), barrier):
+    if _ending(ports, found.tenant_id)(found):
         raise ApprovalRequired("The approval has expired.")
     if found.remaining <= 0:
         raise ApprovalRequired("The approval is used up.")
@@ -306,23 +326,24 @@ def _entry(
     return audit.entry(ports, caller, action, approval.id, settings=None, **shown, **details)
 
 
-def _read(
-    ports: Ports, tenant_id: str, approval_id: str
-) -> tuple[Approval | None, datetime | None]:
-    """Read an approval, and the moment up to which all ended (OPS-9)."""
+def _read(ports: Ports, tenant_id: str, approval_id: str) -> Approval | None:
     if not is_identifier(approval_id, kind=APPROVAL):
-        return None, None
-    places = [model.approvals(tenant_id).address(approval_id), sessions.access_address(tenant_id)]
-    found = ports.store.get_many(places)
-    item, access = (found.get(each) for each in places)
-    return None if item is None else Approval.from_item(item), _after(access)
+        return None
+    return Approval.from_optional(ports.store.get(model.approvals(tenant_id).address(approval_id)))
 
 
-def _barrier(ports: Ports, tenant_id: str) -> datetime | None:
-    return _after(ports.store.get(sessions.access_address(tenant_id)))
-
-
-def _after(access: Item | None) -> datetime | None:
-    found = AccessRecord.of(access)
+def _ending(ports: Ports, tenant_id: str) -> Callable[[Approval], bool]:
+    """Return whether approvals of a tenant have ended, with one read of each requester."""
+    found = AccessRecord.of(ports.store.get(sessions.access_address(tenant_id)))
+    # All ended that were asked for until then (OPS-9, APPROVAL-6).
     ends = [each for each in (found.sessions_after, found.anchors_changed_at) if each is not None]
-    return max(ends, default=None)
+    barrier, now = max(ends, default=None), ports.now()
+    people_ = dict[str | None, Person | None]()
+
+    def has_ended(approval: Approval) -> bool:
+        asker = approval.requested_by_id
+        if asker not in people_:
+            people_[asker] = _requester(ports, approval)
+        return approval.has_ended(now, barrier, people_[asker])
+
+    return has_ended

@@ -1,12 +1,12 @@
 """People who can approve what others ask for (APPROVAL-5)."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from shared import logs
-from shared.errors import ExpectationLost, TooFewApprovers
-from shared.model.callers import Scope
+from shared.errors import TooFewApprovers
+from shared.model.callers import Caller, Scope
 from shared.model.identities import approvals, people, providers, roles
 from shared.model.identities.approvals import ProtectedActs
 from shared.model.identities.people import Person
@@ -29,47 +29,48 @@ def may_approve(person: Person, access: AccessRecord) -> bool:
 
 def keep_two(
     ports: Ports,
-    tenant_id: str,
+    caller: Caller,
     *,
-    without: str = "",
+    without: Collection[str] = (),
     after: AccessRecord | None = None,
     beside: Sequence[Change] = (),
     is_protected: bool = False,
 ) -> list[Change]:
     """Return the checks of a write that leaves two approvers, while anything is protected.
 
-    The write disables the person or deletes the provider `without`, or stores the roles of `after`.
-    There is no check if no approver is lost, or of an item that `beside` checks. If `is_protected`,
-    the write protects something. Of two such writes at once one is decided again. Raises
-    `TooFewApprovers`.
+    The write disables the people or deletes the provider `without`, or stores the roles of `after`.
+    There is no check for the operator, if no approver is lost, or of an item that `beside` checks,
+    which was read before. If `is_protected`, the write protects something. Of two such writes at
+    once one is decided again. Raises `TooFewApprovers`.
     """
-    if not is_protected and not _protects(ports, tenant_id):
+    tenant_id = caller.tenant_id
+    if caller.is_inside or not (is_protected or _protects(ports, tenant_id)):
         return []
     access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
     before = _find(ports, tenant_id, access)
-    kept = [
-        (person, source)
+    left = {
+        person.account: (person, source)
         for person, source in before
-        if without not in (person.id, source.id) and may_approve(person, after or access)
-    ]
-    if len(kept) == len(before) and not is_protected:
+        if not {person.id, source.id}.intersection(without) and may_approve(person, after or access)
+    }
+    if len(left) == len({each.account for each, _ in before}) and not is_protected:
         return []
-    if len(kept) < _TWO:
+    if len(left) < _TWO:
         raise TooFewApprovers
-    versions = {each.address: each.version for pair in kept[:_TWO] for each in pair}
+    kept = [*left.values()][:_TWO]
+    versions = {each.address: each.version for pair in kept for each in pair}
     checks: list[Change] = [Check(address, At(number)) for address, number in versions.items()]
-    if after is None and not all(each.role in roles.BUILT_IN for each, _ in kept[:_TWO]):
+    if after is None and not all(each.role in roles.BUILT_IN for each, _ in kept):
         checks.append(Check(access_address(tenant_id), At(access.version)))
-    checked = {each.address: each for each in beside}
-    if lost := [each.address for each in checks if checked.get(each.address, each) != each]:
-        raise ExpectationLost(lost)
+    checked = {each.address for each in beside}
     return [each for each in checks if each.address not in checked]
 
 
 def report_loss(ports: Ports, tenant_id: str) -> None:
     """Log an error, for the alarm, if fewer than two people can approve what is protected."""
     access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
-    if _protects(ports, tenant_id) and len(_find(ports, tenant_id, access)) < _TWO:
+    found = {person.account for person, _ in _find(ports, tenant_id, access)}
+    if _protects(ports, tenant_id) and len(found) < _TWO:
         _log.error("fewer than two people can approve what is protected", extra=_TOO_FEW)
 
 

@@ -30,7 +30,7 @@ from shared.operations.identities import (
     roles,
 )
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put, expect_version
 
 # No secret is kept twice, though it is sealed.
 _KEPT: Final = of_record(IdentityProvider, but=["sealed_client_secret"])
@@ -142,11 +142,7 @@ def create(
         Put(provider.address, provider.to_item(), Expect.ABSENT),
         Put(model.owner_address(provider.id), {"tenant_id": provider.tenant_id}, Expect.ABSENT),
         # Of two creations at once, one counts again.
-        Put(
-            counter,
-            {"count": number + 1, "version": version + 1},
-            At(version) if version else Expect.ABSENT,
-        ),
+        Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
         _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider, details, anchored),
         *anchored,
         *taken,
@@ -199,9 +195,7 @@ def check(
     Changes nothing. Raises `NotFound`, `InvalidRequest`, `Unavailable`.
     """
     provider = get(ports, caller, provider_id=provider_id)
-    is_inline = provider.jwks is not None
-    asking = provider_calls.guard(ports, caller.tenant_id)
-    return provider, None if is_inline else issuers.discovered(asking, provider.issuer)
+    return provider, _discover(ports, provider)
 
 
 @operation(Scope.ADMIN, fresh=True)
@@ -218,10 +212,7 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
         ports, caller, provider.id, details, version=provider.version
     )
     amounts = {"count": -1, "version": 1}
-    is_inside, tenant_id = caller.is_inside, caller.tenant_id
-    kept = (
-        [] if is_inside else approvers.keep_two(ports, tenant_id, without=provider.id, beside=taken)
-    )
+    kept = approvers.keep_two(ports, caller, without={provider.id}, beside=taken)
     ports.store.write(
         Delete(provider.address, At(provider.version)),
         Delete(model.owner_address(provider.id), Expect.ANYTHING),
@@ -259,7 +250,7 @@ def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -
         _check_roles(ports, changed)
     # Otherwise no grant could be taken away while a provider is down.
     if change.issuer is not None or changed.jwks != before.jwks:
-        changed = _with_endpoints(ports, changed)
+        changed = changed.with_endpoints(_discover(ports, changed))
     if change.client_secret is None:
         return changed
     if not change.client_secret:
@@ -271,12 +262,11 @@ def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -
     return replace(numbered, sealed_client_secret=sealed, client_secret_sha256=digest)
 
 
-def _with_endpoints(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
-    nothing = Discovered(None, None, None, "")
-    is_inline = provider.jwks is not None
-    asking = provider_calls.guard(ports, provider.tenant_id)
-    found = nothing if is_inline else issuers.discovered(asking, provider.issuer)
-    return provider.with_endpoints(found)
+def _discover(ports: Ports, provider: IdentityProvider) -> Discovered | None:
+    """Return what the issuer publishes now; None if its keys are in the provider."""
+    if provider.jwks is not None:
+        return None
+    return issuers.discovered(provider_calls.guard(ports, provider.tenant_id), provider.issuer)
 
 
 def _check(provider: IdentityProvider) -> None:
@@ -284,7 +274,7 @@ def _check(provider: IdentityProvider) -> None:
     if provider.kind is ProviderKind.TOKENS:
         _check_tokens(provider)
         return
-    if provider.token_max_seconds != model.TOKEN_SECONDS:
+    if provider.token_max_seconds is not None:
         raise InvalidRequest("token_max_seconds: is for tokens alone.")
     if not provider.grants:
         raise InvalidRequest("grants: must have at least one entry.")
@@ -361,5 +351,4 @@ def _anchored(
     address = access_address(caller.tenant_id)
     access = AccessRecord.of(ports.store.get(address))
     changed = replace(access, anchors_changed_at=ports.now(), version=access.version + 1)
-    expected = At(access.version) if access.version else Expect.ABSENT
-    return [Put(address, changed.to_item(), expected)]
+    return [Put(address, changed.to_item(), expect_version(access.version))]

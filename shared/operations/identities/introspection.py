@@ -15,8 +15,8 @@ from shared.operations.base.operation import operation
 from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 
-# Claims in the answer, if the token has them.
-_SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp")
+# Claims in the answer, if the token has them. `cnf` has the key of a bound token (RFC 9449, 6.2).
+_SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp", "cnf")
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)

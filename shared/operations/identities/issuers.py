@@ -14,12 +14,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from shared.authorizer.formats import strict_json
+from shared.authorizer.formats.jwk_sets import KeySet
 from shared.errors import Corrupt, ExpectationLost, InvalidRequest, RescindError, Unavailable
 from shared.model import outbound
 from shared.model.identities import key_sets
 from shared.model.identities import providers as model
 from shared.model.identities.claims import Discovered
-from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys, KeySet
+from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys
 from shared.model.identities.providers import IdentityProvider
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.operations.base import tenants
@@ -130,7 +131,7 @@ def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
     Raises `Unavailable` if that cannot be known now.
     """
     known = ports.issuer_keys.get(uri)
-    if known is None or not known.is_fresh(ports.now()) or kid not in _keys(ports, known):
+    if known is None or not _decides(ports, known, kid):
         known = _looked_up(ports, uri, kid)
     keys = _keys(ports, known)
     if kid not in keys and not known.has_succeeded:
@@ -138,16 +139,30 @@ def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
     return keys
 
 
-def has_key(ports: Ports, uri: str, kid: str) -> bool:
-    """Return whether this process has a key in memory, so that nothing is fetched for it."""
+def is_decided(ports: Ports, uri: str, kid: str) -> bool:
+    """Return whether this process knows if an issuer has a key, so that nothing is fetched."""
     known = ports.issuer_keys.get(uri)
-    return known is not None and known.is_fresh(ports.now()) and kid in _keys(ports, known)
+    return known is not None and _decides(ports, known, kid)
+
+
+def fetched_at(ports: Ports, uri: str) -> datetime | None:
+    """Return when the keys at a URL were fetched that this process knows; None if it has none."""
+    known = ports.issuer_keys.get(uri)
+    return None if known is None else known.fetched
+
+
+def _decides(ports: Ports, record: IssuerKeys, kid: str) -> bool:
+    """Return whether a record has a key, or the issuer had no such key less than a minute ago."""
+    now, has_key = ports.now(), kid in _keys(ports, record)
+    if record.may_be_tried(now):
+        return has_key and record.is_fresh(now)
+    return has_key or record.has_succeeded
 
 
 def _looked_up(ports: Ports, uri: str, kid: str) -> IssuerKeys:
     """Return the newest record of the keys, which other processes renew too."""
     found = _stored(ports, uri)
-    if found is None or not found.is_fresh(ports.now()) or kid not in _keys(ports, found):
+    if found is None or not _decides(ports, found, kid):
         found = _renewed(ports, uri, found, _key_set)
     if kid not in _keys(ports, found):
         found = _awaited(ports, uri, found)

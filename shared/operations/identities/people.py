@@ -3,20 +3,22 @@
 from dataclasses import replace
 from typing import Final
 
-from shared.errors import Conflict, InsufficientScope
-from shared.model import api_keys
-from shared.model.api_keys import ApiKey
+from shared.errors import Conflict
 from shared.model.audit.audit_log import Action
 from shared.model.callers import Caller, Scope
+from shared.model.differences import describe_change
 from shared.model.identifiers import PERSON
 from shared.model.identities import people as model
+from shared.model.identities import providers
 from shared.model.identities.people import Person, PersonStatus
-from shared.operations.base import audit
+from shared.model.identities.providers import IdentityProvider
+from shared.model.items import Value
+from shared.operations.base import allowance, audit
 from shared.operations.base.allowance import find
 from shared.operations.base.idempotency import Keep, of_record, once
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.identities import approvers
+from shared.operations.identities import approvers, protected_acts
 from shared.ports import Ports
 from shared.ports.store import At, Change, Delete, Expect, Put
 
@@ -42,39 +44,60 @@ def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
 
     Raises `NotFound`; `TooFewApprovers` (APPROVAL-5).
 
-    The e-mail becomes free, as a company may give it to another person. A disabled person is
-    returned unchanged.
+    The e-mail becomes free, as a company may give it to another person. People who are the same
+    account at other providers of the issuer are disabled, too. A disabled person is returned
+    unchanged.
     """
     person = get(ports, caller, person_id=person_id)
     if not person.is_active:
         return person
-    email = Delete(model.email_address(person.tenant_id, person.email), Expect.ANYTHING)
-    kept = (
-        [] if caller.is_inside else approvers.keep_two(ports, person.tenant_id, without=person.id)
-    )
-    changes = [email, *kept]
-    return _replaced(
-        ports, caller, lambda _: (), Action.PERSON_DISABLE, person.disabled(), *changes
-    )
+    same = find_same_account(ports, person.tenant_id, *person.account)
+    others = [each for each in same if each.is_active and each.id != person.id]
+    changes: list[Change] = [
+        Delete(model.email_address(each.tenant_id, each.email), Expect.ANYTHING)
+        for each in (person, *others)
+    ]
+    for each in others:
+        after, details = each.disabled(), _describe(each, each.disabled())
+        entry = audit.entry(ports, caller, Action.PERSON_DISABLE, each.id, settings=None, **details)
+        changes += [Put(after.address, after.to_item(), At(each.version)), entry]
+    changes += approvers.keep_two(ports, caller, without={person.id, *(each.id for each in others)})
+    return _replaced(ports, caller, Action.PERSON_DISABLE, person, person.disabled(), *changes)
+
+
+def find_same_account(ports: Ports, tenant_id: str, issuer: str, subject: str) -> list[Person]:
+    """Return the people who are this subject of an issuer, one for each of its providers."""
+    rows = ports.store.query(providers.providers(tenant_id))
+    places = [
+        model.subject_address(tenant_id, each.id, subject)
+        for each in IdentityProvider.from_rows(rows)
+        if each.issuer == issuer
+    ]
+    ids = [str(item["id"]) for item in ports.store.get_many(places).values()]
+    found = ports.store.get_many(map(model.people(tenant_id).address, ids)).values()
+    return [each for each in map(Person.from_item, found) if each.account == (issuer, subject)]
 
 
 @once(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """Let a person sign in again; an active person is returned unchanged.
 
-    Raises `NotFound`; `Conflict` if another active person has the e-mail; `InsufficientScope` if
-    the calling key was made by the person, also through keys.
+    Raises `NotFound`; `Conflict` if another active person has the e-mail; `ApprovalRequired` while
+    anything is protected, as the person may approve (APPROVAL-1).
     """
     person = get(ports, caller, person_id=person_id)
     if person.is_active:
+        allowance.check_asks_nothing(caller)
         return person
-    _check_caller(ports, caller, person)
     address = model.email_address(person.tenant_id, person.email)
     if ports.store.get(address) is not None:
         raise Conflict("Another active person has this e-mail; disable that one first.")
     after = replace(person, status=PersonStatus.ACTIVE, version=person.version + 1)
     email = Put(address, {"id": person.id}, Expect.ABSENT)
-    return _replaced(ports, caller, keep, Action.PERSON_ENABLE, after, email)
+    details, version = _describe(person, after), person.version
+    taken = protected_acts.access_changed(ports, caller, person.id, details, version=version)
+    changes = (email, *taken, *keep(after))
+    return _replaced(ports, caller, Action.PERSON_ENABLE, person, after, *changes)
 
 
 @once(Scope.ADMIN, keeps=_KEPT, fresh=True)
@@ -82,33 +105,19 @@ def sign_out(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str
     """End all sessions of a person, who may begin new ones. Raises `NotFound`."""
     person = get(ports, caller, person_id=person_id)
     after = replace(person, epoch=person.epoch + 1, version=person.version + 1)
-    return _replaced(ports, caller, keep, Action.PERSON_SIGN_OUT, after)
-
-
-def _check_caller(ports: Ports, caller: Caller, person: Person) -> None:
-    """Raise `InsufficientScope` if the person may have the secret of the calling key."""
-    if caller.key_id is None:
-        return
-    item = ports.store.get(api_keys.records(caller.tenant_id).address(caller.key_id))
-    key = ApiKey.from_optional(item)
-    if key is None or person.id in key.people_ids:
-        raise InsufficientScope(
-            [Scope.ADMIN], "The person made the calling key; enable the person with another one."
-        )
+    return _replaced(ports, caller, Action.PERSON_SIGN_OUT, person, after, *keep(after))
 
 
 def _replaced(
-    ports: Ports,
-    caller: Caller,
-    keep: Keep[Person],
-    action: Action,
-    after: Person,
-    *changes: Change,
+    ports: Ports, caller: Caller, action: Action, before: Person, after: Person, *changes: Change
 ) -> Person:
     ports.store.write(
         Put(after.address, after.to_item(), At(after.version - 1)),
         *changes,
-        audit.entry(ports, caller, action, after.id, email=after.email),
-        *keep(after),
+        audit.entry(ports, caller, action, after.id, settings=None, **_describe(before, after)),
     )
     return after
+
+
+def _describe(before: Person, after: Person) -> dict[str, Value]:
+    return {"email": after.email, "changes": describe_change(before, after)}

@@ -6,8 +6,7 @@ call that only asks for an approval ends there. The service itself, and the oper
 other than `tenant remove`, need none.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,27 +15,33 @@ from shared.model.audit.audit_log import Action
 from shared.model.callers import ApprovalHeader, Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identities import approvals as model
-from shared.model.identities.approvals import Act, Approval, ProtectedActs, RecentRestores
+from shared.model.identities.approvals import Act, ProtectedActs, RecentRestores
 from shared.model.items import Value
-from shared.model.revocations import Revocation
+from shared.model.revocations import Revocation, is_maker
+from shared.model.unrevoke_manifests import GROUPS_MAX, UnrevokeManifest, count_groups
+from shared.model.warrants import Standing
 from shared.operations.base import allowance, audit
 from shared.operations.base.guard import PolicyAsked
 from shared.operations.base.operation import operation, settle
 from shared.operations.identities import approvals, approvers
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Expect, Put
+from shared.ports.store import At, Change, Check, Expect, Put, expect_version
 
-# So many makers and reasons fit into an item, whatever their length.
-_GROUPS_MAX: Final = 50
 _ALONE: Final = (
     "This needs an approval by another person: send the request with Rescind-Approval: request."
 )
 _PEOPLE_ONLY: Final = "This needs an approval, which only a person who is signed in can ask for."
-_OTHER: Final = "The approval is for other revocations."
-_MANY: Final = f"An approval shows at most {_GROUPS_MAX} makers and reasons; ask for fewer at once."
+_MANIFEST: Final = (
+    "This needs an approval by another person: create a manifest with POST /v1/unrevoke-manifests, "
+    "and send its parts with Rescind-Approval."
+)
+_MANY: Final = f"An approval shows at most {GROUPS_MAX} makers and reasons; ask for fewer at once."
 _POLICY: Final = "protected-acts"
 _PROTECT: Final = Action.TENANT_PROTECT_ACTS
 _OVERRIDE: Final = Action.APPROVAL_OVERRIDE
+
+# A revocation that is to be taken back, and the standing of its warrant.
+_Found = tuple[Revocation, Standing]
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -64,8 +69,8 @@ def update(
     )
     if is_same:
         return before
-    tenant_id, is_free = caller.tenant_id, not after.protects
-    kept = [] if is_free else approvers.keep_two(ports, tenant_id, beside=taken, is_protected=True)
+    keep_two = approvers.keep_two
+    kept = keep_two(ports, caller, beside=taken, is_protected=True) if after.protects else []
     ports.store.write(
         _put_acts(caller.tenant_id, before, after),
         audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
@@ -163,11 +168,14 @@ def admitted(  # noqa: PLR0913 (what an approval is made of)
 
 @dataclass(frozen=True, slots=True)
 class Restoring:
-    """Whether a call may take revocations back. `subject` is the revocation, or the batch."""
+    """Whether a call may take revocations back.
+
+    `subject` is the one revocation, or the manifest; None for a batch, which uses no approval.
+    """
 
     ports: Ports
     caller: Caller
-    subject: str
+    subject: str | None
     acts: ProtectedActs
 
     @property
@@ -176,54 +184,73 @@ class Restoring:
         others = self.acts.has(Act.RESTORE_OTHERS)
         return not self.caller.is_inside and (others or self.acts.has(Act.RESTORE))
 
-    def check(self, records: Sequence[Revocation]) -> None:
+    def check(self, found: Sequence[_Found]) -> None:
         """Check before the first write that the call may take all of these back.
 
         Raises `ApprovalRequired`, `ApprovalRequested`, and `InvalidState` if it asks in vain.
         """
-        act = self._needed(records)
+        act = self._needed(len(found), has_others=self._has_others(found))
         if self.caller.asks_approval and act is not None:
-            raise ApprovalRequested(self._requested(act, records))
+            details: dict[str, Value] = {
+                "warrant_id": found[0][0].warrant_id,
+                "groups": [*count_groups([record for record, _ in found])],
+            }
+            raise self._requested(act, 1, details)
         allowance.check_asks_nothing(self.caller)
         if act is not None and self.caller.approval is None:
-            raise _refused(self.caller)
+            raise self._refused()
         if act is not None:
-            self.take(records)
+            self.take(found)
 
-    def take(self, records: Sequence[Revocation]) -> tuple[int, list[Change]]:
+    def ask(self, manifest: UnrevokeManifest, has_other_makers: Callable[[], bool]) -> None:
+        """Raise `ApprovalRequested` for all members of a manifest; `InvalidState` if in vain.
+
+        `has_other_makers` returns whether others revoked any member again. Raises `InvalidRequest`
+        if an approval cannot show all makers and reasons.
+        """
+        makers = ((each["created_by"], each["created_by_id"]) for each in manifest.groups)
+        is_own = all(is_maker(self.caller, *each) for each in makers)
+        is_limited = self.acts.has(Act.RESTORE_OTHERS)
+        has_others = is_limited and (not is_own or has_other_makers())
+        if act := self._needed(manifest.count, has_others=has_others):
+            if len(manifest.groups) > GROUPS_MAX:
+                raise InvalidRequest(_MANY)
+            details = {"manifest_id": manifest.id, "sha256": manifest.sha256}
+            raise self._requested(act, manifest.count, {**details, "groups": [*manifest.groups]})
+        allowance.check_asks_nothing(self.caller)
+
+    def take(self, restored: Sequence[_Found]) -> tuple[int, list[Change]]:
         """Return how many of these, the first ones, a write may take back, and its changes.
 
         Raises `ApprovalRequired` if none.
         """
         if self.caller.is_inside:
-            return len(records), []
+            return len(restored), []
         if not self.is_limited:
-            return len(records), [self._asked()]
-        has_others = self._has_others(records)
+            return len(restored), [self._asked()]
+        has_others = self._has_others(restored)
         if self.caller.approval is not None:
             acts = [Act.RESTORE_OTHERS] if has_others else [Act.RESTORE, Act.RESTORE_OTHERS]
             header = _header(self.caller)
-            found = approvals.usable(self.ports, self.caller, header.id or "", acts, self.subject)
-            if not all(each.id in found.members for each in records):
-                raise ApprovalRequired(_OTHER)
-            number = min(len(records), found.remaining)
+            subject = self.subject or ""
+            found = approvals.usable(self.ports, self.caller, header.id or "", acts, subject)
+            number = min(len(restored), found.remaining)
             return number, approvals.used(self.ports, self.caller, found, number)
         if has_others:
-            raise _refused(self.caller)
-        return self._taken_freely(len(records))
+            raise self._refused()
+        return self._taken_freely(len(restored))
 
-    def _requested(self, act: Act, records: Sequence[Revocation]) -> Approval:
-        header = _header(self.caller)
-        return approvals.requested(
-            self.ports,
-            self.caller,
-            act,
-            self.subject,
-            reason=header.reason,
-            count=len(records),
-            details=_described(records),
-            members={each.id: each.warrant_id for each in records},
+    def _requested(self, act: Act, count: int, details: dict[str, Value]) -> ApprovalRequested:
+        reason, subject = _header(self.caller).reason, self.subject or ""
+        return ApprovalRequested(
+            approvals.requested(
+                self.ports, self.caller, act, subject, reason=reason, count=count, details=details
+            )
         )
+
+    def _refused(self) -> ApprovalRequired:
+        is_batch = self.subject is None and self.caller.person_id is not None
+        return ApprovalRequired(_MANIFEST) if is_batch else _refused(self.caller)
 
     def _taken_freely(self, wanted: int) -> tuple[int, list[Change]]:
         if self.acts.restore_above is None:
@@ -232,51 +259,37 @@ class Restoring:
         recent, now = self._recent(), self.ports.now()
         number = min(wanted, self.acts.restore_above - recent.within_hour(now))
         if number <= 0:
-            raise _refused(self.caller)
+            raise self._refused()
         expected = At(recent.version) if recent.version else Expect.ABSENT
         return number, [self._asked(), Put(address, recent.plus(number, now).to_item(), expected)]
 
     def _asked(self) -> Check:
         return _required_nothing(self.acts, self.caller.tenant_id, PolicyAsked)
 
-    def _needed(self, records: Sequence[Revocation]) -> Act | None:
-        if not self.is_limited or not records:
+    def _needed(self, wanted: int, *, has_others: bool) -> Act | None:
+        if not self.is_limited or not wanted:
             return None
-        if self._has_others(records):
+        if has_others:
             return Act.RESTORE_OTHERS
-        most, wanted = self.acts.restore_above, len(records)
+        most = self.acts.restore_above
         if most is None or self._recent().within_hour(self.ports.now()) + wanted <= most:
             return None
         return Act.RESTORE
 
-    def _has_others(self, records: Sequence[Revocation]) -> bool:
+    def _has_others(self, found: Sequence[_Found]) -> bool:
         is_limited = self.acts.has(Act.RESTORE_OTHERS)
-        return is_limited and not all(each.is_by(self.caller) for each in records)
+        return is_limited and any(
+            standing.also_by or record.compare_maker(self.caller) for record, standing in found
+        )
 
     def _recent(self) -> RecentRestores:
         item = self.ports.store.get(model.restores_address(self.caller.tenant_id))
         return RecentRestores() if item is None else RecentRestores.from_item(item)
 
 
-def restoring(ports: Ports, caller: Caller, subject: str) -> Restoring:
+def restoring(ports: Ports, caller: Caller, subject: str | None) -> Restoring:
     """Return whether a call may take revocations back."""
     return Restoring(ports, caller, subject, protected(ports, caller.tenant_id))
-
-
-def _described(records: Sequence[Revocation]) -> dict[str, Value]:
-    """Return how many revocations each identity made for each reason, and a single warrant.
-
-    Raises `InvalidRequest` if there are too many of these groups.
-    """
-    groups = Counter((each.created_by, each.reason) for each in records)
-    if len(groups) > _GROUPS_MAX:
-        raise InvalidRequest(_MANY)
-    shown: list[Value] = [
-        {"created_by": by, "reason": reason, "count": number}
-        for (by, reason), number in groups.most_common()
-    ]
-    single: dict[str, Value] = {"warrant_id": records[0].warrant_id} if len(records) == 1 else {}
-    return {"groups": shown, **single}
 
 
 def _header(caller: Caller) -> ApprovalHeader:
@@ -292,10 +305,8 @@ def _refused(caller: Caller) -> ApprovalRequired:
 
 def _required_nothing(policy: ProtectedActs, tenant_id: str, kind: type[Check]) -> Check:
     """Return the proof that this policy required no approval, which the guard looks for."""
-    expected = At(policy.version) if policy.version else Expect.ABSENT
-    return kind(model.protected_address(tenant_id), expected)
+    return kind(model.protected_address(tenant_id), expect_version(policy.version))
 
 
 def _put_acts(tenant_id: str, before: ProtectedActs, after: ProtectedActs) -> Put:
-    expected = At(before.version) if before.version else Expect.ABSENT
-    return Put(model.protected_address(tenant_id), after.to_item(), expected)
+    return Put(model.protected_address(tenant_id), after.to_item(), expect_version(before.version))

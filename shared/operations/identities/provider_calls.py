@@ -5,15 +5,18 @@ The keys of an issuer are fetched without it: all processes together fetch them 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from threading import Lock
 from typing import Final
 from urllib.parse import urlsplit
 
-from shared.model.outbound import Breaker
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.ports import Ports
 from shared.ports.outside import OutboundAnswer
 
+# After this many failures in a row, a server gets no request for a while. One trial follows.
+_FAILURES: Final = 3
+_PAUSE: Final = timedelta(seconds=10)
 # The memory forgets all failures if more servers than this fail.
 _BREAKERS_MAX: Final = 1000
 _lock: Final = Lock()
@@ -41,28 +44,21 @@ class _GuardedOutbound:
         user: tuple[str, str] | None = None,
     ) -> OutboundAnswer:
         """Ask the server, or return `NO_ANSWER` at once if it failed lately."""
+        breakers, now = self.ports.breakers, self.ports.now()
         key = f"{self.tenant_id} {urlsplit(url).netloc.lower()}"
-        if not self._may_try(key):
-            return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
+        with _lock:
+            failures, tried_at = breakers.get(key, (0, now))
+            # A clock that was set back delays nothing.
+            if failures >= _FAILURES and abs(now - tried_at) < _PAUSE:
+                return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
+            if failures:
+                # The trial is the only request until it has ended.
+                breakers[key] = failures, now
         answer = self.ports.outbound().ask(url, form, user=user)
         with _lock:
-            if len(self.ports.breakers) >= _BREAKERS_MAX:
-                self.ports.breakers.clear()
+            failures, _ = breakers.pop(key, (0, now))
             if answer.outcome is DeliveryOutcome.NO_ANSWER:
-                before = self.ports.breakers.get(key)
-                failures = 1 if before is None else before.failures + 1
-                self.ports.breakers[key] = Breaker(failures, self.ports.now())
-            else:
-                self.ports.breakers.pop(key, None)
+                if len(breakers) >= _BREAKERS_MAX:
+                    breakers.clear()
+                breakers[key] = failures + 1, self.ports.now()
         return answer
-
-    def _may_try(self, key: str) -> bool:
-        with _lock:
-            failed, now = self.ports.breakers.get(key), self.ports.now()
-            if failed is None:
-                return True
-            if not failed.may_try(now):
-                return False
-            # The trial is the only request until it has ended.
-            self.ports.breakers[key] = replace(failed, tried_at=now)
-            return True

@@ -16,7 +16,7 @@ from shared.operations.base import audit
 from shared.operations.base.operation import operation
 from shared.operations.identities import approvers, protected_acts
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import Change, Put, expect_version
 
 _BUILT_IN: Final = "This role is built in; choose another name."
 
@@ -103,9 +103,7 @@ def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
 
 
 def _write(ports: Ports, caller: Caller, access: AccessRecord, *changes: Change) -> None:
-    is_inside, tenant_id = caller.is_inside, caller.tenant_id
-    kept = [] if is_inside else approvers.keep_two(ports, tenant_id, after=access, beside=changes)
+    kept = approvers.keep_two(ports, caller, after=access, beside=changes)
     stored = replace(access, version=access.version + 1)
-    expected = At(access.version) if access.version else Expect.ABSENT
-    address = access_address(caller.tenant_id)
-    ports.store.write(Put(address, stored.to_item(), expected), *changes, *kept)
+    put = Put(access_address(caller.tenant_id), stored.to_item(), expect_version(access.version))
+    ports.store.write(put, *changes, *kept)

@@ -23,7 +23,7 @@ from shared.operations.base.operation import operation
 from shared.operations.base.paging import Walk
 from shared.operations.identities.authentication import owner_address, owner_of
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Put
+from shared.ports.store import Change, Delete, Expect, Put, expect_version
 
 # Stands for the session of the request.
 CURRENT: Final = "current"
@@ -45,6 +45,7 @@ def begun(
     *,
     role: Role,
     authenticated_at: datetime | None,
+    provider_session: str | None,
 ) -> tuple[Begun, list[Change]]:
     """Return a new session, and the changes that store it; the caller of `begun` writes them."""
     secret, blank = blank_session(ports, provider.tenant_id, owner.email, provider.session_seconds)
@@ -54,6 +55,7 @@ def begun(
         provider_id=provider.id,
         provider_epoch=provider.epoch,
         authenticated_at=authenticated_at,
+        provider_session=provider_session,
         owner_epoch=owner.epoch if isinstance(owner, Person) else 1,
         # A person's role may change while the session lasts.
         role=None if isinstance(owner, Person) else role.name,
@@ -85,12 +87,11 @@ def blank_session(
 def stored(session: SessionRecord) -> list[Change]:
     """Return the changes that store a new session."""
     item, credential = session.to_item(), session.credential.to_item()
-    changes: list[Change] = [
+    return [
         Put(session.address, item, Expect.ABSENT),
         Put(model.credential_at(session.digest), credential, Expect.ABSENT),
+        *(Put(each, item, Expect.ABSENT) for each in session.listed_at),
     ]
-    # A session by a ticket has no owner.
-    return [*changes, Put(session.owner_address, item, Expect.ABSENT)] if session.owner else changes
 
 
 @operation(*Scope, limited=True)
@@ -122,8 +123,8 @@ def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
         raise NotFound
     ports.store.write(
         Delete(session.address, Expect.PRESENT),
-        Delete(session.owner_address, Expect.ANYTHING),
         Delete(model.credential_at(session.digest), Expect.ANYTHING),
+        *(Delete(each, Expect.ANYTHING) for each in session.listed_at),
         audit.entry(ports, caller, Action.SESSION_DELETE, session.id, identity=session.identity),
     )
 
@@ -138,8 +139,7 @@ def end_all(ports: Ports, tenant_id: str) -> None:
     # A clock that was ahead may have written the end before.
     after = max(now, found.sessions_after or now)
     ended = replace(found, sessions_after=after, version=found.version + 1)
-    expected = At(found.version) if found.version else Expect.ABSENT
-    ports.store.write(Put(address, ended.to_item(), expected))
+    ports.store.write(Put(address, ended.to_item(), expect_version(found.version)))
 
 
 class _Live:

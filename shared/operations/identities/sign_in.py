@@ -12,13 +12,14 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from shared import logs
-from shared.authorizer.formats import jwts as tokens
-from shared.authorizer.formats import strict_json
+from shared.authorizer.formats import jwts, strict_json
+from shared.authorizer.formats.jwk_sets import KeySet
 from shared.authorizer.formats.jwts import ParsedToken
-from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
-from shared.errors import Corrupt, Unavailable
+from shared.authorizer.formats.token_kinds import TokenFault, TokenKind, TokenRefused
+from shared.errors import Corrupt, RateLimited, Unavailable
+from shared.model import times
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
-from shared.model.identities import jwts, key_sets
+from shared.model.identities import key_sets, people
 from shared.model.identities import providers as model
 from shared.model.identities.claims import (
     CodeFault,
@@ -27,7 +28,6 @@ from shared.model.identities.claims import (
     SignInFault,
     SignInRefused,
 )
-from shared.model.identities.key_sets import KeySet
 from shared.model.identities.providers import IdentityProvider, ProviderKind
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
@@ -52,7 +52,9 @@ _KINDS: Final = {
     ProviderKind.PROGRAMS: TokenKind.PROGRAM,
     ProviderKind.TOKENS: TokenKind.ACCESS,
 }
-# How many codes a provider may get in a second, and twice as many at once.
+# The parameters of a code that the provider gets.
+_SENT: Final = ("code", "code_verifier", "redirect_uri")
+# How many codes a provider may get in a second, or logouts it may send; twice as many at once.
 _PER_SECOND: Final = 50
 _COST: Final = RATE_PER_SECOND // _PER_SECOND
 _HANDLE: Final = re.compile("[a-z0-9-]{1,63}")
@@ -108,15 +110,14 @@ def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
         raise SignInRefused(SignInFault.INVALID_TARGET, message)
     binding = _exchange_binding(provider)
     parsed, _ = _check_claims(ports, binding, _required(form, "subject_token"))
-    is_known = binding.jwks is not None or issuers.has_key(ports, binding.jwks_uri, parsed.kid)
-    return SignInAttempt(form, provider, asks_provider=not is_known)
+    return SignInAttempt(form, provider, asks_provider=not is_decided(ports, binding, parsed))
 
 
 def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     """Check the parameters of a code, and send no request. Raises as `prepare` does."""
     _grant_type(form, CODE)
     provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
-    for name in ("code", "code_verifier", "nonce", "redirect_uri"):
+    for name in (*_SENT, "nonce"):
         _required(form, name)
     if provider.client_id is None or provider.token_endpoint is None:
         message = "audience: this identity provider redeems no codes; exchange a token."
@@ -154,7 +155,8 @@ def _grant_type(form: Mapping[str, str], *supported: str) -> str:
 def redeem(ports: Ports, stranger: Stranger, attempt: SignInAttempt) -> Begun:
     """Return a session for the code, token or ticket of an attempt (IDENTITY-7).
 
-    Raises `SignInRefused`; `Unavailable` if the provider does not answer, or has too many codes.
+    Raises `SignInRefused`; `Unavailable` if the provider does not answer; `RateLimited` if it has
+    too many codes.
     """
     form, provider = attempt.form, attempt.provider
     if provider is None:
@@ -171,33 +173,25 @@ def _redeem_code(
 ) -> IdentityClaims:
     own_client = provider.cli_client_id if form.get("client") == "cli" else None
     client_id = own_client or provider.client_id or ""
-    binding = _binding(provider, client_id)
-    client_secret = None if own_client else _secret(ports, provider)
-    _take(ports, provider)
-    token = redeemed(
-        provider_calls.guard(ports, provider.tenant_id),
-        binding,
-        code=form["code"],
-        verifier=form["code_verifier"],
-        redirect_uri=form["redirect_uri"],
-        client_id=client_id,
-        client_secret=client_secret,
-    )
-    return checked(ports, binding, token, nonce=form["nonce"])
+    secret = None if own_client else _secret(ports, provider)
+    take_allowance(ports, provider, "sign-ins")
+    asking = provider_calls.guard(ports, provider.tenant_id)
+    token = redeemed(asking, provider.token_endpoint or "", form, client_id, secret)
+    return checked(ports, bind(provider, client_id), token, nonce=form["nonce"])
 
 
 def _exchange_binding(provider: IdentityProvider) -> IssuerBinding:
     # A token that a program got for another service or another tenant has another audience.
     client_id = provider.cli_client_id or provider.client_id
-    return _binding(provider, client_id or provider.id)
+    return bind(provider, client_id or provider.id)
 
 
-def _binding(provider: IdentityProvider, audience: str) -> IssuerBinding:
+def bind(provider: IdentityProvider, audience: str) -> IssuerBinding:
+    """Return the binding for tokens of a provider with this audience."""
     return IssuerBinding(
         issuer=provider.issuer,
         audience=audience,
         jwks_uri=provider.jwks_uri or "",
-        token_endpoint=provider.token_endpoint or "",
         jwks=None if provider.jwks is None else json.dumps(provider.jwks),
         kind=_KINDS[provider.kind],
     )
@@ -210,32 +204,39 @@ def _secret(ports: Ports, provider: IdentityProvider) -> str | None:
     return ports.sealer.unseal(sealed, context=provider.seal_context).decode()
 
 
-def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
+def find_provider(ports: Ports, provider_id: str) -> IdentityProvider | None:
+    """Return the provider with this identifier in any tenant, or None."""
     item = None
     if is_identifier(provider_id, kind=IDENTITY_PROVIDER):
         owner = ports.store.get(model.owner_address(provider_id))
         tenant_id = "" if owner is None else str(owner["tenant_id"])
         item = owner and ports.store.get(model.providers(tenant_id).address(provider_id))
-    provider = IdentityProvider.from_item(item) if item else None
+    return IdentityProvider.from_item(item) if item else None
+
+
+def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
+    provider = find_provider(ports, provider_id)
     if provider is None or provider.kind is ProviderKind.TOKENS:
         message = "audience: must be the identifier of an identity provider."
         raise SignInRefused(SignInFault.INVALID_TARGET, message)
     return provider
 
 
-def _take(ports: Ports, provider: IdentityProvider) -> None:
-    """Take a code from the allowance of a provider. Raises `Unavailable` if there were too many.
+def take_allowance(ports: Ports, provider: IdentityProvider, purpose: str) -> None:
+    """Take a request from the allowance of a provider for a purpose.
+
+    Raises `RateLimited` if there were too many.
 
     If the buckets cannot answer, or another clock wrote this one, it goes on (AUTH-10).
     """
-    name, now = f"{provider.tenant_id}#sign-ins#{provider.id}", microseconds(ports.now())
+    name, now = f"{provider.tenant_id}#{purpose}#{provider.id}", microseconds(ports.now())
     try:
         taken = ports.buckets.lease(name, _COST, now=now, least=_COST)
     except Unavailable:
         _log.exception("the allowance cannot be read; going on without it", extra=_OPEN)
         return
     if not taken.granted and not is_of_another_clock(taken.full_at, now):
-        raise Unavailable("an identity provider has too many codes")
+        raise RateLimited(retry_after=1)
 
 
 def _required(form: Mapping[str, str], name: str) -> str:
@@ -262,48 +263,70 @@ def checked(
     """
     # Before the keys, which may have to be fetched: nobody else pays for a wrong token.
     parsed, claims = _check_claims(ports, binding, token, nonce=nonce)
+    check_signature(ports, binding, parsed)
+    return claims
+
+
+def check_signature(ports: Ports, binding: IssuerBinding, token: ParsedToken) -> None:
+    """Check the signature by the keys of the issuer. Raises as `checked` does."""
     try:
-        tokens.check_signature(parsed, _keys(ports, binding, parsed.kid))
+        jwts.check_signature(token, _keys(ports, binding, token.kid))
     except TokenRefused as refused:
         raise SignInRefused(refused.fault, str(refused)) from None
-    return claims
+
+
+def is_decided(ports: Ports, binding: IssuerBinding, token: ParsedToken) -> bool:
+    """Return whether this process knows if the issuer has the key of a token (IDENTITY-10)."""
+    return binding.jwks is not None or issuers.is_decided(ports, binding.jwks_uri, token.kid)
 
 
 def _check_claims(
     ports: Ports, binding: IssuerBinding, token: str, *, nonce: str | None = None
 ) -> tuple[ParsedToken, IdentityClaims]:
     """Return a token and its claims; the signature is not checked. Raises `SignInRefused`."""
+    kind, issuer, now = binding.kind, binding.issuer, ports.now().timestamp()
     try:
-        parsed = tokens.parse(token)
-        return parsed, jwts.check_claims(parsed, binding, ports.now(), nonce=nonce)
+        parsed = jwts.parse(token)
+        jwts.check_claims(
+            parsed, kind, issuer=issuer, audience=binding.audience, now=now, nonce=nonce
+        )
     except TokenRefused as refused:
         raise SignInRefused(refused.fault, str(refused)) from None
+    claims = parsed.claims
+    signed_in_at, name = claims.get("auth_time"), claims.get("name")
+    return parsed, IdentityClaims(
+        subject=claims["sub"],
+        issued_at=times.from_seconds(int(claims["iat"])),
+        expires_at=times.from_seconds(int(claims["exp"])),
+        auth_time=None if signed_in_at is None else times.from_seconds(int(signed_in_at)),
+        email=_email(claims) if kind is TokenKind.ID else None,
+        name=name if isinstance(name, str) else None,
+        members=claims,
+        digest=parsed.digest,
+    )
 
 
-def redeemed(  # noqa: PLR0913 (those of the request)
-    ports: Ports,
-    binding: IssuerBinding,
-    *,
-    code: str,
-    verifier: str,
-    redirect_uri: str,
-    client_id: str,
-    client_secret: str | None,
+def _email(claims: Mapping[str, Any]) -> str | None:
+    email = claims.get("email")
+    try:
+        return None if email is None else people.email(email if isinstance(email, str) else "")
+    except ValueError:
+        message = "email must be one address, and not of .svc."
+        raise SignInRefused(TokenFault.EMAIL, message) from None
+
+
+def redeemed(
+    ports: Ports, endpoint: str, form: Mapping[str, str], client_id: str, client_secret: str | None
 ) -> str:
-    """Return the ID token, not yet checked, for an authorization code (RFC 6749, RFC 7636).
+    """Return the ID token, not yet checked, for the code in a form (RFC 6749, RFC 7636).
 
     Raises `SignInRefused` if the provider refuses the code, `Unavailable` if it does not answer.
     """
-    form = {
-        "grant_type": "authorization_code",
-        "code": code,
-        "code_verifier": verifier,
-        "redirect_uri": redirect_uri,
-    }
+    sent = {"grant_type": CODE} | {name: form[name] for name in _SENT}
     if client_secret is None:
-        form["client_id"] = client_id
+        sent["client_id"] = client_id
     user = None if client_secret is None else (client_id, client_secret)
-    answer = ports.outbound().ask(binding.token_endpoint, form, user=user)
+    answer = ports.outbound().ask(endpoint, sent, user=user)
     status = answer.status
     if (
         answer.outcome is not DeliveryOutcome.ANSWERED
@@ -335,7 +358,7 @@ def _id_token(status: int, members: dict[str, Any]) -> str:
     token = members.get("id_token")
     if status == HTTPStatus.OK and isinstance(token, str):
         return token
-    if status == HTTPStatus.UNAUTHORIZED or members.get("error") in _OF_CLIENT:
+    if status == HTTPStatus.UNAUTHORIZED or str(members.get("error")) in _OF_CLIENT:
         raise SignInRefused(
             CodeFault.CLIENT, "The provider refuses the client; compare its id and secret."
         )

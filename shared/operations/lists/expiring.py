@@ -3,10 +3,10 @@
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from shared.errors import Corrupt, ExpectationLost, Unavailable
 from shared.model import api_keys, signing_keys, times
@@ -30,6 +30,8 @@ _EVERY_MINUTES: Final = 5
 _SLOTS: Final = 60 // _EVERY_MINUTES
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 def soon(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
@@ -78,18 +80,26 @@ def announce(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
 def announce_due(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     """Announce the keys of the tenants whose turn it is; count their keys that expire soon.
 
-    The count is by kind and days: a key counts once, for the smallest number of days. A failure for
-    one tenant is logged, and does not stop the others: its turn comes again in an hour. Raises
+    The count is by kind and days: a key counts once, for the smallest number of days. Raises
     `Unavailable` if the tenants cannot be read.
     """
-    now, found = ports.now(), Counter[tuple[ExpiringKind, int]]()
+    found = run_due(ports, announce)
+    return Counter((each.kind, each.days) for keys in found for each in keys)
+
+
+def run_due(ports: Ports, step: Callable[[Ports, str], T]) -> list[T]:
+    """Run a step for each tenant whose turn it is, and return the results.
+
+    A failure for one tenant is logged, and does not stop the others: its turn comes again in an
+    hour. Raises `Unavailable` if the tenants cannot be read.
+    """
+    now, found = ports.now(), list[T]()
     for tenant_id in tenants.identifiers(ports) if is_due(now) else ():
         if is_turn(tenant_id, now):
             try:
-                keys = announce(ports, tenant_id)
-                found.update((each.kind, each.days) for each in keys)
+                found.append(step(ports, tenant_id))
             except (Corrupt, Unavailable):
-                _log.exception("the expiring keys of %s cannot be announced", tenant_id)
+                _log.exception("%s failed for %s", step.__name__, tenant_id)
     return found
 
 

@@ -101,7 +101,7 @@ def make(ports: Ports, tenant_id: str, status: SignerStatus = SignerStatus.ACTIV
 
 
 def standby(ports: Ports, tenant_id: str) -> ListSigner | None:
-    """Read the standby; None before the first. Raises `Corrupt`, `Unavailable`."""
+    """Read the standby; None if it is lost. Raises `Corrupt`, `Unavailable`."""
     return ListSigner.from_optional(ports.store.get(standby_address(tenant_id)))
 
 

@@ -5,7 +5,7 @@ from shared.model.deployment import SCHEMA, Deployment
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Put, expect_version
 
 
 def read(ports: Ports) -> Deployment:
@@ -15,8 +15,7 @@ def read(ports: Ports) -> Deployment:
 
 def write(ports: Ports, before: Deployment, after: Deployment) -> None:
     """Replace the record, if it is still `before`. Raises `ExpectationLost`, `Unavailable`."""
-    expected = At(before.version) if before.version else Expect.ABSENT
-    ports.store.write(Put(model.ADDRESS, after.to_item(), expected))
+    ports.store.write(Put(model.ADDRESS, after.to_item(), expect_version(before.version)))
 
 
 def note_tables(ports: Ports) -> None:

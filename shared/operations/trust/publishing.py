@@ -11,7 +11,6 @@ tenants are kept new: made, renewed, and named by the feed.
 """
 
 from collections.abc import Collection
-from contextlib import suppress
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -44,7 +43,7 @@ from shared.model.trust import (
 )
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import operation, settle
-from shared.operations.lists import in_force, published_keys, signers
+from shared.operations.lists import in_force, published_keys
 from shared.operations.lists.storage import Pen
 from shared.operations.trust import documents
 from shared.operations.trust import facts as facts_of
@@ -257,7 +256,6 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     Repeated and concurrent calls are harmless. If the roots are elsewhere, a document that is due
     waits for them. Raises `Corrupt`, `Unavailable`.
     """
-    _ensure_standby(ports, tenant_id)
     return settle(partial(_kept, ports, tenant_id))
 
 
@@ -300,13 +298,6 @@ def _kept(ports: Ports, tenant_id: str) -> TrustOutcome:
         published_keys.write_named(ports, Pen(ports), facts.settings, facts.head, facts.covers)
     _note(ports, tenant_id, waits=is_due)
     return TrustOutcome.WAITS if is_due else TrustOutcome.KEPT
-
-
-def _ensure_standby(ports: Ports, tenant_id: str) -> None:
-    """Make the standby of a tenant of an earlier release."""
-    if signers.standby(ports, tenant_id) is None:
-        with suppress(ExpectationLost):
-            ports.store.write(signers.new_standby(ports, tenant_id))
 
 
 def _note(ports: Ports, tenant_id: str, *, waits: bool) -> None:

@@ -28,7 +28,7 @@ from shared.operations.base.paging import Page, Walk, count, newest
 from shared.operations.lists import signers
 from shared.operations.webhooks import dispatch as rules
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+from shared.ports.store import At, Change, Delete, Expect, Increment, Put, expect_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,11 +164,7 @@ def create(
     ports.store.write(
         Put(webhook.address, webhook.to_item(), Expect.ABSENT),
         # Of two creations at once, one counts again.
-        Put(
-            counter,
-            {"count": number + 1, "version": version + 1},
-            At(version) if version else Expect.ABSENT,
-        ),
+        Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
         _entry(ports, caller, Action.WEBHOOK_CREATE, webhook, events=list(events)),
         *keep(made),
     )

@@ -1,20 +1,24 @@
 """`rescind approvals`, and the commands that ask for an approval and use one."""
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from shared.operations.base import tenants
 from shared.ports.store import At, Put
-from tests.infra.cli.conftest import Shell
+from tests.infra.cli.conftest import COMMANDS, Shell
 from tests.infra.commands import Ended
 from tests.infra.folders import opened
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.endpoints import audit_entries
 from tests.kit.listening import listening
-from tests.kit.offices import Office
+from tests.kit.offices import ACTS, Office
+from tests.kit.processes import ROOT
 
 
 @dataclass
@@ -51,7 +55,7 @@ def desk(shell: Shell, data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 def test_many_are_taken_back_by_one_approval(desk: Desk) -> None:
-    """APPROVAL-2, F1290a: One approval of `unrevoke` covers one call, and no longer list."""
+    """APPROVAL-2, F1290a, F2504a: One approval of `unrevoke` covers one manifest, in its parts."""
     office = desk.office
     office.protects(restore_above=2)
     words = ("unrevoke", *office.revoked(3), "--reason", "mistake")
@@ -59,18 +63,26 @@ def test_many_are_taken_back_by_one_approval(desk: Desk) -> None:
     assert "approval_required" in refused
     assert "--request-approval WHY" in refused
     with desk.monkeypatch.context() as patch:
-        patch.setattr("infra.cli.revoking._MOST", 2)
+        patch.setattr("infra.cli.revoking.MEMBERS_MAX", 2)
         ended = desk.run(office.alice, *words, "--request-approval", "why")
         assert "at most 2 revocations" in ended.err
-    approval = desk.asked(office.alice, *words)
+        assert len(desk.run(office.alice, *words, "--dry-run", "-o", "name").out.split()) == 3
+    desk.monkeypatch.setattr("shared.model.unrevoke_manifests.PART_SIZE", 2)
+    ended = desk.run(office.alice, *words, "--request-approval", "Über 9000", "-o", "json")
+    assert "Stopped" not in ended.err
+    approval = json.loads(ended.out)["approval_id"]
     found = office.seen(approval)
     assert (found["count"], found["reason"]) == (3, "Über 9000")
     listed = desk.run(office.bob, "approvals", "list", "--status", "pending").out
     assert approval in listed
     assert desk.run(office.alice, "approvals", "approve", approval).code == 1
     assert desk.run(office.bob, "approvals", "approve", approval).code == 0
-    ended = desk.run(office.alice, *words, "--approval", approval, "--batch", found["subject"])
+    use = ("unrevoke", "--reason", "r", "--manifest", found["subject"], "--approval", approval)
+    assert desk.run(office.alice, *use, *words[1:2]).code == 2
+    ended = desk.run(office.alice, *use)
     assert (ended.code, office.seen(approval)["remaining"]) == (0, 0), ended.err
+    assert f"3 taken back. Manifest {found['subject']}" in ended.err
+    assert "3 taken back" in desk.run(office.alice, *use).err
 
 
 def test_what_is_rejected_is_not_done(desk: Desk) -> None:
@@ -86,6 +98,88 @@ def test_what_is_rejected_is_not_done(desk: Desk) -> None:
     assert (ended.code, "rejected" in ended.err) == (1, True)
     both = desk.run(office.alice, *words, "--approval", approval, "--request-approval", "x")
     assert both.code == 2
+
+
+def test_a_span_is_counted_once(desk: Desk) -> None:
+    """APPROVAL-2, F2700a: With an approval, a key ends when the approval says.
+
+    A span counts from now, so the command that uses the approval would ask for a later end.
+    """
+    office = desk.office
+    office.protects("admin_keys.create")
+    words = ("api-keys", "create", "k", "--scope", "admin")
+    for asked, used in (((), ("--expires-at", "80d")), (("--expires-at", "30d"), ())):
+        approval = desk.asked(office.alice, *words, *asked)
+        assert desk.run(office.bob, "approvals", "approve", approval).code == 0
+        end = office.seen(approval)["details"]["changes"]["expires_at"]["new"]
+        ended = desk.run(office.alice, *words, *used, "--approval", approval)
+        assert (ended.code, end in ended.out) == (0, True), ended.err
+    other = desk.asked(office.alice, "roles", "put", "laptops", "--scope", "revoker")
+    refused = desk.run(office.alice, *words, "--approval", other)
+    assert (refused.code, "(approval_required)" in refused.err) == (1, True)
+
+
+def test_an_admin_key_is_rotated_with_an_approval(desk: Desk) -> None:
+    """APPROVAL-1, F2700b: `api-keys rotate` asks for an approval, which has all of the new key."""
+    office = desk.office
+    body = {"name": "k", "scopes": ["admin"], "networks": ["192.0.2.0/24"]}
+    made = office.tenant.admin.post("/v1/api-keys", json=body).json()
+    office.protects("admin_keys.create")
+    words = ("api-keys", "rotate", made["id"], "--grace", "0")
+    assert "--request-approval WHY" in desk.run(office.alice, *words).err
+    approval = desk.asked(office.alice, *words, "--expires-at", "30d")
+    changes = office.seen(approval)["details"]["changes"]
+    assert changes["networks"]["new"] == ["192.0.2.0/24"]
+    assert desk.run(office.bob, "approvals", "approve", approval).code == 0
+    ended = desk.run(office.alice, *words, "--expires-at", "31d", "--approval", approval)
+    assert (ended.code, changes["expires_at"]["new"] in ended.out) == (0, True), ended.err
+
+
+# The commands that make each effect of APPROVAL-1. `api` makes any request, for what has none.
+_COMMANDS: Final = {
+    "changes.list_signers.activate": ("list", "signers", "activate"),
+    "changes.list_signers.revoke": ("list", "signers", "revoke"),
+    "changes.list_signers.rotate": ("list", "signers", "rotate"),
+    "access.api_key_rotation.rotate": ("api-keys", "rotate"),
+    "access.api_keys.create": ("api-keys", "create"),
+    "access.service_accounts.enable": ("accounts", "enable"),
+    "identities.identity_providers.create": ("api",),
+    "identities.identity_providers.delete": ("identity-providers", "delete"),
+    "identities.identity_providers.update": ("api",),
+    "identities.people.enable": ("people", "enable"),
+    "identities.protected_acts.update": ("approvals", "protect"),
+    "identities.roles.delete": ("roles", "delete"),
+    "identities.roles.put": ("roles", "put"),
+    "changes.revocation_batches.apply": ("unrevoke",),
+    "changes.revocations.delete": ("unrevoke",),
+    "changes.unrevoke_manifests.apply": ("unrevoke",),
+    "access.tenant_settings.update": ("settings", "set"),
+    "changes.key_revocation.revoke": ("keys", "revoke"),
+    "changes.status_lists.rotate": ("status-lists", "rotate-key"),
+}
+
+
+def test_each_protected_effect_can_be_asked_for() -> None:
+    """APPROVAL-2, F2700d: The command of each protected effect asks for approvals and uses them."""
+    effects = (ROOT / "docs/spec/access.md").read_text().partition("| Effect | Acts |")[2]
+    rows = effects.partition("\n\n")[0].splitlines()[2:]
+    operations = {each for row in rows for each in re.findall("`([^`]+)`", row.split("|")[3])}
+    assert operations == _COMMANDS.keys()
+    found = {path[1:]: {each.name for each in command.params} for path, command in COMMANDS}
+    asking = {path for path, names in found.items() if {"request_approval", "approval"} <= names}
+    assert {*_COMMANDS.values()} <= asking
+
+
+def test_any_request_is_made_with_an_approval(desk: Desk) -> None:
+    """APPROVAL-2, F2700c: `api` asks for an approval, and uses one, for any request."""
+    office = desk.office
+    office.protects("admin_keys.create")
+    words = ("api", "PUT", ACTS, "-f", "acts:=[]", "-f", "restore_above:=null")
+    assert "--request-approval WHY" in desk.run(office.alice, *words).err
+    approval = desk.asked(office.alice, *words)
+    assert desk.run(office.bob, "approvals", "approve", approval).code == 0
+    ended = desk.run(office.alice, *words, "--approval", approval)
+    assert (ended.code, '"acts": []' in ended.out) == (0, True), ended.err
 
 
 def test_a_role_is_changed_with_an_approval(desk: Desk) -> None:
@@ -116,11 +210,13 @@ def test_the_operator_breaks_the_glass(desk: Desk) -> None:
     words = ("unrevoke", *office.revoked(1), "--reason", "mistake")
     approval = desk.asked(office.alice, *words)
     assert desk.override(approval, "--reason", "Bob is ill").code == 0
-    batch = office.seen(approval)["subject"]
-    ended = desk.run(office.alice, *words, "--approval", approval, "--batch", batch)
+    manifest = office.seen(approval)["subject"]
+    use = ("unrevoke", "--reason", "r", "--manifest", manifest, "--approval", approval)
+    ended = desk.run(office.alice, *use)
     assert ended.code == 0, ended.err
     assert desk.override("--clear", "--reason", "nobody can sign in").code == 0
     assert desk.override("--reason", "neither").code == 2
+    assert desk.override(approval, "--clear", "--reason", "both").code == 2
     entries = audit_entries(office.tenant)
     found = [each for each in entries if each["action"] == "approval.override"]
     assert [each["resource_id"] for each in found] == [approval, office.tenant.id]

@@ -3,6 +3,7 @@
 import json
 import os
 import pwd
+import re
 import signal
 import subprocess
 import sys
@@ -252,6 +253,18 @@ def test_a_full_disk_is_an_error_of_one_line(
     assert len(ended.stderr.splitlines()) == 1, ended.stderr
     assert ended.stderr.startswith((b"error: ", b'{"error"'))
     assert b"standard output cannot be written: No space left" in ended.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_secret_that_cannot_be_printed_names_its_key(
+    settings: dict[str, str], unbuffered: str
+) -> None:
+    """F2890a: If a new secret cannot be printed, the error names the key that has it."""
+    typed = ("api-keys", "create", "lost", "--scope", "revoker")
+    given = settings | {"PYTHONUNBUFFERED": unbuffered}
+    ended = _typed(">/dev/full", *typed, settings=given)
+    assert ended.returncode == 1
+    assert re.search(rb"svc_ak_\w{26} exists, and its secret is lost", ended.stderr)
 
 
 @pytest.mark.parametrize("to", ["2>/dev/full", "2>&-"])

@@ -70,6 +70,17 @@ def test_keys_are_listed_by_their_maker(admin: Shell) -> None:
     assert made in [each["id"] for each in listed]
     assert {each["created_by_id"] for each in listed} == {own}
     assert admin.json("api-keys", "list", "--created-by", made)["api_keys"] == []
+    refused = admin.run("api-keys", "list", "--created-by", "ann@example.com")
+    assert (refused.code, "svc_usr_" in refused.err) == (2, True)
+
+
+def test_a_new_key_ends_with_the_key_that_creates_it(admin: Shell) -> None:
+    """APIKEY-4, F2900a: Without `--expires-at`, a key ends no later than the calling key."""
+    create = ("api-keys", "create", "ci", "--scope", "admin")
+    first = admin.json(*create, "--expires-at", "1h")
+    admin.monkeypatch.setenv("RESCIND_API_KEY", first["key"])
+    assert admin.json(*create)["expires_at"] == first["expires_at"]
+    assert admin.run(*create, "--expires-at", "2h").code == 1
 
 
 def test_a_file_that_cannot_be_written_is_an_error(admin: Shell, tmp_path: Path) -> None:
@@ -113,9 +124,8 @@ def test_status_lists_and_their_entries(admin: Shell, service: LocalServer) -> N
 def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) -> None:
     """F425c: Authorizers are listed with what they hold, and removed; `--wait` waits for them."""
     key = {"Authorization": f"Bearer {service.admin_key}"}
-    made = httpx2.post(
-        f"{service.url}/v1/authorizers/register", headers=key, json={"name": "cli-gate"}
-    )
+    url = f"{service.url}/compat/tenuo/v1/authorizers"
+    made = httpx2.post(f"{url}/register", headers=key, json={"name": "cli-gate"})
     authorizer = made.json()["id"]
     assert "cli-gate" in admin.run("authorizers", "list", columns=200).out
     assert admin.json("authorizers", "summary")["registered"] == 1
@@ -136,9 +146,8 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     ):
         assert told in shown
     assert "{" not in shown
-    report = {"sequence": whole["feed"]["sequence"], "max_staleness_seconds": 30}
-    path = f"{service.url}/v1/authorizers/{authorizer}/heartbeat"
-    beat = httpx2.post(path, headers=key, json=report)
+    report = {"srl_version": whole["feed"]["sequence"] + 1}
+    beat = httpx2.post(f"{url}/{authorizer}/heartbeat", headers=key, json=report)
     assert beat.status_code == 200
     shown = admin.run("changes", "show", change["id"], columns=80).out
     assert re.search(r"complete +since 20", shown)
@@ -160,7 +169,7 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
 def test_a_client_without_a_registration_is_named(admin: Shell, service: LocalServer) -> None:
     """F1748g: `--wait` counts the registered authorizers, and names clients that are not."""
     key = {"Authorization": f"Bearer {service.admin_key}"}
-    url = f"{service.url}/v1/authorizers"
+    url = f"{service.url}/compat/tenuo/v1/authorizers"
     most = admin.json("settings", "show")["authorizers_max"]
     assert admin.run("settings", "set", "authorizers_max=1").code == 0
     made = httpx2.post(f"{url}/register", headers=key, json={"name": "cli-a"}).json()["id"]
@@ -173,7 +182,7 @@ def test_a_client_without_a_registration_is_named(admin: Shell, service: LocalSe
     assert named in admin.run(*waiting, "1").err
     sequence = admin.json("authorizers", "summary")["sequence"]
     assert httpx2.post(
-        f"{url}/{made}/heartbeat", headers=key, json={"sequence": sequence}
+        f"{url}/{made}/heartbeat", headers=key, json={"srl_version": sequence + 1}
     ).is_success
     done = admin.run(*waiting, "9")
     assert done.code == 0

@@ -1,5 +1,7 @@
 """`rescind revoke`, `check`, `revocations` and `keys`, against a server."""
 
+import json
+
 import pytest
 
 from tests.infra.cli.conftest import Shell
@@ -22,6 +24,36 @@ def test_exit_code_3_means_revoked(admin: Shell) -> None:
     assert admin.json("revocations", "show", records["svc_wrt_cli-2"])["reason"] == "stolen"
 
 
+def test_tokens_of_others_are_checked(admin: Shell) -> None:
+    """F2604a, TOKEN-2: `check` takes tokens, sessions and subjects, as the API does."""
+    issuer, why = "https://as.example", ("--reason", "left")
+    time = "2026-11-27T12:00:00Z"
+    admin.json("revoke", "--subject", issuer, "cli-ann", "--issued-before", time, *why)
+    admin.json("revoke", "--session", issuer, "cli-s", "--token", "jwt", issuer, "cli-1", *why)
+    ann = ("--subject", issuer, "cli-ann", "--issued-at")
+    for code, arguments in (
+        (3, (*ann[:3],)),
+        (3, (*ann, time)),
+        (0, (*ann, "2026-11-27T12:00:01Z")),
+        (0, ("--subject", issuer, "cli-bob")),
+        (3, ("--session", issuer, "cli-s")),
+        (0, ("--session", issuer, "cli-t")),
+        (3, ("--token", "jwt", issuer, "cli-1")),
+        (3, ("svc_wrt_none", "--session", issuer, "cli-s")),
+    ):
+        assert admin.run("check", *arguments).code == code, arguments
+    found = admin.run("check", *ann, time, "--session", issuer, "cli-t", "-o", "json")
+    assert [each["revoked"] for each in json.loads(found.out)["results"]] == [False, True]
+    wrong: dict[str, tuple[str, ...]] = {
+        "name at least one": (),
+        "goes with --subject": ("svc_wrt_a", "--issued-at", time),
+        "--subject: issuer and value": ("--subject", issuer, ""),
+    }
+    for words, given in wrong.items():
+        refused = admin.run("check", *given)
+        assert (refused.code, words in refused.err) == (2, True), refused.err
+
+
 def test_what_was_done_before_a_failure_is_shown(admin: Shell) -> None:
     """F417d: If one of several changes fails, the command prints those that are done, and fails."""
     done = admin.run("revoke", "svc_wrt_cli-4", "--reason", "stolen")
@@ -29,7 +61,7 @@ def test_what_was_done_before_a_failure_is_shown(admin: Shell) -> None:
     revocation = done.out.splitlines()[1].split()[1]
     ended = admin.run("unrevoke", *_WHY, revocation, "svc_rev_01jd8x6d5v0000000000000000")
     assert ended.code == 1
-    assert "1 taken back, 1 not revoked" in ended.err
+    assert "1 not revoked, 1 taken back" in ended.err
 
 
 def test_nothing_is_cut(admin: Shell) -> None:
@@ -52,6 +84,13 @@ def test_all_pages_are_read_on_demand(admin: Shell) -> None:
     assert (some.code, some.out.count("svc_rev_")) == (0, 2)
     assert "The first 2 of " in some.err
     assert {each["warrant_id"] for each in _revocations(admin)} >= set(warrants)
+
+
+def test_a_person_is_named_by_the_email(admin: Shell) -> None:
+    """AUDIT-2, F2900b: `--by` with the identifier of a person says what it takes."""
+    for words in (("revocations", "list"), ("unrevoke", "--reason", "r", "--since", "1h")):
+        refused = admin.run(*words, "--by", "svc_usr_01kbm4xt3rfz8c5w7y2q9n6d1e")
+        assert (refused.code, "the e-mail of a person" in refused.err) == (2, True)
 
 
 def test_lists_name_people(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,12 @@
 """`rescind revoke` and `unrevoke` of many, against a server."""
 
+import csv
+import io
 import json
 import re
 import time
+from collections import Counter
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +187,37 @@ def test_a_rehearsal_shows_nothing_as_done(admin: Shell, form: str) -> None:
     assert admin.json(*revoke[:-2])["dry_run"] is False
 
 
+def test_a_rehearsal_shows_what_changed_since(admin: Shell) -> None:
+    """F2840c: A dry run of `unrevoke` has the outcome `not_revoked` where nothing is to be undone.
+
+    So it is for a warrant that is not revoked, and for a member of a manifest that was unrevoked
+    since. The exit code is 1, as without `--dry-run`.
+    """
+    warrants = [f"svc_wrt_since-{number}" for number in (1, 2)]
+    made = admin.json("revoke", *warrants, "--reason", "r")["results"]
+    gone, left = (each["revocation_id"] for each in made)
+
+    def rehearse(*named: str) -> dict[str, str]:
+        ended = admin.run("unrevoke", *_WHY, *named, "--dry-run", "-o", "json")
+        document = json.loads(ended.out)
+        found = {each["id"]: each["outcome"] for each in document["results"]}
+        assert document["counts"] == Counter(found.values())
+        assert ended.code == int("not_revoked" in found.values())
+        return found
+
+    with Api(profiles.load(profiles.DEFAULT)) as api:
+        body = {"revocation_ids": [gone, left]}
+        manifest = api.post("/v1/unrevoke-manifests", body, is_protected=False)["id"]
+    assert {*rehearse("--manifest", manifest).values()} == {"taken_back"}
+    assert admin.run("unrevoke", *_WHY, gone).code == 0
+    found = rehearse("--manifest", manifest)
+    assert found == {gone: "not_revoked", left: "taken_back"}
+    assert rehearse(*warrants) == {warrants[0]: "not_revoked", left: "taken_back"}
+    said = admin.run("unrevoke", *_WHY, "--manifest", manifest, "--dry-run", columns=200).out
+    assert re.search(rf"{gone} +not_revoked", said)
+    assert admin.run("check", *warrants).code == 3
+
+
 def test_a_failure_has_an_exit_code(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """F357g: If the service fails for some of the warrants, they are shown, and the code is 1."""
     results = [
@@ -194,6 +229,19 @@ def test_a_failure_has_an_exit_code(admin: Shell, monkeypatch: pytest.MonkeyPatc
     assert ended.code == 1
     assert "1 revoked, 1 failed" in ended.err
     assert "not now" in ended.out
+
+
+def test_a_maker_is_shown_as_it_is_searched(admin: Shell) -> None:
+    """F2890b: A list shows the maker whom a search finds; a search that finds nothing says so."""
+    admin.run("revoke", "svc_wrt_of-a-maker", "--reason", "r")
+    listed = admin.run("revocations", "list", "--warrant", "svc_wrt_of-a-maker", "-o", "csv")
+    (shown,) = csv.DictReader(io.StringIO(listed.out))
+    maker = re.fullmatch(r"admin \((.*)\)", shown["by"])
+    assert maker is not None
+    found = admin.json("revocations", "list", "--by", maker[1], "--limit", "0")
+    assert "svc_wrt_of-a-maker" in {each["warrant_id"] for each in found["revocations"]}
+    nobody = admin.run("unrevoke", *_WHY, "--by", "nobody", "--since", "1h", "--yes")
+    assert "No revocation matches" in nobody.err
 
 
 def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None:
@@ -222,7 +270,10 @@ def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
 
 
 def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:
-    """F1392a: JWTs in a file, and tokens that are named, are revoked by their identifiers."""
+    """F1392a, F2875a: JWTs in a file, and tokens that are named, are revoked by identifiers.
+
+    A message about a JWT without an identifier says what else revokes it.
+    """
     claims = encoded({"iss": "https://as.example", "jti": "bad-1"})
     jwts = _file(tmp_path, f"{encoded('{}')}.{claims}.AAAA")
     named = ("--token", "other", "acme", "badge-1")
@@ -233,9 +284,11 @@ def test_tokens_of_others_are_revoked(admin: Shell, tmp_path: Path) -> None:
     ]
     assert done["counts"] == {"revoked": 2}
     refused = admin.run("revoke", "--jwt", _file(tmp_path, "a.b.c"), "--reason", "stolen")
-    assert (refused.code, "line 1: the identifier is no signed JWT" in refused.err) == (2, True)
+    assert (refused.code, "line 1: the token is no signed JWT" in refused.err) == (2, True)
     nameless = _file(tmp_path, f"a.{encoded({'iss': 'me'})}.c")
-    assert "no jti" in admin.run("revoke", "--jwt", nameless, "--reason", "stolen").err
+    refused = admin.run("revoke", "--jwt", nameless, "--reason", "stolen")
+    message = "the token has no iss or no jti; revoke its subject (--subject) or its session"
+    assert f"line 1: {message}" in refused.err
     refused = admin.run("revoke", "--token", "x509", "a", "b", "--reason", "stolen")
     assert (refused.code, "--token: issuer and value" in refused.err) == (2, True)
 
@@ -245,9 +298,10 @@ def test_tokens_of_a_subject_are_revoked(admin: Shell) -> None:
     why, who = ("--reason", "left"), ("https://as.example", "ann")
     done = admin.json("revoke", "--subject", *who, "--issued-before", "2026-11-27T12:00:00Z", *why)
     assert done["warrant_id"] == token_id("jwt-subject", *who, 1_795_780_800)
-    before = int(time.time())
+    # A part of a second rounds up, as for the iat of tokens (TOKEN-11).
+    before = ceil(time.time())
     found = admin.json("revoke", "--subject", *who, *why)["warrant_id"]
-    assert before <= int(found[-12:]) <= int(time.time())
+    assert before <= int(found[-12:]) <= ceil(time.time())
     done = admin.json("revoke", "--session", "https://as.example", "s-1", *why)
     named = token_id("jwt-session", "https://as.example", "s-1")
     assert [each["id"] for each in done["results"]] == [named]
@@ -260,6 +314,11 @@ def test_tokens_of_a_subject_are_revoked(admin: Shell) -> None:
     for words, arguments in wrong.items():
         refused = admin.run("revoke", *arguments, *why)
         assert (refused.code, words in refused.err) == (2, True), refused.err
+    refused = admin.run(
+        "revoke", "--subject", *who, "--issued-before", "2126-11-27T12:00:00Z", *why
+    )
+    assert (refused.code, refused.out) == (1, "")
+    assert "issued_before: must be at most a day from now" in " ".join(refused.err.split())
 
 
 @pytest.mark.parametrize("form", ["json", "yaml", "csv", "name"])

@@ -10,6 +10,7 @@ from shared.adapters.file_root import FileRoot
 from shared.authorizer.formats.members import to_base64
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import LocalServer, local_server
+from tests.kit.waiting import soon
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +24,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
 def operator(shell: Shell, own: LocalServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv("RESCIND_URL", own.url)
     monkeypatch.setenv("RESCIND_API_KEY", own.admin_key)
+    # The publisher makes the first document some time after the server has started.
+    soon(lambda: shell.run("trust", "show").code == 0)
     return shell
 
 

@@ -136,6 +136,7 @@ _KEYLESS = [
     "/blobs/srl/x?expires=1&signature=0",
     "/v1/sign-in?tenant=acme",
     "/v1/sign-in/code",
+    "/v1/logout/svc_idp_0",
     "/v1/token",
     "/v1/leaked-keys",
     "/v1/keys",
@@ -179,7 +180,7 @@ def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) 
 
 
 _METHODS_OF_KEYLESS = {
-    **dict.fromkeys(("/v1/token", "/v1/sign-in/code"), "POST"),
+    **dict.fromkeys(("/v1/token", "/v1/sign-in/code", "/v1/logout/svc_idp_0"), "POST"),
     "/v1/sign-in": "GET, HEAD",
     f"/v1/status-lists/svc_tsl_{'0' * 26}": "GET, HEAD, OPTIONS",
     "/v1/status-lists/jwks.json": "GET, HEAD, OPTIONS",

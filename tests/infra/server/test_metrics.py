@@ -19,10 +19,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from infra.data_folder import METRICS_VARIABLE
-from infra.monitoring import METRICS
 from infra.server import metrics
 from infra.server import ops as local_ops
 from infra.server.board import PUBLISHER, Board
+from infra.server.metric_names import METRICS
 from infra.server.metrics import Gauges, Handler, measured
 from shared import logs
 from shared.errors import ExpectationLost, Unavailable
@@ -73,7 +73,7 @@ def test_the_address_serves_metrics_and_health_alone(tmp_path: Path) -> None:
         assert openmetrics.headers["content-type"].startswith("application/openmetrics-text")
         assert openmetrics.text.endswith("# EOF\n")
         with closing(sqlite3.connect(server.data / "svc.db")) as database:
-            database.execute("ALTER TABLE items_5 RENAME TO lost")
+            database.execute("ALTER TABLE keys RENAME TO lost")
         found = _samples(http.get(f"{ops}/metrics"))
         assert found[_of("ready")] == 0
         assert _of("list_age_seconds") not in found
@@ -160,7 +160,7 @@ def test_each_reason_of_a_refusal_is_counted() -> None:
         ("Refused429", "refused_total", {"reason": "rate"}),
         ("Crashed", "crashed_total", {}),
         ("Unavailable", "unavailable_total", {}),
-        ("Replays", "idempotent_replays_total", {}),
+        ("IdempotentReplays", "idempotent_replays_total", {}),
     ]
     for metric, name, labels in counted:
         before = _count(name, **labels)

@@ -12,7 +12,6 @@ import pytest
 
 from infra.server import sealing as local_sealing
 from infra.server.sealing import Sealing
-from shared.adapters.sqlite import SqliteStore
 from shared.errors import Unavailable
 from shared.operations.audit import log
 from shared.ports import Ports
@@ -61,32 +60,6 @@ def test_entries_are_sealed_within_seconds(tmp_path: Path, monkeypatch: pytest.M
     entered(ports, clock, acme.id, ago=28 * 3600)
     with _running(ports, monkeypatch):
         soon(lambda: _size(ports, acme) == 5)
-
-
-def test_what_seals_also_indexes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F590d: On one machine the thread that seals entries indexes them; a failure stops no seal."""
-    ports = embedded(tmp_path, Clock())
-    assert isinstance(ports.store, SqliteStore)
-    acme = Tenant.create(ports, handle="acme")
-    indexed = ports.store.index_audit_entries
-
-    def fail() -> int:
-        raise Unavailable
-
-    monkeypatch.setattr(ports.store, "index_audit_entries", fail)
-    with _running(ports, monkeypatch):
-        soon(lambda: _size(ports, acme) == 1)
-    acme.revoke(ports, "svc_wrt_a")
-    done = list[int]()
-
-    def noted() -> int:
-        done.append(indexed())
-        return done[-1]
-
-    monkeypatch.setattr(ports.store, "index_audit_entries", noted)
-    with _running(ports, monkeypatch):
-        soon(lambda: done[-1:] == [0])
-    assert sum(done) > 0
 
 
 def test_how_long_not_all_was_sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

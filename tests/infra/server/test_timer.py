@@ -155,7 +155,7 @@ def test_the_timer_makes_room_although_nothing_can_be_published(
     """F119d: A tick of the timer that fails has removed leftovers of crashed writers first."""
     file = tmp_path / "svc.db"
     ports = embedded(tmp_path, _now, store=str(file))
-    _execute(file, "DROP TABLE items_5")
+    _execute(file, "DROP TABLE keys")
     part = tmp_path / "blobs" / ".tmp" / "part"
     part.write_bytes(b"{")
     os.utime(part, (0, 0))

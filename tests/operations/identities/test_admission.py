@@ -276,7 +276,6 @@ def test_a_lost_answer_gives_nothing_twice(
 def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None:
     """F2003a, IDENTITY-2: A grant or a domain of e-mail needs a verified address."""
     of_email = (Grant({"email": "ann@example.com"}, "admin"),)
-    both = (Grant({"/email": "ann@example.com"}, "admin"), Grant({"sub": "ann"}, "revoker"))
     domains = ("example.com",)
     unverified = {"email": "ann@example.com", "sub": "ann", "groups": "admin"}
     for values in ({"grants": of_email}, {"grants": of_email, "email_domains": domains}):
@@ -292,8 +291,30 @@ def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None
             ports, own.operator, provider_id=provider.id, change=change
         )
         assert signed_in(ports, made, sub="ann", members=unverified).role.name == "admin"
-    other = bound(ports, tenant.operator, grants=both)
-    assert signed_in(ports, other, sub="ann", members=unverified).role.name == "revoker"
+    both = {"sub": "ann", "/email": "ann@example.com"}
+    grants = (Grant(both, "admin", "robot"), Grant({"sub": "ann"}, "revoker", "robot"))
+    tenant.account(ports, "robot")
+    other = bound(ports, tenant.operator, ProviderKind.PROGRAMS, grants=grants)
+    session = signed_in(ports, other, sub="ann", email=None, members=unverified)
+    assert session.role.name == "revoker"
+
+
+def test_an_unverified_email_is_no_identity(ports: Ports, tenant: Tenant) -> None:
+    """F2872a, IDENTITY-4: Whoever states an unverified e-mail gets no session, and takes no e-mail.
+
+    A grant by another claim is no reason: the audit log would name the owner of the address, who
+    could then not sign in.
+    """
+    provider = bound(ports, tenant.operator, grants=(Grant({"groups": "admin"}, "admin"),))
+    said = {"groups": "admin", "email": "ceo@example.com"}
+    message = refused(
+        partial(signed_in, ports, provider, sub="mallory", email="ceo@example.com", members=said)
+    )
+    assert "trusts_email" in message
+    assert everybody(ports, tenant) == []
+    verified = said | {"email_verified": True}
+    ceo = signed_in(ports, provider, sub="ceo", members=verified).session
+    assert ceo.identity == "ceo@example.com"
 
 
 @pytest.mark.parametrize(
@@ -313,7 +334,7 @@ def test_a_fresh_sign_in_needs_evidence(
 ) -> None:
     """F2003b, AUTH-17: Without the evidence of `step_up`, a sign-in is never fresh."""
     provider = bound(ports, tenant.operator, step_up=step_up)
-    members = {"groups": "admin", "sub": "ann", **evidence}
+    members = {"groups": "admin", "sub": "ann", "email_verified": True, **evidence}
     made = signed_in(ports, provider, sub="ann", auth_time=None, members=members)
     assert (made.session.authenticated_at == ports.now()) is is_fresh
     long_ago = ports.now() - timedelta(hours=1)

@@ -26,9 +26,8 @@ from shared.model.identities.approvals import (
 )
 from shared.model.identities.people import Person, PersonStatus
 from shared.model.identities.people import people as people_of
-from shared.model.revocation_batches import Batch, BatchAction, BatchOutcome
 from shared.operations.audit import sealing
-from shared.operations.changes import revocation_batches, revocations
+from shared.operations.changes import revocations
 from shared.operations.identities import approvals, people, protected_acts
 from shared.operations.operator import removal, tenants
 from shared.ports import Ports
@@ -86,7 +85,6 @@ def approved(ports: Ports, made: Scene, count: int, subject: str = "") -> Scene:
         reason="r",
         count=count,
         details={},
-        members=dict.fromkeys(made.revoked, "svc_wrt"),
     )
     approval = asked.id
     approvals.approve(ports, made.bob, approval_id=approval)
@@ -119,31 +117,12 @@ def test_two_at_once_under_a_limit_of_one(ports: Ports, at_once: None) -> None:
 
 def test_an_approval_used_twice_at_once(ports: Ports, at_once: None) -> None:
     """APPROVAL-2, F1288b: Of two uses of one approval at once, one succeeds."""
-
-    def make(ports: Ports) -> Scene:
-        tenant_scene = scene(ports, 2, above=0)
-        return approved(ports, tenant_scene, 1, "svc_bat_x")
-
-    def use(at: int) -> Callable[[Ports, Scene], object]:
-        def run(ports: Ports, made: Scene) -> object:
-            batch = Batch(
-                BatchAction.TAKE_BACK,
-                (made.revoked[at],),
-                "r",
-                by_revocation=True,
-                id="svc_bat_x",
-            )
-            return revocation_batches.apply(ports, made.alice, batch=batch).results[0].outcome
-
-        return run
-
-    for race in races(ports, make, use(0), use(1)):
+    for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), take_back, take_back):
         both = (race.first, race.second)
-        # The other is refused before its first write, or by it.
-        assert both.count(BatchOutcome.TAKEN_BACK) == 1
-        other = next(each for each in both if each is not BatchOutcome.TAKEN_BACK)
-        assert other is BatchOutcome.FAILED or isinstance(other, ApprovalRequired)
-        assert (race.world.left(ports), race.world.remaining(ports)) == (1, 0)
+        assert both.count("taken back") == 1
+        other = next(each for each in both if each != "taken back")
+        assert isinstance(other, NotFound | ApprovalRequired)
+        assert (race.world.left(ports), race.world.remaining(ports)) == (0, 0)
 
 
 def test_a_rejection_while_it_is_used(ports: Ports, at_once: None) -> None:
@@ -272,30 +251,8 @@ def test_an_unknown_outcome(ports: Ports, at_once: None, late: bool, is_approved
         assert (spent(made), made.left(ports)) == (1, 1)
 
 
-def test_a_batch_whose_answer_is_lost(ports: Ports, at_once: None) -> None:
-    """APPROVAL-2, F1289b: A batch that is repeated after a fault takes each approval once."""
-    rehearsal = Script()
-
-    def run(ports: Ports, made: Scene) -> list[BatchOutcome]:
-        batch = Batch(BatchAction.TAKE_BACK, made.revoked, "r", by_revocation=True, id="svc_bat_x")
-        done = revocation_batches.apply(ports, made.alice, batch=batch)
-        return [each.outcome for each in done.results]
-
-    def make() -> Scene:
-        return approved(ports, scene(ports, 4, above=0), 4, "svc_bat_x")
-
-    run(scripted(ports, rehearsal), make())
-    for step in range(len(rehearsal.calls)):
-        made = make()
-        with suppress(Unavailable):
-            run(broken_at(ports, step, Unavailable(), late=True), made)
-        assert made.remaining(ports) == made.left(ports)
-        assert run(ports, made) == [BatchOutcome.TAKEN_BACK] * 4
-        assert (made.remaining(ports), made.left(ports)) == (0, 0)
-
-
 def test_a_clock_that_was_set_back(ports: Ports, clock: Clock) -> None:
-    """APPROVAL-1, F1289c: What was taken back in what is now the future counts too."""
+    """APPROVAL-1, F1289b: What was taken back in what is now the future counts too."""
     made = scene(ports, 2, above=1)
     take_back(ports, made)
     clock.advance(hours=-3)

@@ -1,6 +1,7 @@
 """Writes with a protected effect prove that their operation asked the policy (APPROVAL-1)."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from shared.model.identities.approvals import (
     ProtectedActs,
     protected_address,
 )
+from shared.model.identities.people import people
 from shared.model.identities.providers import providers
 from shared.model.identities.sessions import AccessRecord, access_address
 from shared.model.items import Value
@@ -22,7 +24,13 @@ from shared.model.lists.signers import signers
 from shared.model.revocation_batches import Batch, BatchAction
 from shared.model.signing_keys import keys
 from shared.model.status_lists import signer_address
-from shared.model.tenants import TakeBack
+from shared.model.tenants import (
+    WEAKNESS,
+    ListPublication,
+    SettingsChange,
+    TakeBack,
+    TenantSettings,
+)
 from shared.operations.base import tenants
 from shared.operations.base.effects import find_acts
 from shared.operations.base.guard import PolicyAsked, UnguardedWrite, guard_writes
@@ -66,6 +74,7 @@ def effects(ports: Ports, tenant: Tenant) -> list[tuple[Act, Change]]:
         (Act.CHANGE_ACCESS, Put(providers(tenant.id).address("p"), {}, put)),
         (Act.CHANGE_ACCESS, Delete(providers(tenant.id).address("p"), Expect.ANYTHING)),
         (Act.CHANGE_ACCESS, Put(access_address(tenant.id), access, put)),
+        (Act.CHANGE_ACCESS, Put(people(tenant.id).address("p"), {"status": "active"}, At(1))),
         (Act.CHANGE_ACCESS, Put(protected_address(tenant.id), ProtectedActs().to_item(), put)),
         (Act.RESTORE, Delete(revocation_model.record_address(tenant.id, "svc_rev_1"), put)),
         *((Act.WEAKEN_SETTINGS, Put(each.address, each.to_item(), At(1))) for each in weak),
@@ -77,7 +86,11 @@ def effects(ports: Ports, tenant: Tenant) -> list[tuple[Act, Change]]:
 def test_an_effect_without_a_proof(ports: Ports) -> None:
     """APPROVAL-1, F2110b: A write with a protected effect is refused unless it has a proof."""
     tenant = Tenant.another(ports)
-    ports.store.write(Put(signer_address(tenant.id), {"id": "a", "version": 1}, Expect.ABSENT))
+    disabled: dict[str, Value] = {"status": "disabled", "version": 1}
+    ports.store.write(
+        Put(signer_address(tenant.id), {"id": "a", "version": 1}, Expect.ABSENT),
+        Put(people(tenant.id).address("p"), disabled, Expect.ABSENT),
+    )
     lost = Check(_CREDENTIAL._replace(sk="x"), At(7))
     for act, change in effects(ports, tenant):
         assert act in find_acts(ports.store, tenant.id, change)
@@ -100,12 +113,55 @@ def test_a_take_back_by_anybody_is_an_effect(ports: Ports) -> None:
         written(ports, tenant, Put(free.address, replace(free, version=4).to_item(), At(3)))
 
 
+# Of each setting a strong value and a weaker one, or two that protect alike.
+STRENGTHS: list[tuple[str, Any, Any, bool]] = [
+    ("name", "a", "b", False),
+    ("srl_ttl_seconds", 3600, 3601, True),
+    ("audit_retention_days", 400, 399, True),
+    ("rotation_grace_seconds", 3600, 3599, True),
+    ("feed_window_ms", 500, 501, True),
+    ("list_publication", ListPublication.FOLLOW, ListPublication.SCHEDULED, True),
+    ("authorizers_max", 200, 201, False),
+    ("take_back", TakeBack.OWN, TakeBack.ANY, True),
+    ("person_key_max_days", 365, 366, True),
+    ("unused_key_days", 30, 31, True),
+    ("unused_key_days", 30, 0, True),
+]
+
+
+@pytest.mark.parametrize(("name", "strong", "weak", "weakens"), STRENGTHS)
+def test_settings_that_weaken(
+    ports: Ports, name: str, strong: Any, weak: Any, *, weakens: bool
+) -> None:
+    """APPROVAL-1, F2850a: A setting weakens in the direction of less protection alone."""
+    made = TenantSettings.initial("svc_tnt_1", "acme", ports.now())
+    before = replace(made, **({"rotation_grace_seconds": 3600} | {name: strong}))
+    after = replace(before, **{name: weak})
+    assert (after.weakens(before), before.weakens(after)) == (weakens, False)
+
+
+def test_each_setting_has_a_strength() -> None:
+    """APPROVAL-1, F2850b: Of each setting it is decided in which direction it protects less."""
+    names = {each.name for each in fields(SettingsChange)}
+    assert names == {*WEAKNESS} == {name for name, *_ in STRENGTHS}
+
+
+def test_shorter_lists_shorten_the_grace(ports: Ports) -> None:
+    """APPROVAL-1, F2850c: A shorter life of lists weakens if the grace of list signers follows."""
+    follows = TenantSettings.initial("svc_tnt_1", "acme", ports.now())
+    assert replace(follows, srl_ttl_seconds=300).weakens(follows)
+    fixed = replace(follows, rotation_grace_seconds=3600)
+    assert not replace(fixed, srl_ttl_seconds=300).weakens(fixed)
+
+
 def test_what_has_no_protected_effect(ports: Ports) -> None:
-    """APPROVAL-1, F2110d: A credential that stays as it is, and one of less, are no effects."""
+    """APPROVAL-1, F2110d: A credential that is disabled or has less is no effect; its return is."""
     tenant = Tenant.another(ports)
     wide: dict[str, Value] = {"scopes": ["admin"], "version": 1}
     ports.store.write(Put(_CREDENTIAL, wide, Expect.ABSENT))
     written(ports, tenant, Put(_CREDENTIAL, wide | {"disabled": True}, Expect.PRESENT))
+    with pytest.raises(UnguardedWrite):
+        written(ports, tenant, Put(_CREDENTIAL, wide, Expect.PRESENT))
     written(ports, tenant, Put(_CREDENTIAL, wide | {"scopes": ["signer"]}, Expect.PRESENT))
     with pytest.raises(UnguardedWrite):
         written(ports, tenant, Put(_CREDENTIAL, wide, Expect.PRESENT))

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from shared.authorizer.formats.token_kinds import TokenFault
 from shared.errors import Corrupt, Unavailable
 from shared.model.identities import key_sets
-from shared.model.identities.claims import SignInRefused, TokenFault
+from shared.model.identities.claims import SignInRefused
 from shared.model.identities.key_sets import IssuerKeys
 from shared.operations.identities import sign_in
 from shared.ports import Ports

@@ -10,8 +10,9 @@ from urllib.parse import parse_qs
 import pytest
 
 from shared.adapters.https import Https, HttpsSender
+from shared.authorizer.formats.token_kinds import TokenFault
 from shared.errors import InvalidRequest, Unavailable
-from shared.model.identities.claims import CodeFault, IssuerBinding, SignInRefused, TokenFault
+from shared.model.identities.claims import CodeFault, SignInRefused
 from shared.model.webhooks.deliveries import DeliveryOutcome, EventMessage
 from shared.operations.identities import issuers, sign_in
 from shared.ports import Ports
@@ -23,7 +24,6 @@ from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 
 ISSUER = f"https://{HOST}"
-BINDING = IssuerBinding(ISSUER, "console", f"{ISSUER}/keys", f"{ISSUER}/token")
 PUBLISHED = {
     "issuer": ISSUER,
     "jwks_uri": f"{ISSUER}/keys",
@@ -44,15 +44,9 @@ def _discover(ports: Ports, script: Script, issuer: str = ISSUER) -> Any:
 
 
 def _redeem(ports: Ports, secret: str | None = "s3cret") -> str:
-    return sign_in.redeemed(
-        ports,
-        BINDING,
-        code="c",
-        verifier="v",
-        redirect_uri="https://rescind.example/console/signed-in/a",
-        client_id="console",
-        client_secret=secret,
-    )
+    page = "https://rescind.example/console/signed-in/a"
+    form = {"code": "c", "code_verifier": "v", "redirect_uri": page, "nonce": "n"}
+    return sign_in.redeemed(ports, f"{ISSUER}/token", form, "console", secret)
 
 
 def test_what_an_issuer_publishes(ports: Ports) -> None:
@@ -143,6 +137,7 @@ def test_a_code_is_redeemed(ports: Ports) -> None:
     [
         (400, b'{"error": "invalid_grant"}', CodeFault.CODE),
         (400, b'{"error": "invalid_client"}', CodeFault.CLIENT),
+        (400, b'{"error": []}', CodeFault.CODE),
         (401, b"", CodeFault.CLIENT),
         (400, b'{"error": "invalid_grant", "id_token": "a.b.c"}', CodeFault.CODE),
         (200, b'{"access_token": "a"}', CodeFault.CODE),
@@ -174,12 +169,12 @@ def test_keys_of_a_page_that_failed(ports: Ports) -> None:
     with receiving(answer(HTTPStatus.INTERNAL_SERVER_ERROR, keys)) as receiver:
         reaching = _reaching(ports, receiver.outbound())
         with pytest.raises(Unavailable):
-            issuers.keys_of(reaching, BINDING.jwks_uri, "a")
+            issuers.keys_of(reaching, f"{ISSUER}/keys", "a")
     assert len(receiver.requests) == 1
 
 
 def _keys(ports: Ports) -> object:
-    return issuers.keys_of(ports, BINDING.jwks_uri, "a")
+    return issuers.keys_of(ports, f"{ISSUER}/keys", "a")
 
 
 # What asks at each of the three addresses, and what it says if the address is not allowed.

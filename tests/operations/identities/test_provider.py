@@ -4,19 +4,26 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from shared.authorizer.formats.token_kinds import TokenFault
 from shared.errors import Unavailable
 from shared.model.identities.claims import (
     CodeFault,
     IdentityClaims,
     IssuerBinding,
     SignInRefused,
-    TokenFault,
 )
-from shared.operations.identities import issuers, sign_in
+from shared.model.identities.providers import Grant
+from shared.operations.changes import revocations
+from shared.operations.identities import issuers, sessions, sign_in
+from shared.operations.identities.admission import Stranger
 from shared.ports import Ports
+from tests.kit import identities
+from tests.kit.listening import listening
 from tests.kit.providers import (
     CLIENT,
     ISSUER,
@@ -28,6 +35,7 @@ from tests.kit.providers import (
     needs_provider,
     provider,
 )
+from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 
 pytestmark = [pytest.mark.slow, needs_provider]
@@ -56,8 +64,7 @@ def reaching(ports: Ports, running: Provider, clock: Clock) -> Ports:
 
 def _binding(ports: Ports) -> IssuerBinding:
     found = issuers.discovered(ports, ISSUER)
-    assert found.token_endpoint is not None
-    return IssuerBinding(ISSUER, CLIENT, found.jwks_uri, found.token_endpoint)
+    return IssuerBinding(ISSUER, CLIENT, found.jwks_uri)
 
 
 def _code(ports: Ports, port: int) -> str:
@@ -70,15 +77,9 @@ def _code(ports: Ports, port: int) -> str:
 
 
 def _redeemed(ports: Ports, code: str, *, verifier: str = VERIFIER, secret: str = SECRET) -> str:
-    return sign_in.redeemed(
-        ports,
-        _binding(ports),
-        code=code,
-        verifier=verifier,
-        redirect_uri=REDIRECT,
-        client_id=CLIENT,
-        client_secret=secret,
-    )
+    endpoint = issuers.discovered(ports, ISSUER).token_endpoint
+    form = {"code": code, "code_verifier": verifier, "redirect_uri": REDIRECT}
+    return sign_in.redeemed(ports, endpoint or "", form, CLIENT, secret)
 
 
 def _signed_in(ports: Ports, port: int) -> IdentityClaims:
@@ -91,8 +92,7 @@ def test_a_person_signs_in(reaching: Ports, running: Provider) -> None:
     code = _code(reaching, running.port)
     token = _redeemed(reaching, code)
     found = sign_in.checked(reaching, _binding(reaching), token, nonce=NONCE)
-    assert (found.issuer, found.subject, found.email) == (ISSUER, "ann", "ann@acme.example")
-    assert (found.name, found.audience) == ("Ann", (CLIENT,))
+    assert (found.name, found.subject, found.email) == ("Ann", "ann", "ann@acme.example")
     with pytest.raises(SignInRefused) as other_sign_in:
         sign_in.checked(reaching, _binding(reaching), token, nonce="another")
     assert other_sign_in.value.reason is TokenFault.NONCE
@@ -121,6 +121,41 @@ def test_a_provider_changes_its_keys(reaching: Ports, running: Provider, clock: 
     assert too_soon.value.reason is TokenFault.UNKNOWN_KEY
     clock.advance(seconds=60)
     assert _signed_in(reaching, running.port).subject == "ann"
+
+
+@pytest.mark.parametrize("has_sid", [True, False])
+def test_a_person_signs_out_at_the_provider(
+    reaching: Ports, running: Provider, tenant: Tenant, has_sid: bool
+) -> None:
+    """F2605a, TOKEN-12: A sign-out at a certified provider ends sessions, and revokes JWTs.
+
+    With sid the session of the other browser stays; without, all of the person end.
+    """
+    grants = (Grant({"email": "ann@acme.example"}, "admin"),)
+    values: dict[str, Any] = {"issuer": ISSUER, "client_id": CLIENT, "client_secret": SECRET}
+    bound = identities.bound(reaching, tenant.operator, jwks=None, grants=grants, **values)
+    redirect = f"https://rescind.example/console/signed-in/{bound.id}"
+    form = {"grant_type": sign_in.CODE, "audience": bound.id, "redirect_uri": redirect}
+    form |= {"code_verifier": VERIFIER}
+    running.kill()
+    running.arguments[-1] = redirect
+    with listening(reaching) as address:
+        logout = {"LOGOUT_URI": f"{address}/v1/logout/{bound.id}"}
+        running.group.settings = logout | {"LOGOUT_SID": "yes" if has_sid else "no"}
+        running.start("first")
+        browsers = [Browser(running.port), Browser(running.port)]
+        for each, nonce in zip(browsers, ("first", "second"), strict=True):
+            asked = {"verifier": VERIFIER, "nonce": nonce, "redirect": redirect}
+            back = each.visit(authorization(f"{ISSUER}/auth", **asked), "ann", redirect)
+            given = {"code": parse_qs(urlsplit(back).query)["code"][0], "nonce": nonce}
+            attempt = sign_in.prepare_code(reaching, form | given)
+            sign_in.redeem(reaching, Stranger(), attempt)
+        assert browsers[0].sign_out().endswith("/session/end/success")
+    listed, _ = sessions.page(reaching, tenant.operator, before=None, limit=5)
+    assert len(listed) == (1 if has_sid else 0)
+    (made,) = revocations.page(reaching, tenant.operator, before=None, limit=5).entries
+    assert made.created_by.startswith(f"system+{bound.id}@")
+    assert made.warrant_id.startswith("svc_wrt_sid-" if has_sid else "svc_wrt_sub-")
 
 
 def test_a_provider_is_killed(reaching: Ports, running: Provider, clock: Clock) -> None:

@@ -24,7 +24,6 @@ from shared.operations.operator.readiness import Lists
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
-from tests.kit.sqlite_files import row_of
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 
@@ -41,8 +40,8 @@ def _torn(ports: Ports, address: Address) -> None:
     store = ports.store
     assert isinstance(store, SqliteStore)
     with store._database.transaction() as connection:
-        sql = "UPDATE items_5 SET item = x'00' WHERE pk = ? AND sk = ?"
-        assert connection.execute(sql, row_of(address)).rowcount == 1
+        sql = f"UPDATE {address.table} SET item = '' WHERE pk = ? AND sk = ?"
+        assert connection.execute(sql, address[1:]).rowcount == 1
 
 
 def sequences(ports: Ports, *tenants: Tenant) -> list[int]:

@@ -131,6 +131,10 @@ def _lose_active_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     ports.store.write(Put(signer.address, retired.to_item(), Expect.PRESENT))
 
 
+def _lose_standby(ports: Ports, tenant: Tenant, _folder: Path) -> None:
+    ports.store.write(Delete(srl_signers.standby_address(tenant.id), Expect.PRESENT))
+
+
 def _garble_settings(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     address = tenants.settings_address(tenant.id)
     ports.store.write(Put(address, {"tenant_id": tenant.id, "handle": 1}, Expect.PRESENT))
@@ -158,6 +162,7 @@ DAMAGE: dict[str, tuple[Break, str]] = {
         _lose_active_signer,
         "none of its list signers is active; verifiers will need the public key of a new one",
     ),
+    "missing standby": (_lose_standby, "its standby list signer has no record"),
     "malformed settings": (
         _garble_settings,
         "its records cannot be read: stored field TenantSettings.handle is malformed",
@@ -189,7 +194,9 @@ def test_a_signer_that_came_back_in_place_of_another(
     ]
 
 
-@pytest.mark.parametrize("damage", ["missing blob", "missing turn", "missing marks"])
+@pytest.mark.parametrize(
+    "damage", ["missing blob", "missing turn", "missing marks", "missing standby"]
+)
 def test_the_remedy_heals(ports: Ports, tenant: Tenant, tmp_path: Path, damage: str) -> None:
     """What is not lost for good is right again after `recover`."""
     break_, _ = DAMAGE[damage]
@@ -329,8 +336,8 @@ def test_it_changes_nothing(tmp_path: Path, clock: Clock) -> None:
 
 def _content(file: Path) -> list[Any]:
     with closing(sqlite3.connect(file)) as connection:
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
-        return [connection.execute("SELECT * FROM items_5 ORDER BY 1, 2").fetchall(), tables]
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master")]
+        return [names, *(connection.execute(f"SELECT * FROM {each}").fetchall() for each in Table)]
 
 
 def _files(folder: Path) -> dict[Path, bytes]:

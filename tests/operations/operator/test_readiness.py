@@ -1,22 +1,15 @@
-"""What is said of the service as a whole: whether it can answer, and how old its lists are."""
+"""Readiness: whether the stores answer, and how old the lists are."""
 
 import pytest
 
 from shared.errors import Unavailable
-from shared.model.lists.schedule import TURNS
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists
 from shared.ports import Ports
-from shared.ports.store import Expect, Put
 from tests.kit.faults import Script, broken_at, scripted
 from tests.kit.reads import reading
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
-
-
-def test_nobody_has_a_list_yet(anywhere: Ports) -> None:
-    """F155: without tenants there is no age and no expiry, and all is well."""
-    assert readiness.look(anywhere) == Lists(None, None, 0)
 
 
 def test_ages_are_of_all_lists_together(ports: Ports, clock: Clock) -> None:
@@ -33,13 +26,6 @@ def test_ages_are_of_all_lists_together(ports: Ports, clock: Clock) -> None:
     # As seen from a clock that is right, both were issued in the future.
     clock.advance(days=-1)
     assert readiness.look(ports).late == 2
-
-
-def test_a_turn_that_cannot_be_read_is_late(ports: Ports) -> None:
-    """F155: damage in one tenant's turn is counted, and does not make the service unready."""
-    Tenant.create(ports)
-    ports.store.write(Put(TURNS.address("2026-11-21T00:00:00Z#svc_tnt_x#1"), {}, Expect.ABSENT))
-    assert readiness.look(ports) == Lists(0, 3600, 1)
 
 
 def test_a_store_that_does_not_answer_is_reported(ports: Ports) -> None:

@@ -17,6 +17,7 @@ from shared.operations.operator import consistency
 from shared.operations.operator.recovery import recovery
 from shared.operations.trust import publishing
 from shared.ports import Ports
+from shared.ports.store import Delete, Expect
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.roots import OFFLINE, SeedRoot, roots_of, signed_draft
 from tests.kit.tenants import Tenant
@@ -74,6 +75,25 @@ def test_a_standby_that_took_over_signs_again(deployment: Deployment, clock: Clo
     held = client.polls().document
     assert stolen.public_bytes not in held.named(Use.LISTS)
     assert standby(ports, tenant).public_bytes in held.named(Use.LISTS)
+
+
+def test_a_lost_standby_is_created_again(deployment: Deployment) -> None:
+    """SIGNER-2, F1860a: A recovery creates a lost standby, and the next document names it."""
+    ports, tenant = deployment.ports, Tenant.create(deployment.ports)
+    keep(ports, tenant)
+    client, lost = PinnedClient(ports, tenant), standby(ports, tenant)
+    client.polls()
+    ports.store.write(Delete(lost.address, Expect.PRESENT))
+    # Documents are published without it; only the operator learns of it and creates another.
+    keep(ports, tenant)
+    assert signers.standby(ports, tenant.id) is None
+    recover(ports, tenant)
+    new = standby(ports, tenant)
+    lists = client.polls().document.named(Use.LISTS)
+    assert {*lists} == {active(ports, tenant).public_bytes, new.public_bytes}
+    assert lost.public_bytes != new.public_bytes
+    list_signers.rotate(without_root(ports), tenant.operator)
+    assert active(ports, tenant).id == new.id
 
 
 def test_a_rotation_that_was_stopped_makes_nobody_active(deployment: Deployment) -> None:

@@ -195,19 +195,8 @@ def test_keys_that_cannot_be_published_make_clients_stale(ports: Ports, tenant: 
     assert unpublished.look(ports, tenant.id).oldest_at is not None
 
 
-def test_a_tenant_of_an_earlier_release(ports: Ports, tenant: Tenant) -> None:
-    """TRUST-16, F683a: A tenant of an earlier release gets a standby and a document."""
-    ports.store.write(Delete(standby(ports, tenant).address, Expect.PRESENT))
-    tenant.revoke(ports, "svc_wrt_early")
-    publication.publish_feed(ports, tenant.id)
-    assert keep(ports, tenant) is TrustOutcome.PUBLISHED
-    held = PinnedClient(ports, tenant).polls().document
-    assert standby(ports, tenant).public_bytes in held.named(Use.LISTS)
-    assert held.feed.sequence == 1
-
-
-def test_an_earlier_release_beside_it(ports: Ports, tenant: Tenant) -> None:
-    """TRUST-9, F683b: A feed whose head an earlier release wrote names document and keys again."""
+def test_a_feed_without_names_gets_them(ports: Ports, tenant: Tenant) -> None:
+    """TRUST-9, F683a: A feed whose head names neither document nor keys names them again."""
     keep(ports, tenant)
     newest = in_force.feed_head(ports, tenant.id)
     assert newest is not None

@@ -1,5 +1,5 @@
 // A certified OpenID provider over TLS: node provider.mjs PORT ISSUER CERTIFICATE REDIRECT KID…
-// It signs with the last key of the named ones, and publishes all of them. Anybody may sign in.
+// In LOGOUT_URI is where it sends logout tokens, if anywhere. It signs with the last key of the named ones, and publishes all of them. Anybody may sign in.
 import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -23,6 +23,10 @@ const provider = new Provider(issuer, {
       client_secret: "a secret: with + and %",
       redirect_uris: [redirect],
       id_token_signed_response_alg: "ES256",
+      ...(process.env.LOGOUT_URI && {
+        backchannel_logout_uri: process.env.LOGOUT_URI,
+        backchannel_logout_session_required: process.env.LOGOUT_SID === "yes",
+      }),
     },
     {
       client_id: "cli",
@@ -42,14 +46,21 @@ const provider = new Provider(issuer, {
     accountId: id,
     claims: () => ({ sub: id, email: `${id}@acme.example`, email_verified: true, name: "Ann" }),
   }),
+  // The service listens on this machine, to which the provider by default sends nothing.
+  fetch: (url, { dispatcher, ...options }) => fetch(url, options),
   // The provider signs with the first key that fits.
   jwks: { keys: keys.reverse() },
-  features: { devInteractions: { enabled: true }, deviceFlow: { enabled: true } },
+  features: {
+    backchannelLogout: { enabled: true },
+    devInteractions: { enabled: true },
+    deviceFlow: { enabled: true },
+  },
 });
 // Any address below the named one is registered: the service chooses the last part of its own.
 const { redirectUriAllowed } = provider.Client.prototype;
 provider.Client.prototype.redirectUriAllowed = function allowed(uri) {
   return redirectUriAllowed.call(this, uri) || uri.startsWith(redirect);
 };
+provider.on("backchannel.error", (_, error) => console.error(error));
 const tls = readFileSync(certificate);
 createServer({ cert: tls, key: tls }, provider.callback()).listen(Number(port), "127.0.0.1");

@@ -21,7 +21,7 @@ from shared.operations.lists import marks
 from shared.operations.lists import records as srl_records
 from shared.operations.operator.consistency.inconsistency import Inconsistency, RepairEvent
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+from shared.ports.store import Change, Delete, Expect, Increment, Put, expect_version
 
 _BATCH = 1000
 
@@ -127,9 +127,7 @@ def _settled(
         missing.append("lists have another end")
     if not missing:
         return
-    changes: list[Change] = [
-        Put(address, revoked.to_item(), At(standing.version) if standing.version else Expect.ABSENT)
-    ]
+    changes: list[Change] = [Put(address, revoked.to_item(), expect_version(standing.version))]
     if listed is None or ends != revoked.end:
         changes += _relisted(tenant_id, warrant_id, ends, revoked.end)
     if record not in found:

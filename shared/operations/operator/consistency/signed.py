@@ -19,7 +19,7 @@ from shared.operations.base import counters
 from shared.operations.lists import records
 from shared.operations.operator.consistency.inconsistency import Inconsistency, recounted
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, At, Expect, Put
+from shared.ports.store import MOST_CHANGES, Expect, Put, expect_version
 
 _BATCH = 1000
 # Sort key of the counter item that repairs add to.
@@ -118,9 +118,7 @@ def _signed(address: Address, standing: Standing, warrant: WarrantRecord) -> Put
         ends_at=warrant.ends_at,
         version=standing.version + 1,
     )
-    return Put(
-        address, whole.to_item(), At(standing.version) if standing.version else Expect.ABSENT
-    )
+    return Put(address, whole.to_item(), expect_version(standing.version))
 
 
 def _standings(

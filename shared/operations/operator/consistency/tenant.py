@@ -130,13 +130,16 @@ def _is_damaged(kind: type[Mark] | type[SignersMark], item: Item) -> bool:
 
 
 def check_list_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of list signers: exactly one is active, and names the pending one.
+    """Yield inconsistencies of list signers: one is a standby, and one is active.
 
-    Raises `Corrupt`, `Unavailable`.
+    The active signer names the pending one. Raises `Corrupt`, `Unavailable`.
     """
     head = newest(ports, tenant_id)
     if head is None:
         return
+    if srl_signers.standby(ports, tenant_id) is None:
+        changes = (srl_signers.new_standby(ports, tenant_id), marks.on_trust(tenant_id))
+        yield Inconsistency("its standby list signer has no record", changes)
     entries = ports.store.query(signers(tenant_id), newest_first=True)
     keys = {entry.sk: ListSigner.from_item(entry.item) for entry in entries}
     active = [key for key in keys.values() if key.status is SignerStatus.ACTIVE]

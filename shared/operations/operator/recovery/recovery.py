@@ -351,11 +351,19 @@ def _brought(
         moved = record.activated(recorded.activated_at or run.ports.now())
         action = Action.SRL_ACTIVATE_KEY
     run.ports.store.write(
-        *srl_signers.replaced(record, moved),
+        *_replacement_changes(run, record, moved),
         *srl_records.noted(run.tenant_id),
         run.entry(action, moved.id),
     )
     return f"Again {moved.status}: list signer {moved.id}"
+
+
+def _replacement_changes(run: Run, before: ListSigner, after: ListSigner) -> list[Change]:
+    """Return the changes that replace a signer, and a standby by another standby too."""
+    if before.status is not SignerStatus.STANDBY:
+        return srl_signers.replaced(before, after)
+    standby = srl_signers.new_standby(run.ports, run.tenant_id, after=before)
+    return [Put(after.address, after.to_item(), Expect.ABSENT), standby]
 
 
 def _started(run: Run, vouching: ListSigner | None) -> str:
@@ -367,7 +375,7 @@ def _started(run: Run, vouching: ListSigner | None) -> str:
     changes: list[Change] = [Put(new.address, new.to_item(), Expect.ABSENT)]
     if standby is not None:
         new = new.activated(run.ports.now())
-        changes = srl_signers.replaced(standby, new)
+        changes = _replacement_changes(run, standby, new)
     run.ports.store.write(
         *changes,
         *srl_records.noted(run.tenant_id),

@@ -117,7 +117,7 @@ def test_providers_people_and_sessions_are_ended(machine: Machine) -> None:
     provider_id = json.loads(machine.add(*PEOPLE).out)["id"]
     caller = onboarding.operator(machine.ports, handle="local")
     provider = identity_providers.get(machine.ports, caller, provider_id=provider_id)
-    said: dict[str, Any] = {"members": {"groups": "a:b"}}
+    said: dict[str, Any] = {"members": {"groups": "a:b", "email_verified": True}}
     first, second, third = (
         signed_in(machine.ports, provider, Scope.ADMIN, **said) for _ in range(3)
     )
@@ -144,7 +144,7 @@ def test_the_keys_of_a_person_are_listed_and_ended(machine: Machine) -> None:
     provider_id = json.loads(machine.add(*PEOPLE).out)["id"]
     caller = onboarding.operator(machine.ports, handle="local")
     provider = identity_providers.get(machine.ports, caller, provider_id=provider_id)
-    said: dict[str, Any] = {"members": {"groups": "a:b"}}
+    said: dict[str, Any] = {"members": {"groups": "a:b", "email_verified": True}}
     begun = signed_in(machine.ports, provider, Scope.ADMIN, **said)
     person = begun.session.owner
     end = times.text(machine.ports.now() + timedelta(days=2))

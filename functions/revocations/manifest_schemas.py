@@ -1,0 +1,172 @@
+"""Bodies of manifests of revocations that are unrevoked together (REVOKE-26, REVOKE-27)."""
+
+from typing import Annotated, Any, Final, Self
+
+from pydantic import Field, JsonValue
+
+from functions.revocations.batch_schemas import BatchId, OneRevocation, RevocationChanges
+from functions.revocations.schemas import RevocationId
+from shared.errors import InvalidRequest
+from shared.model.identifiers import BATCH, MANIFEST, PERSON, REVOCATION
+from shared.model.revocation_batches import BatchOutcome
+from shared.model.unrevoke_manifests import MEMBERS_MAX, PART_SIZE, UnrevokeManifest
+from shared.web.fields import (
+    CURSOR,
+    MomentOut,
+    NextCursor,
+    Reason,
+    RecordBody,
+    RequestBody,
+    WarrantId,
+    example,
+    identifier,
+    sample,
+    shown,
+)
+from shared.web.paging import PageBody
+
+# 50,000 identifiers of warrants fit.
+MANIFEST_BODY_MAX: Final = 4 * 1024 * 1024
+
+ManifestId = Annotated[str, shown("Identifier of the manifest.", **identifier(MANIFEST))]
+_GROUP: Final[dict[str, JsonValue]] = {
+    "created_by": "ann@example.com",
+    "created_by_id": sample(PERSON),
+    "reason": "laptops stolen",
+    "count": 640,
+}
+_MANIFEST: Final[dict[str, JsonValue]] = {
+    "id": sample(MANIFEST),
+    "unrevoke_batch_id": sample(BATCH),
+    "sha256": "9f86d0" + "0" * 58,
+    "count": 640,
+    "parts": 2,
+    "groups": [_GROUP],
+    "created_by": "admin@acme.svc",
+    "created_at": "2026-11-21T12:00:00Z",
+    "expires_at": "2026-12-21T12:00:00Z",
+}
+_MEMBER: Final[dict[str, JsonValue]] = {
+    "revocation_id": sample(REVOCATION),
+    "warrant_id": "svc_wrt_laptop-17",
+    "created_by": "admin@acme.svc",
+    "reason": "laptops stolen",
+}
+
+
+class CreateManifest(RequestBody):
+    """The revocations to unrevoke together: pass one or more of the fields."""
+
+    model_config = example(batch_id=sample(BATCH))
+
+    batch_id: BatchId | None = Field(default=None, description="All revocations of this batch.")
+    revocation_ids: (
+        Annotated[list[OneRevocation], Field(min_length=1, max_length=MEMBERS_MAX)] | None
+    ) = Field(default=None, description="Identifiers of revocations.")
+    warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=MEMBERS_MAX)] | None = (
+        Field(default=None, description="Warrants, which stand for their present revocations.")
+    )
+
+    def named(self) -> dict[str, Any]:
+        """Return the arguments of the operation. Raises `InvalidRequest` if there are none."""
+        given = {name: getattr(self, name) for name in CreateManifest.model_fields}
+        if not any(given.values()):
+            raise InvalidRequest("body: pass batch_id, revocation_ids or warrant_ids.")
+        return {name: each for name, each in given.items() if each}
+
+
+class ApplyManifestPart(RequestBody):
+    """Why the members are unrevoked."""
+
+    model_config = example(reason="imported by mistake")
+
+    reason: Reason = Field(description="Why, for the audit log.")
+
+
+class ManifestGroup(RecordBody):
+    """How many members one identity revoked for one reason."""
+
+    model_config = example(**_GROUP)
+
+    created_by: str | None = shown("Who revoked; null for all groups after the first 50.")
+    created_by_id: str | None = shown("The person who revoked; null if it was no person.")
+    reason: str | None = shown("The reason; null for all groups after the first 50.")
+    count: int = shown("The number of members.", minimum=1)
+
+
+class ManifestBody(RecordBody):
+    """A list of revocations, which does not change."""
+
+    model_config = example(**_MANIFEST)
+
+    id: ManifestId
+    unrevoke_batch_id: str = shown(
+        "The batch that the changes by this manifest belong to.", **identifier(BATCH)
+    )
+    sha256: str = shown(
+        "The SHA-256, in hex, of the identifiers of the revocations, sorted, each with a line feed."
+    )
+    count: int = shown("The number of members.", minimum=0, maximum=MEMBERS_MAX)
+    parts: int = shown(f"The number of its parts, of {PART_SIZE} members each.", minimum=0)
+    groups: list[ManifestGroup] = shown(
+        "How many members each identity revoked for each reason, the largest groups first."
+    )
+    created_by: str = shown("Who created the manifest.")
+    created_at: MomentOut = shown("When it was created.")
+    expires_at: MomentOut = shown("When it ends. Afterwards it is not found.")
+
+
+class NewManifest(ManifestBody):
+    """A new list of revocations."""
+
+    model_config = example(**_MANIFEST, not_revoked=["svc_wrt_free"])
+
+    not_revoked: list[str] = Field(
+        default_factory=list,
+        description="The identifiers of the request by which nothing is revoked.",
+    )
+
+    @classmethod
+    def of_new(cls, made: tuple[UnrevokeManifest, list[str]]) -> Self:
+        """Return the body for a new manifest."""
+        body = cls.of(made[0])
+        body.not_revoked = made[1]
+        return body
+
+
+class ManifestPartChanges(RevocationChanges):
+    """The outcome for each member of a part."""
+
+    model_config = example(
+        batch_id=sample(BATCH),
+        results=[
+            {
+                "id": sample(REVOCATION),
+                "outcome": "taken_back",
+                "revocation_id": sample(REVOCATION),
+                "warrant_id": "svc_wrt_laptop-17",
+            }
+        ],
+        counts=dict.fromkeys(BatchOutcome, 0) | {"taken_back": 1},
+    )
+
+
+class ManifestMember(RecordBody):
+    """A revocation of a manifest."""
+
+    model_config = example(**_MEMBER)
+
+    revocation_id: RevocationId
+    warrant_id: str = shown("The warrant.")
+    created_by: str | None = shown("Who revoked; null if the revocation does not exist any more.")
+    reason: str | None = shown("Why; null if the revocation does not exist any more.")
+
+
+class ManifestMembers(PageBody):
+    """A page of the members of a manifest."""
+
+    model_config = example(members=[_MEMBER], total=640, cursor=CURSOR)
+
+    members: list[ManifestMember] = shown("The members, sorted by the revocation.")
+    total: int = shown("The number of members.", minimum=0)
+    cursor: NextCursor

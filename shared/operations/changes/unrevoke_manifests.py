@@ -1,0 +1,194 @@
+"""Manifests: store which revocations are to be unrevoked, and unrevoke them by parts (REVOKE-26).
+
+A part is one call of a batch, which is repeatable: each member is unrevoked once, by the call that
+comes first, and each call reports the same results (REVOKE-22).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from shared.errors import Corrupt, InvalidRequest, NotFound
+from shared.model import times
+from shared.model import unrevoke_manifests as model
+from shared.model.callers import Caller, Scope
+from shared.model.identifiers import BATCH, MANIFEST
+from shared.model.revocation_batches import Applied, Batch, BatchAction, BatchOutcome, Result
+from shared.model.unrevoke_manifests import ManifestPart, Member, UnrevokeManifest
+from shared.operations.base import allowance
+from shared.operations.base.operation import operation
+from shared.operations.base.paging import Page
+from shared.operations.changes import revocation_batches
+from shared.operations.changes import revocation_changes as changes
+from shared.operations.changes.revocation_search import revocations_of_batch
+from shared.ports import Ports
+from shared.ports.store import Expect, Put
+
+# They have less than 4 MB together, the limit of a write in DynamoDB.
+_PARTS_A_WRITE: Final = 25
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, limited=True)
+def create(
+    ports: Ports,
+    caller: Caller,
+    *,
+    batch_id: str | None = None,
+    revocation_ids: Sequence[str] = (),
+    warrant_ids: Sequence[str] = (),
+) -> tuple[UnrevokeManifest, list[str]]:
+    """Store a manifest of the revocations that these identifiers name.
+
+    Return it, and the identifiers that name no revocation. Raises `InvalidRequest` if there are
+    more than `MEMBERS_MAX`; `InsufficientScope` if the role of the caller does not reach all.
+    """
+    standings = changes.standings(ports, caller.tenant_id, warrant_ids)
+    named: dict[str, str | None] = {each: each for each in revocation_ids}
+    named |= {name: standing.revocation_id for name, standing in standings.items()}
+    of_batch = revocations_of_batch(ports, caller, batch_id or "", None)
+    ids = {*filter(None, named.values())}
+    ids.update(each for _, each in islice(of_batch, model.MEMBERS_MAX + 1))
+    if len(ids) > model.MEMBERS_MAX:
+        raise InvalidRequest(
+            f"body: a manifest has at most {model.MEMBERS_MAX} revocations; divide them by "
+            "revocation_ids among several."
+        )
+    records = changes.records(ports, caller.tenant_id, ids)
+    members = [records[each][1] for each in sorted(records)]
+    if caller.limits:
+        allowance.check_warrants(caller, (each.warrant_id for each in members))
+    expires_at = times.whole(ports.now() + model.KEPT)
+    made = UnrevokeManifest(
+        id=ports.new_id(MANIFEST),
+        tenant_id=caller.tenant_id,
+        unrevoke_batch_id=ports.new_id(BATCH),
+        sha256=model.hash_members(each.id for each in members),
+        count=len(members),
+        groups=model.count_groups(members),
+        created_by=caller.identity,
+        created_at=ports.now(),
+        expires_at=expires_at,
+        expires=int(expires_at.timestamp()),
+    )
+    puts = list[Put]()
+    for number in range(1, made.parts + 1):
+        some = members[(number - 1) * model.PART_SIZE : number * model.PART_SIZE]
+        part = ManifestPart(
+            tuple(each.id for each in some), tuple(each.warrant_id for each in some), made.expires
+        )
+        puts.append(Put(made.part_address(number), part.to_item(), Expect.ABSENT))
+    for start in range(0, len(puts), _PARTS_A_WRITE):
+        ports.store.write(*puts[start : start + _PARTS_A_WRITE])
+    # Last, so that a manifest is never without its parts.
+    ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT))
+    return made, [name for name, each in named.items() if each not in records]
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, limited=True)
+def get(ports: Ports, caller: Caller, *, manifest_id: str) -> UnrevokeManifest:
+    """Return a manifest. Raises `NotFound`; `InsufficientScope` as `create` does."""
+    found = _find(ports, caller, manifest_id)
+    if caller.limits:
+        for number in range(1, found.parts + 1):
+            allowance.check_warrants(caller, _part(ports, found, number).warrant_ids)
+    return found
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, limited=True)
+def members(
+    ports: Ports, caller: Caller, *, manifest_id: str, before: str | None, limit: int
+) -> Page[Member]:
+    """Return a page of the members, in order; `before` is the number of those on earlier pages.
+
+    Raises as `get` does, about the members of the page.
+    """
+    found = _find(ports, caller, manifest_id)
+    start = int(before or 0)
+    end = min(start + limit, found.count)
+    pairs = list[tuple[str, str]]()
+    first = start // model.PART_SIZE
+    for number in range(first, -(-end // model.PART_SIZE)):
+        part = _part(ports, found, number + 1)
+        pairs += zip(part.revocation_ids, part.warrant_ids, strict=True)
+    skipped = first * model.PART_SIZE
+    pairs = pairs[start - skipped : end - skipped]
+    if caller.limits:
+        allowance.check_warrants(caller, (name for _, name in pairs))
+    records = changes.records(ports, caller.tenant_id, (each for each, _ in pairs))
+    listed = [
+        Member(each, name, records[each][1].created_by, records[each][1].reason)
+        if each in records
+        else Member(each, name, None, None)
+        for each, name in pairs
+    ]
+    return Page(listed, found.count, str(end) if end < found.count else None)
+
+
+@operation(Scope.ADMIN, Scope.REVOKER, fresh=True, limited=True)
+def apply(ports: Ports, caller: Caller, *, manifest_id: str, number: int, reason: str) -> Applied:
+    """Unrevoke the members of part `number`, from 1 (REVOKE-27).
+
+    A member that changed since has the outcome `NOT_REVOKED`, with the revocation that its warrant
+    has now. Raises `NotFound`; `ApprovalRequired`, `ApprovalRequested` for the whole manifest.
+    """
+    found = _find(ports, caller, manifest_id)
+    if not 1 <= number <= found.parts:
+        raise NotFound
+    if caller.asks_approval:
+        restoring = changes.restoring(ports, caller, found.id)
+        restoring.ask(found, partial(_has_other_makers, ports, found))
+    part = _part(ports, found, number)
+    batch = Batch(
+        BatchAction.TAKE_BACK,
+        part.revocation_ids,
+        reason,
+        by_revocation=True,
+        id=found.unrevoke_batch_id,
+    )
+    applied = revocation_batches.carry_out(ports, caller, batch, subject=found.id)
+    return replace(applied, results=_explain(ports, caller, part, applied.results))
+
+
+def _has_other_makers(ports: Ports, manifest: UnrevokeManifest) -> bool:
+    """Return whether another maker revoked the warrant of a member again, until now."""
+    parts = (_part(ports, manifest, number + 1) for number in range(manifest.parts))
+    return any(
+        standing.also_by
+        for part in parts
+        for standing in changes.standings(ports, manifest.tenant_id, part.warrant_ids).values()
+    )
+
+
+def _explain(
+    ports: Ports, caller: Caller, part: ManifestPart, results: Sequence[Result]
+) -> list[Result]:
+    """Add to each member that changed its warrant, and the revocation that the warrant has now."""
+    names = dict(zip(part.revocation_ids, part.warrant_ids, strict=True))
+    changed = [names[each.id] for each in results if each.outcome is BatchOutcome.NOT_REVOKED]
+    # A read that nothing needs could fail after the write.
+    now = changes.standings(ports, caller.tenant_id, changed) if changed else {}
+    return [
+        replace(each, warrant_id=names[each.id], revocation_id=now[names[each.id]].revocation_id)
+        if each.outcome is BatchOutcome.NOT_REVOKED
+        else each
+        for each in results
+    ]
+
+
+def _find(ports: Ports, caller: Caller, manifest_id: str) -> UnrevokeManifest:
+    """Read a manifest of the caller's tenant. Raises `NotFound` if it has ended."""
+    partition = model.manifests(caller.tenant_id)
+    found = allowance.find(ports, partition, manifest_id, kind=MANIFEST, record=UnrevokeManifest)
+    if times.has_passed(found.expires_at, ports.now()):
+        raise NotFound
+    return found
+
+
+def _part(ports: Ports, manifest: UnrevokeManifest, number: int) -> ManifestPart:
+    """Read a part, from 1. Raises `Corrupt` if it does not exist."""
+    item = ports.store.get(manifest.part_address(number))
+    if item is None:
+        raise Corrupt("a part of a manifest is missing")
+    return ManifestPart.from_item(item)

@@ -439,10 +439,10 @@ def _select(columns: str, partition: Partition, where: Where) -> tuple[str, tupl
         index = f"{table}_by_{min(names, key=_BY_RARITY.index)}"
     elif columns == "count(*)" and "#audit-of#" not in partition.pk:
         # It has all entries, and is smaller than the table.
-        index = "audit_by_action"
+        index = "audit_by_time"
     else:
         index = _primary(table)
-    if index == "audit_by_action":
+    if index in ("audit_by_action", "audit_by_time"):
         parts.append(IS_ENTRY)
     if where.alive_at is not None:
         parts.append("(expires IS NULL OR expires > ?)")

@@ -18,7 +18,7 @@ from shared.errors import Corrupt, InvalidSettings
 from shared.ports.store import SEARCHED, Address, Item, Table, Value, at_path
 
 # Stored in `PRAGMA user_version`, which is 0 in a new file.
-FORMAT: Final = 6
+FORMAT: Final = 7
 
 _BYTES: Final = "$bytes"
 _MAP: Final = "$map"
@@ -45,8 +45,10 @@ def _create_table(table: Table) -> Iterator[str]:
         pk TEXT NOT NULL, sk TEXT NOT NULL, item TEXT NOT NULL, checksum INTEGER NOT NULL,
         expires INTEGER, {"".join(f"{each} TEXT, " for each in columns)}PRIMARY KEY (pk, sk)
     ) WITHOUT ROWID"""
-    # The sealed log shows if an audit entry is lost.
-    if table is not Table.AUDIT:
+    # The sealed log shows if an audit entry is lost. Its index is only for counts.
+    if table is Table.AUDIT:
+        yield f"CREATE INDEX audit_by_time ON audit (pk, sk, expires) WHERE {IS_ENTRY}"
+    else:
         yield f"CREATE INDEX {table}_again ON {table} (pk, sk)"
     if table is not Table.REVOCATIONS:
         yield f"CREATE INDEX {table}_expiring ON {table} (expires) WHERE {IS_REMOVED}"

@@ -2,21 +2,21 @@
 
 FastAPI describes paths, parameters and bodies. This module adds the names for generated clients,
 the texts of the endpoints' docstrings, the scopes of the operations, the headers of every response,
-and the errors. `infra/openapi.md` has the text about the API as a whole, `infra.openapi_words` the
-other texts.
+and the errors. `infra/openapi.md` has the text about the API as a whole, and `infra/openapi.toml`
+the other texts, the headers and the schemas of errors.
 """
 
 import inspect
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from fastapi.openapi.utils import get_openapi
 
-from infra.openapi_words import APPROVING, ERRORS, HEADERS, NAMES, NOT_NEEDED, REPEATED, TAGS
 from infra.server.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
@@ -35,6 +35,7 @@ from shared.web.routes import IDEMPOTENCY_KEY, REPLAYED, ContractRoute
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 _INFO: Final = Path(__file__).with_name("openapi.md")
+_PARTS: Final = tomllib.loads(_INFO.with_suffix(".toml").read_text(encoding="utf-8"))
 
 # Errors of every operation: of its caller, its parameters or its body.
 _ALWAYS: Final = (
@@ -46,23 +47,45 @@ _ALWAYS: Final = (
     errors.RateLimited,
 )
 
-_LOCAL: Final = {"url": "http://127.0.0.1:8080", "description": "The local server (`make run`)"}
-_AWS: Final = {
-    "url": "https://{address}",
-    "description": "AWS",
-    "variables": {
-        "address": {
-            "default": "0123456789.execute-api.eu-central-1.amazonaws.com",
-            "description": "The output `ApiUrl` of the stack, without `https://`.",
-        }
-    },
+# The errors of each status, as examples of its response.
+_EXAMPLES: Final[dict[str, tuple[Exception, ...]]] = {
+    "400": (errors.InvalidRequest("limit: must be a whole number from 1 to 100."),),
+    "401": (
+        Unauthorized("Authorization: the header is required, as Bearer and an API key."),
+        errors.InvalidApiKey(),
+        errors.SignInAgain(),
+    ),
+    "403": (
+        errors.InsufficientScope(["admin"]),
+        errors.ApprovalRequired("This needs an approval by another person."),
+    ),
+    "404": (errors.NotFound(),),
+    "409": (
+        errors.InvalidState("The state of the resource does not allow this."),
+        errors.Conflict("The identifier is taken, or a limit is reached."),
+        errors.TooFewApprovers(),
+        errors.ListFull("The list has 12 entries left; create another list."),
+    ),
+    "410": (errors.Gone("changed_since: is older than an hour; read all authorizers."),),
+    "413": (PayloadTooLarge(262144),),
+    "415": (UnsupportedMediaType("Content-Type: a body must be sent as application/json."),),
+    "429": (
+        errors.RateLimited(retry_after=1),
+        errors.AuthorizerLimit(
+            retry_after=300, message="checkout@acme.svc has registered 200 authorizers."
+        ),
+    ),
+    "500": (RuntimeError(),),
+    "503": (errors.Unavailable(),),
 }
 
 # For the document in the server's own pages.
 HERE: Final = {"url": "/", "description": "This server"}
 
 # The headers of every response, and those of some statuses.
-_COMMON: Final = [name for name in HEADERS if name not in {"WWW-Authenticate", "Retry-After"}]
+_COMMON: Final = [
+    name for name in _PARTS["headers"] if name not in {"WWW-Authenticate", "Retry-After"}
+]
 _OF_STATUS: Final = {
     "401": ["WWW-Authenticate"],
     "403": ["WWW-Authenticate"],
@@ -83,8 +106,8 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
         summary="Revocation of warrants, and the keys behind them.",
         description=_INFO.read_text(encoding="utf-8").rstrip(),
         license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
-        servers=list(servers) or [_LOCAL, _AWS],
-        tags=[{"name": name, "description": text} for name, text in TAGS.items()],
+        servers=list(servers) or _PARTS["servers"],
+        tags=[{"name": name, "description": text} for name, text in _PARTS["tags"].items()],
         routes=routes,
     )
     for route in routes:
@@ -123,12 +146,13 @@ def _complete(described: dict[str, Any], route: ContractRoute) -> None:
         _repeat(described, reasons)
     if route.serving.is_protected:
         _protect(described, reasons)
-    for status in _statuses(route):
+    raised = _raised(route)
+    for status in sorted({str(STATUS[error]) for error in raised} | {"500", "503"}):
         reason = reasons.pop(status, None)
         responses[status] = (
-            {"$ref": f"#/components/responses/{ERRORS[status].name}"}
+            {"$ref": f"#/components/responses/{_PARTS['errors'][status]['name']}"}
             if reason is None
-            else _error(status, _codes(route)) | {"description": reason}
+            else _error(status, {error.code for error in raised}) | {"description": reason}
         )
     if reasons:
         raise ValueError(f"{route.name}: raises no error of the status {', '.join(reasons)}")
@@ -143,28 +167,25 @@ def _freshness(fresh: Fresh) -> str:
 
 def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
     """Add the header by which a request can be repeated, and what it leads to."""
+    repeated = _PARTS["repeated"]
     schema = {"type": "string", "pattern": f"^{KEY_PATTERN}$", "maxLength": 255}
     described.setdefault("parameters", []).append(
         {"name": IDEMPOTENCY_KEY, "in": "header", "required": False, "schema": schema}
-        | {"description": REPEATED.request}
+        | {"description": repeated["request"]}
     )
     for response in described["responses"].values():
         response["headers"][REPLAYED] = {
-            "description": REPEATED.response,
+            "description": repeated["response"],
             "schema": {"type": "string", "const": "true"},
         }
-    reasons["409"] = " ".join(filter(None, [reasons.get("409"), REPEATED.conflict]))
+    reasons["409"] = " ".join(filter(None, [reasons.get("409"), repeated["conflict"]]))
 
 
 def _protect(described: dict[str, Any], reasons: dict[str, str]) -> None:
     """Add the headers about an approval."""
-    parameters = described.setdefault("parameters", [])
-    for name, (meaning, schema) in APPROVING.items():
-        parameters.append(
-            {"name": name, "in": "header", "required": False, "schema": schema}
-            | {"description": meaning}
-        )
-    reasons["409"] = " ".join(filter(None, [reasons.get("409"), NOT_NEEDED]))
+    described.setdefault("parameters", []).extend(_PARTS["approving"]["parameters"])
+    conflict = _PARTS["approving"]["conflict"]
+    reasons["409"] = " ".join(filter(None, [reasons.get("409"), conflict]))
 
 
 def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -226,14 +247,6 @@ def _raised(route: ContractRoute) -> set[type[errors.RequestError]]:
     return raised
 
 
-def _codes(route: ContractRoute) -> set[str]:
-    return {error.code for error in _raised(route)}
-
-
-def _statuses(route: ContractRoute) -> list[str]:
-    return sorted({str(STATUS[error]) for error in _raised(route)} | {"500", "503"})
-
-
 def _headers(status: str) -> dict[str, Any]:
     names = [*_COMMON, *_OF_STATUS.get(status, [])]
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
@@ -243,44 +256,31 @@ def _error(status: str, codes: Iterable[str]) -> dict[str, Any]:
     """Return the response of this status, with examples of the errors with these codes."""
     examples = {
         code_of(error): {"value": json.loads(bytes(response_to(error).body))}
-        for error in ERRORS[status].examples
+        for error in _EXAMPLES[status]
         if code_of(error) in codes
     }
     content = {"schema": {"$ref": "#/components/schemas/Error"}, "examples": examples}
     return {
-        "description": ERRORS[status].meaning,
+        "description": _PARTS["errors"][status]["meaning"],
         "headers": _headers(status),
         "content": {"application/json": content},
     }
 
 
 def _components(schemas: dict[str, Any]) -> dict[str, Any]:
-    codes = [code_of(error) for answer in ERRORS.values() for error in answer.examples]
+    codes = [code_of(error) for examples in _EXAMPLES.values() for error in examples]
+    of_errors: dict[str, Any] = _PARTS["schemas"]
+    of_errors["ErrorCode"]["enum"] = codes
     return {
-        "schemas": _named(schemas) | _error_schemas(codes),
+        "schemas": _named(schemas) | of_errors,
         # Each operation describes its own conflicts and limits.
         "responses": {
-            each.name: _error(status, set(codes) - {errors.AuthorizerLimit.code})
-            for status, each in ERRORS.items()
+            each["name"]: _error(status, set(codes) - {errors.AuthorizerLimit.code})
+            for status, each in _PARTS["errors"].items()
             if status not in {"409", "410"}
         },
-        "headers": {
-            name: {
-                "description": header.meaning,
-                "required": True,
-                "schema": {"type": header.kind},
-                "example": header.example,
-            }
-            for name, header in HEADERS.items()
-        },
-        "securitySchemes": {
-            "apiKey": {
-                "type": "http",
-                "scheme": "bearer",
-                "bearerFormat": "svc_ and 43 characters",
-                "description": "An API key. Each operation names the scopes that it accepts.",
-            }
-        },
+        "headers": _PARTS["headers"],
+        "securitySchemes": _PARTS["securitySchemes"],
     }
 
 
@@ -298,34 +298,7 @@ def _named(schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _public(name: str) -> str:
     """The name of a class for generated clients."""
-    return NAMES.get(name, name.removesuffix("Body"))
-
-
-def _error_schemas(codes: list[str]) -> dict[str, Any]:
-    details = {
-        "code": {"$ref": "#/components/schemas/ErrorCode"},
-        "message": {"type": "string", "description": "What is wrong, and what is allowed."},
-    }
-    error = {"$ref": "#/components/schemas/ErrorDetails"}
-    return {
-        "Error": _object("The body of every error.", {"error": error}),
-        "ErrorDetails": _object("What went wrong.", details),
-        "ErrorCode": {
-            "type": "string",
-            "enum": codes,
-            "description": "What went wrong, for programs.",
-        },
-    }
-
-
-def _object(description: str, properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "description": description,
-        "required": list(properties),
-        "additionalProperties": False,
-        "properties": properties,
-    }
+    return str(_PARTS["names"].get(name, name.removesuffix("Body")))
 
 
 def _tidied(value: Any, *, of: str = "") -> Any:

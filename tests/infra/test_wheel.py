@@ -40,7 +40,7 @@ def test_one_name_is_installed(installed: Path) -> None:
     others = {str(file) for file in ours if file.suffix not in {".py", ""}}
     static = ROOT / "functions" / "console" / "static"
     pages = {f"rescind/{path.relative_to(ROOT)}" for path in static.rglob("*.*")}
-    assert others == pages | {"rescind/infra/openapi.md"}
+    assert others == pages | {"rescind/infra/openapi.md", "rescind/infra/openapi.toml"}
 
 
 def test_the_installed_commands_work_without_the_checkout(installed: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ PYTEST := $(BIN)/pytest --override-ini cache_dir="$(CACHES)/.pytest_cache" --num
 FAST := -m "not slow and not long" -p no:schemathesis --ignore tests/infra/test_fuzzed_api.py
 
 .DEFAULT_GOAL := help
-.PHONY: help supported run build probe-writes wheels typescript release-rehearsal sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format format-console written vendor pictures lock clean
+.PHONY: help supported run build probe-writes wheels typescript release-rehearsal release-files sbom site audit aws-local test test-only test-coverage test-slow test-all test-engines bench lint format format-console written vendor pictures lock clean
 
 help: ## Say what each command does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,8 +67,49 @@ typescript: .tools/typescript/.installed ## Pack the client for TypeScript in di
 	@npm pack --silent --ignore-scripts --pack-destination $(DIST) $(abspath $(STAGE))
 
 RELEASE := audit files go kubernetes typescript
+REHEARSAL := $(CURDIR)/.build/release
+OFFLINE := --offline --registry http://127.0.0.1:9 --ignore-scripts --silent
 release-rehearsal: $(VENV)/.tests $(RELEASE:%=.tools/%/.installed) ## Build a release of the commit twice in dist/, compare, and use it (TAG=v0.4.0).
-	@$(BIN)/python -m infra.release --dist $(DIST) --tag "$(TAG)"
+	@$(BIN)/python -m infra.release version --tag "$(TAG)"
+	@rm -rf $(DIST) $(REHEARSAL)
+	@for tree in first second tagged; do \
+		mkdir -p $(REHEARSAL)/$$tree && git archive HEAD | tar -xC $(REHEARSAL)/$$tree || exit; done
+	@$(MAKE) --silent release-files TREE=$(REHEARSAL)/first DIST=$(abspath $(DIST))
+	@$(MAKE) --silent release-files TREE=$(REHEARSAL)/second DIST=$(REHEARSAL)/dist
+	@.tools/files/bin/twine check --strict $(DIST)/*.whl $(DIST)/*.tar.gz
+	@$(BIN)/uv --quiet venv --python $(BIN)/python $(REHEARSAL)/venv
+	@$(BIN)/uv --quiet pip install --python $(REHEARSAL)/venv --constraint infra/requirements.lock $(DIST)/*.whl
+	@$(BIN)/python -m infra.release check --dist $(DIST) --folder $(REHEARSAL)
+	@echo '{"private": true}' >$(REHEARSAL)/package.json
+	@cd $(REHEARSAL) && npm pack $(OFFLINE) $(MODULES)/@noble/hashes >/dev/null
+	@cd $(REHEARSAL) && npm install $(OFFLINE) $(abspath $(DIST))/rescind-authorizer-*.tgz noble-*.tgz
+	@for client in "$(REHEARSAL)/venv/bin/python -m rescind_authorizer" $(REHEARSAL)/node_modules/.bin/rescind-authorizer \
+		$(DIST)/rescind-authorizer-*-$$($(GO) env GOOS)-$$($(GO) env GOARCH); do \
+		said=$$($(BIN)/python -m tests.conformance -- $$client conformance) || { echo "$$said"; exit 1; }; \
+		echo "$$client: $$(echo "$$said" | tail -n 1)"; done
+	@cd $(DIST) && sums=$$(sha256sum *) && echo "$$sums" | tee SHA256SUMS
+
+# Go asks no registry, and keeps what it compiled in `.tools`.
+GO = GOFLAGS=-mod=mod GOTOOLCHAIN=local GOPROXY=off CGO_ENABLED=0 GOCACHE=$(CURDIR)/.tools/go/cache \
+	$(wildcard $(CURDIR)/.tools/go/lib/python*/site-packages/go/bin/go)
+RELEASED = $$(sed -n 's/__version__ = "\(.*\)"/\1/p' $(CURDIR)/shared/__init__.py)
+# The wheels have the time of the commit.
+release-files: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+release-files: # All files of a release of the checkout TREE, in DIST.
+	@echo "Building in $(TREE)"
+	@mkdir -p $(DIST)
+	@for source in . infra/clients/python; do $(BIN)/uv --quiet build --out-dir $(DIST) $(TREE)/$$source || exit; done
+	@rm -f $(DIST)/.gitignore
+	@ln -s $(CURDIR)/.tools $(TREE)/.tools
+	@$(MAKE) --silent -C $(TREE) -o .tools/typescript/.installed typescript DIST=$(DIST)
+	@cd $(TREE)/infra/clients/go && for platform in linux-amd64 linux-arm64 darwin-arm64; do \
+		GOOS=$${platform%-*} GOARCH=$${platform#*-} $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid=" \
+		-o $(DIST)/rescind-authorizer-$(RELEASED)-$$platform ./cmd/rescind-authorizer || exit; done
+	@$(BIN)/python -m infra.release pack --folder $(TREE) --dist $(DIST)
+	@cp $(TREE)/infra/alerts.yaml $(TREE)/infra/dashboard.json $(DIST)
+	@for lock in requirements infra/requirements; do \
+		.tools/audit/bin/cyclonedx-py requirements $(TREE)/$$lock.lock --output-reproducible --output-format JSON \
+		--output-file $(DIST)/rescind-$$(echo $$lock | tr / -).cdx.json || exit; done
 
 sbom: .tools/audit/.installed ## Write what Lambda runs as an SBOM (CycloneDX) to .build/sbom.json.
 	@mkdir -p .build

@@ -1,10 +1,9 @@
-"""`make release-rehearsal`: build a release twice from the commit, compare, and use what was built.
+"""The checks of `make release-rehearsal`, which builds a release twice from the commit and uses it.
 
-Nothing is uploaded. `.github/workflows/release.yml` uploads what this has built, on a tag.
+Nothing is uploaded. `.github/workflows/release.yml` uploads what was built, on a tag.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import re
@@ -13,11 +12,9 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from socket import socket
-from tempfile import TemporaryDirectory
 from typing import Final
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -27,7 +24,6 @@ from shared import __version__
 _ROOT: Final = Path(__file__).parents[1]
 _TOOLS: Final = _ROOT / ".tools"
 _BIN: Final = Path(sys.executable).parent
-_PYTHON: Final = (".", "infra/clients/python")
 _GO: Final = "infra/clients/go"
 _REPOSITORY: Final = "https://github.com/rescind/rescind"
 _MODULE: Final = f"{_REPOSITORY.removeprefix('https://')}/{_GO}"
@@ -39,7 +35,6 @@ _NAMED_IMAGE: Final = re.compile(
 )
 _IMAGES: Final = re.compile(r"^\s*image(?:: | = )\"?([\w./:-]+)", re.MULTILINE)
 _MANIFESTS: Final = ("infra/kubernetes/*", "infra/container/*.toml", "infra/container/container-*")
-_PLATFORMS: Final = ("linux/amd64", "linux/arm64", "darwin/arm64")
 _SECONDS: Final = 30.0
 
 
@@ -48,39 +43,41 @@ class ReleaseRefused(Exception):
 
 
 def main() -> int:
-    """Build in `--dist`, and return 1 if a release must not be made of the commit."""
+    """Run a step of the rehearsal, and return 1 if a release must not be made of the commit."""
     parser = argparse.ArgumentParser(prog="python -m infra.release", description=__doc__)
+    parser.add_argument("step", choices=("version", "pack", "check"))
     parser.add_argument("--dist", type=Path, default=Path("dist"))
+    parser.add_argument(
+        "--folder", type=Path, default=_ROOT, help="a checkout, or all that is built"
+    )
     parser.add_argument("--tag", default="", help="the tag that is released, such as v0.4.0")
     asked = parser.parse_args()
     try:
-        check_version(_ROOT, asked.tag)
-        rehearse(asked.dist.absolute())
+        if asked.step == "version":
+            check_version(_ROOT, asked.tag)
+        elif asked.step == "pack":
+            _module(asked.folder, asked.dist)
+            _manifests(asked.folder, asked.dist)
+        else:
+            check(asked.dist, asked.folder)
     except ReleaseRefused as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def rehearse(dist: Path) -> None:
-    """Build twice, compare, build the wheels again, and use all of it. Raises `ReleaseRefused`."""
-    shutil.rmtree(dist, ignore_errors=True)
-    with TemporaryDirectory() as name:
-        first, second, tagged = (_checkout(Path(name) / each) for each in ("1", "2", "tagged"))
-        for tree, place in ((first, dist), (second, Path(name) / "dist")):
-            print(f"Building in {tree}", flush=True)
-            build(tree, place)
-        compare(dist, Path(name) / "dist")
-        for each in dist.glob("*.tar.gz"):
-            check_source(each, dist, Path(name) / "again")
-        check_tags(tagged, dist, Path(name) / "modules")
-        check_manifests(dist, Path(name) / "manifests")
-        print(check_image(dist / f"rescind-{__version__}.tar.gz", Path(name) / "image"), flush=True)
-        _ran(_TOOLS / "files/bin/twine", "check", "--strict", *_distributions(dist))
-        use(dist, Path(name))
-    sums = [f"{_hash(each)}  {each.name}" for each in sorted(dist.iterdir())]
-    (dist / "SHA256SUMS").write_text("\n".join(sums) + "\n")
-    print("\n".join(sums))
+def check(dist: Path, folder: Path) -> None:
+    """Check a build by another one, a checkout and an installation in `folder`.
+
+    Raises `ReleaseRefused`.
+    """
+    compare(dist, folder / "dist")
+    for each in dist.glob("*.tar.gz"):
+        check_source(each, dist, folder / "again")
+    check_tags(folder / "tagged", dist, folder / "modules")
+    check_manifests(dist, folder / "manifests")
+    print(check_image(dist / f"rescind-{__version__}.tar.gz", folder / "image"), flush=True)
+    _serve(folder / "venv/bin/rescind", folder)
 
 
 def check_version(root: Path, tag: str = "") -> None:
@@ -124,30 +121,9 @@ def _semantic(version: str) -> str:
     return version.replace(".dev", "-dev.")
 
 
-def build(tree: Path, dist: Path) -> None:
-    """Build all files of a release of a checkout. Raises `ReleaseRefused`."""
-    dist.mkdir(parents=True)
-    for source in _PYTHON:
-        _ran(_BIN / "uv", "--quiet", "build", "--out-dir", dist, tree / source)
-    (tree / ".tools").symlink_to(_TOOLS)
-    installed = ".tools/typescript/.installed"
-    _ran("make", "--silent", "-o", installed, "typescript", f"DIST={dist}", folder=tree)
-    for platform in _PLATFORMS:
-        _go(tree / _GO, dist, platform)
-    _module(tree, dist)
-    _manifests(tree, dist)
-    for each in ("requirements.lock", "infra/requirements.lock"):
-        name = each.replace("/", "-").replace(".lock", "")
-        form = ("--output-reproducible", "--output-format", "JSON")
-        program = (_TOOLS / "audit/bin/cyclonedx-py", "requirements", tree / each)
-        _ran(*program, *form, "--output-file", dist / f"rescind-{name}.cdx.json")
-    # Of uv, in which it is built.
-    (dist / ".gitignore").unlink(missing_ok=True)
-
-
 def compare(first: Path, second: Path) -> None:
     """Raise `ReleaseRefused` unless two folders have the same files, byte for byte."""
-    one, other = ({each.name: _hash(each) for each in it.iterdir()} for it in (first, second))
+    one, other = ({each.name: each.read_bytes() for each in it.iterdir()} for it in (first, second))
     if wrong := sorted(name for name in one | other if one.get(name) != other.get(name)):
         raise ReleaseRefused(f"two builds of the commit differ in {', '.join(wrong)}")
 
@@ -192,9 +168,10 @@ def check_tags(tree: Path, dist: Path, folder: Path, *names: str) -> None:
 def _fetched(folder: Path, version: str, settings: Mapping[str, str]) -> str:
     """Return the hash that Go gives the module of a version."""
     folder.mkdir()
-    own = {**_go_settings(), "GOSUMDB": "off", "GOMODCACHE": str(folder), **settings}
+    own = {"GOTOOLCHAIN": "local", "GOSUMDB": "off", "GOMODCACHE": str(folder), **settings}
     own["GOFLAGS"] = "-mod=mod -modcacherw"
-    command = (_go_program(), "mod", "download", "-json", f"{_MODULE}@{version}")
+    (go,) = (_TOOLS / "go/lib").glob("python*/site-packages/go/bin/go")
+    command = (go, "mod", "download", "-json", f"{_MODULE}@{version}")
     found: str = json.loads(_ran(*command, folder=folder, settings=own))["Sum"]
     return found
 
@@ -245,33 +222,6 @@ def check_image(source: Path, folder: Path) -> str:
     return f"image: built, {said.strip()}"
 
 
-def use(dist: Path, folder: Path) -> None:
-    """Install what was built, serve, and put each client through the suite.
-
-    Raises `ReleaseRefused`.
-    """
-    python = folder / "venv/bin/python"
-    _ran(_BIN / "uv", "--quiet", "venv", "--python", sys.executable, folder / "venv")
-    locked = ("--constraint", _ROOT / "infra/requirements.lock")
-    wheels = [each for each in dist.iterdir() if each.suffix == ".whl"]
-    _ran(_BIN / "uv", "--quiet", "pip", "install", "--python", python, *locked, *wheels)
-    _serve(python.with_name("rescind"), folder)
-    (package,) = dist.glob("rescind-authorizer-*.tgz")
-    offline = ("--offline", "--registry", "http://127.0.0.1:9", "--ignore-scripts", "--silent")
-    modules = _TOOLS / "typescript/node_modules/@noble/hashes"
-    (folder / "package.json").write_text('{"private": true}')
-    _ran("npm", "pack", *offline, modules, folder=folder)
-    _ran("npm", "install", *offline, package, *folder.glob("noble-*.tgz"), folder=folder)
-    (binary,) = dist.glob(f"*-{_here()}")
-    for command in (
-        (python, "-m", "rescind_authorizer", "conformance"),
-        (folder / "node_modules/.bin/rescind-authorizer", "conformance"),
-        (binary, "conformance"),
-    ):
-        said = _ran(sys.executable, "-m", "tests.conformance", "--", *command).splitlines()
-        print(f"{command[0]}: {said[-1]}", flush=True)
-
-
 def _serve(rescind: Path, folder: Path) -> None:
     """Start the installed service until it is ready. Raises `ReleaseRefused`."""
     with socket() as probe:
@@ -298,38 +248,10 @@ def _wait(process: "subprocess.Popen[bytes]", port: int) -> None:
     raise ReleaseRefused("the installed service does not become ready")
 
 
-def _checkout(folder: Path) -> Path:
-    """Return a folder with the files of the commit, and with nothing else."""
-    archive = folder.with_suffix(".tar")
-    _ran("git", "archive", "--output", archive, "HEAD")
-    _unpack(archive, folder)
-    return folder
-
-
 def _unpack(archive: Path, folder: Path) -> None:
     # Not with `tarfile`, whose filters the first patches of Python 3.11 do not have.
     folder.mkdir(parents=True, exist_ok=True)
     _ran("tar", "-xf", archive, "-C", folder)
-
-
-def _go_program() -> Path:
-    (programs,) = (_TOOLS / "go/lib").glob("python*/site-packages/go/bin")
-    return programs / "go"
-
-
-def _go_settings() -> dict[str, str]:
-    """Return the settings with which Go asks no registry."""
-    settings = {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local", "GOPROXY": "off"}
-    return settings | {"CGO_ENABLED": "0", "GOCACHE": str(_TOOLS / "go/cache")}
-
-
-def _go(source: Path, dist: Path, platform: str) -> None:
-    system, machine = platform.split("/")
-    settings = {**_go_settings(), "GOOS": system, "GOARCH": machine}
-    output = dist / f"rescind-authorizer-{__version__}-{system}-{machine}"
-    flags = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=")
-    command = (_go_program(), "build", *flags, "-o", output, "./cmd/rescind-authorizer")
-    _ran(*command, folder=source, settings=settings)
 
 
 def _module(tree: Path, dist: Path) -> None:
@@ -343,7 +265,7 @@ def _module(tree: Path, dist: Path) -> None:
 
 
 def _manifests(tree: Path, dist: Path) -> None:
-    """Pack the manifests with the image of this version, and copy what Prometheus and Grafana read.
+    """Pack the manifests with the image of this version.
 
     The overlay of a user adds settings and namespace.
     """
@@ -354,8 +276,6 @@ def _manifests(tree: Path, dist: Path) -> None:
         for each in files
     }
     _packed(dist / f"rescind-manifests-{__version__}.zip", packed)
-    for name in ("alerts.yaml", "dashboard.json"):
-        shutil.copy(tree / "infra" / name, dist / name)
 
 
 def _packed(file: Path, content: Mapping[str, bytes]) -> None:
@@ -363,10 +283,6 @@ def _packed(file: Path, content: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(file, "w") as made:
         for name in sorted(content):
             made.writestr(zipfile.ZipInfo(name), content[name], zipfile.ZIP_DEFLATED)
-
-
-def _distributions(dist: Path) -> Iterator[Path]:
-    return (each for each in dist.iterdir() if each.name.endswith((".whl", ".tar.gz")))
 
 
 def _content(wheel: Path) -> dict[str, bytes]:
@@ -377,32 +293,14 @@ def _content(wheel: Path) -> dict[str, bytes]:
         }
 
 
-def _hash(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
-
-
-def _here() -> str:
-    """Return the platform of this machine, as the names of binaries have it."""
-    machine = os.uname().machine
-    return f"{sys.platform}-{ {'x86_64': 'amd64', 'aarch64': 'arm64'}.get(machine, machine) }"
-
-
-@cache
-def _committed_at() -> str:
-    """Return when the commit was made, in seconds since 1970."""
-    command = ("git", "log", "-1", "--format=%ct")
-    return subprocess.check_output(command, cwd=_ROOT, text=True).strip()  # noqa: S603 (above)
-
-
 def _ran(
     *command: str | Path, folder: Path = _ROOT, settings: Mapping[str, str] | None = None
 ) -> str:
     """Return what a program prints. Raises `ReleaseRefused` if it fails."""
-    environment: dict[str, str] = {**os.environ, "SOURCE_DATE_EPOCH": _committed_at()}
     done = subprocess.run(  # noqa: S603 (commands of this module)
         [*map(str, command)],
         cwd=folder,
-        env=environment | {**(settings or {})},
+        env={**os.environ, **(settings or {})},
         capture_output=True,
         text=True,
         check=False,

@@ -56,16 +56,28 @@ def test_the_words_have_the_names_of_the_code() -> None:
 def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
     """F1351a: The site has each page and a search, and a link or anchor that is dead is named."""
     built = site.build(tmp_path, "v0.4.0")
-    assert [*site.dead_links(built)] == []
     found = json.loads((built / "search.json").read_text(encoding="utf-8"))["items"]
     assert any(each["location"].startswith("spec/srl/#verify-1") for each in found)
     assert (
         f"{site.CODE}/v0.4.0/infra/relay/compose.yaml" in (built / "relay/index.html").read_text()
     )
-    page = built / "bulk" / "index.html"
-    page.write_text('<a href="../webhooks/#none"></a><a href="../none/"></a>', encoding="utf-8")
-    dead = [each for each in site.dead_links(built) if each.startswith("bulk")]
-    assert dead == ["bulk/index.html: ../webhooks/#none", "bulk/index.html: ../none/"]
+    page = tmp_path / "docs" / "bulk.md"
+    page.write_text("[one](webhooks.md#none)\n\n[other](none.md)\n", encoding="utf-8")
+    ended = subprocess.run(site.ZENSICAL, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    said = re.sub(r"\x1b\[[0-9;]*m", "", ended.stdout + ended.stderr)
+    assert re.search(r"anchor does not exist\s.*bulk\.md:1:", said)
+    assert re.search(r"page does not exist\s.*bulk\.md:3:", said)
+
+
+@pytest.mark.parametrize("target", ["none.png", "../infra/none.py", "spec/none.md#a"])
+def test_a_link_to_a_missing_file_is_refused(tmp_path: Path, target: str) -> None:
+    """F1351b: A link to a file that the repository lacks ends the build, and is named."""
+    found = site._LINK.search(f"[text]({target})")
+    assert found is not None
+    dead = re.escape(f"Dead link: bulk.md: {found[0]}")
+    with pytest.raises(FileNotFoundError, match=dead):
+        site._link(ROOT / "docs", tmp_path / "bulk.md", tmp_path, "main", found)
 
 
 _SITES: Final = {"v0.4.0": "html/0.4.0", "v0.4.1": "html/0.4.1", "v0.4.2-dev.0": "html/0.4.2-dev.0"}

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -72,7 +74,7 @@ def test_all_files_name_one_repository() -> None:
 
 def test_a_wrong_version_ends_the_rehearsal() -> None:
     """F1344a: The rehearsal of a tag that is not the version's ends at once, and says why."""
-    ended = processes.run("-m", "infra.release", "--tag", "v9.9.9")
+    ended = processes.run("-m", "infra.release", "version", "--tag", "v9.9.9")
     assert ended.returncode == 1
     assert ended.stderr == f"error: the tag is v9.9.9, and the version {__version__}\n"
 
@@ -92,7 +94,7 @@ def test_builds_that_differ_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @go.needs_go
-def test_a_rehearsal_from_the_commit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rehearsal_from_the_commit(tmp_path: Path) -> None:
     """F1090c: A rehearsal builds twice, and puts each installed client through the suite.
 
     It fetches the module for Go by its tag. What is broken is refused: a source distribution that
@@ -100,8 +102,7 @@ def test_a_rehearsal_from_the_commit(tmp_path: Path, capsys: pytest.CaptureFixtu
     """
     typescript.node()
     dist = tmp_path / "dist"
-    release.rehearse(dist)
-    said = capsys.readouterr().out
+    said = _make("release-rehearsal", f"DIST={dist}", f"REHEARSAL={tmp_path / 'release'}")
     assert len(re.findall(r"(\d+) of \1 cases passed", said)) == 3
     assert re.search(r"^image: (built, rescind \d|not built, because .*)", said, re.MULTILINE)
     assert len((dist / "SHA256SUMS").read_text().splitlines()) == 14
@@ -110,8 +111,19 @@ def test_a_rehearsal_from_the_commit(tmp_path: Path, capsys: pytest.CaptureFixtu
     _refuse_sources(dist, tmp_path)
 
 
+def _make(*arguments: str) -> str:
+    """What `make` prints in the repository; it must succeed."""
+    command = ["make", "--silent", *arguments, f"VENV={sys.prefix}"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=processes.environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def _refuse_a_tag(dist: Path, folder: Path) -> None:
-    tree = release._checkout(folder / "tagged")
+    tree = folder / "untagged"
+    shutil.copytree(folder / "release" / "second", tree, ignore=shutil.ignore_patterns(".tools"))
     whole, _ = release.tags(__version__)
     with pytest.raises(release.ReleaseRefused, match=f"unknown revision {release._GO}/{whole}"):
         release.check_tags(tree, dist, folder / "modules", whole)

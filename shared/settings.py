@@ -44,9 +44,10 @@ of Vault or OpenBao (`VAULT_ADDR`, …).
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from ipaddress import ip_network
 from typing import Final, TypeVar
 
@@ -55,6 +56,7 @@ from shared.model.audit.witnesses import WitnessPolicy
 from shared.model.outbound import Network
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Read = TypeVar("_Read")
 
 _TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
 _MODE: Final = "SVC_MODE"
@@ -163,31 +165,18 @@ def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[
 
 def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
     """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
-    problems: list[str] = []
-    networks = _proxies(environment, problems)
-    if problems:
-        raise InvalidSettings(*problems)
-    return networks
+    return _checked(partial(_proxies, environment))
 
 
 def outbound_networks(environment: Mapping[str, str]) -> tuple[Network, ...]:
     """Return the networks to connect to, beside public ones. Raises `InvalidSettings`."""
-    problems: list[str] = []
-    networks = _networks(_OUTBOUND_NETWORKS, environment, problems)
-    if problems:
-        raise InvalidSettings(*problems)
-    return networks
+    return _checked(partial(_networks, _OUTBOUND_NETWORKS, environment))
 
 
 def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri | None:
     """Return where sealed audit entries are copied to, or None. Raises `InvalidSettings`."""
-    value, problems = environment.get(_AUDIT_SINK), list[str]()
-    if not value:
-        return None
-    uri = _uri(_AUDIT_SINK, value, schemes, problems)
-    if problems:
-        raise InvalidSettings(*problems)
-    return uri
+    value = environment.get(_AUDIT_SINK)
+    return _checked(partial(_uri, _AUDIT_SINK, value, schemes)) if value else None
 
 
 def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
@@ -204,20 +193,21 @@ def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
 
 def mode(environment: Mapping[str, str]) -> Mode:
     """Return what this process may do with the data. Raises `InvalidSettings`."""
-    return _checked(_MODE, Mode.OPEN, environment)
+    return _checked(partial(_chosen, _MODE, Mode.OPEN, environment))
 
 
 def duties(environment: Mapping[str, str]) -> Duties:
     """Return whether this process may lead. Raises `InvalidSettings`."""
-    return _checked(_DUTIES, Duties.ON, environment)
+    return _checked(partial(_chosen, _DUTIES, Duties.ON, environment))
 
 
-def _checked(name: str, default: _Choice, environment: Mapping[str, str]) -> _Choice:
+def _checked(read: Callable[[list[str]], _Read]) -> _Read:
+    """Return what `read` returns. Raises `InvalidSettings` with the problems that it adds."""
     problems: list[str] = []
-    chosen = _chosen(name, default, environment, problems)
+    found = read(problems)
     if problems:
         raise InvalidSettings(*problems)
-    return chosen
+    return found
 
 
 def _chosen(

@@ -18,6 +18,7 @@ from typing import Final, TypeAlias, TypeVar
 from ulid import LaxMonotonicPolicy, ULIDGenerator
 
 from shared import logs
+from shared import settings as environment
 from shared.errors import InvalidSettings, Unavailable
 from shared.model import deployment
 from shared.model.audit.witnesses import WitnessPolicy
@@ -37,15 +38,6 @@ from shared.ports.outside import (
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 from shared.settings import Duties, Mode, Settings, Uri
-from shared.settings import audit_sink as load_audit_sink
-from shared.settings import base_path as load_base_path
-from shared.settings import connections as load_connections
-from shared.settings import duties as load_duties
-from shared.settings import mode as load_mode
-from shared.settings import outbound_networks as load_outbound_networks
-from shared.settings import prepares as load_prepares
-from shared.settings import trusted_proxies as load_trusted_proxies
-from shared.settings import witnesses as load_witnesses
 
 C = TypeVar("C")
 
@@ -122,7 +114,7 @@ def sender_from_environment() -> Sender:
     """Return what sends to webhooks. Raises `InvalidSettings`."""
     from shared.adapters import https
 
-    return https.HttpsSender(load_outbound_networks(os.environ))
+    return https.HttpsSender(environment.outbound_networks(os.environ))
 
 
 @cache
@@ -130,7 +122,7 @@ def outbound_from_environment() -> Outbound:
     """Return what asks identity providers. Raises `InvalidSettings`."""
     from shared.adapters import https
 
-    return https.Https(load_outbound_networks(os.environ))
+    return https.Https(environment.outbound_networks(os.environ))
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
@@ -141,14 +133,14 @@ def settings(environment: Mapping[str, str]) -> Settings:
 @cache
 def audit_sink_from_environment() -> AuditSink | None:
     """Return where audit entries are copied to, or None. Raises `InvalidSettings`."""
-    uri = load_audit_sink(os.environ, _SINKS)
+    uri = environment.audit_sink(os.environ, _SINKS)
     return None if uri is None else _SINKS[uri.scheme](uri.location)
 
 
 @cache
 def witnesses() -> WitnessPolicy | None:
     """Return the witnesses of the sealed log, or None. Raises `InvalidSettings`."""
-    return load_witnesses(os.environ)
+    return environment.witnesses(os.environ)
 
 
 def witness_client() -> WitnessClient:
@@ -161,12 +153,12 @@ def witness_client() -> WitnessClient:
 @cache
 def trusted_proxies() -> tuple[Network, ...]:
     """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
-    return load_trusted_proxies(os.environ)
+    return environment.trusted_proxies(os.environ)
 
 
 def base_path() -> str:
     """Return the path below which API Gateway serves the API, or `/`. Raises `InvalidSettings`."""
-    return load_base_path(os.environ)
+    return environment.base_path(os.environ)
 
 
 def build(settings: Settings) -> Ports:
@@ -199,7 +191,7 @@ def _accepted(ports: Ports, settings: Settings) -> Ports:
 
 def is_read_only() -> bool:
     """Return whether this process must change nothing (`SVC_MODE`). Raises `InvalidSettings`."""
-    return load_mode(os.environ) is Mode.READ_ONLY
+    return environment.mode(os.environ) is Mode.READ_ONLY
 
 
 def is_near() -> bool:
@@ -212,7 +204,7 @@ def is_near() -> bool:
 
 def may_lead() -> bool:
     """Return whether this server may publish, seal and send. Raises `InvalidSettings`."""
-    return load_duties(os.environ) is Duties.ON
+    return environment.duties(os.environ) is Duties.ON
 
 
 def assemble(settings: Settings) -> Ports:
@@ -231,7 +223,9 @@ def assemble(settings: Settings) -> Ports:
         with _naming("SVC_BLOBS", settings.blobs):
             blobs = open_blobs(settings.blobs.location, store)
         if settings.mode is Mode.READ_ONLY:
-            store, usage = _read_only(store)
+            from shared.adapters import fenced
+
+            store, usage = fenced.ReadOnlyStore(store), fenced.ReadOnlyUsage()
         return Ports(
             store=store,
             buckets=buckets,
@@ -243,16 +237,10 @@ def assemble(settings: Settings) -> Ports:
             gather=gather,
             look_seconds=_LOOK_SECONDS.get(settings.store.scheme, 1.0),
             root=root,
-            witnesses=load_witnesses(os.environ),
+            witnesses=environment.witnesses(os.environ),
             outbound=outbound_from_environment,
             close=opened.pop_all().close,
         )
-
-
-def _read_only(store: Store) -> tuple[Store, UsageCounts]:
-    from shared.adapters import fenced
-
-    return fenced.ReadOnlyStore(store), fenced.ReadOnlyUsage()
 
 
 def create_master_key(file: Path) -> None:
@@ -366,7 +354,7 @@ def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
 
     client = opened.enter_context(closing(dynamodb.connect()))
     # Of a standby apart, since its table gets the buckets of the region that is copied.
-    region = client.meta.region_name if load_mode(os.environ) is Mode.STANDBY else ""
+    region = client.meta.region_name if environment.mode(os.environ) is Mode.STANDBY else ""
     hasty = opened.enter_context(closing(dynamodb_buckets.connect()))
     return (
         dynamodb.DynamoStore(client, table_prefix=table_prefix),
@@ -383,8 +371,8 @@ def _postgresql(place: str, opened: ExitStack) -> Records:
 
     database = postgresql_database.PostgresqlDatabase(
         f"postgresql:{place}",
-        connections=load_connections(os.environ),
-        prepare=load_prepares(os.environ),
+        connections=environment.connections(os.environ),
+        prepare=environment.prepares(os.environ),
         is_known=place in _known,
     )
     store = opened.enter_context(closing(postgresql.PostgresqlStore(database)))

@@ -29,7 +29,7 @@ from infra.server.metric_names import METRICS
 from shared import __version__, logs
 from shared.errors import Corrupt, ExpectationLost, InvalidSettings, RescindError, Unavailable
 from shared.model.expiring import DAYS, ExpiringKind
-from shared.operations.lists import expiring
+from shared.operations.lists import expiring, unpublished
 from shared.operations.operator import readiness
 from shared.operations.operator.readiness import Lists
 from shared.operations.webhooks import dispatch
@@ -251,7 +251,7 @@ class Gauges(Collector):
     def _unpublished(self) -> Iterator[GaugeMetricFamily]:
         """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
         with suppress(InvalidSettings, Unavailable):
-            waiting = readiness.waiting(self._ports())
+            waiting = unpublished.of_all(self._ports())
             yield _gauge("rescind_unpublished_seconds", waiting.oldest_seconds)
             yield _gauge("rescind_feeds_late", waiting.late)
 

@@ -27,6 +27,7 @@ from infra.server.work import Threads
 from shared import wiring
 from shared.authorizer.relay.connections import Config
 from shared.errors import Unavailable
+from shared.operations.lists import unpublished
 from shared.operations.operator import readiness
 from shared.ports import Ports
 from shared.web.work import Work, WorkKind
@@ -121,7 +122,7 @@ class Health:
 
     def _read(self) -> _Answer:
         ports = self._ports()
-        lists, waiting = readiness.look(ports), readiness.waiting(ports)
+        lists, waiting = readiness.look(ports), unpublished.of_all(ports)
         if waiting.late:
             return unavailable("Changes that were acknowledged are not published.")
         leader_seconds = int(self.board.leader_seconds())

@@ -8,7 +8,7 @@ a store whose copy in another region is written instead (OPS-12, OPS-13, OPS-24;
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final, NoReturn
 
@@ -16,14 +16,8 @@ from shared.errors import InvalidSettings, Outdated, ReadOnly
 from shared.model import deployment
 from shared.model.deployment import SCHEMA, Deployment
 from shared.ports.store import (
-    Address,
     Change,
-    ColumnPage,
-    Item,
-    Partition,
-    Row,
     Store,
-    Table,
     wrapped,
 )
 from shared.ports.token_buckets import UsageCounts, Used
@@ -108,46 +102,12 @@ def _is_old(since: tuple[float, float]) -> bool:
 
 
 class ReadOnlyStore:
-    """Another store whose writes all raise `ReadOnly`."""
+    """The reads of another store. All writes raise `ReadOnly`."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def made_at(self) -> str:
-        """Return when the tables were made. Raises `Unavailable`."""
-        return self._store.made_at()
-
-    def get(self, address: Address) -> Item | None:
-        """Return the item, or None if there is none. Raises `Unavailable`."""
-        return self._store.get(address)
-
-    def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """Return the items that exist. Raises `Unavailable`."""
-        return self._store.get_many(addresses)
-
-    def query(self, partition: Partition, **options: Any) -> Iterator[Row]:
-        """Yield the rows of the partition in order. Raises `Unavailable`."""
-        return self._store.query(partition, **options)
-
-    def query_many(
-        self, partitions: Iterable[Partition], **options: Any
-    ) -> dict[Partition, list[Row]]:
-        """Return the rows of each partition. Raises `Unavailable`."""
-        return self._store.query_many(partitions, **options)
-
-    def count(self, partition: Partition, **options: Any) -> int:
-        """Return the number of rows that `query` would yield. Raises `Unavailable`."""
-        return self._store.count(partition, **options)
-
-    def column(
-        self, partition: Partition, attribute: str, *, after: str | None = None
-    ) -> Iterator[ColumnPage]:
-        """Yield the sort keys after `after` with one attribute. Raises `Unavailable`."""
-        return self._store.column(partition, attribute, after=after)
-
-    def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
-        """Yield all items of a table. Raises `Unavailable`."""
-        return self._store.everything(table)
+        self.made_at, self.everything, self.column = store.made_at, store.everything, store.column
+        self.get, self.get_many, self.count = store.get, store.get_many, store.count
+        self.query, self.query_many = store.query, store.query_many
 
     def write(self, *_changes: Change) -> NoReturn:
         """Raise `ReadOnly`."""

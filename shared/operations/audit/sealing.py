@@ -161,11 +161,13 @@ def _unsealed(
     since_ms = _since(ports, tenant_id, head, now_ms) - int(overlap.total_seconds() * 1000)
     older = [each for each in named if _made_ms(each) < since_ms]
     sealed = _sealed(ports, tenant_id, head, min([since_ms, *map(_made_ms, older)]))
-    late = log.stored(ports, tenant_id, [each for each in older if _ulid(each) not in sealed])
+    late = log.stored(
+        ports, tenant_id, [each for each in older if records.ulid_of(each) not in sealed]
+    )
     # An entry of the future is left for the time when it is none, because it would hide others.
     rows = _entries(ports, tenant_id, since_ms, now_ms + _AHEAD_MS)
     found = (*(Row(*each) for each in sorted(late.items())),)
-    fresh = (row for row in chain(found, rows) if _ulid(row.sk) not in sealed)
+    fresh = (row for row in chain(found, rows) if records.ulid_of(row.sk) not in sealed)
     alive = Where(alive_at=now_ms // 1000)
     return list(islice((row for row in fresh if alive.holds(row.item)), APPENDED_MAX))
 
@@ -203,12 +205,8 @@ def _entries(ports: Ports, tenant_id: str, since_ms: int, now_ms: int) -> Iterat
         yield from heapq.merge(*queries, key=lambda row: row.sk)
 
 
-def _ulid(entry_id: str) -> bytes:
-    return records.ulid_of(entry_id)
-
-
 def _made_ms(entry_id: str) -> int:
-    return records.milliseconds(_ulid(entry_id))
+    return records.milliseconds(records.ulid_of(entry_id))
 
 
 def _moment(milliseconds: int) -> datetime:

@@ -42,7 +42,7 @@ class Woken:
     unnamed: frozenset[Address] = frozenset()
 
 
-def publish_soon(ports: Ports, tenant_id: str, unnamed: Collection[Address] = ()) -> Woken:
+def publish_soon(ports: Ports, tenant_id: str) -> Woken:
     """Publish as `publish` does, after the rest of the window if it is short.
 
     Looks once more if it finds nothing, because a mark on the tenant may be visible before the
@@ -50,7 +50,7 @@ def publish_soon(ports: Ports, tenant_id: str, unnamed: Collection[Address] = ()
     """
     waited, looks = 0.0, 0
     while True:
-        woken = publish(ports, tenant_id, unnamed)
+        woken = publish(ports, tenant_id)
         looks += not woken.wait_seconds
         pause = woken.wait_seconds or operation.PACING.in_flight
         waited += pause

@@ -15,8 +15,7 @@ from shared.model.deployment import MARKS, PROBE_ADDRESS
 from shared.model.items import Address, Table
 from shared.model.lists.schedule import ISSUES, TURNS, until
 from shared.model.seeds import SeedPurpose
-from shared.operations.lists import schedule, unpublished
-from shared.operations.lists.unpublished import Waiting
+from shared.operations.lists import schedule
 from shared.operations.trust import state as trust
 from shared.operations.trust.state import TrustSurvey
 from shared.ports import Ports
@@ -70,14 +69,6 @@ class Lists:
     oldest_age_seconds: int | None
     soonest_expiry_seconds: int | None
     late: int
-
-
-def waiting(ports: Ports) -> Waiting:
-    """Return what waits to be published. Raises `Unavailable`.
-
-    It reads some items of each tenant that changed in the last minutes.
-    """
-    return unpublished.of_all(ports)
 
 
 def unreviewed(ports: Ports) -> int:

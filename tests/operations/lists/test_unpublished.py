@@ -54,22 +54,22 @@ def test_a_change_that_waits_too_long_is_late(ports: Ports, clock: Clock) -> Non
     tenant, other = Tenant.create(ports), Tenant.create(ports, "globex")
     change = SettingsChange(feed_window_ms=30_000)
     tenant_settings.update(ports, other.operator, change=change)
-    assert readiness.waiting(ports) == Waiting(0, 0)
+    assert unpublished.of_all(ports) == Waiting(0, 0)
     tenant.revoke(ports, "svc_wrt_a")
     other.revoke(ports, "svc_wrt_a")
     clock.advance(seconds=30)
-    assert readiness.waiting(ports) == Waiting(0, 30)
+    assert unpublished.of_all(ports) == Waiting(0, 30)
     clock.advance(seconds=1)
-    assert readiness.waiting(ports) == Waiting(1, 31)
+    assert unpublished.of_all(ports) == Waiting(1, 31)
     (found,) = [each for each in doctor.examine(ports) if "acknowledged" in each.problem]
     assert (found.subject, found.problem) == (
         "acme", "a change that was acknowledged 31 seconds ago is not in its feed"
     )  # fmt: skip
     # Its window, and the minute in which the schedule runs.
     clock.advance(seconds=90)
-    assert readiness.waiting(ports) == Waiting(2, 121)
+    assert unpublished.of_all(ports) == Waiting(2, 121)
     publication.publish_due(ports)
-    assert readiness.waiting(ports) == Waiting(0, 0)
+    assert unpublished.of_all(ports) == Waiting(0, 0)
 
 
 @pytest.mark.parametrize("damage", [_malformed, _torn])
@@ -87,7 +87,7 @@ def test_a_damaged_mark_on_a_warrant_stops_its_tenant(
     other.revoke(ports, "svc_wrt_b")
     tick = publication.publish_due(ports)
     assert (list(tick.failed), tick.published) == ([tenant.id], [other.id])
-    assert readiness.waiting(ports).late == 1
+    assert unpublished.of_all(ports).late == 1
 
 
 @pytest.mark.parametrize("damage", [_malformed, _torn])

@@ -106,8 +106,12 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
         made_at = times.text(ports.now())
         with closing(opened(partial / STORE, partial / BLOBS, key)) as copy:
             for name in dict.fromkeys(names):
-                _copy_blob(ports, copy, name)
-            _check_whole(copy)
+                blob = ports.blobs.get(name)
+                # A newer list may be gone; those that the store names are checked later.
+                if blob is not None:
+                    copy.blobs.put(name, blob)
+            for problem in operations.problems(copy):
+                raise BackupFailed(f"the copy is not whole, as the data may be: {problem}.")
     _remove_limits(partial)
     if with_key:
         data_folder.copy_private(key, partial / MASTER_KEY)
@@ -123,18 +127,6 @@ def opened(store: Path, blobs: Path, key: Path) -> Ports:
     """Return the ports on these files. Raises `InvalidSettings`, `Unavailable`."""
     settings = {"SVC_STORE": f"sqlite:{store}", "SVC_BLOBS": f"file:{blobs}"}
     return wiring.build(wiring.settings(settings | {"SVC_KEYS": f"file:{key}"}))
-
-
-def _copy_blob(source: Ports, copy: Ports, name: str) -> None:
-    blob = source.blobs.get(name)
-    # A newer list may have been removed meanwhile; those that the store names are checked later.
-    if blob is not None:
-        copy.blobs.put(name, blob)
-
-
-def _check_whole(copy: Ports) -> None:
-    for problem in operations.problems(copy):
-        raise BackupFailed(f"the copy is not whole, as the data may be: {problem}.")
 
 
 def _remove_limits(folder: Path) -> None:

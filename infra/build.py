@@ -180,17 +180,13 @@ def _thin(app: Path) -> None:
     for pattern in _UNUSED:
         _remove(app.glob(pattern))
     for endpoints in app.glob("botocore/data/endpoints.json"):
-        _thin_endpoints(endpoints)
+        # Each new client reads the whole file.
+        known = json.loads(endpoints.read_text())
+        for partition in known["partitions"]:
+            used = SERVICES & partition["services"].keys()
+            partition["services"] = {name: partition["services"][name] for name in sorted(used)}
+        endpoints.write_text(json.dumps(known))
     _remove(path for path in app.glob("*.dist-info/*") if not _is_kept(path))
-
-
-def _thin_endpoints(path: Path) -> None:
-    """Keep only the services in use: each new client reads the whole file."""
-    known = json.loads(path.read_text())
-    for partition in known["partitions"]:
-        used = SERVICES & partition["services"].keys()
-        partition["services"] = {name: partition["services"][name] for name in sorted(used)}
-    path.write_text(json.dumps(known))
 
 
 def _is_kept(metadata: Path) -> bool:

@@ -14,7 +14,7 @@ from shared.errors import InvalidRequest
 from shared.model import times
 from shared.model.audit.audit_log import EntryFilters
 from shared.operations.audit import audit_log
-from shared.operations.audit.audit_log import AuditPosition, ExportLine, ExportPart
+from shared.operations.audit.audit_log import AuditPosition, ExportLine
 from shared.web import paging
 from shared.web.paging import Pager
 from shared.web.routes import ApiRequest, router, serves
@@ -129,18 +129,14 @@ async def export_audit_log(here: ApiRequest, query: Annotated[ExportQuery, Query
     if query.format is ExportFormat.CSV:
         body = _csv(part.lines, is_first=query.cursor is None).encode()
     else:
-        body = _ndjson(part, following)
+        last = {"next": following} if following else {"checkpoint": part.checkpoint}
+        body = (
+            b"".join(b'{"entry":%b}\n' % each.text for each in part.lines)
+            + json.dumps(last).encode()
+            + b"\n"
+        )
     headers = {"Cache-Control": "no-store"} | ({NEXT_CURSOR: following} if following else {})
     return Response(body, headers=headers, media_type=_MEDIA_TYPE[query.format])
-
-
-def _ndjson(part: ExportPart, following: str | None) -> bytes:
-    last = {"next": following} if following else {"checkpoint": part.checkpoint}
-    return (
-        b"".join(b'{"entry":%b}\n' % each.text for each in part.lines)
-        + json.dumps(last).encode()
-        + b"\n"
-    )
 
 
 def _csv(lines: Iterable[ExportLine], *, is_first: bool) -> str:

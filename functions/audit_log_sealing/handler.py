@@ -41,7 +41,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     if not ports.is_in_charge():
         return {}
     if event.get("witnesses"):
-        return _cosign(ports)
+        policy = wiring.witnesses()
+        if policy is None:
+            return {}
+        asking = witnessing.Round(ports, wiring.witness_client(), policy)
+        return dict(Counter(_cosigned(asking, each) for each in tenants.identifiers(ports)))
     named = _named(event["Records"]) if "Records" in event else None
     tenant_ids = list(tenants.identifiers(ports)) if named is None else named
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="seal") as pool:
@@ -49,15 +53,6 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     if failed := outcomes.count("failed"):
         raise NotSealedError(f"{failed} of {len(outcomes)} logs could not be extended")
     return {each: outcomes.count(each) for each in ("sealed", "nothing new")}
-
-
-def _cosign(ports: Ports) -> dict[str, int]:
-    """Ask the witnesses about each tenant's log. A failure is logged, and stops no other tenant."""
-    policy = wiring.witnesses()
-    if policy is None:
-        return {}
-    asking = witnessing.Round(ports, wiring.witness_client(), policy)
-    return dict(Counter(_cosigned(asking, each) for each in tenants.identifiers(ports)))
 
 
 def _cosigned(asking: witnessing.Round, tenant_id: str) -> str:

@@ -71,19 +71,16 @@ class Ledger:
             return False
         index = self._at.get(ulid_of(record.id))
         if index is None:
-            self._add_unsealed(record, now_ms)
+            if now_ms - record.made_ms < PENDING_MS:
+                self._report.pending.append(record.id)
+            elif self._is_complete:
+                self._report.findings.append(f"{record.id}: never sealed")
             return False
         self._seen[index] = True
         if record.data != self._data[index]:
             self._report.findings.append(f"{record.id} (leaf {index}): changed")
             return False
         return True
-
-    def _add_unsealed(self, record: AuditRecord, now_ms: int) -> None:
-        if now_ms - record.made_ms < PENDING_MS:
-            self._report.pending.append(record.id)
-        elif self._is_complete:
-            self._report.findings.append(f"{record.id}: never sealed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,18 +111,13 @@ def exported(api: Api, query: Mapping[str, Any]) -> Iterator[bytes]:
         if query.get("format") == "csv":
             yield body
         else:
-            entries, last = _split(body)
+            end = body[:-1].rfind(b"\n") + 1
+            entries, last = body[:end], body[end:]
             if (b'{"checkpoint"' if cursor is None else b'{"next"') != last.partition(b":")[0]:
                 raise NoUsableAnswer("the export was cut off: its last line is missing.")
             yield body if cursor is None else entries
         if cursor is None:
             return
-
-
-def _split(body: bytes) -> tuple[bytes, bytes]:
-    """Return the lines of a part with entries, and its last line."""
-    end = body[:-1].rfind(b"\n") + 1
-    return body[:end], body[end:]
 
 
 _FIRST: Final = "2000-01-01T00:00:00Z"

@@ -92,7 +92,10 @@ def _login(
     begins with your company's account (--sso, --device), or with the token of a program
     (--audience). It is kept in a file that only you can read.
     """
-    _check_one_way(sso, device, audience, token_file)
+    if sum((sso, device, audience is not None)) > 1:
+        raise WrongUsage("use one of --sso, --device and --audience.")
+    if token_file is not None and audience is None:
+        raise WrongUsage("--token-file goes with --audience, which names the provider (svc_idp_…).")
     folder = profiles.folder_of(session.profile_name)
     place = profiles.reaching(Profile(folder, url, allow_http=allow_http))
     if not (sso or device or audience):
@@ -134,13 +137,6 @@ def _logout(session: ApiSession) -> None:
 def _whoami(session: ApiSession) -> None:
     """Show the tenant of this profile, and its API key with its scopes, or who has signed in."""
     session.out.record(_shown(session.api.get("/v1/whoami")))
-
-
-def _check_one_way(sso: bool, device: bool, audience: str | None, token_file: Path | None) -> None:
-    if sum((sso, device, audience is not None)) > 1:
-        raise WrongUsage("use one of --sso, --device and --audience.")
-    if token_file is not None and audience is None:
-        raise WrongUsage("--token-file goes with --audience, which names the provider (svc_idp_…).")
 
 
 def _keep(session: ApiSession, profile: Profile) -> None:

@@ -116,7 +116,6 @@ def save(profile: Profile) -> None:
     fields = {
         name: value
         for name, value in asdict(profile).items()
-        # Earlier releases read the profiles of keys.
         if name != "folder" and value is not None
     }
     files.replace(profile.folder / _FILE, json.dumps(fields, indent=2).encode() + b"\n")

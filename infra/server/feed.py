@@ -66,14 +66,11 @@ class Feed(Duty):
 
     def _run(self) -> None:
         while not self._stopped.wait(self._round()):
-            self._hear(self._ports.look_seconds)
-
-    def _hear(self, look_seconds: float) -> None:
-        """Wait for news of marks, or until the next look."""
-        if self._news is None:
-            self._stopped.wait(self._waits.seconds(look_seconds))
-        else:
-            self._news.wait(self._waits.seconds(max(look_seconds, _NET_SECONDS)))
+            # Until news of marks, or the next look.
+            if self._news is None:
+                self._stopped.wait(self._waits.seconds(self._ports.look_seconds))
+            else:
+                self._news.wait(self._waits.seconds(max(self._ports.look_seconds, _NET_SECONDS)))
 
     def _round(self) -> float:
         """Publish for each tenant with a new mark; return the seconds of rest after that."""

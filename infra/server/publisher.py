@@ -106,7 +106,9 @@ def _do_duties(
     # A new log has a first signer, which the next trust document names.
     sealing = Sealing(ports, webhooks.sealed, sink, trust.request)
     parts: list[Duty] = [Feed(ports, timer.request, trust.request), timer, webhooks, sealing, trust]
-    parts += [Discovery(ports), *_witnessing(ports)]
+    parts.append(Discovery(ports))
+    if (policy := wiring.witnesses()) is not None:
+        parts.append(Witnessing(ports, wiring.witness_client(), policy))
     try:
         for each in parts:
             each.start()
@@ -119,11 +121,6 @@ def _do_duties(
             each.stop()
         for each in parts:
             each.join()
-
-
-def _witnessing(ports: Ports) -> list[Duty]:
-    policy = wiring.witnesses()
-    return [] if policy is None else [Witnessing(ports, wiring.witness_client(), policy)]
 
 
 def _is_over(stop: int, board: Board, seconds: float) -> bool:

@@ -62,22 +62,14 @@ def _as_is(held: Any) -> Any:
     return held
 
 
-def _decode_list(held: list[Attribute]) -> list[Value]:
-    return [decode(each) for each in held]
-
-
-def _decode_map(held: Attributes) -> dict[str, Value]:
-    return {name: decode(each) for name, each in held.items()}
-
-
 _DECODERS: Mapping[str, Callable[[Any], Value]] = {
     "NULL": lambda _: None,
     "BOOL": _as_is,
     "S": _as_is,
     "N": int,
     "B": _as_is,
-    "L": _decode_list,
-    "M": _decode_map,
+    "L": lambda held: [decode(each) for each in held],
+    "M": lambda held: {name: decode(each) for name, each in held.items()},
 }
 
 

@@ -48,7 +48,10 @@ class FileBlobs:
         """Store a new blob durably. Raises `BlobExists`, `OutOfSpace`, `Unavailable`."""
         path = self._path(name)
         with _translating_errors():
-            self._check_space(len(data))
+            disk = os.statvfs(self._root)
+            spared = min(_SPARED_BYTES, disk.f_blocks * disk.f_frsize // _SPARED_PART)
+            if disk.f_bavail * disk.f_frsize < len(data) + spared:
+                raise OutOfSpace
             if not path.parent.is_dir():
                 self._durable.discard(path.parent)
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -56,13 +59,6 @@ class FileBlobs:
                 self._create(path, data)
             except FileExistsError as error:
                 raise BlobExists from error
-
-    def _check_space(self, size: int) -> None:
-        """Raise `OutOfSpace` if `size` more bytes would leave too little free space."""
-        disk = os.statvfs(self._root)
-        spared = min(_SPARED_BYTES, disk.f_blocks * disk.f_frsize // _SPARED_PART)
-        if disk.f_bavail * disk.f_frsize < size + spared:
-            raise OutOfSpace
 
     def _create(self, path: Path, data: bytes) -> None:
         folder = path.parent

@@ -65,7 +65,10 @@ class Pkcs11Root:
         with _lock:
             if self._public_key is None:
                 with self._session() as session:
-                    self._public_key = self._read_public_key(session)
+                    point: bytes = self._key(session, ObjectClass.PUBLIC_KEY)[Attribute.EC_POINT]
+                    if len(point) == len(_WRAPPED) + ed25519.PUBLIC_KEY_BYTES:
+                        point = point.removeprefix(_WRAPPED)
+                    self._public_key = verified.public_key(point)
             return self._public_key
 
     def sign(self, data: bytes) -> bytes:
@@ -113,12 +116,6 @@ class Pkcs11Root:
         if len(found) != 1:
             raise pkcs11.NoSuchKey
         return found[0]
-
-    def _read_public_key(self, session: Session) -> bytes:
-        point: bytes = self._key(session, ObjectClass.PUBLIC_KEY)[Attribute.EC_POINT]
-        if len(point) == len(_WRAPPED) + ed25519.PUBLIC_KEY_BYTES:
-            point = point.removeprefix(_WRAPPED)
-        return verified.public_key(point)
 
 
 def _read_pin(uri: Pkcs11Uri) -> str:

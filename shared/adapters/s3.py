@@ -162,10 +162,6 @@ class S3Blobs:
         check_blob_name(name)
 
 
-if TYPE_CHECKING:
-    from mypy_boto3_s3 import S3Client
-
-
 class S3Sink:
     """An `AuditSink` in a bucket with Object Lock, best one of another account.
 

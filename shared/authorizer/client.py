@@ -383,16 +383,13 @@ class AuthorizerClient:
                 _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
         events.log(event, _log)
         if self._on_event:
-            self._pass_on(event, self._on_event)
-
-    def _pass_on(self, event: events.Event, on_event: Callable[[events.Event], None]) -> None:
-        try:
-            with self._noting:
-                on_event(event)
-        # Any error, such as `CancelledError`: a fault of the handler must not end the thread, and
-        # so make the state stale.
-        except BaseException:  # noqa: BLE001
-            _log.exception("on_event failed")
+            try:
+                with self._noting:
+                    self._on_event(event)
+            # Any error, such as `CancelledError`: a fault of the handler must not end the thread,
+            # and so make the state stale.
+            except BaseException:  # noqa: BLE001
+                _log.exception("on_event failed")
 
     def _is_fresh(self) -> bool:
         return self._follower.view.is_fresh()

@@ -148,7 +148,11 @@ class FileFloor:
                     return
             files.replace(self._file, _encoded(saved))
             self._written = _stamp(self._file)
-            self._remove_others(but=saved.base)
+            kept = self._base(saved.base) if saved.base else None
+            # Only the holder of the lock has temporary files, and it has renamed them.
+            for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
+                if path != kept:
+                    path.unlink(missing_ok=True)
 
     def _saved(self) -> Saved | None:
         path = self._file
@@ -172,13 +176,6 @@ class FileFloor:
 
     def _base(self, sha256: bytes) -> Path:
         return self.folder / f"base-{sha256.hex()}.cbor"
-
-    def _remove_others(self, *, but: bytes | None) -> None:
-        kept = self._base(but) if but else None
-        # Only the holder of the lock has temporary files, and it has renamed them.
-        for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
-            if path != kept:
-                path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> bytes:

@@ -120,7 +120,10 @@ def advance(
     head, key = trusted.judge(answer.payload, answer.signature, now, likely)
     _check_terms(head, trusted.tenant_id, now)
     passed = dict(each for each in (floor, state and state.position) if each)
-    _check_follows(head, passed)
+    if any(head.sequence < sequence for sequence in passed):
+        raise RefusedAnswer(Reason.ROLLBACK)
+    if passed.get(head.sequence, head.chain) != head.chain:
+        raise RefusedAnswer(Reason.EQUIVOCATION)
     if state is not None:
         if state.sequence == head.sequence and head.issued_at < state.head.issued_at:
             raise RefusedAnswer(Reason.REPLAY)
@@ -158,14 +161,6 @@ def _check_terms(head: wire.SignedHead, tenant: str, now: datetime) -> None:
         raise RefusedAnswer(Reason.FUTURE)
     if now >= head.expires_at:
         raise RefusedAnswer(Reason.EXPIRED)
-
-
-def _check_follows(head: wire.SignedHead, passed: Mapping[int, bytes]) -> None:
-    """Refuse a head below what was `passed`, or beside it: sequences, each with its chain."""
-    if any(head.sequence < sequence for sequence in passed):
-        raise RefusedAnswer(Reason.ROLLBACK)
-    if passed.get(head.sequence, head.chain) != head.chain:
-        raise RefusedAnswer(Reason.EQUIVOCATION)
 
 
 def _entries_after(

@@ -55,16 +55,8 @@ class NewId(Protocol):
         ...
 
 
-def _always() -> bool:
-    return True
-
-
 def _nowhere() -> Outbound:
     raise Unavailable("this process asks no identity provider")
-
-
-def _nothing_to_close() -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +83,11 @@ class Ports:
     new_id: NewId
     gather: Gather = sequentially
     look_seconds: float = 1.0
-    is_in_charge: Callable[[], bool] = _always
+    is_in_charge: Callable[[], bool] = lambda: True
     root: RootSigner | None = None
     witnesses: WitnessPolicy | None = None
     outbound: Callable[[], Outbound] = _nowhere
     sleep: Callable[[float], object] = time.sleep
     issuer_keys: dict[str, "IssuerKeys"] = field(default_factory=dict)
     breakers: dict[str, tuple[int, datetime]] = field(default_factory=dict)
-    close: Callable[[], None] = _nothing_to_close
+    close: Callable[[], None] = lambda: None

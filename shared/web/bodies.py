@@ -33,7 +33,10 @@ def parse(request: Request, raw: bytes) -> Body:
     """
     if not raw:
         return Body(raw, None)
-    _check_type(request)
+    types = request.headers.getlist("content-type")
+    if len(types) != 1 or not _JSON.fullmatch(types[0]):
+        raise UnsupportedMediaType("Content-Type: a body must be sent as application/json.")
+    _check_coding(request)
     try:
         return Body(raw, strict_json.parse(raw))
     except ValueError as error:
@@ -65,13 +68,6 @@ def form(request: Request, raw: bytes) -> dict[str, str]:
     if len(found) != len(pairs):
         raise InvalidRequest("A parameter must not be repeated.")
     return found
-
-
-def _check_type(request: Request) -> None:
-    types = request.headers.getlist("content-type")
-    if len(types) != 1 or not _JSON.fullmatch(types[0]):
-        raise UnsupportedMediaType("Content-Type: a body must be sent as application/json.")
-    _check_coding(request)
 
 
 def _check_coding(request: Request) -> None:

@@ -249,7 +249,8 @@ class ContractRoute(APIRoute):
             else:
                 call = call.anew(request)
             body = bodies.parse(request, raw)
-            self._check_body(body)
+            if self.body_field is None and body.raw and body.value != {}:
+                raise InvalidRequest("body: this endpoint accepts no body.")
             call = self._approving(request, call, raw)
             is_repeatable = isinstance(operation, Repeatable)
             once = repetition(request, call.caller, raw) if is_repeatable else None
@@ -283,10 +284,6 @@ class ContractRoute(APIRoute):
     def _approving(self, request: Request, call: Context, raw: bytes) -> Context:
         asked = approvals.asked(request, raw, is_protected=self.serving.is_protected)
         return call if asked is None else call._replace(caller=replace(call.caller, approval=asked))
-
-    def _check_body(self, body: Body) -> None:
-        if self.body_field is None and body.raw and body.value != {}:
-            raise InvalidRequest("body: this endpoint accepts no body.")
 
     def _explain(self, error: RequestValidationError) -> str:
         fields = [] if self.body_field is None else [self.body_field]

@@ -107,18 +107,13 @@ def _opened(store: str, blobs: str | None, keys: str | None) -> Iterator[Ports]:
     if folder := data_folder.of_store(store):
         blobs, keys = blobs or f"file:{folder / 'blobs'}", keys or f"file:{folder / 'master.key'}"
         if keys == f"file:{folder / 'master.key'}" and not (folder / "master.key").exists():
-            _prepare(folder, Path(store.partition(":")[2]))
+            if Path(store.partition(":")[2]).exists():
+                raise InvalidSettings(f"{folder / 'master.key'} is missing: say where it is.")
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            wiring.create_master_key(folder / "master.key")
     if blobs is None or keys is None:
         raise InvalidSettings(f"{store} needs its blobs and its key: add the options for both.")
     named = {"SVC_STORE": store, "SVC_BLOBS": blobs, "SVC_KEYS": keys}
     environment = {name: value for name, value in os.environ.items() if name != "SVC_MODE"}
     with closing(wiring.assemble(wiring.settings(environment | named))) as ports:
         yield ports
-
-
-def _prepare(folder: Path, store: Path) -> None:
-    """Make the folder of a new store, with a master key."""
-    if store.exists():
-        raise InvalidSettings(f"{folder / 'master.key'} is missing: say where it is.")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    wiring.create_master_key(folder / "master.key")

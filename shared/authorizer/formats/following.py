@@ -146,7 +146,11 @@ def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime
         raise NotTrusted(RootReason.ROLLBACK)
     if held is state.held:
         return state
-    _check_times(held, now)
+    issued_at, expires_at = held.document.issued_at, held.document.expires_at
+    if not timedelta(0) < expires_at - issued_at <= LIFETIME_MAX:
+        raise NotTrusted(RootReason.LIFETIME)
+    if issued_at > now + wire.FUTURE_MAX:
+        raise NotTrusted(RootReason.FUTURE)
     return replace(state, held=held)
 
 
@@ -169,14 +173,6 @@ def _signed(document: SignedDocument, roots: Roots) -> SignedDocument:
     if not document.is_signed_by(roots):
         raise NotTrusted(RootReason.ROOT)
     return document
-
-
-def _check_times(held: SignedDocument, now: datetime) -> None:
-    issued_at, expires_at = held.document.issued_at, held.document.expires_at
-    if not timedelta(0) < expires_at - issued_at <= LIFETIME_MAX:
-        raise NotTrusted(RootReason.LIFETIME)
-    if issued_at > now + wire.FUTURE_MAX:
-        raise NotTrusted(RootReason.FUTURE)
 
 
 def _signer(

@@ -62,7 +62,8 @@ class Trail:
         """Return this without the oldest entries, if there are too many."""
         weight, kept = 0, 0
         for each in reversed(self.entries[-_ENTRIES_MAX:]):
-            weight += _weight(each)
+            # What it takes of an answer: base64, quotes and a comma.
+            weight += (len(each) + 2) // 3 * 4 + 3
             if weight > _WEIGHT_MAX:
                 break
             kept += 1
@@ -121,8 +122,3 @@ class Held:
                 self._encoded.popitem(last=False)
         self._encoded.move_to_end(begin)
         return self._encoded[begin]
-
-
-def _weight(entry: bytes) -> int:
-    """Return how many bytes of an answer the entry takes: base64, quotes and a comma."""
-    return (len(entry) + 2) // 3 * 4 + 3

@@ -18,7 +18,7 @@ from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
 from shared.model.audit.head import LogHead
 from shared.model.audit.merkle import WIDTH, Place
 from shared.model.audit.records import AuditRecord
-from shared.model.items import Item, Partition
+from shared.model.items import Item
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put, Where
 
@@ -228,11 +228,8 @@ def _unsealed_about(
     partitions = chain.from_iterable(each for _, each in audit_log.months(tenant_id, filters))
     for partition in partitions:
         for where in conditions:
-            yield from _about_in(ports, partition, where, filters, warrant_id)
-
-
-def _about_in(
-    ports: Ports, partition: Partition, where: Where, filters: EntryFilters, warrant_id: str
-) -> Iterable[Item]:
-    rows = ports.store.query(partition, after=filters.after, before=filters.before, where=where)
-    return (row.item for row in rows if warrant_id in audit_log.warrants_of(row.item))
+            rows = ports.store.query(
+                partition, after=filters.after, before=filters.before, where=where
+            )
+            items = (row.item for row in rows)
+            yield from (each for each in items if warrant_id in audit_log.warrants_of(each))

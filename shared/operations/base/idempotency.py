@@ -107,7 +107,7 @@ class Repeatable(Operation[P, R]):
         claims: bool,
     ) -> None:
         def run_freely(ports: Ports, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            return run(ports, caller, _keep_nothing, *args, **kwargs)
+            return run(ports, caller, lambda _result: (), *args, **kwargs)
 
         super().__init__(run_freely, admits)
         self.__doc__, self.__name__, self.__module__ = run.__doc__, run.__name__, run.__module__
@@ -187,10 +187,6 @@ class _Keep(Generic[R]):
         kept, now = self._outcome.kept(result), self._ports.now()
         made = Once.made(self._request, now, after=self._found, outcome=kept)
         return [_put(self._request, made, self._found)]
-
-
-def _keep_nothing(_result: object) -> Sequence[Change]:
-    return ()
 
 
 def _put(request: Request, made: Once, before: Once | None) -> Put:

@@ -99,7 +99,9 @@ def merged(
     and a few more, concurrently with `beside`. Partitions with more rows that may be among the
     first are then queried again for `limit` rows.
     """
-    share = min(limit, -(-limit // len(partitions)) + _spare(limit))
+    # One of eight partitions rarely has more than its share by this.
+    spare = 3 + limit // 16
+    share = min(limit, -(-limit // len(partitions)) + spare)
     read = partial(_reads, ports, bounds=bounds, newest_first=newest_first)
     answers = ports.gather(*read(partitions, share), *beside)
     runs: dict[Partition, list[Row]] = dict(zip(partitions, answers, strict=False))
@@ -114,11 +116,6 @@ def merged(
         runs |= zip(short, ports.gather(*read(short, limit)), strict=True)
     rows = _first(runs.values(), limit, newest_first=newest_first)
     return rows, sum(answers[len(partitions) :])
-
-
-def _spare(limit: int) -> int:
-    """Return a surplus over its share that one of eight partitions rarely exceeds."""
-    return 3 + limit // 16
 
 
 def _reads(

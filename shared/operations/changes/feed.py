@@ -74,7 +74,10 @@ def _run(rows: Iterator[Row], newest: FeedHead, start: int) -> list[bytes]:
     """
     found, size = list[bytes](), 0
     for sequence in range(newest.sequence, start, -1):
-        entry = _entry(rows, sequence)
+        sk = model.entry_sk(sequence)
+        # An entry that was written after the head was read is skipped.
+        row = next((row for row in rows if row.sk <= sk), None)
+        entry = StoredEntry.from_item(row.item).entry if row and row.sk == sk else None
         if entry is None:
             # Before a break, which no base covers yet, a restore lets the sequence jump.
             is_jump = found[-1:] == [FeedEntry(sequence + 1).encode()]
@@ -86,14 +89,6 @@ def _run(rows: Iterator[Row], newest: FeedHead, start: int) -> list[bytes]:
             break
         found.append(entry)
     return found
-
-
-def _entry(rows: Iterator[Row], sequence: int) -> bytes | None:
-    """Return the next entry if it has this sequence, None if it has a lower one."""
-    sk = model.entry_sk(sequence)
-    # An entry that was written after the head was read is skipped.
-    row = next((row for row in rows if row.sk <= sk), None)
-    return StoredEntry.from_item(row.item).entry if row and row.sk == sk else None
 
 
 class StoredBase(NamedTuple):

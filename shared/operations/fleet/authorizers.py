@@ -1,7 +1,7 @@
 """The registry of authorizers: register, and report what an authorizer holds (FLEET-1)."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
@@ -23,7 +23,6 @@ from shared.operations.fleet import heartbeats
 from shared.operations.fleet import registrations as rules
 from shared.operations.fleet.heartbeats import HeartbeatOutcome, Taken
 from shared.ports import Ports
-from shared.ports.store import Change
 
 # What an authorizer can do about a report that was refused.
 _REFUSED: Final = {
@@ -159,7 +158,15 @@ def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
     for gone, removal in ((present, rules.removal), (ended, rules.forgetting)):
         for start in range(0, min(len(gone), left), rules.AT_ONCE):
             some = gone[start : min(start + rules.AT_ONCE, left)]
-            _remove_some(ports, caller, owner, removal(tenant_id, *some), some)
+            named: list[Value] = [{"id": each.id, "name": each.name} for each in some]
+            entry = audit.entry(
+                ports, caller, Action.AUTHORIZER_REMOVE_BATCH, owner, authorizers=named
+            )
+            ports.store.write(
+                *removal(tenant_id, *some),
+                *rules.noting(caller.tenant_id, ports.now(), *some),
+                entry,
+            )
         left -= len(gone)
         if left < 0:
             raise RateLimited(retry_after=1, message=_LEFT)
@@ -169,14 +176,6 @@ def _of_owner(ports: Ports, partition: Partition, owner: str) -> list[Authorizer
     """Return the authorizers of an owner: one more than one request removes, at most."""
     found = (Authorizer.from_item(row.item) for row in ports.store.query(partition))
     return list(islice((each for each in found if each.is_of(owner)), _REMOVED_MAX + 1))
-
-
-def _remove_some(
-    ports: Ports, caller: Caller, owner: str, changes: Sequence[Change], gone: Sequence[Authorizer]
-) -> None:
-    named: list[Value] = [{"id": each.id, "name": each.name} for each in gone]
-    entry = audit.entry(ports, caller, Action.AUTHORIZER_REMOVE_BATCH, owner, authorizers=named)
-    ports.store.write(*changes, *rules.noting(caller.tenant_id, ports.now(), *gone), entry)
 
 
 def _well_formed(authorizer_id: str) -> list[str]:

@@ -43,7 +43,12 @@ def discovered(ports: Ports, issuer: str) -> Discovered:
 
     Raises `InvalidRequest` if it is no issuer, `Unavailable` if it does not answer.
     """
-    _check_issuer(issuer)
+    try:
+        outbound.checked_url(issuer, any_port=True)
+    except ValueError as error:
+        raise InvalidRequest(f"issuer {error}.") from None
+    if "?" in issuer:
+        raise InvalidRequest("issuer must have no query.")
     answer = ports.outbound().ask(_configuration_at(issuer))
     if answer.outcome is DeliveryOutcome.REFUSED:
         raise InvalidRequest(
@@ -247,15 +252,6 @@ def _keys(ports: Ports, record: IssuerKeys) -> KeySet:
         return record.keys(ports.now())
     except ValueError:
         raise Corrupt from None
-
-
-def _check_issuer(issuer: str) -> None:
-    try:
-        outbound.checked_url(issuer, any_port=True)
-    except ValueError as error:
-        raise InvalidRequest(f"issuer {error}.") from None
-    if "?" in issuer:
-        raise InvalidRequest("issuer must have no query.")
 
 
 def _object(body: bytes) -> Mapping[str, Any] | None:

@@ -100,7 +100,8 @@ def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[ListHead, ListSigner
     active = ListSigner.from_optional(ports.store.get(signers(tenant_id).address(current.key_id)))
     if active is None or active.status is not SignerStatus.ACTIVE:
         # A restore was partial.
-        active = _newest_active(ports, tenant_id)
+        found = ListSigner.from_rows(ports.store.query(signers(tenant_id), newest_first=True))
+        active = next((each for each in found if each.status is SignerStatus.ACTIVE), None)
     if active is None:
         raise Corrupt("none of its list signers is active")
     return current, active
@@ -210,11 +211,6 @@ def opened_state(ports: Ports, blob: str, list_signer: ListSigner) -> ListState:
         tenant_id=list_signer.tenant_id,
         version=version_of(blob),
     )
-
-
-def _newest_active(ports: Ports, tenant_id: str) -> ListSigner | None:
-    found = ListSigner.from_rows(ports.store.query(signers(tenant_id), newest_first=True))
-    return next((each for each in found if each.status is SignerStatus.ACTIVE), None)
 
 
 class Reads:

@@ -145,7 +145,7 @@ def moves(ports: Ports, tenant_id: str, *, changed: Collection[str] = ()) -> lis
     `Corrupt`, `Unavailable`.
     """
     found = [each for each in _surplus(ports, tenant_id) if each.id not in changed]
-    return _archived(found[:_MOVED_AT_ONCE])
+    return [change for each in found[:_MOVED_AT_ONCE] for change in replaced(each, each.archived())]
 
 
 def missing(records: Collection[ListSigner], stated: Collection[ListSigner]) -> list[ListSigner]:
@@ -171,10 +171,6 @@ def _surplus(ports: Ports, tenant_id: str) -> list[ListSigner]:
     revoked = [each for each in records if each.status is SignerStatus.REVOKED]
     surplus = [*(each for each in retired[KEPT:] if each.id not in shown), *revoked[KEPT:]]
     return surplus[::-1]
-
-
-def _archived(found: Sequence[ListSigner]) -> list[Change]:
-    return [change for each in found for change in replaced(each, each.archived())]
 
 
 def _is_listed(list_signer: ListSigner, now: datetime) -> bool:

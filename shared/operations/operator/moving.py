@@ -67,7 +67,11 @@ def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -
     `Unavailable`.
     """
     done = Pass()
-    done.blobs = _copy_blobs(source, target)
+    for tenant in tenants.directory(source):
+        of = tenant.tenant_id
+        kept = chain.from_iterable(map(source.blobs.names, (native.folder(of), kept_folder(of))))
+        names = [*_listed(source, of), *kept, *backup.blobs(source, of)]
+        done.blobs += sum(_copy_blob(source, target, name) for name in dict.fromkeys(names))
     for changes in _writes(_changes(source, target, done, report)):
         target.store.write(*changes)
     return done
@@ -149,16 +153,6 @@ def _writes(changes: Iterable[Change]) -> Iterator[list[Change]]:
         size += own
     if group:
         yield group
-
-
-def _copy_blobs(source: Ports, target: Ports) -> int:
-    copied = 0
-    for tenant in tenants.directory(source):
-        of = tenant.tenant_id
-        kept = chain.from_iterable(map(source.blobs.names, (native.folder(of), kept_folder(of))))
-        names = [*_listed(source, of), *kept, *backup.blobs(source, of)]
-        copied += sum(_copy_blob(source, target, name) for name in dict.fromkeys(names))
-    return copied
 
 
 def _listed(source: Ports, tenant_id: str) -> Iterator[str]:

@@ -125,7 +125,9 @@ def remove(
     removed = _delete(ports, _of_keys(ports, tenant_id, *_CREDENTIALS))
     removed += _delete(ports, iter([model.settings_address(tenant_id)]))
     for _ in range(_PASSES):
-        _remove_blobs(ports, tenant_id)
+        for folder in model.blob_folders(tenant_id):
+            for name in list(ports.blobs.names(folder)):
+                ports.blobs.remove(name)
         found = _delete(ports, _rest(ports, tenant_id))
         removed += found
         if not found:
@@ -191,9 +193,3 @@ def _delete(ports: Ports, addresses: Iterator[Address]) -> int:
         ports.store.write(*(Delete(each, Expect.ANYTHING) for each in some))
         deleted += len(some)
     return deleted
-
-
-def _remove_blobs(ports: Ports, tenant_id: str) -> None:
-    for folder in model.blob_folders(tenant_id):
-        for name in list(ports.blobs.names(folder)):
-            ports.blobs.remove(name)

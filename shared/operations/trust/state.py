@@ -76,7 +76,9 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
             yield TrustProblem("it has no trust document", _SIGN)
         return
     yield from _unfollowed(ports, facts)
-    yield from _unnamed(ports, facts, facts.head)
+    newest = in_force.feed_head(ports, facts.tenant_id)
+    if newest is not None and newest.signed.trust != facts.head.reference:
+        yield TrustProblem("its feed does not name the newest trust document", _LOG)
     if documents.highest(ports, tenant_id) > facts.head.version:
         problem = "a newer trust document is stored than the one that is published"
         remedy = "leave it if a publication was stopped; after a restore, run: rescind recover"
@@ -93,12 +95,6 @@ def _unfollowed(ports: Ports, facts: TrustFacts) -> Iterator[TrustProblem]:
         return
     if held is None or facts.head is None or held.reference != facts.head.reference:
         yield TrustProblem("its newest trust document is not the one that was published", _GUIDE)
-
-
-def _unnamed(ports: Ports, facts: TrustFacts, head: TrustHead) -> Iterator[TrustProblem]:
-    newest = in_force.feed_head(ports, facts.tenant_id)
-    if newest is not None and newest.signed.trust != head.reference:
-        yield TrustProblem("its feed does not name the newest trust document", _LOG)
 
 
 def _due(

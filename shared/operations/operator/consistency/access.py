@@ -39,7 +39,8 @@ def check_api_keys(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if ports.store.get(count_address) == before:
         yield from recounted(count_address, before, {"count": len(keys)}, what="API keys")
     usages = {e.sk: Usage.from_item(e.item) for e in ports.store.query(api_keys.usage(tenant_id))}
-    deleted = _deleted(ports, tenant_id)
+    found = Tombstone.from_rows(ports.store.query(tombstones_model.deleted(tenant_id)))
+    deleted = {each.id: each.digest for each in found if each.digest}
     for key_id in sorted(deleted.keys() & keys.keys()):
         yield _deletion(keys.pop(key_id))
     digests = deleted | {each: usage.digest for each, usage in usages.items() if usage.digest}
@@ -47,12 +48,6 @@ def check_api_keys(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     yield from _notes(ports, tenant_id, keys, digests)
     yield from _usages(tenant_id, keys, set(usages))
     yield from _listings(ports, keys)
-
-
-def _deleted(ports: Ports, tenant_id: str) -> dict[str, str]:
-    """Read the digests of deleted keys, by identifier."""
-    found = Tombstone.from_rows(ports.store.query(tombstones_model.deleted(tenant_id)))
-    return {each.id: each.digest for each in found if each.digest}
 
 
 def _deletion(key: ApiKey) -> Inconsistency:

@@ -94,19 +94,12 @@ def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         warrant = WarrantRecord(warrant_id, key.id, number, key.created_at, ends_at)
         name = f"the list of what {key.id} signed lacks the warrant {warrant_id}"
         address = signed.address(ports.new_id(WARRANT, at=key.created_at))
-        yield from _restored(ports, tenant_id, warrant, name, address)
-
-
-def _restored(
-    ports: Ports, tenant_id: str, warrant: WarrantRecord, problem: str, address: Address
-) -> Iterator[Inconsistency]:
-    """Yield the repair that stores a warrant at `address`, with its standing if that is lost."""
-    own = model.warrant_address(tenant_id, warrant.warrant_id)
-    standing = Standing.of(ports.store.get(own))
-    if standing.key_id in (None, warrant.key_id):
-        # The standing is written in any case, so that two repairs do not add the warrant twice.
-        put = Put(address, warrant.to_item(), Expect.ABSENT)
-        yield Inconsistency(problem, (_signed(own, standing, warrant), put))
+        own = model.warrant_address(tenant_id, warrant.warrant_id)
+        standing = Standing.of(ports.store.get(own))
+        if standing.key_id in (None, warrant.key_id):
+            # The standing is written in any case, so that two repairs do not add the warrant twice.
+            put = Put(address, warrant.to_item(), Expect.ABSENT)
+            yield Inconsistency(name, (_signed(own, standing, warrant), put))
 
 
 def _signed(address: Address, standing: Standing, warrant: WarrantRecord) -> Put:

@@ -5,7 +5,7 @@ the newest states lead to it from a signer in the records (docs/adr/13), or if t
 its public key.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -276,7 +276,7 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
     Raises `Corrupt` if a newest list is unreadable or no trusted signer signed it; `Unavailable`.
     """
     blobs = list(ports.blobs.names(lists_folder(tenant_id)))
-    version = _highest(blobs)
+    version = max(map(version_of, blobs), default=0)
     states = _stored_states(ports, tenant_id)
     known = _known(ports, tenant_id)
     keys = _believed(ports, tenant_id, states[:_ASKED], known, trusted)
@@ -340,11 +340,7 @@ def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
 
 def highest(ports: Ports, tenant_id: str) -> int:
     """Return the highest version of a stored list, in force or not; 0 if there is none."""
-    return _highest(ports.blobs.names(lists_folder(tenant_id)))
-
-
-def _highest(blobs: Iterable[str]) -> int:
-    return max(map(version_of, blobs), default=0)
+    return max(map(version_of, ports.blobs.names(lists_folder(tenant_id))), default=0)
 
 
 class _Known(NamedTuple):

@@ -148,14 +148,14 @@ def test_the_keys_of_a_person_are_listed_and_ended(machine: Machine) -> None:
     begun = signed_in(machine.ports, provider, Scope.ADMIN, **said)
     person = begun.session.owner
     end = times.text(machine.ports.now() + timedelta(days=2))
-    body = {"name": "hers", "scopes": ["signer"], "expires_at": end}
+    body = {"name": "her laptop", "scopes": ["signer"], "expires_at": end}
     bearer = {"Authorization": f"Bearer {begun.secret}"}
     url = f"{machine.url}/v1/api-keys"
     *_, made = [httpx2.post(url, json=body, headers=bearer) for _ in range(51)]
     assert made.status_code == 201
     words = ("people", "disable", person)
     untold = shell.run(*words)
-    assert (untold.code, untold.err.count("hers")) == (2, 51)
+    assert (untold.code, untold.err.count("her laptop")) == (2, 51)
     assert shell.json("people", "show", person)["status"] == "active"
     assert shell.json(*words, "--made-keys", "keep")["keys_left"] == 51
     assert shell.run(*words, "--made-keys", "end").code == 2

@@ -7,7 +7,6 @@ The ratios are a thermometer. A name or a sentence that satisfies them can still
 
 import ast
 import re
-import tokenize
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -69,34 +68,42 @@ _QUOTED: Final = re.compile(r"`[^`]*`")
 _HEADING: Final = re.compile(r"^(?:#.*|\|[-: |]+\|)$", re.MULTILINE)
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z'\u2019-]*")
 _SCRIPT_COMMENT: Final = re.compile(r"/\*\*?(.*?)\*/|(?:^|\s)//([^\n]*)", re.DOTALL | re.MULTILINE)
+# A comment of Python, or a string, in which a comment cannot begin.
+_COMMENT: Final = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""'
+    r"|'''(?:[^\\]|\\.)*?'''"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'(?:[^'\\\n]|\\.)*'"
+    r"|(#[^\n]*)",
+    re.DOTALL,
+)
 _TAG: Final = re.compile(r"@\w+ (?:\{[^}]*\})?")
 
 
 def measure() -> dict[str, int]:
     """Return the ratios: names per 1,000 names, and constructions per 10,000 words."""
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in _files(_PRODUCT, ".py")}
-    functions = [
-        node
-        for node in chain.from_iterable(map(ast.walk, trees.values()))
-        if isinstance(node, _FUNCTIONS) and not node.name.startswith("__")
-    ]
-    classes = [
-        node.name.strip("_")
-        for node in chain.from_iterable(map(ast.walk, trees.values()))
-        if isinstance(node, ast.ClassDef)
-    ]
-    parameters = [
-        each.arg for node in functions for each in (*node.args.args, *node.args.kwonlyargs)
-    ]
-    effects = [node.name for node in functions if _has_effect(node)]
+    modules = _files(_PRODUCT, ".py")
+    names, classes, parameters = list[str](), list[str](), list[str]()
+    effects, docstrings = list[str](), list[str]()
+    # A tree that is kept costs more than to make it.
+    for node in chain.from_iterable(map(read_statements, modules)):
+        if isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Module)):
+            docstrings.append(ast.get_docstring(node) or "")
+        if isinstance(node, ast.ClassDef):
+            classes.append(node.name.strip("_"))
+        elif isinstance(node, _FUNCTIONS) and not node.name.startswith("__"):
+            names.append(node.name)
+            parameters += [each.arg for each in (*node.args.args, *node.args.kwonlyargs)]
+            if _has_effect(node):
+                effects.append(node.name)
     prose = {
-        "docstrings": _read_docstrings(trees.values()),
-        "comments": chain.from_iterable(map(_read_comments, trees)),
+        "docstrings": docstrings,
+        "comments": chain.from_iterable(map(_read_comments, modules)),
         "documents": _read_documents(),
         "scripts": chain.from_iterable(map(_read_script, _files(_PRODUCT, ".js", ".ts"))),
     }
     return {
-        "participles of functions": _per_mille(functions, lambda each: _is_odd(each.name)),
+        "participles of functions": _per_mille(names, _is_odd),
         "effects without verbs": _per_mille(
             effects, lambda each: _get_head(each) not in _WORDS["verbs"]
         ),
@@ -104,6 +111,15 @@ def measure() -> dict[str, int]:
         "odd parameters": _per_mille(parameters, _is_odd),
         **{f"constructions of {name}": count_constructions(it) for name, it in prose.items()},
     }
+
+
+def read_statements(path: Path) -> list[ast.AST]:
+    """Return a module and all its statements, without the expressions in them."""
+    found: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    for node in found:
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            found += getattr(node, name, ())
+    return found
 
 
 def count_constructions(texts: Iterable[str]) -> int:
@@ -148,17 +164,10 @@ def _has_effect(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return not any(isinstance(each, ast.Return) and each.value for each in ast.walk(node))
 
 
-def _read_docstrings(trees: Iterable[ast.Module]) -> Iterator[str]:
-    for node in chain.from_iterable(map(ast.walk, trees)):
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef, ast.Module)):
-            yield ast.get_docstring(node) or ""
-
-
 def _read_comments(path: Path) -> Iterator[str]:
-    with path.open(encoding="utf-8") as lines:
-        for each in tokenize.generate_tokens(lines.readline):
-            if each.type == tokenize.COMMENT and not re.search("noqa|type:", each.string):
-                yield each.string.lstrip("# ")
+    for comment in _COMMENT.findall(path.read_text(encoding="utf-8")):
+        if comment and not re.search("noqa|type:", comment):
+            yield comment.lstrip("# ")
 
 
 def _read_script(path: Path) -> Iterator[str]:

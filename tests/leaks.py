@@ -18,7 +18,6 @@ import traceback
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,6 +53,9 @@ _SHOWING: Final = {
 # So many characters of a secret, in whatever form, are taken for the whole. Base64 shows as many of
 # 32 bytes wherever they stand among others.
 _WINDOW: Final = 40
+# Only each fourth place of a text is looked up: a piece of each window begins at such a place.
+_STEP: Final = 4
+_PIECE: Final = _WINDOW - _STEP + 1
 _RUNS: Final = re.compile(rf"(?<![\w+/-])[\w+/-]{{{_WINDOW},}}", re.ASCII)
 _URL_SAFE: Final = str.maketrans("-_", "+/")
 # Also those of a text that was escaped more than once.
@@ -76,20 +78,20 @@ class Watch:
 
     def note(self, name: str, secret: str | bytes) -> None:
         """Look out for this secret, of 32 bytes or more, from now on."""
-        self._secrets |= dict.fromkeys(_forms(secret), name)
+        self._secrets |= dict.fromkeys(_pieces(secret), name)
 
     def note_sealed(self, name: str, sealed: bytes) -> None:
         """Look out for what may be stored, but nothing else."""
         # A seal may begin like any other; its end is its own.
-        self._sealed |= dict.fromkeys(_forms(sealed[-32:]), name)
+        self._sealed |= dict.fromkeys(_pieces(sealed[-32:]), name)
 
     def search(self, place: str, shown: object, *, stored: bool = False) -> None:
         """Look through texts, bytes, and whatever holds them."""
         texts, binaries = _contents(shown)
-        windows = [*_windows("\n".join(texts)), *chain.from_iterable(map(_in_hex, binaries))]
+        places = _places("\n".join(texts), binaries)
         for known in (self._secrets,) if stored else (self._secrets, self._sealed):
-            if not known.keys().isdisjoint(windows):
-                found = next(known[each] for each in windows if each in known)
+            if not known.keys().isdisjoint(places):
+                found = next(known[each] for each in places if each in known)
                 self.leaks.append(f"{found} in {place}, {os.environ.get('PYTEST_CURRENT_TEST')}")
                 return
 
@@ -263,6 +265,11 @@ def _forms(secret: str | bytes) -> Iterator[str]:
         yield encoded[start : start + _WINDOW]
 
 
+def _pieces(secret: str | bytes) -> set[str]:
+    """The pieces of its windows that a text may have where it is looked up."""
+    return {window[start : start + _PIECE] for window in _forms(secret) for start in range(_STEP)}
+
+
 def _contents(shown: object) -> tuple[list[str], list[bytes]]:
     """All that can be read in it, and what of it is no text."""
     texts, binaries = list[str](), list[bytes]()
@@ -287,22 +294,17 @@ def _contents(shown: object) -> tuple[list[str], list[bytes]]:
     return texts, binaries
 
 
-def _in_hex(data: bytes) -> Iterator[str]:
-    """Each place where the bytes of a secret may begin."""
-    plain = data.hex()
-    return (plain[start : start + _WINDOW] for start in range(0, len(plain) - _WINDOW + 1, 2))
-
-
-def _windows(text: str) -> list[str]:
-    """Each place in a text where a secret may begin."""
-    runs = _RUNS.findall(text)
+def _places(text: str, binaries: list[bytes]) -> list[str]:
+    """The pieces of texts and bytes that are looked up."""
+    runs = [each.translate(_URL_SAFE) for each in _RUNS.findall(text)]
     if "\\x" in text:
         undone = _ESCAPES.sub(lambda found: _unescaped(*found.groups()), text)
         runs.append(undone.encode("latin-1", "replace").hex())
+    runs += map(bytes.hex, binaries)
     return [
-        plain[start : start + _WINDOW]
-        for plain in (run.translate(_URL_SAFE) for run in runs)
-        for start in range(len(plain) - _WINDOW + 1)
+        run[start : start + _PIECE]
+        for run in runs
+        for start in range(0, len(run) - _PIECE + 1, _STEP)
     ]
 
 

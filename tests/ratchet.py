@@ -117,7 +117,7 @@ def _count_code_lines(path: Path) -> int:
     """Count the lines of a module without blank ones, comments and docstrings."""
     text = path.read_text(encoding="utf-8")
     documented: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in dialect.read_statements(path):
         if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             documented.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     return sum(
@@ -135,11 +135,12 @@ def _count_other_lines(path: Path) -> int:
 
 
 def _of_tests() -> Figures:
-    texts = {_name(path): path.read_text(encoding="utf-8") for path in _modules("tests")}
+    modules = _modules("tests")
+    texts = {_name(path): path.read_text(encoding="utf-8") for path in modules}
     tests = {name for name in texts if name.rpartition(".")[2].startswith("test_")}
     imported = [_imports(name, text) & tests for name, text in texts.items()]
     return {
-        "code lines of tests": sum(map(_count_code_lines, _modules("tests"))),
+        "code lines of tests": sum(map(_count_code_lines, modules)),
         "helpers in test modules": sum(len(_HELPER.findall(texts[name])) for name in tests),
         "imports of test modules": sum(map(len, imported)),
     }

@@ -22,6 +22,7 @@ import pytest
 import yaml
 from moto import mock_aws
 from moto.kms.utils import generate_private_key
+from yaml.constructor import SafeConstructor
 
 from shared.adapters import dynamodb, kms, s3, sqs
 from shared.adapters.dynamodb import DynamoStore
@@ -204,11 +205,11 @@ def written(name: str) -> dict[str, Any]:
     return found
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.CSafeLoader):
     """YAML with CloudFormation's short forms, which become the long ones."""
 
 
-def _long_form(loader: yaml.SafeLoader, form: str, node: yaml.Node) -> dict[str, Any]:
+def _long_form(loader: SafeConstructor, form: str, node: yaml.Node) -> dict[str, Any]:
     name = form if form in {"Condition", "Ref"} else f"Fn::{form}"
     if isinstance(node, yaml.SequenceNode):
         return {name: loader.construct_sequence(node, deep=True)}

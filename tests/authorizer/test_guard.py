@@ -129,6 +129,7 @@ def test_keys_that_nobody_confirmed_for_long_allow_nothing(
     service: Service,
     tmp_path: Path,
     pass_time: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
     allows: bool,
 ) -> None:
     """TRUST-5, F551a: A guard allows nothing by keys older than the feed may be.
@@ -139,6 +140,7 @@ def test_keys_that_nobody_confirmed_for_long_allow_nothing(
     root = _root(tenant)
     chain = [_signed(tenant, root, f"svc_wrt_{number}") for number in range(2)]
     policy = Policy(poll_seconds=0.01, allow_when_stale=allows)
+    monkeypatch.setattr(Policy, "pause_max", 0.05)
     with _guarding(service, tmp_path, policy) as made:
         _publish(tenant, service, made)
         assert made.decide(chain).is_allowed

@@ -78,7 +78,7 @@ class Place:
 @pytest.fixture
 def place(tenant: Tenant) -> Place:
     outside = identities.published()
-    ports = replace(tenant.ports, outbound=lambda: outside)
+    ports = replace(tenant.ports, outbound=lambda: outside, sleep=lambda _: None)
     provider = identities.bound(ports, tenant.operator, jwks=None, token_exchange=True)
     return Place(tenant, ports, outside, provider.id)
 

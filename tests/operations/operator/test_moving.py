@@ -126,6 +126,13 @@ def tenant(here: Ports) -> Tenant:
     return Tenant(here, serve(here), handle="acme")
 
 
+@pytest.fixture
+def patched() -> Iterator[pytest.MonkeyPatch]:
+    """A patch that a test undoes itself, and no other with it."""
+    with pytest.MonkeyPatch.context() as patched:
+        yield patched
+
+
 @pytest.mark.slow
 def test_all_that_a_tenant_has_moves_and_comes_back(
     here: Ports, there: Ports, clock: Clock
@@ -155,7 +162,7 @@ def test_two_stores_are_never_in_charge(here: Ports, there: Ports, tenant: Tenan
 
 
 def test_a_source_that_changes_stays_in_charge(
-    here: Ports, there: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+    here: Ports, there: Ports, tenant: Tenant, patched: pytest.MonkeyPatch
 ) -> None:
     """F409a, OPS-16: If the source changes during the last pass, the move does not end."""
     moving.begin(here, there)
@@ -163,10 +170,10 @@ def test_a_source_that_changes_stays_in_charge(
 
     def change_too(ports: Ports, *given: object) -> None:
         writes(ports, *given)  # type: ignore[arg-type]
-        monkeypatch.undo()
+        patched.undo()
         tenant.revoke(WARRANTS[0])
 
-    monkeypatch.setattr(deployment, "write", change_too)
+    patched.setattr(deployment, "write", change_too)
     with pytest.raises(InvalidState, match="still changes"):
         moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
@@ -176,7 +183,7 @@ def test_a_source_that_changes_stays_in_charge(
 
 
 def test_a_change_before_a_crash_does_not_end_the_move(
-    here: Ports, there: Ports, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+    here: Ports, there: Ports, tenant: Tenant, patched: pytest.MonkeyPatch
 ) -> None:
     """F500a, OPS-16: If the source changed before a crash, the repeated move copies the change.
 
@@ -186,12 +193,12 @@ def test_a_change_before_a_crash_does_not_end_the_move(
     writes = deployment.write
 
     def crash(ports: Ports, *given: object) -> None:
-        monkeypatch.undo()
+        patched.undo()
         tenant.revoke(WARRANTS[0])
         writes(ports, *given)  # type: ignore[arg-type]
         raise Crash
 
-    monkeypatch.setattr(deployment, "write", crash)
+    patched.setattr(deployment, "write", crash)
     with pytest.raises(Crash):
         moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.RECEIVING]

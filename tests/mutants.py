@@ -2,7 +2,8 @@ r"""The mutants' book: faults that must not pass the tests of their rule.
 
 Each line of `tests/mutants.txt` is `path | old | new | tests`: in the file, `old` stands exactly
 once; with `new` in its place, one of the tests fails. In both, `\n` is a line break. The tests are
-files, or tests of a file that takes long. A line that begins with `#` names the rule.
+files, or tests of a file that takes long. The slow ones run if the others let the mutant live. A
+line that begins with `#` names the rule.
 
 `python -m tests.mutants [words of a line] [--part 1/10]` tries them in a copy of the tree: first
 the tests have to pass without the mutant. It prints each mutant, and fails if one lives.
@@ -29,6 +30,10 @@ PARTS: Final = 10
 _SECONDS: Final = 240
 # Of pytest: tests failed, or a module of tests could not be loaded.
 _KILLED: Final = (1, 2)
+# Of pytest: there are no tests of these marks.
+_NONE: Final = 5
+_FAST: Final = "not slow and not long"
+_SLOW: Final = "slow and not long"
 
 
 @dataclass(frozen=True)
@@ -110,23 +115,32 @@ def _living(mutants: Sequence[Mutant], tests: Sequence[str], copy: Path) -> Iter
     if faults := [fault for each in mutants for fault in each.faults(copy)]:
         yield from faults
         return
-    status, said = _run(tests, copy)
-    if status:
-        yield f"{' '.join(tests)}: fails without a mutant\n{said}"
-        return
-    for each in mutants:
-        with each.planted(copy):
-            status, said = _run(tests, copy)
-        print(f"{'died' if status in _KILLED else 'LIVES'}  {each}", flush=True)
-        if status not in _KILLED:
-            yield f"{each}: lives ({' '.join(tests)}: {status})\n{said}"
+    alive, said = list(mutants), ""
+    for marks in (_FAST, _SLOW):
+        # The tests of a rule that take long are asked only about a mutant that the others let live.
+        status, said = _run(tests, copy, marks) if alive else (_NONE, said)
+        if status not in (0, _NONE):
+            yield f"{' '.join(tests)}: fails without a mutant\n{said}"
+            return
+        if status == 0:
+            alive = [each for each in alive if not _dies(each, tests, copy, marks)]
+    for each in alive:
+        yield f"{each}: lives ({' '.join(tests)})\n{said}"
 
 
-def _run(tests: Sequence[str], copy: Path) -> tuple[int, str]:
-    """Run tests until one fails; return the status of pytest, and the end of what it printed."""
+def _dies(mutant: Mutant, tests: Sequence[str], copy: Path, marks: str) -> bool:
+    with mutant.planted(copy):
+        status, _ = _run(tests, copy, marks)
+    print(f"{'died' if status in _KILLED else 'LIVES'}  {mutant} ({marks})", flush=True)
+    return status in _KILLED
+
+
+def _run(tests: Sequence[str], copy: Path, marks: str) -> tuple[int, str]:
+    """Run the tests of these marks until one fails; return the status and the end of the output."""
     # A compiled module could be older than the mutant and pass for it.
     environment = os.environ | {"PYTHONPATH": str(copy), "PYTHONPYCACHEPREFIX": f"{copy}-compiled"}
-    options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={copy}-kept", *_FAST]
+    options = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={copy}-kept"]
+    options += ["-p", "no:schemathesis", "-m", marks]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     try:
         ran = subprocess.run(
@@ -142,9 +156,6 @@ def _run(tests: Sequence[str], copy: Path) -> tuple[int, str]:
     except subprocess.TimeoutExpired:
         return 1, "waits for ever"
     return ran.returncode, ran.stdout[-1500:]
-
-
-_FAST: Final = ("-m", "not slow and not long", "-p", "no:schemathesis")
 
 
 def main(*arguments: str) -> int:

@@ -65,6 +65,6 @@ def test_only_a_failure_that_the_mutant_made_counts(tmp_path: Path) -> None:
             ("a == b", "a < b", "test_green.py"),
         ]
     ]
-    reasons = ["", "lives (test_green.py: 0)", "fails without a mutant", "found 0 times"]
+    reasons = ["", "lives (test_green.py)", "fails without a mutant", "found 0 times"]
     assert [len(each) for each in found] == [0, 1, 1, 1]
     assert all(reason in "".join(each) for reason, each in zip(reasons, found, strict=True))

@@ -55,12 +55,22 @@ def has_loop(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests that take long more time."""
+    """Mark the cases that are slow, and give the tests that take long more time."""
     for item in items:
+        if (found := item.get_closest_marker("slow_on")) and _is_of(item, found.args):
+            item.add_marker("slow")
         for mark, seconds in _PATIENCE.items():
             if item.get_closest_marker(mark):
                 item.add_marker(pytest.mark.timeout(seconds))
+
+
+def _is_of(item: pytest.Item, cases: tuple[str, ...]) -> bool:
+    """Return whether the parameters of a test in brackets are of one of the cases."""
+    name = item.name.partition("[")[2].removesuffix("]")
+    parts = [name, *name.split("-")]
+    return any(case in parts or name.startswith(f"{case}-") for case in cases)
 
 
 def pytest_collection_finish() -> None:

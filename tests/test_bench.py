@@ -50,6 +50,7 @@ def test_a_ratio_is_of_the_same_round(
         compare(ours, theirs[1:])
 
 
+@pytest.mark.slow
 def test_the_sides_take_turns_to_begin() -> None:
     """Each side is timed for one call, and neither always begins."""
     turn = count()
@@ -84,12 +85,14 @@ def test_the_ratio_of_work_is_of_processor_time() -> None:
     assert alone.cells == ("d", "9.00 s", "2.00 s", "", "", "", "")
 
 
+@pytest.mark.slow
 def test_the_processes_that_were_waited_for_count() -> None:
     """Processor time has that of children, so that a side may be a program."""
     program = "import time\nwhile time.process_time() < 0.1: pass"
     assert timed(lambda: processes.run("-c", program))().cpu >= 0.1
 
 
+@pytest.mark.slow
 @_LINUX
 def test_the_processes_of_a_server_count() -> None:
     """The processor time of a process has that of its children, also of those that have ended."""

@@ -55,6 +55,7 @@ def _run(folder: Path, makefile: str, **settings: str) -> tuple[int, str]:
     return ran.returncode, ran.stdout
 
 
+@pytest.mark.slow
 def test_each_python_runs_the_tests_once(tmp_path: Path) -> None:
     """Of each version one patch release runs all fast tests; one every check, one the coverage."""
     # Nothing is to be installed: any program stands for the browser.
@@ -69,6 +70,7 @@ def test_each_python_runs_the_tests_once(tmp_path: Path) -> None:
     assert len(set(minors)) == len(minors) or len(runs) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root installs programs")
 def test_what_is_missing_is_installed_at_once(tmp_path: Path) -> None:
     """The programs that the slow tests need and the machine lacks are installed in one go."""

@@ -11,6 +11,7 @@ from tests.operations.followers import Follower
 _KEPT = [*sorted(golden.FOLDER.glob("*.tar.xz"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("archive", [None, *_KEPT], ids=lambda each: each.name if each else "now")
 def test_a_store_of_a_release_goes_on(archive: Path | None, tmp_path: Path) -> None:
     """OPS-11, F1861a: A store of each release since 1.0, and of this one, is read and goes on."""

@@ -74,6 +74,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_every_contract_refuses_what_is_planted_against_it(checkout: Path) -> None:
     """All contracts are kept; with the imports planted, each of them is broken, by its own."""
     settings = tomllib.loads((checkout / "pyproject.toml").read_text(encoding="utf-8"))

@@ -150,6 +150,7 @@ def test_no_pause_is_drawn_from_a_state_that_a_snapshot_holds(
     assert pauses(tmp_path) != first
 
 
+@pytest.mark.slow
 def test_nothing_that_is_deployed_draws_from_such_a_state() -> None:
     """F112c: Deployed code draws random numbers only from the operating system."""
     for folder in ("functions", "shared"):

@@ -116,6 +116,7 @@ def test_a_passphrase_opens_the_key(tmp_path: Path) -> None:
     assert len(FileRoot(path, passphrase=read_passphrase(secret)).sign(b"data")) == 64
 
 
+@pytest.mark.slow
 def test_openssl_opens_a_key_with_its_passphrase(path: Path) -> None:
     """F702d, S3: OpenSSL opens a key that was made with a passphrase, which scrypt makes costly."""
     key = FileRoot.create(path, passphrase="öffne dich".encode()).public_key

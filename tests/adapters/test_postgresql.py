@@ -188,6 +188,7 @@ def test_a_server_that_hangs_or_went_away_is_an_outage(another: PostgresqlServer
 
 
 # A second attempt locks what it finds, and a lock waits for the standby too; what is gone has none.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "change", "left"),
     [
@@ -258,6 +259,7 @@ def test_what_is_created_meanwhile_is_deleted_too(database: PostgresqlDatabase) 
     assert store.get_many([ONE, other]) == {}
 
 
+@pytest.mark.slow
 def test_each_write_is_applied_once_while_connections_break(another: PostgresqlServer) -> None:
     """F608c: While backends end, each acknowledged write of six threads counts once."""
     with another.database("broken") as url, closing(PostgresqlDatabase(url)) as database:

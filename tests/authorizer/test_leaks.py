@@ -126,6 +126,9 @@ def _starting_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_starting_briefly")
+@pytest.mark.slow_on(
+    *(f"response{number}-{name}" for number in (1, 2, 3) for name in _ENTRIES if name != "library")
+)
 @pytest.mark.parametrize("entry", ["library", "aio", "status", "watch", "conformance"])
 @pytest.mark.parametrize(
     "response",

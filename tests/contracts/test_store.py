@@ -190,6 +190,7 @@ def test_many_partitions_are_read_as_each_alone(store: Store) -> None:
     assert store.query_many([]) == {}
 
 
+@pytest.mark.slow_on("dynamodb", "postgresql", "sqlite-file")
 def test_a_walk_over_large_items_is_complete(store: Store) -> None:
     """More bytes than an engine's page come all, in order, once."""
     names = [f"{number:02}" for number in range(12)]
@@ -372,6 +373,7 @@ def test_a_write_spans_tables_and_kinds(store: Store) -> None:
     assert store.get_many(keys) == {KEY: {"n": 1}, counter: {"count": 1}, THIRD: {"here": True}}
 
 
+@pytest.mark.slow_on("dynamodb")
 def test_the_largest_write(store: Store) -> None:
     """A hundred changes are one write."""
     names = [f"{number:03}" for number in range(MOST_CHANGES)]
@@ -531,6 +533,7 @@ BOUNDS: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.slow_on("dynamodb")
 def test_entries_are_found_and_counted_by_what_they_say(store: Store) -> None:
     """For any filter and bounds, `query` gives those that match and `count` their number."""
     ids = list(dict.fromkeys(IDS))
@@ -572,6 +575,7 @@ def test_other_tables_are_counted_too(store: Store) -> None:
     assert [e.sk for e in store.query(PARTITION, where=Where({"held": "c"}))] == ["c"]
 
 
+@pytest.mark.slow_on("dynamodb", "postgresql", "sqlite-file")
 def test_a_count_has_no_limit(store: Store) -> None:
     """More entries than fit into one answer are counted to the end."""
     ids = [f"svc_evt_01m7yz{number:020}" for number in range(1100)]
@@ -582,6 +586,7 @@ def test_a_count_has_no_limit(store: Store) -> None:
     assert store.count(AUDIT, where=Where({"actor": "x" * 2000}), after=ids[99]) == 1000
 
 
+@pytest.mark.slow_on("dynamodb")
 def test_everything_of_a_table_is_each_item_once(store: Store) -> None:
     """F401a: All items of a table are read, each once, whatever its partition, and no others."""
     partitions = [Partition(Table.REVOCATIONS, f"t{number}#revoked#00") for number in range(3)]

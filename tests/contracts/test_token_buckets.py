@@ -95,6 +95,7 @@ def test_a_reserve_stays_for_those_who_may_take_it(buckets: TokenBuckets) -> Non
     assert buckets.lease("t1", 300, now=NOW + 5 * INTERVAL).granted == 200
 
 
+@pytest.mark.slow_on("dynamodb")
 def test_any_leases_are_those_of_a_plain_bucket(buckets: TokenBuckets) -> None:
     """F32: whatever is asked for, whenever: what a count of tokens that fills up would grant."""
     chance, now, left = random.Random(32), NOW, Fraction(BURST)
@@ -107,6 +108,7 @@ def test_any_leases_are_those_of_a_plain_bucket(buckets: TokenBuckets) -> None:
         left -= expected
 
 
+@pytest.mark.slow_on("dynamodb")
 def test_clocks_that_disagree_grant_no_more(buckets: TokenBuckets) -> None:
     """F32: with moments in any order, no more is granted than up to the latest of them."""
     chance, total, latest = random.Random(9), granted(buckets, 1), NOW

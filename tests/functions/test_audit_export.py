@@ -150,6 +150,7 @@ def test_a_malformed_query(tenant: Tenant, query: str) -> None:
     assert refusal(tenant.admin.get(f"{PATH}?{query}")) == (400, "invalid_request")
 
 
+@pytest.mark.slow
 def test_an_export_reads_each_entry_about_once(
     tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

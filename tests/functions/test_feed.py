@@ -175,6 +175,7 @@ def test_a_write_that_is_visible_in_part(tenant: Tenant, feed: StoredFeed) -> No
     assert parse_answer(answer.content).entries == (feed.entries[4],)
 
 
+@pytest.mark.slow
 def test_an_answer_has_a_limit(tenant: Tenant, feed: StoredFeed) -> None:
     """POLL-3, F212f: An answer never has more than 4 MiB, however many entries there are."""
     # In base64 each has more than a quarter of the limit.

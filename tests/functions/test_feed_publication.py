@@ -206,6 +206,7 @@ def delivered(account: Account) -> tuple[Event, list[Mapping[str, Any]]]:
     return {"Records": [each for each in records if pattern.matches_event(each)]}, records
 
 
+@pytest.mark.slow
 def test_only_marks_that_were_set_wake_the_feed(account: Account) -> None:
     """F223c: The stream wakes the feed for each mark that is set, and for nothing else stored."""
     ports = wiring.from_environment()

@@ -179,6 +179,7 @@ def is_accepted(key: Client) -> bool:
     return bool(key.get("/v1/whoami").status_code == 200)
 
 
+@pytest.mark.slow_on("120")
 @pytest.mark.parametrize("number", [0, 1, 50, 51, 120])
 def test_the_keys_of_a_person_who_leaves_end(tenant: Tenant, number: int) -> None:
     """IDENTITY-9, F2301a: `end` revokes what a person made, also through keys, 50 in a request.

@@ -80,6 +80,7 @@ def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield World(ports, tenant.tenant_id, created.secret)
 
 
+@pytest.mark.slow_on("rest_api", "http_api_1_0")
 @each_format
 def test_a_session_over_the_functions(world: World, form: Format) -> None:
     """From a new key over a revocation to a verified list: the functions work as one service."""
@@ -99,6 +100,7 @@ def test_a_session_over_the_functions(world: World, form: Format) -> None:
     assert_error(refused, 401, "invalid_api_key")
 
 
+@pytest.mark.slow_on("rest_api", "http_api_1_0")
 @each_format
 @pytest.mark.parametrize("secret", ["", "key"])
 def test_every_function_answers_these_methods(embedded: World, form: Format, secret: str) -> None:

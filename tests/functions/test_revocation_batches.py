@@ -154,6 +154,7 @@ def test_a_call_is_summed_up(tenant: Tenant) -> None:
         assert summaries[summary_id]["actor_name"] == "admin"
 
 
+@pytest.mark.slow_on("before")
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("action", ["revoke", "take_back"])
 @pytest.mark.parametrize("lasts", [1, 99], ids=["once", "from then on"])

@@ -104,6 +104,7 @@ def test_a_revocation_is_a_few_statements(tenant: Tenant) -> None:
     assert len(asked) <= 20
 
 
+@pytest.mark.slow
 def test_a_revocation_takes_little_room(tenant: Tenant) -> None:
     """F590c: On one machine, a revocation takes 3 kB of the file at most, with its indexes."""
     store = tenant.ports.store

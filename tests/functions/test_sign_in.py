@@ -647,6 +647,7 @@ def test_a_provider_that_cannot_be_read(place: Place, clock: Clock) -> None:
     assert len(place.outside.asked) == before + 1
 
 
+@pytest.mark.slow
 def test_strangers_share_a_bucket(place: Place) -> None:
     """AUTH-9, F1152c: Requests without a key take a token of their address before any work."""
     answers = [place.http.get("/v1/sign-in") for _ in range(2001)]

@@ -340,6 +340,7 @@ def test_what_cannot_be_kept_is_served(place: Place, error: Exception) -> None:
     assert not list(place.tenant.ports.blobs.names(f"status/{place.tenant.id}"))
 
 
+@pytest.mark.slow_on("True")
 @pytest.mark.parametrize("is_late", [False, True])
 def test_any_step_may_fail(place: Place, is_late: bool) -> None:
     """TOKEN-7, F1452c: Whichever step fails, the answer is 503 or right, and the next is right."""
@@ -363,6 +364,7 @@ def revoked_inside(place: Place, index: int) -> None:
     publication.publish(ports, operator)
 
 
+@pytest.mark.slow
 def test_a_list_that_is_published_meanwhile(place: Place) -> None:
     """TOKEN-7, F1452d: At any step another list may come into force: the answer is of one whole.
 

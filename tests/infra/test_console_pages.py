@@ -215,6 +215,7 @@ def test_every_block_is_typed_or_excused() -> None:
         assert len(rows) == 1, f"{console.name(page, block)}: in {len(rows)} rows of this module"
 
 
+@pytest.mark.slow
 def test_every_row_is_of_a_block() -> None:
     """F102: no row is left of what the pages have no longer, and the tests are there."""
     for page, snippet, why in ROWS:

@@ -49,6 +49,7 @@ def _blocks(document: str) -> list[str]:
     return [dedent(block) for _, block in found]
 
 
+@pytest.mark.slow_on("docs/signing")
 @pytest.mark.parametrize("document", ["README.md", "docs/signing-keys.md"])
 def test_a_documented_session_works(document: str, tmp_path: Path) -> None:
     """F145d: The documented commands work and leave no file or readable secret behind."""

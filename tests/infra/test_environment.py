@@ -131,7 +131,9 @@ def _installed(ran: subprocess.CompletedProcess[str], folder: Path) -> bool:
     "settings",
     [
         pytest.param("index-url = {index}/simple", id="index", marks=pytest.mark.slow),
-        pytest.param("find-links = {wheels}\nno-index = true", id="offline"),
+        pytest.param(
+            "find-links = {wheels}\nno-index = true", id="offline", marks=pytest.mark.slow
+        ),
         pytest.param(
             "extra-index-url = {index}/simple\nindex-url = {index}/nothing",
             id="extra index",
@@ -176,6 +178,7 @@ def test_a_python_without_pip_and_ensurepip_gets_one_sentence(
     assert not (tmp_path / "venv").exists()
 
 
+@pytest.mark.slow
 def test_what_uv_says_is_shown(
     tmp_path: Path, index: Index, make: Callable[..., subprocess.CompletedProcess[str]]
 ) -> None:

@@ -172,6 +172,7 @@ def test_no_server_starts_on_a_bare_older_store(
         restored.check_recovered(ports)
 
 
+@pytest.mark.slow
 def test_tables_of_dynamodb_that_were_restored_are_recovered(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -304,6 +305,7 @@ def test_the_operator_says_what_cannot_be_seen(rescind: Command, data: Path) -> 
     assert rescind.run("doctor", "--data", data).code == 0
 
 
+@pytest.mark.slow
 def test_tables_with_every_change_are_noted(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     """OPS-10, F832c: After `--nothing-lost`, doctor and `recover` take the tables as they are."""
     make_few(monkeypatch)

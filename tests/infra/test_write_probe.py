@@ -65,6 +65,7 @@ def _is_allowed(session: boto3.Session, table: str, action: str, partitions: lis
     return allowed(statements, Request(f"dynamodb:{action}", arn, context))
 
 
+@pytest.mark.slow_on("by_action", "never")
 @pytest.mark.parametrize(
     ("way", "tried", "value"),
     [

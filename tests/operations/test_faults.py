@@ -46,6 +46,7 @@ def test_every_change_is_in_the_table() -> None:
     assert changes - {case.action for case in CASES} == publish
 
 
+@pytest.mark.slow_on("before-fault", "after-crash")
 @EACH_CASE
 @pytest.mark.parametrize("error", [Unavailable("down"), Crash()], ids=["fault", "crash"])
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])

@@ -668,6 +668,7 @@ _HUGE = [
 ]
 
 
+@pytest.mark.slow_on("feeder, rotator")
 @pytest.mark.parametrize(
     "names",
     [
@@ -740,6 +741,7 @@ def test_a_key_revocation_that_is_seen_in_part(history: History, names: str) -> 
         assert SIGNED in history.tenant.published(history.ports).revoked_ids, run
 
 
+@pytest.mark.slow_on("signer, key revoker, publisher")
 @pytest.mark.parametrize(
     ("names", "torn"),
     [
@@ -789,6 +791,7 @@ _HUGE_STOPS = {
 }
 
 
+@pytest.mark.slow_on("publisher, revoker")
 @pytest.mark.parametrize(
     ("names", "mortal"),
     [

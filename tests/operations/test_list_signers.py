@@ -69,6 +69,7 @@ def test_a_theft_meets_a_rotation(ports: Ports) -> None:
     assert list(doctor.examine(ports)) == []
 
 
+@pytest.mark.slow
 def test_a_theft_meets_a_new_pending_signer(ports: Ports) -> None:
     """SIGNER-5, F924a: While the active signer is revoked, no other one stays pending unnamed."""
 

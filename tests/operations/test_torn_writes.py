@@ -227,6 +227,7 @@ def _entered(tenant: Tenant, ports: Ports) -> None:
     ports.store.write(entry)
 
 
+@pytest.mark.slow
 def test_what_is_counted_in_part_is_counted_once(
     tmp_path: Path, ports: Ports, tenant: Tenant
 ) -> None:

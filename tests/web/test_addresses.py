@@ -86,6 +86,7 @@ def test_anonymous_callers_share_a_limit_by_network(address: str, expected: str)
     assert find_subscriber(address) == expected
 
 
+@pytest.mark.slow
 def test_another_address_of_the_network_gives_no_second_limit(tenant: Tenant) -> None:
     """What one address takes is taken from all addresses of its /64."""
     left = [

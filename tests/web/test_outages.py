@@ -215,6 +215,7 @@ def lacking(tenant: Tenant, need: str) -> Client:
     return at(replace(tenant.ports, **{PORTS[need]: down(THROTTLED)}), tenant)
 
 
+@pytest.mark.slow_on("sealer")
 @pytest.mark.parametrize("need", PORTS)
 def test_what_needs_no_cloud_goes_on(tenant: Tenant, need: str) -> None:
     """F26c: While S3 or KMS is down, everything that does not need it works."""

@@ -135,6 +135,7 @@ def test_keys_that_do_not_open_are_alike(
     assert seen[0][4] == ["get", "get"]
 
 
+@pytest.mark.slow
 def test_refusals_are_explained_within_the_limit(tenant: Tenant, clock: Clock) -> None:
     """AUTH-2, AUTH-9, F16b: Without a token of its address, a refused key costs one read and 429.
 

@@ -83,6 +83,7 @@ def test_a_person_calls_under_the_own_name(tenant: Tenant) -> None:
     assert "actor_key_id" not in entry
 
 
+@pytest.mark.slow_on("moto")
 def test_the_log_is_searched_for_a_person(anywhere: Tenant) -> None:
     """AUDIT-4, F1264a: Entries are found by the person, whatever the e-mail was, on each store.
 
@@ -170,6 +171,7 @@ ENDS = [
 ]
 
 
+@pytest.mark.slow_on("moto")
 @pytest.mark.parametrize("end", ENDS)
 def test_a_session_ends_at_the_next_request(
     anywhere: Tenant, end: Callable[[Tenant, Begun], None]
@@ -189,6 +191,7 @@ def test_a_session_ends_at_the_next_request(
     assert anywhere.admin.get(WHO).status_code == 200
 
 
+@pytest.mark.slow_on("moto")
 def test_another_role_holds_at_the_next_request(anywhere: Tenant) -> None:
     """F1141b: If a sign-in gives a person another role, earlier sessions have it too, at once."""
     first = anywhere.holding(person_of(anywhere).secret)
@@ -197,6 +200,7 @@ def test_another_role_holds_at_the_next_request(anywhere: Tenant) -> None:
     assert first.get("/v1/api-keys").status_code == 403
 
 
+@pytest.mark.slow_on("moto")
 def test_a_disabled_account_ends_its_sessions(anywhere: Tenant) -> None:
     """F1141c: A session of a program ends when its service account is disabled."""
     robot, ports = anywhere.holding(program_of(anywhere).secret), anywhere.ports

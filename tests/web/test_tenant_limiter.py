@@ -224,6 +224,7 @@ def test_tenants_take_bounded_memory(
 # --- at the gate ---
 
 
+@pytest.mark.slow
 def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clock: Clock) -> None:
     """AUTH-8, F82a: A flood by another key does not stop the administrator from revoking.
 

@@ -26,7 +26,8 @@ def _live_all(seeds: Iterable[int]) -> None:
         assert error is None, report(seed, life, error)
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.slow_on(*map(str, range(1, 10)))
+@pytest.mark.parametrize("part", range(10))
 def test_nothing_acknowledged_is_lost(part: int) -> None:
     """F950a, F171a, F171b, F171c, FEED-12, FLEET-21, F31b, F240a, F643a: Nothing is lost.
 
@@ -38,7 +39,7 @@ def test_nothing_acknowledged_is_lost(part: int) -> None:
     change is in the audit log once, which is sealed once. After a failover, in force is what
     arrived; after a move, nobody learns anything from the source.
     """
-    size = _SEEDS // 4
+    size = _SEEDS // 10
     _live_all(range(part * size, (part + 1) * size))
 
 
@@ -56,12 +57,13 @@ def test_every_kind_happens() -> None:
     assert min(planned.values()) > 4
 
 
-def test_a_world_is_the_same_again() -> None:
+@pytest.mark.slow_on(*map(str, range(1, 5)))
+@pytest.mark.parametrize("seed", range(5))
+def test_a_world_is_the_same_again(seed: int) -> None:
     """F950c: The same seed tells the same story, step for step."""
-    for seed in range(5):
-        (first, _), (second, _) = (lived(seed) for _ in range(2))
-        assert first.world.story == second.world.story
-        assert first.world.steps == second.world.steps
+    (first, _), (second, _) = (lived(seed) for _ in range(2))
+    assert first.world.story == second.world.story
+    assert first.world.steps == second.world.steps
 
 
 def test_other_threads_change_no_world() -> None:
@@ -80,6 +82,7 @@ def test_other_threads_change_no_world() -> None:
     assert (beside.steps, beside.story) == (alone.steps, alone.story)
 
 
+@pytest.mark.slow
 def test_a_rewritten_audit_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """LOG-12, F906a: Worlds find a pass that signs what a thief has left of the sealed log.
 
@@ -105,6 +108,7 @@ def test_a_remembered_api_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "is accepted after its end" in str(found)
 
 
+@pytest.mark.slow
 def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """F950d: What a failure does not need is left out, and the rest breaks the same."""
     monkeypatch.setattr(publication, "_revoked", lambda *_: ({}, set()))

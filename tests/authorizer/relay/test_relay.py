@@ -215,6 +215,7 @@ def test_a_base_that_was_damaged_on_the_disk_is_fetched_again(
         assert gzip.decompress(relay.get(path).body) == service.feed.data
 
 
+@pytest.mark.slow
 def test_bases_of_replaced_heads_are_kept_for_a_while(service: Service, relay: Running) -> None:
     """F300c: A relay keeps the bases of the newest heads, and removes older ones."""
     for _ in range(4):

@@ -143,6 +143,7 @@ def test_a_person_leaves(town: Town) -> None:
     assert [each["details"]["person_id"] for each in entries] == [carol, carol]
 
 
+@pytest.mark.slow
 def test_a_session_is_stolen(town: Town) -> None:
     """IDENTITY-5, F2702a: A person ends one session, and sees what each of them has done."""
     dave = town.sign_in("dave", "revoker")
@@ -167,6 +168,7 @@ def test_a_session_is_stolen(town: Town) -> None:
     assert town.sign_in("dave", "revoker") == dave
 
 
+@pytest.mark.slow
 def test_a_key_leaks(town: Town) -> None:
     """APIKEY-14, F2703a: Whoever posts a key ends it, the last admin key too; `admin-key` helps."""
     leaky = town.make_key("alice", "leaky", "authorizer")
@@ -196,6 +198,7 @@ def test_what_the_page_on_signing_in_protects(town: Town) -> None:
     assert [town.done("alice", *each) for each in (protect, policy)] == [made, made]
 
 
+@pytest.mark.slow
 def test_an_approver_is_lost(town: Town) -> None:
     """APPROVAL-4, APPROVAL-5, F2704a: Another approver takes the place of a lost one.
 

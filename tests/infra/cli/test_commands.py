@@ -32,6 +32,7 @@ def test_each_command_shows_an_example_that_it_accepts(monkeypatch: pytest.Monke
         assert len((command.help or "").splitlines()[0]) > 10, path
 
 
+@pytest.mark.slow
 def test_each_help_fits_a_terminal() -> None:
     """F1302a: In 80 columns, the help of each command has every option whole, and no wider line."""
     for path, command in COMMANDS:

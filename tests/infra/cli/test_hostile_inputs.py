@@ -222,6 +222,7 @@ PRINTED: Final = {
 }
 
 
+@pytest.mark.slow_on("json", "yaml", "csv", "name", "version", "help", "usage", "request")
 @pytest.mark.parametrize("typed", PRINTED.values(), ids=PRINTED.keys())
 def test_a_pipe_without_a_reader_ends_a_command_quietly(
     settings: dict[str, str], typed: tuple[str, ...]
@@ -243,6 +244,7 @@ def test_a_pipe_without_a_reader_ends_a_command_quietly(
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
 
 
+@pytest.mark.slow_on("json", "yaml", "csv", "name", "version", "help", "usage", "request")
 @pytest.mark.parametrize("typed", PRINTED.values(), ids=PRINTED.keys())
 def test_a_full_disk_is_an_error_of_one_line(
     settings: dict[str, str], typed: tuple[str, ...]
@@ -267,6 +269,7 @@ def test_a_secret_that_cannot_be_printed_names_its_key(
     assert re.search(rb"svc_ak_\w{26} exists, and its secret is lost", ended.stderr)
 
 
+@pytest.mark.slow_on("2>&", "table")
 @pytest.mark.parametrize("to", ["2>/dev/full", "2>&-"])
 @pytest.mark.parametrize("form", ["table", "json"])
 def test_a_message_that_cannot_be_written_is_no_failure(

@@ -22,6 +22,7 @@ _OPTIONS = [
 _SINGLE = [(path, it) for path, it in _OPTIONS if not (it.multiple or it.is_flag)]
 
 
+@pytest.mark.slow
 def test_each_option_with_one_value_is_refused_twice() -> None:
     """F1950a: Every option with one value, of every command, is refused if it is given twice."""
     assert len(_SINGLE) > 400

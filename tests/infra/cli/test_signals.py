@@ -88,6 +88,7 @@ def _begun(
     return process
 
 
+@pytest.mark.slow_on("1", "2")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_names_the_batch_that_it_stops(
     holding: Holding, tmp_path: Path, number: signal.Signals
@@ -207,6 +208,7 @@ def _answered(
     return process.wait(), shown.decode()
 
 
+@pytest.mark.slow_on("SIGTERM", "SIGHUP", "a number")
 @pytest.mark.parametrize("asks_for", ["a key", "a yes", "a number"])
 @pytest.mark.parametrize(
     ("answer", "code"),

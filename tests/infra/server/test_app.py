@@ -97,6 +97,7 @@ def test_a_blob_store_that_cannot_answer_is_said_to_be_unavailable(local: Local)
     assert answer.headers["retry-after"] == "1"
 
 
+@pytest.mark.slow_on("/docs")
 @pytest.mark.parametrize("path", _DOCUMENTS)
 def test_the_documents_need_no_key(local: Local, path: str) -> None:
     """Both documents, and what their page loads, are served to whoever asks on this machine."""

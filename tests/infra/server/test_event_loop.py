@@ -46,6 +46,7 @@ def _outside_the_loop(call: Call) -> Any:
     return call()
 
 
+@pytest.mark.slow
 def test_no_request_uses_a_port_in_the_loop(ports: Ports) -> None:
     """F619a: With a store across a network, no endpoint calls any port in the event loop."""
     strict = around_all(ports, _outside_the_loop)

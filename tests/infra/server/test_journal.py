@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from infra.server import journal as server_journal
+from infra.server import waits
 from infra.server.feed import Feed
 from infra.server.waits import Waits
 from shared.errors import Corrupt, Unavailable
@@ -54,7 +56,14 @@ def _fail() -> None:
 
 @pytest.fixture
 def ports(tmp_path: Path) -> Ports:
-    return embedded(tmp_path, lambda: datetime.now(UTC))
+    return replace(embedded(tmp_path, lambda: datetime.now(UTC)), look_seconds=0.02)
+
+
+@pytest.fixture
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses of the feed and of its journal are short."""
+    monkeypatch.setattr(waits, "_RETRY_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(server_journal, "_PAUSE_SECONDS", 0.05)
 
 
 @contextmanager
@@ -90,6 +99,7 @@ def journaled(ports: Ports, tenant: Tenant) -> set[str]:
     return {id_ for each in found for entry, _ in model.entries_of(each) for id_ in entry.revoked}
 
 
+@pytest.mark.usefixtures("_soon")
 @pytest.mark.parametrize("fails", [_fail, None], ids=["fails", "hangs"])
 def test_blobs_that_are_away_delay_no_change(
     ports: Ports, fails: Callable[[], object] | None

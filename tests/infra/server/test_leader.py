@@ -90,6 +90,7 @@ _STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_STEPS)
 def test_one_leads_at_a_time(steps: list[tuple[int, float, str, int]]) -> None:
     """F617a: However servers stand still, lose calls or differ in their clocks, one leads at most.

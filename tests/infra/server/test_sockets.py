@@ -121,6 +121,7 @@ def test_a_stalled_body_does_not_hold_up_a_stop(tmp_path: Path, workers: int) ->
     assert "ERROR" not in said
 
 
+@pytest.mark.slow_on("/v1/oauth/introspect")
 @pytest.mark.parametrize("path", ["/v1/token", "/v1/revocations", "/v1/oauth/introspect"])
 def test_a_client_that_leaves_is_no_fault(tmp_path: Path, path: str) -> None:
     """F1937b: A client that disconnects while it sends a body leaves one line in the log at most.

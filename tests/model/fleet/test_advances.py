@@ -32,6 +32,7 @@ def since(found: Authorizer, sequence: int) -> tuple[int, bool]:
     return second, told.is_bound
 
 
+@pytest.mark.slow_on(*map(str, range(8, 60)))
 @pytest.mark.parametrize("seed", range(60))
 def test_no_time_is_earlier_than_its_report(seed: int) -> None:
     """FLEET-31, F1382a: No time is early, whatever a relay says, and whatever was dropped.

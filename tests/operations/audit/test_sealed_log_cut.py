@@ -57,6 +57,7 @@ def _replace(ports: Ports, tenant: Tenant, head: LogHead) -> None:
     ports.store.write(Put(model.address(tenant.id), item, Expect.PRESENT))
 
 
+@pytest.mark.slow_on("300")
 @pytest.mark.parametrize("entries", [3, 300])
 @pytest.mark.parametrize(
     "cut", [remove_the_head, remove_the_log, remove_log_and_signers, begin_anew, empty]
@@ -195,6 +196,9 @@ def garble_the_checkpoint(ports: Ports, tenant: Tenant, _made: list[str], _clock
     return "the checkpoint of its sealed log is malformed"
 
 
+@pytest.mark.slow_on(
+    "change", "insert", "replace_a_tile", "replace_a_bundle", "garble_the_checkpoint"
+)
 @pytest.mark.parametrize(
     "tamper",
     [

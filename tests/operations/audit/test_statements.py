@@ -130,6 +130,7 @@ def do_something(ports: Ports, tenant: Tenant, live: dict[str, str], random: Ran
             tear(ports, tenant, random.choice(revoked), random)
 
 
+@pytest.mark.slow_on("1", "2")
 @pytest.mark.parametrize("seed", range(3))
 def test_an_honest_history_agrees_with_its_statements(
     ports: Ports, tenant: Tenant, clock: Clock, seed: int

@@ -254,6 +254,7 @@ def branch(ports: Ports, tenant: Tenant, *, keys: int) -> tuple[SigningKey, list
     return root, below
 
 
+@pytest.mark.slow
 def test_a_cascade_over_many_keys(ports: Ports, tenant: Tenant) -> None:
     """All descendants are revoked, in as many writes as it takes, with an entry for each."""
     root, below = branch(ports, tenant, keys=MANY)

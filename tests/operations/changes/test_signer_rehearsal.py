@@ -160,6 +160,7 @@ def test_a_rotation_without_grace_locks_out_who_did_not_refresh(rehearsal: Rehea
         rehearsal.run(_HOUR)
 
 
+@pytest.mark.slow
 def test_a_refreshed_verifier_refuses_the_lists_of_a_stolen_key(rehearsal: Rehearsal) -> None:
     """F66a, S5: A verifier that has read a revocation refuses the revoked signer's lists."""
     rehearsal.run(20 * _MINUTE)

@@ -47,6 +47,7 @@ def on_disk(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
         yield replace(ports, store=PostgresqlStore(database))
 
 
+@pytest.mark.slow
 def test_two_hundred_at_once(on_disk: Ports) -> None:
     """TOKEN-6, F1458a: Two hundred allocations at once give out no entry twice."""
     tenant = Tenant.create(on_disk)
@@ -62,6 +63,7 @@ def test_two_hundred_at_once(on_disk: Ports) -> None:
     assert found.allocated == 1400
 
 
+@pytest.mark.slow_on("cloud")
 @pytest.mark.usefixtures("at_once")
 def test_two_at_once(anywhere: Ports) -> None:
     """TOKEN-6, F1458b: Whenever a second allocation comes, each entry is given out once."""
@@ -121,6 +123,7 @@ def test_a_backup_of_a_part(ports: Ports, tenant: Tenant, lost: str) -> None:
     assert status_lists.allocate(ports, tenant.operator, list_id=new.id, count=1).indexes
 
 
+@pytest.mark.slow
 def test_each_entry_has_one_index(ports: Ports, tenant: Tenant) -> None:
     """TOKEN-6, F1458d: The order of a list is a permutation of all its entries."""
     assert sorted(make(ports, tenant).indexes(0, SIZE)) == list(range(SIZE))

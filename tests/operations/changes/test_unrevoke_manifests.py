@@ -104,6 +104,7 @@ def apply(ports: Ports, made: Scene) -> list[BatchOutcome]:
 TAKEN = [BatchOutcome.TAKEN_BACK] * 4
 
 
+@pytest.mark.slow_on("approved")
 @pytest.mark.parametrize("make", [scene, counted, approved])
 def test_a_part_is_applied_twice_at_once(
     ports: Ports, at_once: None, make: Callable[[Ports], Scene]
@@ -156,6 +157,7 @@ def test_an_apply_beside_a_revocation(ports: Ports, at_once: None) -> None:
         race.world.tenant.check_totals(ports)
 
 
+@pytest.mark.slow_on("fault0", "counted")
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("make", [scene, counted, approved])
 @pytest.mark.parametrize("fault", [Unavailable(), Crash()])
@@ -198,6 +200,7 @@ def test_an_approval_that_ends_between_parts(
     assert (made.left(ports), made.remaining(ports)) == (2, 2)
 
 
+@pytest.mark.slow
 def test_an_approval_that_ends_before_a_write(ports: Ports, at_once: None) -> None:
     """APPROVAL-2, F2841a: After a rejection at any step, an apply unrevokes nothing more.
 

@@ -62,6 +62,7 @@ def test_two_signatures_with_one_identifier(ports: Ports) -> None:
         tenant.check_totals(ports)
 
 
+@pytest.mark.slow_on("0", "suspend")
 @pytest.mark.parametrize("action", ["suspend", "revoke", "cascade"])
 @pytest.mark.parametrize("level", [0, pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("signs_first", [True, False])

@@ -50,6 +50,7 @@ class Watcher:
         return self.rows
 
 
+@pytest.mark.slow
 def test_what_changed_is_all_that_changed(
     ports: Ports, tenant: Tenant, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def refused(call: Callable[[], object], *, with_: SignInFault = SignInFault.DENI
     return str(refusal.value)
 
 
+@pytest.mark.slow_on("moto")
 def test_a_token_makes_one_session(anywhere: Ports) -> None:
     """IDENTITY-6, F1145a: Of eight sign-ins at once by one token, one succeeds, on each store.
 
@@ -117,6 +118,7 @@ def test_no_ticket_of_a_tenant_that_is_removed(ports: Ports, tenant: Tenant) -> 
         tickets.issue(ports, tenant.operator)
 
 
+@pytest.mark.slow_on("moto")
 def test_one_person_signs_in_twice_at_once(anywhere: Ports) -> None:
     """IDENTITY-4, F1145b: The first sign-ins of a person at once, by several tokens, make one."""
     tenant = Tenant.create(anywhere)

@@ -77,6 +77,7 @@ def _record(ports: Ports) -> IssuerKeys:
     return IssuerKeys.from_item(item)
 
 
+@pytest.mark.slow_on("cloud")
 def test_many_cold_instances(instance: Ports, answers: Answers) -> None:
     """F1183a: Of 40 cold instances one fetches the keys, and the others wait for it and accept."""
     changed, waiting, one_write = Condition(), list[float](), Lock()
@@ -113,6 +114,7 @@ def test_many_cold_instances(instance: Ports, answers: Answers) -> None:
     assert len(answers.asked) == 1
 
 
+@pytest.mark.slow_on("cloud")
 def test_unknown_kids_cause_no_fetches(instance: Ports, answers: Answers) -> None:
     """F1183b: However many unknown kids come, they are refused by one fetch a minute."""
     assert _accepted(instance)

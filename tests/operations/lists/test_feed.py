@@ -306,6 +306,7 @@ def test_old_entries_go_and_a_damaged_one_stops_no_list(
     assert in_force.head(ports, tenant.id).version == before + 1
 
 
+@pytest.mark.slow_on("cloud")
 def test_a_publication_reads_what_changed(anywhere: Ports) -> None:
     """F239a: A publication of the feed reads three items for each warrant that changed."""
     tenant = Tenant.create(anywhere)

@@ -58,6 +58,7 @@ def recorded(ports: Ports, tenant: Tenant) -> tuple[ListSigner, ...]:
     return in_force.state(ports, head, in_force.signer(ports, tenant.id)).list_signers
 
 
+@pytest.mark.slow
 def test_what_happens_often_does_not_read_all_signers(ports: Ports, tenant: Tenant) -> None:
     """F146a: After 800 rotations, a publication and the list of keys read about 100 signers."""
     then = ports.now() - timedelta(days=30)

@@ -77,6 +77,7 @@ def test_a_restored_cutoff_leaves_the_list(ports: Ports, tenant: Tenant) -> None
     assert verdicts.token_verdicts(ports, tenant.id, cutoffs)[cutoffs[0]].revoked
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_partitions")
 def test_every_hundredth_list_is_made_from_all_records(ports: Ports, tenant: Tenant) -> None:
     """F93a: A change that lost its mark reaches the list within a hundred versions."""

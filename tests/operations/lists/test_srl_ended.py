@@ -155,6 +155,7 @@ def test_lists_that_live_longer_need_nothing_that_was_moved(
     assert_sound(ports, tenant)
 
 
+@pytest.mark.slow
 def test_a_revocation_changes_while_it_is_moved(ports: Ports, clock: Clock) -> None:
     """F153a, F568f: What is made anew or extended during a move or a list is on the next list."""
 

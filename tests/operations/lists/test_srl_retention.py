@@ -78,6 +78,7 @@ def test_old_lists_go_although_nothing_can_be_stored(
     assert kept(ports, tenant) == [9, 10]
 
 
+@pytest.mark.slow
 def test_a_disk_without_room_for_old_lists(
     ports: Ports, tenant: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -136,9 +136,17 @@ _MIXED = [
     for old in product((False, True), repeat=3)
     if any(old)
 ]
+_MANY = pytest.mark.slow_on(*(" and ".join(each) for each in _MIXED if len(each) > 1))
 _EACH_MIX = pytest.mark.parametrize("tables", _MIXED, ids=" and ".join)
 
 
+@pytest.mark.slow_on(
+    "keys and revocations",
+    "keys and audit",
+    "revocations and audit",
+    "audit",
+    "keys and revocations and audit",
+)
 @_EACH_MIX
 def test_no_credential_that_ended_opens(
     deployment: Deployment, ports: Ports, story: Story, clock: Clock, tables: tuple[Table, ...]
@@ -170,6 +178,13 @@ def test_no_credential_that_ended_opens(
     assert not opens(ports, story.api_keys["in grace"])
 
 
+@pytest.mark.slow_on(
+    "keys and revocations",
+    "keys and audit",
+    "revocations and audit",
+    "audit",
+    "keys and revocations and audit",
+)
 @_EACH_MIX
 def test_no_key_that_ended_signs(
     deployment: Deployment, story: Story, tables: tuple[Table, ...]
@@ -191,6 +206,14 @@ def test_no_key_that_ended_signs(
     assert not tenant.is_revoked(ports, story.warrants["rotated"])
 
 
+@pytest.mark.slow_on(
+    "keys",
+    "revocations",
+    "keys and audit",
+    "revocations and audit",
+    "audit",
+    "keys and revocations and audit",
+)
 @_EACH_MIX
 def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
     deployment: Deployment, story: Story, tables: tuple[Table, ...]

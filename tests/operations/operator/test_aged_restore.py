@@ -16,6 +16,7 @@ from tests.operations.restores import Deployment
 AGES = [timedelta(seconds=1), timedelta(minutes=11), timedelta(hours=30), timedelta(days=3)]
 
 
+@pytest.mark.slow_on("300")
 @pytest.mark.parametrize("sealed", [0, 300])
 @pytest.mark.parametrize("age", AGES, ids=str)
 def test_a_restore_of_any_age_leaves_no_entry_out_of_the_log(

@@ -104,6 +104,7 @@ def anywhere(image: Image, number: int) -> list[int]:
     return [chance.randrange(len(image.content) * 8) for _ in range(number)]
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_is_read_as_not_revoked(image: Image, tmp_path: Path) -> None:
     """F54a, S6: If any bit of `svc.db` is flipped, each answer is right or is an error."""
     found = trials(image, tmp_path, anywhere(image, 120))

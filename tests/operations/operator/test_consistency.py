@@ -200,6 +200,7 @@ def half_done(ports: Ports, case: Case) -> Iterator[tuple[Tenant, list[Change]]]
         yield tenant, store.lost
 
 
+@pytest.mark.slow_on("_busy", "_family", "_superseded", "pending_signer")
 @_EACH
 def test_each_item_of_each_mutation_may_be_missing(ports: Ports, case: Case) -> None:
     """F58a, S6: The doctor finds a partly stored write and repairs it; revoked stays revoked."""

@@ -51,6 +51,7 @@ def findings(ports: Ports) -> list[tuple[str, str]]:
     return [(each.subject, each.problem) for each in doctor.examine(ports)]
 
 
+@pytest.mark.slow_on("cloud")
 def test_nothing_is_wrong(anywhere: Ports) -> None:
     """A healthy deployment has no findings: changed or not, rotated or not, here or there."""
     assert findings(anywhere) == []
@@ -255,6 +256,7 @@ def _directory(ports: Ports) -> list[tenants.DirectoryEntry]:
     return [tenants.DirectoryEntry.from_item(e.item) for e in ports.store.query(tenants.DIRECTORY)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stride", [48, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant, stride: int) -> None:
     """On a deployment at work, no step of another's publication is taken for damage."""

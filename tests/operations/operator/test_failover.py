@@ -232,6 +232,7 @@ def test_a_tenant_that_is_not_in_the_directory_is_recovered(pair: Pair) -> None:
     assert set(failover.recover(pair.copy).recovered) == {"acme", "globex"}
 
 
+@pytest.mark.slow
 def test_stopped_anywhere_it_may_be_repeated(pair: Pair) -> None:
     """F646a: Wherever a failover dies, the next one ends well, and nothing is lost."""
     for warrant_id, part in (("svc_wrt_a", "standing"), ("svc_wrt_b", "entry in its shard")):

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from shared.adapters.dynamodb import DynamoStore
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
@@ -10,6 +12,7 @@ from tests.kit.aws import aws
 from tests.kit.tenants import Tenant
 
 
+@pytest.mark.slow
 def test_restored_tables_are_marked(ports: Ports, few_partitions: None) -> None:
     """OPS-10, F577c: If tables were made since an operator saw them, `recover` ends with a review.
 

@@ -124,6 +124,7 @@ def _without_secrets(lines: list[str], items: dict[Address, Item]) -> bool:
     return not any(text in line for text in texts for line in lines)
 
 
+@pytest.mark.slow
 def test_nothing_of_a_removed_tenant_is_left(toured: tuple[Ports, Clock, Tenant]) -> None:
     """F407b, TENANT-7: An interrupted removal is completed; no trace is left, others are whole."""
     ports, clock, tenant = toured

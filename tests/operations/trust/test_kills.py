@@ -81,6 +81,7 @@ def test_two_at_the_same_time(ports: Ports) -> None:
         stands(ports, tenant, client)
 
 
+@pytest.mark.slow
 def test_a_theft_beside_a_document(ports: Ports) -> None:
     """TRUST-16, F679b: A document that is made while a signer is revoked does not bring it back."""
     for step in steps(ports, new_root_key, keep):

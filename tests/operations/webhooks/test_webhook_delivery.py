@@ -363,6 +363,7 @@ def test_one_event_that_is_refused(world: World) -> None:
     assert world.recorder.indexes.count(index) == attempts
 
 
+@pytest.mark.slow_on("later1")
 @pytest.mark.parametrize("later", [DOWN, refuses(500)])
 def test_events_that_are_refused_and_then_not_answered(world: World, later: DeliveryAnswer) -> None:
     """F504a, HOOK-9: Events that were set aside, and then get no answer, hold no others back."""

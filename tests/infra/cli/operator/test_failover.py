@@ -128,6 +128,7 @@ def test_the_second_region_takes_over(shell: Shell, regions: Regions, tenant: Te
     assert tenant.is_revoked(regions.second, "svc_wrt_b")
 
 
+@pytest.mark.slow
 def test_a_silent_region_is_given_up_only_if_asked(
     shell: Shell, regions: Regions, tenant: Tenant
 ) -> None:
@@ -192,6 +193,7 @@ def test_settings_of_another_place_are_refused(
     assert (ended.code, said in ended.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_region_is_named_before_there_is_another(
     shell: Shell, regions: Regions, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

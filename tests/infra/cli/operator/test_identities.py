@@ -138,6 +138,7 @@ def test_providers_people_and_sessions_are_ended(machine: Machine) -> None:
     assert shell.json("identity-providers", "list")["identity_providers"] == []
 
 
+@pytest.mark.slow
 def test_the_keys_of_a_person_are_listed_and_ended(machine: Machine) -> None:
     """IDENTITY-9, F2301g: `people disable` lists the keys of the person, and demands a choice."""
     shell = machine.shell

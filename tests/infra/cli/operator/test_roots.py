@@ -90,6 +90,7 @@ def _sign(shell: Shell, draft: Path, number: int, passphrase: Path) -> tuple[int
     return ended.code, ended.out, ended.err
 
 
+@pytest.mark.slow
 def test_two_of_three_sign_one_after_the_other(
     shell: Shell, draft: Path, holders: list[FileRoot], passphrase: Path
 ) -> None:

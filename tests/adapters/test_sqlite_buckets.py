@@ -1,7 +1,5 @@
-"""The token buckets in SQLite: what they outlive, contention, and what a broken file does."""
+"""The token buckets in SQLite: contention, and what a power failure or a broken file does."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,12 +8,10 @@ import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
-from shared.errors import Corrupt, Unavailable
-from shared.ports.token_buckets import Lease
+from shared.errors import Corrupt
 from tests.kit.processes import figures_of
 
 NOW = 1_795_262_400_000_000
-FULL_AT = NOW + 2_000_000
 
 
 @pytest.fixture
@@ -40,19 +36,6 @@ def test_a_lease_waits_for_no_disk_and_a_write_still_does(
             assert asked("PRAGMA synchronous").fetchone() == (synchronous,)
 
 
-def test_a_bucket_outlives_a_killed_process(path: Path) -> None:
-    """F32: a bucket that was emptied before a process was killed is empty for the next one."""
-    killed = f"""
-import os
-from shared.adapters.sqlite_buckets import SqliteBuckets
-SqliteBuckets({str(path)!r}).lease("t1", 2000, now={NOW})
-os._exit(0)
-"""
-    subprocess.run([sys.executable, "-c", killed], check=True)
-    with closing(SqliteBuckets(str(path))) as buckets:
-        assert buckets.lease("t1", 2000, now=NOW) == Lease(0, FULL_AT)
-
-
 def test_processes_lease_no_more_than_there_is(path: Path) -> None:
     """F32: processes that lease from one bucket at once get all its tokens, and not one more."""
     program = f"""
@@ -64,19 +47,6 @@ while granted := buckets.lease("t1", 7, now={NOW}).granted:
 print(leased)
 """
     assert sum(figures_of(program, processes=3)) == 2000
-
-
-def test_a_locked_file_is_unavailable(path: Path) -> None:
-    """F22: a lease that another process blocks is given up after a while, and took nothing."""
-    with (
-        closing(SqliteStore(str(path))) as holder,
-        closing(SqliteBuckets(str(path), busy_seconds=0.05)) as buckets,
-    ):
-        holder._database.connection.execute("BEGIN IMMEDIATE")
-        with pytest.raises(Unavailable):
-            buckets.lease("t1", 1, now=NOW)
-        holder._database.connection.execute("ROLLBACK")
-        assert buckets.lease("t1", 2000, now=NOW) == Lease(2000, FULL_AT)
 
 
 @pytest.mark.parametrize("full_at", ["text", b"\xff", 1.5], ids=repr)

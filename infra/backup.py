@@ -52,7 +52,7 @@ class Manifest:
     format: int = _FORMAT
 
     @classmethod
-    def read(cls, folder: Path) -> "Manifest":
+    def load(cls, folder: Path) -> "Manifest":
         """Return the manifest of a backup. Raises `BackupDamaged`."""
         try:
             fields: dict[str, Any] = json.loads((folder / _MANIFEST).read_bytes())
@@ -99,12 +99,12 @@ def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False)
 
 def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manifest:
     """Add the blobs and the manifest to a copy of the store, after the copy was verified."""
-    with closing(opened(partial / STORE, data / BLOBS, key)) as ports:
+    with closing(open_ports(partial / STORE, data / BLOBS, key)) as ports:
         directory = list(tenants.directory(ports))
         needed = (operations.blobs, operations.journal_blobs)
         names = [n for each in directory for of in needed for n in of(ports, each.tenant_id)]
-        made_at = times.text(ports.now())
-        with closing(opened(partial / STORE, partial / BLOBS, key)) as copy:
+        made_at = times.format_utc(ports.now())
+        with closing(open_ports(partial / STORE, partial / BLOBS, key)) as copy:
             for name in dict.fromkeys(names):
                 blob = ports.blobs.get(name)
                 # A newer list may be gone; those that the store names are checked later.
@@ -123,7 +123,7 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
     return made
 
 
-def opened(store: Path, blobs: Path, key: Path) -> Ports:
+def open_ports(store: Path, blobs: Path, key: Path) -> Ports:
     """Return the ports on these files. Raises `InvalidSettings`, `Unavailable`."""
     settings = {"SVC_STORE": f"sqlite:{store}", "SVC_BLOBS": f"file:{blobs}"}
     return wiring.build(wiring.settings(settings | {"SVC_KEYS": f"file:{key}"}))
@@ -138,7 +138,7 @@ def _remove_limits(folder: Path) -> None:
 
 def verify(folder: Path) -> Manifest:
     """Return the manifest of a backup whose files are as they were made. Raises `BackupDamaged`."""
-    made = Manifest.read(folder)
+    made = Manifest.load(folder)
     found = {each for each in _files(folder) if each != _MANIFEST}
     for name in sorted(found ^ made.files.keys()):
         state = "was added to" if name in found else "is missing from"
@@ -160,7 +160,7 @@ def check_opens(folder: Path, key: Path) -> None:
         store = Path(scratch, STORE)
         shutil.copyfile(folder / STORE, store)
         shutil.copytree(folder / BLOBS, blobs := Path(scratch, BLOBS))
-        with closing(opened(store, blobs, key)) as ports:
+        with closing(open_ports(store, blobs, key)) as ports:
             for problem in operations.problems(ports):
                 raise BackupDamaged(f"the backup cannot be used with {key}: {problem}.")
 
@@ -248,7 +248,7 @@ def restore(
     manifest = verify(folder)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
     private_files.check_folder(data)
-    with data_folder.alone(data):
+    with data_folder.exclusive_access(data):
         if (data / STORE).exists() and not replace:
             raise RestoreRefused(f"{data / STORE} exists. To set it aside, add --replace.")
         own = key or data / MASTER_KEY
@@ -289,7 +289,7 @@ def _put_back(folder: Path, data: Path, key: Path, manifest: Manifest) -> Restor
 
 def _mark(store: Path, blobs: Path, key: Path, manifest: Manifest) -> None:
     """Mark the copy as restored, before it is the store: nobody takes it for one that is not."""
-    with closing(opened(store, blobs, key)) as ports:
+    with closing(open_ports(store, blobs, key)) as ports:
         restored.mark(ports, copied_at=times.parse(manifest.made_at))
     for path in store.parent.glob(f"{store.name}-*"):
         path.unlink()

@@ -114,7 +114,11 @@ def build(
     """
     if output.exists() and not (output / TARGET_FILE).is_file():
         raise BuildFailed(f"{output} is no artefact, and is not replaced")
-    compiler = _given(interpreter, target.python) if interpreter else find_python(target.python)
+    compiler = (
+        _interpreter_version(interpreter, target.python)
+        if interpreter
+        else find_python(target.python)
+    )
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as folder:
         new, old = Path(folder, "new"), Path(folder, "old")
@@ -157,7 +161,7 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
     print(f"Installing wheels for {target.architecture}, Python {target.python}", flush=True)
     app.mkdir()
     install(root / "requirements.lock", app, target)
-    _thin(app)
+    _remove_unused_files(app)
     for name in _SOURCES:
         shutil.copytree(root / name, app / name, ignore=_UNUSED_SOURCES)
     target.write(app)
@@ -173,7 +177,7 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
     _settle(app)
 
 
-def _thin(app: Path) -> None:
+def _remove_unused_files(app: Path) -> None:
     """Remove files of the packages that no function reads."""
     services = app.glob("botocore/data/*/")
     _remove(each for each in services if each.is_dir() and each.name not in SERVICES)
@@ -208,7 +212,7 @@ def _settle(app: Path) -> None:
         os.utime(path, (_MOMENT, _MOMENT))
 
 
-def _given(interpreter: str, version: str) -> str:
+def _interpreter_version(interpreter: str, version: str) -> str:
     path = _of_version(interpreter, version)
     if path is None:
         raise BuildFailed(f"{interpreter} is no Python {version}, which would ignore its bytecode")

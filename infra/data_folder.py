@@ -55,7 +55,7 @@ def use(folder: Path) -> None:
     """Note, until this process ends, that it may change the data of the folder.
 
     It does so up to its last moment, because what was begun is completed in threads. Raises
-    `FolderInUse` while another program must be `alone`.
+    `FolderInUse` while another program must be `exclusive_access`.
     """
     descriptor = _opened_lock(folder)
     try:
@@ -67,7 +67,7 @@ def use(folder: Path) -> None:
 
 
 @contextmanager
-def alone(folder: Path, remedy: str = "Stop it first.") -> Iterator[None]:
+def exclusive_access(folder: Path, remedy: str = "Stop it first.") -> Iterator[None]:
     """Run the block only if no server that may change the data runs on the folder.
 
     None can start meanwhile. Raises `FolderInUse` with the remedy otherwise. A server with
@@ -102,9 +102,9 @@ def empty_metrics(folder: Path, address: str) -> Path:
     return counts
 
 
-def master_key(folder: Path, chosen: Path | None) -> Path:
-    """Return the path of the master key: `chosen` (`--keys`), else `master.key` in the folder."""
-    return chosen or folder / _MASTER_KEY
+def master_key(folder: Path, path: Path | None) -> Path:
+    """Return the path of the master key: `path` (`--keys`), else `master.key` in the folder."""
+    return path or folder / _MASTER_KEY
 
 
 def settings_in(environment_: Mapping[str, str]) -> list[str]:
@@ -112,13 +112,13 @@ def settings_in(environment_: Mapping[str, str]) -> list[str]:
     return [name for name in environment(Path()) if environment_.get(name)]
 
 
-def named(chosen: Path | None, environment_: Mapping[str, str]) -> Path | None:
-    """Return the data folder: `chosen` (`--data`), else that of `RESCIND_DATA`; None if neither.
+def resolve_folder(folder: Path | None, environment_: Mapping[str, str]) -> Path | None:
+    """Return the data folder: `folder` (`--data`), else that of `RESCIND_DATA`; None if neither.
 
     `RESCIND_DATA` does not count if the environment names stores.
     """
     found = environment_.get("RESCIND_DATA")
-    return Path(found) if chosen is None and found and not settings_in(environment_) else chosen
+    return Path(found) if folder is None and found and not settings_in(environment_) else folder
 
 
 def of_store(store: str) -> Path | None:
@@ -138,7 +138,7 @@ def prepare(folder: Path, key: Path | None = None) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidSettings(f"{folder} cannot be created: {error.strerror}.") from error
-    path = _checked(folder, key)
+    path = _validate_folder(folder, key)
     if not path.exists():
         wiring.create_master_key(path)
     _prepare_root(folder, path)
@@ -181,7 +181,7 @@ def _has_served(folder: Path) -> bool:
     return (folder / "admin.key").exists() or any(version_of(each.name) > 1 for each in lists)
 
 
-def chosen(
+def folder_environment(
     folder: Path | None, key: Path | None, environment_: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the environment, with the settings of `folder` and its key if it is given.
@@ -193,7 +193,7 @@ def chosen(
         return dict(environment_)
     if not folder.is_dir():
         raise InvalidSettings(f"{folder} is not a data folder: it does not exist.")
-    path = _checked(folder, key)
+    path = _validate_folder(folder, key)
     if not any((folder / name).exists() for name in (_STORE, _MASTER_KEY)):
         raise InvalidSettings(
             f"{folder} is not a data folder: it has neither {_STORE} nor {_MASTER_KEY}."
@@ -201,7 +201,7 @@ def chosen(
     return dict(environment_) | environment(folder, path)
 
 
-def _checked(folder: Path, key: Path | None) -> Path:
+def _validate_folder(folder: Path, key: Path | None) -> Path:
     """Check the folder, its files and the master key, and return the path of the key."""
     private_files.check_folder(folder)
     for name in _PRIVATE:

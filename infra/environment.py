@@ -92,7 +92,7 @@ def _uv_by_pip(folder: Path, lock: Path) -> str:
     pinned = re.search(r"^uv==.*(\n .*)*", lock.read_text(), re.MULTILINE)
     options = ["-qq", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
     requirement = ["--requirement", "/dev/stdin"]
-    _run([*pip, "install", *options, *requirement], given=pinned[0] if pinned else "")
+    _run([*pip, "install", *options, *requirement], value=pinned[0] if pinned else "")
     return str(folder / "bin" / "uv")
 
 
@@ -134,9 +134,9 @@ def _variables(settings: dict[str, str]) -> dict[str, str]:
     return {"UV_INDEX_STRATEGY": "unsafe-best-match"} | from_pip | os.environ
 
 
-def _run(command: list[str], *, given: str = "", variables: Mapping[str, str] | None = None) -> str:
+def _run(command: list[str], *, value: str = "", variables: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(  # noqa: S603 (commands of this module)
-        command, input=given, env=variables, capture_output=True, text=True, check=False
+        command, input=value, env=variables, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise CannotInstall(f"{done.stdout}{done.stderr}".strip())

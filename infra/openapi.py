@@ -21,17 +21,11 @@ from infra.server.routers import ROUTERS
 from shared import errors
 from shared.model.callers import Scope
 from shared.model.idempotency import KEY_PATTERN
-from shared.operations.base.idempotency import Repeatable
+from shared.operations.base.idempotency import IdempotentOperation
 from shared.operations.base.operation import Fresh
-from shared.web.errors import (
-    STATUS,
-    PayloadTooLarge,
-    Unauthorized,
-    UnsupportedMediaType,
-    code_of,
-)
+from shared.web.errors import STATUS, PayloadTooLarge, Unauthorized, UnsupportedMediaType, code_of
 from shared.web.errors import response as response_to
-from shared.web.routes import IDEMPOTENCY_KEY, REPLAYED, ContractRoute
+from shared.web.routes import IDEMPOTENCY_KEY, REPLAYED, ApiRoute
 
 PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 _INFO: Final = Path(__file__).with_name("openapi.md")
@@ -53,7 +47,7 @@ _EXAMPLES: Final[dict[str, tuple[Exception, ...]]] = {
     "401": (
         Unauthorized("Authorization: the header is required, as Bearer and an API key."),
         errors.InvalidApiKey(),
-        errors.SignInAgain(),
+        errors.ReauthenticationRequired(),
     ),
     "403": (
         errors.InsufficientScope(["admin"]),
@@ -97,9 +91,7 @@ _REASON: Final = re.compile(r"(\d{3}): (.*)", re.DOTALL)
 
 def document(*servers: dict[str, Any]) -> dict[str, Any]:
     """Return the document as JSON values, with these `servers` or the general ones."""
-    routes = [
-        route for router in ROUTERS for route in router.routes if isinstance(route, ContractRoute)
-    ]
+    routes = [route for router in ROUTERS for route in router.routes if isinstance(route, ApiRoute)]
     made = get_openapi(
         title="Rescind",
         version="1",
@@ -116,7 +108,7 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
             _complete(described, route)
             _name_successes(described["responses"], made["components"]["schemas"])
     made["components"] = _components(made["components"]["schemas"])
-    named: dict[str, Any] = _tidied(made)
+    named: dict[str, Any] = _clean_schema(made)
     return dict(sorted(named.items()))
 
 
@@ -125,28 +117,28 @@ def text() -> str:
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
-def _complete(described: dict[str, Any], route: ContractRoute) -> None:
+def _complete(document: dict[str, Any], route: ApiRoute) -> None:
     """Add what all operations share, and the texts of the endpoint's docstring."""
     operation = route.serving.operation
     summary, paragraphs, reasons = _words(route.endpoint.__doc__ or "")
     scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
-    described["operationId"] = _camel_case(route.name)
-    described["summary"] = summary
+    document["operationId"] = _camel_case(route.name)
+    document["summary"] = summary
     accepts = f"Accepts keys with the scope {scopes}.{_freshness(operation.fresh)}"
-    described["description"] = "\n\n".join([*paragraphs, accepts])
+    document["description"] = "\n\n".join([*paragraphs, accepts])
     # Any one of these scopes is enough.
-    described["security"] = [{"apiKey": [scope]} for scope in operation.scopes]
-    for parameter in described.get("parameters", []):
+    document["security"] = [{"apiKey": [scope]} for scope in operation.scopes]
+    for parameter in document.get("parameters", []):
         _describe(parameter)
-    responses = described["responses"]
+    responses = document["responses"]
     responses.pop("422", None)
     for status, response in responses.items():
         response.setdefault("headers", {}).update(_headers(status))
-    if isinstance(operation, Repeatable):
-        _repeat(described, reasons)
+    if isinstance(operation, IdempotentOperation):
+        _repeat(document, reasons)
     if route.serving.is_protected:
-        _protect(described, reasons)
-    raised = _raised(route)
+        _protect(document, reasons)
+    raised = _raised_errors(route)
     for status in sorted({str(STATUS[error]) for error in raised} | {"500", "503"}):
         reason = reasons.pop(status, None)
         responses[status] = (
@@ -165,15 +157,15 @@ def _freshness(fresh: Fresh) -> str:
     return f" A person must have signed in within the last 15 minutes{sometimes}."
 
 
-def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
+def _repeat(document: dict[str, Any], reasons: dict[str, str]) -> None:
     """Add the header by which a request can be repeated, and what it leads to."""
     repeated = _PARTS["repeated"]
     schema = {"type": "string", "pattern": f"^{KEY_PATTERN}$", "maxLength": 255}
-    described.setdefault("parameters", []).append(
+    document.setdefault("parameters", []).append(
         {"name": IDEMPOTENCY_KEY, "in": "header", "required": False, "schema": schema}
         | {"description": repeated["request"]}
     )
-    for response in described["responses"].values():
+    for response in document["responses"].values():
         response["headers"][REPLAYED] = {
             "description": repeated["response"],
             "schema": {"type": "string", "const": "true"},
@@ -181,9 +173,9 @@ def _repeat(described: dict[str, Any], reasons: dict[str, str]) -> None:
     reasons["409"] = " ".join(filter(None, [reasons.get("409"), repeated["conflict"]]))
 
 
-def _protect(described: dict[str, Any], reasons: dict[str, str]) -> None:
+def _protect(document: dict[str, Any], reasons: dict[str, str]) -> None:
     """Add the headers about an approval."""
-    described.setdefault("parameters", []).extend(_PARTS["approving"]["parameters"])
+    document.setdefault("parameters", []).extend(_PARTS["approving"]["parameters"])
     conflict = _PARTS["approving"]["conflict"]
     reasons["409"] = " ".join(filter(None, [reasons.get("409"), conflict]))
 
@@ -234,14 +226,14 @@ def _describe(parameter: dict[str, Any]) -> None:
         schema |= kind
 
 
-def _raised(route: ContractRoute) -> set[type[errors.RequestError]]:
+def _raised_errors(route: ApiRoute) -> set[type[errors.RequestError]]:
     raised = {*_ALWAYS, *route.serving.raises}
-    if isinstance(route.serving.operation, Repeatable):
+    if isinstance(route.serving.operation, IdempotentOperation):
         raised.add(errors.Conflict)
     if set(route.serving.operation.scopes) != set(Scope):
         raised.add(errors.InsufficientScope)
     if route.serving.operation.fresh:
-        raised.add(errors.SignInAgain)
+        raised.add(errors.ReauthenticationRequired)
     if route.serving.is_protected:
         raised |= {errors.ApprovalRequired, errors.Conflict, errors.InvalidState}
     return raised
@@ -272,7 +264,7 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
     of_errors: dict[str, Any] = _PARTS["schemas"]
     of_errors["ErrorCode"]["enum"] = codes
     return {
-        "schemas": _named(schemas) | of_errors,
+        "schemas": _rename_schemas(schemas) | of_errors,
         # Each operation describes its own conflicts and limits.
         "responses": {
             each["name"]: _error(status, set(codes) - {errors.AuthorizerLimit.code})
@@ -284,7 +276,7 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _named(schemas: dict[str, Any]) -> dict[str, Any]:
+def _rename_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
     """Return the schemas by the names for generated clients."""
     named: dict[str, Any] = {}
     for name, schema in schemas.items():
@@ -301,16 +293,16 @@ def _public(name: str) -> str:
     return str(_PARTS["names"].get(name, name.removesuffix("Body")))
 
 
-def _tidied(value: Any, *, of: str = "") -> Any:
+def _clean_schema(value: Any, *, of: str = "") -> Any:
     """Return `value` with the names for clients and without titles, which repeat names."""
     if isinstance(value, dict):
         return {
-            name: _tidied(member, of=name)
+            name: _clean_schema(member, of=name)
             for name, member in value.items()
             if name != "title" or of in {"info", "properties"}
         }
     if isinstance(value, list):
-        return [_tidied(each) for each in value]
+        return [_clean_schema(each) for each in value]
     if of == "$ref":
         path, _, name = value.rpartition("/")
         return f"{path}/{_public(name)}"

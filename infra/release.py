@@ -56,8 +56,8 @@ def main() -> int:
         if asked.step == "version":
             check_version(_ROOT, asked.tag)
         elif asked.step == "pack":
-            _module(asked.folder, asked.dist)
-            _manifests(asked.folder, asked.dist)
+            _pack_module(asked.folder, asked.dist)
+            _pack_manifests(asked.folder, asked.dist)
         else:
             check(asked.dist, asked.folder)
     except ReleaseRefused as error:
@@ -159,13 +159,13 @@ def check_tags(tree: Path, dist: Path, folder: Path, *names: str) -> None:
     shutil.copy(dist / f"rescind-go-{__version__}.zip", proxy / f"{version}.zip")
     instead = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": _REPOSITORY}
     instead["GIT_CONFIG_KEY_0"] = f"url.file://{tree}.insteadOf"
-    served = _fetched(folder / "served", version, {"GOPROXY": f"file://{folder / 'proxy'}"})
-    tagged = _fetched(folder / "tagged", version, {"GOPROXY": "direct", **instead})
+    served = _module_hash(folder / "served", version, {"GOPROXY": f"file://{folder / 'proxy'}"})
+    tagged = _module_hash(folder / "tagged", version, {"GOPROXY": "direct", **instead})
     if served != tagged:
         raise ReleaseRefused(f"rescind-go-{__version__}.zip is not what {_MODULE}@{version} names")
 
 
-def _fetched(folder: Path, version: str, settings: Mapping[str, str]) -> str:
+def _module_hash(folder: Path, version: str, settings: Mapping[str, str]) -> str:
     """Return the hash that Go gives the module of a version."""
     folder.mkdir()
     own = {"GOTOOLCHAIN": "local", "GOSUMDB": "off", "GOMODCACHE": str(folder), **settings}
@@ -254,17 +254,17 @@ def _unpack(archive: Path, folder: Path) -> None:
     _ran("tar", "-xf", archive, "-C", folder)
 
 
-def _module(tree: Path, dist: Path) -> None:
+def _pack_module(tree: Path, dist: Path) -> None:
     """Pack the module as Go does: each file below the module and its version, and the license."""
     source = tree / _GO
     files = {str(each.relative_to(source)): each for each in source.rglob("*") if each.is_file()}
     files.setdefault("LICENSE", tree / "LICENSE")
     version = tags(__version__)[0]
     packed = {f"{_MODULE}@{version}/{name}": each.read_bytes() for name, each in files.items()}
-    _packed(dist / f"rescind-go-{__version__}.zip", packed)
+    _pack_archive(dist / f"rescind-go-{__version__}.zip", packed)
 
 
-def _manifests(tree: Path, dist: Path) -> None:
+def _pack_manifests(tree: Path, dist: Path) -> None:
     """Pack the manifests with the image of this version.
 
     The overlay of a user adds settings and namespace.
@@ -275,10 +275,10 @@ def _manifests(tree: Path, dist: Path) -> None:
         str(each.relative_to(tree / "infra")): _NAMED_IMAGE.sub(image, each.read_text()).encode()
         for each in files
     }
-    _packed(dist / f"rescind-manifests-{__version__}.zip", packed)
+    _pack_archive(dist / f"rescind-manifests-{__version__}.zip", packed)
 
 
-def _packed(file: Path, content: Mapping[str, bytes]) -> None:
+def _pack_archive(file: Path, content: Mapping[str, bytes]) -> None:
     """Pack files in an order and at a time that are always the same."""
     with zipfile.ZipFile(file, "w") as made:
         for name in sorted(content):

@@ -53,13 +53,13 @@ def write_sources(folder: Path, tag: str) -> None:
         page.write_text(_LINK.sub(link, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def _link(home: Path, page: Path, folder: Path, tag: str, found: re.Match[str]) -> str:
+def _link(home: Path, page: Path, folder: Path, tag: str, match: re.Match[str]) -> str:
     """The target of a link of a page that stood in `home` and is `page` now."""
-    if urlsplit(found[0]).scheme:
-        return found[0]
-    target = Path(os.path.normpath(home / found[0])).relative_to(_ROOT).as_posix()
+    if urlsplit(match[0]).scheme:
+        return match[0]
+    target = Path(os.path.normpath(home / match[0])).relative_to(_ROOT).as_posix()
     if not (_ROOT / target).exists():
-        raise FileNotFoundError(f"Dead link: {page.relative_to(folder)}: {found[0]}")
+        raise FileNotFoundError(f"Dead link: {page.relative_to(folder)}: {match[0]}")
     if target in _MOVED or target.startswith("docs/"):
         here = folder / _MOVED.get(target, target.removeprefix("docs/"))
         return os.path.relpath(here, page.parent)

@@ -28,7 +28,7 @@ from shared.errors import InvalidSettings
 from shared.model import seeds
 from shared.model.audit import checkpoint, merkle, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import BYTES_MAX, Submission
+from shared.model.audit.witnesses import BYTES_MAX, AddCheckpointRequest
 
 _FILE: Final = "witness.db"
 _BUSY_SECONDS: Final = 5.0
@@ -44,7 +44,7 @@ _PATIENCE_SECONDS: Final = 10.0
 _SIZE: Final = "text/x.tlog.size"
 
 
-class Signed(NamedTuple):
+class SignedTree(NamedTuple):
     """The tree of a log that the witness signed last: its leaves, and the root over them."""
 
     size: int = 0
@@ -54,15 +54,15 @@ class Signed(NamedTuple):
 class NotCosigned(Exception):
     """The checkpoint is not signed; `status` and `said` are the answer."""
 
-    def __init__(self, status: HTTPStatus, said: str) -> None:
-        super().__init__(said)
-        self.status, self.said = status, said
+    def __init__(self, status: HTTPStatus, statement: str) -> None:
+        super().__init__(statement)
+        self.status, self.said = status, statement
 
 
-def parsed(body: bytes) -> tuple[Submission, Checkpoint]:
+def parse_submission(body: bytes) -> tuple[AddCheckpointRequest, Checkpoint]:
     """Return the request in a body, and the checkpoint in it. Raises `NotCosigned`."""
     try:
-        asked = Submission.parse(body)
+        asked = AddCheckpointRequest.parse(body)
         return asked, Checkpoint.parse(asked.note)
     except ValueError:
         raise NotCosigned(HTTPStatus.BAD_REQUEST, "not a request of tlog-witness") from None
@@ -86,17 +86,21 @@ def signed_by(note: str, keys: Sequence[NoteKey]) -> str:
     return lines
 
 
-def check_extends(asked: Submission, stated: Checkpoint, last: Signed) -> None:
+def check_extends(
+    add_checkpoint_request: AddCheckpointRequest, stated: Checkpoint, last: SignedTree
+) -> None:
     """Check that the tree extends the one that was signed last. Raises `NotCosigned`."""
-    if asked.old > stated.size:
+    if add_checkpoint_request.old > stated.size:
         raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size is larger than the new one")
-    if asked.old != last.size:
+    if add_checkpoint_request.old != last.size:
         raise NotCosigned(HTTPStatus.CONFLICT, f"{last.size}\n")
     if not stated.size and stated.root != merkle.EMPTY:
         raise NotCosigned(
             HTTPStatus.UNPROCESSABLE_ENTITY, "the root of the empty tree is another one"
         )
-    if not merkle.extends(last.size, last.root, stated.size, stated.root, asked.proof):
+    if not merkle.extends(
+        last.size, last.root, stated.size, stated.root, add_checkpoint_request.proof
+    ):
         raise NotCosigned(
             HTTPStatus.UNPROCESSABLE_ENTITY, "the tree does not extend the one before"
         )
@@ -114,7 +118,7 @@ class WitnessIdentity(NamedTuple):
         return witnesses.cosigner(self.name, seed=self.seed)
 
 
-class Memory:
+class WitnessStore:
     """The file of a witness. It is safe to share between threads and processes."""
 
     def __init__(self, path: Path) -> None:
@@ -125,7 +129,7 @@ class Memory:
             )
 
     @classmethod
-    def opened(cls, folder: Path, name: str | None) -> Self:
+    def open(cls, folder: Path, name: str | None) -> Self:
         """Return the memory in a folder, made anew with this name if there is none.
 
         Raises `InvalidSettings`.
@@ -169,19 +173,19 @@ class Memory:
             return [origin for (origin,) in db.execute("SELECT origin FROM signed")]
 
     @contextmanager
-    def of_log(self, origin: str) -> Iterator["LogMemory"]:
+    def of_log(self, origin: str) -> Iterator["LogState"]:
         """Hold the memory of a log alone; changes are durable at the end."""
         with self._write() as db:
-            yield LogMemory(db, origin)
+            yield LogState(db, origin)
 
     @contextmanager
     def _read(self) -> Iterator[sqlite3.Connection]:
-        with closing(_connected(self._path)) as db:
+        with closing(_connect(self._path)) as db:
             yield db
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
-        with closing(_connected(self._path)) as db:
+        with closing(_connect(self._path)) as db:
             db.execute("BEGIN IMMEDIATE")
             try:
                 yield db
@@ -191,26 +195,26 @@ class Memory:
             db.execute("COMMIT")
 
 
-class LogMemory:
+class LogState:
     """The tree of one log that was signed last, while nobody else can change it."""
 
     def __init__(self, db: sqlite3.Connection, origin: str) -> None:
         self._db, self._origin = db, origin
 
-    def last(self) -> Signed:
+    def last(self) -> SignedTree:
         """Return the tree that was signed last, the empty one if none was."""
         query = "SELECT size, root FROM signed WHERE origin = ?"
         row = self._db.execute(query, (self._origin,)).fetchone()
-        return Signed() if row is None else Signed(*row)
+        return SignedTree() if row is None else SignedTree(*row)
 
-    def keep(self, tree: Signed, note: str) -> None:
+    def keep(self, tree: SignedTree, note: str) -> None:
         """Note the tree and the checkpoint that are about to be signed."""
         self._db.execute(
             "INSERT OR REPLACE INTO signed VALUES (?, ?, ?, ?)", (self._origin, *tree, note)
         )
 
 
-def _connected(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS)
     db.isolation_level = None
     # A commit returns once the disk has it.
@@ -223,7 +227,7 @@ def _make(path: Path, name: str) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}")
     os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        with closing(_connected(part)) as db:
+        with closing(_connect(part)) as db:
             db.executescript(_TABLES)
             db.execute("INSERT INTO identity VALUES (?, ?)", (name, seeds.new()[0]))
         # Another process may have made one: then that one counts.
@@ -233,7 +237,7 @@ def _make(path: Path, name: str) -> None:
         part.unlink()
 
 
-def application(memory: Memory) -> Starlette:
+def application(memory: WitnessStore) -> Starlette:
     """Return the ASGI application of a witness with this memory."""
 
     async def add_checkpoint(request: Request) -> Response:
@@ -261,22 +265,22 @@ def application(memory: Memory) -> Starlette:
     )
 
 
-def sign(memory: Memory, body: bytes) -> str:
+def sign(memory: WitnessStore, body: bytes) -> str:
     """Return the line with the cosignature for a request, once it cannot be forgotten.
 
     Raises `NotCosigned`.
     """
-    asked, stated = parsed(body)
+    asked, stated = parse_submission(body)
     lines = signed_by(asked.note, memory.keys(stated.origin))
     name, seed = memory.identity
     with memory.of_log(stated.origin) as held:
         check_extends(asked, stated, held.last())
-        line = witnesses.cosigned(asked.note, name, datetime.now(UTC), seed=seed)
-        held.keep(Signed(stated.size, stated.root), f"{stated.text}\n{lines}{line}")
+        line = witnesses.cosign(asked.note, name, datetime.now(UTC), seed=seed)
+        held.keep(SignedTree(stated.size, stated.root), f"{stated.text}\n{lines}{line}")
     return line
 
 
-def _newest(memory: Memory, log: str) -> str | None:
+def _newest(memory: WitnessStore, log: str) -> str | None:
     found = (each for each in memory.origins() if hashlib.sha256(each.encode()).hexdigest() == log)
     origin = next(found, None)
     return None if origin is None else memory.note(origin)

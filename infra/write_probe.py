@@ -42,7 +42,7 @@ class WriteConditions(StrEnum):
     TABLES = "tables"
 
 
-class Tried(NamedTuple):
+class AllowedTransactions(NamedTuple):
     """Which transactions IAM allowed.
 
     `plain` puts two items that the role may put. `mixed` also updates and checks others that it
@@ -61,17 +61,21 @@ class ProbePacing(NamedTuple):
     clock: Callable[[], float] = time.monotonic
 
 
-def decided(tried: Tried) -> WriteConditions:
+def choose_conditions(allowed_transactions: AllowedTransactions) -> WriteConditions:
     """Return the value that works; `items` only if every transaction was judged as intended."""
-    is_as_intended = tried.plain and tried.mixed and not tried.foreign
+    is_as_intended = (
+        allowed_transactions.plain
+        and allowed_transactions.mixed
+        and not allowed_transactions.foreign
+    )
     return WriteConditions.ITEMS if is_as_intended else WriteConditions.TABLES
 
 
-def probe(session: boto3.Session, pacing: ProbePacing | None = None) -> Tried:
+def probe(session: boto3.Session, pacing: ProbePacing | None = None) -> AllowedTransactions:
     """Try the transactions with a table and a role of its own. Raises what boto3 raises."""
     name = f"{_PREFIX}-{secrets.token_hex(4)}"
     with _table(session, name) as table_arn, _role(session, name, table_arn) as role_arn:
-        return _tried(session, name, role_arn, pacing or ProbePacing())
+        return _try_transactions(session, name, role_arn, pacing or ProbePacing())
 
 
 @contextmanager
@@ -123,19 +127,21 @@ def _write(action: str, table_arn: str, pattern: str) -> dict[str, Any]:
     return {"Action": f"dynamodb:{action}", "Resource": table_arn, "Condition": condition}
 
 
-def _tried(session: boto3.Session, table: str, role_arn: str, pacing: ProbePacing) -> Tried:
-    dynamodb = _assumed(session, role_arn, pacing)
+def _try_transactions(
+    session: boto3.Session, table: str, role_arn: str, pacing: ProbePacing
+) -> AllowedTransactions:
+    dynamodb = _assume_role(session, role_arn, pacing)
     plain = [_put(table, _PUT), _put(table, "put#2")]
     mixed = [_put(table, _PUT), _update(table, _UPDATED), _check(table, _OTHER)]
     foreign = [_put(table, _PUT), _put(table, _OTHER)]
-    return Tried(
+    return AllowedTransactions(
         _is_allowed(dynamodb, plain, pacing, seconds=_NEW_ROLE_SECONDS),
         _is_allowed(dynamodb, mixed, pacing, seconds=_SETTLE_SECONDS),
         _is_allowed(dynamodb, foreign, pacing, seconds=0),
     )
 
 
-def _assumed(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> Any:
+def _assume_role(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> Any:
     """Return a client of the role."""
     sts = session.client("sts")
     assume = partial(sts.assume_role, RoleArn=role_arn, RoleSessionName="probe")
@@ -221,7 +227,7 @@ def main() -> int:
             " could write the head of the sealed log too.",
             file=sys.stderr,
         )
-    print(f"WriteConditions={decided(tried)}")
+    print(f"WriteConditions={choose_conditions(tried)}")
     return 0
 
 

@@ -66,7 +66,7 @@ class InvalidApiKey(RequestError):
         super().__init__(message)
 
 
-class SignInAgain(RequestError):
+class ReauthenticationRequired(RequestError):
     """The person signed in too long ago for this act (AUTH-17)."""
 
     code = "reauthentication_required"
@@ -189,7 +189,7 @@ class Unavailable(RescindError):
         super().__init__(message or self.says)
 
 
-class Corrupt(Unavailable):
+class DataCorrupt(Unavailable):
     """A stored record, blob or sealed seed is not as it was written."""
 
     says = "Stored data cannot be read as it was written."
@@ -206,7 +206,7 @@ class ReadOnly(Unavailable):
     says = "The service is read-only for now; nothing was changed."
 
 
-class Outdated(Unavailable):
+class StaleProcess(Unavailable):
     """This process must not use the store any more (OPS-12, OPS-13): restart it as it is now."""
 
     retry_after = 30
@@ -221,11 +221,11 @@ class ApprovalRequested(RescindError):
         super().__init__("an approval was requested")
 
 
-class ExpectationLost(RescindError):
+class PreconditionFailed(RescindError):
     """An expectation of a write did not hold, so nothing was written. `lost` has the addresses."""
 
-    def __init__(self, lost: Iterable["Address"]) -> None:
-        self.lost: tuple[Address, ...] = tuple(lost)
+    def __init__(self, addresses: Iterable["Address"]) -> None:
+        self.lost: tuple[Address, ...] = tuple(addresses)
         super().__init__(f"{len(self.lost)} expectation(s) did not hold")
 
 

@@ -31,7 +31,7 @@ _ENCODER: Final = json.JSONEncoder(default=str, allow_nan=False)
 _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
-class Given(NamedTuple):
+class LogFields(NamedTuple):
     """The fields that a logging call got by `fields`."""
 
     metrics: Mapping[str, float]
@@ -45,20 +45,20 @@ def fields(
     *,
     metrics: Mapping[str, float] | None = None,
     by: Mapping[str, str] | None = None,
-    gathered: Mapping[str, Sequence[float]] | None = None,
+    samples: Mapping[str, Sequence[float]] | None = None,
     **values: object,
 ) -> dict[str, Any]:
     """Return the `extra` of a logging call: fields with these names, and metrics.
 
     The metrics also count for the values of `by`, which are few: CloudWatch bills each of them.
-    `gathered` has all values of a metric with more than one.
+    `samples` has all values of a metric with more than one.
     """
-    return {_FIELDS: Given(metrics or {}, by or {}, values, gathered or {})}
+    return {_FIELDS: LogFields(metrics or {}, by or {}, values, samples or {})}
 
 
-def given(record: logging.LogRecord) -> Given:
+def logged_fields(record: logging.LogRecord) -> LogFields:
     """Return what the call that made the record was given."""
-    found: Given = getattr(record, _FIELDS, Given({}, {}, {}))
+    found: LogFields = getattr(record, _FIELDS, LogFields({}, {}, {}))
     return found
 
 
@@ -66,9 +66,9 @@ def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, A
     """Return the `logging.config` of the processes of a server on one machine.
 
     It writes JSON lines to standard error: the service's from `level` up, and warnings of
-    libraries. `INFO` has a line for each request, except frequent ones (see `Sampled`); `DEBUG` has
-    all. `counted_by` names the class of a handler that gets all lines of the service from `INFO`
-    up, whatever the `level`.
+    libraries. `INFO` has a line for each request, except frequent ones (see `SamplingFilter`);
+    `DEBUG` has all. `counted_by` names the class of a handler that gets all lines of the service
+    from `INFO` up, whatever the `level`.
     """
     handlers: dict[str, Any] = {
         "stderr": {
@@ -87,7 +87,7 @@ def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, A
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": JsonFormatter, "stage": None}},
-        "filters": {"sampled": {"()": Sampled}},
+        "filters": {"sampled": {"()": SamplingFilter}},
         "handlers": handlers,
         "root": {"level": "WARNING", "handlers": ["stderr"]},
         "loggers": dict.fromkeys((*_OURS, "rescind"), ours),
@@ -95,7 +95,7 @@ def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, A
 
 
 @cache
-def to_standard_output() -> None:
+def configure_standard_output() -> None:
     """Configure JSON logs on standard output, once, if this process runs on Lambda.
 
     Libraries log only warnings: Mangum would log the path of each request, which is a caller's
@@ -106,13 +106,13 @@ def to_standard_output() -> None:
         splits = os.environ.get("SVC_OPERATION_METRICS", "on") == "on"
         formatter = JsonFormatter(stage=os.environ.get("SVC_STAGE", "none"), splits=splits)
         output.setFormatter(formatter)
-        output.addFilter(Gathered(int(os.environ.get("SVC_REQUESTS_A_LINE", "1"))))
+        output.addFilter(SampledFilter(int(os.environ.get("SVC_REQUESTS_A_LINE", "1"))))
         logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
         for name in _OURS:
             logging.getLogger(name).setLevel(logging.INFO)
 
 
-class Gathered(logging.Filter):
+class SampledFilter(logging.Filter):
     """Lets the line of one in `size` successful requests through, for functions with very many.
 
     It has the metrics of all of them: CloudWatch reads up to 100 values of a metric from a line.
@@ -127,7 +127,7 @@ class Gathered(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record is logged."""
-        found = given(record)
+        found = logged_fields(record)
         seconds = found.metrics.get("RequestSeconds")
         if seconds is None or found.values.get("outcome") != "ok":
             return True
@@ -141,7 +141,7 @@ class Gathered(logging.Filter):
         return True
 
 
-class Sampled(logging.Filter):
+class SamplingFilter(logging.Filter):
     """Lets one line a minute through of each frequent operation that succeeds.
 
     The field `lines` has the number of lines that it stands for. Failures, refusals and all other
@@ -155,7 +155,7 @@ class Sampled(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether the record is logged."""
-        found = given(record)
+        found = logged_fields(record)
         name = found.values.get("operation", record.msg)
         if name not in _FREQUENT or found.values.get("outcome", "ok") != "ok":
             return True
@@ -183,7 +183,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line."""
-        found = given(record)
+        found = logged_fields(record)
         line: dict[str, Any] = {
             "time": _time(record.created),
             "level": record.levelname,
@@ -194,7 +194,7 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
         if found.metrics:
-            line |= self._embedded(record, found)
+            line |= self._embed_fields(record, found)
         try:
             return _ENCODER.encode(line)
         except (TypeError, ValueError):
@@ -205,18 +205,18 @@ class JsonFormatter(logging.Formatter):
         """Return tracebacks and types, and texts of our errors only: others may hold a secret."""
         if ei[1] is None:
             return ""
-        return "\n".join(_described(error) for error in _chain(ei[1]))
+        return "\n".join(_format_error(error) for error in _chain(ei[1]))
 
-    def _embedded(self, record: logging.LogRecord, found: Given) -> dict[str, Any]:
+    def _embed_fields(self, record: logging.LogRecord, fields: LogFields) -> dict[str, Any]:
         if self._stage is None:
-            return dict(found.metrics)
-        by = found.by if self._splits else {}
-        definitions = [{"Name": name, "Unit": _unit(name)} for name in found.metrics]
+            return dict(fields.metrics)
+        by = fields.by if self._splits else {}
+        definitions = [{"Name": name, "Unit": _unit(name)} for name in fields.metrics]
         dimensions = [["Stage"], ["Stage", *by]] if by else [["Stage"]]
         directive = {"Namespace": _NAMESPACE, "Dimensions": dimensions, "Metrics": definitions}
         metadata = {"Timestamp": int(record.created * 1000), "CloudWatchMetrics": [directive]}
-        several = {name: each[:_VALUES_MAX] for name, each in found.gathered.items() if each[1:]}
-        return {"_aws": metadata, "Stage": self._stage, **by, **found.metrics, **several}
+        several = {name: each[:_VALUES_MAX] for name, each in fields.gathered.items() if each[1:]}
+        return {"_aws": metadata, "Stage": self._stage, **by, **fields.metrics, **several}
 
 
 def _time(seconds: float) -> str:
@@ -237,7 +237,7 @@ def _chain(error: BaseException | None) -> list[BaseException]:
     return errors
 
 
-def _described(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     frames = "".join(traceback.format_tb(error.__traceback__))
     words = f": {error}" if isinstance(error, RescindError) else ""
     return f"{frames}{type(error).__name__}{words}"

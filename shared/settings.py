@@ -89,7 +89,7 @@ class Mode(StrEnum):
     STANDBY = "standby"
 
 
-class Duties(StrEnum):
+class LeaderRole(StrEnum):
     """Whether a server may be the one that publishes, seals and sends."""
 
     ON = "on"
@@ -142,8 +142,8 @@ class Settings:
             witnesses(environment)
         except InvalidSettings as error:
             problems.append(str(error))
-        chosen = _chosen(_MODE, Mode.OPEN, environment, problems)
-        _chosen(_DUTIES, Duties.ON, environment, problems)
+        chosen = _read_choice(_MODE, Mode.OPEN, environment, problems)
+        _read_choice(_DUTIES, LeaderRole.ON, environment, problems)
         if problems:
             raise InvalidSettings(*problems)
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION", "")
@@ -165,18 +165,18 @@ def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[
 
 def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
     """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
-    return _checked(partial(_proxies, environment))
+    return _require_choice(partial(_proxies, environment))
 
 
 def outbound_networks(environment: Mapping[str, str]) -> tuple[Network, ...]:
     """Return the networks to connect to, beside public ones. Raises `InvalidSettings`."""
-    return _checked(partial(_networks, _OUTBOUND_NETWORKS, environment))
+    return _require_choice(partial(_networks, _OUTBOUND_NETWORKS, environment))
 
 
 def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri | None:
     """Return where sealed audit entries are copied to, or None. Raises `InvalidSettings`."""
     value = environment.get(_AUDIT_SINK)
-    return _checked(partial(_uri, _AUDIT_SINK, value, schemes)) if value else None
+    return _require_choice(partial(_uri, _AUDIT_SINK, value, schemes)) if value else None
 
 
 def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
@@ -193,15 +193,15 @@ def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
 
 def mode(environment: Mapping[str, str]) -> Mode:
     """Return what this process may do with the data. Raises `InvalidSettings`."""
-    return _checked(partial(_chosen, _MODE, Mode.OPEN, environment))
+    return _require_choice(partial(_read_choice, _MODE, Mode.OPEN, environment))
 
 
-def duties(environment: Mapping[str, str]) -> Duties:
+def duties(environment: Mapping[str, str]) -> LeaderRole:
     """Return whether this process may lead. Raises `InvalidSettings`."""
-    return _checked(partial(_chosen, _DUTIES, Duties.ON, environment))
+    return _require_choice(partial(_read_choice, _DUTIES, LeaderRole.ON, environment))
 
 
-def _checked(read: Callable[[list[str]], _Read]) -> _Read:
+def _require_choice(read: Callable[[list[str]], _Read]) -> _Read:
     """Return what `read` returns. Raises `InvalidSettings` with the problems that it adds."""
     problems: list[str] = []
     found = read(problems)
@@ -210,7 +210,7 @@ def _checked(read: Callable[[list[str]], _Read]) -> _Read:
     return found
 
 
-def _chosen(
+def _read_choice(
     name: str, default: _Choice, environment: Mapping[str, str], problems: list[str]
 ) -> _Choice:
     choices = type(default)
@@ -221,7 +221,7 @@ def _chosen(
         return default
 
 
-def connections(environment: Mapping[str, str]) -> int:
+def pool_size(environment: Mapping[str, str]) -> int:
     """Return how many connections a process has to PostgreSQL. Raises `InvalidSettings`."""
     value = environment.get(_CONNECTIONS, str(_CONNECTIONS_DEFAULT))
     if not (value.isascii() and value.isdigit() and 0 < int(value) <= _CONNECTIONS_MAX):
@@ -229,7 +229,7 @@ def connections(environment: Mapping[str, str]) -> int:
     return int(value)
 
 
-def prepares(environment: Mapping[str, str]) -> bool:
+def uses_prepared_statements(environment: Mapping[str, str]) -> bool:
     """Return whether statements are prepared in PostgreSQL. Raises `InvalidSettings`."""
     value = environment.get(_PREPARE, "on")
     if value not in ("on", "off"):

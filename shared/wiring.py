@@ -28,16 +28,16 @@ from shared.ports import Gather, NewId, Ports, sequentially
 from shared.ports.blobs import BlobStore
 from shared.ports.outside import (
     AuditSink,
-    Outbound,
-    Queue,
+    KeyWrapper,
+    MessageQueue,
+    OutboundHttp,
     RootSigner,
-    Sealer,
     Sender,
     WitnessClient,
 )
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from shared.settings import Duties, Mode, Settings, Uri
+from shared.settings import LeaderRole, Mode, Settings, Uri
 
 C = TypeVar("C")
 
@@ -61,10 +61,10 @@ def from_environment() -> Ports:
     (OPS-12, OPS-13); `Unavailable` if the store does not say so.
     """
     found = settings(os.environ)
-    return _accepted(_made_early.pop() if _made_early else assemble(found), found)
+    return _require_usable(_made_early.pop() if _made_early else assemble(found), found)
 
 
-def before_fork() -> None:
+def prepare_fork() -> None:
     """Let the processes that are forked from this one have ports of their own.
 
     A database that was usable here and does not answer there is an outage, and no wrong setting.
@@ -73,7 +73,7 @@ def before_fork() -> None:
     from_environment.cache_clear()
 
 
-def before_snapshot() -> None:
+def prepare_snapshot() -> None:
     """Assemble the ports of this process if Lambda is about to take a snapshot of it.
 
     To create the AWS clients takes longer than most requests; a restored instance has them already.
@@ -81,7 +81,7 @@ def before_snapshot() -> None:
     logged, and the first request tries again.
     """
     if _is_snapshotted():
-        logs.to_standard_output()
+        logs.configure_standard_output()
         try:
             _made_early.append(assemble(settings(os.environ)))
         except Exception:  # noqa: BLE001 (the first request raises it again)
@@ -101,7 +101,7 @@ def _early(connect: Callable[[], C]) -> Callable[[], C]:
 
 
 @cache
-def queue_from_environment() -> Queue:
+def queue_from_environment() -> MessageQueue:
     """Return the queue of tenants whose list is to be published. Raises `InvalidSettings`."""
     uri = settings(os.environ).queue
     if uri is None:
@@ -118,11 +118,11 @@ def sender_from_environment() -> Sender:
 
 
 @cache
-def outbound_from_environment() -> Outbound:
+def outbound_from_environment() -> OutboundHttp:
     """Return what asks identity providers. Raises `InvalidSettings`."""
     from shared.adapters import https
 
-    return https.Https(environment.outbound_networks(os.environ))
+    return https.HttpsClient(environment.outbound_networks(os.environ))
 
 
 def settings(environment: Mapping[str, str]) -> Settings:
@@ -166,15 +166,15 @@ def build(settings: Settings) -> Ports:
 
     Raises as `from_environment` does.
     """
-    return _accepted(assemble(settings), settings)
+    return _require_usable(assemble(settings), settings)
 
 
-def _accepted(ports: Ports, settings: Settings) -> Ports:
+def _require_usable(ports: Ports, settings: Settings) -> Ports:
     """Return the ports if this process may use the store; otherwise close them and raise.
 
     Their store refuses to be used when that is no longer so.
     """
-    from shared.adapters.fenced import Fence, FencedUsage
+    from shared.adapters.fenced import DeploymentFence, FencedUsage
 
     try:
         found = Deployment.of(ports.store.get(deployment.ADDRESS))
@@ -184,7 +184,7 @@ def _accepted(ports: Ports, settings: Settings) -> Ports:
         ports.close()
         raise
     is_standby = settings.mode is Mode.STANDBY
-    fence = Fence(ports.store, found, region=settings.region, is_standby=is_standby)
+    fence = DeploymentFence(ports.store, found, region=settings.region, is_standby=is_standby)
     usage = FencedUsage(ports.usage, fence.is_in_charge)
     return replace(ports, store=fence.store, usage=usage, is_in_charge=fence.is_in_charge)
 
@@ -204,7 +204,7 @@ def is_near() -> bool:
 
 def may_lead() -> bool:
     """Return whether this server may publish, seal and send. Raises `InvalidSettings`."""
-    return environment.duties(os.environ) is Duties.ON
+    return environment.duties(os.environ) is LeaderRole.ON
 
 
 def assemble(settings: Settings) -> Ports:
@@ -335,49 +335,49 @@ def _naming(setting: str, uri: Uri) -> Iterator[None]:
         ) from error
 
 
-def _sqlite(file: str, opened: ExitStack) -> Records:
+def _sqlite(file: str, stack: ExitStack) -> Records:
     from shared.adapters import sqlite, sqlite_buckets, stored_usage
 
-    store = opened.enter_context(closing(sqlite.SqliteStore(file)))
+    store = stack.enter_context(closing(sqlite.SqliteStore(file)))
     # Not in the store's file, so that a request does not wait for writers of the store.
     limits = file if file == ":memory:" else f"{file}-limits"
     try:
-        buckets = opened.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
+        buckets = stack.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
     except Unavailable as error:
         problem = f"{limits} cannot be opened: {error.__cause__ or error}"
         raise InvalidSettings(f"{problem}. It holds no records: remove it.") from error
-    return store, buckets, stored_usage.StoredUsage(store), sequentially
+    return store, buckets, stored_usage.StoreUsageCounts(store), sequentially
 
 
-def _dynamodb(table_prefix: str, opened: ExitStack) -> Records:
+def _dynamodb(table_prefix: str, stack: ExitStack) -> Records:
     from shared.adapters import dynamodb, dynamodb_buckets, threads
 
-    client = opened.enter_context(closing(dynamodb.connect()))
+    client = stack.enter_context(closing(dynamodb.connect()))
     # Of a standby apart, since its table gets the buckets of the region that is copied.
     region = client.meta.region_name if environment.mode(os.environ) is Mode.STANDBY else ""
-    hasty = opened.enter_context(closing(dynamodb_buckets.connect()))
+    hasty = stack.enter_context(closing(dynamodb_buckets.connect()))
     return (
         dynamodb.DynamoStore(client, table_prefix=table_prefix),
         dynamodb_buckets.DynamoBuckets(client, table_prefix=table_prefix, region=region),
         dynamodb_buckets.DynamoUsage(hasty, table_prefix=table_prefix),
-        threads.Threaded(),
+        threads.ThreadedGather(),
     )
 
 
-def _postgresql(place: str, opened: ExitStack) -> Records:
+def _postgresql(place: str, stack: ExitStack) -> Records:
     with _extra("postgresql"):
         from shared.adapters import postgresql, postgresql_buckets, postgresql_database
     from shared.adapters import stored_usage, threads
 
     database = postgresql_database.PostgresqlDatabase(
         f"postgresql:{place}",
-        connections=environment.connections(os.environ),
-        prepare=environment.prepares(os.environ),
+        connections=environment.pool_size(os.environ),
+        prepare=environment.uses_prepared_statements(os.environ),
         is_known=place in _known,
     )
-    store = opened.enter_context(closing(postgresql.PostgresqlStore(database)))
+    store = stack.enter_context(closing(postgresql.PostgresqlStore(database)))
     buckets = postgresql_buckets.PostgresqlBuckets(database)
-    return store, buckets, stored_usage.StoredUsage(store), threads.Threaded()
+    return store, buckets, stored_usage.StoreUsageCounts(store), threads.ThreadedGather()
 
 
 def store_in(settings: Settings, region: str, *, endpoint: str | None = None) -> Store:
@@ -446,19 +446,19 @@ def _postgresql_blobs(_: str, store: Store) -> BlobStore:
     return postgresql_blobs.PostgresqlBlobs(store.database)
 
 
-def _key_file(file: str) -> Sealer:
+def _key_file(file: str) -> KeyWrapper:
     from shared.adapters import file_sealer
 
     return file_sealer.FileSealer(Path(file))
 
 
-def _kms(key_id: str) -> Sealer:
+def _kms(key_id: str) -> KeyWrapper:
     from shared.adapters import kms
 
     return kms.KmsSealer(_early(kms.connect), key_id=key_id)
 
 
-def _vault(location: str) -> Sealer:
+def _vault(location: str) -> KeyWrapper:
     from shared.adapters import vault
 
     return vault.VaultSealer(location, os.environ)
@@ -499,7 +499,7 @@ def _root_in_hsm(location: str, _: bytes | None) -> RootSigner:
     return pkcs11_root.Pkcs11Root(uri)
 
 
-def _sqs(url: str) -> Queue:
+def _sqs(url: str) -> MessageQueue:
     from shared.adapters import sqs
 
     return sqs.SqsQueue(sqs.connect, url=url)
@@ -531,7 +531,7 @@ _BLOBS: Final[Mapping[str, Callable[[str, Store], BlobStore]]] = {
 }
 # On SQLite news are heard of; each look at DynamoDB has a price.
 _LOOK_SECONDS: Final = {"postgresql": 0.05}
-_KEYS: Final[Mapping[str, Callable[[str], Sealer]]] = {
+_KEYS: Final[Mapping[str, Callable[[str], KeyWrapper]]] = {
     "file": _key_file,
     "kms": _kms,
     "vault": _vault,
@@ -543,7 +543,7 @@ _ROOTS: Final[Mapping[str, Callable[[str, bytes | None], RootSigner]]] = {
     "pkcs11": _root_in_hsm,
 }
 _OFFLINE: Final = "offline"
-_QUEUES: Final[Mapping[str, Callable[[str], Queue]]] = {"sqs": _sqs}
+_QUEUES: Final[Mapping[str, Callable[[str], MessageQueue]]] = {"sqs": _sqs}
 _SINKS: Final[Mapping[str, Callable[[str], AuditSink]]] = {"file": _file_sink, "s3": _s3_sink}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {
     "SVC_STORE": _STORES,

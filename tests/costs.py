@@ -31,7 +31,7 @@ from shared.operations.audit import sealing
 from shared.operations.changes import revocations
 from shared.operations.lists import publication, wake
 from shared.operations.lists import schedule as srl_schedule
-from shared.operations.lists.wake import Woken
+from shared.operations.lists.wake import WakeResult
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from tests import prices
@@ -137,7 +137,9 @@ def measured(here: Watched) -> Iterator[Counted]:
     for (what, function), call in calls.items():
         yield _average(here, what, function, call)
     publication.publish_due(here.ports)
-    yield _average(here, prices.TICK, "SrlSchedule", lambda _: srl_schedule.due(here.ports))
+    yield _average(
+        here, prices.TICK, "SrlSchedule", lambda _: srl_schedule.read_due_tenants(here.ports)
+    )
     yield _average(here, prices.HOOKS, "WebhookDelivery", lambda _: dispatch.due(here.ports))
     yield _average(here, prices.PUBLICATION, "SrlPublication", lambda _: _publish(here))
     yield _average(here, prices.ENTRY, "FeedPublication", lambda _: _publish_entry(here, next(ids)))
@@ -229,7 +231,7 @@ def _publish_entry(here: Watched, number: int) -> None:
         here.clock.moment += timedelta(seconds=1)
         warrant_id = f"svc_wrt_entry_{number}"
         revocations.create(here.ports, here.tenant.operator, warrant_id=warrant_id, reason="stolen")
-    assert wake.publish_soon(here.ports, here.tenant.id).entries == 1
+    assert wake.publish_within_window(here.ports, here.tenant.id).entries == 1
 
 
 def _seal_entry(here: Watched, number: int) -> None:
@@ -244,7 +246,7 @@ def _seal_entry(here: Watched, number: int) -> None:
 
 def _look_in_vain(here: Watched) -> None:
     """A wake-up by a mark that was only seen, after which the function looks twice."""
-    assert wake.publish_soon(here.ports, here.tenant.id) == Woken()
+    assert wake.publish_within_window(here.ports, here.tenant.id) == WakeResult()
 
 
 def _average(
@@ -286,7 +288,7 @@ def _logged(size: int) -> Iterator[list[str]]:
 
     class Kept(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            found = logs.given(record)
+            found = logs.logged_fields(record)
             gathered = [found.metrics.get("RequestSeconds", 0.0)] * size
             vars(record).update(
                 rescind_fields=found._replace(gathered={"RequestSeconds": gathered})

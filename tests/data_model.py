@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
-from infra.server.leader import LeaderItem
-from shared.adapters.stored_usage import StoredUsage
+from infra.server.leader import StoreLease
+from shared.adapters.stored_usage import StoreUsageCounts
 from shared.model import identifiers
 from shared.model.audit import witnesses
 from shared.model.audit.merkle import WIDTH
@@ -223,12 +223,12 @@ def drive(folder: Path) -> Seen:
     watch = Watch(plain.store, seen)
     store: Any = OneByOne(plain.store, watch)
     buckets: Any = Intercepted(plain.buckets, watch)
-    ports = replace(plain, store=store, buckets=buckets, usage=StoredUsage(store))
+    ports = replace(plain, store=store, buckets=buckets, usage=StoreUsageCounts(store))
     tenant = tour.take(ports, clock)
     _seal(plain, ports, clock, tenant.id)
     restored.mark(ports, copied_at=clock())
-    Journals().catch_up(ports, tenant.id)
-    LeaderItem(store).take(wants=True)
+    Journals().write_missing_records(ports, tenant.id)
+    StoreLease(store).take(wants=True)
     readiness.write(ports)
     tenant.admin.post("/v1/keys", json={"type": "root", "name": "waits"})
     publishing.keep(replace(ports, root=None), tenant.id)
@@ -246,7 +246,7 @@ def _seal(plain: Ports, ports: Ports, clock: Clock, tenant_id: str) -> None:
     statements.sweep(ports, tenant_id)
     witness = Witness(witnesses.cosigner("w.example", seed=bytes(range(32))), "http://w.example")
     away = Witnessed({witness.url: lambda _: WitnessAnswer(0)})
-    witnessing.Round(ports, away, WitnessPolicy(1, (witness,))).cosign(tenant_id)
+    witnessing.WitnessRound(ports, away, WitnessPolicy(1, (witness,))).cosign(tenant_id)
 
 
 def clause(seen: Seen) -> str:

@@ -35,12 +35,12 @@ from shared.adapters.sqlite import SqliteStore
 from shared.errors import RescindError
 from shared.logs import JsonFormatter
 from shared.model import api_keys, seeds
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.signers import SrlSigner
 from shared.model.signing_keys import SigningKey
 from shared.model.webhooks import webhooks
 from shared.model.webhooks.webhooks import Webhook
-from shared.operations.access.api_key_creation import Created
-from shared.operations.webhooks.managing import WithSecret
+from shared.operations.access.api_key_creation import CreatedKey
+from shared.operations.webhooks.managing import WebhookAndSecret
 from shared.ports.store import Change
 from shared.web import gate
 from tests.kit.endpoints import ENDPOINTS
@@ -116,7 +116,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     _watch_reprs()
     _watch_errors()
     _watch_logs(session.config)
-    _PATCH.setattr(gate.Gate, "__call__", _watched_answers(gate.Gate.__call__))
+    _PATCH.setattr(gate.ApiMiddleware, "__call__", _watched_answers(gate.ApiMiddleware.__call__))
 
 
 def pytest_unconfigure() -> None:
@@ -184,8 +184,8 @@ def _search_blob(_result: None, _blobs: object, name: str, data: bytes) -> None:
 
 def _watch_reprs() -> None:
     for holder in (
-        *(Created, CreatedApiKey, SigningKey, ListSigner),
-        *(Webhook, WithSecret, WebhookWithSecret),
+        *(CreatedKey, CreatedApiKey, SigningKey, SrlSigner),
+        *(Webhook, WebhookAndSecret, WebhookWithSecret),
     ):
         _observe(holder, "__init__", _search_repr)
 
@@ -223,7 +223,7 @@ def _search_record(_result: None, logger: logging.Logger, record: logging.LogRec
 
 def _watched_answers(serve: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(serve)
-    async def watched(self: gate.Gate, scope: Scope, receive: Receive, send: Send) -> None:
+    async def watched(self: gate.ApiMiddleware, scope: Scope, receive: Receive, send: Send) -> None:
         sent: list[Message] = []
 
         async def report(message: Message) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from shared.model.fleet.authorizers import Registered
+from shared.model.fleet.authorizers import RegistrationCounts
 
 COUNTS: Final = Path(__file__).with_name("prices.csv")
 # What is deployed: the memory of the functions in megabytes, and the other resources of a stage.
@@ -228,7 +228,7 @@ def direct(size: int, prices: Prices) -> tuple[float, float]:
     Each pauses as the service asks. There are `_NEWS` entries, which each fetches and reports.
     """
     row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
-    numbers = Registered(count=size, polling=size)
+    numbers = RegistrationCounts(count=size, polling=size)
     polls = _MONTH / (numbers.poll_seconds * _POLL_PART)
     reports = _MONTH / (numbers.report_after_seconds * _REPORT_PART) + _NEWS
     each = (polls - _NEWS) * row[NOTHING_NEW] + _NEWS * row[NEWS]
@@ -243,7 +243,7 @@ def relayed(size: int, prices: Prices) -> tuple[float, float]:
     """
     row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
     relays = math.ceil(size / BEHIND_A_RELAY)
-    numbers = Registered(count=size, polling=0)
+    numbers = RegistrationCounts(count=size, polling=0)
     rest = 1 / (numbers.report_after_seconds * _REPORT_PART)
     # The part of all seconds in which at least one authorizer of a relay reports.
     busy = 1 - math.exp(-rest * size / relays * BATCH_SECONDS)
@@ -291,7 +291,7 @@ def idle(prices: Prices) -> dict[str, float]:
 
 
 def _following(size: int, prices: Prices) -> list[str]:
-    numbers = Registered(count=size, polling=size)
+    numbers = RegistrationCounts(count=size, polling=size)
     alone, behind = direct(size, prices), relayed(size, prices)
     relays = math.ceil(size / BEHIND_A_RELAY)
     dollars = (*alone, sum(alone), *behind, sum(behind))

@@ -13,14 +13,7 @@ from typing import Any
 import pytest
 
 from shared.operations.lists import in_force
-from tests.bench import (
-    cold_start,
-    deny,
-    postgresql,
-    publication,
-    report,
-    requests,
-)
+from tests.bench import cold_start, deny, postgresql, publication, report, requests
 from tests.bench.__main__ import BENCHES
 from tests.bench.__main__ import main as run_all
 from tests.bench.measure import Comparison, Taken, alternate, compare, processor_seconds, timed
@@ -150,7 +143,7 @@ def test_the_warrants_of_a_benchmark_are_revoked(tmp_path: Path) -> None:
     with tenant(tmp_path, revoked=40) as filled:
         revoke(filled.ports, filled.operator, warrant_ids("n"), 2)
         publication.from_all_records(filled.ports, filled.operator)
-        head = in_force.head(filled.ports, filled.operator.tenant_id)
+        head = in_force.read_srl_head(filled.ports, filled.operator.tenant_id)
         assert (head.count, head.changes) == (42, 42)
 
 

@@ -75,4 +75,4 @@ def test_no_key_and_no_revocation_expires() -> None:
     }
     sessions = {"Approval", "IssuerKeys", "ManifestPart", "UnrevokeManifest"}
     sessions |= {"SessionCredential", "SessionRecord"}
-    assert ending == {"Notice", "Once", "PublishedVersion", "Ticket"} | sessions
+    assert ending == {"ExpiryNotice", "IdempotencyRecord", "SrlVersionRecord", "Ticket"} | sessions

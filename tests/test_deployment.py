@@ -14,7 +14,7 @@ from infra import data_folder
 from shared import wiring
 from shared.adapters import fenced
 from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.errors import InvalidSettings, Outdated, ReadOnly, Unavailable
+from shared.errors import InvalidSettings, ReadOnly, StaleProcess, Unavailable
 from shared.model import deployment as model
 from shared.model.api_keys import usage
 from shared.model.deployment import SCHEMA, Deployment, DeploymentPart
@@ -24,7 +24,7 @@ from shared.operations.lists import publication
 from shared.operations.operator import deployment, failover, onboarding
 from shared.ports import Ports
 from shared.ports.store import ColumnPage, Delete, Expect, Put, Store
-from shared.ports.token_buckets import Used
+from shared.ports.token_buckets import UsageDelta
 from shared.settings import Mode
 from shared.settings import mode as load_mode
 from tests.kit.api import Client, serve
@@ -76,14 +76,14 @@ def test_a_store_that_must_not_be_used_is_refused(
 def test_a_store_in_charge_is_used(settings: dict[str, str]) -> None:
     """OPS-12: A store of this schema, or of an earlier one, is used, and then marked once."""
     with closing(wiring.build(wiring.settings(settings))) as ports:
-        assert deployment.read(ports).version == 0
+        assert deployment.read_deployment(ports).version == 0
         for _ in range(2):
             deployment.mark_schema(ports)
-            assert deployment.read(ports) == Deployment(schema=SCHEMA, version=1)
+            assert deployment.read_deployment(ports) == Deployment(schema=SCHEMA, version=1)
     _says(settings, schema=0, version=4)
     with closing(wiring.build(wiring.settings(settings))) as ports:
         deployment.mark_schema(ports)
-        assert deployment.read(ports) == Deployment(schema=SCHEMA, version=5)
+        assert deployment.read_deployment(ports) == Deployment(schema=SCHEMA, version=5)
 
 
 def test_a_store_that_does_not_answer_is_not_taken_for_one_in_charge(
@@ -109,15 +109,15 @@ def test_a_new_tenant_raises_no_schema(settings: dict[str, str], item: bool) -> 
     """
     with closing(wiring.build(wiring.settings(settings))) as ports:
         onboarding.create_tenant(ports, handle="acme")
-        assert deployment.read(ports).schema == SCHEMA
+        assert deployment.read_deployment(ports).schema == SCHEMA
         earlier = Put(model.ADDRESS, Deployment(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
         ports.store.write(earlier if item else Delete(model.ADDRESS, Expect.PRESENT))
-        before = deployment.read(ports)
+        before = deployment.read_deployment(ports)
         onboarding.create_tenant(ports, handle="globex")
-        assert deployment.read(ports).schema == before.schema
+        assert deployment.read_deployment(ports).schema == before.schema
 
         deployment.mark_schema(ports)
-        assert deployment.read(ports).schema == SCHEMA
+        assert deployment.read_deployment(ports).schema == SCHEMA
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_a_running_process_stops_using_data_of_a_newer_release(settings: dict[st
         ]
         assert {each.status_code for each in answers} == {503}
         assert {each.headers["retry-after"] for each in answers} == {"30"}
-        with pytest.raises(Outdated):
+        with pytest.raises(StaleProcess):
             publication.publish_due(ports)
         _says(settings)
         check = caller.get("/v1/revocations/check", params={"warrant_id": WARRANT})
@@ -165,9 +165,9 @@ def test_a_running_process_does_not_use_a_store_that_was_left(
     with closing(wiring.build(wiring.settings(settings | {"SVC_MODE": mode}))) as ports:
         assert [each.handle for each in tenants.directory(ports)] == ["acme"]
         _says(settings, part=DeploymentPart.MOVED, moved_to="a")
-        with pytest.raises(Outdated):
+        with pytest.raises(StaleProcess):
             next(iter(tenants.directory(ports)))
-        with pytest.raises(Outdated):
+        with pytest.raises(StaleProcess):
             ports.store.write(Delete(model.ADDRESS, Expect.PRESENT))
 
 
@@ -189,7 +189,7 @@ def test_a_process_asks_once_for_all_its_threads(
     with closing(assembled):
         moment = [0.0, 0.0]
         monkeypatch.setattr(fenced, "_moment", lambda: tuple(moment))
-        store = fenced.Fence(cast("Store", Counted()), Deployment()).store
+        store = fenced.DeploymentFence(cast("Store", Counted()), Deployment()).store
         other = Address(Table.KEYS, "other")
         store.get(other)
         assert asked == [other]
@@ -325,7 +325,7 @@ def test_a_standby_answers_and_changes_nothing(settings: dict[str, str]) -> None
         refused = caller.post("/v1/revocations", json=body | {"warrant_id": "svc_wrt_b"})
         assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
         used = ports.store.get(usage(tenant.tenant_id).address(created.api_key.id))
-        ports.usage.add(Used(tenant.tenant_id, created.api_key.id, 1, ports.now()))
+        ports.usage.add(UsageDelta(tenant.tenant_id, created.api_key.id, 1, ports.now()))
         assert ports.store.get(usage(tenant.tenant_id).address(created.api_key.id)) == used
         _says(settings, region="eu-central-1")
         assert caller.post("/v1/revocations", json=body | {"warrant_id": "svc_wrt_b"}).is_success

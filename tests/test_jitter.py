@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from shared.adapters.retries import RetryPolicy
-from shared.errors import ExpectationLost, RateLimited, Unavailable
-from shared.model.rate_limit import Holder, Purpose
+from shared.errors import PreconditionFailed, RateLimited, Unavailable
+from shared.model.rate_limit import BucketPurpose, BucketUser
 from shared.operations.base import operation
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
@@ -101,7 +101,7 @@ def _pauses_of_an_operation(_folder: Path) -> list[float]:
     pacing = replace(operation.PACING, sleep=pauses.append, clock=lambda: next(ticks))
 
     def lose() -> None:
-        raise ExpectationLost(())
+        raise PreconditionFailed(())
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(operation, "PACING", pacing)
@@ -132,7 +132,7 @@ def _pauses_of_the_rate_limit(folder: Path) -> list[float]:
     for _ in range(2000):
         clock.advance(milliseconds=1)
         with pytest.raises(RateLimited):
-            result_of(limiter.take(Holder("acme", Purpose.REQUESTS, None)))
+            result_of(limiter.take(BucketUser("acme", BucketPurpose.REQUESTS, None)))
     return [later - earlier for earlier, later in pairwise(empty.asked_at)]
 
 

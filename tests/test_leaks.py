@@ -11,10 +11,10 @@ import pytest
 from shared import logs
 from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import Corrupt, InvalidApiKey
+from shared.errors import DataCorrupt, InvalidApiKey
 from shared.model import api_keys, seeds
 from shared.model.items import Address, Table
-from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.model.lists.signers import SrlSigner, SrlSignerStatus
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from shared.web import gate
@@ -142,7 +142,7 @@ def _report(secret: str) -> None:
     gate.report(error, "request")
 
 
-@pytest.mark.parametrize("leak", [_log, _log_field, _log_error, _report, Corrupt])
+@pytest.mark.parametrize("leak", [_log, _log_field, _log_error, _report, DataCorrupt])
 def test_logs_and_errors_are_searched(leak: Callable[[str], object]) -> None:
     """A message, a field, an error in the log, a cause, an error of ours."""
     with WATCH.expecting() as leaks:
@@ -170,7 +170,7 @@ def test_reprs_are_searched(clock: Clock) -> None:
     sealed = b"\x01" * 61
     WATCH.note_sealed("a seal", sealed)
     with WATCH.expecting() as leaks:
-        ListSigner("svc_key_a", "t", f"{sealed!r}", SignerStatus.ACTIVE, clock(), sealed)
+        SrlSigner("svc_key_a", "t", f"{sealed!r}", SrlSignerStatus.ACTIVE, clock(), sealed)
     assert len(leaks) == 1
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared import logs
-from shared.errors import Corrupt, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from tests.kit.log_lines import Line, formatted, lines, metrics, read, set_up_anew
 
 SECRET = "svc_" + "s3cret" * 7
@@ -174,7 +174,7 @@ def test_requests_are_gathered_in_one_line() -> None:
 
     A refusal and a failure have a line each.
     """
-    gathered = logs.Gathered(3)
+    gathered = logs.SampledFilter(3)
 
     def of_request(seconds: float, outcome: str = "ok") -> logging.LogRecord:
         figures = {"RequestSeconds": seconds}
@@ -187,7 +187,7 @@ def test_requests_are_gathered_in_one_line() -> None:
     assert gathered.filter(of_request(1.0, "unavailable"))
     assert gathered.filter(record("anything else"))
     # What is not gathered is logged as it is.
-    assert logs.Gathered(1).filter(requests[6])
+    assert logs.SampledFilter(1).filter(requests[6])
     assert read(formatted(of_request(0.7)))["RequestSeconds"] == 0.7
 
 
@@ -205,7 +205,7 @@ def test_the_words_of_foreign_errors_stay_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [Corrupt("no head"), Unavailable("down"), InvalidSettings("SVC_STORE is not set")]
+    "error", [DataCorrupt("no head"), Unavailable("down"), InvalidSettings("SVC_STORE is not set")]
 )
 def test_the_text_of_our_own_errors_is_logged(error: Exception) -> None:
     """They were written for whoever reads them."""
@@ -214,7 +214,7 @@ def test_the_text_of_our_own_errors_is_logged(error: Exception) -> None:
 
 def test_causes_come_first() -> None:
     """What led to an error stands before it, also where one came while another was handled."""
-    error = Corrupt("malformed")
+    error = DataCorrupt("malformed")
     error.__context__ = KeyError(SECRET)
     logged = failure(error)["error"]
     assert logged.index("KeyError") < logged.index("Corrupt: malformed")
@@ -223,7 +223,7 @@ def test_causes_come_first() -> None:
 
 def test_a_suppressed_cause_is_not_logged() -> None:
     """`from None` holds in the log too."""
-    error = Corrupt("malformed")
+    error = DataCorrupt("malformed")
     error.__context__ = KeyError(SECRET)
     error.__suppress_context__ = True
     assert "KeyError" not in failure(error)["error"]
@@ -258,7 +258,7 @@ def test_lambda_logs_json_to_standard_output(
     monkeypatch.setenv("SVC_STAGE", "test")
     root.addHandler(logging.StreamHandler(sys.stderr))
     for _ in range(2):
-        logs.to_standard_output()
+        logs.configure_standard_output()
     log = logging.getLogger("shared.some")
     log.debug("not this")
     log.info("this", extra=logs.fields(metrics={"Published": 1}))
@@ -273,7 +273,7 @@ def test_of_libraries_lambda_logs_warnings_alone(
 ) -> None:
     """What they tell of each request may hold what a caller wrote, such as the path."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test-srl")
-    logs.to_standard_output()
+    logs.configure_standard_output()
     logging.getLogger("mangum.http").info("GET /v1/keys/%s 404", SECRET)
     logging.getLogger("botocore.credentials").warning("expired")
     logging.getLogger("functions.some").info("this")
@@ -287,7 +287,7 @@ def test_elsewhere_the_log_is_whose_process_it_is(
     """On one machine nothing is set up."""
     monkeypatch.delenv("AWS_LAMBDA_FUNCTION_NAME", raising=False)
     before = root.handlers[:], root.level
-    logs.to_standard_output()
+    logs.configure_standard_output()
     assert (root.handlers[:], root.level) == before
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from infra.cli import sign_in
-from infra.cli.client import Api
+from infra.cli.client import ApiClient
 from infra.cli.connections import Connections
-from infra.cli.errors import NoUsableAnswer, WrongUsage
+from infra.cli.errors import BadResponse, UsageError
 from infra.cli.profiles import Profile
 from shared.adapters.https import HttpWitnesses
 from shared.adapters.vault import VaultSealer
@@ -75,13 +75,13 @@ def _vault(receiver: Receiver, seconds: float, folder: Path) -> Call:
 
 def _command_line(receiver: Receiver, seconds: float, folder: Path) -> Call:
     profile = Profile(folder, f"http://127.0.0.1:{receiver.port}", SECRET)
-    api = Api(profile, connections=Connections(head_seconds=seconds, seconds=seconds))
+    api = ApiClient(profile, connections=Connections(head_seconds=seconds, seconds=seconds))
 
     def call() -> str | None:
         try:
             with api:
                 return json.dumps(api.get("/v1/whoami"))
-        except NoUsableAnswer:
+        except BadResponse:
             return None
 
     return call
@@ -233,13 +233,13 @@ def test_no_message_contains_a_secret(
             error = caught
         assert SECRET not in _all_text(error, caplog)
         with (
-            pytest.raises(NoUsableAnswer) as refused,
-            Api(Profile(tmp_path, address, secret)) as api,
+            pytest.raises(BadResponse) as refused,
+            ApiClient(Profile(tmp_path, address, secret)) as api,
         ):
             api.get("/v1/whoami")
         assert SECRET not in _all_text(refused.value, caplog)
         job = {"ACTIONS_ID_TOKEN_REQUEST_URL": address, "ACTIONS_ID_TOKEN_REQUEST_TOKEN": secret}
-        with pytest.raises((NoUsableAnswer, WrongUsage)) as failed:
+        with pytest.raises((BadResponse, UsageError)) as failed:
             sign_in.token_of_program(None, "svc_idp_a", job)
         assert SECRET not in _all_text(failed.value, caplog)
 
@@ -266,6 +266,6 @@ def test_repeated_headers_are_joined(tmp_path: Path) -> None:
     assert (found.status, found.retry_after) == (429, None)
     with conversing((head.encode(),), (final("first"),)) as receiver:
         profile = Profile(tmp_path, f"http://127.0.0.1:{receiver.port}", SECRET)
-        with Api(profile, wait=waited.append) as api:
+        with ApiClient(profile, wait=waited.append) as api:
             api.get("/v1/whoami")
     assert waited == [1.0]

@@ -21,7 +21,7 @@ from shared.model import (
     text,
     trust_bundle,
 )
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.lists import signers as srl_signers
 from shared.operations.access import api_key_end
 from shared.operations.lists import signers
@@ -122,14 +122,14 @@ def test_clauses_list_the_words_of_the_code() -> None:
     """Reasons in the order of the checks, states, errors with their statuses, audit actions."""
     assert _words("WARRANT-9") == list(WarrantReason)
     assert _words("TRUST-4") == list(TrustReason)
-    assert _words("SIGNER-2") == list(srl_signers.SignerStatus)
+    assert _words("SIGNER-2") == list(srl_signers.SrlSignerStatus)
     codes = re.findall(r"^\| (\d{3}) \| `(\w+)` \|", _text("API-10"), re.MULTILINE)
     raised = [(str(status), error.code) for error, status in errors.STATUS.items()]  # type: ignore[attr-defined]
     raised += [("500", "internal_error"), ("503", "unavailable")]
     assert codes == sorted(raised, key=lambda each: each[0])
     rows = re.findall(r"^\| (`\w+\..+?) \|", _text("AUDIT-3"), re.MULTILINE)
     actions = [_group(re.findall(r"`([\w.]+)`", row)) for row in rows]
-    assert sorted(each for group in actions for each in group) == sorted(Action)
+    assert sorted(each for group in actions for each in group) == sorted(AuditAction)
 
 
 def _text(clause: str) -> str:

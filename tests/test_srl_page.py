@@ -14,7 +14,7 @@ from functions.srl import schemas
 from shared.errors import InvalidSrl, SrlReason
 from shared.model import identifiers, seeds, times
 from shared.model.lists import verification
-from shared.model.lists.signers import Statement
+from shared.model.lists.signers import SuccessionStatement
 from shared.model.lists.verification import LIFETIME_MAX, VERSION_MAX, verify
 from tests.kit.peers import is_of_type
 from tests.kit.processes import ROOT
@@ -83,7 +83,7 @@ def _is_list(encoded: bytes) -> bool:
 
 def _is_statement(encoded: bytes) -> bool:
     try:
-        Statement._decode(encoded)
+        SuccessionStatement._decode(encoded)
     except ValueError:
         return False
     return True

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.file_sealer import FileSealer
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import revocations, seeds
-from shared.model.seeds import SeedPurpose
+from shared.model.seeds import KeyPurpose
 
 TENANT, KEY = "svc_tnt_a", "svc_key_a"
 CONTEXT = {"tenant": TENANT, "key": KEY, "purpose": "warrant", "version": "2"}
@@ -31,28 +31,28 @@ def keys(tmp_path: Path) -> FileSealer:
 
 def test_the_context_of_a_seal() -> None:
     """F95: a seal is bound to tenant, key, purpose and version, under these names."""
-    assert seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.WARRANT, version=2) == CONTEXT
+    assert seeds.seal_context(TENANT, KEY, purpose=KeyPurpose.WARRANT, version=2) == CONTEXT
 
 
 def test_a_seal_of_an_earlier_edition_opens(keys: FileSealer) -> None:
     """F95a: A seed that an earlier edition sealed can still be opened."""
-    context = seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.WARRANT, version=2)
+    context = seeds.seal_context(TENANT, KEY, purpose=KeyPurpose.WARRANT, version=2)
     assert keys.unseal(SEAL, context=context) == b"\x07" * 32
 
 
 @pytest.mark.parametrize(
     "context",
     [
-        seeds.seal_context("svc_tnt_b", KEY, purpose=SeedPurpose.WARRANT, version=2),
-        seeds.seal_context(TENANT, "svc_key_b", purpose=SeedPurpose.WARRANT, version=2),
-        seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.SRL, version=2),
-        seeds.seal_context(TENANT, KEY, purpose=SeedPurpose.WARRANT, version=1),
+        seeds.seal_context("svc_tnt_b", KEY, purpose=KeyPurpose.WARRANT, version=2),
+        seeds.seal_context(TENANT, "svc_key_b", purpose=KeyPurpose.WARRANT, version=2),
+        seeds.seal_context(TENANT, KEY, purpose=KeyPurpose.SRL, version=2),
+        seeds.seal_context(TENANT, KEY, purpose=KeyPurpose.WARRANT, version=1),
     ],
     ids=["tenant", "key", "purpose", "version"],
 )
 def test_a_seal_opens_for_nothing_else(keys: FileSealer, context: dict[str, str]) -> None:
     """F96a: A sealed seed does not open for another tenant, key, purpose or version."""
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         keys.unseal(SEAL, context=context)
 
 

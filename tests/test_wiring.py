@@ -246,7 +246,7 @@ def test_what_fails_before_a_snapshot_is_logged_and_tried_again(
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     monkeypatch.delenv("SVC_STORE", raising=False)
     wiring.from_environment.cache_clear()
-    wiring.before_snapshot()
+    wiring.prepare_snapshot()
     assert "before the snapshot" in caplog.text
     with pytest.raises(InvalidSettings):
         wiring.from_environment()

@@ -21,8 +21,16 @@ from shared.model.identifiers import PERSON, SESSION, TENANT
 from shared.operations.access import api_key_rotation, api_keys
 from shared.web.api_keys import KEY_EXAMPLE, ApiKeyList
 from shared.web.app import create_public_app, lambda_handler
-from shared.web.fields import ApiKeyId, MomentOut, ResponseBody, example, identifier, sample, shown
-from shared.web.paging import Pager
+from shared.web.fields import (
+    ApiKeyId,
+    MomentOut,
+    ResponseBody,
+    example,
+    identifier,
+    response_field,
+    sample,
+)
+from shared.web.paging import CursorCodec
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("API keys")
@@ -49,38 +57,44 @@ class CallerBody(ResponseBody):
         authenticated_at="2026-11-21T12:00:00Z",
     )
 
-    tenant_id: str = shown("Identifier of the tenant.", **identifier(TENANT))
-    tenant_name: str = shown("The name of the tenant, from its settings.")
-    identity: str = shown(
+    tenant_id: str = response_field("Identifier of the tenant.", **identifier(TENANT))
+    tenant_name: str = response_field("The name of the tenant, from its settings.")
+    identity: str = response_field(
         "The name of the caller in the audit log: the e-mail of the person or of the service "
         "account, or the key itself."
     )
-    api_key_id: ApiKeyId | None = shown("Identifier of the API key; null for a session.")
-    api_key_name: str | None = shown("The name that the key was given; null for a session.")
-    scopes: tuple[Scope, ...] = shown("What the caller may do.", uniqueItems=True)
-    expires_at: MomentOut | None = shown(
+    api_key_id: ApiKeyId | None = response_field("Identifier of the API key; null for a session.")
+    api_key_name: str | None = response_field(
+        "The name that the key was given; null for a session."
+    )
+    scopes: tuple[Scope, ...] = response_field("What the caller may do.", uniqueItems=True)
+    expires_at: MomentOut | None = response_field(
         "When the secret of this request stops being accepted; null if it does not expire."
     )
-    creates_until: MomentOut | None = shown(
+    creates_until: MomentOut | None = response_field(
         "The latest end of the keys that it may create, for people of keys without `admin`; null "
         "if they may end at any time or never."
     )
-    name: str = shown("The name of the person, the service account or the key, for people.")
-    role: str | None = shown("The role that the caller has; null for an API key without one.")
-    person_id: str | None = shown(
+    name: str = response_field(
+        "The name of the person, the service account or the key, for people."
+    )
+    role: str | None = response_field(
+        "The role that the caller has; null for an API key without one."
+    )
+    person_id: str | None = response_field(
         "Identifier of the person who calls; null for a program.", **identifier(PERSON)
     )
-    session_id: str | None = shown(
+    session_id: str | None = response_field(
         "Identifier of the session; null for an API key.", **identifier(SESSION)
     )
-    authenticated_at: MomentOut | None = shown(
+    authenticated_at: MomentOut | None = response_field(
         "When the identity provider authenticated the caller; null for an API key."
     )
 
     @classmethod
-    def of(cls, found: api_keys.Introduction) -> Self:
+    def of(cls, caller_profile: api_keys.CallerProfile) -> Self:
         """Return the body for a caller with its tenant and its key."""
-        caller, settings, key = found.caller, found.settings, found.key
+        caller, settings, key = caller_profile.caller, caller_profile.settings, caller_profile.key
         return cls(
             tenant_id=caller.tenant_id,
             tenant_name=settings.name,
@@ -89,7 +103,7 @@ class CallerBody(ResponseBody):
             api_key_name=key.name if key else None,
             scopes=caller.scopes,
             expires_at=caller.key_expires_at,
-            creates_until=found.creates_until,
+            creates_until=caller_profile.creates_until,
             name=key.name if key else caller.name or caller.identity,
             role=caller.role,
             person_id=caller.person_id,
@@ -100,27 +114,27 @@ class CallerBody(ResponseBody):
 
 @routes.get("/v1/whoami")
 @serves(api_keys.introduce)
-async def get_caller(here: ApiRequest) -> CallerBody:
+async def get_caller(request: ApiRequest) -> CallerBody:
     """Get who calls: the tenant, the API key or session of the request and its scopes.
 
     Every key and every session may ask.
     """
-    return CallerBody.of(here.run(api_keys.introduce))
+    return CallerBody.of(request.run(api_keys.introduce))
 
 
 @routes.get("/v1/api-keys")
 @serves(api_keys.page)
-async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
+async def list_api_keys(request: ApiRequest, query: Annotated[ApiKeyQuery, Query()]) -> ApiKeyList:
     """List the API keys.
 
     The newest key comes first. The list includes revoked and expired keys. It never includes the
     secret of a key.
     """
     filters = f"{query.service_account_id}&{query.created_by_id}"
-    pages = Pager(here.caller, query.cursor, f"api-keys?{filters}")
-    page = here.run(
+    pages = CursorCodec(request.caller, query.cursor, f"api-keys?{filters}")
+    page = request.run(
         api_keys.page,
-        before=pages.before,
+        before=pages.position,
         limit=query.limit,
         account_id=query.service_account_id,
         maker_id=query.created_by_id,
@@ -130,7 +144,7 @@ async def list_api_keys(here: ApiRequest, query: Annotated[ApiKeyQuery, Query()]
 
 @routes.post("/v1/api-keys", status_code=201)
 @serves(api_keys.create, raises=(InvalidState, Conflict), is_protected=True)
-async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
+async def create_api_key(request: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
     """Create an API key.
 
     The member `key` of the response is the secret. It is shown in this response only: store it now.
@@ -138,7 +152,7 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
 
     409: the service account is disabled, or it owns 50 API keys already.
     """
-    created = here.run(
+    created = request.run(
         api_keys.create,
         name=body.name,
         scopes=tuple(body.scopes or ()),
@@ -152,14 +166,14 @@ async def create_api_key(here: ApiRequest, body: CreateApiKey) -> CreatedApiKey:
 
 @routes.get("/v1/api-keys/{id}")
 @serves(api_keys.get, raises=(NotFound,))
-async def get_api_key(here: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
+async def get_api_key(request: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
     """Get one API key and how often it was used."""
-    return ApiKeyDetail.of(here.run(api_keys.get, key_id=key_id))
+    return ApiKeyDetail.of(request.run(api_keys.get, key_id=key_id))
 
 
 @routes.post("/v1/api-keys/{id}/rotate", status_code=201)
 @serves(api_key_rotation.rotate, raises=(NotFound, InvalidState, Conflict), is_protected=True)
-async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) -> RotatedApiKey:
+async def rotate_api_key(request: ApiRequest, key_id: KeyId, body: RotateApiKey) -> RotatedApiKey:
     """Replace an API key.
 
     The new key has the name, the scopes and the service account of the old one. The member `key` is
@@ -170,7 +184,7 @@ async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) ->
     or owns 50 API keys; or this is the last admin key of the tenant that stays valid for at least
     24 hours, and the new key would end sooner than that.
     """
-    rotated = here.run(
+    rotated = request.run(
         api_key_rotation.rotate,
         key_id=key_id,
         grace_seconds=body.grace_seconds,
@@ -181,7 +195,7 @@ async def rotate_api_key(here: ApiRequest, key_id: KeyId, body: RotateApiKey) ->
 
 @routes.post("/v1/api-keys/{id}/revoke")
 @serves(api_keys.revoke, raises=(NotFound, Conflict))
-async def revoke_api_key(here: ApiRequest, key_id: KeyId) -> RevokedApiKey:
+async def revoke_api_key(request: ApiRequest, key_id: KeyId) -> RevokedApiKey:
     """Revoke an API key permanently.
 
     The next request with this key is refused. A revocation cannot be undone. If the key is revoked
@@ -189,19 +203,19 @@ async def revoke_api_key(here: ApiRequest, key_id: KeyId) -> RevokedApiKey:
 
     409: this is the last admin key of the tenant that stays valid for at least 24 hours.
     """
-    return RevokedApiKey.of(here.run(api_keys.revoke, key_id=key_id))
+    return RevokedApiKey.of(request.run(api_keys.revoke, key_id=key_id))
 
 
 @routes.delete("/v1/api-keys/{id}", status_code=204)
 @serves(api_keys.delete, raises=(NotFound, Conflict))
-async def delete_api_key(here: ApiRequest, key_id: KeyId) -> None:
+async def delete_api_key(request: ApiRequest, key_id: KeyId) -> None:
     """Delete an API key permanently.
 
     The key may be active or revoked. Its entries in the audit log remain.
 
     409: this is the last admin key of the tenant that stays valid for at least 24 hours.
     """
-    here.run(api_keys.delete, key_id=key_id)
+    request.run(api_keys.delete, key_id=key_id)
 
 
 app = create_public_app(LeakReports(wiring.from_environment), routes)

@@ -28,7 +28,7 @@ _SECRET_MAX: Final = 512
 
 
 class LeakReports:
-    """An ASGI application for the path. It needs to be behind `Keyless`.
+    """An ASGI application for the path. It needs to be behind `PublicMiddleware`.
 
     Each secret after the first takes another token of the source address.
     """
@@ -46,7 +46,7 @@ class LeakReports:
         request = Request(scope, receive)
         if request.method != "POST":
             raise MethodNotAllowed(["POST"])
-        found = _parse(await bodies.read(request, limit=_BODY_MAX))
+        found = _parse(await bodies.read_body(request, limit=_BODY_MAX))
         for _ in found[1:]:
             scope["take_token"]()
         for secret, url in found:
@@ -72,8 +72,8 @@ def _parse(raw: bytes) -> list[tuple[str, str | None]]:
     return [_report(each, name) for each in given]
 
 
-def _report(given: Any, name: str) -> tuple[str, str | None]:
-    members = given if isinstance(given, dict) else {}
+def _report(value: Any, name: str) -> tuple[str, str | None]:
+    members = value if isinstance(value, dict) else {}
     secret, url = members.get(name), members.get("url")
     if not isinstance(secret, str) or not 0 < len(secret) <= _SECRET_MAX:
         raise InvalidRequest(f"{name}: is required, as text of up to {_SECRET_MAX} characters.")

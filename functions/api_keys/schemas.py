@@ -7,7 +7,7 @@ from pydantic import Field
 from shared.model.api_keys import GRACE_SECONDS_MAX, ApiKey, ApiKeyStatus, Usage
 from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT
 from shared.operations.access import api_key_creation
-from shared.operations.access.api_key_rotation import Rotated
+from shared.operations.access.api_key_rotation import RotatedKey
 from shared.web.api_keys import (
     APPROXIMATE,
     KEY_EXAMPLE,
@@ -34,7 +34,7 @@ from shared.web.fields import (
     example,
     identifier,
     optional,
-    shown,
+    response_field,
 )
 from shared.web.paging import PageQuery
 
@@ -88,7 +88,9 @@ class ApiKeyDetail(ApiKeySummary):
 
     model_config = example(**USED_EXAMPLE, request_count=2880)
 
-    request_count: int = shown(f"Number of requests with this key. {APPROXIMATE}", minimum=0)
+    request_count: int = response_field(
+        f"Number of requests with this key. {APPROXIMATE}", minimum=0
+    )
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
@@ -117,9 +119,9 @@ class CreatedApiKey(ResponseBody):
     expires_at: Expires
 
     @classmethod
-    def of(cls, created: api_key_creation.Created) -> Self:
+    def of(cls, created_key: api_key_creation.CreatedKey) -> Self:
         """Return the body for a new key with its secret."""
-        return cls(**key_fields(created.api_key), key=created.secret)
+        return cls(**key_fields(created_key.api_key), key=created_key.secret)
 
 
 class RotateApiKey(RequestBody):
@@ -147,19 +149,21 @@ class RotatedApiKey(CreatedApiKey):
         predecessor_accepted_until="2026-11-21T13:00:00Z",
     )
 
-    predecessor_id: ApiKeyId = shown(
+    predecessor_id: ApiKeyId = response_field(
         "Identifier of the key that was rotated.", **identifier(API_KEY)
     )
-    predecessor_accepted_until: MomentOut = shown("When the old secret stops being accepted.")
+    predecessor_accepted_until: MomentOut = response_field(
+        "When the old secret stops being accepted."
+    )
 
     @classmethod
-    def of_rotation(cls, rotated: Rotated) -> Self:
+    def of_rotation(cls, rotated_key: RotatedKey) -> Self:
         """Return the body for a new key with its secret, and for the key that it replaces."""
         return cls(
-            **key_fields(rotated.created.api_key),
-            key=rotated.created.secret,
-            predecessor_id=rotated.predecessor.id,
-            predecessor_accepted_until=rotated.accepted_until,
+            **key_fields(rotated_key.created.api_key),
+            key=rotated_key.created.secret,
+            predecessor_id=rotated_key.predecessor.id,
+            predecessor_accepted_until=rotated_key.accepted_until,
         )
 
 
@@ -171,5 +175,5 @@ class RevokedApiKey(RecordBody):
     )
 
     id: ApiKeyId
-    status: ApiKeyStatus = shown("`revoked`.")
-    revoked_at: MomentOut = shown("When the key was revoked.")
+    status: ApiKeyStatus = response_field("`revoked`.")
+    revoked_at: MomentOut = response_field("When the key was revoked.")

@@ -16,7 +16,7 @@ from shared.model.audit.audit_log import EntryFilters
 from shared.operations.audit import audit_log
 from shared.operations.audit.audit_log import AuditPosition, ExportLine
 from shared.web import paging
-from shared.web.paging import Pager
+from shared.web.paging import CursorCodec
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 
@@ -74,13 +74,13 @@ def earliest(end: datetime) -> datetime:
 
 
 def filters_of(
-    here: ApiRequest, query: AuditFilters, *, start: Callable[[datetime], datetime]
+    request: ApiRequest, query: AuditFilters, *, start: Callable[[datetime], datetime]
 ) -> EntryFilters:
     """Return the filters of a query; `start` returns the default of `from` for an end.
 
     Raises `InvalidRequest` if the window ends before it begins.
     """
-    end = query.to or times.whole(here.ports.now())
+    end = query.to or times.truncate_to_second(request.ports.now())
     begin = query.from_ or start(end)
     if begin > end:
         raise InvalidRequest("from: must not be later than to.")
@@ -104,12 +104,12 @@ def position_of(text: str | None) -> AuditPosition | None:
     try:
         return None if text is None else AuditPosition.parse(text)
     except ValueError:
-        raise paging.refused() from None
+        raise paging.invalid_cursor_error() from None
 
 
 @routes.get("/v1/audit-logs/export", response_class=Response, responses=_RESPONSES)
 @serves(audit_log.part)
-async def export_audit_log(here: ApiRequest, query: Annotated[ExportQuery, Query()]) -> Response:
+async def export_audit_log(request: ApiRequest, query: Annotated[ExportQuery, Query()]) -> Response:
     """Export the audit log, oldest entry first, in parts of at most about 2 MiB.
 
     Without `from` the export begins with the oldest entry, and without `to` it ends now. If the
@@ -120,12 +120,14 @@ async def export_audit_log(here: ApiRequest, query: Annotated[ExportQuery, Query
     the whole export `{"checkpoint":…}`, so an export that was cut is recognized. In `csv` the first
     part begins with the names of the columns; `details` is JSON.
     """
-    filters = filters_of(here, query, start=earliest)
-    pages = Pager(
-        here.caller, query.cursor, "audit-logs/export?" + query.model_dump_json(exclude={"cursor"})
+    filters = filters_of(request, query, start=earliest)
+    pages = CursorCodec(
+        request.caller,
+        query.cursor,
+        "audit-logs/export?" + query.model_dump_json(exclude={"cursor"}),
     )
-    part = here.run(audit_log.part, filters=filters, after=position_of(pages.before))
-    following = pages.after(part.next_after)
+    part = request.run(audit_log.part, filters=filters, after=position_of(pages.position))
+    following = pages.cursor_after(part.next_after)
     if query.format is ExportFormat.CSV:
         body = _csv(part.lines, is_first=query.cursor is None).encode()
     else:
@@ -146,7 +148,7 @@ def _csv(lines: Iterable[ExportLine], *, is_first: bool) -> str:
         rows.writerow(_COLUMNS)
     for entry, _ in lines:
         written = entry.to_item() | {
-            "timestamp": times.text(entry.timestamp),
+            "timestamp": times.format_utc(entry.timestamp),
             "details": json.dumps(entry.details, ensure_ascii=False, sort_keys=True),
         }
         rows.writerow([_cell(written.get(name)) for name in _COLUMNS])

@@ -9,7 +9,7 @@ from functions.audit_log.export import a_week_before, filters_of, position_of
 from functions.audit_log.schemas import AuditEntryList, AuditQuery
 from shared.operations.audit import audit_log
 from shared.web.app import create_app, lambda_handler
-from shared.web.paging import Pager
+from shared.web.paging import CursorCodec
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Audit log")
@@ -17,7 +17,9 @@ routes = router("Audit log")
 
 @routes.get("/v1/audit-logs")
 @serves(audit_log.page)
-async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]) -> AuditEntryList:
+async def list_audit_log(
+    request: ApiRequest, query: Annotated[AuditQuery, Query()]
+) -> AuditEntryList:
     """List the entries of the audit log.
 
     Every change writes one entry; reads write none. The newest entry comes first. If more than one
@@ -25,14 +27,14 @@ async def list_audit_log(here: ApiRequest, query: Annotated[AuditQuery, Query()]
     `to`, and without `to` it ends now. A page of very long entries may have fewer than `limit`,
     although more follow: then it has a `cursor`.
     """
-    filters = filters_of(here, query, start=a_week_before)
-    pages = Pager(
-        here.caller,
+    filters = filters_of(request, query, start=a_week_before)
+    pages = CursorCodec(
+        request.caller,
         query.cursor,
         "audit-logs?" + query.model_dump_json(exclude={"limit", "cursor"}),
     )
-    page = here.run(
-        audit_log.page, filters=filters, before=position_of(pages.before), limit=query.limit
+    page = request.run(
+        audit_log.page, filters=filters, before=position_of(pages.position), limit=query.limit
     )
     return AuditEntryList.of(page, pages)
 

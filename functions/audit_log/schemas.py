@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field, JsonValue
 
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.identifiers import API_KEY, AUDIT_ENTRY, PERSON, TENANT
 from shared.web.fields import (
     CURSOR,
@@ -16,8 +16,8 @@ from shared.web.fields import (
     WarrantId,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody, PageQuery
 
@@ -27,7 +27,7 @@ WORDS_MAX: Final = 200
 class AuditFilters(BaseModel):
     """Which entries are asked for; both times are included."""
 
-    action: Action | None = Field(default=None, description="What was done.")
+    action: AuditAction | None = Field(default=None, description="What was done.")
     actor: str | None = Field(
         default=None, description="Who made the change: the `actor` of an entry."
     )
@@ -109,36 +109,40 @@ class AuditEntryBody(RecordBody):
 
     model_config = example(**_ENTRY)
 
-    id: str = shown("Identifier of the entry.", **identifier(AUDIT_ENTRY))
-    timestamp: MomentOut = shown("When it was done.")
-    actor: str = shown(
+    id: str = response_field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
+    timestamp: MomentOut = response_field("When it was done.")
+    actor: str = response_field(
         "Who made the change: the e-mail of a person, `<service account>@<tenant>.svc`, or "
         "`<API key id>@<tenant>.svc` for a key without an account. `system+…` is the service or "
         "its operator."
     )
-    actor_key_id: str | None = shown(
+    actor_key_id: str | None = response_field(
         "The identifier of the API key that was used; null if the change was not made over HTTP, "
         "or before "
         "this was recorded."
     )
-    actor_name: str | None = shown(
+    actor_name: str | None = response_field(
         "The name of the person, the program or this API key; null if there is none, or before "
         "this was recorded."
     )
-    actor_id: str | None = shown(
+    actor_id: str | None = response_field(
         "The identifier of the person, which does not change with the e-mail; null for others.",
         **identifier(PERSON),
     )
-    action: Action = shown("What was done.")
-    resource_id: str = shown("The identifier of what was changed.")
-    result: str = shown("How it ended. Only changes that were made are recorded.", const="success")
-    source_ip: str | None = shown(
+    action: AuditAction = response_field("What was done.")
+    resource_id: str = response_field("The identifier of what was changed.")
+    result: str = response_field(
+        "How it ended. Only changes that were made are recorded.", const="success"
+    )
+    source_ip: str | None = response_field(
         "The address that the request came from; null if the change was not made over HTTP."
     )
-    request_id: str | None = shown(
+    request_id: str | None = response_field(
         "The `X-Request-Id` of the request; null if the change was not made over HTTP."
     )
-    details: dict[str, Any] = shown("Details of the change. The members depend on the action.")
+    details: dict[str, Any] = response_field(
+        "Details of the change. The members depend on the action."
+    )
 
 
 class AuditEntryList(PageBody):
@@ -146,6 +150,8 @@ class AuditEntryList(PageBody):
 
     model_config = example(audit_logs=[_ENTRY], total=132, cursor=CURSOR)
 
-    audit_logs: list[AuditEntryBody] = shown("The entries of this page, newest first.")
-    total: int | None = shown("Number of entries on all pages together; null with `q`.", minimum=0)
+    audit_logs: list[AuditEntryBody] = response_field("The entries of this page, newest first.")
+    total: int | None = response_field(
+        "Number of entries on all pages together; null with `q`.", minimum=0
+    )
     cursor: NextCursor

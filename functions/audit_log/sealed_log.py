@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from shared.errors import Conflict, NotFound
 from shared.model.audit.checkpoint import AuditSigner as Signer
-from shared.model.audit.merkle import Place
+from shared.model.audit.merkle import TileAddress
 from shared.model.identifiers import AUDIT_ENTRY, SIGNING_KEY, TENANT
 from shared.operations.audit import sealed_log
 from shared.operations.audit.sealed_log import AuditSigners, InclusionProof
@@ -22,8 +22,8 @@ from shared.web.fields import (
     SigningKeyId,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.routes import ApiRequest, router, serves
 
@@ -76,9 +76,11 @@ class AuditSignerBody(ResponseBody):
     key_id: SigningKeyId
     algorithm: Algorithm
     public_key: PublicKey
-    verifier_key: str = shown("The key as C2SP signed-note writes it, under the origin as name.")
-    created_at: MomentOut = shown("When the key was made.")
-    signs_until: MomentOut | None = shown(
+    verifier_key: str = response_field(
+        "The key as C2SP signed-note writes it, under the origin as name."
+    )
+    created_at: MomentOut = response_field("When the key was made.")
+    signs_until: MomentOut | None = response_field(
         "Until when it signs beside its successor; null if it was not replaced."
     )
 
@@ -100,14 +102,14 @@ class AuditSignerList(ResponseBody):
 
     model_config = example(origin=_ORIGIN, keys=[_SIGNER])
 
-    origin: str = shown("The first line of each checkpoint.", examples=[_ORIGIN])
-    keys: list[AuditSignerBody] = shown("The keys, in order of creation.")
+    origin: str = response_field("The first line of each checkpoint.", examples=[_ORIGIN])
+    keys: list[AuditSignerBody] = response_field("The keys, in order of creation.")
 
     @classmethod
-    def of(cls, found: AuditSigners) -> Self:
+    def of(cls, signers: AuditSigners) -> Self:
         """Return the body for the signers of a tenant."""
-        keys = [AuditSignerBody.of_signer(each, found.origin) for each in found.signers]
-        return cls(origin=found.origin, keys=keys)
+        keys = [AuditSignerBody.of_signer(each, signers.origin) for each in signers.signers]
+        return cls(origin=signers.origin, keys=keys)
 
 
 class AuditProof(ResponseBody):
@@ -121,11 +123,13 @@ class AuditProof(ResponseBody):
         checkpoint=f"{_ORIGIN}\n2\n{_ROOT}\n\n\u2014 {_ORIGIN} {_SIGNATURE}\n",
     )
 
-    id: str = shown("Identifier of the entry.", **identifier(AUDIT_ENTRY))
-    index: int = shown("The number of its leaf, from 0.")
-    record: str = shown("The leaf: 56 bytes in base64.", **BASE64)
-    path: list[str] = shown("The hashes from the leaf to the root, in base64 (RFC 6962, 2.1.1).")
-    checkpoint: str = shown("The checkpoint whose root the path leads to.")
+    id: str = response_field("Identifier of the entry.", **identifier(AUDIT_ENTRY))
+    index: int = response_field("The number of its leaf, from 0.")
+    record: str = response_field("The leaf: 56 bytes in base64.", **BASE64)
+    path: list[str] = response_field(
+        "The hashes from the leaf to the root, in base64 (RFC 6962, 2.1.1)."
+    )
+    checkpoint: str = response_field("The checkpoint whose root the path leads to.")
 
     @classmethod
     def of(cls, proof: InclusionProof) -> Self:
@@ -142,7 +146,7 @@ class AuditProof(ResponseBody):
 @routes.get("/v1/audit-logs/checkpoint", response_class=PlainTextResponse, responses=_CHECKPOINT)
 @serves(sealed_log.checkpoint, raises=(NotFound,))
 async def get_audit_checkpoint(
-    here: ApiRequest, query: Annotated[CheckpointQuery, Query()]
+    request: ApiRequest, query: Annotated[CheckpointQuery, Query()]
 ) -> PlainTextResponse:
     """Get the newest checkpoint of the sealed log, a signed note.
 
@@ -153,20 +157,20 @@ async def get_audit_checkpoint(
     quorum of witnesses has signed yet.
     """
     return PlainTextResponse(
-        here.run(sealed_log.checkpoint, witnessed=query.witnessed), headers=_FRESH
+        request.run(sealed_log.checkpoint, with_cosignatures=query.witnessed), headers=_FRESH
     )
 
 
 @routes.get("/v1/audit-logs/keys")
 @serves(sealed_log.keys)
-async def list_audit_signers(here: ApiRequest) -> AuditSignerList:
+async def list_audit_signers(request: ApiRequest) -> AuditSignerList:
     """List the keys that sign the checkpoints of the sealed log, in order of creation."""
-    return AuditSignerList.of(here.run(sealed_log.keys))
+    return AuditSignerList.of(request.run(sealed_log.keys))
 
 
 @routes.post("/v1/audit-logs/keys/rotate")
 @serves(sealed_log.rotate, raises=(Conflict,))
-async def rotate_audit_signer(here: ApiRequest) -> AuditSignerList:
+async def rotate_audit_signer(request: ApiRequest) -> AuditSignerList:
     """Replace the key that signs checkpoints.
 
     The replaced key signs beside the new one for one audit retention. So a verifier that knows the
@@ -174,13 +178,13 @@ async def rotate_audit_signer(here: ApiRequest) -> AuditSignerList:
 
     409: too many replaced keys still sign.
     """
-    return AuditSignerList.of(here.run(sealed_log.rotate))
+    return AuditSignerList.of(request.run(sealed_log.rotate))
 
 
 @routes.get("/v1/audit-logs/tile/{path:path}", response_class=Response, responses=_TILE)
 @serves(sealed_log.tile, raises=(NotFound,))
 async def get_audit_tile(
-    here: ApiRequest,
+    request: ApiRequest,
     path: Annotated[
         str, Path(description="`<level>/<number>` or `entries/<number>`, as in C2SP tlog-tiles.")
     ],
@@ -190,21 +194,21 @@ async def get_audit_tile(
     404: the log does not have this tile, or does not reach so far.
     """
     try:
-        place = Place.parse(path)
+        place = TileAddress.parse(path)
     except ValueError:
         raise NotFound from None
-    data = here.run(sealed_log.tile, place=place)
+    data = request.run(sealed_log.tile, place=place)
     return Response(data, headers=_FRESH, media_type="application/octet-stream")
 
 
 @routes.get("/v1/audit-logs/{id}/proof")
 @serves(sealed_log.proof, raises=(NotFound,))
 async def prove_audit_entry(
-    here: ApiRequest,
+    request: ApiRequest,
     entry_id: Annotated[str, Path(alias="id", description="The identifier of the entry.")],
 ) -> AuditProof:
     """Prove that an entry is in the sealed log, without any other entry.
 
     404: the entry does not exist, or is not sealed yet.
     """
-    return AuditProof.of(here.run(sealed_log.proof, entry_id=entry_id))
+    return AuditProof.of(request.run(sealed_log.proof, entry_id=entry_id))

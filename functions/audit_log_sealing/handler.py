@@ -15,7 +15,7 @@ from shared import logs, wiring
 from shared.model.audit.audit_log import entry_of
 from shared.model.audit.records import milliseconds, ulid_of
 from shared.operations.audit import sealing, statements, witnessing
-from shared.operations.audit.sealing import Extended
+from shared.operations.audit.sealing import AppendResult
 from shared.operations.base import tenants
 from shared.ports import Ports
 
@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     A failure is logged and counted, and stops no other tenant. At the end it raises
     `NotSealedError`, so that the stream delivers the batch again.
     """
-    logs.to_standard_output()
+    logs.configure_standard_output()
     ports = wiring.from_environment()
     if not ports.is_in_charge():
         return {}
@@ -44,9 +44,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
         policy = wiring.witnesses()
         if policy is None:
             return {}
-        asking = witnessing.Round(ports, wiring.witness_client(), policy)
-        return dict(Counter(_cosigned(asking, each) for each in tenants.identifiers(ports)))
-    named = _named(event["Records"]) if "Records" in event else None
+        asking = witnessing.WitnessRound(ports, wiring.witness_client(), policy)
+        return dict(
+            Counter(_request_cosignatures(asking, each) for each in tenants.identifiers(ports))
+        )
+    named = _entry_ids_by_tenant(event["Records"]) if "Records" in event else None
     tenant_ids = list(tenants.identifiers(ports)) if named is None else named
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="seal") as pool:
         outcomes = list(pool.map(partial(_seal, ports, named), tenant_ids))
@@ -55,7 +57,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     return {each: outcomes.count(each) for each in ("sealed", "nothing new")}
 
 
-def _cosigned(asking: witnessing.Round, tenant_id: str) -> str:
+def _request_cosignatures(asking: witnessing.WitnessRound, tenant_id: str) -> str:
     try:
         found = asking.cosign(tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
@@ -65,7 +67,7 @@ def _cosigned(asking: witnessing.Round, tenant_id: str) -> str:
     return "nothing new" if found is None else "refused" if found.problems else "signed"
 
 
-def _named(batch: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+def _entry_ids_by_tenant(batch: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the identifiers of the entries in a batch, by tenant."""
     found: dict[str, list[str]] = {}
     for each in batch:
@@ -76,10 +78,10 @@ def _named(batch: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def _seal(ports: Ports, named: Mapping[str, list[str]] | None, tenant_id: str) -> str:
-    extend: Callable[[], Extended] = partial(statements.sweep, ports, tenant_id)
-    if named is not None:
-        extend = partial(sealing.extend, ports, tenant_id, named=named[tenant_id])
+def _seal(ports: Ports, names: Mapping[str, list[str]] | None, tenant_id: str) -> str:
+    extend: Callable[[], AppendResult] = partial(statements.sweep, ports, tenant_id)
+    if names is not None:
+        extend = partial(sealing.extend, ports, tenant_id, names=names[tenant_id])
     started = time.monotonic()
     try:
         extended = extend()
@@ -90,18 +92,20 @@ def _seal(ports: Ports, named: Mapping[str, list[str]] | None, tenant_id: str) -
         _log.exception("sealing", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
         return "failed"
     outcome = "sealed" if extended.size > extended.first else "nothing new"
-    metrics = _figures(ports, extended, (named or {}).get(tenant_id, ()))
+    metrics = _figures(ports, extended, (names or {}).get(tenant_id, ()))
     seconds = time.monotonic() - started
     fields = logs.fields(tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=metrics)
     _log.info("sealing", extra=fields)
     return outcome
 
 
-def _figures(ports: Ports, extended: Extended, named: Iterable[str]) -> dict[str, float] | None:
-    added = extended.size - extended.first
+def _figures(
+    ports: Ports, append_result: AppendResult, names: Iterable[str]
+) -> dict[str, float] | None:
+    added = append_result.size - append_result.first
     if not added:
         return None
     now_ms = ports.now().timestamp() * 1000
-    ages = [(now_ms - milliseconds(ulid_of(each))) / 1000 for each in named]
+    ages = [(now_ms - milliseconds(ulid_of(each))) / 1000 for each in names]
     oldest = {"AuditUnsealed": max(0.0, *ages)} if ages else {}
-    return {"AuditSealed": added, "AuditLate": extended.late, **oldest}
+    return {"AuditSealed": added, "AuditLate": append_result.late, **oldest}

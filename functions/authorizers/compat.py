@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Response
 from pydantic import Field
 
-from functions.authorizers.registration import REGISTERED_BEFORE, registered
+from functions.authorizers.registration import REGISTERED_BEFORE, register
 from functions.authorizers.schemas import (
     AuthorizerId,
     HeartbeatTaken,
@@ -22,7 +22,7 @@ from functions.authorizers.stock_schemas import (
 from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.fleet.native import AGE_MAX
 from shared.model.lists.head import CACHE_CONTROL
-from shared.model.rate_limit import Purpose
+from shared.model.rate_limit import BucketPurpose
 from shared.operations.fleet import authorizers, native_list, registering, stale
 from shared.web import stored
 from shared.web.freshness import AGE, FRESHNESS
@@ -47,15 +47,15 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {"headers": AGE},
     307: {
         "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": AGE | stored.located("list"),
+        "headers": AGE | stored.location_header("list"),
     },
 }
 
 
 @routes.post(f"{_ROOT}/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
-@serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=Purpose.HEARTBEATS)
+@serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_stock_authorizer(
-    here: ApiRequest, body: RegisterStockAuthorizer, response: Response
+    request: ApiRequest, body: RegisterStockAuthorizer, response: Response
 ) -> RegisteredAuthorizer:
     """Register a stock authorizer.
 
@@ -65,13 +65,13 @@ async def register_stock_authorizer(
 
     429: the rate limit is exceeded, or the caller or tenant has as many authorizers as it may have.
     """
-    return registered(here, response, body.description())
+    return register(request, response, body.description())
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/heartbeat")
-@serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=Purpose.HEARTBEATS)
+@serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_stock_heartbeat(
-    here: ApiRequest, authorizer_id: Identifier, body: StockReport
+    request: ApiRequest, authorizer_id: Identifier, body: StockReport
 ) -> HeartbeatTaken:
     """Report which native list a stock authorizer holds.
 
@@ -82,7 +82,7 @@ async def send_stock_heartbeat(
 
     409: the authorizer has proved a key, so that only signed reports count.
     """
-    taken = here.run(
+    taken = request.run(
         authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True
     )
     return HeartbeatTaken.of(taken)
@@ -93,10 +93,10 @@ async def send_stock_heartbeat(
     stale.count,
     body_max=_EVENTS_BYTES_MAX,
     raises=(NotFound,),
-    purpose=Purpose.HEARTBEATS,
+    purpose=BucketPurpose.HEARTBEATS,
 )
 async def count_stock_events(
-    here: ApiRequest,
+    request: ApiRequest,
     authorizer_id: Identifier,
     body: Events,
 ) -> CountedEvents:
@@ -107,27 +107,27 @@ async def count_stock_events(
 
     404: another caller registered the authorizer.
     """
-    events = [each.signed() for each in body]
-    counted = here.run(stale.count, authorizer_id=authorizer_id, events=events)
+    events = [each.to_signed_event() for each in body]
+    counted = request.run(stale.count, authorizer_id=authorizer_id, events=events)
     return CountedEvents.of(counted)
 
 
 @routes.get(f"{_ROOT}/revocations/srl/signed", response_model=NativeSrl, responses=_RESPONSES)
-@serves(native_list.current, kind=WorkKind.PUBLICATION, purpose=Purpose.FEED)
-async def get_native_srl(here: ApiRequest) -> Response:
+@serves(native_list.current, kind=WorkKind.PUBLICATION, purpose=BucketPurpose.FEED)
+async def get_native_srl(request: ApiRequest) -> Response:
     """Get the revocations in the format of a stock authorizer.
 
     The list covers the feed to its end. Conditions are ignored: a stock authorizer takes 304 for a
     failure. If the service cannot say what is revoked, or if a change was not published for 30
     seconds, the status is 503.
     """
-    fresh = FRESHNESS.look(here)
-    form, newest = here.run(native_list.kept) or here.make(native_list.current)
+    fresh = FRESHNESS.look(request)
+    form, newest = request.run(native_list.read_cached) or request.make(native_list.current)
     headers = {"Cache-Control": CACHE_CONTROL, **fresh.age(newest, most=AGE_MAX)}
-    return stored.stored(
-        here,
+    return stored.stored_body_response(
+        request,
         form,
         headers,
-        body=partial(here.run, native_list.body, of=form),
-        file=partial(here.run, native_list.file, of=form),
+        body=partial(request.run, native_list.body, of=form),
+        file=partial(request.run, native_list.file, of=form),
     )

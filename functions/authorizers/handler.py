@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import Path, Query, Response
 
 from functions.authorizers import compat
-from functions.authorizers.registration import REGISTERED_BEFORE, registered
+from functions.authorizers.registration import REGISTERED_BEFORE, register
 from functions.authorizers.schemas import (
     AuthorizerBody,
     AuthorizerId,
@@ -22,10 +22,10 @@ from functions.authorizers.schemas import (
 from functions.authorizers.stock_schemas import NativeKey
 from shared.errors import AuthorizerLimit, Conflict, Gone, NotFound
 from shared.model.identifiers import API_KEY
-from shared.model.rate_limit import Purpose
+from shared.model.rate_limit import BucketPurpose
 from shared.operations.fleet import authorizers, native_list, present, registering
 from shared.web.app import create_app, lambda_handler
-from shared.web.conditional import condition, tagged
+from shared.web.conditional import condition, json_response_with_etag
 from shared.web.fields import sample
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
@@ -44,18 +44,18 @@ Owner = Annotated[
 
 @routes.get("/v1/authorizers/native-signer")
 @serves(native_list.signer)
-async def get_native_signer(here: ApiRequest) -> NativeKey:
+async def get_native_signer(request: ApiRequest) -> NativeKey:
     """Get the key that signs lists for unmodified `tenuo` authorizers.
 
     Each tenant has one. It is made with the first request, and never replaced.
     """
-    return NativeKey.of(here.run(native_list.signer))
+    return NativeKey.of(request.run(native_list.signer))
 
 
 @routes.post("/v1/authorizers/register", status_code=201, responses=REGISTERED_BEFORE)
-@serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=Purpose.HEARTBEATS)
+@serves(registering.register, raises=(Conflict, AuthorizerLimit), purpose=BucketPurpose.HEARTBEATS)
 async def register_authorizer(
-    here: ApiRequest, body: RegisterAuthorizer, response: Response
+    request: ApiRequest, body: RegisterAuthorizer, response: Response
 ) -> RegisteredAuthorizer:
     """Register an authorizer, so that the service knows who must hold each revocation.
 
@@ -68,13 +68,13 @@ async def register_authorizer(
     429: the rate limit is exceeded, or the caller has as many authorizers as the setting
     `authorizers_max` allows, or the tenant has 20,000.
     """
-    return registered(here, response, body.description(), body.statement())
+    return register(request, response, body.description(), body.statement())
 
 
 @routes.post("/v1/authorizers/{id}/heartbeat")
-@serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=Purpose.HEARTBEATS)
+@serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_heartbeat(
-    here: ApiRequest, authorizer_id: Identifier, body: ReportBody
+    request: ApiRequest, authorizer_id: Identifier, body: ReportBody
 ) -> HeartbeatTaken:
     """Report what an authorizer holds, and that it is running.
 
@@ -87,13 +87,13 @@ async def send_heartbeat(
     409: the key of the authorizer did not sign the report, or it is not newer than the last one.
     The message says what to do.
     """
-    taken = here.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
+    taken = request.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
     return HeartbeatTaken.of(taken)
 
 
 @routes.post("/v1/authorizers/reports")
-@serves(authorizers.report, purpose=Purpose.HEARTBEATS)
-async def send_reports(here: ApiRequest, body: SendReports) -> ReportsTaken:
+@serves(authorizers.report, purpose=BucketPurpose.HEARTBEATS)
+async def send_reports(request: ApiRequest, body: SendReports) -> ReportsTaken:
     """Report what the authorizers behind a relay hold.
 
     The relay registers each with its own API key, and passes on the reports of up to 100 of them at
@@ -101,13 +101,13 @@ async def send_reports(here: ApiRequest, body: SendReports) -> ReportsTaken:
     one that cannot be taken. Unknown fields of the body are ignored.
     """
     beats = body.beats()
-    return ReportsTaken.of(beats, here.run(authorizers.report, relay=body.relay, beats=beats))
+    return ReportsTaken.of(beats, request.run(authorizers.report, relay=body.relay, beats=beats))
 
 
 @routes.get("/v1/authorizers")
 @serves(authorizers.page, raises=(Gone,))
 async def list_authorizers(
-    here: ApiRequest, query: Annotated[AuthorizerQuery, Query()]
+    request: ApiRequest, query: Annotated[AuthorizerQuery, Query()]
 ) -> AuthorizerList:
     """List the authorizers, newest first.
 
@@ -118,13 +118,13 @@ async def list_authorizers(
 
     410: `changed_since` is older than an hour. Read all authorizers.
     """
-    pages = query.pages(here.caller)
+    pages = query.pages(request.caller)
     if query.include is None:
-        page = here.run(authorizers.page, before=pages.before, limit=query.limit)
+        page = request.run(authorizers.page, before=pages.position, limit=query.limit)
         return AuthorizerList.of(page, pages)
-    since = query.since(here.caller)
-    found = here.run(present.page, since=since, before=pages.before, limit=query.limit)
-    return AuthorizerList.proven(found, pages, query.tokens(here.caller))
+    since = query.read_cursor(request.caller)
+    found = request.run(present.page, cursor=since, before=pages.position, limit=query.limit)
+    return AuthorizerList.proven(found, pages, query.tokens(request.caller))
 
 
 @routes.get(
@@ -137,37 +137,37 @@ async def list_authorizers(
     openapi_extra=condition("The `ETag` of the summary that you have."),
 )
 @serves(present.summary)
-async def get_authorizer_summary(here: ApiRequest) -> Response:
+async def get_authorizer_summary(request: ApiRequest) -> Response:
     """Count the authorizers by their state for the newest entry of the feed.
 
     The states are those of the proof of propagation.
     """
-    body = FleetSummaryBody.of(here.run(present.summary)).model_dump_json()
-    return tagged(here, body.encode())
+    body = FleetSummaryBody.of(request.run(present.summary)).model_dump_json()
+    return json_response_with_etag(request, body.encode())
 
 
 @routes.get("/v1/authorizers/{id}")
 @serves(authorizers.get, raises=(NotFound,))
-async def get_authorizer(here: ApiRequest, authorizer_id: Identifier) -> AuthorizerBody:
+async def get_authorizer(request: ApiRequest, authorizer_id: Identifier) -> AuthorizerBody:
     """Get one authorizer, with what it reported last."""
-    return AuthorizerBody.of(here.run(authorizers.get, authorizer_id=authorizer_id))
+    return AuthorizerBody.of(request.run(authorizers.get, authorizer_id=authorizer_id))
 
 
 @routes.delete("/v1/authorizers/{id}", status_code=204)
 @serves(authorizers.remove, raises=(NotFound,))
-async def remove_authorizer(here: ApiRequest, authorizer_id: Identifier) -> None:
+async def remove_authorizer(request: ApiRequest, authorizer_id: Identifier) -> None:
     """Remove an authorizer that does not run any more.
 
     It does not count any more as one that must hold a revocation, and its heartbeats are refused
     with 404. Removing it does not stop it from enforcing warrants, nor from registering again;
     revoke its API key for that. A key without the scope `admin` removes what its owner registered.
     """
-    here.run(authorizers.remove, authorizer_id=authorizer_id)
+    request.run(authorizers.remove, authorizer_id=authorizer_id)
 
 
 @routes.delete("/v1/authorizers", status_code=204)
 @serves(authorizers.remove_of_owner, raises=(NotFound,))
-async def remove_authorizers_of_owner(here: ApiRequest, owner: Owner) -> None:
+async def remove_authorizers_of_owner(request: ApiRequest, owner: Owner) -> None:
     """Remove all authorizers of an owner, such as a stolen API key.
 
     Each request removes up to 2,000.
@@ -176,7 +176,7 @@ async def remove_authorizers_of_owner(here: ApiRequest, owner: Owner) -> None:
 
     429: the rate limit is exceeded, or some authorizers are left; repeat the request.
     """
-    here.run(authorizers.remove_of_owner, owner=owner)
+    request.run(authorizers.remove_of_owner, owner=owner)
 
 
 app = create_app(routes, compat.routes)

@@ -5,7 +5,7 @@ from typing import Any, Final
 from fastapi import Response
 
 from functions.authorizers.schemas import RegisteredAuthorizer
-from shared.model.fleet.heartbeats import Description, SignedStatement
+from shared.model.fleet.heartbeats import AuthorizerDescription, SignedStatement
 from shared.operations.fleet import registering
 from shared.web.routes import ApiRequest
 
@@ -17,13 +17,13 @@ REGISTERED_BEFORE: Final[dict[int | str, dict[str, Any]]] = {
 }
 
 
-def registered(
-    here: ApiRequest,
+def register(
+    request: ApiRequest,
     response: Response,
-    described: Description,
+    description: AuthorizerDescription,
     proof: SignedStatement | None = None,
 ) -> RegisteredAuthorizer:
     """Register an authorizer, or find it. `response` gets 201 if it is new, and 200 otherwise."""
-    made = here.run(registering.register, described=described, proof=proof)
+    made = request.run(registering.register, description=description, proof=proof)
     response.status_code = 201 if made.is_new else 200
     return RegisteredAuthorizer.of(made)

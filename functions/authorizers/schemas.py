@@ -11,19 +11,19 @@ from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.errors import InvalidRequest
 from shared.model import text, times
 from shared.model.callers import Caller
-from shared.model.fleet.authorizers import REPORTS_MAX, Registered, native_version
+from shared.model.fleet.authorizers import REPORTS_MAX, RegistrationCounts, native_version
 from shared.model.fleet.heartbeats import (
-    Description,
+    AuthorizerDescription,
     Heartbeat,
     RefusedReport,
     SignedStatement,
 )
 from shared.model.fleet.native import STALE_AFTER_SECONDS
-from shared.model.fleet.propagation import Judged, Proof, Published
+from shared.model.fleet.propagation import AuthorizerStatus, EnforcementState, PublishedEntry
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
 from shared.operations.fleet.authorizers import HeartbeatAnswer, HeartbeatStatus
-from shared.operations.fleet.heartbeats import HeartbeatOutcome, Taken
-from shared.operations.fleet.present import ProvenPage, Since
+from shared.operations.fleet.heartbeats import AcceptedReports, HeartbeatOutcome
+from shared.operations.fleet.present import ListingCursor, StatusPage
 from shared.operations.fleet.registering import Registration
 from shared.web.fields import (
     CURSOR,
@@ -37,10 +37,10 @@ from shared.web.fields import (
     example,
     identifier,
     optional,
+    response_field,
     sample,
-    shown,
 )
-from shared.web.paging import PageBody, PageQuery, Pager
+from shared.web.paging import CursorCodec, PageBody, PageQuery
 from shared.web.unregistered import UNREGISTERED, UnregisteredClients
 
 _AUTHORIZER: Final[dict[str, JsonValue]] = {
@@ -122,13 +122,18 @@ Features = Annotated[
 ]
 Number = Annotated[int, Field(ge=0, le=NUMBER_MAX)]
 Base64 = Annotated[str, Field(max_length=_BASE64_MAX)]
-AuthorizerId = Annotated[str, shown("Identifier of the authorizer.", **identifier(AUTHORIZER))]
+AuthorizerId = Annotated[
+    str, response_field("Identifier of the authorizer.", **identifier(AUTHORIZER))
+]
 Identifiers = list[str]
 
 
-LatestSequence = Annotated[int, shown("The last entry of the feed; 0 before the first.", minimum=0)]
+LatestSequence = Annotated[
+    int, response_field("The last entry of the feed; 0 before the first.", minimum=0)
+]
 LatestVersion = Annotated[
-    int, shown("The version of the newest native list; 0 before the first list.", minimum=0)
+    int,
+    response_field("The version of the newest native list; 0 before the first list.", minimum=0),
 ]
 # A text that is stored as empty if there is none.
 OrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
@@ -187,9 +192,9 @@ class RegisterAuthorizer(OpenBody):
         """Return the proof."""
         return SignedStatement(self.proof.payload, self.proof.signature)
 
-    def description(self) -> Description:
+    def description(self) -> AuthorizerDescription:
         """Return the argument of the operation."""
-        return Description(
+        return AuthorizerDescription(
             self.name,
             self.type or "",
             self.version or "",
@@ -301,10 +306,10 @@ class SendReports(OpenBody):
 class Pace(ResponseBody):
     """When authorizers report."""
 
-    report_after_seconds: int = shown(
+    report_after_seconds: int = response_field(
         "How many seconds after a heartbeat the next one is due, if nothing changes.", minimum=1
     )
-    spread_seconds: int = shown(
+    spread_seconds: int = response_field(
         "After each advance, report once, after a random time of up to this many seconds.",
         minimum=0,
     )
@@ -322,17 +327,20 @@ class RegisteredAuthorizer(Pace):
     )
 
     id: AuthorizerId
-    proven: bool = shown("Whether only signed reports count.")
-    last_number: int = shown(
+    proven: bool = response_field("Whether only signed reports count.")
+    last_number: int = response_field(
         "The number of the last signed report; the next ones have higher ones."
     )
 
     @classmethod
-    def of(cls, made: Registration) -> Self:
+    def of(cls, registration: Registration) -> Self:
         """Return the body for a registration."""
-        found = made.authorizer
+        found = registration.authorizer
         return cls(
-            id=found.id, proven=found.is_proven, last_number=found.number, **pace(made.numbers)
+            id=found.id,
+            proven=found.is_proven,
+            last_number=found.number,
+            **pace(registration.numbers),
         )
 
 
@@ -347,7 +355,7 @@ class HeartbeatTaken(Pace):
         spread_seconds=0,
     )
 
-    status: HeartbeatStatus = shown(
+    status: HeartbeatStatus = response_field(
         "`foreign`: the authorizer holds entries that this service did not publish. Its list may "
         "be forged, or the service was restored from a backup."
     )
@@ -355,9 +363,9 @@ class HeartbeatTaken(Pace):
     latest_srl_version: LatestVersion
 
     @classmethod
-    def of(cls, taken: HeartbeatAnswer) -> Self:
+    def of(cls, answer: HeartbeatAnswer) -> Self:
         """Return the body for a heartbeat."""
-        return cls(status=taken.status, **latest(taken.latest), **pace(taken.numbers))
+        return cls(status=answer.status, **latest(answer.latest), **pace(answer.numbers))
 
 
 class ReportResult(ResponseBody):
@@ -366,12 +374,12 @@ class ReportResult(ResponseBody):
     model_config = example(id=sample(AUTHORIZER), status="refused", reason="signature")
 
     id: AuthorizerId
-    status: HeartbeatOutcome = shown(
+    status: HeartbeatOutcome = response_field(
         "`ok`: it was taken. `foreign`: likewise, but the authorizer holds entries that this "
         "service did not publish. `not_found`: the caller has not registered the authorizer, or it "
         "was removed. Register it again. `refused`: it is not the signed report that counts."
     )
-    reason: RefusedReport | None = shown("Why it is refused; null if it is not.")
+    reason: RefusedReport | None = response_field("Why it is refused; null if it is not.")
 
     @classmethod
     def of(cls, authorizer_id: str, outcome: HeartbeatOutcome | RefusedReport) -> Self:
@@ -392,16 +400,16 @@ class ReportsTaken(Pace):
         spread_seconds=0,
     )
 
-    results: list[ReportResult] = shown("One for each report, in their order.")
+    results: list[ReportResult] = response_field("One for each report, in their order.")
     latest_sequence: LatestSequence
     latest_srl_version: LatestVersion
 
     @classmethod
-    def of(cls, ids: Iterable[str], taken: Taken) -> Self:
+    def of(cls, ids: Iterable[str], reports: AcceptedReports) -> Self:
         """Return the body for what became of the reports with these identifiers."""
-        pairs = zip(ids, taken.outcomes, strict=True)
+        pairs = zip(ids, reports.outcomes, strict=True)
         results = [ReportResult.of(each, outcome) for each, outcome in pairs]
-        return cls(results=results, **latest(taken.latest), **pace(taken.numbers))
+        return cls(results=results, **latest(reports.latest), **pace(reports.numbers))
 
 
 class AuthorizerBody(RecordBody):
@@ -410,32 +418,38 @@ class AuthorizerBody(RecordBody):
     model_config = example(**_AUTHORIZER)
 
     id: AuthorizerId
-    name: str = shown("The name that it was registered with.")
-    type: OrNull = shown("The kind of program.")
+    name: str = response_field("The name that it was registered with.")
+    type: OrNull = response_field("The kind of program.")
     version: OrNull = Field(
         validation_alias="program_version", description="The version of the program."
     )
     public_key: OrNull = Field(
         validation_alias="any_key", description="Its Ed25519 public key in hexadecimal."
     )
-    metadata: dict[str, str] = shown("Texts by name that people recognise it by.")
-    features: tuple[str, ...] = shown("What it supports, such as `subject-cutoffs`.")
-    owner: str = shown("Who registered it, as the audit log names callers.")
-    relay: OrNull = shown("The relay that reports for it; null if it reports itself.")
-    registered_at: MomentOut = shown("When it was registered.")
-    seen_at: MomentOut = shown(
+    metadata: dict[str, str] = response_field("Texts by name that people recognise it by.")
+    features: tuple[str, ...] = response_field("What it supports, such as `subject-cutoffs`.")
+    owner: str = response_field("Who registered it, as the audit log names callers.")
+    relay: OrNull = response_field("The relay that reports for it; null if it reports itself.")
+    registered_at: MomentOut = response_field("When it was registered.")
+    seen_at: MomentOut = response_field(
         "When its last stored heartbeat came. One without news is not stored for 270 seconds."
     )
-    sequence: int | None = shown(
+    sequence: int | None = response_field(
         "The last entry of the feed that it applied; null if it holds nothing."
     )
-    chain: HexOrNull = shown("The chain of the feed there, as it reported it, in hexadecimal.")
-    verified_at: MomentOut | None = shown("When the service last confirmed to it what it holds.")
-    max_staleness_seconds: int | None = shown(
+    chain: HexOrNull = response_field(
+        "The chain of the feed there, as it reported it, in hexadecimal."
+    )
+    verified_at: MomentOut | None = response_field(
+        "When the service last confirmed to it what it holds."
+    )
+    max_staleness_seconds: int | None = response_field(
         "How long after that it refuses every warrant if it hears nothing; null if not reported."
     )
-    allow_when_stale: bool = shown("Whether it then allows warrants instead.")
-    refused: dict[str, int] = shown("How many answers of the service it refused, by reason.")
+    allow_when_stale: bool = response_field("Whether it then allows warrants instead.")
+    refused: dict[str, int] = response_field(
+        "How many answers of the service it refused, by reason."
+    )
     foreign: bool = Field(
         validation_alias="is_foreign",
         description="Whether it holds entries that this service did not publish.",
@@ -452,7 +466,7 @@ class AuthorizerBody(RecordBody):
         validation_alias="trust",
         description="The version of the trust document that it held; 0 if it held none.",
     )
-    proof: Proof | None = optional(
+    proof: EnforcementState | None = optional(
         "Its state for the newest entry, in a list with `include=proof`. `holding`: it reported "
         "it. `closed`: it did not, but refuses every request unless it has it. `unknown`: it may "
         "let requests through."
@@ -466,11 +480,11 @@ class AuthorizerBody(RecordBody):
     )
 
     @classmethod
-    def judged(cls, judged: Judged, newest: Published | None) -> Self:
+    def from_status(cls, status: AuthorizerStatus, newest: PublishedEntry | None) -> Self:
         """Return the body for what is known of an authorizer for the newest entry."""
-        authorizer, last = judged.authorizer, 0 if newest is None else newest.sequence
+        authorizer, last = status.authorizer, 0 if newest is None else newest.sequence
         behind = None if authorizer.sequence is None else max(0, last - authorizer.sequence)
-        told = {"proof": judged.proof, "denies_all_from": judged.denies_all_from, "behind": behind}
+        told = {"proof": status.proof, "denies_all_from": status.denies_all_from, "behind": behind}
         return cls.of(authorizer).model_copy(update=told)
 
 
@@ -479,7 +493,9 @@ class AuthorizerList(PageBody):
 
     model_config = example(authorizers=[_AUTHORIZER], total=240, cursor=CURSOR)
 
-    authorizers: list[AuthorizerBody] = shown("The authorizers of this page, newest first.")
+    authorizers: list[AuthorizerBody] = response_field(
+        "The authorizers of this page, newest first."
+    )
     total: Total
     cursor: NextCursor
     sequence: int | None = optional("The newest entry of the feed; absent before the first.")
@@ -493,18 +509,18 @@ class AuthorizerList(PageBody):
     )
 
     @classmethod
-    def proven(cls, found: ProvenPage, pager: Pager, tokens: Pager) -> Self:
+    def proven(cls, page: StatusPage, pager: CursorCodec, tokens: CursorCodec) -> Self:
         """Return the body for a page with proofs; `tokens` makes its `changed_since`."""
-        newest = found.newest
+        newest = page.newest
         return cls(
-            authorizers=[AuthorizerBody.judged(each, newest) for each in found.judged],
-            total=found.total,
-            cursor=pager.after(found.next_before),
+            authorizers=[AuthorizerBody.from_status(each, newest) for each in page.judged],
+            total=page.total,
+            cursor=pager.cursor_after(page.next_before),
             sequence=None if newest is None else newest.sequence,
             issued_at=None if newest is None else newest.issued_at,
-            removed=found.removed,
-            changed_since=tokens.after(str(found.token)),
-            next_change_at=found.next_change_at,
+            removed=page.removed,
+            changed_since=tokens.cursor_after(str(page.token)),
+            next_change_at=page.next_change_at,
         )
 
 
@@ -526,24 +542,24 @@ class AuthorizerQuery(PageQuery):
         "has changed since is returned; if there is a newer entry, that is all.",
     )
 
-    def pages(self, caller: Caller) -> Pager:
+    def pages(self, caller: Caller) -> CursorCodec:
         """Return the position in the list. Raises `InvalidRequest`."""
         if self.changed_since is not None and self.include is None:
             raise InvalidRequest("changed_since: needs include=proof.")
         listed = "authorizers" if self.include is None else f"authorizers?{self.changed_since}"
-        return Pager(caller, self.cursor, listed)
+        return CursorCodec(caller, self.cursor, listed)
 
-    def tokens(self, caller: Caller) -> Pager:
+    def tokens(self, caller: Caller) -> CursorCodec:
         """Return what makes and reads `changed_since`."""
-        return Pager(caller, self.changed_since, "authorizers#since")
+        return CursorCodec(caller, self.changed_since, "authorizers#since")
 
-    def since(self, caller: Caller) -> Since | None:
+    def read_cursor(self, caller: Caller) -> ListingCursor | None:
         """Return the moment that `changed_since` is of. Raises `InvalidRequest`."""
         try:
-            found = self.tokens(caller).before
+            found = self.tokens(caller).position
         except InvalidRequest:
             raise InvalidRequest("changed_since: must come from an earlier response.") from None
-        return None if found is None else Since.parse(found)
+        return None if found is None else ListingCursor.parse(found)
 
 
 class FleetSummaryBody(RecordBody):
@@ -563,16 +579,18 @@ class FleetSummaryBody(RecordBody):
         unregistered=[UNREGISTERED],
     )
 
-    sequence: int | None = shown("The newest entry of the feed; null before the first.")
-    issued_at: MomentOut | None = shown("When it was published; null before the first.")
-    registered: int = shown("All that are registered, and were seen in the last 30 days.")
-    holding: int = shown("Those that reported the entry, with the right chain.")
-    closed: int = shown("Those that did not, but refuse every request unless they have the entry.")
-    unknown: int = shown("The others.")
-    silent: int = shown("Those whose heartbeat is missing.")
-    allow_when_stale: int = shown("Those that let requests through with an old state.")
-    without_cutoffs: int = shown("Those that do not support subject cutoffs.")
-    next_change_at: MomentOut | None = shown(
+    sequence: int | None = response_field("The newest entry of the feed; null before the first.")
+    issued_at: MomentOut | None = response_field("When it was published; null before the first.")
+    registered: int = response_field("All that are registered, and were seen in the last 30 days.")
+    holding: int = response_field("Those that reported the entry, with the right chain.")
+    closed: int = response_field(
+        "Those that did not, but refuse every request unless they have the entry."
+    )
+    unknown: int = response_field("The others.")
+    silent: int = response_field("Those whose heartbeat is missing.")
+    allow_when_stale: int = response_field("Those that let requests through with an old state.")
+    without_cutoffs: int = response_field("Those that do not support subject cutoffs.")
+    next_change_at: MomentOut | None = response_field(
         "When the time alone next closes one that is unknown; null if it never will."
     )
     unregistered: UnregisteredClients
@@ -583,7 +601,7 @@ def latest(sequence: int | None) -> dict[str, int]:
     return {"latest_sequence": sequence or 0, "latest_srl_version": native_version(sequence)}
 
 
-def pace(numbers: Registered) -> dict[str, int]:
+def pace(numbers: RegistrationCounts) -> dict[str, int]:
     """Return the fields that say when authorizers report."""
     return {
         "report_after_seconds": numbers.report_after_seconds,

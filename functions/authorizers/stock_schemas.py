@@ -6,14 +6,9 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from functions.authorizers.schemas import (
-    METADATA_BYTES_MAX,
-    WORD_BYTES_MAX,
-    OpenBody,
-    ShortName,
-)
+from functions.authorizers.schemas import METADATA_BYTES_MAX, WORD_BYTES_MAX, OpenBody, ShortName
 from shared.model import text
-from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.fleet.native import NativeSigner
 from shared.model.identifiers import SIGNING_KEY
 from shared.operations.fleet.stale import SignedEvent, StockCounts
@@ -23,8 +18,8 @@ from shared.web.fields import (
     ResponseBody,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 
 _KEY: Final = "aQ7yt9eOlb0Cd0m3Zl1YV1C9Rk4dqcm0b9mYxGJ0x1s="
@@ -78,19 +73,19 @@ class RegisterStockAuthorizer(OpenBody):
         default=None, description="Texts by name; those that fit into 512 bytes are kept."
     )
 
-    def description(self) -> Description:
+    def description(self) -> AuthorizerDescription:
         """Return the argument of the operation."""
         kept, left = dict[str, str](), METADATA_BYTES_MAX
-        for name, value in self._told():
+        for name, value in self._storable_texts():
             left -= len(name.encode()) + len(value.encode())
             if left < 0:
                 break
             kept[name] = value
-        return Description(
+        return AuthorizerDescription(
             self.name, self.type or "", self.version or "", self.public_key or "", kept
         )
 
-    def _told(self) -> Iterator[tuple[str, str]]:
+    def _storable_texts(self) -> Iterator[tuple[str, str]]:
         """Yield the texts that can be kept, without those of other types or with control codes."""
         more = {
             name: value
@@ -110,7 +105,7 @@ class StockEvent(OpenBody):
     signature: Any = Field(default=None, description="64 bytes, in base64.")
     signing_payload: Any = Field(default=None, description="The bytes that it covers, in base64.")
 
-    def signed(self) -> SignedEvent:
+    def to_signed_event(self) -> SignedEvent:
         """Return the argument of the operation."""
         return SignedEvent(self.signing_payload, self.signature)
 
@@ -120,13 +115,13 @@ class CountedEvents(ResponseBody):
 
     model_config = example(verified=100, refused=0)
 
-    verified: int = shown("How many events the registered key signed.", minimum=0)
-    refused: int = shown("How many events it did not sign.", minimum=0)
+    verified: int = response_field("How many events the registered key signed.", minimum=0)
+    refused: int = response_field("How many events it did not sign.", minimum=0)
 
     @classmethod
-    def of(cls, counted: StockCounts) -> Self:
+    def of(cls, counts: StockCounts) -> Self:
         """Return the body for these numbers."""
-        return cls(**counted._asdict())
+        return cls(**counts._asdict())
 
 
 class NativeSrl(ResponseBody):
@@ -134,8 +129,8 @@ class NativeSrl(ResponseBody):
 
     model_config = example(srl="omdwYXlsb2FkpGtyZXZva2VkX2lkc4A…", version=62)
 
-    srl: str = shown("The signed list: CBOR, in base64.", **BASE64)
-    version: int = shown("The sequence of the feed that it covers, plus one.", minimum=1)
+    srl: str = response_field("The signed list: CBOR, in base64.", **BASE64)
+    version: int = response_field("The sequence of the feed that it covers, plus one.", minimum=1)
 
 
 class NativeKey(ResponseBody):
@@ -149,14 +144,14 @@ class NativeKey(ResponseBody):
         created_at="2026-11-21T12:00:00Z",
     )
 
-    key_id: str = shown("Identifier of the key.", **identifier(SIGNING_KEY))
-    algorithm: str = shown("Always `Ed25519`.")
-    public_key: str = shown("The 32 bytes of the public key, in base64.", **BASE64)
-    public_key_hex: str = shown(
+    key_id: str = response_field("Identifier of the key.", **identifier(SIGNING_KEY))
+    algorithm: str = response_field("Always `Ed25519`.")
+    public_key: str = response_field("The 32 bytes of the public key, in base64.", **BASE64)
+    public_key_hex: str = response_field(
         "The same in hexadecimal, which must come first in `TENUO_TRUSTED_KEYS`.",
         pattern="^[0-9a-f]{64}$",
     )
-    created_at: MomentOut = shown("When the key was created.")
+    created_at: MomentOut = response_field("When the key was created.")
 
     @classmethod
     def of(cls, signer: NativeSigner) -> Self:

@@ -100,7 +100,7 @@ class Files:
         found = sorted(path for path in folder.rglob("*") if path.suffix in _TYPES)
         contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
         self.version = _version(contents)
-        index = _addressed(contents, self.version, (folder / _INDEX).read_bytes())
+        index = _version_links(contents, self.version, (folder / _INDEX).read_bytes())
         kept = {"Cache-Control": "no-cache", "Vary": "Accept, Accept-Encoding"}
         self._files = {"/": File.of(".html", index, kept)}
         kept = {
@@ -117,9 +117,9 @@ class Files:
         return self._files.keys()
 
     def answer(
-        self, method: str, path: str, asked: Mapping[str, str], query: str = ""
+        self, method: str, path: str, headers: Mapping[str, str], query: str = ""
     ) -> FileAnswer:
-        """Return the answer to a request; the header names in `asked` are in lower case."""
+        """Return the answer to a request; the header names in `headers` are in lower case."""
         if method not in {"GET", "HEAD"}:
             return _page(405, "Not allowed", "These pages can only be read.", _ALLOW)
         provider = _SIGNED_IN.fullmatch(path)
@@ -132,7 +132,7 @@ class Files:
         if file is None:
             text = "The console may have been renewed since you loaded it. Load it again."
             return _page(404, "There is no such page", text, with_body=method == "GET")
-        return file.answer(asked, with_body=method == "GET")
+        return file.answer(headers, with_body=method == "GET")
 
 
 def is_page(path: str, accept: str) -> bool:
@@ -148,7 +148,7 @@ def _version(contents: Mapping[str, bytes]) -> str:
     return digest.hexdigest()[:12]
 
 
-def _addressed(contents: Mapping[str, bytes], version: str, index: bytes) -> bytes:
+def _version_links(contents: Mapping[str, bytes], version: str, index: bytes) -> bytes:
     """Return `index.html` with the address of each file that an attribute `href` or `src` names.
 
     The addresses have no first slash, so that they also hold below a base path.

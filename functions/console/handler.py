@@ -39,7 +39,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
         answer = _answer(event)
     except RateLimited as error:
         answer = _refusal(429, _RATE_LIMITED, {"Retry-After": str(error.retry_after)})
-    return _sent(answer, strangers.headers(_ANONYMOUS.look(source)))
+    return _to_event(answer, strangers.headers(_ANONYMOUS.look(source)))
 
 
 def _answer(event: dict[str, Any]) -> FileAnswer:
@@ -65,7 +65,7 @@ def _refusal(status: int, error: dict[str, str], more: dict[str, str]) -> FileAn
     return FileAnswer(status, headers, json.dumps({"error": error}).encode())
 
 
-def _sent(answer: FileAnswer, figures: list[tuple[bytes, bytes]]) -> dict[str, Any]:
+def _to_event(answer: FileAnswer, figures: list[tuple[bytes, bytes]]) -> dict[str, Any]:
     """Return the answer as an event, with the headers of every response (API-8)."""
     common = {
         "X-Content-Type-Options": "nosniff",

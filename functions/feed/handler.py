@@ -15,7 +15,7 @@ from shared.authorizer.formats.wire import NUMBER_MAX
 from shared.errors import NotFound, Unavailable
 from shared.model.feed import FeedHead, head_address
 from shared.model.lists.head import CACHE_CONTROL
-from shared.model.rate_limit import Purpose
+from shared.model.rate_limit import BucketPurpose
 from shared.operations.changes import feed
 from shared.operations.fleet import authorizers
 from shared.web import stored as bodies
@@ -25,7 +25,7 @@ from shared.web.fields import WHOLE, WHOLE_PATTERN
 from shared.web.freshness import AGE, FRESHNESS
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
-from shared.web.work import HeldResponse, Wait, WorkKind
+from shared.web.work import LongPollResponse, LongPollWait, WorkKind
 
 # How long the advice for a tenant is used again, so that a poll does not cost one more read.
 _KEPT: Final = timedelta(minutes=1)
@@ -43,28 +43,28 @@ class PollAdvice:
     def __init__(self) -> None:
         self._given = OrderedDict[str, _Advice]()
 
-    def seconds(self, here: ApiRequest) -> int:
+    def seconds(self, request: ApiRequest) -> int:
         """Return how many seconds a client should wait between two polls.
 
         That is 1 if the service holds polls until there is news: then polls cost little. If
         the number of authorizers cannot be read, the last advice stays: a poll must not fail.
         """
-        if here.wait_max:
+        if request.wait_max:
             return authorizers.POLL_SECONDS_MIN
-        tenant_id, now = here.caller.tenant_id, here.ports.now()
+        tenant_id, now = request.caller.tenant_id, request.ports.now()
         given = self._given.get(tenant_id)
         if given is None or not given.at <= now < given.at + _KEPT:
-            given = _Advice(self._read(here, given), now)
+            given = _Advice(self._read_advice(request, given), now)
             self._given[tenant_id] = given
             if len(self._given) > _TENANTS_MAX:
                 self._given.popitem(last=False)
         return given.seconds
 
-    def _read(self, here: ApiRequest, given: _Advice | None) -> int:
+    def _read_advice(self, request: ApiRequest, advice: _Advice | None) -> int:
         try:
-            return here.run(authorizers.poll_seconds)
+            return request.run(authorizers.poll_seconds)
         except Unavailable:
-            return given.seconds if given else authorizers.POLL_SECONDS_MIN
+            return advice.seconds if advice else authorizers.POLL_SECONDS_MIN
 
 
 _ADVICE: Final = PollAdvice()
@@ -107,7 +107,7 @@ _BASE: Final[dict[int | str, dict[str, Any]]] = {
     304: {"description": "The base is the one that `If-None-Match` names", "headers": _ETAG},
     307: {
         "description": "The base is larger than 4 MiB; `Location` is its address",
-        "headers": bodies.located("base"),
+        "headers": bodies.location_header("base"),
     },
 }
 _CONDITION: Final = condition("The `ETag` of the last answer.")
@@ -119,8 +119,8 @@ _CONDITION: Final = condition("The `ETag` of the last answer.")
     responses=_POLLED,
     openapi_extra=_CONDITION,
 )
-@serves(feed.news, raises=(NotFound,), kind=WorkKind.QUICK, purpose=Purpose.FEED)
-async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> Response:
+@serves(feed.news, raises=(NotFound,), kind=WorkKind.QUICK, purpose=BucketPurpose.FEED)
+async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -> Response:
     """Poll the feed of revocations: the signed head, and the entries after the one that you have.
 
     Entries are consecutive and end at the head. They begin after `after`. Without `after`, or if
@@ -134,22 +134,24 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
 
     404: the tenant has no feed yet. Its next list begins it.
     """
-    fresh = FRESHNESS.look(here)
-    known = FRESHNESS.head(here, fresh)
-    if known is not None and not matches(here, etag=_etag(known)):
+    fresh = FRESHNESS.look(request)
+    known = FRESHNESS.head(request, fresh)
+    if known is not None and not matches(request, etag=_etag(known)):
         known = None
-    polled = here.run(feed.news, after=query.after, known=known)
-    FRESHNESS.keep(here, fresh, polled.head)
+    polled = request.run(feed.news, sequence=query.after, head=known)
+    FRESHNESS.keep(request, fresh, polled.head)
     headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL}
     headers |= fresh.age(polled.head)
-    if not matches(here, etag=headers["ETag"]):
-        body = FeedAnswer.of(polled, poll_seconds=_ADVICE.seconds(here), wait_max=here.wait_max)
+    if not matches(request, etag=headers["ETag"]):
+        body = FeedAnswer.of(
+            polled, poll_seconds=_ADVICE.seconds(request), wait_max=request.wait_max
+        )
         return Response(body.model_dump_json(), headers=headers, media_type="application/json")
-    seconds = min(query.wait, here.wait_max)
+    seconds = min(query.wait, request.wait_max)
     if not seconds:
         return Response(status_code=304, headers=headers)
-    address = head_address(here.caller.tenant_id)
-    return HeldResponse(Wait(address, polled.head.version, seconds), headers=headers)
+    address = head_address(request.caller.tenant_id)
+    return LongPollResponse(LongPollWait(address, polled.head.version, seconds), headers=headers)
 
 
 @routes.get(
@@ -158,8 +160,8 @@ async def poll_feed(here: ApiRequest, query: Annotated[FeedQuery, Query()]) -> R
     responses=_BASE,
     openapi_extra=condition("The `ETag` of the base."),
 )
-@serves(feed.base, raises=(NotFound,), purpose=Purpose.FEED)
-async def get_feed_base(here: ApiRequest, version: Version) -> Response:
+@serves(feed.base, raises=(NotFound,), purpose=BucketPurpose.FEED)
+async def get_feed_base(request: ApiRequest, version: Version) -> Response:
     """Get the base of the feed: the signed content of a list, without its signature, in gzip.
 
     The head of the feed names the base by its version and its SHA-256, which is that of the
@@ -170,12 +172,12 @@ async def get_feed_base(here: ApiRequest, version: Version) -> Response:
     """
     if not re.fullmatch(WHOLE_PATTERN, version):
         raise NotFound("There is no such base.")
-    found = here.run(feed.base, version=int(version))
+    found = request.run(feed.base, version=int(version))
     return bodies.immutable(
-        here,
+        request,
         found.form,
-        body=partial(here.run, feed.base_body, of=found),
-        file=partial(here.run, feed.base_file, of=found),
+        body=partial(request.run, feed.base_body, of=found),
+        file=partial(request.run, feed.base_file, of=found),
     )
 
 

@@ -5,8 +5,8 @@ from typing import Final, Self
 
 from pydantic import JsonValue
 
-from shared.operations.changes.feed import FeedNews
-from shared.web.fields import BASE64, ResponseBody, Signature, example, shown
+from shared.operations.changes.feed import FeedPage
+from shared.web.fields import BASE64, ResponseBody, Signature, example, response_field
 
 # Examples for the API document: a head that verifies, of a feed with one entry, and that entry.
 _HEAD: Final[dict[str, JsonValue]] = {
@@ -30,7 +30,7 @@ class FeedHeadBody(ResponseBody):
 
     model_config = example(**_HEAD)
 
-    Payload: str = shown(
+    Payload: str = response_field(
         "Base64 of a CBOR map with Tenant, Sequence, Chain, IssuedAt, ExpiresAt and Base.", **BASE64
     )
     Signature: Signature
@@ -42,20 +42,22 @@ class FeedAnswer(ResponseBody):
     model_config = example(head=_HEAD, entries=[_ENTRY], poll_seconds=1, wait_max=0)
 
     head: FeedHeadBody
-    entries: list[str] = shown(
+    entries: list[str] = response_field(
         "The entries, oldest first: each is base64 of a CBOR map with Sequence, and with Revoked "
         "and Removed unless these are empty."
     )
-    poll_seconds: int = shown("How many seconds to wait between two polls.", minimum=1)
-    wait_max: int = shown("The longest `wait`, in seconds; 0 if the service does not wait.")
+    poll_seconds: int = response_field("How many seconds to wait between two polls.", minimum=1)
+    wait_max: int = response_field(
+        "The longest `wait`, in seconds; 0 if the service does not wait."
+    )
 
     @classmethod
-    def of(cls, polled: FeedNews, *, poll_seconds: int, wait_max: int) -> Self:
+    def of(cls, page: FeedPage, *, poll_seconds: int, wait_max: int) -> Self:
         """Return the body for what was polled."""
         head = FeedHeadBody(
-            Payload=_base64(polled.head.payload), Signature=_base64(polled.head.signature)
+            Payload=_base64(page.head.payload), Signature=_base64(page.head.signature)
         )
-        entries = [_base64(each) for each in polled.entries]
+        entries = [_base64(each) for each in page.entries]
         return cls(head=head, entries=entries, poll_seconds=poll_seconds, wait_max=wait_max)
 
 

@@ -13,7 +13,7 @@ from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.base import operation
 from shared.operations.lists import publication, wake
 from shared.operations.lists.journal import Journals
-from shared.operations.lists.wake import Woken
+from shared.operations.lists.wake import WakeResult
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     because the schedule publishes what was left (docs/adr/11). Raises if nothing can be published
     at all, such as `InvalidSettings`; the batch is then delivered twice more.
     """
-    logs.to_standard_output()
+    logs.configure_standard_output()
     ports = wiring.from_environment()
     if not ports.is_in_charge():
         return {}
@@ -51,13 +51,11 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     return {each: found.count(each) for each in ("published", "nothing new", "left", "failed")}
 
 
-def _publish(
-    ports: Ports, changed: Collection[str], tenant_id: str
-) -> tuple[str, Callable[[], None]]:
+def _publish(ports: Ports, ids: Collection[str], tenant_id: str) -> tuple[str, Callable[[], None]]:
     """Publish the feed of a tenant; return the outcome, and the call that stores its blobs."""
     started = time.monotonic()
     try:
-        woken = wake.publish_soon(ports, tenant_id)
+        woken = wake.publish_within_window(ports, tenant_id)
         if woken.list_due:
             wiring.queue_from_environment().send([tenant_id])
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
@@ -71,23 +69,27 @@ def _publish(
             tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=_figures(woken, seconds)
         ),
     )
-    return outcome, partial(_store, ports, tenant_id, woken, has_keys=tenant_id in changed)
+    return outcome, partial(_store, ports, tenant_id, woken, has_keys=tenant_id in ids)
 
 
-def _store(ports: Ports, tenant_id: str, woken: Woken, *, has_keys: bool) -> None:
+def _store(ports: Ports, tenant_id: str, result: WakeResult, *, has_keys: bool) -> None:
     """Name the signing keys if any may have changed, and write the journal."""
-    if woken.unnamed or has_keys:
-        _attempt("keys", tenant_id, partial(_name_keys, ports, tenant_id, woken.unnamed))
-    _attempt("journal", tenant_id, partial(_journals.catch_up, ports, tenant_id, woken.done))
+    if result.unnamed or has_keys:
+        _run_duty("keys", tenant_id, partial(_name_keys, ports, tenant_id, result.unnamed))
+    _run_duty(
+        "journal",
+        tenant_id,
+        partial(_journals.write_missing_records, ports, tenant_id, result.done),
+    )
 
 
-def _name_keys(ports: Ports, tenant_id: str, unnamed: Collection[Address]) -> None:
+def _name_keys(ports: Ports, tenant_id: str, unnamed_marks: Collection[Address]) -> None:
     # The mark may be visible before the key.
     operation.wait_for_writes()
-    publication.name_keys(ports, tenant_id, unnamed)
+    publication.name_keys(ports, tenant_id, unnamed_marks)
 
 
-def _attempt(duty: str, tenant_id: str, run: Callable[[], None]) -> None:
+def _run_duty(duty: str, tenant_id: str, run: Callable[[], None]) -> None:
     try:
         run()
     except Exception:  # noqa: BLE001 (a failure of one duty must not stop the other)
@@ -99,14 +101,14 @@ def _log_failure(duty: str, tenant_id: str) -> None:
     _log.exception(duty, extra=logs.fields(tenant_id=tenant_id, metrics=figures))
 
 
-def _outcome(woken: Woken) -> str:
-    if woken.entries:
+def _outcome(result: WakeResult) -> str:
+    if result.entries:
         return "published"
-    return "left" if woken.wait_seconds else "nothing new"
+    return "left" if result.wait_seconds else "nothing new"
 
 
-def _figures(woken: Woken, seconds: float) -> dict[str, float]:
-    if not woken.entries:
+def _figures(result: WakeResult, seconds: float) -> dict[str, float]:
+    if not result.entries:
         return {"FeedWoken": 1}
-    published = {"FeedPublished": 1, "FeedEntries": woken.entries}
+    published = {"FeedPublished": 1, "FeedEntries": result.entries}
     return {"FeedWoken": 1, **published, "FeedPublicationSeconds": seconds}

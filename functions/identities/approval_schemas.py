@@ -7,9 +7,9 @@ from pydantic import AfterValidator, Field, JsonValue
 from shared.model.identifiers import APPROVAL, PERSON
 from shared.model.identities.approvals import (
     RESTORE_ABOVE_MAX,
-    Act,
     Approval,
     ApprovalStatus,
+    ProtectedAction,
     protectable,
 )
 from shared.web.fields import (
@@ -21,8 +21,8 @@ from shared.web.fields import (
     ResponseBody,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageQuery
 
@@ -58,8 +58,8 @@ _ABOVE: Final = (
     "How many revocations may be taken back without an approval in any hour; null for any number."
 )
 
-ApprovalId = Annotated[str, shown("Identifier of the approval.", **identifier(APPROVAL))]
-ProtectedAct = Annotated[Act, Field(strict=False), AfterValidator(protectable)]
+ApprovalId = Annotated[str, response_field("Identifier of the approval.", **identifier(APPROVAL))]
+ProtectedAct = Annotated[ProtectedAction, Field(strict=False), AfterValidator(protectable)]
 
 
 class SetProtectedActs(RequestBody):
@@ -67,7 +67,7 @@ class SetProtectedActs(RequestBody):
 
     model_config = example(**_ACTS)
 
-    acts: list[ProtectedAct] = Field(max_length=len(Act), description=_WHICH)
+    acts: list[ProtectedAct] = Field(max_length=len(ProtectedAction), description=_WHICH)
     restore_above: Annotated[int, Field(ge=0, le=RESTORE_ABOVE_MAX)] | None = Field(
         description=_ABOVE
     )
@@ -78,8 +78,8 @@ class ProtectedActsBody(RecordBody):
 
     model_config = example(**_ACTS)
 
-    acts: tuple[Act, ...] = shown(_WHICH)
-    restore_above: int | None = shown(_ABOVE)
+    acts: tuple[ProtectedAction, ...] = response_field(_WHICH)
+    restore_above: int | None = response_field(_ABOVE)
 
 
 class ApprovalQuery(PageQuery):
@@ -93,9 +93,9 @@ class ApprovalQuery(PageQuery):
 class BoundRequest(ResponseBody):
     """The one request that an approval is for."""
 
-    method: str = shown("Its method.")
-    path: str = shown("Its path.")
-    sha256: str = shown("The SHA-256 of its body, in hex.")
+    method: str = response_field("Its method.")
+    path: str = response_field("Its path.")
+    sha256: str = response_field("The SHA-256 of its body, in hex.")
 
 
 class ApprovalBody(RecordBody):
@@ -104,28 +104,32 @@ class ApprovalBody(RecordBody):
     model_config = example(**_APPROVAL)
 
     id: ApprovalId
-    act: Act = shown("What is to be done.")
-    subject: str = shown("What it is done to.")
-    count: int = shown("How often it may be done.")
-    remaining: int = shown("How often it may still be done.")
-    reason: str = shown("Why, by the person who asked.")
-    details: dict[str, Any] = shown("The difference that it makes, as in the audit log.")
-    request: BoundRequest | None = shown("The request that it is for; null for revocations.")
-    record_version: int = shown("The version of the record that was compared; 0 if it is new.")
-    status: ApprovalStatus = shown(
+    act: ProtectedAction = response_field("What is to be done.")
+    subject: str = response_field("What it is done to.")
+    count: int = response_field("How often it may be done.")
+    remaining: int = response_field("How often it may still be done.")
+    reason: str = response_field("Why, by the person who asked.")
+    details: dict[str, Any] = response_field("The difference that it makes, as in the audit log.")
+    request: BoundRequest | None = response_field(
+        "The request that it is for; null for revocations."
+    )
+    record_version: int = response_field(
+        "The version of the record that was compared; 0 if it is new."
+    )
+    status: ApprovalStatus = response_field(
         "The decision; `used` if nothing remains, `expired` if it cannot be decided or used now."
     )
-    requested_by: str = shown("Who asked.")
-    requested_by_id: str | None = shown(
+    requested_by: str = response_field("Who asked.")
+    requested_by_id: str | None = response_field(
         "The person who asked; null for the operator.", **identifier(PERSON)
     )
-    decided_by: str | None = shown("Who decided; null if nobody did.")
-    decided_by_id: str | None = shown(
+    decided_by: str | None = response_field("Who decided; null if nobody did.")
+    decided_by_id: str | None = response_field(
         "The person who decided; null for the operator.", **identifier(PERSON)
     )
-    decided_at: MomentOut | None = shown("When it was decided.")
-    created_at: MomentOut = shown("When it was asked for.")
-    expires_at: MomentOut = shown("The end of the wait for a decision, or of the use.")
+    decided_at: MomentOut | None = response_field("When it was decided.")
+    created_at: MomentOut = response_field("When it was asked for.")
+    expires_at: MomentOut = response_field("The end of the wait for a decision, or of the use.")
 
 
 class ApprovalList(ResponseBody):
@@ -133,10 +137,10 @@ class ApprovalList(ResponseBody):
 
     model_config = example(approvals=[_APPROVAL], cursor=CURSOR)
 
-    approvals: list[ApprovalBody] = shown("The approvals, newest first.")
+    approvals: list[ApprovalBody] = response_field("The approvals, newest first.")
     cursor: NextCursor
 
     @classmethod
-    def of(cls, found: list[Approval], cursor: str | None) -> Self:
+    def of(cls, approvals: list[Approval], cursor: str | None) -> Self:
         """Return the body for a page."""
-        return cls(approvals=[ApprovalBody.of(each) for each in found], cursor=cursor)
+        return cls(approvals=[ApprovalBody.of(each) for each in approvals], cursor=cursor)

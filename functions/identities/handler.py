@@ -42,7 +42,7 @@ from shared.operations.identities import (
     sessions,
 )
 from shared.web.app import create_app, lambda_handler
-from shared.web.paging import Pager, Paging
+from shared.web.paging import CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import WorkKind
 
@@ -62,83 +62,85 @@ _PROVIDERS = "/v1/tenant/identity-providers"
 
 @routes.get(_PROVIDERS)
 @serves(identity_providers.page)
-async def list_identity_providers(here: ApiRequest, query: Paging) -> IdentityProviderList:
+async def list_identity_providers(request: ApiRequest, query: Paging) -> IdentityProviderList:
     """List the identity providers, newest first."""
-    pages = Pager(here.caller, query.cursor, "identity-providers")
-    page = here.run(identity_providers.page, before=pages.before, limit=query.limit)
+    pages = CursorCodec(request.caller, query.cursor, "identity-providers")
+    page = request.run(identity_providers.page, before=pages.position, limit=query.limit)
     return IdentityProviderList.of(page, pages)
 
 
 @routes.post(_PROVIDERS, status_code=201)
 @serves(identity_providers.create, kind=WorkKind.OUTBOUND, raises=(Conflict,), is_protected=True)
 async def create_identity_provider(
-    here: ApiRequest, body: CreateIdentityProvider
+    request: ApiRequest, body: CreateIdentityProvider
 ) -> IdentityProviderBody:
     """Bind an identity provider, whose people or programs may then have sessions.
 
     409: the tenant has 10 identity providers.
     """
-    made = here.run(identity_providers.create, kind=body.kind, change=body.change())
+    made = request.run(identity_providers.create, kind=body.kind, change=body.change())
     return IdentityProviderBody.of(made)
 
 
 @routes.get(f"{_PROVIDERS}/{{id}}")
 @serves(identity_providers.get, raises=(NotFound,))
-async def get_identity_provider(here: ApiRequest, provider_id: Provider) -> IdentityProviderBody:
+async def get_identity_provider(request: ApiRequest, provider_id: Provider) -> IdentityProviderBody:
     """Get one identity provider."""
-    return IdentityProviderBody.of(here.run(identity_providers.get, provider_id=provider_id))
+    return IdentityProviderBody.of(request.run(identity_providers.get, provider_id=provider_id))
 
 
 @routes.patch(f"{_PROVIDERS}/{{id}}")
 @serves(identity_providers.update, kind=WorkKind.OUTBOUND, raises=(NotFound,), is_protected=True)
 async def update_identity_provider(
-    here: ApiRequest, provider_id: Provider, body: UpdateIdentityProvider
+    request: ApiRequest, provider_id: Provider, body: UpdateIdentityProvider
 ) -> IdentityProviderBody:
     """Change an identity provider.
 
     If you change its issuer, clients, keys, grants or domains, the sessions that it gave end.
     """
-    changed = here.run(identity_providers.update, provider_id=provider_id, change=body.change())
+    changed = request.run(identity_providers.update, provider_id=provider_id, change=body.change())
     return IdentityProviderBody.of(changed)
 
 
 @routes.delete(f"{_PROVIDERS}/{{id}}", status_code=204)
 @serves(identity_providers.delete, raises=(NotFound, TooFewApprovers), is_protected=True)
-async def delete_identity_provider(here: ApiRequest, provider_id: Provider) -> None:
+async def delete_identity_provider(request: ApiRequest, provider_id: Provider) -> None:
     """Delete an identity provider. The sessions that it gave end.
 
     409: fewer than two people could approve what is protected.
     """
-    here.run(identity_providers.delete, provider_id=provider_id)
+    request.run(identity_providers.delete, provider_id=provider_id)
 
 
 @routes.post(f"{_PROVIDERS}/{{id}}/check")
 @serves(identity_providers.check, kind=WorkKind.OUTBOUND, raises=(NotFound,))
-async def check_identity_provider(here: ApiRequest, provider_id: Provider) -> IdentityProviderCheck:
+async def check_identity_provider(
+    request: ApiRequest, provider_id: Provider
+) -> IdentityProviderCheck:
     """Ask the issuer of an identity provider what it publishes. This changes nothing."""
-    provider, found = here.run(identity_providers.check, provider_id=provider_id)
+    provider, found = request.run(identity_providers.check, provider_id=provider_id)
     return IdentityProviderCheck.comparing(provider, found)
 
 
 @routes.get("/v1/people")
 @serves(people.page)
-async def list_people(here: ApiRequest, query: Paging) -> PersonList:
+async def list_people(request: ApiRequest, query: Paging) -> PersonList:
     """List the people who have signed in, newest first."""
-    pages = Pager(here.caller, query.cursor, "people")
-    return PersonList.of(here.run(people.page, before=pages.before, limit=query.limit), pages)
+    pages = CursorCodec(request.caller, query.cursor, "people")
+    return PersonList.of(request.run(people.page, before=pages.position, limit=query.limit), pages)
 
 
 @routes.get("/v1/people/{id}")
 @serves(people.get, raises=(NotFound,))
-async def get_person(here: ApiRequest, person_id: Who) -> PersonBody:
+async def get_person(request: ApiRequest, person_id: Who) -> PersonBody:
     """Get one person."""
-    return PersonBody.of(here.run(people.get, person_id=person_id))
+    return PersonBody.of(request.run(people.get, person_id=person_id))
 
 
 @routes.post("/v1/people/{id}/disable")
 @serves(made_keys.disable_person, raises=(NotFound, Conflict, TooFewApprovers))
 async def disable_person(
-    here: ApiRequest, person_id: Who, body: DisablePerson
+    request: ApiRequest, person_id: Who, body: DisablePerson
 ) -> DisabledPersonBody:
     """Disable a person, end the sessions, and end or keep the API keys that the person made.
 
@@ -150,69 +152,69 @@ async def disable_person(
     admin key is among them: the person is disabled, and other keys have ended. Create another admin
     key, and repeat the request.
     """
-    found = here.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
+    found = request.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
     return DisabledPersonBody.of_disabled(found)
 
 
 @routes.post("/v1/people/{id}/enable")
 @serves(people.enable, raises=(NotFound, Conflict), is_protected=True)
-async def enable_person(here: ApiRequest, person_id: Who) -> PersonBody:
+async def enable_person(request: ApiRequest, person_id: Who) -> PersonBody:
     """Let a person sign in again. If the person is active already, nothing changes.
 
     While anything is protected, this needs an approval.
 
     409: another active person has the same e-mail.
     """
-    return PersonBody.of(here.run(people.enable, person_id=person_id))
+    return PersonBody.of(request.run(people.enable, person_id=person_id))
 
 
 @routes.post("/v1/people/{id}/sign-out")
 @serves(people.sign_out, raises=(NotFound,))
-async def sign_out_person(here: ApiRequest, person_id: Who) -> PersonBody:
+async def sign_out_person(request: ApiRequest, person_id: Who) -> PersonBody:
     """End all sessions of a person, who can sign in again."""
-    return PersonBody.of(here.run(people.sign_out, person_id=person_id))
+    return PersonBody.of(request.run(people.sign_out, person_id=person_id))
 
 
 @routes.get("/v1/sessions")
 @serves(sessions.page)
-async def list_sessions(here: ApiRequest, query: Paging) -> SessionList:
+async def list_sessions(request: ApiRequest, query: Paging) -> SessionList:
     """List the sessions that are accepted, newest first.
 
     Administrators see all of the tenant, and others their own.
     """
-    pages = Pager(here.caller, query.cursor, "sessions")
-    found, next_before = here.run(sessions.page, before=pages.before, limit=query.limit)
+    pages = CursorCodec(request.caller, query.cursor, "sessions")
+    found, next_before = request.run(sessions.page, before=pages.position, limit=query.limit)
     listed = [SessionBody.of(each) for each in found]
-    return SessionList(sessions=listed, cursor=pages.after(next_before))
+    return SessionList(sessions=listed, cursor=pages.cursor_after(next_before))
 
 
 @routes.delete("/v1/sessions/{id}", status_code=204)
 @serves(sessions.delete, raises=(NotFound,))
-async def delete_session(here: ApiRequest, session_id: SessionId) -> None:
+async def delete_session(request: ApiRequest, session_id: SessionId) -> None:
     """End a session, whose next request is refused.
 
     Administrators end any session of the tenant, and others their own.
     """
-    here.run(sessions.delete, session_id=session_id)
+    request.run(sessions.delete, session_id=session_id)
 
 
 @routes.get("/v1/roles")
 @serves(roles.every)
-async def list_roles(here: ApiRequest) -> RoleList:
+async def list_roles(request: ApiRequest) -> RoleList:
     """List the roles: the scopes, which are built in, then those of the tenant by name."""
-    return RoleList(roles=[RoleBody.of(each) for each in here.run(roles.every)])
+    return RoleList(roles=[RoleBody.of(each) for each in request.run(roles.every)])
 
 
 @routes.get("/v1/roles/{name}")
 @serves(roles.get, raises=(NotFound,))
-async def get_role(here: ApiRequest, name: OneRole) -> RoleBody:
+async def get_role(request: ApiRequest, name: OneRole) -> RoleBody:
     """Get one role."""
-    return RoleBody.of(here.run(roles.get, name=name))
+    return RoleBody.of(request.run(roles.get, name=name))
 
 
 @routes.put("/v1/roles/{name}")
-@serves(roles.put, raises=(Conflict, TooFewApprovers), is_protected=True)
-async def put_role(here: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
+@serves(roles.put_role, raises=(Conflict, TooFewApprovers), is_protected=True)
+async def put_role(request: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
     """Create a role, or replace it.
 
     The next request of each caller who has it follows the new one. Grants of identity providers
@@ -220,36 +222,36 @@ async def put_role(here: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
 
     409: the role is built in, the tenant has 20 roles, or fewer than two people could approve.
     """
-    return RoleBody.of(here.run(roles.put, role=body.role(name)))
+    return RoleBody.of(request.run(roles.put_role, role=body.role(name)))
 
 
 @routes.delete("/v1/roles/{name}", status_code=204)
 @serves(roles.delete, raises=(NotFound, Conflict, TooFewApprovers), is_protected=True)
-async def delete_role(here: ApiRequest, name: OneRole) -> None:
+async def delete_role(request: ApiRequest, name: OneRole) -> None:
     """Delete a role. Callers who have it may do nothing from their next request on.
 
     409: the role is built in, or fewer than two people could approve.
     """
-    here.run(roles.delete, name=name)
+    request.run(roles.delete, name=name)
 
 
 @routes.get("/v1/tenant/protected-acts")
 @serves(protected_acts.get)
-async def get_protected_acts(here: ApiRequest) -> ProtectedActsBody:
+async def get_protected_acts(request: ApiRequest) -> ProtectedActsBody:
     """Get the acts that need an approval by another person."""
-    return ProtectedActsBody.of(here.run(protected_acts.get))
+    return ProtectedActsBody.of(request.run(protected_acts.get))
 
 
 @routes.put("/v1/tenant/protected-acts")
 @serves(protected_acts.update, raises=(TooFewApprovers,), is_protected=True)
-async def set_protected_acts(here: ApiRequest, body: SetProtectedActs) -> ProtectedActsBody:
+async def set_protected_acts(request: ApiRequest, body: SetProtectedActs) -> ProtectedActsBody:
     """Set the acts that need an approval by another person.
 
     If there are any, this request, changes of identity providers and changes of roles need one too.
 
     409: fewer than two people with the role `admin` have signed in.
     """
-    changed = here.run(
+    changed = request.run(
         protected_acts.update, acts=tuple(body.acts), restore_above=body.restore_above
     )
     return ProtectedActsBody.of(changed)
@@ -258,29 +260,29 @@ async def set_protected_acts(here: ApiRequest, body: SetProtectedActs) -> Protec
 @routes.get("/v1/approvals")
 @serves(approvals.page)
 async def list_approvals(
-    here: ApiRequest, query: Annotated[ApprovalQuery, Query()]
+    request: ApiRequest, query: Annotated[ApprovalQuery, Query()]
 ) -> ApprovalList:
     """List approvals, and the requests that wait for one, newest first.
 
     Those who cannot read the settings of the tenant see their own.
     """
-    pages = Pager(here.caller, query.cursor, f"approvals?{query.status}")
-    found, next_before = here.run(
-        approvals.page, before=pages.before, limit=query.limit, status=query.status
+    pages = CursorCodec(request.caller, query.cursor, f"approvals?{query.status}")
+    found, next_before = request.run(
+        approvals.page, before=pages.position, limit=query.limit, status=query.status
     )
-    return ApprovalList.of(found, pages.after(next_before))
+    return ApprovalList.of(found, pages.cursor_after(next_before))
 
 
 @routes.get("/v1/approvals/{id}")
 @serves(approvals.get, raises=(NotFound,))
-async def get_approval(here: ApiRequest, approval_id: Which) -> ApprovalBody:
+async def get_approval(request: ApiRequest, approval_id: Which) -> ApprovalBody:
     """Get one approval."""
-    return ApprovalBody.of(here.run(approvals.get, approval_id=approval_id))
+    return ApprovalBody.of(request.run(approvals.get, approval_id=approval_id))
 
 
 @routes.post("/v1/approvals/{id}/approve")
 @serves(approvals.approve, raises=(NotFound, InvalidState))
-async def approve_request(here: ApiRequest, approval_id: Which) -> ApprovalBody:
+async def approve_request(request: ApiRequest, approval_id: Which) -> ApprovalBody:
     """Approve what another person asked for, who may do it within an hour.
 
     The service does not do it by itself: that person repeats the request, with the identifier of
@@ -288,19 +290,19 @@ async def approve_request(here: ApiRequest, approval_id: Which) -> ApprovalBody:
 
     409: it was rejected, or has expired.
     """
-    return ApprovalBody.of(here.run(approvals.approve, approval_id=approval_id))
+    return ApprovalBody.of(request.run(approvals.approve, approval_id=approval_id))
 
 
 @routes.post("/v1/approvals/{id}/reject")
 @serves(approvals.reject, raises=(NotFound, InvalidState))
-async def reject_request(here: ApiRequest, approval_id: Which) -> ApprovalBody:
+async def reject_request(request: ApiRequest, approval_id: Which) -> ApprovalBody:
     """Reject what another person asked for, or end an approval that is not used up.
 
     The person who asked may withdraw the request by this.
 
     409: it has expired.
     """
-    return ApprovalBody.of(here.run(approvals.reject, approval_id=approval_id))
+    return ApprovalBody.of(request.run(approvals.reject, approval_id=approval_id))
 
 
 app = create_app(routes)

@@ -8,12 +8,12 @@ from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING_KEY
 from shared.model.identities import providers
-from shared.model.identities.claims import Discovered
+from shared.model.identities.claims import ProviderMetadata
 from shared.model.identities.people import PersonStatus
-from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
 from shared.model.identities.roles import LIMITS_MAX, NAME_PATTERN, PREFIX_PATTERN, Role
 from shared.model.identities.roles import name as role_name
-from shared.operations.access.made_keys import Disabled
+from shared.operations.access.made_keys import DisabledPerson
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.web.api_keys import GivenScopes
 from shared.web.fields import (
@@ -28,8 +28,8 @@ from shared.web.fields import (
     example,
     identifier,
     is_of,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody
 
@@ -144,9 +144,9 @@ RoleName = Annotated[
     AfterValidator(role_name),
 ]
 ProviderId = Annotated[
-    str, shown("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))
+    str, response_field("Identifier of the identity provider.", **identifier(IDENTITY_PROVIDER))
 ]
-PersonId = Annotated[str, shown("Identifier of the person.", **identifier(PERSON))]
+PersonId = Annotated[str, response_field("Identifier of the person.", **identifier(PERSON))]
 Condition = Annotated[str, Field(min_length=1, max_length=providers.VALUE_MAX)]
 ConditionName = Annotated[Condition, AfterValidator(providers.condition_name)]
 StepUp = Annotated[str, AfterValidator(providers.step_up)]
@@ -187,9 +187,9 @@ class GrantBody(RequestBody):
         description="The name of the service account that a program calls as; null for people.",
     )
 
-    def grant(self) -> Grant:
+    def grant(self) -> RoleMapping:
         """Return the grant."""
-        return Grant(self.when, self.role, self.service_account)
+        return RoleMapping(self.when, self.role, self.service_account)
 
 
 Grants = Annotated[list[GrantBody], Field(min_length=1, max_length=providers.GRANTS_MAX)]
@@ -246,9 +246,11 @@ class CreateIdentityProvider(UpdateIdentityProvider):
 class GrantShown(RecordBody):
     """A role for those whose claims match."""
 
-    when: dict[str, str] = shown("Values of claims by name, which must all match.")
-    role: str = shown(_ROLE)
-    service_account: str | None = shown("The account that a program calls as; null for people.")
+    when: dict[str, str] = response_field("Values of claims by name, which must all match.")
+    role: str = response_field(_ROLE)
+    service_account: str | None = response_field(
+        "The account that a program calls as; null for people."
+    )
 
 
 class EndpointsBody(RecordBody):
@@ -256,12 +258,14 @@ class EndpointsBody(RecordBody):
 
     model_config = example(**_ENDPOINTS)
 
-    authorization_endpoint: str | None = shown("Where people sign in; null if it has none.")
-    device_authorization_endpoint: str | None = shown(
+    authorization_endpoint: str | None = response_field(
+        "Where people sign in; null if it has none."
+    )
+    device_authorization_endpoint: str | None = response_field(
         "Where a program without a browser begins a sign-in; null if it has none."
     )
-    token_endpoint: str | None = shown("Where a code is redeemed; null if it has none.")
-    jwks_uri: str | None = shown("Where its keys are; null if they are in `jwks`.")
+    token_endpoint: str | None = response_field("Where a code is redeemed; null if it has none.")
+    jwks_uri: str | None = response_field("Where its keys are; null if they are in `jwks`.")
 
 
 class IdentityProviderBody(EndpointsBody):
@@ -270,22 +274,26 @@ class IdentityProviderBody(EndpointsBody):
     model_config = example(**_PROVIDER)
 
     id: ProviderId
-    name: str = shown(_NAME)
-    kind: ProviderKind = shown("Whether it vouches for people, for programs, or for tokens.")
-    issuer: str = shown(_ISSUER_TEXT)
-    client_id: str | None = shown(_CLIENT)
-    cli_client_id: str | None = shown(_CLI)
-    has_client_secret: bool = shown("Whether a client secret is stored.")
-    jwks: dict[str, Any] | None = shown("The keys of the issuer; null if they are fetched.")
-    grants: tuple[GrantShown, ...] = Field(validation_alias="granted", description=_GRANTS)
-    email_domains: tuple[str, ...] = shown(_DOMAINS)
-    session_seconds: int = shown("How long a session lasts.")
-    reusable_tokens: bool = shown(_REUSABLE)
-    trusts_email: bool = shown(_TRUSTS_EMAIL)
-    step_up: str = shown(_STEP_UP)
+    name: str = response_field(_NAME)
+    kind: ProviderKind = response_field(
+        "Whether it vouches for people, for programs, or for tokens."
+    )
+    issuer: str = response_field(_ISSUER_TEXT)
+    client_id: str | None = response_field(_CLIENT)
+    cli_client_id: str | None = response_field(_CLI)
+    has_client_secret: bool = response_field("Whether a client secret is stored.")
+    jwks: dict[str, Any] | None = response_field(
+        "The keys of the issuer; null if they are fetched."
+    )
+    grants: tuple[GrantShown, ...] = Field(validation_alias="grant_list", description=_GRANTS)
+    email_domains: tuple[str, ...] = response_field(_DOMAINS)
+    session_seconds: int = response_field("How long a session lasts.")
+    reusable_tokens: bool = response_field(_REUSABLE)
+    trusts_email: bool = response_field(_TRUSTS_EMAIL)
+    step_up: str = response_field(_STEP_UP)
     token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)
-    token_max_seconds: int | None = shown(_LIFETIME)
-    created_at: MomentOut = shown("When it was bound.")
+    token_max_seconds: int | None = response_field(_LIFETIME)
+    created_at: MomentOut = response_field("When it was bound.")
 
 
 class IdentityProviderList(PageBody):
@@ -293,7 +301,7 @@ class IdentityProviderList(PageBody):
 
     model_config = example(identity_providers=[_PROVIDER], total=2, cursor=CURSOR)
 
-    identity_providers: list[IdentityProviderBody] = shown("The newest first.")
+    identity_providers: list[IdentityProviderBody] = response_field("The newest first.")
     total: Total
     cursor: NextCursor
 
@@ -303,15 +311,15 @@ class IdentityProviderCheck(EndpointsBody):
 
     model_config = example(**_ENDPOINTS, is_stored=True)
 
-    is_stored: bool = shown(
+    is_stored: bool = response_field(
         "Whether these are stored. If not, send the same `issuer` in a change, which stores them."
     )
 
     @classmethod
-    def comparing(cls, provider: IdentityProvider, found: Discovered | None) -> Self:
+    def comparing(cls, provider: IdentityProvider, metadata: ProviderMetadata | None) -> Self:
         """Return the body for what was found of a provider; None if nothing is fetched."""
         stored = EndpointsBody.of(provider)
-        now = stored if found is None else EndpointsBody.of(found)
+        now = stored if metadata is None else EndpointsBody.of(metadata)
         return cls(**dict(now), is_stored=now == stored)
 
 
@@ -321,16 +329,18 @@ class PersonBody(RecordBody):
     model_config = example(**_PERSON)
 
     id: PersonId
-    email: str = shown("The e-mail of the last sign-in, by which the audit log names the person.")
-    name: str = shown("The name of the last sign-in.")
-    role: str = shown("The role of the person's sessions, from the last sign-in.")
-    status: PersonStatus = shown("A disabled person has no session, and cannot sign in.")
-    provider_id: str = shown(
+    email: str = response_field(
+        "The e-mail of the last sign-in, by which the audit log names the person."
+    )
+    name: str = response_field("The name of the last sign-in.")
+    role: str = response_field("The role of the person's sessions, from the last sign-in.")
+    status: PersonStatus = response_field("A disabled person has no session, and cannot sign in.")
+    provider_id: str = response_field(
         "The identity provider of the person's tokens.", **identifier(IDENTITY_PROVIDER)
     )
-    issuer: str = shown("The issuer of the person's tokens.")
-    subject: str = shown("The `sub` of the person's tokens.")
-    created_at: MomentOut = shown("When the person first signed in.")
+    issuer: str = response_field("The issuer of the person's tokens.")
+    subject: str = response_field("The `sub` of the person's tokens.")
+    created_at: MomentOut = response_field("When the person first signed in.")
 
 
 class DisablePerson(RequestBody):
@@ -348,14 +358,16 @@ class DisabledPersonBody(PersonBody):
 
     model_config = example(**_PERSON | {"status": "disabled"}, keys_ended=2, keys_left=0)
 
-    keys_ended: int = shown("How many API keys this request ended.", minimum=0)
-    keys_left: int = shown("How many API keys that the person made are still accepted.", minimum=0)
+    keys_ended: int = response_field("How many API keys this request ended.", minimum=0)
+    keys_left: int = response_field(
+        "How many API keys that the person made are still accepted.", minimum=0
+    )
 
     @classmethod
-    def of_disabled(cls, found: Disabled) -> Self:
+    def of_disabled(cls, person: DisabledPerson) -> Self:
         """Return the body for a disabled person."""
-        shown_ = dict(PersonBody.of(found.person))
-        return cls(**shown_, keys_ended=found.keys_ended, keys_left=found.keys_left)
+        shown_ = dict(PersonBody.of(person.person))
+        return cls(**shown_, keys_ended=person.keys_ended, keys_left=person.keys_left)
 
 
 class PersonList(PageBody):
@@ -363,7 +375,7 @@ class PersonList(PageBody):
 
     model_config = example(people=[_PERSON], total=132, cursor=CURSOR)
 
-    people: list[PersonBody] = shown("The people of this page, newest first.")
+    people: list[PersonBody] = response_field("The people of this page, newest first.")
     total: Total
     cursor: NextCursor
 
@@ -373,19 +385,19 @@ class SessionBody(RecordBody):
 
     model_config = example(**_SESSION)
 
-    id: str = shown("Identifier of the session.", **identifier(SESSION))
-    identity: str = shown("The e-mail of the person or of the service account.")
-    owner: Annotated[str | None, _EMPTY] = shown(
+    id: str = response_field("Identifier of the session.", **identifier(SESSION))
+    identity: str = response_field("The e-mail of the person or of the service account.")
+    owner: Annotated[str | None, _EMPTY] = response_field(
         "Identifier of the person, or of the service account; null for an operator with a ticket."
     )
-    provider_id: Annotated[ProviderId | None, _EMPTY] = shown(
+    provider_id: Annotated[ProviderId | None, _EMPTY] = response_field(
         "Identifier of the identity provider; null for an operator with a ticket."
     )
-    created_at: MomentOut = shown("When the session began.")
-    authenticated_at: MomentOut | None = shown(
+    created_at: MomentOut = response_field("When the session began.")
+    authenticated_at: MomentOut | None = response_field(
         "When its owner was authenticated; null if the provider gives no evidence (`step_up`)."
     )
-    expires_at: MomentOut = shown("When it ends.")
+    expires_at: MomentOut = response_field("When it ends.")
 
 
 class SessionList(ResponseBody):
@@ -393,7 +405,7 @@ class SessionList(ResponseBody):
 
     model_config = example(sessions=[_SESSION], cursor=CURSOR)
 
-    sessions: list[SessionBody] = shown("The sessions of this page, newest first.")
+    sessions: list[SessionBody] = response_field("The sessions of this page, newest first.")
     cursor: NextCursor
 
 
@@ -427,11 +439,11 @@ class RoleBody(RecordBody):
 
     model_config = example(**_ROLE_SHOWN)
 
-    name: str = shown("The name of the role.")
-    scopes: tuple[Scope, ...] = shown("The scopes that it gives.")
-    warrant_prefixes: tuple[str, ...] = shown(_PREFIXES)
-    signing_keys: tuple[str, ...] = shown(_SIGNING_KEYS)
-    is_built_in: bool = shown("Whether it is one of the scopes, which cannot be changed.")
+    name: str = response_field("The name of the role.")
+    scopes: tuple[Scope, ...] = response_field("The scopes that it gives.")
+    warrant_prefixes: tuple[str, ...] = response_field(_PREFIXES)
+    signing_keys: tuple[str, ...] = response_field(_SIGNING_KEYS)
+    is_built_in: bool = response_field("Whether it is one of the scopes, which cannot be changed.")
 
 
 class RoleList(ResponseBody):
@@ -439,4 +451,4 @@ class RoleList(ResponseBody):
 
     model_config = example(roles=[_ROLE_SHOWN])
 
-    roles: list[RoleBody] = shown("The built-in roles, then the others by name.")
+    roles: list[RoleBody] = response_field("The built-in roles, then the others by name.")

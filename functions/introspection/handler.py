@@ -47,7 +47,7 @@ async def introspect_token(scope: Scope, receive: Receive, send: Send) -> None:
     if request.method != "POST":
         raise MethodNotAllowed(["POST"])
     introspection.introspect.authorize(call.ports, call.caller)
-    raw = await bodies.read(request, limit=_BODY_MAX)
+    raw = await bodies.read_body(request, limit=_BODY_MAX)
     work = partial(_answer, call, request, raw)
     answer = await call.work(work, WorkKind.QUICK, tenant_id=call.caller.tenant_id)
     await answer(scope, receive, send)
@@ -116,9 +116,9 @@ class _OAuthErrors:
             return
         self._body += message.get("body", b"")
         if not message.get("more_body"):
-            await self._translated(self._held)
+            await self._translate_error(self._held)
 
-    async def _translated(self, start: Message) -> None:
+    async def _translate_error(self, start: Message) -> None:
         code = _CODES.get(start["status"], "invalid_request")
         headers, body = MutableHeaders(scope=start), b""
         if self._body:

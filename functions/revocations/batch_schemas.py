@@ -9,7 +9,13 @@ from pydantic.json_schema import WithJsonSchema
 from functions.revocations.schemas import BATCH_MAX
 from shared.errors import InvalidRequest
 from shared.model.identifiers import BATCH, REVOCATION
-from shared.model.revocation_batches import Applied, Batch, BatchAction, BatchOutcome, Result
+from shared.model.revocation_batches import (
+    BatchAction,
+    BatchOutcome,
+    BatchRequest,
+    BatchResult,
+    BatchResults,
+)
 from shared.web.errors import code_of, message_of
 from shared.web.fields import (
     MomentIn,
@@ -21,8 +27,8 @@ from shared.web.fields import (
     identifier,
     is_of,
     optional,
+    response_field,
     sample,
-    shown,
 )
 
 # A strict body would refuse text for a member of an enumeration.
@@ -76,7 +82,7 @@ class ChangeRevocations(RequestBody):
         description="If true, nothing is changed. The results are what the call would do.",
     )
 
-    def batch(self) -> Batch:
+    def batch(self) -> BatchRequest:
         """Return what is asked for. Raises `InvalidRequest` if the fields contradict each other."""
         by_revocation = self.revocation_ids is not None
         revokes = self.action is BatchAction.REVOKE
@@ -88,7 +94,7 @@ class ChangeRevocations(RequestBody):
         if not revokes and self.warrant_expires_at is not None:
             raise InvalidRequest("warrant_expires_at: must be omitted with take_back.")
         ids = tuple(dict.fromkeys(self.warrant_ids or self.revocation_ids or []))
-        return Batch(
+        return BatchRequest(
             self.action,
             ids,
             self.reason,
@@ -106,8 +112,8 @@ class RevocationChange(ResponseBody):
         id="svc_wrt_laptop-17", outcome="revoked", revocation_id=sample(REVOCATION)
     )
 
-    id: str = shown("The identifier of the warrant or of the revocation, as it was given.")
-    outcome: BatchOutcome = shown(
+    id: str = response_field("The identifier of the warrant or of the revocation, as it was given.")
+    outcome: BatchOutcome = response_field(
         "`revoked`: by this call, or by an equal one before. `already_revoked`: before, by a call "
         "that was not of this batch. `extended`: before, and by this call to a later end, or for "
         "good. `taken_back`: by this call, or by an equal one before. "
@@ -122,7 +128,7 @@ class RevocationChange(ResponseBody):
     message: str | None = optional("What is wrong, for people.")
 
     @classmethod
-    def of(cls, result: Result) -> Self:
+    def of(cls, result: BatchResult) -> Self:
         """Return the body for a result."""
         failed = result.error
         return cls(
@@ -138,12 +144,14 @@ class RevocationChange(ResponseBody):
 class OutcomeCounts(ResponseBody):
     """How many identifiers of a batch had each outcome."""
 
-    revoked: int = shown("Revoked.", minimum=0)
-    already_revoked: int = shown("Revoked before.", minimum=0)
-    extended: int = shown("Revoked before, and now until a later end, or for good.", minimum=0)
-    taken_back: int = shown("Taken back.", minimum=0)
-    not_revoked: int = shown("Not revoked, so there was nothing to take back.", minimum=0)
-    failed: int = shown("Failed.", minimum=0)
+    revoked: int = response_field("Revoked.", minimum=0)
+    already_revoked: int = response_field("Revoked before.", minimum=0)
+    extended: int = response_field(
+        "Revoked before, and now until a later end, or for good.", minimum=0
+    )
+    taken_back: int = response_field("Taken back.", minimum=0)
+    not_revoked: int = response_field("Not revoked, so there was nothing to take back.", minimum=0)
+    failed: int = response_field("Failed.", minimum=0)
 
 
 class RevocationChanges(ResponseBody):
@@ -164,19 +172,19 @@ class RevocationChanges(ResponseBody):
         },
     )
 
-    batch_id: str = shown("Identifier of the batch.", **identifier(BATCH))
-    results: list[RevocationChange] = shown(
+    batch_id: str = response_field("Identifier of the batch.", **identifier(BATCH))
+    results: list[RevocationChange] = response_field(
         "A result for each identifier, in the order in which they were given; once if it was "
         "repeated."
     )
-    counts: OutcomeCounts = shown("The number of results with each outcome.")
+    counts: OutcomeCounts = response_field("The number of results with each outcome.")
 
     @classmethod
-    def of(cls, applied: Applied) -> Self:
+    def of(cls, results: BatchResults) -> Self:
         """Return the body for what a call did."""
-        counts = Counter(each.outcome for each in applied.results)
+        counts = Counter(each.outcome for each in results.results)
         return cls(
-            batch_id=applied.batch_id,
-            results=[RevocationChange.of(each) for each in applied.results],
+            batch_id=results.batch_id,
+            results=[RevocationChange.of(each) for each in results.results],
             counts=OutcomeCounts(**{each.value: counts[each] for each in BatchOutcome}),
         )

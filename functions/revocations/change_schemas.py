@@ -10,11 +10,11 @@ from functions.revocations.schemas import RevocationId
 from shared.errors import InvalidRequest
 from shared.model.changes import ChangeFilters, ChangeKind
 from shared.model.fleet import propagation as model
-from shared.model.fleet.propagation import Judged, Proof, Published
+from shared.model.fleet.propagation import AuthorizerStatus, EnforcementState, PublishedEntry
 from shared.model.identifiers import API_KEY, AUTHORIZER, BATCH, REVOCATION, SIGNING_KEY
 from shared.model.revocations import EARLIEST_END
-from shared.operations.fleet.changes import ChangeProgress, InFeed
-from shared.operations.fleet.propagation import Progress
+from shared.operations.fleet.changes import ChangeProgress, FeedCoverage
+from shared.operations.fleet.propagation import PropagationProgress
 from shared.web.fields import (
     CURSOR,
     MomentIn,
@@ -27,18 +27,17 @@ from shared.web.fields import (
     example,
     identifier,
     optional,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody, PageQuery
-from shared.web.unregistered import (
-    UNREGISTERED,
-    UnregisteredClientBody,
-    UnregisteredClients,
-)
+from shared.web.unregistered import UNREGISTERED, UnregisteredClientBody, UnregisteredClients
 
 ChangeId = Annotated[
-    str, shown("Identifier of what was revoked.", examples=[sample(BATCH), sample(SIGNING_KEY)])
+    str,
+    response_field(
+        "Identifier of what was revoked.", examples=[sample(BATCH), sample(SIGNING_KEY)]
+    ),
 ]
 _WAIT_MAX: Final = 3600
 _WAIT: Final = decimal("0|[1-9][0-9]{0,3}", must=f"be a whole number from 0 to {_WAIT_MAX}")
@@ -84,34 +83,34 @@ Wait = Annotated[PropagationQuery, Query()]
 class PropagatedEntry(RecordBody):
     """The entry of the feed from which on clients refuse what was revoked."""
 
-    sequence: int = shown("Its number.", minimum=0)
-    issued_at: MomentOut = shown("When it was published.")
+    sequence: int = response_field("Its number.", minimum=0)
+    issued_at: MomentOut = response_field("When it was published.")
 
 
 class PropagatedList(ResponseBody):
     """The first list that has it."""
 
-    version: int = shown("Its version.", minimum=1)
+    version: int = response_field("Its version.", minimum=1)
 
 
 class ChangeCounts(RecordBody):
     """How many authorizers are registered, and what is known of them."""
 
-    registered: int = shown(
+    registered: int = response_field(
         "All that are registered, and were seen in the last 30 days; for an API key, those that it "
         "registered.",
         minimum=0,
     )
-    holding: int = shown(
+    holding: int = response_field(
         "Those that reported this entry or a later one, with the right chain.", minimum=0
     )
-    closed: int = shown(
+    closed: int = response_field(
         "Those that did not, but refuse every request unless they have the entry: it is older than "
         "the state that they accept.",
         minimum=0,
     )
-    unknown: int = shown("The others.", minimum=0)
-    unsupported: int = shown(
+    unknown: int = response_field("The others.", minimum=0)
+    unsupported: int = response_field(
         "Those of the unknown that do not support subject cutoffs, if one was revoked.", minimum=0
     )
 
@@ -119,38 +118,38 @@ class ChangeCounts(RecordBody):
 class AuthorizerCounts(ChangeCounts):
     """How many authorizers are registered, what is known of them, and how many have no key."""
 
-    unproven: int = shown(
+    unproven: int = response_field(
         "Those of all that are registered without a key of their own, so that others may report "
         "for them."
     )
 
 
-class _Behind(ResponseBody):
+class _LaggingBody(ResponseBody):
     """An authorizer that did not report the entry."""
 
-    id: str = shown("Identifier of the authorizer.", **identifier(AUTHORIZER))
-    name: str = shown("The name that it registered with.")
-    proof: str = shown(
+    id: str = response_field("Identifier of the authorizer.", **identifier(AUTHORIZER))
+    name: str = response_field("The name that it registered with.")
+    proof: str = response_field(
         "What is known of it. `unsupported`: it does not refuse tokens by subject cutoffs.",
-        enum=[Proof.CLOSED, Proof.UNKNOWN, Proof.UNSUPPORTED],
+        enum=[EnforcementState.CLOSED, EnforcementState.UNKNOWN, EnforcementState.UNSUPPORTED],
     )
-    seen_at: MomentOut = shown("The time of its last heartbeat that was stored.")
-    denies_all_from: MomentOut | None = shown(
+    seen_at: MomentOut = response_field("The time of its last heartbeat that was stored.")
+    denies_all_from: MomentOut | None = response_field(
         "From when on it refuses every request unless it has the entry by then; null if that is "
         "not known, or if it lets requests through with an old state."
     )
 
     @classmethod
-    def told(cls, judged: Judged, **more: object) -> Self:
+    def from_status(cls, status: AuthorizerStatus, **more: object) -> Self:
         """Return the body for an authorizer, with `more` of it."""
-        found = judged.authorizer
+        found = status.authorizer
         return cls.model_validate(
             {
                 "id": found.id,
                 "name": found.name,
-                "proof": judged.proof,
+                "proof": status.proof,
                 "seen_at": found.seen_at,
-                "denies_all_from": judged.denies_all_from,
+                "denies_all_from": status.denies_all_from,
                 **more,
             }
         )
@@ -162,19 +161,19 @@ _STRAGGLERS: Final = (
 )
 
 
-class StragglerBody(_Behind):
+class StragglerBody(_LaggingBody):
     """An authorizer that did not report the entry."""
 
     model_config = example(**_STRAGGLER)
 
-    proven: bool = shown("Whether it has a key, and signs its reports.")
-    holds: int | None = shown("The last entry that it reported; null if it reported none.")
+    proven: bool = response_field("Whether it has a key, and signs its reports.")
+    holds: int | None = response_field("The last entry that it reported; null if it reported none.")
 
     @classmethod
-    def of(cls, judged: Judged) -> Self:
+    def of(cls, status: AuthorizerStatus) -> Self:
         """Return the body for an authorizer."""
-        found = judged.authorizer
-        return cls.told(judged, proven=found.is_proven, holds=found.sequence)
+        found = status.authorizer
+        return cls.from_status(status, proven=found.is_proven, holds=found.sequence)
 
 
 # `list` is a field below.
@@ -206,12 +205,12 @@ class RevocationPropagation(ResponseBody):
 
     revocation_id: RevocationId
     warrant_id: SignedWarrantId
-    revoked_at: MomentOut = shown("When the warrant was revoked.")
-    feed: PropagatedEntry | None = shown(
+    revoked_at: MomentOut = response_field("When the warrant was revoked.")
+    feed: PropagatedEntry | None = response_field(
         "The first entry of the feed that says so; null if there is none yet, or if the warrant "
         "has left the list. If more than 1000 entries followed, a later one."
     )
-    list: PropagatedList | None = shown(
+    list: PropagatedList | None = response_field(
         "The first list that says so, of those whose heads are kept; null if there is none yet."
     )
     ended_at: MomentOut | None = optional(
@@ -219,16 +218,18 @@ class RevocationPropagation(ResponseBody):
         "because it ended, and need no entry."
     )
     authorizers: AuthorizerCounts
-    complete: bool = shown(
+    complete: bool = response_field(
         "Whether every registered authorizer refuses the warrant: none is unknown, and at least "
         "one is registered."
     )
-    proven: bool = shown("Whether it is complete, and no registered authorizer is unproven.")
-    stragglers: Stragglers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
+    proven: bool = response_field(
+        "Whether it is complete, and no registered authorizer is unproven."
+    )
+    stragglers: Stragglers = response_field(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
     unregistered: UnregisteredClients
 
     @classmethod
-    def of(cls, progress: Progress) -> Self:
+    def of(cls, progress: PropagationProgress) -> Self:
         """Return the body for a revocation."""
         record, traced, found = progress
         entry, version = traced.published, traced.list_version
@@ -250,9 +251,11 @@ class RevocationPropagation(ResponseBody):
 class ActorBody(RecordBody):
     """The caller that made a change."""
 
-    identity: str = shown("As the audit log names callers.")
-    key_id: str | None = shown("The API key that was used; null if none was.")
-    name: str | None = shown("The name that the key or the person had; null if it is not known.")
+    identity: str = response_field("As the audit log names callers.")
+    key_id: str | None = response_field("The API key that was used; null if none was.")
+    name: str | None = response_field(
+        "The name that the key or the person had; null if it is not known."
+    )
 
 
 class ListedChange(RecordBody):
@@ -260,12 +263,14 @@ class ListedChange(RecordBody):
 
     model_config = example(**_CHANGE)
 
-    id: str = shown("Identifier of the revocation, the batch, the key or the list signer.")
-    kind: ChangeKind = shown("What was revoked.")
-    name: str | None = shown("The warrant, or the name of the key; null if it has none.")
-    recorded_at: MomentOut = shown("When it was recorded: from then on the service refuses it.")
-    reason: str | None = shown("Why; null if no reason is given or known.")
-    actor: ActorBody | None = shown("Who made it; null if that is not known.")
+    id: str = response_field("Identifier of the revocation, the batch, the key or the list signer.")
+    kind: ChangeKind = response_field("What was revoked.")
+    name: str | None = response_field("The warrant, or the name of the key; null if it has none.")
+    recorded_at: MomentOut = response_field(
+        "When it was recorded: from then on the service refuses it."
+    )
+    reason: str | None = response_field("Why; null if no reason is given or known.")
+    actor: ActorBody | None = response_field("Who made it; null if that is not known.")
 
 
 class ChangeList(PageBody):
@@ -273,8 +278,10 @@ class ChangeList(PageBody):
 
     model_config = example(changes=[_CHANGE], total=1, cursor=CURSOR)
 
-    changes: list[ListedChange] = shown("The changes of this page, newest first.")
-    total: int | None = shown("Number of changes; null, as they are not counted.", minimum=0)
+    changes: list[ListedChange] = response_field("The changes of this page, newest first.")
+    total: int | None = response_field(
+        "Number of changes; null, as they are not counted.", minimum=0
+    )
     cursor: NextCursor
 
 
@@ -299,56 +306,64 @@ class ChangesQuery(PageQuery):
 class ChangeReachBody(RecordBody):
     """How much a change revoked."""
 
-    keys: int = shown("How many keys: those below a signing key if they went with it.", minimum=0)
-    warrants: int = shown("How many warrants: those named, or those that the key signed.")
+    keys: int = response_field(
+        "How many keys: those below a signing key if they went with it.", minimum=0
+    )
+    warrants: int = response_field("How many warrants: those named, or those that the key signed.")
 
 
 class ChangeEntry(ResponseBody):
     """How far the feed has a change."""
 
-    sequence: int | None = shown("The entry from which on it has all; null if none has yet.")
-    issued_at: MomentOut | None = shown("When that entry was published.")
-    published: int = shown("How many of its parts the feed has.", minimum=0)
-    of: int = shown("How many parts it has: warrants of a batch that are revoked and not ended.")
+    sequence: int | None = response_field(
+        "The entry from which on it has all; null if none has yet."
+    )
+    issued_at: MomentOut | None = response_field("When that entry was published.")
+    published: int = response_field("How many of its parts the feed has.", minimum=0)
+    of: int = response_field(
+        "How many parts it has: warrants of a batch that are revoked and not ended."
+    )
 
     @classmethod
-    def of_feed(cls, found: InFeed) -> Self:
+    def of_feed(cls, coverage: FeedCoverage) -> Self:
         """Return the body for how far the feed has it."""
-        entry = found.entry
+        entry = coverage.entry
         return cls(
             sequence=None if entry is None else entry.sequence,
             issued_at=None if entry is None else entry.issued_at,
-            published=found.published,
-            of=found.of,
+            published=coverage.published,
+            of=coverage.of,
         )
 
 
 class ChangeListed(PropagatedList, RecordBody):
     """The first list that has a change."""
 
-    issued_at: MomentOut = shown("When it was issued.")
+    issued_at: MomentOut = response_field("When it was issued.")
 
 
-class LeftAuthorizer(_Behind):
+class LeftAuthorizer(_LaggingBody):
     """An authorizer that did not report the entry."""
 
     model_config = example(**_LEFT)
 
-    owner: str = shown("Who registered it.")
-    sequence: int | None = shown("The last entry that it reported; null if it reported none.")
-    behind: int | None = shown(
+    owner: str = response_field("Who registered it.")
+    sequence: int | None = response_field(
+        "The last entry that it reported; null if it reported none."
+    )
+    behind: int | None = response_field(
         "How many entries it lacks until the change; null if it reported none, or no entry has it."
     )
-    allow_when_stale: bool = shown("Whether it lets requests through with an old state.")
+    allow_when_stale: bool = response_field("Whether it lets requests through with an old state.")
 
     @classmethod
-    def of(cls, judged: Judged, entry: Published | None) -> Self:
+    def of(cls, status: AuthorizerStatus, entry: PublishedEntry | None) -> Self:
         """Return the body for an authorizer."""
-        found, behind = judged.authorizer, None
+        found, behind = status.authorizer, None
         if entry is not None and found.sequence is not None:
             behind = max(0, entry.sequence - found.sequence)
-        return cls.told(
-            judged,
+        return cls.from_status(
+            status,
             owner=found.owner,
             sequence=found.sequence,
             behind=behind,
@@ -358,7 +373,7 @@ class LeftAuthorizer(_Behind):
 
 # `list` is a field below.
 LeftAuthorizers = list[LeftAuthorizer]
-CurvePoints = list[tuple[int, Proof]]
+CurvePoints = list[tuple[int, EnforcementState]]
 
 
 class ChangeBody(ListedChange):
@@ -386,54 +401,56 @@ class ChangeBody(ListedChange):
         unregistered=[UNREGISTERED],
     )
 
-    undoable: bool = shown("Whether something of it can still be taken back.")
+    undoable: bool = response_field("Whether something of it can still be taken back.")
     undone_at: MomentOut | None = optional(
         "When it was taken back, so that nobody refuses the warrant for it any more; only if it is "
         "the revocation of a warrant that was."
     )
-    reach: ChangeReachBody = shown("What it revoked.")
-    feed: ChangeEntry | None = shown(
+    reach: ChangeReachBody = response_field("What it revoked.")
+    feed: ChangeEntry | None = response_field(
         "How far the feed has it; null for an API key, which only the service accepts."
     )
-    list: ChangeListed | None = shown("The first list that has it; null if there is none yet.")
-    list_due_at: MomentOut | None = shown(
+    list: ChangeListed | None = response_field(
+        "The first list that has it; null if there is none yet."
+    )
+    list_due_at: MomentOut | None = response_field(
         "By when the next list is due; null if a list has it, or none will."
     )
     authorizers: ChangeCounts
-    complete: bool = shown(
+    complete: bool = response_field(
         "Whether every registered authorizer refuses it. For an API key: whether no authorizer is "
         "registered by it any more."
     )
-    completed_at: MomentOut | None = shown("When the last one was known to refuse it.")
-    curve: CurvePoints = shown(
+    completed_at: MomentOut | None = response_field("When the last one was known to refuse it.")
+    curve: CurvePoints = response_field(
         "Seconds after `recorded_at` at which an authorizer was known to refuse it, and its proof, "
         "in order. If there are more than 200, those are evenly chosen.",
         maxItems=model.CURVE_MAX,
     )
-    curve_is_bound: bool = shown("Whether some may have refused it earlier; never later.")
-    stragglers: LeftAuthorizers = shown(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
+    curve_is_bound: bool = response_field("Whether some may have refused it earlier; never later.")
+    stragglers: LeftAuthorizers = response_field(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
     unregistered: UnregisteredClients
 
     @classmethod
-    def following(cls, found: ChangeProgress) -> Self:
+    def following(cls, progress: ChangeProgress) -> Self:
         """Return the body for a change."""
-        change, entry = found.change, found.feed and found.feed.entry
+        change, entry = progress.change, progress.feed and progress.feed.entry
         return cls(
             **ListedChange.of(change).model_dump(),
-            undoable=found.undoable,
-            undone_at=found.undone_at,
-            reach=ChangeReachBody.of(found.reach),
-            feed=found.feed and ChangeEntry.of_feed(found.feed),
-            list=None if found.listed is None else ChangeListed.of(found.listed),
-            list_due_at=found.list_due_at,
-            authorizers=ChangeCounts.of(found.propagation),
-            complete=found.is_complete,
-            completed_at=found.completed_at,
-            curve=[*found.curve.points],
-            curve_is_bound=found.curve.is_bound,
-            stragglers=[LeftAuthorizer.of(each, entry) for each in found.propagation.stragglers],
+            undoable=progress.undoable,
+            undone_at=progress.undone_at,
+            reach=ChangeReachBody.of(progress.reach),
+            feed=progress.feed and ChangeEntry.of_feed(progress.feed),
+            list=None if progress.listed is None else ChangeListed.of(progress.listed),
+            list_due_at=progress.list_due_at,
+            authorizers=ChangeCounts.of(progress.propagation),
+            complete=progress.is_complete,
+            completed_at=progress.completed_at,
+            curve=[*progress.curve.points],
+            curve_is_bound=progress.curve.is_bound,
+            stragglers=[LeftAuthorizer.of(each, entry) for each in progress.propagation.stragglers],
             unregistered=[
-                UnregisteredClientBody.of(each) for each in found.propagation.unregistered
+                UnregisteredClientBody.of(each) for each in progress.propagation.unregistered
             ],
         )
 
@@ -467,7 +484,7 @@ class SearchHit(RecordBody):
 
     model_config = example(**_HIT)
 
-    kind: str = shown(
+    kind: str = response_field(
         "What it is.",
         enum=[
             "warrant",
@@ -480,10 +497,12 @@ class SearchHit(RecordBody):
             "audit_entry",
         ],
     )
-    id: str = shown("Its identifier.")
-    name: str | None = shown("Its name, the warrant of a revocation, or the action of an entry.")
-    note: str | None = shown("More of it, such as the reason of a revocation.")
-    status: str | None = shown("Its status; null if it has none.")
+    id: str = response_field("Its identifier.")
+    name: str | None = response_field(
+        "Its name, the warrant of a revocation, or the action of an entry."
+    )
+    note: str | None = response_field("More of it, such as the reason of a revocation.")
+    status: str | None = response_field("Its status; null if it has none.")
 
 
 class SearchResults(ResponseBody):
@@ -491,4 +510,4 @@ class SearchResults(ResponseBody):
 
     model_config = example(results=[_HIT])
 
-    results: list[SearchHit] = shown("Each once.")
+    results: list[SearchHit] = response_field("Each once.")

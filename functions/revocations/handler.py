@@ -49,9 +49,9 @@ from shared.operations.changes import revocation_batches, revocations, unrevoke_
 from shared.operations.fleet import changes, propagation, search
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WHOLE, Reason
-from shared.web.paging import Pager, Paging
+from shared.web.paging import CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
-from shared.web.work import Provisional, WorkKind
+from shared.web.work import ProvisionalResponse, WorkKind
 
 routes = router("Revocations")
 
@@ -62,7 +62,7 @@ _MANIFESTS = "/v1/unrevoke-manifests"
 @routes.get("/v1/revocations/check")
 @serves(revocations.check, kind=WorkKind.QUICK)
 async def check_revocation(
-    here: ApiRequest, query: Annotated[CheckQuery, Query()]
+    request: ApiRequest, query: Annotated[CheckQuery, Query()]
 ) -> RevocationCheck:
     """Check whether a warrant, or a token that others issued, is revoked.
 
@@ -70,18 +70,18 @@ async def check_revocation(
     result is always current and does not wait for the next list. An unknown identifier is not
     revoked. If the service cannot determine the result, it returns 503 and never `false`.
     """
-    return RevocationCheck.of(here.run(revocations.check, warrant_id=query.one))
+    return RevocationCheck.of(request.run(revocations.check, warrant_id=query.one))
 
 
 @routes.post("/v1/revocations/check-batch")
 @serves(revocations.check_batch, body_max=BATCH_BODY_MAX)
-async def check_revocations(here: ApiRequest, body: CheckRevocations) -> RevocationStatuses:
+async def check_revocations(request: ApiRequest, body: CheckRevocations) -> RevocationStatuses:
     """Check whether each of up to 1000 warrants is revoked.
 
     The results are those of the single check, without the reason. If an identifier is repeated, the
     response has it once.
     """
-    verdicts = here.run(revocations.check_batch, warrant_ids=body.warrant_ids)
+    verdicts = request.run(revocations.check_batch, warrant_ids=body.warrant_ids)
     return RevocationStatuses(
         results={
             warrant_id: RevocationStatus.of(verdict) for warrant_id, verdict in verdicts.items()
@@ -92,7 +92,7 @@ async def check_revocations(here: ApiRequest, body: CheckRevocations) -> Revocat
 @routes.get("/v1/revocations")
 @serves(revocations.page)
 async def list_revocations(
-    here: ApiRequest, query: Annotated[RevocationQuery, Query()]
+    request: ApiRequest, query: Annotated[RevocationQuery, Query()]
 ) -> RevocationList:
     """List the revocation records.
 
@@ -103,15 +103,15 @@ async def list_revocations(
     `GET /v1/keys/{keyId}/warrants`.
     """
     filters = query.filters()
-    pages = Pager(here.caller, query.cursor, _listed(query))
-    page = here.run(revocations.page, before=pages.before, limit=query.limit, filters=filters)
+    pages = CursorCodec(request.caller, query.cursor, _cursor_scope(query))
+    page = request.run(revocations.page, before=pages.position, limit=query.limit, filters=filters)
     if query.include is None:
         unnamed = [replace(each, created_by_name=None) for each in page.entries]
         page = replace(page, entries=unnamed)
     return RevocationList.of(page, pages)
 
 
-def _listed(query: RevocationQuery) -> str:
+def _cursor_scope(query: RevocationQuery) -> str:
     """Return the name of the list, which a cursor belongs to."""
     filters = query.model_dump_json(exclude={"limit", "cursor", "include"}, exclude_none=True)
     return "revocations" if filters == "{}" else f"revocations?{filters}"
@@ -129,7 +129,7 @@ def _listed(query: RevocationQuery) -> str:
 )
 @serves(revocations.create)
 async def create_revocation(
-    here: ApiRequest, body: CreateRevocation, response: Response
+    request: ApiRequest, body: CreateRevocation, response: Response
 ) -> NamedRevocation:
     """Revoke a warrant.
 
@@ -139,7 +139,7 @@ async def create_revocation(
     one is later or omitted: then this one holds, and the warrant returns to the list if it left it.
     If another identity made that record, taking it back concerns this one too.
     """
-    record, is_new = here.run(
+    record, is_new = request.run(
         revocations.create,
         warrant_id=body.one,
         reason=body.reason,
@@ -153,7 +153,7 @@ async def create_revocation(
 
 @routes.post("/v1/revocations/batch")
 @serves(revocation_batches.apply, body_max=BATCH_BODY_MAX)
-async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> RevocationChanges:
+async def change_revocations(request: ApiRequest, body: ChangeRevocations) -> RevocationChanges:
     """Revoke up to 1000 warrants, or take up to 1000 revocations back.
 
     The call is made in several writes of up to 24 warrants, each with its audit entry. A write that
@@ -165,13 +165,13 @@ async def change_revocations(here: ApiRequest, body: ChangeRevocations) -> Revoc
 
     A call takes one token of the rate limit, and one more for each 10 identifiers.
     """
-    applied = here.run(revocation_batches.apply, batch=body.batch())
+    applied = request.run(revocation_batches.apply, batch=body.batch())
     return RevocationChanges.of(applied)
 
 
 @routes.post(_MANIFESTS, status_code=201)
 @serves(unrevoke_manifests.create, body_max=MANIFEST_BODY_MAX)
-async def create_unrevoke_manifest(here: ApiRequest, body: CreateManifest) -> NewManifest:
+async def create_unrevoke_manifest(request: ApiRequest, body: CreateManifest) -> NewManifest:
     """List up to 50,000 revocations that are to be unrevoked.
 
     The manifest has the revocations that exist now, and does not change. It ends after 30 days.
@@ -179,27 +179,27 @@ async def create_unrevoke_manifest(here: ApiRequest, body: CreateManifest) -> Ne
 
     A call takes 100 tokens of the rate limit, and one more for each 50 identifiers.
     """
-    return NewManifest.of_new(here.run(unrevoke_manifests.create, **body.named()))
+    return NewManifest.of_new(request.run(unrevoke_manifests.create, **body.to_arguments()))
 
 
 @routes.get(f"{_MANIFESTS}/{{id}}")
 @serves(unrevoke_manifests.get, raises=(NotFound,))
-async def get_unrevoke_manifest(here: ApiRequest, manifest_id: Which) -> ManifestBody:
+async def get_unrevoke_manifest(request: ApiRequest, manifest_id: Which) -> ManifestBody:
     """Get a manifest."""
-    return ManifestBody.of(here.run(unrevoke_manifests.get, manifest_id=manifest_id))
+    return ManifestBody.of(request.run(unrevoke_manifests.get, manifest_id=manifest_id))
 
 
 @routes.get(f"{_MANIFESTS}/{{id}}/members")
 @serves(unrevoke_manifests.members, raises=(NotFound,))
 async def list_unrevoke_manifest_members(
-    here: ApiRequest, manifest_id: Which, query: Paging
+    request: ApiRequest, manifest_id: Which, query: Paging
 ) -> ManifestMembers:
     """List the revocations of a manifest, sorted by their identifiers."""
-    pages = Pager(here.caller, query.cursor, f"unrevoke-manifests/{manifest_id}")
-    page = here.run(
+    pages = CursorCodec(request.caller, query.cursor, f"unrevoke-manifests/{manifest_id}")
+    page = request.run(
         unrevoke_manifests.members,
         manifest_id=manifest_id,
-        before=pages.before,
+        before=pages.position,
         limit=query.limit,
     )
     return ManifestMembers.of(page, pages)
@@ -208,7 +208,7 @@ async def list_unrevoke_manifest_members(
 @routes.post(f"{_MANIFESTS}/{{id}}/parts/{{number}}/apply")
 @serves(unrevoke_manifests.apply, raises=(NotFound,), is_protected=True)
 async def apply_unrevoke_manifest_part(
-    here: ApiRequest,
+    request: ApiRequest,
     manifest_id: Which,
     number: Annotated[int, Path(description="The number of the part, from 1."), WHOLE],
     body: ApplyManifestPart,
@@ -222,7 +222,7 @@ async def apply_unrevoke_manifest_part(
 
     A call takes 50 tokens of the rate limit.
     """
-    applied = here.run(
+    applied = request.run(
         unrevoke_manifests.apply, manifest_id=manifest_id, number=number, reason=body.reason
     )
     return ManifestPartChanges.of(applied)
@@ -231,7 +231,7 @@ async def apply_unrevoke_manifest_part(
 @routes.get("/v1/revocations/counts")
 @serves(revocation_counts.counts)
 async def count_revocations(
-    here: ApiRequest, query: Annotated[CountsQuery, Query()]
+    request: ApiRequest, query: Annotated[CountsQuery, Query()]
 ) -> RevocationCounts:
     """Count the revocations that were made, and those that were deleted, on each day.
 
@@ -242,29 +242,29 @@ async def count_revocations(
 
     400: `to` is before `from`, or there are more than 92 days, or 31 with `by=hour`.
     """
-    start, end = query.window(here.ports.now())
-    counts = here.run(revocation_counts.counts, start=start, end=end, hourly=query.is_hourly)
-    return RevocationCounts.counted(counts, hourly=query.is_hourly)
+    start, end = query.window(request.ports.now())
+    counts = request.run(revocation_counts.counts, start=start, end=end, hourly=query.is_hourly)
+    return RevocationCounts.from_counts(counts, hourly=query.is_hourly)
 
 
 @routes.get("/v1/revocations/{id}")
 @serves(revocations.get, raises=(NotFound,))
 async def get_revocation(
-    here: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
+    request: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
 ) -> FollowedRevocation:
     """Get a revocation record, and how far the revocation has got.
 
     An authorizer that has `feed_sequence` of the feed, or a list of `list_version` or later,
     refuses the warrant.
     """
-    record, reach = here.run(revocations.get, revocation_id=revocation_id)
+    record, reach = request.run(revocations.get, revocation_id=revocation_id)
     return FollowedRevocation.following(record, reach)
 
 
 @routes.get("/v1/revocations/{id}/propagation", response_model=RevocationPropagation)
 @serves(propagation.progress_of, raises=(NotFound,))
 async def get_revocation_propagation(
-    here: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")], query: Wait
+    request: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")], query: Wait
 ) -> Response:
     """Prove that every registered authorizer refuses the warrant.
 
@@ -279,40 +279,40 @@ async def get_revocation_propagation(
 
     404: there is no such revocation, or it was deleted.
     """
-    progress = here.run(propagation.progress_of, revocation_id=revocation_id)
+    progress = request.run(propagation.progress_of, revocation_id=revocation_id)
     body = RevocationPropagation.of(progress).model_dump_json()
     # Nothing more follows if the warrant has ended.
     is_last = progress.propagation.is_complete or progress.traced.ended_at is not None
-    return _answer(here, body, query.wait, is_last=is_last)
+    return _answer(request, body, query.wait, is_last=is_last)
 
 
-def _answer(here: ApiRequest, body: str, wait: int, *, is_last: bool) -> Response:
+def _answer(request: ApiRequest, body: str, wait: int, *, is_last: bool) -> Response:
     """Return the response, which is delayed if a better one may follow (FLEET-14)."""
-    seconds = min(wait, here.wait_max)
+    seconds = min(wait, request.wait_max)
     if is_last or not seconds:
         return Response(body, media_type="application/json")
-    return Provisional(body, seconds=seconds, media_type="application/json")
+    return ProvisionalResponse(body, seconds=seconds, media_type="application/json")
 
 
 @routes.get("/v1/changes")
 @serves(changes.page)
-async def list_changes(here: ApiRequest, query: Annotated[ChangesQuery, Query()]) -> ChangeList:
+async def list_changes(request: ApiRequest, query: Annotated[ChangesQuery, Query()]) -> ChangeList:
     """List what was revoked: warrants, batches, signing keys, API keys and list signers.
 
     The newest change comes first, as the audit log has it. Each call of a batch is one change. A
     page may have fewer changes than `limit`, although more follow: then it has a `cursor`.
     """
-    filters = query.filters(here.ports.now())
+    filters = query.filters(request.ports.now())
     listed = query.model_dump_json(exclude={"limit", "cursor"})
-    pages = Pager(here.caller, query.cursor, f"changes?{listed}")
-    page = here.run(changes.page, filters=filters, before=pages.before, limit=query.limit)
+    pages = CursorCodec(request.caller, query.cursor, f"changes?{listed}")
+    page = request.run(changes.page, filters=filters, before=pages.position, limit=query.limit)
     return ChangeList.of(page, pages)
 
 
 @routes.get("/v1/changes/{id}", response_model=ChangeBody)
 @serves(changes.of_change, raises=(NotFound,))
 async def get_change(
-    here: ApiRequest, change_id: Annotated[ChangeId, Path(alias="id")], query: Wait
+    request: ApiRequest, change_id: Annotated[ChangeId, Path(alias="id")], query: Wait
 ) -> Response:
     """Get a change, and who is known to refuse what it revoked.
 
@@ -323,16 +323,16 @@ async def get_change(
 
     404: there is no such change.
     """
-    found = here.run(changes.of_change, change_id=change_id)
+    found = request.run(changes.of_change, change_id=change_id)
     body = ChangeBody.following(found).model_dump_json()
     is_last = found.is_complete or found.feed is None or found.undone_at is not None
-    return _answer(here, body, query.wait, is_last=is_last)
+    return _answer(request, body, query.wait, is_last=is_last)
 
 
 @routes.delete("/v1/revocations/{id}", status_code=204)
 @serves(revocations.delete, raises=(NotFound,), is_protected=True)
 async def delete_revocation(
-    here: ApiRequest,
+    request: ApiRequest,
     revocation_id: Annotated[RevocationId, Path(alias="id")],
     reason: Annotated[Reason | None, Query(description="Why, for the audit log.")] = None,
 ) -> None:
@@ -342,13 +342,13 @@ async def delete_revocation(
     `own`, a key without the scope `admin` deletes only what its own identity made, and no other one
     repeated: 403.
     """
-    here.run(revocations.delete, revocation_id=revocation_id, reason=reason)
+    request.run(revocations.delete, revocation_id=revocation_id, reason=reason)
 
 
 @routes.get("/v1/search")
 @serves(search.search)
 async def search_everything(
-    here: ApiRequest, query: Annotated[SearchQuery, Query()]
+    request: ApiRequest, query: Annotated[SearchQuery, Query()]
 ) -> SearchResults:
     """Find warrants, revocations, batches, keys, accounts, authorizers and audit entries.
 
@@ -356,7 +356,7 @@ async def search_everything(
     for among the newest 1,000. Only kinds that the key may list are found. An audit entry or a
     batch is found by five characters of its identifier after `svc_evt_` or `svc_bat_`.
     """
-    hits = here.run(search.search, query=query.q, limit=query.limit)
+    hits = request.run(search.search, query=query.q, limit=query.limit)
     return SearchResults(results=[SearchHit.of(each) for each in hits])
 
 

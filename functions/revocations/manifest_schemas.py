@@ -20,15 +20,15 @@ from shared.web.fields import (
     WarrantId,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody
 
 # 50,000 identifiers of warrants fit.
 MANIFEST_BODY_MAX: Final = 4 * 1024 * 1024
 
-ManifestId = Annotated[str, shown("Identifier of the manifest.", **identifier(MANIFEST))]
+ManifestId = Annotated[str, response_field("Identifier of the manifest.", **identifier(MANIFEST))]
 _GROUP: Final[dict[str, JsonValue]] = {
     "created_by": "ann@example.com",
     "created_by_id": sample(PERSON),
@@ -67,7 +67,7 @@ class CreateManifest(RequestBody):
         Field(default=None, description="Warrants, which stand for their present revocations.")
     )
 
-    def named(self) -> dict[str, Any]:
+    def to_arguments(self) -> dict[str, Any]:
         """Return the arguments of the operation. Raises `InvalidRequest` if there are none."""
         given = {name: getattr(self, name) for name in CreateManifest.model_fields}
         if not any(given.values()):
@@ -88,10 +88,10 @@ class ManifestGroup(RecordBody):
 
     model_config = example(**_GROUP)
 
-    created_by: str | None = shown("Who revoked; null for all groups after the first 50.")
-    created_by_id: str | None = shown("The person who revoked; null if it was no person.")
-    reason: str | None = shown("The reason; null for all groups after the first 50.")
-    count: int = shown("The number of members.", minimum=1)
+    created_by: str | None = response_field("Who revoked; null for all groups after the first 50.")
+    created_by_id: str | None = response_field("The person who revoked; null if it was no person.")
+    reason: str | None = response_field("The reason; null for all groups after the first 50.")
+    count: int = response_field("The number of members.", minimum=1)
 
 
 class ManifestBody(RecordBody):
@@ -100,20 +100,20 @@ class ManifestBody(RecordBody):
     model_config = example(**_MANIFEST)
 
     id: ManifestId
-    unrevoke_batch_id: str = shown(
+    unrevoke_batch_id: str = response_field(
         "The batch that the changes by this manifest belong to.", **identifier(BATCH)
     )
-    sha256: str = shown(
+    sha256: str = response_field(
         "The SHA-256, in hex, of the identifiers of the revocations, sorted, each with a line feed."
     )
-    count: int = shown("The number of members.", minimum=0, maximum=MEMBERS_MAX)
-    parts: int = shown(f"The number of its parts, of {PART_SIZE} members each.", minimum=0)
-    groups: list[ManifestGroup] = shown(
+    count: int = response_field("The number of members.", minimum=0, maximum=MEMBERS_MAX)
+    parts: int = response_field(f"The number of its parts, of {PART_SIZE} members each.", minimum=0)
+    groups: list[ManifestGroup] = response_field(
         "How many members each identity revoked for each reason, the largest groups first."
     )
-    created_by: str = shown("Who created the manifest.")
-    created_at: MomentOut = shown("When it was created.")
-    expires_at: MomentOut = shown("When it ends. Afterwards it is not found.")
+    created_by: str = response_field("Who created the manifest.")
+    created_at: MomentOut = response_field("When it was created.")
+    expires_at: MomentOut = response_field("When it ends. Afterwards it is not found.")
 
 
 class NewManifest(ManifestBody):
@@ -127,10 +127,10 @@ class NewManifest(ManifestBody):
     )
 
     @classmethod
-    def of_new(cls, made: tuple[UnrevokeManifest, list[str]]) -> Self:
+    def of_new(cls, result: tuple[UnrevokeManifest, list[str]]) -> Self:
         """Return the body for a new manifest."""
-        body = cls.of(made[0])
-        body.not_revoked = made[1]
+        body = cls.of(result[0])
+        body.not_revoked = result[1]
         return body
 
 
@@ -157,9 +157,11 @@ class ManifestMember(RecordBody):
     model_config = example(**_MEMBER)
 
     revocation_id: RevocationId
-    warrant_id: str = shown("The warrant.")
-    created_by: str | None = shown("Who revoked; null if the revocation does not exist any more.")
-    reason: str | None = shown("Why; null if the revocation does not exist any more.")
+    warrant_id: str = response_field("The warrant.")
+    created_by: str | None = response_field(
+        "Who revoked; null if the revocation does not exist any more."
+    )
+    reason: str | None = response_field("Why; null if the revocation does not exist any more.")
 
 
 class ManifestMembers(PageBody):
@@ -167,6 +169,6 @@ class ManifestMembers(PageBody):
 
     model_config = example(members=[_MEMBER], total=640, cursor=CURSOR)
 
-    members: list[ManifestMember] = shown("The members, sorted by the revocation.")
-    total: int = shown("The number of members.", minimum=0)
+    members: list[ManifestMember] = response_field("The members, sorted by the revocation.")
+    total: int = response_field("The number of members.", minimum=0)
     cursor: NextCursor

@@ -8,9 +8,14 @@ from pydantic import BaseModel, Field, JsonValue
 
 from shared.errors import InvalidRequest
 from shared.model.identifiers import REVOCATION, token_id
-from shared.model.revocation_counts import DAYS_MAX, HOURLY_DAYS_MAX, Counts, SpanCount
+from shared.model.revocation_counts import (
+    DAYS_MAX,
+    HOURLY_DAYS_MAX,
+    RevocationCount,
+    RevocationCountSeries,
+)
 from shared.model.revocations import Revocation, RevocationFilters
-from shared.operations.lists.reach import Reach
+from shared.operations.lists.reach import PublicationStatus
 from shared.web.fields import (
     CURSOR,
     WHOLE,
@@ -20,7 +25,6 @@ from shared.web.fields import (
     MomentIn,
     MomentOut,
     NextCursor,
-    OfWarrant,
     Reason,
     RecordBody,
     RequestBody,
@@ -29,11 +33,12 @@ from shared.web.fields import (
     TokenKind,
     TokenPart,
     WarrantId,
+    WarrantReferenceBody,
     example,
     identifier,
     optional,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody, PageQuery
 
@@ -42,7 +47,7 @@ BATCH_BODY_MAX: Final = 1024 * 1024
 REASON_PART_MAX: Final = 256
 
 
-class CreateRevocation(OfWarrant):
+class CreateRevocation(WarrantReferenceBody):
     """The warrant or the token to revoke."""
 
     model_config = example(warrant_id="svc_wrt_laptop-17", reason="laptop stolen")
@@ -116,7 +121,9 @@ _RECORD: Final[dict[str, JsonValue]] = {
     "created_by": "admin@acme.svc",
 }
 _NAME: Final = "Anna's laptop"
-RevocationId = Annotated[str, shown("Identifier of the revocation.", **identifier(REVOCATION))]
+RevocationId = Annotated[
+    str, response_field("Identifier of the revocation.", **identifier(REVOCATION))
+]
 
 
 class RevocationRecord(RecordBody):
@@ -126,9 +133,9 @@ class RevocationRecord(RecordBody):
 
     id: RevocationId
     warrant_id: SignedWarrantId
-    reason: str = shown("Why the warrant was revoked.")
-    created_at: MomentOut = shown("When the warrant was revoked.")
-    created_by: str = shown(
+    reason: str = response_field("Why the warrant was revoked.")
+    created_at: MomentOut = response_field("When the warrant was revoked.")
+    created_by: str = response_field(
         "Who revoked it: `<service account>@<tenant>.svc`, or `<API key id>@<tenant>.svc` for a "
         "key without an account."
     )
@@ -146,7 +153,7 @@ class NamedRevocation(RevocationRecord):
 
     model_config = example(**_RECORD, created_by_name=_NAME)
 
-    created_by_name: str | None = shown(
+    created_by_name: str | None = response_field(
         "The name that the API key had; null if the warrant was not revoked over HTTP, or before "
         "names were recorded."
     )
@@ -157,16 +164,16 @@ class FollowedRevocation(NamedRevocation):
 
     model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, list_version=44)
 
-    feed_sequence: int | None = shown(
+    feed_sequence: int | None = response_field(
         "The first entry of the feed that says so; null if there is none yet. If more than 1000 "
         "entries followed, a later one."
     )
-    list_version: int | None = shown(
+    list_version: int | None = response_field(
         "The first list that says so, of those whose heads are kept; null if there is none yet."
     )
 
     @classmethod
-    def following(cls, record: Revocation, reach: Reach) -> Self:
+    def following(cls, record: Revocation, reach: PublicationStatus) -> Self:
         """Return the body for a record and how far it has got."""
         fields = {name: getattr(record, name) for name in NamedRevocation.model_fields}
         return cls(**fields, **reach._asdict())
@@ -233,8 +240,8 @@ class RevocationList(PageBody):
 
     model_config = example(revocations=[_RECORD], total=132, cursor=CURSOR)
 
-    revocations: list[RevocationRecord] = shown("The records of this page, newest first.")
-    total: int | None = shown(
+    revocations: list[RevocationRecord] = response_field("The records of this page, newest first.")
+    total: int | None = response_field(
         "Number of records on all pages together; null if there is a filter.", minimum=0
     )
     cursor: NextCursor
@@ -251,7 +258,7 @@ class RevocationCheck(RecordBody):
     )
 
     warrant_id: SignedWarrantId
-    revoked: bool = shown("Whether the warrant is revoked now.")
+    revoked: bool = response_field("Whether the warrant is revoked now.")
     revoked_at: MomentOut | None = optional(
         "When the warrant, or the key that signed it, was revoked; only if it is revoked."
     )
@@ -263,7 +270,7 @@ class RevocationStatus(RecordBody):
 
     model_config = example(revoked=True, revoked_at="2026-11-21T12:00:00Z")
 
-    revoked: bool = shown("Whether the warrant is revoked now.")
+    revoked: bool = response_field("Whether the warrant is revoked now.")
     revoked_at: MomentOut | None = optional(
         "When the warrant, or the key that signed it, was revoked; only if it is revoked."
     )
@@ -279,7 +286,9 @@ class RevocationStatuses(ResponseBody):
         }
     )
 
-    results: dict[str, RevocationStatus] = shown("The result for each identifier that was given.")
+    results: dict[str, RevocationStatus] = response_field(
+        "The result for each identifier that was given."
+    )
 
 
 DAYS_DEFAULT: Final = 14
@@ -332,36 +341,36 @@ class CountsQuery(BaseModel):
         return Window(start, end)
 
 
-class _Counted(RecordBody):
+class _CountFields(RecordBody):
     """How many revocations were made and deleted in some time."""
 
-    created: int | None = shown(
+    created: int | None = response_field(
         "How many warrants were revoked; null if it is not known.", minimum=0
     )
-    removed: int | None = shown(
+    removed: int | None = response_field(
         "How many revocations were deleted, whenever they were made; null if it is not known.",
         minimum=0,
     )
-    by_key: int | None = shown(
+    by_key: int | None = response_field(
         "How many warrants the keys had signed that were revoked; null if it is not known.",
         minimum=0,
     )
 
 
-class RevocationDay(_Counted):
+class RevocationDay(_CountFields):
     """How many revocations were made and deleted on one day, in UTC."""
 
     model_config = example(**_DAY)
 
-    date: DateOut = shown("The day.")
+    date: DateOut = response_field("The day.")
 
 
-class RevocationHour(_Counted):
+class RevocationHour(_CountFields):
     """How many revocations were made and deleted in one hour."""
 
     model_config = example(**_HOUR)
 
-    start: MomentOut = shown("The first second of the hour.")
+    start: MomentOut = response_field("The first second of the hour.")
 
 
 class RevocationCounts(RecordBody):
@@ -369,10 +378,10 @@ class RevocationCounts(RecordBody):
 
     model_config = example(known_from="2026-10-24", days=[_DAY])
 
-    known_from: DateOut | None = shown(
+    known_from: DateOut | None = response_field(
         "The first day of which the numbers are known; null if none is known yet."
     )
-    days: list[RevocationDay] = shown(
+    days: list[RevocationDay] = response_field(
         "Each day that was asked for, oldest first; none with `by=hour`."
     )
     hours: list[RevocationHour] | None = optional(
@@ -380,10 +389,10 @@ class RevocationCounts(RecordBody):
     )
 
     @classmethod
-    def counted(cls, counts: Counts, *, hourly: bool) -> Self:
+    def from_counts(cls, counts: RevocationCountSeries, *, hourly: bool) -> Self:
         """Return the body for the numbers of days, or of hours."""
 
-        def numbers(span: SpanCount) -> dict[str, int | None]:
+        def numbers(span: RevocationCount) -> dict[str, int | None]:
             return {"created": span.created, "removed": span.removed, "by_key": span.by_key}
 
         known = counts.known_from

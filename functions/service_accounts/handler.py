@@ -14,7 +14,7 @@ from shared.errors import Conflict, NotFound
 from shared.operations.access import api_keys, service_accounts
 from shared.web.api_keys import ApiKeyList
 from shared.web.app import create_app, lambda_handler
-from shared.web.paging import Pager, Paging
+from shared.web.paging import CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Service accounts")
@@ -24,17 +24,17 @@ AccountId = Annotated[ServiceAccountId, Path(alias="id")]
 
 @routes.get("/v1/service-accounts")
 @serves(service_accounts.page)
-async def list_service_accounts(here: ApiRequest, query: Paging) -> ServiceAccountList:
+async def list_service_accounts(request: ApiRequest, query: Paging) -> ServiceAccountList:
     """List the service accounts, newest first."""
-    pages = Pager(here.caller, query.cursor, "service-accounts")
-    page = here.run(service_accounts.page, before=pages.before, limit=query.limit)
+    pages = CursorCodec(request.caller, query.cursor, "service-accounts")
+    page = request.run(service_accounts.page, before=pages.position, limit=query.limit)
     return ServiceAccountList.of(page, pages)
 
 
 @routes.post("/v1/service-accounts", status_code=201)
 @serves(service_accounts.create, raises=(Conflict,))
 async def create_service_account(
-    here: ApiRequest, body: CreateServiceAccount
+    request: ApiRequest, body: CreateServiceAccount
 ) -> ServiceAccountBody:
     """Create a service account.
 
@@ -43,36 +43,36 @@ async def create_service_account(
 
     409: the tenant has, or once had, a service account of this name.
     """
-    account = here.run(service_accounts.create, name=body.name, description=body.description)
+    account = request.run(service_accounts.create, name=body.name, description=body.description)
     return ServiceAccountBody.of(account)
 
 
 @routes.get("/v1/service-accounts/{id}")
 @serves(service_accounts.get, raises=(NotFound,))
-async def get_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
+async def get_service_account(request: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Get one service account."""
-    account = here.run(service_accounts.get, account_id=account_id)
+    account = request.run(service_accounts.get, account_id=account_id)
     return ServiceAccountBody.of(account)
 
 
 @routes.get("/v1/service-accounts/{id}/api-keys")
 @serves(api_keys.page_of_account, raises=(NotFound,))
 async def list_service_account_api_keys(
-    here: ApiRequest,
+    request: ApiRequest,
     account_id: AccountId,
     query: Paging,
 ) -> ApiKeyList:
     """List the API keys of a service account, newest first, with the revoked ones."""
-    pages = Pager(here.caller, query.cursor, f"service-accounts/{account_id}/api-keys")
-    page = here.run(
-        api_keys.page_of_account, account_id=account_id, before=pages.before, limit=query.limit
+    pages = CursorCodec(request.caller, query.cursor, f"service-accounts/{account_id}/api-keys")
+    page = request.run(
+        api_keys.page_of_account, account_id=account_id, before=pages.position, limit=query.limit
     )
     return ApiKeyList.of(page, pages)
 
 
 @routes.post("/v1/service-accounts/{id}/disable")
 @serves(service_accounts.disable, raises=(NotFound, Conflict))
-async def disable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
+async def disable_service_account(request: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Disable a service account and all its API keys.
 
     The next request with any of its keys is refused. If the account is disabled already, nothing
@@ -80,32 +80,32 @@ async def disable_service_account(here: ApiRequest, account_id: AccountId) -> Se
 
     409: no other admin key of the tenant would stay valid for at least 24 hours.
     """
-    account = here.run(service_accounts.disable, account_id=account_id)
+    account = request.run(service_accounts.disable, account_id=account_id)
     return ServiceAccountBody.of(account)
 
 
 @routes.post("/v1/service-accounts/{id}/enable")
 @serves(service_accounts.enable, raises=(NotFound,), is_protected=True)
-async def enable_service_account(here: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
+async def enable_service_account(request: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Enable a service account again.
 
     Its API keys are accepted again, except those that were revoked. If the account is active
     already, nothing changes. An account that gives the scope `admin` may need an approval.
     """
-    account = here.run(service_accounts.enable, account_id=account_id)
+    account = request.run(service_accounts.enable, account_id=account_id)
     return ServiceAccountBody.of(account)
 
 
 @routes.delete("/v1/service-accounts/{id}", status_code=204)
 @serves(service_accounts.delete, raises=(NotFound, Conflict))
-async def delete_service_account(here: ApiRequest, account_id: AccountId) -> None:
+async def delete_service_account(request: ApiRequest, account_id: AccountId) -> None:
     """Delete a service account that owns no API key.
 
     Its name remains reserved, because the audit log names the account by it.
 
     409: the account still owns API keys. Delete them first.
     """
-    here.run(service_accounts.delete, account_id=account_id)
+    request.run(service_accounts.delete, account_id=account_id)
 
 
 app = create_app(routes)

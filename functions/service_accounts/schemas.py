@@ -17,8 +17,8 @@ from shared.web.fields import (
     Total,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody
 
@@ -33,7 +33,7 @@ _ACCOUNT: Final[dict[str, JsonValue]] = {
 }
 
 ServiceAccountId = Annotated[
-    str, shown("Identifier of the service account.", **identifier(SERVICE_ACCOUNT))
+    str, response_field("Identifier of the service account.", **identifier(SERVICE_ACCOUNT))
 ]
 AccountName = Annotated[
     str, AfterValidator(service_accounts.name), Field(json_schema_extra=_PATTERN)
@@ -61,14 +61,14 @@ class ServiceAccountBody(RecordBody):
     model_config = example(**_ACCOUNT)
 
     id: ServiceAccountId
-    name: str = shown("The name of the account.", **_PATTERN)
-    email: str = shown(
+    name: str = response_field("The name of the account.", **_PATTERN)
+    email: str = response_field(
         "How the audit log and revocation records name the account: `<name>@<tenant>.svc`. It "
         "receives no mail."
     )
-    description: str | None = shown("What the account is for; null if it was not given.")
-    status: AccountStatus = shown("The API keys of a disabled account are refused.")
-    created_at: MomentOut = shown("When the account was created.")
+    description: str | None = response_field("What the account is for; null if it was not given.")
+    status: AccountStatus = response_field("The API keys of a disabled account are refused.")
+    created_at: MomentOut = response_field("When the account was created.")
 
 
 class ServiceAccountList(PageBody):
@@ -76,6 +76,8 @@ class ServiceAccountList(PageBody):
 
     model_config = example(service_accounts=[_ACCOUNT], total=132, cursor=CURSOR)
 
-    service_accounts: list[ServiceAccountBody] = shown("The accounts of this page, newest first.")
+    service_accounts: list[ServiceAccountBody] = response_field(
+        "The accounts of this page, newest first."
+    )
     total: Total
     cursor: NextCursor

@@ -24,7 +24,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """
     if "requestContext" in event:
         return _answer(event, context)
-    logs.to_standard_output()
+    logs.configure_standard_output()
     ports = wiring.from_environment()
     if wiring.is_read_only() or not ports.is_in_charge():
         return {}

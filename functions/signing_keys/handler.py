@@ -24,12 +24,12 @@ from functions.signing_keys.schemas import (
 from functions.signing_keys.trust_bundle import TrustBundle
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model.signing_keys import KeyFilters
-from shared.model.trust_bundle import Validator
+from shared.model.trust_bundle import BundleVersion
 from shared.operations.changes import key_revocation, signing_keys, trust_bundle, warrants
 from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import condition, tags
 from shared.web.fields import SigningKeyId
-from shared.web.paging import Cursor, Pager, Paging
+from shared.web.paging import Cursor, CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Signing keys")
@@ -40,23 +40,25 @@ KeyId = Annotated[SigningKeyId, Path(alias="keyId")]
 @routes.get("/v1/keys")
 @serves(signing_keys.page)
 async def list_signing_keys(
-    here: ApiRequest, query: Annotated[KeyQuery, Query()]
+    request: ApiRequest, query: Annotated[KeyQuery, Query()]
 ) -> SigningKeyList:
     """List the signing keys.
 
     The newest key comes first. Each superseded version of a key is a separate entry with the status
     `rotated`.
     """
-    pages = Pager(here.caller, query.cursor, f"keys?type={query.type}&status={query.status}")
-    page = here.run(
+    pages = CursorCodec(
+        request.caller, query.cursor, f"keys?type={query.type}&status={query.status}"
+    )
+    page = request.run(
         signing_keys.page,
-        before=pages.before,
+        before=pages.position,
         limit=query.limit,
         filters=KeyFilters(query.type, query.status),
-        counted=WARRANT_COUNT in query.included,
+        with_count=WARRANT_COUNT in query.includes,
     )
     listed = SigningKeyList.of(page, pages)
-    if VERSION not in query.included:
+    if VERSION not in query.includes:
         for key in listed.keys:
             key.hide_version()
     return listed
@@ -64,7 +66,7 @@ async def list_signing_keys(
 
 @routes.post("/v1/keys", status_code=201)
 @serves(signing_keys.create, raises=(InvalidState, Conflict))
-async def create_signing_key(here: ApiRequest, body: CreateSigningKey) -> SigningKeyBody:
+async def create_signing_key(request: ApiRequest, body: CreateSigningKey) -> SigningKeyBody:
     """Create a signing key.
 
     The service makes an Ed25519 key pair; the private key never leaves it. An issuer or a notary
@@ -73,7 +75,7 @@ async def create_signing_key(here: ApiRequest, body: CreateSigningKey) -> Signin
     409: the parent is not active, has expired or has 32 keys above it, or the tenant has 5000
     active and suspended keys.
     """
-    key = here.run(
+    key = request.run(
         signing_keys.create,
         type_=body.type,
         name=body.name,
@@ -85,25 +87,25 @@ async def create_signing_key(here: ApiRequest, body: CreateSigningKey) -> Signin
 
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
-async def get_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKeyBody:
+async def get_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
     """Get one signing key, or one superseded version of a key."""
-    return SigningKeyBody.of(here.run(signing_keys.get, key_id=key_id))
+    return SigningKeyBody.of(request.run(signing_keys.get, key_id=key_id))
 
 
 @routes.get("/v1/keys/{keyId}/versions")
 @serves(signing_keys.versions, raises=(NotFound,))
-async def list_signing_key_versions(here: ApiRequest, key_id: KeyId) -> SigningKeyVersionList:
+async def list_signing_key_versions(request: ApiRequest, key_id: KeyId) -> SigningKeyVersionList:
     """List all versions of a signing key, newest first.
 
     The path may name the key or the record of any superseded version of it.
     """
-    versions = here.run(signing_keys.versions, key_id=key_id)
+    versions = request.run(signing_keys.versions, key_id=key_id)
     return SigningKeyVersionList(versions=[SigningKeyVersion.of(each) for each in versions])
 
 
 @routes.post("/v1/keys/{keyId}/rotate")
 @serves(signing_keys.rotate, raises=(NotFound, InvalidState))
-async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedSigningKey:
+async def rotate_signing_key(request: ApiRequest, key_id: KeyId) -> RotatedSigningKey:
     """Rotate a signing key.
 
     The key keeps its identifier and gets a new key pair. The previous version gets a separate
@@ -112,12 +114,12 @@ async def rotate_signing_key(here: ApiRequest, key_id: KeyId) -> RotatedSigningK
 
     409: the key is not active.
     """
-    return RotatedSigningKey.of(here.run(signing_keys.rotate, key_id=key_id))
+    return RotatedSigningKey.of(request.run(signing_keys.rotate, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/suspend")
 @serves(signing_keys.suspend, raises=(NotFound, InvalidState))
-async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedSigningKey:
+async def suspend_signing_key(request: ApiRequest, key_id: KeyId) -> SuspendedSigningKey:
     """Suspend a signing key.
 
     The key cannot sign until it is enabled again. The warrants that it signed remain valid. If the
@@ -125,25 +127,25 @@ async def suspend_signing_key(here: ApiRequest, key_id: KeyId) -> SuspendedSigni
 
     409: the key is neither active nor suspended.
     """
-    return SuspendedSigningKey.of(here.run(signing_keys.suspend, key_id=key_id))
+    return SuspendedSigningKey.of(request.run(signing_keys.suspend, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/enable")
 @serves(signing_keys.enable, raises=(NotFound, InvalidState))
-async def enable_signing_key(here: ApiRequest, key_id: KeyId) -> SigningKeyBody:
+async def enable_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
     """Enable a suspended signing key.
 
     If the key is active already, nothing changes.
 
     409: the key is neither suspended nor active.
     """
-    return SigningKeyBody.of(here.run(signing_keys.enable, key_id=key_id))
+    return SigningKeyBody.of(request.run(signing_keys.enable, key_id=key_id))
 
 
 @routes.post("/v1/keys/{keyId}/revoke")
 @serves(key_revocation.revoke, raises=(NotFound,), is_protected=True)
 async def revoke_signing_key(
-    here: ApiRequest, key_id: KeyId, body: RevokeSigningKey
+    request: ApiRequest, key_id: KeyId, body: RevokeSigningKey
 ) -> RevokedSigningKey:
     """Revoke a signing key and every warrant that it signed.
 
@@ -156,7 +158,7 @@ async def revoke_signing_key(
     Keys of a large cascade are revoked in several steps. If the call fails, repeat it: it continues
     with the remaining keys.
     """
-    revoked = here.run(
+    revoked = request.run(
         key_revocation.revoke,
         key_id=key_id,
         reason=body.reason,
@@ -168,7 +170,7 @@ async def revoke_signing_key(
 
 @routes.post("/v1/keys/{keyId}/sign", status_code=201)
 @serves(warrants.sign, raises=(NotFound, InvalidState, Conflict))
-async def sign_warrant(here: ApiRequest, key_id: KeyId, body: SignWarrant) -> SignedWarrantBody:
+async def sign_warrant(request: ApiRequest, key_id: KeyId, body: SignWarrant) -> SignedWarrantBody:
     """Sign a payload as a warrant.
 
     By default the result is a COSE_Sign1 message (RFC 9052) that contains the payload, the
@@ -178,19 +180,19 @@ async def sign_warrant(here: ApiRequest, key_id: KeyId, body: SignWarrant) -> Si
     409: the key is not active or has expired, a key above it is not active, or the identifier was
     used before.
     """
-    signed = here.run(warrants.sign, key_id=key_id, order=body.order())
+    signed = request.run(warrants.sign, key_id=key_id, order=body.order())
     return SignedWarrantBody.of(signed)
 
 
 @routes.get("/v1/keys/{keyId}/warrants")
 @serves(warrants.page, raises=(NotFound,))
-async def list_warrants(here: ApiRequest, key_id: KeyId, query: Paging) -> IssuedWarrantList:
+async def list_warrants(request: ApiRequest, key_id: KeyId, query: Paging) -> IssuedWarrantList:
     """List the warrants that a signing key signed, newest first.
 
     The record of a superseded version lists the warrants of that version only.
     """
-    pages = Pager(here.caller, query.cursor, f"keys/{key_id}/warrants")
-    page = here.run(warrants.page, key_id=key_id, before=pages.before, limit=query.limit)
+    pages = CursorCodec(request.caller, query.cursor, f"keys/{key_id}/warrants")
+    page = request.run(warrants.page, key_id=key_id, before=pages.position, limit=query.limit)
     return IssuedWarrantList.of(page, pages)
 
 
@@ -219,7 +221,7 @@ _BUNDLE_CONDITION: Final = condition("The `ETag` of the bundle that you have.")
 )
 @serves(trust_bundle.page)
 async def get_trust_bundle(
-    here: ApiRequest, response: Response, cursor: Cursor = None
+    request: ApiRequest, response: Response, cursor: Cursor = None
 ) -> TrustBundle | Response:
     """Get the public keys by which warrants and lists are verified, with their states.
 
@@ -228,17 +230,17 @@ async def get_trust_bundle(
     key on any page has changed. After a 200, read the other pages again, too. The first polls after
     a change and one poll an hour are answered with 200 although nothing changed since.
     """
-    pages = Pager(here.caller, cursor, "trust-bundle")
-    before = pages.before
-    current, now = here.run(trust_bundle.revision), here.ports.now()
-    held = list(filter(None, map(Validator.parse, tags(here))))
+    pages = CursorCodec(request.caller, cursor, "trust-bundle")
+    before = pages.position
+    current, now = request.run(trust_bundle.revision), request.ports.now()
+    held = list(filter(None, map(BundleVersion.parse, tags(request))))
     headers = {"Cache-Control": "private, no-cache"}
     confirmed = next((each for each in held if each.confirms(current.name, now=now)), None)
     if confirmed is not None:
         return Response(status_code=304, headers=headers | {"ETag": confirmed.etag})
-    page = here.run(trust_bundle.page, of=current, before=before)
+    page = request.run(trust_bundle.page, of=current, before=before)
     response.headers.update(headers)
-    response.headers["ETag"] = Validator.next(current.name, held, now=now).etag
+    response.headers["ETag"] = BundleVersion.next(current.name, held, now=now).etag
     return TrustBundle.page(current, page, pages)
 
 

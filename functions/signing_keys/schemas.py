@@ -10,11 +10,11 @@ from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema
 
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.seeds import ALGORITHM
-from shared.model.signing_keys import KeyStatus, Type
+from shared.model.signing_keys import KeyStatus, SigningKeyType
 from shared.model.warrant_format import WarrantFormat
-from shared.operations.changes.key_revocation import Revoked
-from shared.operations.changes.signing_keys import Listed
-from shared.operations.changes.warrants import Order, SignedWarrant
+from shared.operations.changes.key_revocation import RevokedKey
+from shared.operations.changes.signing_keys import ListedKey
+from shared.operations.changes.warrants import SignedWarrant, SignRequest
 from shared.web.fields import (
     BASE64,
     CURSOR,
@@ -23,7 +23,6 @@ from shared.web.fields import (
     MomentOut,
     Name,
     NextCursor,
-    OfWarrant,
     PublicKey,
     Reason,
     RecordBody,
@@ -33,11 +32,12 @@ from shared.web.fields import (
     SigningKeyId,
     Total,
     WarrantId,
+    WarrantReferenceBody,
     example,
     identifier,
     optional,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody, PageQuery
 
@@ -118,7 +118,7 @@ _INCLUDED: Final = f"({VERSION}|{WARRANT_COUNT})"
 class KeyQuery(PageQuery):
     """The query of GET /v1/keys."""
 
-    type: Type | None = Field(default=None, description="Only keys of this type.")
+    type: SigningKeyType | None = Field(default=None, description="Only keys of this type.")
     status: KeyStatus | None = Field(default=None, description="Only keys with this status.")
     include: Annotated[str, Field(pattern=f"^{_INCLUDED}(,{_INCLUDED})?$")] | None = Field(
         default=None,
@@ -129,13 +129,13 @@ class KeyQuery(PageQuery):
     )
 
     @property
-    def included(self) -> set[str]:
+    def includes(self) -> set[str]:
         """The extras that the request asks for."""
         return set((self.include or "").split(","))
 
 
 # A strict body would refuse text for a member of an enumeration.
-OneType = Annotated[Type, Field(strict=False)]
+OneType = Annotated[SigningKeyType, Field(strict=False)]
 OneFormat = Annotated[WarrantFormat, Field(strict=False)]
 
 
@@ -183,7 +183,7 @@ class RevokeSigningKey(RequestBody):
     )
 
 
-class SignWarrant(OfWarrant):
+class SignWarrant(WarrantReferenceBody):
     """The warrant to sign, and how."""
 
     model_config = example(
@@ -211,16 +211,18 @@ class SignWarrant(OfWarrant):
         description="When the warrant ends. It must be in the future. With `raw` it is rejected.",
     )
 
-    def order(self) -> Order:
+    def order(self) -> SignRequest:
         """Return the argument of the operation."""
-        return Order(self.payload, self.format, self.named, self.expires_at)
+        return SignRequest(self.payload, self.format, self.warrant_id_or_none, self.expires_at)
 
 
 ShownStatus = Annotated[
     KeyStatus,
-    shown("The state of the key. A key that has expired keeps its status, and cannot sign."),
+    response_field(
+        "The state of the key. A key that has expired keeps its status, and cannot sign."
+    ),
 ]
-KeyVersionNumber = Annotated[int, shown("The version of the key that signed.", minimum=1)]
+KeyVersionNumber = Annotated[int, response_field("The version of the key that signed.", minimum=1)]
 
 
 _CurrentId = Annotated[str, Field(json_schema_extra=identifier(SIGNING_KEY))]
@@ -232,15 +234,17 @@ class SigningKeyBody(RecordBody):
     model_config = example(**KEY_EXAMPLE)
 
     id: SigningKeyId
-    type: Type = shown("What kind of key it is.")
-    name: str = shown("The name that the key was given.")
+    type: SigningKeyType = response_field("What kind of key it is.")
+    name: str = response_field("The name that the key was given.")
     status: ShownStatus
-    parent_id: str | None = shown(
+    parent_id: str | None = response_field(
         "The root or issuer above the key; null for a root.", **identifier(SIGNING_KEY)
     )
     public_key: PublicKey
-    created_at: MomentOut = shown("When the key, or this version of it, was created.")
-    expires_at: MomentOut | None = shown("When the key expires; null if it does not expire.")
+    created_at: MomentOut = response_field("When the key, or this version of it, was created.")
+    expires_at: MomentOut | None = response_field(
+        "When the key expires; null if it does not expire."
+    )
     rotated_at: MomentOut | None = optional(
         "When this version was superseded; only if it is `rotated`.",
         of="superseded_at",
@@ -275,10 +279,10 @@ class ListedSigningKey(SigningKeyBody):
     )
 
     @classmethod
-    def of(cls, listed: Listed) -> Self:  # type: ignore[override]
+    def of(cls, key: ListedKey) -> Self:  # type: ignore[override]
         """Return the body for a key with its version and its number of warrants."""
-        body = cls.model_validate(listed.key)
-        body.warrant_count = listed.warrant_count
+        body = cls.model_validate(key.key)
+        body.warrant_count = key.warrant_count
         return body
 
 
@@ -287,7 +291,7 @@ class SigningKeyList(PageBody):
 
     model_config = example(keys=[KEY_EXAMPLE], total=132, cursor=CURSOR)
 
-    keys: list[ListedSigningKey] = shown("The keys of this page, newest first.")
+    keys: list[ListedSigningKey] = response_field("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
 
@@ -298,11 +302,11 @@ class RotatedSigningKey(RecordBody):
     model_config = example(**_ROTATED_EXAMPLE)
 
     id: SigningKeyId
-    type: Type = shown("What kind of key it is.")
-    name: str = shown("The name that the key was given.")
+    type: SigningKeyType = response_field("What kind of key it is.")
+    name: str = response_field("The name that the key was given.")
     status: ShownStatus
     public_key: PublicKey
-    rotated_at: MomentOut = shown("When the key was rotated.")
+    rotated_at: MomentOut = response_field("When the key was rotated.")
 
 
 class SuspendedSigningKey(SigningKeyBody):
@@ -312,7 +316,7 @@ class SuspendedSigningKey(SigningKeyBody):
         **KEY_EXAMPLE | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
     )
 
-    suspended_at: MomentOut = shown("When the key was suspended.")
+    suspended_at: MomentOut = response_field("When the key was suspended.")
 
 
 class RevokedSigningKey(SigningKeyBody):
@@ -324,7 +328,7 @@ class RevokedSigningKey(SigningKeyBody):
         reason="old laptop stolen",
     )
 
-    revoked_at: MomentOut | None = shown(
+    revoked_at: MomentOut | None = response_field(
         "When the key was revoked; null if it is not revoked, which only `dry_run` shows."
     )
     reason: str | None = Field(
@@ -338,12 +342,12 @@ class RevokedSigningKey(SigningKeyBody):
     warrants: int | None = optional("With `dry_run`: how many warrants those keys signed.")
 
     @classmethod
-    def of_revocation(cls, revoked: Revoked) -> Self:
+    def of_revocation(cls, result: RevokedKey) -> Self:
         """Return the body for the result of a revocation or of a dry run."""
-        body = cls.of(revoked.key)
-        body.descendants = revoked.descendants or None
-        if revoked.reach is not None:
-            body.keys, body.warrants = revoked.reach.keys, revoked.reach.warrants
+        body = cls.of(result.key)
+        body.descendants = result.descendants or None
+        if result.reach is not None:
+            body.keys, body.warrants = result.reach.keys, result.reach.warrants
         return body
 
 
@@ -377,7 +381,7 @@ class SigningKeyVersionList(ResponseBody):
 
     model_config = example(versions=[_VERSION_EXAMPLE])
 
-    versions: list[SigningKeyVersion] = shown("The versions.")
+    versions: list[SigningKeyVersion] = response_field("The versions.")
 
 
 class SignedWarrantBody(ResponseBody):
@@ -396,23 +400,23 @@ class SignedWarrantBody(ResponseBody):
     signature: str | None = optional(
         "With the format `raw`: base64 of the Ed25519 signature over the payload."
     )
-    signed_at: MomentOut = shown("When the warrant was signed.")
-    expires_at: MomentOut | None = shown("When the warrant ends; null if it does not.")
+    signed_at: MomentOut = response_field("When the warrant was signed.")
+    expires_at: MomentOut | None = response_field("When the warrant ends; null if it does not.")
 
     @classmethod
-    def of(cls, signed: SignedWarrant) -> Self:
+    def of(cls, signed_warrant: SignedWarrant) -> Self:
         """Return the body for a signed warrant."""
-        warrant = signed.warrant
+        warrant = signed_warrant.warrant
         return cls(
             warrant_id=warrant.warrant_id,
             key_id=warrant.key_id,
             key_version=warrant.key_version,
             algorithm=ALGORITHM,
-            public_key=signed.public_key,
+            public_key=signed_warrant.public_key,
             signed_at=warrant.signed_at,
             expires_at=warrant.ends_at,
-            warrant=signed.message,
-            signature=signed.signature,
+            warrant=signed_warrant.message,
+            signature=signed_warrant.signature,
         )
 
 
@@ -423,7 +427,7 @@ class IssuedWarrant(RecordBody):
 
     warrant_id: SignedWarrantId
     key_version: KeyVersionNumber
-    signed_at: MomentOut = shown("When the warrant was signed.")
+    signed_at: MomentOut = response_field("When the warrant was signed.")
     expires_at: MomentOut | None = Field(
         validation_alias="ends_at",
         description="When the warrant ends; null if it does not, or if the service does not know.",
@@ -435,6 +439,6 @@ class IssuedWarrantList(PageBody):
 
     model_config = example(warrants=[_WARRANT_EXAMPLE], total=132, cursor=CURSOR)
 
-    warrants: list[IssuedWarrant] = shown("The warrants of this page, newest first.")
+    warrants: list[IssuedWarrant] = response_field("The warrants of this page, newest first.")
     total: Total
     cursor: NextCursor

@@ -8,9 +8,9 @@ from functions.signing_keys import schemas
 from shared.model import signing_keys
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.lists import signers
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.signers import SrlSigner
 from shared.model.trust_bundle import TrustedKey
-from shared.operations.changes.trust_bundle import KeyPage, Revision
+from shared.operations.changes.trust_bundle import BundleRevision, KeyPage
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -22,10 +22,10 @@ from shared.web.fields import (
     example,
     identifier,
     optional,
+    response_field,
     sample,
-    shown,
 )
-from shared.web.paging import Pager
+from shared.web.paging import CursorCodec
 
 _KEY: Final[dict[str, JsonValue]] = {
     name: schemas.KEY_EXAMPLE[name] for name in ("type", "parent_id", "public_key", "expires_at")
@@ -49,22 +49,24 @@ class TrustedKeyFields(ResponseBody):
     model_config = example(**_KEY)
 
     key_id: SigningKeyId
-    key_version: int = shown(
+    key_version: int = response_field(
         "The version. A warrant names both in its `kid`, as `<key_id>#<key_version>`.", minimum=1
     )
-    type: signing_keys.Type = shown("What kind of key it is.")
-    status: signing_keys.KeyStatus = shown(
+    type: signing_keys.SigningKeyType = response_field("What kind of key it is.")
+    status: signing_keys.KeyStatus = response_field(
         "`active`: its warrants are valid; `suspended`: those that it signed before `suspended_at` "
         "are; `rotated`: a superseded version, whose warrants are valid if it signed them before "
         "`rotated_at`; `revoked`: none of its warrants is valid."
     )
-    parent_id: str | None = shown(
+    parent_id: str | None = response_field(
         "The `key_id` of the root or issuer above the key; null for a root.",
         **identifier(SIGNING_KEY),
     )
     public_key: PublicKey
-    created_at: MomentOut = shown("When this version was created.")
-    expires_at: MomentOut | None = shown("When the key expires; null if it does not expire.")
+    created_at: MomentOut = response_field("When this version was created.")
+    expires_at: MomentOut | None = response_field(
+        "When the key expires; null if it does not expire."
+    )
     rotated_at: MomentOut | None = optional(
         "When this version was superseded; only if it is a superseded version."
     )
@@ -75,14 +77,14 @@ class TrustedKeyFields(ResponseBody):
     )
 
     @classmethod
-    def of(cls, trusted: TrustedKey) -> Self:
+    def of(cls, trusted_key: TrustedKey) -> Self:
         """Return the body for a key or a superseded version."""
-        key = trusted.key
+        key = trusted_key.key
         return cls(
             key_id=key.signer.key_id,
             key_version=key.key_version,
             type=key.type,
-            status=trusted.status,
+            status=trusted_key.status,
             parent_id=key.parent_id,
             public_key=key.public_key,
             created_at=key.version_created_at,
@@ -98,10 +100,10 @@ class TrustedSigner(RecordBody):
 
     model_config = example(**_SIGNER)
 
-    key_id: Annotated[str, Field(validation_alias="id")] = shown(
+    key_id: Annotated[str, Field(validation_alias="id")] = response_field(
         "Identifier of the list signer.", **identifier(SIGNING_KEY)
     )
-    status: signers.SignerStatus = shown(
+    status: signers.SrlSignerStatus = response_field(
         "`revoked`: was stolen, do not accept what it signed. The other states are those of "
         "`GET /v1/revocations/srl/keys`, which has the statements too."
     )
@@ -119,25 +121,25 @@ class TrustBundle(ResponseBody):
         cursor=CURSOR,
     )
 
-    tenant_id: str = shown("The tenant, which `iss` of each of its warrants names.")
-    revision: str = shown(
+    tenant_id: str = response_field("The tenant, which `iss` of each of its warrants names.")
+    revision: str = response_field(
         "Names this state of all keys. Pages with different revisions do not belong together: "
         "begin again with the first."
     )
-    keys: list[TrustedKeyFields] = shown("The signing keys and their superseded versions.")
-    list_signers: list[TrustedSigner] = shown(
+    keys: list[TrustedKeyFields] = response_field("The signing keys and their superseded versions.")
+    list_signers: list[TrustedSigner] = response_field(
         "The list signers, newest first; on the first page only."
     )
     cursor: NextCursor
 
     @classmethod
-    def page(cls, of: Revision, page: KeyPage, pager: Pager) -> Self:
+    def page(cls, of: BundleRevision, page: KeyPage, pager: CursorCodec) -> Self:
         """Return the body for a page of keys."""
-        signers: list[ListSigner] = of.list_signers if pager.cursor is None else []
+        signers: list[SrlSigner] = of.list_signers if pager.cursor is None else []
         return cls(
             tenant_id=pager.caller.tenant_id,
             revision=of.name,
             keys=[TrustedKeyFields.of(each) for each in page.keys],
             list_signers=[TrustedSigner.of(each) for each in signers],
-            cursor=pager.after(page.next_before),
+            cursor=pager.cursor_after(page.next_before),
         )

@@ -23,7 +23,7 @@ from shared.web.app import create_app, lambda_handler
 from shared.web.conditional import accepts_gzip, condition
 from shared.web.fields import SigningKeyId, decimal
 from shared.web.freshness import AGE, FRESHNESS
-from shared.web.paging import Cursor, Pager
+from shared.web.paging import Cursor, CursorCodec
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 from shared.web.work import WorkKind
@@ -75,7 +75,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     },
     307: {
         "description": "The list is larger than 4 MiB; `Location` is its address",
-        "headers": _HEADERS_NOW | bodies.located("list"),
+        "headers": _HEADERS_NOW | bodies.location_header("list"),
     },
 }
 _CONDITION: Final = condition("The `ETag` of the list that you have.")
@@ -95,7 +95,7 @@ _CONDITION: Final = condition("The `ETag` of the list that you have.")
     openapi_extra=_CONDITION,
 )
 @serves(srl.old, raises=(NotFound,))
-async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Response:
+async def get_srl(request: ApiRequest, query: Annotated[ListQuery, Query()]) -> Response:
     """Get the Signed Revocation List that is in force, or an old one.
 
     Verify the bytes in `srl` and use their content; `payload` has the same content in readable
@@ -111,14 +111,14 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
     With `version` or `sha256` the response is that list, if the service still has it. It does not
     change, and may be cached. Do not take it for the list in force.
     """
-    age, packed = dict[str, str](), accepts_gzip(here)
+    age, packed = dict[str, str](), accepts_gzip(request)
     if query.is_old:
-        head = here.run(srl.old, **query.model_dump())
+        head = request.run(srl.old, **query.model_dump())
     else:
-        fresh = FRESHNESS.look(here)
-        head, newest = here.run(srl.current, packed=packed)
+        fresh = FRESHNESS.look(request)
+        head, newest = request.run(srl.current, is_gzip=packed)
         age = fresh.age(newest, listed_at=head.issued_at)
-    form = head.form(packed=packed)
+    form = head.form(is_gzip=packed)
     headers = {
         "ETag": form.etag,
         # A list of a certain version never changes. A client with keys of several tenants must not
@@ -128,18 +128,18 @@ async def get_srl(here: ApiRequest, query: Annotated[ListQuery, Query()]) -> Res
         "X-SRL-Key-Id": head.key_id,
         **age,
     }
-    return bodies.stored(
-        here,
+    return bodies.stored_body_response(
+        request,
         form,
         headers,
-        body=partial(here.run, srl.body, of=form),
-        file=partial(here.run, srl.file, of=form),
+        body=partial(request.run, srl.body, of=form),
+        file=partial(request.run, srl.file, of=form),
     )
 
 
 @routes.post("/v1/revocations/srl/regenerate")
 @serves(srl.regenerate, kind=WorkKind.PUBLICATION)
-async def regenerate_srl(here: ApiRequest) -> PublishedList:
+async def regenerate_srl(request: ApiRequest) -> PublishedList:
     """Publish the next version of the Signed Revocation List now.
 
     The service also publishes automatically, within about a minute of a change. This call always
@@ -147,30 +147,30 @@ async def regenerate_srl(here: ApiRequest) -> PublishedList:
     times per second if its list is short, and once in two seconds if the list has a million
     entries. Above this limit the status is 429, and nothing is published.
     """
-    here.run(srl.take)
-    return PublishedList.of(here.make(srl.regenerate))
+    request.run(srl.take)
+    return PublishedList.of(request.make(srl.regenerate))
 
 
 @routes.get("/v1/revocations/srl/keys")
 @serves(list_signers.page)
-async def list_srl_keys(here: ApiRequest, cursor: Cursor = None) -> SrlKeyList:
+async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> SrlKeyList:
     """List the keys that sign the Signed Revocation List.
 
     The key that signed the list in force comes first, then the newest. A retired key is listed
     until its last list has expired. A revoked key remains listed, so that a verifier that pinned it
     learns of the revocation. If more than 100 are revoked, the oldest of them are on further pages.
     """
-    pages = Pager(here.caller, cursor, "srl/keys")
-    page = here.run(list_signers.page, before=pages.before)
+    pages = CursorCodec(request.caller, cursor, "srl/keys")
+    page = request.run(list_signers.page, before=pages.position)
     return SrlKeyList(
         keys=[SrlKey.of(each) for each in page.signers],
-        cursor=pages.after(page.next_before),
+        cursor=pages.cursor_after(page.next_before),
     )
 
 
 @routes.post("/v1/revocations/srl/keys", status_code=201)
 @serves(list_signers.create, raises=(InvalidState, Conflict))
-async def create_srl_key(here: ApiRequest) -> SrlKey:
+async def create_srl_key(request: ApiRequest) -> SrlKey:
     """Create the key that will sign the Signed Revocation List next.
 
     The key is listed as `pending`, so that authorizers can learn of it, and signs nothing until it
@@ -178,12 +178,12 @@ async def create_srl_key(here: ApiRequest) -> SrlKey:
 
     409: there is a pending key already, or 100 retired keys are listed.
     """
-    return SrlKey.of(here.run(list_signers.create))
+    return SrlKey.of(request.run(list_signers.create))
 
 
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
 @serves(list_signers.rotate, raises=(Conflict,), kind=WorkKind.PUBLICATION, is_protected=True)
-async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
+async def rotate_srl_key(request: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
     """Replace the key that signs the Signed Revocation List at once.
 
     Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
@@ -196,7 +196,7 @@ async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> 
 
     409: there is no pending key, and 100 retired keys are listed.
     """
-    return SrlKey.of(here.make(list_signers.rotate, compromised=body.compromised))
+    return SrlKey.of(request.make(list_signers.rotate, compromised=body.compromised))
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/activate")
@@ -207,7 +207,7 @@ async def rotate_srl_key(here: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> 
     is_protected=True,
 )
 async def activate_srl_key(
-    here: ApiRequest, key_id: KeyId, body: ActivateSrlKey = _NOT_FORCED
+    request: ApiRequest, key_id: KeyId, body: ActivateSrlKey = _NOT_FORCED
 ) -> SrlKey:
     """Activate a pending key and publish a list that it signed.
 
@@ -215,13 +215,13 @@ async def activate_srl_key(
 
     409: the key is not pending, or `activates_at` has not come and `force` is not true.
     """
-    signer = here.make(list_signers.activate, key_id=key_id, force=body.force)
+    signer = request.make(list_signers.activate, key_id=key_id, force=body.force)
     return SrlKey.of(signer)
 
 
 @routes.post("/v1/revocations/srl/keys/{keyId}/revoke")
 @serves(list_signers.revoke, raises=(NotFound,), kind=WorkKind.PUBLICATION, is_protected=True)
-async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
+async def revoke_srl_key(request: ApiRequest, key_id: KeyId) -> SrlKey:
     """Revoke a stolen key of the Signed Revocation List.
 
     If the key signed the list in force, another key takes over, and a list that it signed is
@@ -229,7 +229,7 @@ async def revoke_srl_key(here: ApiRequest, key_id: KeyId) -> SrlKey:
     too: authorizers that pin a key must pin the new one. The feed breaks, so that clients that
     accepted what the thief signed continue with the new list.
     """
-    return SrlKey.of(here.make(list_signers.revoke, key_id=key_id))
+    return SrlKey.of(request.make(list_signers.revoke, key_id=key_id))
 
 
 app = create_app(status.routes, routes)

@@ -5,8 +5,8 @@ from typing import Final, Self
 from pydantic import Field, JsonValue
 
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.lists.signers import SignerStatus
-from shared.operations.changes.list_signers import ShownSigner
+from shared.model.lists.signers import SrlSignerStatus
+from shared.operations.changes.list_signers import SrlSignerView
 from shared.web.fields import (
     BASE64,
     CURSOR,
@@ -21,8 +21,8 @@ from shared.web.fields import (
     SignedWarrantId,
     SigningKeyId,
     example,
+    response_field,
     sample,
-    shown,
 )
 
 PAYLOAD: Final[dict[str, JsonValue]] = {
@@ -70,10 +70,10 @@ class SrlPayload(ResponseBody):
 
     model_config = example(**PAYLOAD)
 
-    Version: int = shown("Number of the list. Each list has the next one.", minimum=1)
-    IssuedAt: MomentOut = shown("When the list was made.")
-    ExpiresAt: MomentOut = shown("When the list expires.")
-    RevokedIDs: list[SignedWarrantId] = shown(
+    Version: int = response_field("Number of the list. Each list has the next one.", minimum=1)
+    IssuedAt: MomentOut = response_field("When the list was made.")
+    ExpiresAt: MomentOut = response_field("When the list expires.")
+    RevokedIDs: list[SignedWarrantId] = response_field(
         "The revoked warrants, sorted, each once.", uniqueItems=True
     )
 
@@ -83,7 +83,7 @@ class SignedSrlPayload(ResponseBody):
 
     model_config = example(**SIGNED)
 
-    Payload: str = shown(
+    Payload: str = response_field(
         "What is signed: base64 of a CBOR map with the members of `payload`.", **BASE64
     )
     Signature: Signature
@@ -108,9 +108,9 @@ class PublishedList(RecordBody):
         revocation_count=1,
     )
 
-    version: int = shown("Number of the list.", minimum=1)
-    issued_at: MomentOut = shown("When the list was made.")
-    expires_at: MomentOut = shown("When the list expires.")
+    version: int = response_field("Number of the list.", minimum=1)
+    issued_at: MomentOut = response_field("When the list was made.")
+    expires_at: MomentOut = response_field("When the list expires.")
     revocation_count: int = Field(
         validation_alias="count",
         description="How many warrants are on the list.",
@@ -147,7 +147,7 @@ class SrlKeyStatement(ResponseBody):
 
     model_config = example(**STATEMENT)
 
-    Payload: str = shown(
+    Payload: str = response_field(
         "What is signed: base64 of a CBOR map with Tenant, Number, KeyId, PublicKey, Previous and "
         "IssuedAt.",
         **BASE64,
@@ -163,22 +163,22 @@ class SrlKey(ResponseBody):
     key_id: SigningKeyId
     algorithm: Algorithm
     public_key: PublicKey
-    status: SignerStatus = shown(
+    status: SrlSignerStatus = response_field(
         "`pending`: will sign; `active`: signs now; `retired`: signed before, and its last list "
         "has not expired; `revoked`: was stolen, do not accept its lists."
     )
-    created_at: MomentOut = shown("When the key was created.")
-    activates_at: MomentOut | None = shown(
+    created_at: MomentOut = response_field("When the key was created.")
+    activates_at: MomentOut | None = response_field(
         "For a pending key, when it can be activated without `force`. For other keys, when they "
         "began to sign; null if the key is revoked."
     )
-    statement: SrlKeyStatement | None = shown(
+    statement: SrlKeyStatement | None = response_field(
         "The statement by the previous key; null for the first key, and for one that replaced a "
         "revoked key."
     )
 
     @classmethod
-    def of(cls, signer: ShownSigner) -> Self:
+    def of(cls, signer: SrlSignerView) -> Self:
         """Return the body for a signer."""
         record, statement = signer.record, signer.record.statement
         return cls(
@@ -197,5 +197,5 @@ class SrlKeyList(ResponseBody):
 
     model_config = example(keys=[SIGNER], cursor=CURSOR)
 
-    keys: list[SrlKey] = shown("The keys.")
+    keys: list[SrlKey] = response_field("The keys.")
     cursor: NextCursor

@@ -18,9 +18,9 @@ from shared.web.fields import (
     ResponseBody,
     SigningKeyId,
     example,
-    shown,
+    response_field,
 )
-from shared.web.paging import Pager, Paging
+from shared.web.paging import CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 
@@ -60,28 +60,28 @@ class ListStatusBody(ResponseBody):
         next_due_at="2026-11-21T12:11:04Z",
     )
 
-    version: int = shown("Number of the list in force.", minimum=1)
-    issued_at: MomentOut = shown("When the list was made.")
-    expires_at: MomentOut = shown("When the list expires.")
-    count: int = shown("How many warrants are on the list.", minimum=0)
+    version: int = response_field("Number of the list in force.", minimum=1)
+    issued_at: MomentOut = response_field("When the list was made.")
+    expires_at: MomentOut = response_field("When the list expires.")
+    count: int = response_field("How many warrants are on the list.", minimum=0)
     key_id: SigningKeyId
-    feed_sequence: int | None = shown(
+    feed_sequence: int | None = response_field(
         "The newest entry of the feed; null before the first. Authorizers that follow the feed "
         "report the entry that they hold."
     )
-    pending: int = shown(
+    pending: int = response_field(
         "How many warrants were revoked, or are not revoked any more, since the list was made. "
         "The list does not say so yet; clients of the feed know of it earlier.",
         minimum=0,
     )
-    pending_truncated: bool = shown(
+    pending_truncated: bool = response_field(
         "Whether more may wait than `pending` says: very many do, or a key was revoked whose "
         "warrants are not counted yet."
     )
-    oldest_pending_at: MomentOut | None = shown(
+    oldest_pending_at: MomentOut | None = response_field(
         "Since when the first of them waits; null if none does, or if that is not known."
     )
-    next_due_at: MomentOut = shown(
+    next_due_at: MomentOut = response_field(
         "By when the schedule begins the next list at the latest, if it runs each minute: a minute "
         "after `oldest_pending_at`, or after half of the list's lifetime. If this has passed by "
         "more than the time that a list takes to make, the schedule is late."
@@ -110,19 +110,19 @@ class SrlVersion(RecordBody):
 
     model_config = example(**_VERSION)
 
-    version: int = shown("Number of the list.", minimum=1)
-    issued_at: MomentOut = shown("When the list was made.")
-    expires_at: MomentOut = shown("When the list expires.")
-    count: int = shown("How many warrants are on the list.", minimum=0)
-    added: int | None = shown(
+    version: int = response_field("Number of the list.", minimum=1)
+    issued_at: MomentOut = response_field("When the list was made.")
+    expires_at: MomentOut = response_field("When the list expires.")
+    count: int = response_field("How many warrants are on the list.", minimum=0)
+    added: int | None = response_field(
         "How many of them were not on the list before; null if that could not be read.", minimum=0
     )
-    removed: int | None = shown(
+    removed: int | None = response_field(
         "How many warrants were on the list before and are not on this one; null likewise.",
         minimum=0,
     )
     key_id: SigningKeyId
-    sha256: str = shown(
+    sha256: str = response_field(
         "The SHA-256 of the signed bytes, those in `Payload`, in hexadecimal digits.",
         pattern="^[0-9a-f]{64}$",
     )
@@ -133,7 +133,7 @@ class SrlVersionList(ResponseBody):
 
     model_config = example(versions=[_VERSION], cursor=CURSOR)
 
-    versions: list[SrlVersion] = shown("The lists, the newest first.")
+    versions: list[SrlVersion] = response_field("The lists, the newest first.")
     cursor: NextCursor
 
 
@@ -144,34 +144,34 @@ class SrlVersionList(ResponseBody):
     openapi_extra=condition("The `ETag` of the status that you have."),
 )
 @serves(srl.read)
-async def get_srl_status(here: ApiRequest) -> Response:
+async def get_srl_status(request: ApiRequest) -> Response:
     """Get how the Signed Revocation List stands, without the list.
 
     The response says which list is in force, how many warrants changed since it was made, and by
     when the schedule begins the next list. Poll it with `If-None-Match`, every five seconds for
     example: 304 means that nothing of this has changed.
     """
-    body = ListStatusBody.of(here.run(srl.read)).model_dump_json()
+    body = ListStatusBody.of(request.run(srl.read)).model_dump_json()
     headers = {
         "ETag": f'"{hashlib.sha256(body.encode()).hexdigest()[:32]}"',
         "Cache-Control": CACHE_CONTROL,
     }
-    if matches(here, etag=headers["ETag"]):
+    if matches(request, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=MEDIA_TYPE)
 
 
 @routes.get("/v1/revocations/srl/versions")
 @serves(srl.page)
-async def list_srl_versions(here: ApiRequest, query: Paging) -> SrlVersionList:
+async def list_srl_versions(request: ApiRequest, query: Paging) -> SrlVersionList:
     """List the Signed Revocation Lists that were published in the last 30 days.
 
     Each publication has an entry, those of the schedule as well. The lists themselves are kept for
     a shorter time.
     """
-    pages = Pager(here.caller, query.cursor, "srl/versions")
-    page = here.run(srl.page, before=pages.before, limit=query.limit)
+    pages = CursorCodec(request.caller, query.cursor, "srl/versions")
+    page = request.run(srl.page, before=pages.position, limit=query.limit)
     return SrlVersionList(
         versions=[SrlVersion.of(each) for each in page.entries],
-        cursor=pages.after(page.next_before),
+        cursor=pages.cursor_after(page.next_before),
     )

@@ -18,7 +18,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     the tenant once more (docs/adr/11). Raises if nothing can be published at all, such as
     `InvalidSettings`; SQS then delivers the messages again.
     """
-    logs.to_standard_output()
+    logs.configure_standard_output()
     ports = wiring.from_environment()
     if not ports.is_in_charge():
         return {}

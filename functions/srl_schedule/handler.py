@@ -7,7 +7,7 @@ import logging
 from typing import Any
 
 from shared import logs, wiring
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.operations.access import unused_keys
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, schedule, unpublished
@@ -26,12 +26,12 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     nothing if the service is read-only
     (OPS-14). In a standby region it only logs whether lists arrive (OPS-25).
     """
-    logs.to_standard_output()
+    logs.configure_standard_output()
     ports = wiring.from_environment()
     if wiring.is_read_only():
         _log.warning("the service is read-only: no list is published")
         return {"queued": 0, "late": 0}
-    due = schedule.due(ports)
+    due = schedule.read_due_tenants(ports)
     tenants = len(due.tenant_ids)
     figures = {"DueTenants": tenants, "LateLists": due.late, "ExpiredLists": due.expired}
     # Logged before the tenants are queued: if the queue fails, these metrics show late lists.
@@ -55,8 +55,8 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
 def _report_age(ports: Ports) -> None:
     """Log the age of the oldest list in force."""
     try:
-        issued_at = schedule.oldest_issue(ports)
-    except Corrupt:
+        issued_at = schedule.read_oldest_issue_time(ports)
+    except DataCorrupt:
         # One tenant's item must not stop what follows for the others.
         _log.exception("the oldest list cannot be found")
         return
@@ -67,7 +67,7 @@ def _report_age(ports: Ports) -> None:
 
 def _report_waiting(ports: Ports) -> None:
     """Log how many tenants have a change that is not published in time, if there are any."""
-    waiting = unpublished.of_all(ports)
+    waiting = unpublished.summarize_backlog(ports)
     if waiting.late:
         figures = {"FeedsLate": waiting.late}
         _log.error(

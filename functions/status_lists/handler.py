@@ -27,12 +27,12 @@ from functions.status_lists.schemas import (
 from shared import wiring
 from shared.authorizer.formats.addresses import parse_address
 from shared.errors import Conflict, InvalidRequest, ListFull, NotFound
-from shared.model.status_lists import MEDIA_TYPE, PATH, TTL_SECONDS, Projection
+from shared.model.status_lists import MEDIA_TYPE, PATH, TTL_SECONDS, StatusListContent
 from shared.operations.changes import status_lists
 from shared.ports import Ports
 from shared.web import errors, header_values
 from shared.web.app import create_public_app, lambda_handler
-from shared.web.conditional import matches, tagged
+from shared.web.conditional import json_response_with_etag, matches
 from shared.web.errors import MethodNotAllowed, NotAcceptable, NotSupported
 from shared.web.gate import report
 from shared.web.routes import ApiRequest, router, serves
@@ -57,27 +57,27 @@ Identifier = Annotated[ListId, Path(alias="id")]
 
 @routes.post(PATH, status_code=201)
 @serves(status_lists.create, raises=(Conflict,))
-async def create_status_list(here: ApiRequest, body: CreateStatusList) -> StatusListBody:
+async def create_status_list(request: ApiRequest, body: CreateStatusList) -> StatusListBody:
     """Create a Token Status List with 1,048,576 entries of one bit.
 
     409: the tenant has 100 status lists.
     """
-    url = body.url or _own_address(here)
-    return StatusListBody.of(here.run(status_lists.create, name=body.name, url=url))
+    url = body.url or _own_address(request)
+    return StatusListBody.of(request.run(status_lists.create, name=body.name, url=url))
 
 
 @routes.get(PATH)
 @serves(status_lists.every)
-async def list_status_lists(here: ApiRequest) -> StatusListList:
+async def list_status_lists(request: ApiRequest) -> StatusListList:
     """List the status lists, newest first."""
-    found = here.run(status_lists.every)
+    found = request.run(status_lists.every)
     return StatusListList(status_lists=[StatusListBody.of(each) for each in found])
 
 
 @routes.post(f"{PATH}/{{id}}/entries", status_code=201)
 @serves(status_lists.allocate, raises=(NotFound, ListFull))
 async def allocate_status_entries(
-    here: ApiRequest, list_id: Identifier, body: AllocateStatusEntries
+    request: ApiRequest, list_id: Identifier, body: AllocateStatusEntries
 ) -> StatusEntries:
     """Give out entries for tokens; nobody gets the same one again.
 
@@ -87,12 +87,12 @@ async def allocate_status_entries(
 
     409: the code is `full` if the list has fewer entries left.
     """
-    return StatusEntries.of(here.run(status_lists.allocate, list_id=list_id, count=body.count))
+    return StatusEntries.of(request.run(status_lists.allocate, list_id=list_id, count=body.count))
 
 
 @routes.post(f"{PATH}/keys/rotate")
 @serves(status_lists.rotate, raises=(NotFound,), is_protected=True)
-async def rotate_status_key(here: ApiRequest) -> StatusKey:
+async def rotate_status_key(request: ApiRequest) -> StatusKey:
     """Replace the key that signs the status lists, for example because it was stolen.
 
     The next request for a list gets one that the new key signed. A verifier that has the list of
@@ -100,34 +100,37 @@ async def rotate_status_key(here: ApiRequest) -> StatusKey:
 
     404: there is no status list yet.
     """
-    return StatusKey.of(here.run(status_lists.rotate))
+    return StatusKey.of(request.run(status_lists.rotate))
 
 
-def _own_address(here: ApiRequest) -> str:
+def _own_address(request: ApiRequest) -> str:
     """Return the address of the service that the caller used. Raises `InvalidRequest`.
 
     A proxy may have ended TLS before a request by http. Then the address is not known, and a wrong
     one would be in all tokens for good.
     """
     # Lambda's handler leaves out the header `Host`.
-    domain = here.scope.get("aws.event", {}).get("requestContext", {}).get("domainName")
+    domain = request.scope.get("aws.event", {}).get("requestContext", {}).get("domainName")
     try:
-        if not domain and here.base_url.scheme != "https" and _may_be_public(here):
+        if not domain and request.base_url.scheme != "https" and _may_be_public(request):
             raise ValueError("the scheme is not known")
-        return address(f"https://{domain}{wiring.base_path()}" if domain else str(here.base_url))
+        return address(f"https://{domain}{wiring.base_path()}" if domain else str(request.base_url))
     except ValueError:
         raise InvalidRequest("url: is required, since this request does not tell it.") from None
 
 
-def _may_be_public(here: ApiRequest) -> bool:
+def _may_be_public(request: ApiRequest) -> bool:
     """Return whether the host of a request has more than one label, and is not this machine."""
-    host = here.base_url.hostname or ""
+    host = request.base_url.hostname or ""
     found = parse_address(host)
     return not found.is_loopback if found else "." in host
 
 
 class PublicLists:
-    """An ASGI application for signed lists and their keys. It needs to be behind `Keyless`."""
+    """An ASGI application for signed lists and their keys.
+
+    It needs to be behind `PublicMiddleware`.
+    """
 
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports, self._work = ports, work
@@ -159,28 +162,28 @@ class PublicLists:
         _check(request)
         list_id = request.scope["path"].rpartition("/")[2]
         answer = await self._work(
-            partial(self._kept, request, list_id), WorkKind.QUICK, tenant_id=""
+            partial(self._cached_response, request, list_id), WorkKind.QUICK, tenant_id=""
         )
         if answer is None:
             # One at a time, so that strangers take no more than one processor.
             made = partial(self._work.publish, status_lists.make, self._ports(), list_id)
             found = await self._work(made, WorkKind.PUBLICATION, tenant_id="")
-            answer = self._signed(*found)
+            answer = self._signed_response(*found)
         return answer
 
-    def _kept(self, request: Request, list_id: str) -> Response | None:
+    def _cached_response(self, request: Request, list_id: str) -> Response | None:
         """Return the answer with a list that is kept; None if it has to be made."""
         ports = self._ports()
         found = status_lists.look(ports, list_id)
         if matches(request, etag=found.etag):
             return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=self._headers(found))
-        signed = status_lists.kept(ports, found)
-        return None if signed is None else self._signed(found, signed)
+        signed = status_lists.read_cached(ports, found)
+        return None if signed is None else self._signed_response(found, signed)
 
-    def _signed(self, of: Projection, signed: bytes) -> Response:
-        return Response(signed, headers=self._headers(of), media_type=MEDIA_TYPE)
+    def _signed_response(self, of: StatusListContent, token: bytes) -> Response:
+        return Response(token, headers=self._headers(of), media_type=MEDIA_TYPE)
 
-    def _headers(self, of: Projection) -> dict[str, str]:
+    def _headers(self, of: StatusListContent) -> dict[str, str]:
         seconds = min(TTL_SECONDS, of.seconds_left(self._ports().now()))
         return {
             "ETag": of.etag,
@@ -195,7 +198,7 @@ class PublicLists:
                 "query: name a list once, as in ?list=svc_tsl_…, and nothing else."
             )
         signer = status_lists.signer_of(self._ports(), given["list"])
-        answer = tagged(request, json.dumps({"keys": [signer.jwk()]}).encode())
+        answer = json_response_with_etag(request, json.dumps({"keys": [signer.jwk()]}).encode())
         answer.headers["Cache-Control"] = f"public, max-age={TTL_SECONDS}"
         return answer
 

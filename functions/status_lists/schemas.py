@@ -18,8 +18,8 @@ from shared.web.fields import (
     SigningKeyId,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 
 _URL: Final = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+(?:/[A-Za-z0-9._~-]+)*")
@@ -44,7 +44,7 @@ def address(value: str) -> str:
     return plain
 
 
-ListId = Annotated[str, shown("Identifier of the status list.", **identifier(STATUS_LIST))]
+ListId = Annotated[str, response_field("Identifier of the status list.", **identifier(STATUS_LIST))]
 
 
 class CreateStatusList(RequestBody):
@@ -66,11 +66,13 @@ class StatusListBody(RecordBody):
     model_config = example(**_LIST)
 
     id: ListId
-    name: str = shown("A name for people.")
-    uri: str = shown("Where verifiers fetch the list, for `status.status_list.uri` of a token.")
-    size: int = shown("How many entries it has.")
-    allocated: int = shown("How many of them were given out.")
-    created_at: MomentOut = shown("When it was created.")
+    name: str = response_field("A name for people.")
+    uri: str = response_field(
+        "Where verifiers fetch the list, for `status.status_list.uri` of a token."
+    )
+    size: int = response_field("How many entries it has.")
+    allocated: int = response_field("How many of them were given out.")
+    created_at: MomentOut = response_field("When it was created.")
 
 
 class StatusListList(ResponseBody):
@@ -78,7 +80,7 @@ class StatusListList(ResponseBody):
 
     model_config = example(status_lists=[_LIST])
 
-    status_lists: list[StatusListBody] = shown("The status lists, newest first.")
+    status_lists: list[StatusListBody] = response_field("The status lists, newest first.")
 
 
 class AllocateStatusEntries(RequestBody):
@@ -94,8 +96,8 @@ class StatusEntries(RecordBody):
 
     model_config = example(uri=_ADDRESS, indexes=[90_412, 731_003, 4711])
 
-    uri: str = shown("The `uri` of `status.status_list` in each token.")
-    indexes: list[int] = shown("The `idx` of `status.status_list`, one for each token.")
+    uri: str = response_field("The `uri` of `status.status_list` in each token.")
+    indexes: list[int] = response_field("The `idx` of `status.status_list`, one for each token.")
 
 
 class StatusKey(RecordBody):
@@ -111,4 +113,4 @@ class StatusKey(RecordBody):
     key_id: SigningKeyId = Field(validation_alias="id")
     algorithm: Algorithm
     public_key: PublicKey
-    created_at: MomentOut = shown("When the key was made.")
+    created_at: MomentOut = response_field("When the key was made.")

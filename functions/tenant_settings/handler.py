@@ -11,15 +11,15 @@ routes = router("Tenant settings")
 
 @routes.get("/v1/tenant/settings")
 @serves(tenant_settings.get)
-async def get_tenant_settings(here: ApiRequest) -> TenantSettingsBody:
+async def get_tenant_settings(request: ApiRequest) -> TenantSettingsBody:
     """Get the settings of the tenant."""
-    return TenantSettingsBody.of(here.run(tenant_settings.get))
+    return TenantSettingsBody.of(request.run(tenant_settings.get))
 
 
 @routes.patch("/v1/tenant/settings")
 @serves(tenant_settings.update, is_protected=True)
 async def update_tenant_settings(
-    here: ApiRequest, body: UpdateTenantSettings
+    request: ApiRequest, body: UpdateTenantSettings
 ) -> TenantSettingsBody:
     """Change settings of the tenant.
 
@@ -27,7 +27,7 @@ async def update_tenant_settings(
     published from then on.
     """
     change = SettingsChange(**body.model_dump(exclude_unset=True))
-    return TenantSettingsBody.of(here.run(tenant_settings.update, change=change))
+    return TenantSettingsBody.of(request.run(tenant_settings.update, change=change))
 
 
 app = create_app(routes)

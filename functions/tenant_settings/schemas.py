@@ -21,8 +21,8 @@ from shared.model.tenants import (
     SRL_TTL_SECONDS_MIN,
     UNUSED_KEY_DAYS_MAX,
     UNUSED_KEY_DAYS_MIN,
-    ListPublication,
-    TakeBack,
+    SrlPublicationPolicy,
+    UnrevokePolicy,
 )
 from shared.web.fields import (
     MomentOut,
@@ -31,17 +31,17 @@ from shared.web.fields import (
     RequestBody,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 
 
-def _without_default(schema: dict[str, Any]) -> None:
+def _remove_default(schema: dict[str, Any]) -> None:
     schema.pop("default", None)
 
 
 def _optional(description: str) -> Any:
-    return Field(description=description, json_schema_extra=_without_default)
+    return Field(description=description, json_schema_extra=_remove_default)
 
 
 _NAME: Final = "A name for people."
@@ -94,9 +94,9 @@ def _seconds(value: Any) -> Any:
 
 
 # A strict body would refuse text for a member of an enumeration.
-OnePublication = Annotated[ListPublication, Field(strict=False)]
+OnePublication = Annotated[SrlPublicationPolicy, Field(strict=False)]
 
-OneTakeBack = Annotated[TakeBack, Field(strict=False)]
+OneTakeBack = Annotated[UnrevokePolicy, Field(strict=False)]
 
 # A span of time, shown in whole seconds.
 Seconds = Annotated[int, BeforeValidator(_seconds)]
@@ -121,11 +121,13 @@ class UpdateTenantSettings(RequestBody):
     feed_window_ms: Annotated[
         int, Field(ge=FEED_WINDOW_MS_MIN, le=FEED_WINDOW_MS_MAX), _optional(_WINDOW)
     ] = 0
-    list_publication: Annotated[OnePublication, _optional(_PUBLICATION)] = ListPublication.SCHEDULED
+    list_publication: Annotated[OnePublication, _optional(_PUBLICATION)] = (
+        SrlPublicationPolicy.SCHEDULED
+    )
     authorizers_max: Annotated[
         int, Field(ge=AUTHORIZERS_MAX_MIN, le=AUTHORIZERS_MAX_MAX), _optional(_AUTHORIZERS)
     ] = 0
-    take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = TakeBack.ANY
+    take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = UnrevokePolicy.ANY
     person_key_max_days: Annotated[
         int,
         Field(ge=PERSON_KEY_MAX_DAYS_MIN, le=PERSON_KEY_MAX_DAYS_MAX),
@@ -160,20 +162,22 @@ class TenantSettingsBody(RecordBody):
         removal_at="2026-12-21T12:00:00Z",
     )
 
-    tenant_id: str = shown("Identifier of the tenant.", **identifier(TENANT))
-    name: str = shown(_NAME)
-    srl_ttl_seconds: int = shown(_TTL)
-    audit_retention_days: int = shown(_RETENTION)
+    tenant_id: str = response_field("Identifier of the tenant.", **identifier(TENANT))
+    name: str = response_field(_NAME)
+    srl_ttl_seconds: int = response_field(_TTL)
+    audit_retention_days: int = response_field(_RETENTION)
     rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
-    feed_window_ms: int = shown(_WINDOW)
-    list_publication: ListPublication = shown(_PUBLICATION)
-    authorizers_max: int = shown(_AUTHORIZERS)
-    take_back: TakeBack = shown(_TAKE_BACK)
-    person_key_max_days: int = shown(_PERSON_KEYS)
-    unused_key_days: int = shown(_UNUSED)
-    rate_limit_per_second: int = shown("Requests per second that the tenant may make.")
-    rate_limit_burst: int = shown("Requests at once that the tenant may make after a pause.")
-    created_at: MomentOut = shown("When the tenant was created.")
-    removal_at: MomentOut | None = shown(
+    feed_window_ms: int = response_field(_WINDOW)
+    list_publication: SrlPublicationPolicy = response_field(_PUBLICATION)
+    authorizers_max: int = response_field(_AUTHORIZERS)
+    take_back: UnrevokePolicy = response_field(_TAKE_BACK)
+    person_key_max_days: int = response_field(_PERSON_KEYS)
+    unused_key_days: int = response_field(_UNUSED)
+    rate_limit_per_second: int = response_field("Requests per second that the tenant may make.")
+    rate_limit_burst: int = response_field(
+        "Requests at once that the tenant may make after a pause."
+    )
+    created_at: MomentOut = response_field("When the tenant was created.")
+    removal_at: MomentOut | None = response_field(
         "When the operator may remove the tenant with all that it has; null if it is to stay."
     )

@@ -17,7 +17,7 @@ from shared.authorizer.formats.documents import answer
 from shared.authorizer.formats.members import NUMBER_MAX
 from shared.errors import Conflict, NotFound, NotSignedByRoots
 from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL
-from shared.model.rate_limit import Purpose
+from shared.model.rate_limit import BucketPurpose
 from shared.operations.lists import published_keys
 from shared.operations.trust import documents, publishing
 from shared.web import stored as bodies
@@ -59,7 +59,7 @@ _KEYS: Final[dict[int | str, dict[str, Any]]] = {
     },
     307: {
         "description": "The keys are larger than 4 MiB; `Location` is their address",
-        "headers": bodies.located("keys"),
+        "headers": bodies.location_header("keys"),
     },
 }
 Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecimal digits.")]
@@ -71,20 +71,20 @@ Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecim
     responses=_RESPONSES,
     openapi_extra=condition("The `ETag` of the last answer to the same query."),
 )
-@serves(documents.newest, purpose=Purpose.FEED)
-async def get_trust(here: ApiRequest, query: Annotated[TrustQuery, Query()]) -> Response:
+@serves(documents.newest, purpose=BucketPurpose.FEED)
+async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) -> Response:
     """Get the trust documents that a client needs which holds the version `after`.
 
     They are the documents whose roots differ from those before them, then the newest: 64 at most.
     There are none if the version is that of the newest, or if the tenant has no document yet.
     Believe a document only if the roots that you trust have signed it.
     """
-    head = here.run(documents.newest)
+    head = request.run(documents.newest)
     tag = f"{head.version}-{head.sha256.hex()[:32]}" if head else "0"
     headers = {"ETag": f'"{tag}-{query.after}"', "Cache-Control": CACHE_CONTROL}
-    if matches(here, etag=headers["ETag"]):
+    if matches(request, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    found = here.run(documents.since, of=head, after=query.after)
+    found = request.run(documents.read_since, of=head, after=query.after)
     return Response(answer(found), headers=headers, media_type="application/json")
 
 
@@ -94,8 +94,8 @@ async def get_trust(here: ApiRequest, query: Annotated[TrustQuery, Query()]) -> 
     responses=_KEYS,
     openapi_extra=condition("The `ETag` of the keys."),
 )
-@serves(published_keys.served, raises=(NotFound,), purpose=Purpose.FEED)
-async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
+@serves(published_keys.read_key_blob, raises=(NotFound,), purpose=BucketPurpose.FEED)
+async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
     """Get the signing keys that a head of the feed names by their SHA-256, as a CBOR map.
 
     The response never changes. Follow redirects, and do not send `Authorization` to the address of
@@ -105,14 +105,14 @@ async def get_trust_keys(here: ApiRequest, sha256: Sha256) -> Response:
     """
     if not re.fullmatch(_SHA256, sha256):
         raise NotFound("There are no such keys.")
-    form, blob = here.run(published_keys.served, sha256=bytes.fromhex(sha256))
-    return bodies.immutable(here, form, body=lambda: blob)
+    form, blob = request.run(published_keys.read_key_blob, sha256=bytes.fromhex(sha256))
+    return bodies.immutable(request, form, body=lambda: blob)
 
 
 @routes.get("/v1/trust/draft")
 @serves(publishing.draft)
 async def get_trust_draft(
-    here: ApiRequest, query: Annotated[DraftQuery, Query()]
+    request: ApiRequest, query: Annotated[DraftQuery, Query()]
 ) -> TrustDocumentBody:
     """Get the next trust document, for the roots to sign.
 
@@ -122,7 +122,7 @@ async def get_trust_draft(
 
     400: `roots` is missing, and there is no document yet.
     """
-    return TrustDocumentBody.of(here.run(publishing.draft, roots=query.wanted()))
+    return TrustDocumentBody.of(request.run(publishing.draft, roots=query.requested_roots()))
 
 
 @routes.put("/v1/trust")
@@ -131,7 +131,7 @@ async def get_trust_draft(
     raises=(Conflict, NotSignedByRoots),
     kind=WorkKind.PUBLICATION,
 )
-async def publish_trust(here: ApiRequest, body: PublishTrust) -> PublishedTrust:
+async def publish_trust(request: ApiRequest, body: PublishTrust) -> PublishedTrust:
     """Publish a trust document that the roots have signed.
 
     If the same document is published already, nothing changes.
@@ -140,7 +140,7 @@ async def publish_trust(here: ApiRequest, body: PublishTrust) -> PublishedTrust:
 
     409: the document is outdated; get another draft. It has to name the signers of now.
     """
-    head = here.make(publishing.publish, payload=body.Payload, signatures=body.signatures())
+    head = request.make(publishing.publish, payload=body.Payload, signatures=body.signatures())
     return PublishedTrust.of(head)
 
 

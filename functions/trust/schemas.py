@@ -8,7 +8,7 @@ from pydantic.json_schema import WithJsonSchema
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.documents import SIGNATURES_MAX, SignedDocument
 from shared.authorizer.formats.members import from_base64
-from shared.authorizer.formats.trust import ROOTS_MAX, Roots
+from shared.authorizer.formats.trust import ROOTS_MAX, RootSet
 from shared.errors import InvalidRequest
 from shared.model.trust import TrustHead
 from shared.web.fields import (
@@ -20,7 +20,7 @@ from shared.web.fields import (
     Signature,
     decimal,
     example,
-    shown,
+    response_field,
 )
 
 _KEY: Final = "3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
@@ -61,16 +61,16 @@ class TrustDocumentBody(ResponseBody):
 
     model_config = example(**_SIGNED)
 
-    Payload: str = shown("Base64 of the document, a CBOR map.", **BASE64)
-    Signatures: list[RootSignature] = shown(
+    Payload: str = response_field("Base64 of the document, a CBOR map.", **BASE64)
+    Signatures: list[RootSignature] = response_field(
         "Signatures of roots, and of the list signer, over `rescind-trust-v1`, a line feed and the "
         "SHA-256 of the document."
     )
 
     @classmethod
-    def of(cls, signed: SignedDocument) -> Self:
+    def of(cls, document: SignedDocument) -> Self:
         """Return the body for a document."""
-        return cls.model_validate(signed.form())
+        return cls.model_validate(document.form())
 
 
 class TrustDocuments(ResponseBody):
@@ -78,7 +78,7 @@ class TrustDocuments(ResponseBody):
 
     model_config = example(documents=[_SIGNED])
 
-    documents: list[TrustDocumentBody] = shown(
+    documents: list[TrustDocumentBody] = response_field(
         "The documents whose roots differ from those before them, then the newest."
     )
 
@@ -115,9 +115,9 @@ class PublishedTrust(ResponseBody):
 
     model_config = example(version=7, pin="9f" * 32, expires_at="2027-05-20T12:00:00Z")
 
-    version: int = shown("The version of the document.", minimum=1)
-    pin: str = shown("The pin of its roots.", pattern="^[0-9a-f]{64}$")
-    expires_at: MomentOut = shown("When it expires.")
+    version: int = response_field("The version of the document.", minimum=1)
+    pin: str = response_field("The pin of its roots.", pattern="^[0-9a-f]{64}$")
+    expires_at: MomentOut = response_field("When it expires.")
 
     @classmethod
     def of(cls, head: TrustHead) -> Self:
@@ -137,13 +137,13 @@ class DraftQuery(BaseModel):
         default=1, description="How many of these roots have to sign."
     )
 
-    def wanted(self) -> Roots | None:
+    def requested_roots(self) -> RootSet | None:
         """Return the roots that are asked for. Raises `InvalidRequest`."""
         if self.roots is None:
             return None
         try:
             keys = tuple(sorted({from_base64(each) for each in self.roots.split(",")}))
-            return Roots.of({"Keys": [*keys], "Threshold": self.threshold})
+            return RootSet.of({"Keys": [*keys], "Threshold": self.threshold})
         except ValueError:
             raise InvalidRequest(
                 f"roots: must be 1 to {ROOTS_MAX} keys of Ed25519 in base64, separated by commas, "

@@ -34,23 +34,23 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
     `NotRenewedError`, so that the batch or the run is delivered again. Nothing is done if another
     region is in charge, or if the service is read-only (OPS-14).
     """
-    logs.to_standard_output()
+    logs.configure_standard_output()
     ports = wiring.from_environment()
     if wiring.is_read_only() or not ports.is_in_charge():
         return {}
     if "Records" in event:
         # A mark may be visible before the change.
         operation.wait_for_writes()
-        done = _renewed(ports, _named(event["Records"]))
+        done = _renew_all(ports, _tenant_ids(event["Records"]))
     else:
-        done = _renewed(ports, _all(ports), context)
+        done = _renew_all(ports, _all(ports), context)
         _log.info("trust", extra=logs.fields(metrics={"TrustExpiring": done["expiring"]}))
     if failed := done["failed"]:
         raise NotRenewedError(f"{failed} of {done.total()} documents could not be looked at")
     return dict(done)
 
 
-def _named(batch: Iterable[Mapping[str, Any]]) -> Sequence[str]:
+def _tenant_ids(batch: Iterable[Mapping[str, Any]]) -> Sequence[str]:
     marks = (each["dynamodb"]["Keys"]["sk"]["S"] for each in batch)
     return [*dict.fromkeys(tenant_of_mark(each) for each in marks if concerns_trust(each))]
 
@@ -59,7 +59,7 @@ def _all(ports: Ports) -> Sequence[str]:
     return sorted(tenants.identifiers(ports), key=lambda _: secrets.randbits(64))
 
 
-def _renewed(ports: Ports, tenant_ids: Sequence[str], context: Any = None) -> Counter[str]:
+def _renew_all(ports: Ports, tenant_ids: Sequence[str], context: Any = None) -> Counter[str]:
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="trust") as pool:
         return Counter(pool.map(partial(_renew, ports, context), tenant_ids))
 
@@ -73,7 +73,7 @@ def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
         return "left"
     try:
         outcome = publishing.keep(ports, tenant_id)
-        head = in_force.trust_head(ports, tenant_id)
+        head = in_force.read_trust_head(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
         figures = {"TrustFailed": 1}
         _log.exception("trust", extra=logs.fields(tenant_id=tenant_id, metrics=figures))

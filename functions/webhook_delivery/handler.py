@@ -21,25 +21,27 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
     tenants are queued. Any other event is a tick of the schedule: webhooks whose turn has come are
     queued. Raises `Unavailable` if nothing could be done; then the event comes again.
     """
-    logs.to_standard_output()
+    logs.configure_standard_output()
     if not wiring.from_environment().is_in_charge():
         return {"queued": 0}
     records = event.get("Records")
     if records is None:
-        return _queued(dispatch.due(wiring.from_environment()))
+        return _message_counts(dispatch.due(wiring.from_environment()))
     if records[0]["eventSource"] == _SQS:
-        return _queued([each["body"] for each in records if _send(each["body"])])
-    return _queued([name for each in _grown(records) for name in _of_tenant(each)])
+        return _message_counts([each["body"] for each in records if _send(each["body"])])
+    return _message_counts(
+        [name for each in _read_growing_tenants(records) for name in _of_tenant(each)]
+    )
 
 
-def _queued(names: list[str]) -> dict[str, int]:
+def _message_counts(names: list[str]) -> dict[str, int]:
     # The client of SQS is not created if there is nothing to queue.
     if names:
         wiring.queue_from_environment().send(names)
     return {"queued": len(names)}
 
 
-def _grown(batch: list[Mapping[str, Any]]) -> list[str]:
+def _read_growing_tenants(batch: list[Mapping[str, Any]]) -> list[str]:
     keys = [each["dynamodb"]["Keys"] for each in batch]
     found = [head.tenant_of(each["pk"]["S"], each["sk"]["S"]) for each in keys]
     return sorted({each for each in found if each is not None})

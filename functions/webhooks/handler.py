@@ -21,7 +21,7 @@ from functions.webhooks.schemas import (
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.operations.webhooks import managing
 from shared.web.app import create_app, lambda_handler
-from shared.web.paging import Pager, Paging
+from shared.web.paging import CursorCodec, Paging
 from shared.web.routes import ApiRequest, router, serves
 
 routes = router("Webhooks")
@@ -33,15 +33,17 @@ _DEFAULT_GRACE: Final = RotateWebhookSecret()
 
 @routes.get("/v1/webhooks")
 @serves(managing.page)
-async def list_webhooks(here: ApiRequest, query: Paging) -> WebhookList:
+async def list_webhooks(request: ApiRequest, query: Paging) -> WebhookList:
     """List the webhooks, newest first. Their secrets are not shown."""
-    pages = Pager(here.caller, query.cursor, "webhooks")
-    return WebhookList.of(here.run(managing.page, before=pages.before, limit=query.limit), pages)
+    pages = CursorCodec(request.caller, query.cursor, "webhooks")
+    return WebhookList.of(
+        request.run(managing.page, before=pages.position, limit=query.limit), pages
+    )
 
 
 @routes.post("/v1/webhooks", status_code=201)
 @serves(managing.create, raises=(Conflict,))
-async def create_webhook(here: ApiRequest, body: CreateWebhook) -> WebhookWithSecret:
+async def create_webhook(request: ApiRequest, body: CreateWebhook) -> WebhookWithSecret:
     """Create a webhook: an address that is sent an event for each later change of the tenant.
 
     Messages follow the Standard Webhooks specification. The member `secret` of the response
@@ -50,7 +52,7 @@ async def create_webhook(here: ApiRequest, body: CreateWebhook) -> WebhookWithSe
 
     409: the tenant has 10 webhooks.
     """
-    created = here.run(
+    created = request.run(
         managing.create, url=body.url, events=tuple(body.events), description=body.description
     )
     return WebhookWithSecret.showing(created)
@@ -58,32 +60,34 @@ async def create_webhook(here: ApiRequest, body: CreateWebhook) -> WebhookWithSe
 
 @routes.get("/v1/webhooks/{id}")
 @serves(managing.get, raises=(NotFound,))
-async def get_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def get_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Get one webhook and how far its events were sent."""
-    return WebhookBody.of(here.run(managing.get, webhook_id=webhook_id))
+    return WebhookBody.of(request.run(managing.get, webhook_id=webhook_id))
 
 
 @routes.patch("/v1/webhooks/{id}")
 @serves(managing.update, raises=(NotFound,))
-async def update_webhook(here: ApiRequest, webhook_id: PathId, body: UpdateWebhook) -> WebhookBody:
+async def update_webhook(
+    request: ApiRequest, webhook_id: PathId, body: UpdateWebhook
+) -> WebhookBody:
     """Change the address, the types of events or the description of a webhook.
 
     Fields that you omit do not change. If the webhook waits after a failure, it is tried at once.
     """
-    return WebhookBody.of(here.run(managing.update, webhook_id=webhook_id, **members(body)))
+    return WebhookBody.of(request.run(managing.update, webhook_id=webhook_id, **members(body)))
 
 
 @routes.delete("/v1/webhooks/{id}", status_code=204)
 @serves(managing.delete, raises=(NotFound,))
-async def delete_webhook(here: ApiRequest, webhook_id: PathId) -> None:
+async def delete_webhook(request: ApiRequest, webhook_id: PathId) -> None:
     """Delete a webhook, with its secrets. Nothing more is sent to it."""
-    here.run(managing.delete, webhook_id=webhook_id)
+    request.run(managing.delete, webhook_id=webhook_id)
 
 
 @routes.get("/v1/webhooks/{id}/deliveries")
 @serves(managing.page_of_deliveries, raises=(NotFound,))
 async def list_webhook_deliveries(
-    here: ApiRequest, webhook_id: PathId, query: Annotated[DeliveriesQuery, Query()]
+    request: ApiRequest, webhook_id: PathId, query: Annotated[DeliveriesQuery, Query()]
 ) -> DeliveryList:
     """List what became of the events of the last 14 days, newest event first.
 
@@ -92,23 +96,23 @@ async def list_webhook_deliveries(
     listed = f"webhooks/{webhook_id}/deliveries"
     if query.change is not None:
         listed += f"?change={query.change}"
-    pages = Pager(here.caller, query.cursor, listed)
-    found, next_before = here.run(
+    pages = CursorCodec(request.caller, query.cursor, listed)
+    found, next_before = request.run(
         managing.page_of_deliveries,
         webhook_id=webhook_id,
-        before=pages.before,
+        before=pages.position,
         limit=query.limit,
         change_id=query.change,
     )
     return DeliveryList(
-        deliveries=[DeliveryBody.of(each) for each in found], cursor=pages.after(next_before)
+        deliveries=[DeliveryBody.of(each) for each in found], cursor=pages.cursor_after(next_before)
     )
 
 
 @routes.post("/v1/webhooks/{id}/rotate-secret")
 @serves(managing.rotate_secret, raises=(NotFound,))
 async def rotate_webhook_secret(
-    here: ApiRequest, webhook_id: PathId, body: RotateWebhookSecret = _DEFAULT_GRACE
+    request: ApiRequest, webhook_id: PathId, body: RotateWebhookSecret = _DEFAULT_GRACE
 ) -> WebhookWithSecret:
     """Give a webhook a new secret.
 
@@ -116,7 +120,7 @@ async def rotate_webhook_secret(
     `grace_seconds` each message bears two signatures, so that a receiver that knows either secret
     accepts it. The body may be omitted.
     """
-    rotated = here.run(
+    rotated = request.run(
         managing.rotate_secret, webhook_id=webhook_id, grace_seconds=body.grace_seconds
     )
     return WebhookWithSecret.showing(rotated)
@@ -124,28 +128,28 @@ async def rotate_webhook_secret(
 
 @routes.post("/v1/webhooks/{id}/enable")
 @serves(managing.enable, raises=(NotFound,))
-async def enable_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def enable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Enable a webhook again.
 
     It is sent what it was not sent while it was disabled. If it is enabled already, nothing
     changes.
     """
-    return WebhookBody.of(here.run(managing.enable, webhook_id=webhook_id))
+    return WebhookBody.of(request.run(managing.enable, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/disable")
 @serves(managing.disable, raises=(NotFound,))
-async def disable_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def disable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Disable a webhook: nothing is sent to it until it is enabled.
 
     If it is disabled already, nothing changes.
     """
-    return WebhookBody.of(here.run(managing.disable, webhook_id=webhook_id))
+    return WebhookBody.of(request.run(managing.disable, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/test", status_code=202)
 @serves(managing.test, raises=(NotFound, InvalidState))
-async def test_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
+async def test_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Have an event of type `rescind.test` sent to a webhook.
 
     It is sent after the events that wait, within seconds; the list of deliveries shows its outcome.
@@ -153,18 +157,20 @@ async def test_webhook(here: ApiRequest, webhook_id: PathId) -> WebhookBody:
 
     409: the webhook is disabled.
     """
-    return WebhookBody.of(here.run(managing.test, webhook_id=webhook_id))
+    return WebhookBody.of(request.run(managing.test, webhook_id=webhook_id))
 
 
 @routes.post("/v1/webhooks/{id}/replay")
 @serves(managing.replay, raises=(NotFound,))
-async def replay_webhook(here: ApiRequest, webhook_id: PathId, body: ReplayWebhook) -> WebhookBody:
+async def replay_webhook(
+    request: ApiRequest, webhook_id: PathId, body: ReplayWebhook
+) -> WebhookBody:
     """Send the events from an index on again.
 
     They have the same `webhook-id` as the first time. Events whose audit entry has expired are not
     sent.
     """
-    replayed = here.run(managing.replay, webhook_id=webhook_id, from_index=body.from_index)
+    replayed = request.run(managing.replay, webhook_id=webhook_id, from_index=body.from_index)
     return WebhookBody.of(replayed)
 
 

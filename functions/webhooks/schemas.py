@@ -9,8 +9,8 @@ from shared.model.identifiers import AUDIT_ENTRY, WEBHOOK
 from shared.model.webhooks import deliveries
 from shared.model.webhooks import webhooks as model
 from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryState
-from shared.model.webhooks.webhooks import ALL, Cause, WebhookStatus
-from shared.operations.webhooks.managing import WithSecret
+from shared.model.webhooks.webhooks import ALL, DisableReason, WebhookStatus
+from shared.operations.webhooks.managing import WebhookAndSecret
 from shared.web.fields import (
     CURSOR,
     MomentOut,
@@ -22,8 +22,8 @@ from shared.web.fields import (
     Total,
     example,
     identifier,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody, PageQuery
 
@@ -73,7 +73,7 @@ _DELIVERY: Final[dict[str, JsonValue]] = {
     "answer": "",
 }
 
-WebhookId = Annotated[str, shown("Identifier of the webhook.", **identifier(WEBHOOK))]
+WebhookId = Annotated[str, response_field("Identifier of the webhook.", **identifier(WEBHOOK))]
 Url = Annotated[
     str,
     AfterValidator(outbound.checked_url),
@@ -155,25 +155,25 @@ class WebhookBody(RecordBody):
     model_config = example(**_WEBHOOK)
 
     id: WebhookId
-    url: str = shown(_URL)
-    description: str | None = shown("What the webhook is for; null if it was not given.")
-    events: tuple[str, ...] = shown(_EVENTS)
-    status: WebhookStatus = shown("Nothing is sent to a disabled webhook.")
-    disabled_because: Cause | None = shown(
+    url: str = response_field(_URL)
+    description: str | None = response_field("What the webhook is for; null if it was not given.")
+    events: tuple[str, ...] = response_field(_EVENTS)
+    status: WebhookStatus = response_field("Nothing is sent to a disabled webhook.")
+    disabled_because: DisableReason | None = response_field(
         "Why it is disabled: `requested`; `gone`, because it answered 410; `failing`, because it "
         "accepted nothing for a day. Null if it is enabled."
     )
-    created_at: MomentOut = shown("When the webhook was created.")
-    next_index: int = shown(
+    created_at: MomentOut = response_field("When the webhook was created.")
+    next_index: int = response_field(
         "All events below this index were sent, or are set aside, or need not be sent."
     )
-    failing_since: MomentOut | None = shown(
+    failing_since: MomentOut | None = response_field(
         "When the first attempt failed after which the webhook accepted nothing; null if it works."
     )
-    waits_until: MomentOut | None = shown(
+    waits_until: MomentOut | None = response_field(
         "When the next attempt is made after a failure; null if the webhook does not wait."
     )
-    set_aside: int = shown(
+    set_aside: int = response_field(
         "How many events it refused with another status than 5xx, 408, 410 and 429. They are sent "
         "again for a day, while others go on.",
         minimum=0,
@@ -188,9 +188,9 @@ class WebhookWithSecret(WebhookBody):
     secret: Secret
 
     @classmethod
-    def showing(cls, made: WithSecret) -> Self:
+    def showing(cls, webhook: WebhookAndSecret) -> Self:
         """Return the body for a webhook with its secret."""
-        return cls(**dict(WebhookBody.of(made.webhook)), secret=made.secret)
+        return cls(**dict(WebhookBody.of(webhook.webhook)), secret=webhook.secret)
 
 
 class WebhookList(PageBody):
@@ -198,7 +198,7 @@ class WebhookList(PageBody):
 
     model_config = example(webhooks=[_WEBHOOK], total=2, cursor=CURSOR)
 
-    webhooks: list[WebhookBody] = shown("The webhooks of this page, newest first.")
+    webhooks: list[WebhookBody] = response_field("The webhooks of this page, newest first.")
     total: Total
     cursor: NextCursor
 
@@ -208,26 +208,26 @@ class DeliveryBody(RecordBody):
 
     model_config = example(**_DELIVERY)
 
-    id: str = shown(
+    id: str = response_field(
         "The `webhook-id` of the message: the identifier of the entry in the audit log.",
         **identifier(AUDIT_ENTRY),
     )
-    index: int = shown("The index of the entry in the sealed log.", minimum=0)
-    type: str = shown("The type of the event.")
-    state: DeliveryState = shown(
+    index: int = response_field("The index of the entry in the sealed log.", minimum=0)
+    type: str = response_field("The type of the event.")
+    state: DeliveryState = response_field(
         "`delivered`: the receiver answered with 2xx. `retrying`: it is sent again. `failed`: it "
         "was given up after a day."
     )
-    attempts: int = shown("How often it was sent.", minimum=1)
-    attempted_at: MomentOut = shown("When it was last sent.")
-    outcome: DeliveryOutcome = shown(
+    attempts: int = response_field("How often it was sent.", minimum=1)
+    attempted_at: MomentOut = response_field("When it was last sent.")
+    outcome: DeliveryOutcome = response_field(
         "What the last attempt met. `answered`: a status. `refused`: the name does not resolve to "
         "public addresses only, and nothing was sent. `no_answer`: no connection, no valid "
         "certificate, or no complete answer within 15 seconds."
     )
-    status: int | None = shown("The status of the answer; null if there was none.")
-    milliseconds: int = shown("How long the last attempt took.", minimum=0)
-    answer: str = shown(
+    status: int | None = response_field("The status of the answer; null if there was none.")
+    milliseconds: int = response_field("How long the last attempt took.", minimum=0)
+    answer: str = response_field(
         f"The first {deliveries.ANSWER_MAX} bytes of the answer, as text.",
         maxLength=deliveries.ANSWER_MAX,
     )
@@ -248,7 +248,9 @@ class DeliveryList(ResponseBody):
 
     model_config = example(deliveries=[_DELIVERY], cursor=CURSOR)
 
-    deliveries: list[DeliveryBody] = shown("The deliveries of this page, newest event first.")
+    deliveries: list[DeliveryBody] = response_field(
+        "The deliveries of this page, newest event first."
+    )
     cursor: NextCursor
 
 

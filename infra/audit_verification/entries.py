@@ -7,16 +7,16 @@ from typing import Final
 
 from infra.audit_verification.source import Report
 from infra.audit_verification.tree import Leaves, name
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.audit.head import LATE_MS
-from shared.model.audit.records import AuditRecord, milliseconds, ulid_of
+from shared.model.audit.records import EntryCommitment, milliseconds, ulid_of
 from shared.model.items import Item
 
 # An entry that is younger than this need not be sealed yet.
 PENDING_MS: Final = 600_000
 
 
-class Ledger:
+class RecordIndex:
     """The records of a log, by the identifiers of their entries."""
 
     def __init__(self, leaves: Leaves, report: Report) -> None:
@@ -37,7 +37,7 @@ class Ledger:
                 report.late.append(f"{name(data)} (leaf {index}): late")
             newest = max(newest, made)
 
-    def sealed(self, entries: Iterable[Item], now: datetime) -> Iterator[Item]:
+    def check_entries(self, entries: Iterable[Item], now: datetime) -> Iterator[Item]:
         """Check each entry against its record, and yield those that are as they were sealed."""
         for item in entries:
             self._report.checked += 1
@@ -45,7 +45,7 @@ class Ledger:
                 yield item
 
     def leaf(self, item: Item) -> int:
-        """Return the leaf of an entry that `sealed` has yielded."""
+        """Return the leaf of an entry that `check_entries` has yielded."""
         return self._at[ulid_of(str(item["id"]))]
 
     def is_absent(self, leaf: int) -> bool:
@@ -55,7 +55,7 @@ class Ledger:
     def find_removed(self, now: datetime) -> None:
         """Report the records whose entries were not among those compared, and are not expired."""
         for index, seen in enumerate(self._seen):
-            record = AuditRecord.parse(self._data[index])
+            record = EntryCommitment.parse(self._data[index])
             if seen:
                 continue
             if record.expires > now.timestamp():
@@ -65,8 +65,8 @@ class Ledger:
 
     def _is_sealed(self, item: Item, now_ms: int) -> bool:
         try:
-            record = AuditRecord.of(item)
-        except Corrupt as error:
+            record = EntryCommitment.of(item)
+        except DataCorrupt as error:
             self._report.findings.append(f"an entry is malformed: {error}")
             return False
         index = self._at.get(ulid_of(record.id))
@@ -98,12 +98,12 @@ class Creations:
     named: set[str] = field(default_factory=set)
     oldest: str = ""
 
-    def noted(self, entries: Iterable[Item]) -> Iterator[Item]:
+    def collect(self, entries: Iterable[Item]) -> Iterator[Item]:
         """Yield the entries, and note what each of them names."""
         for each in entries:
             made = str(each.get("timestamp"))
             self.oldest = min(self.oldest or made, made)
-            self.named |= set(_named(each))
+            self.named |= set(_created_ids(each))
             yield each
 
     def compare(self, records: Iterable[CreatedRecord], report: Report) -> None:
@@ -117,7 +117,7 @@ class Creations:
                 report.findings.append(f"{each.id}: no entry of the audit log created it")
 
 
-def _named(entry: Item) -> Iterator[str]:
+def _created_ids(entry: Item) -> Iterator[str]:
     yield str(entry.get("resource_id"))
     details = entry.get("details")
     if not isinstance(details, dict):

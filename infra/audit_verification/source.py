@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.merkle import Place
+from shared.model.audit.merkle import TileAddress
 from shared.model.items import Item
 
 
@@ -25,7 +25,7 @@ class Source(Protocol):
         """Return whether the service refused to show a checkpoint, as if the log was cut."""
         ...
 
-    def witnessed(self) -> str | None:
+    def read_cosigned_checkpoint(self) -> str | None:
         """Return the newest checkpoint that witnesses signed, or None if the service has none."""
         ...
 
@@ -33,7 +33,7 @@ class Source(Protocol):
         """Return the verifier keys that the service lists."""
         ...
 
-    def tile(self, place: Place) -> bytes | None:
+    def tile(self, place: TileAddress) -> bytes | None:
         """Return a tile or bundle, or None if there is none."""
         ...
 
@@ -109,7 +109,7 @@ class Pin:
         return pin
 
     @classmethod
-    def read(cls, path: Path) -> Self | None:
+    def load(cls, path: Path) -> Self | None:
         """Return the pin of a file, or None if there is no such file. Raises `ValueError`."""
         try:
             text = path.read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from itertools import pairwise
 from infra.audit_verification.source import Report, Source
 from shared.model.audit import merkle, records
 from shared.model.audit.checkpoint import Checkpoint
-from shared.model.audit.merkle import NOTHING, WIDTH, Edge, Place
+from shared.model.audit.merkle import NOTHING, WIDTH, TileAddress, TreeFrontier
 
 
 @dataclass(slots=True)
@@ -20,35 +20,35 @@ class Leaves:
     is_complete: bool = True
 
 
-def read(source: Source, stated: Checkpoint, report: Report) -> Leaves:
+def read_leaves(source: Source, checkpoint: Checkpoint, report: Report) -> Leaves:
     """Return the records of the log, after every tile was checked against its neighbours."""
-    levels = _levels(source, stated.size, report)
+    levels = _levels(source, checkpoint.size, report)
     leaves = Leaves()
-    for number in range(-(-stated.size // WIDTH)):
-        _add_bundle(source, number, stated.size, levels[0], leaves, report)
+    for number in range(-(-checkpoint.size // WIDTH)):
+        _add_bundle(source, number, checkpoint.size, levels[0], leaves, report)
     # How many hashes of each level the level above covers.
     covered = [*(len(each) * WIDTH for each in levels[1:]), 0]
     partial = (tuple(each[end:]) for each, end in zip(levels, covered, strict=True))
-    edge = Edge(stated.size, tuple(partial))
+    edge = TreeFrontier(checkpoint.size, tuple(partial))
     before = len(report.findings)
     _check_levels(levels, report)
-    if edge.root() != stated.root and len(report.findings) == before:
+    if edge.root() != checkpoint.root and len(report.findings) == before:
         report.findings.append("the root of the tiles is not that of the checkpoint")
     return leaves
 
 
-def check_history(leaves: Leaves, stated: Checkpoint, pin: Checkpoint, report: Report) -> None:
+def check_history(leaves: Leaves, checkpoint: Checkpoint, pin: Checkpoint, report: Report) -> None:
     """Check that the log extends the one of the pin, which has the same origin."""
-    if stated.size < pin.size:
+    if checkpoint.size < pin.size:
         report.findings.append(
-            f"the log has {stated.size} leaves, smaller than the pinned one of {pin.size}"
+            f"the log has {checkpoint.size} leaves, smaller than the pinned one of {pin.size}"
         )
     elif _root(leaves.data[: pin.size]) != pin.root:
         report.findings.append(f"history before {pin.size} was rewritten")
 
 
 def _root(data: list[bytes]) -> bytes:
-    return NOTHING.extended([records.leaf(each) for each in data])[0].root()
+    return NOTHING.append([records.leaf(each) for each in data])[0].root()
 
 
 def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
@@ -58,7 +58,7 @@ def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
         count = merkle.count(level, size)
         found: list[bytes] = []
         for number in range(-(-count // WIDTH)):
-            place = Place(level, number, min(WIDTH, count - number * WIDTH))
+            place = TileAddress(level, number, min(WIDTH, count - number * WIDTH))
             data = source.tile(place) or b""
             if len(data) != place.width * merkle.HASH_BYTES:
                 report.findings.append(f"tile {level}/{number} is missing or has another length")
@@ -78,8 +78,8 @@ def _add_bundle(
     report: Report,
 ) -> None:
     first = number * WIDTH
-    place = Place(None, number, min(WIDTH, size - first))
-    found = merkle.unbundled(source.tile(place) or b"")
+    place = TileAddress(None, number, min(WIDTH, size - first))
+    found = merkle.parse_bundle(source.tile(place) or b"")
     if found is None or len(found) != place.width:
         report.findings.append(
             f"bundle {number} (leaves {first}..{first + place.width - 1}) is missing or malformed"
@@ -107,4 +107,4 @@ def _check_levels(levels: list[list[bytes]], report: Report) -> None:
 
 def name(data: bytes) -> str:
     """Return the identifier of the entry of a record."""
-    return records.AuditRecord.parse(data).id
+    return records.EntryCommitment.parse(data).id

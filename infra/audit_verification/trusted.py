@@ -5,11 +5,11 @@ from typing import Final
 
 from infra.audit_verification.source import Report
 from infra.audit_verification.tree import Leaves, check_history
-from shared.authorizer.formats.trust import TrustDocument, Use
+from shared.authorizer.formats.trust import KeyUse, TrustDocument
 from shared.model import times
 from shared.model.audit import checkpoint, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.records import AuditRecord
+from shared.model.audit.records import EntryCommitment
 
 # How old the cosignatures may be, how far clocks of witnesses may be ahead, and how old an entry is
 # that a quorum must have seen.
@@ -29,7 +29,7 @@ class TrustedLog:
 
     def keys(self, origin: str) -> list[NoteKey]:
         """Return the keys that sign checkpoints of this origin."""
-        return [NoteKey(origin, each) for each in self._document.named(Use.LOG)]
+        return [NoteKey(origin, each) for each in self._document.keys_for_use(KeyUse.LOG)]
 
     @property
     def anchors(self) -> list[Checkpoint]:
@@ -40,7 +40,7 @@ class TrustedLog:
     def check_times(self, now: datetime, report: Report) -> None:
         """Check that the document has not expired."""
         if now >= self._document.expires_at:
-            expired = times.text(self._document.expires_at)
+            expired = times.format_utc(self._document.expires_at)
             report.findings.append(f"the trust document expired at {expired}: renew it")
 
     def check_witnessed(
@@ -53,7 +53,7 @@ class TrustedLog:
         named = self._document.witnesses
         if named is None or not named.quorum:
             return
-        witnessed = _parsed(note)
+        witnessed = _parse_checkpoint(note)
         if note is None or witnessed is None or witnessed.origin != stated.origin:
             report.findings.append("no checkpoint of this log has cosignatures of witnesses")
             return
@@ -63,7 +63,9 @@ class TrustedLog:
         if at is None:
             report.findings.append(f"fewer than {named.quorum} witnesses signed the checkpoint")
         elif now - at > FRESH:
-            report.findings.append(f"the witnesses last signed a checkpoint at {times.text(at)}")
+            report.findings.append(
+                f"the witnesses last signed a checkpoint at {times.format_utc(at)}"
+            )
         else:
             report.witnessed = witnessed.size
             check_history(leaves, stated, witnessed, report)
@@ -73,12 +75,12 @@ class TrustedLog:
 def _check_seen(leaves: Leaves, size: int, now: datetime, report: Report) -> None:
     """Check that the witnesses signed all leaves but the newest ones."""
     for index, data in enumerate(leaves.data[size:], size):
-        if AuditRecord.parse(data).made_ms < (now - _SEEN).timestamp() * 1000:
+        if EntryCommitment.parse(data).made_ms < (now - _SEEN).timestamp() * 1000:
             report.findings.append(f"leaf {index} is an hour old, and no quorum has signed it")
             return
 
 
-def _parsed(note: str | None) -> Checkpoint | None:
+def _parse_checkpoint(note: str | None) -> Checkpoint | None:
     try:
         return None if note is None else Checkpoint.parse(note)
     except ValueError:

@@ -10,21 +10,25 @@ from itertools import pairwise, zip_longest
 from typing import Final
 
 from infra.audit_verification import tree
-from infra.audit_verification.entries import CreatedRecord, Creations, Ledger
+from infra.audit_verification.entries import CreatedRecord, Creations, RecordIndex
 from infra.audit_verification.source import Pin, Report, Source
 from infra.audit_verification.trusted import TrustedLog
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import revocations
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.audit.checkpoint import Checkpoint, NoteKey, is_signed_by
 from shared.model.audit.statements import AuditStatement
 from shared.model.items import Item, Value
 
-_ONE: Final = {Action.REVOCATION_CREATE, Action.REVOCATION_DELETE, Action.REVOCATION_EXTEND}
+_ONE: Final = {
+    AuditAction.REVOCATION_CREATE,
+    AuditAction.REVOCATION_DELETE,
+    AuditAction.REVOCATION_EXTEND,
+}
 _MANY: Final = {
-    Action.REVOCATION_CREATE_BATCH,
-    Action.REVOCATION_DELETE_BATCH,
-    Action.REVOCATION_EXTEND_BATCH,
+    AuditAction.REVOCATION_CREATE_BATCH,
+    AuditAction.REVOCATION_DELETE_BATCH,
+    AuditAction.REVOCATION_EXTEND_BATCH,
 }
 
 
@@ -41,13 +45,13 @@ class Statements:
     changes: dict[int, list[int]] = field(default_factory=dict)
     begun: list[int] = field(default_factory=list)
 
-    def noted(self, entries: Iterable[Item], leaf: Callable[[Item], int]) -> Iterator[Item]:
+    def collect(self, entries: Iterable[Item], leaf: Callable[[Item], int]) -> Iterator[Item]:
         """Yield the sealed entries, and note what each of them states or changes.
 
         A malformed one states and changes nothing.
         """
         for each in entries:
-            with suppress(Corrupt, KeyError, ValueError):
+            with suppress(DataCorrupt, KeyError, ValueError):
                 self._note(each, leaf(each))
             yield each
 
@@ -69,7 +73,7 @@ class Statements:
 
     def _note(self, entry: Item, leaf: int) -> None:
         action, details = entry.get("action"), _map(entry.get("details"))
-        if action == Action.AUDIT_LOG_STATEMENT:
+        if action == AuditAction.AUDIT_LOG_STATEMENT:
             self._state(str(entry["id"]), details, leaf)
         elif action in _ONE:
             self.changes[leaf] = [_shard(details)]
@@ -78,7 +82,7 @@ class Statements:
             self.changes[leaf] = [
                 _shard(_map(each)) for each in (named if isinstance(named, list) else [])
             ]
-        elif action == Action.REVOCATION_REPAIR:
+        elif action == AuditAction.REVOCATION_REPAIR:
             self.changes[leaf] = [int(str(details["shard"]))]
 
     def _state(self, entry_id: str, details: Item, leaf: int) -> None:
@@ -91,20 +95,20 @@ class Statements:
 
 
 def _differences(
-    first: AuditStatement, second: AuditStatement, named: Counter[int], names: str
+    first: AuditStatement, second: AuditStatement, versions: Counter[int], names: str
 ) -> Iterator[str]:
     pairs = zip_longest(first.changes, second.changes, fillvalue=0)
     for shard, (before, after) in enumerate(pairs):
-        if after - before != named[shard]:
+        if after - before != versions[shard]:
             yield (
                 f"shard {shard}: {after - before} changes were counted between the statements "
-                f"{names}, but entries name {named[shard]}"
+                f"{names}, but entries name {versions[shard]}"
             )
 
 
 def _map(value: Value) -> Item:
     if not isinstance(value, dict):
-        raise Corrupt("an entry has no details")
+        raise DataCorrupt("an entry has no details")
     return value
 
 
@@ -123,12 +127,12 @@ def verify(
     pins: list[Pin],
     now: Callable[[], datetime],
     records: Iterable[CreatedRecord] | None = None,
-    trusted: TrustedLog | None = None,
+    log: TrustedLog | None = None,
 ) -> tuple[Report, Pin | None]:
     """Verify the audit log of a tenant, and that it continues what the `pins` say.
 
     If `records` are given, each must have been created by an entry, and the statements of the log
-    must agree with its entries. If the log is `trusted`, by a document that roots signed, its keys
+    must agree with its entries. If the log is `log`, by a document that roots signed, its keys
     are those of the document, and the log extends what that names and what witnesses signed.
 
     Also returns the pin to keep: None if there is a finding, if the log began anew, or if nothing
@@ -139,47 +143,47 @@ def verify(
     keys = [NoteKey.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
     known = [each.checkpoint for each in pins]
-    if trusted is not None:
-        trusted.check_times(now(), report)
-        known += trusted.anchors
+    if log is not None:
+        log.check_times(now(), report)
+        known += log.anchors
     if note is None:
         _check_absence(source, keys, known, now(), report)
         return report, None
-    stated = _stated(note, tenant_id, report)
+    stated = _parse_statement(note, tenant_id, report)
     if stated is None:
         return report, None
-    if trusted is None:
+    if log is None:
         signed = _signed_by(note, stated.origin, keys, pins, report)
     else:
         # The document vouches for the keys, whatever was pinned.
-        signed = _signed_by(note, stated.origin, trusted.keys(stated.origin), [], report)
+        signed = _signed_by(note, stated.origin, log.keys(stated.origin), [], report)
     report.origin, report.size = stated.origin, stated.size
-    leaves = tree.read(source, stated, report)
-    ledger = Ledger(leaves, report)
+    leaves = tree.read_leaves(source, stated, report)
+    ledger = RecordIndex(leaves, report)
     # Before the entries: what is created meanwhile has its entry among them.
     listed, creations = list(records or ()), Creations()
     statements = Statements(stated.origin.rpartition("/")[2])
     named, begun = set[str | None](), dict[str, str]()
-    entries = ledger.sealed(creations.noted(source.entries()), now())
-    for entry in statements.noted(entries, ledger.leaf):
-        named.add(_named(entry))
+    entries = ledger.check_entries(creations.collect(source.entries()), now())
+    for entry in statements.collect(entries, ledger.leaf):
+        named.add(_introduced_key(entry))
         if entry.get("action") == _BEGUN:
             told = " at ".join(str(entry.get(name)) for name in ("id", "timestamp"))
             begun[str(entry.get("resource_id"))] = told
     for each in known:
         _check_pin(leaves, stated, each, begun, report)
-    if trusted is not None:
-        trusted.check_witnessed(source.witnessed(), leaves, stated, now(), report)
+    if log is not None:
+        log.check_witnessed(source.read_cosigned_checkpoint(), leaves, stated, now(), report)
     ledger.find_removed(now())
     creations.compare(listed, report)
     if records is not None:
         statements.compare(ledger.is_absent, report)
     is_continued = report.is_whole and not report.begun
-    believed = pins if trusted is None else []
-    return report, Pin(note, _trusted(signed, believed, named)) if is_continued else None
+    believed = pins if log is None else []
+    return report, Pin(note, _trusted_keys(signed, believed, named)) if is_continued else None
 
 
-def _named(item: Item) -> str | None:
+def _introduced_key(item: Item) -> str | None:
     """Return the public key of the audit signer that an entry introduces, in base64, or None."""
     details = item.get("details")
     if item.get("action") != _ROTATION or not isinstance(details, dict):
@@ -187,7 +191,7 @@ def _named(item: Item) -> str | None:
     return str(details.get("public_key"))
 
 
-def _trusted(signed: list[NoteKey], pins: list[Pin], named: set[str | None]) -> tuple[str, ...]:
+def _trusted_keys(keies: list[NoteKey], pins: list[Pin], names: set[str | None]) -> tuple[str, ...]:
     """Return which of the keys that signed are to be trusted from now on.
 
     These are all if none was trusted before; else those that were, and those that a sealed entry
@@ -196,21 +200,25 @@ def _trusted(signed: list[NoteKey], pins: list[Pin], named: set[str | None]) -> 
     before = {each for pin in pins for each in pin.keys}
     return tuple(
         str(key)
-        for key in signed
-        if not before or str(key) in before or base64.b64encode(key.public_key).decode() in named
+        for key in keies
+        if not before or str(key) in before or base64.b64encode(key.public_key).decode() in names
     )
 
 
 def _check_absence(
-    source: Source, keys: list[NoteKey], known: list[Checkpoint], now: datetime, report: Report
+    source: Source,
+    keys: list[NoteKey],
+    checkpoints: list[Checkpoint],
+    now: datetime,
+    report: Report,
 ) -> None:
     """Report what says that there was a log: a pin, a document, a signer, or an older entry."""
-    if known:
-        size = max(each.size for each in known)
+    if checkpoints:
+        size = max(each.size for each in checkpoints)
         report.findings.append(f"there is no log, smaller than the pinned one of {size}")
     if keys:
         report.findings.append("the log has signers, but no checkpoint: it was cut or removed")
-    for _ in Ledger(tree.Leaves(), report).sealed(source.entries(), now):
+    for _ in RecordIndex(tree.Leaves(), report).check_entries(source.entries(), now):
         pass
     if source.refuses() and report.is_whole:
         report.findings.append("the service refuses to show the log: look at the service's own log")
@@ -218,7 +226,7 @@ def _check_absence(
         report.notes.append("Nothing is sealed yet.")
 
 
-def _stated(note: str, tenant_id: str, report: Report) -> Checkpoint | None:
+def _parse_statement(note: str, tenant_id: str, report: Report) -> Checkpoint | None:
     try:
         stated = Checkpoint.parse(note)
     except ValueError:
@@ -231,10 +239,10 @@ def _stated(note: str, tenant_id: str, report: Report) -> Checkpoint | None:
 
 
 def _signed_by(
-    note: str, origin: str, listed: list[NoteKey], pins: list[Pin], report: Report
+    note: str, origin: str, keys: list[NoteKey], pins: list[Pin], report: Report
 ) -> list[NoteKey]:
     """Return the listed keys that signed the checkpoint; one that is trusted must have."""
-    signed = [key for key in listed if is_signed_by(note, key)]
+    signed = [key for key in keys if is_signed_by(note, key)]
     for pin in pins:
         # A signer goes on in the next generation, under the name of its origin.
         trusted = [NoteKey(origin, NoteKey.parse(each).public_key) for each in pin.keys]
@@ -247,20 +255,20 @@ def _signed_by(
 
 def _check_pin(
     leaves: tree.Leaves,
-    stated: Checkpoint,
-    pinned: Checkpoint,
-    begun: dict[str, str],
+    checkpoint: Checkpoint,
+    pin: Checkpoint,
+    statement: dict[str, str],
     report: Report,
 ) -> None:
     """Check that the log goes on from a pin, or that a recovery began it since (LOG-10)."""
-    if pinned.origin == stated.origin:
-        tree.check_history(leaves, stated, pinned, report)
+    if pin.origin == checkpoint.origin:
+        tree.check_history(leaves, checkpoint, pin, report)
         return
-    line = f"the log is {stated.origin}, and the pinned one is {pinned.origin}: it began anew"
+    line = f"the log is {checkpoint.origin}, and the pinned one is {pin.origin}: it began anew"
     (tenant, _, generation), (pinned_tenant, _, before) = (
-        each.origin.rpartition("/") for each in (stated, pinned)
+        each.origin.rpartition("/") for each in (checkpoint, pin)
     )
-    entry = begun.get(f"audit_log/{generation}")
+    entry = statement.get(f"audit_log/{generation}")
     is_later = all(map(str.isdecimal, (generation, before))) and int(generation) > int(before)
     if tenant == pinned_tenant and is_later and entry is not None:
         report.begun.append(f"{line} by a recovery ({entry})")

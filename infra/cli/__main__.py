@@ -18,7 +18,7 @@ _READER_GONE = 128 + signal.SIGPIPE
 
 
 def main() -> int:
-    """Run one command. It ends the process with an exit code of `errors.Exit`."""
+    """Run one command. It ends the process with an exit code of `errors.ExitCode`."""
     # Every file that a command makes is private, whatever the folder's mode.
     os.umask(0o077)
     if not streams.prepare():

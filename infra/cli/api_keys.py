@@ -17,11 +17,11 @@ from infra.cli.errors import (
     Limit,
     NeverExpires,
     NotWritten,
-    WrongUsage,
+    UsageError,
     Yes,
-    ahead,
-    checked,
-    given,
+    argument_type,
+    drop_missing,
+    parse_future_time,
 )
 from infra.cli.output import Column
 from shared.model.api_keys import GRACE_SECONDS_MAX
@@ -54,7 +54,7 @@ MadeBy = Annotated[
     typer.Option(
         "--created-by",
         metavar="MAKER",
-        parser=checked(_maker),
+        parser=argument_type(_maker),
         help="Only keys by this person, account or key (svc_usr_…, svc_sa_… or svc_ak_…).",
     ),
 ]
@@ -83,8 +83,10 @@ Into = Annotated[
 
 app = noun("API keys: create, list, rotate, revoke.")
 _keys = Resource(app, "api-keys", "/v1/api-keys", "svc_ak_01J…", COLUMNS)
-_keys.shows("Show one API key, and how often it was used.")
-_keys.deletes("Revoke an API key and remove its record. This cannot be undone.", "the API key {}")
+_keys.add_show("Show one API key, and how often it was used.")
+_keys.add_delete(
+    "Revoke an API key and remove its record. This cannot be undone.", "the API key {}"
+)
 
 
 def register(root: typer.Typer) -> None:
@@ -98,8 +100,8 @@ def list_(
 ) -> None:
     """List the API keys, without their secrets."""
     params = {"service_account_id": account, "created_by_id": created_by}
-    page = session.api.listed(_keys.path, "api_keys", most=limit, params=params)
-    session.out.page(page, "api_keys", COLUMNS)
+    page = session.api.list_records(_keys.path, "api_keys", most=limit, params=params)
+    session.out.print_page(page, "api_keys", COLUMNS)
 
 
 @command(
@@ -124,7 +126,7 @@ def create(
     expires, if that is earlier.
     """
     if expires_at and never_expires:
-        raise WrongUsage("use one of --expires-at and --never-expires.")
+        raise UsageError("use one of --expires-at and --never-expires.")
     check_new(into)
     body = {
         "name": name,
@@ -133,7 +135,7 @@ def create(
         "expires_at": None if never_expires else _end(session, expires_at or _usual_end(session)),
         "networks": network,
     }
-    show_secret(session, session.api.post(_keys.path, given(body)), into)
+    show_secret(session, session.api.post(_keys.path, drop_missing(body)), into)
 
 
 @command(app, "rotate", example="rescind api-keys rotate svc_ak_01J… --grace 0", is_protected=True)
@@ -150,7 +152,7 @@ def rotate(
     """
     check_new(into)
     body = {"grace_seconds": grace, "expires_at": _end(session, expires_at)}
-    show_secret(session, session.api.post(_keys.at(key, "/rotate"), given(body)), into)
+    show_secret(session, session.api.post(_keys.at(key, "/rotate"), drop_missing(body)), into)
 
 
 @command(app, "revoke", example="rescind api-keys revoke svc_ak_01J… --yes")
@@ -163,7 +165,7 @@ def revoke(session: ApiSession, key: Identifier, yes: Yes = False) -> None:
 def _usual_end(session: ApiSession) -> str:
     """Return the end of a key in 90 days, or the latest end that the caller may give it."""
     latest = session.api.get("/v1/whoami").get("creates_until")
-    return min(ahead(LIFETIME), str(latest)) if latest else ahead(LIFETIME)
+    return min(parse_future_time(LIFETIME), str(latest)) if latest else parse_future_time(LIFETIME)
 
 
 def _end(session: ApiSession, expires_at: str | None) -> str | None:
@@ -176,18 +178,18 @@ def _end(session: ApiSession, expires_at: str | None) -> str | None:
 
 
 def check_new(path: Path | None) -> None:
-    """Raise `WrongUsage` if the file of a secret cannot be made, before there is a secret."""
+    """Raise `UsageError` if the file of a secret cannot be made, before there is a secret."""
     if path is None:
         return
     try:
         data_folder.write_private(path, b"")
         path.unlink()
     except OSError as error:
-        raise WrongUsage(f"{path} cannot be made: {error.strerror}.") from error
+        raise UsageError(f"{path} cannot be made: {error.strerror}.") from error
 
 
 def show_secret(
-    session: ApiSession, created: dict[str, Any], into: Path | None, *, field: str = "key"
+    session: ApiSession, creation: dict[str, Any], into: Path | None, *, field: str = "key"
 ) -> None:
     """Print what was created with its secret, or write the secret to a file.
 
@@ -195,23 +197,23 @@ def show_secret(
     Raises `NotWritten` then, and if the secret cannot be printed.
     """
     if into is None:
-        _print_secret(session, created)
-        session.out.say("The secret is shown only once.")
+        _print_secret(session, creation)
+        session.out.print_message("The secret is shown only once.")
         return
     try:
-        data_folder.write_secret(into, created[field])
+        data_folder.write_secret(into, creation[field])
     except OSError as error:
-        _print_secret(session, created)
+        _print_secret(session, creation)
         problem = f"{into} cannot be written: {error.strerror}"
         raise NotWritten(f"{problem}. The secret is printed instead, only this once.") from error
-    session.out.record({**created, field: f"in {into}"})
+    session.out.record({**creation, field: f"in {into}"})
 
 
-def _print_secret(session: ApiSession, created: dict[str, Any]) -> None:
+def _print_secret(session: ApiSession, creation: dict[str, Any]) -> None:
     try:
-        session.out.record(created)
+        session.out.record(creation)
         sys.stdout.flush()
     except OSError as error:
         streams.discard_output()
-        lost = f"{created['id']} exists, and its secret is lost: rotate or delete it"
+        lost = f"{creation['id']} exists, and its secret is lost: rotate or delete it"
         raise NotWritten(f"{error}. {lost}.") from error

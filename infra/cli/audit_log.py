@@ -17,14 +17,14 @@ from infra.audit_verification.entries import CreatedRecord
 from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.trusted import TrustedLog
 from infra.audit_verification.verification import verify as verify_log
-from infra.cli.client import Api
+from infra.cli.client import ApiClient
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, ApiError, Exit, Limit, NoUsableAnswer, Since, Until, WrongUsage
+from infra.cli.errors import SHOWN, ApiError, BadResponse, ExitCode, Limit, Since, Until, UsageError
 from infra.cli.output import Column, label_actor
-from infra.cli.trust import Root, followed
+from infra.cli.trust import Root, follow_documents
 from shared.authorizer import files
 from shared.authorizer.http1 import Response
-from shared.model.audit.merkle import Place
+from shared.model.audit.merkle import TileAddress
 from shared.model.items import Item
 
 PATH: Final = "/v1/audit-logs"
@@ -43,7 +43,7 @@ _RECORDS: Final = {
 class ServedLog:
     """A tenant's log at a service, as `infra.audit_verification` reads it."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ApiClient) -> None:
         self._api = api
         self._refused = False
 
@@ -52,36 +52,36 @@ class ServedLog:
 
         It has none if nothing is sealed yet. It refuses to show one if its log was cut.
         """
-        answer = self._found("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
+        answer = self._get_or_none("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
         return None if answer is None else answer.body.decode()
 
     def refuses(self) -> bool:
         """Return whether the service refused to show a checkpoint, as if the log was cut."""
         return self._refused
 
-    def witnessed(self) -> str | None:
+    def read_cosigned_checkpoint(self) -> str | None:
         """Return the newest checkpoint that a quorum of witnesses signed, or None."""
-        answer = self._found("checkpoint?witnessed=true", but=(_NOT_FOUND, _UNAVAILABLE))
+        answer = self._get_or_none("checkpoint?witnessed=true", but=(_NOT_FOUND, _UNAVAILABLE))
         return None if answer is None else answer.body.decode()
 
     def verifier_keys(self) -> list[str]:
         """Return the verifier keys of the audit signers."""
         return [each["verifier_key"] for each in self._api.get(f"{PATH}/keys")["keys"]]
 
-    def tile(self, place: Place) -> bytes | None:
+    def tile(self, place: TileAddress) -> bytes | None:
         """Return a tile or bundle, or None if there is none."""
-        answer = self._found(f"tile/{place.path}")
+        answer = self._get_or_none(f"tile/{place.path}")
         return None if answer is None else answer.body
 
     def entries(self) -> Iterator[Item]:
         """Yield all entries, oldest first."""
-        for part in exported(self._api, {}):
+        for part in stream_export(self._api, {}):
             for line in part.splitlines():
                 entry = json.loads(line).get("entry")
                 if entry is not None:
                     yield entry
 
-    def _found(self, path: str, but: tuple[int, ...] = (_NOT_FOUND,)) -> Response | None:
+    def _get_or_none(self, path: str, but: tuple[int, ...] = (_NOT_FOUND,)) -> Response | None:
         try:
             return self._api.send("GET", f"{PATH}/{path}")
         except ApiError as error:
@@ -91,7 +91,7 @@ class ServedLog:
             return None
 
 
-def records(api: Api) -> Iterator[CreatedRecord]:
+def records(api: ApiClient) -> Iterator[CreatedRecord]:
     """Yield the API keys, accounts, signing keys and revocations of the tenant."""
     for path, name in _RECORDS.items():
         for page in api.pages(f"/v1/{path}"):
@@ -99,10 +99,10 @@ def records(api: Api) -> Iterator[CreatedRecord]:
                 yield CreatedRecord(each["id"], each["created_at"])
 
 
-def exported(api: Api, query: Mapping[str, Any]) -> Iterator[bytes]:
+def stream_export(api: ApiClient, query: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the parts of an export, which are one export if they are joined.
 
-    Raises `NoUsableAnswer` if an export as NDJSON ends without its last line.
+    Raises `BadResponse` if an export as NDJSON ends without its last line.
     """
     cursor: str | None = None
     while True:
@@ -114,7 +114,7 @@ def exported(api: Api, query: Mapping[str, Any]) -> Iterator[bytes]:
             end = body[:-1].rfind(b"\n") + 1
             entries, last = body[:end], body[end:]
             if (b'{"checkpoint"' if cursor is None else b'{"next"') != last.partition(b":")[0]:
-                raise NoUsableAnswer("the export was cut off: its last line is missing.")
+                raise BadResponse("the export was cut off: its last line is missing.")
             yield body if cursor is None else entries
         if cursor is None:
             return
@@ -206,13 +206,13 @@ def list_(
         "from": since,
         "to": until,
     }
-    page = session.api.listed(PATH, "audit_logs", most=limit, params=query)
+    page = session.api.list_records(PATH, "audit_logs", most=limit, params=query)
     found = page["audit_logs"]
-    rows = [_row([each]) for each in found] if parts else _folded(found)
-    session.out.page(page, "audit_logs", _COLUMNS, rows)
+    rows = [_row([each]) for each in found] if parts else _fold_batches(found)
+    session.out.print_page(page, "audit_logs", _COLUMNS, rows)
 
 
-def _folded(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _fold_batches(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each entry, but one for a whole batch, in the place of its newest entry."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in entries:
@@ -266,7 +266,7 @@ def export(
         "to": until,
     }
     with _destination(file) as out:
-        for part in exported(session.api, {**query, "format": format_}):
+        for part in stream_export(session.api, {**query, "format": format_}):
             out.write(part)
 
 
@@ -304,15 +304,15 @@ def verify(
         pins=pins,
         now=lambda: datetime.now(UTC),
         records=records(session.api) if with_records else None,
-        trusted=TrustedLog(followed(session, tenant_id, root)) if root else None,
+        log=TrustedLog(follow_documents(session, tenant_id, root)) if root else None,
     )
     if pin is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         files.replace(path, pin.to_text().encode())
     _show(session, report)
     if not report.is_whole:
-        return Exit.FAILED
-    return Exit.UNKNOWN if report.begun else Exit.DONE
+        return ExitCode.FAILED
+    return ExitCode.UNKNOWN if report.begun else ExitCode.DONE
 
 
 def _show(session: ApiSession, report: Report) -> None:
@@ -329,8 +329,8 @@ def _show(session: ApiSession, report: Report) -> None:
         ("WRONG", report.findings),
     ):
         for line in lines:
-            session.out.say(f"{title}: {line}")
-    session.out.say(_conclusion(report))
+            session.out.print_message(f"{title}: {line}")
+    session.out.print_message(_conclusion(report))
 
 
 def _conclusion(report: Report) -> str:
@@ -346,11 +346,11 @@ def _conclusion(report: Report) -> str:
 
 def _pins(path: Path, *, must_exist: bool = False) -> list[Pin]:
     try:
-        found = Pin.read(path)
+        found = Pin.load(path)
     except ValueError as error:
-        raise WrongUsage(f"{path} is not a checkpoint: {error}") from error
+        raise UsageError(f"{path} is not a checkpoint: {error}") from error
     if found is None and must_exist:
-        raise WrongUsage(f"there is no file {path}.")
+        raise UsageError(f"there is no file {path}.")
     return [] if found is None else [found]
 
 

@@ -6,9 +6,9 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, confirm, noun
-from infra.cli.errors import SHOWN, Limit, WrongUsage, Yes
+from infra.cli.errors import SHOWN, Limit, UsageError, Yes
 from infra.cli.output import Column
-from infra.cli.revocations import refused
+from infra.cli.revocations import format_refused_client
 
 _PATH: Final = "/v1/authorizers"
 _COLUMNS: Final = (
@@ -42,16 +42,16 @@ def register(root: typer.Typer) -> None:
 @command(app, "list", example="rescind authorizers list", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the registered authorizers with the entry of the feed that each holds."""
-    page = session.api.listed(_PATH, "authorizers", most=limit)
-    session.out.page(page, "authorizers", _COLUMNS)
+    page = session.api.list_records(_PATH, "authorizers", most=limit)
+    session.out.print_page(page, "authorizers", _COLUMNS)
 
 
 @command(app, "summary", example="rescind authorizers summary", watches=True)
-def summary(session: ApiSession) -> None:
+def show_summary(session: ApiSession) -> None:
     """Count the authorizers that hold the newest entry, refuse everything, or are unknown."""
     found = session.api.get(f"{_PATH}/summary")
     if session.out.is_for_people:
-        found["unregistered"] = [refused(each) for each in found["unregistered"]]
+        found["unregistered"] = [format_refused_client(each) for each in found["unregistered"]]
     session.out.record(found)
 
 
@@ -67,12 +67,12 @@ def remove(
 ) -> None:
     """Remove an authorizer that is gone, or all of an owner. Those that run register again."""
     if (authorizer is None) == (owner is None):
-        raise WrongUsage("Name an authorizer, or with --owner an API key or another owner.")
+        raise UsageError("Name an authorizer, or with --owner an API key or another owner.")
     if authorizer is not None:
         confirm(f"Remove the authorizer {authorizer}?", yes=yes)
         session.api.delete(f"{_PATH}/{segment(authorizer)}")
-        session.out.say(f"{authorizer} is removed.")
+        session.out.print_message(f"{authorizer} is removed.")
     else:
         confirm(f"Remove all authorizers that {owner} registered?", yes=yes)
         session.api.delete(_PATH, {"owner": owner})
-        session.out.say(f"The authorizers of {owner} are removed.")
+        session.out.print_message(f"The authorizers of {owner} are removed.")

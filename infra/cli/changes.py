@@ -9,9 +9,9 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Limit, Since, Until, WrongUsage, given
+from infra.cli.errors import SHOWN, Limit, Since, Until, UsageError, drop_missing
 from infra.cli.output import Column
-from infra.cli.revocations import refused
+from infra.cli.revocations import format_refused_client
 
 _PATH: Final = "/v1/changes"
 _COLUMNS: Final = (
@@ -53,10 +53,10 @@ def list_(
     limit: Limit = SHOWN,
 ) -> None:
     """List what was revoked in the last 7 days, or since."""
-    query = given({"kind": kind, "from": since, "to": until})
-    page = session.api.listed(_PATH, "changes", most=limit, params=query)
+    query = drop_missing({"kind": kind, "from": since, "to": until})
+    page = session.api.list_records(_PATH, "changes", most=limit, params=query)
     rows = [{**each, "by": _maker(each)} for each in page["changes"]]
-    session.out.page(page, "changes", _COLUMNS, rows)
+    session.out.print_page(page, "changes", _COLUMNS, rows)
 
 
 @command(app, "show", example="rescind changes show svc_bat_01J…", watches=True)
@@ -73,20 +73,20 @@ def show(
     found = session.api.get(f"{_PATH}/{segment(_change_of(session, change))}")
     if not session.out.is_for_people:
         return session.out.record(found)
-    session.out.record(dict(_told(found)))
+    session.out.record(dict(_describe_change(found)))
     if found["stragglers"]:
-        session.out.table(found, [_left(each) for each in found["stragglers"]], _LEFT)
+        session.out.print_table(found, [_lagging_row(each) for each in found["stragglers"]], _LEFT)
     return None
 
 
 def _change_of(session: ApiSession, identifier: str) -> str:
-    """Return the identifier of a change: for a warrant, of its revocation. Raises `WrongUsage`."""
+    """Return the identifier of a change: for a warrant, of its revocation. Raises `UsageError`."""
     if not identifier.startswith("svc_wrt_"):
         return identifier
     params = {"warrant_id": identifier, "limit": 1}
     found = session.api.get("/v1/revocations", params)["revocations"]
     if not found:
-        raise WrongUsage(
+        raise UsageError(
             f"{identifier} has no revocation; its history: rescind audit list --warrant "
             f"{identifier}. For a revoked key, name the key."
         )
@@ -99,7 +99,7 @@ def _maker(change: dict[str, Any]) -> str | None:
     return name
 
 
-def _told(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
+def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """Yield what there is to say of a change, line by line."""
     reach, counts, feed = change["reach"], change["authorizers"], change["feed"]
     yield "revoked", f"{change['name'] or change['id']} ({change['kind'].replace('_', ' ')})"
@@ -117,31 +117,33 @@ def _told(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
         yield "taken back", undone
         return
     if feed:
-        yield "in the feed", _fed(change)
-        yield "in a list", _listed(change)
+        yield "in the feed", _feed_text(change)
+        yield "in a list", _srl_text(change)
     yield "authorizers", ", ".join(f"{number} {state}" for state, number in counts.items())
     for each in change["unregistered"]:
-        yield "not registered", refused(each)
+        yield "not registered", format_refused_client(each)
     yield "complete", f"since {change['completed_at']}" if change["complete"] else "not yet"
     if change["curve"]:
         yield "time to deny", _percentiles(change)
     yield "can be undone", change["undoable"]
 
 
-def _fed(change: dict[str, Any]) -> str:
+def _feed_text(change: dict[str, Any]) -> str:
     feed = change["feed"]
     if feed["sequence"] is None:
         return f"not yet: {feed['published']} of {feed['of']}"
-    return f"entry {feed['sequence']}, {_after(change, feed['issued_at'])}"
+    return f"entry {feed['sequence']}, {_format_elapsed(change, feed['issued_at'])}"
 
 
-def _listed(change: dict[str, Any]) -> str:
+def _srl_text(change: dict[str, Any]) -> str:
     if change["list"]:
-        return f"{change['list']['version']}, {_after(change, change['list']['issued_at'])}"
+        return (
+            f"{change['list']['version']}, {_format_elapsed(change, change['list']['issued_at'])}"
+        )
     return f"not yet, due by {change['list_due_at']}" if change["list_due_at"] else "not yet"
 
 
-def _after(change: dict[str, Any], time: str) -> str:
+def _format_elapsed(change: dict[str, Any], time: str) -> str:
     seconds = datetime.fromisoformat(time) - datetime.fromisoformat(change["recorded_at"])
     return f"{time}, after {took(seconds.total_seconds())}"
 
@@ -168,7 +170,7 @@ def took(seconds: float) -> str:
     return f"{whole} s" if whole < _MINUTE else str(timedelta(seconds=whole))
 
 
-def _left(each: dict[str, Any]) -> dict[str, Any]:
+def _lagging_row(each: dict[str, Any]) -> dict[str, Any]:
     """Return the row of an authorizer that does not hold the change."""
     holds = "nothing"
     if each["sequence"] is not None:

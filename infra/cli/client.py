@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from uuid import uuid4
 
 from infra.cli.connections import Connections
-from infra.cli.errors import ApiError, NoUsableAnswer, WaitsForApproval, WrongUsage
+from infra.cli.errors import ApiError, ApprovalPending, BadResponse, UsageError
 from infra.cli.profiles import Profile
 from shared import __version__
 from shared.authorizer import http1
@@ -41,7 +41,7 @@ Params = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingRequest:
     """A request as it is sent, but for the credential."""
 
     method: str
@@ -73,14 +73,14 @@ class Outgoing:
         return self.url.partition("?")[0]
 
 
-class Api:
+class ApiClient:
     """A service and an API key or a session. Paths begin with `/v1/`; use `segment` in them.
 
-    All methods raise `ApiError` if the service refuses, `NoUsableAnswer` if there is no answer, and
-    `WrongUsage` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
+    All methods raise `ApiError` if the service refuses, `BadResponse` if there is no answer, and
+    `UsageError` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
     minute in all. Each POST and PATCH has its own `Idempotency-Key`, which its retries repeat.
     `told` is called with each request as a command of curl. `approving` has the headers of each
-    change about an approval; if one is asked for, a change raises `WaitsForApproval`.
+    change about an approval; if one is asked for, a change raises `ApprovalPending`.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class Api:
         profile: Profile,
         *,
         wait: Callable[[float], None] = time.sleep,
-        told: Callable[[str], object] | None = None,
+        on_notice: Callable[[str], object] | None = None,
         approving: Mapping[str, str] | None = None,
         connections: Connections | None = None,
     ) -> None:
-        self._wait, self._told, self._renewal = wait, told, profile.renewal
+        self._wait, self._told, self._renewal = wait, on_notice, profile.renewal
         self._approving = approving or {}
         # What a command that watches was answered, in the round before and in this one.
         self._before: dict[str, Response] = {}
@@ -124,7 +124,7 @@ class Api:
         """Return the JSON of an answer. Parameters that are None are left out."""
         found = _json(self.send("GET", path, params=params))
         if found is None:
-            raise NoUsableAnswer("The service answers with nothing; check its address.")
+            raise BadResponse("The service answers with nothing; check its address.")
         return found
 
     def post(self, path: str, body: object = None, *, is_protected: bool = True) -> Any:
@@ -160,7 +160,7 @@ class Api:
             if cursor is None:
                 return
 
-    def listed(
+    def list_records(
         self, path: str, name: str, *, most: int = 0, params: Params | None = None
     ) -> dict[str, Any]:
         """Return up to `most` records of a list (0: all) as one page, whose records are in `name`.
@@ -189,7 +189,7 @@ class Api:
     ) -> Response:
         """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
         headers = self._headers(method, is_protected=is_protected)
-        made = Outgoing.of(method, self._address(path, params or {}), headers, body, form)
+        made = OutgoingRequest.of(method, self._address(path, params or {}), headers, body, form)
         known = self._before.get(made.url) if method == "GET" else None
         if known is not None and "etag" in known.headers:
             made = replace(made, headers={**made.headers, "If-None-Match": known.headers["etag"]})
@@ -197,7 +197,7 @@ class Api:
             self._told(_curl(made))
         left = _PATIENCE
         while True:
-            answer = answered(self._connections, made, self._credential, follow=follow)
+            answer = send_once(self._connections, made, self._credential, follow=follow)
             pause = _pause(answer)
             if not is_success(answer):
                 # Errors quote it, and a peer can send back the credential.
@@ -206,7 +206,7 @@ class Api:
                 if known is not None and answer.status == HTTPStatus.NOT_MODIFIED:
                     answer = known
                 self._now[made.url] = answer
-                return _checked(made, answer, self._renewal)
+                return _require_success(made, answer, self._renewal)
             left -= pause
             self._wait(pause)
 
@@ -219,36 +219,38 @@ class Api:
         return {**once, **self._approving} if is_protected and method != "GET" else once
 
 
-def answered(
+def send_once(
     connections: Connections,
-    made: Outgoing,
+    outgoing_request: OutgoingRequest,
     credential: Mapping[str, str] = {},
     *,
     follow: bool = False,
 ) -> Response:
-    """Send a request once, and return the answer. Raises `NoUsableAnswer` if there is none.
+    """Send a request once, and return the answer. Raises `BadResponse` if there is none.
 
     With `follow`, follow redirects. Another server gets no credential.
     """
-    url, headers = made.url, {**_AGENT, **credential, **made.headers}
+    url, headers = outgoing_request.url, {**_AGENT, **credential, **outgoing_request.headers}
     for _ in range(_REDIRECTS_MAX + 1):
         try:
-            request = Request(_encoded(url), made.method, headers, made.body)
+            request = Request(
+                _encode_url(url), outgoing_request.method, headers, outgoing_request.body
+            )
             answer = connections.exchange(request)
             if not follow or answer.status not in _REDIRECTS:
                 return answer
             url = http1.redirect_target(url, answer)
-            if _encoded(url)[:2] != request.url[:2]:
+            if _encode_url(url)[:2] != request.url[:2]:
                 headers = _AGENT
         except (HttpError, OSError, ValueError) as error:
             # No URL is quoted whole, because the query of a redirect can contain a signature.
             place = printable(url.partition("?")[0])
             reason = f"{_reason(error)}{printable(connections.via)}"
-            raise NoUsableAnswer(f"{place} does not answer: {reason}") from None
-    raise NoUsableAnswer(f"{made.place} redirects too often")
+            raise BadResponse(f"{place} does not answer: {reason}") from None
+    raise BadResponse(f"{outgoing_request.place} redirects too often")
 
 
-def _encoded(url: str) -> SplitResult:
+def _encode_url(url: str) -> SplitResult:
     """Return a URL in ASCII. Raises `ValueError` if it is not an http or https URL."""
     parts = to_ascii(urlsplit(url))
     port_of(parts)
@@ -261,19 +263,19 @@ def _reason(error: Exception) -> str:
     return printable(said or str(error) or type(error).__name__)
 
 
-def _curl(made: Outgoing) -> str:
+def _curl(request: OutgoingRequest) -> str:
     """Return a request as a command of curl, with the key by its name."""
-    words = ["curl", "-X", made.method, made.url]
-    for name, value in made.headers.items():
+    words = ["curl", "-X", request.method, request.url]
+    for name, value in request.headers.items():
         words += ["-H", f"{name}: {value}"]
-    words += ["--data", made.body.decode()] if made.body else []
+    words += ["--data", request.body.decode()] if request.body else []
     return f'{shlex.join(words)} -H "Authorization: Bearer $RESCIND_API_KEY"'
 
 
 def segment(value: str) -> str:
     """Return a value as one segment of a path, whatever its characters are.
 
-    Raises `WrongUsage` if it is empty.
+    Raises `UsageError` if it is empty.
     """
     return quote(_text(value), safe="")
 
@@ -281,7 +283,7 @@ def segment(value: str) -> str:
 def _text(value: object) -> str:
     if value == "":
         # An unset variable of the shell: with an empty filter, a search would find nothing.
-        raise WrongUsage("an argument is empty; is the variable of your shell set?")
+        raise UsageError("an argument is empty; is the variable of your shell set?")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -300,13 +302,13 @@ def _hide(credential: Mapping[str, str], answer: Response) -> Response:
     return answer
 
 
-def _checked(made: Outgoing, answer: Response, renewal: str | None) -> Response:
+def _require_success(request: OutgoingRequest, answer: Response, renewal: str | None) -> Response:
     """Return the answer if it is none of an error; `renewal` is the command that signs in again.
 
-    Raises `WaitsForApproval` if the request asked for an approval.
+    Raises `ApprovalPending` if the request asked for an approval.
     """
-    if answer.status == HTTPStatus.ACCEPTED and made.headers.get(HEADER) == ASKS:
-        raise WaitsForApproval(_json(answer))
+    if answer.status == HTTPStatus.ACCEPTED and request.headers.get(HEADER) == ASKS:
+        raise ApprovalPending(_json(answer))
     if is_success(answer):
         return answer
     request_id = answer.headers.get("x-request-id")
@@ -320,12 +322,12 @@ def _checked(made: Outgoing, answer: Response, renewal: str | None) -> Response:
         remedy = renewal if answer.status == HTTPStatus.UNAUTHORIZED else None
         if remedy and code == _TOO_OLD and "--fresh" not in remedy:
             remedy += " --fresh"
-        if code == _PROTECTED and HEADER not in made.headers:
+        if code == _PROTECTED and HEADER not in request.headers:
             remedy = _ASK
         raise ApiError(answer.status, code, message, request_id, remedy)
     except (KeyError, TypeError, ValueError):
-        raise NoUsableAnswer(
-            f"{made.place} answers {answer.status}, "
+        raise BadResponse(
+            f"{request.place} answers {answer.status}, "
             "but not as this API does; check the address of the service."
         ) from None
 
@@ -343,7 +345,7 @@ def _json(answer: Response) -> Any:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise NoUsableAnswer(
+        raise BadResponse(
             "The service does not answer with a JSON object; check the address of the service."
         )
     return found

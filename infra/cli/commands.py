@@ -29,11 +29,11 @@ from infra.cli import profiles, streams
 from infra.cli.errors import (
     SHOWN,
     ApiError,
-    Exit,
+    ApprovalPending,
+    BadResponse,
+    ExitCode,
     Limit,
-    NoUsableAnswer,
-    WaitsForApproval,
-    WrongUsage,
+    UsageError,
     Yes,
 )
 from infra.cli.output import Column, Output, OutputFormat
@@ -41,7 +41,7 @@ from infra.cli.profiles import Profile
 from shared.errors import InvalidSettings, RescindError
 
 if TYPE_CHECKING:
-    from infra.cli.client import Api
+    from infra.cli.client import ApiClient
 
 # Where help shows the options that many commands have.
 PANEL: Final = "Common options"
@@ -55,7 +55,7 @@ Command = Callable[..., int | None]
 
 def _profiles() -> list[str]:
     """Return what completes the name of a profile."""
-    with suppress(WrongUsage):
+    with suppress(UsageError):
         return profiles.names()
     return []
 
@@ -111,27 +111,27 @@ class ApiSession:
 
     @cached_property
     def profile(self) -> Profile:
-        """The profile. Raises `WrongUsage` if there is none."""
+        """The profile. Raises `UsageError` if there is none."""
         found = profiles.load(self.profile_name)
         if profiles.is_replaced(found):
             name = self.profile_name
-            self.out.say(f"RESCIND_URL and RESCIND_API_KEY replace the profile {name}.")
+            self.out.print_message(f"RESCIND_URL and RESCIND_API_KEY replace the profile {name}.")
         return found
 
     @cached_property
-    def api(self) -> "Api":
-        """The API with the key of the profile. Raises `WrongUsage` as `profile` does."""
-        from infra.cli.client import Api
+    def api(self) -> "ApiClient":
+        """The API with the key of the profile. Raises `UsageError` as `profile` does."""
+        from infra.cli.client import ApiClient
 
-        told = self.out.say if self.is_debugged else None
-        made = Api(self.profile, told=told, approving=self._approving())
+        told = self.out.print_message if self.is_debugged else None
+        made = ApiClient(self.profile, on_notice=told, approving=self._approving())
         return self._open.enter_context(made)
 
     def _approving(self) -> dict[str, str]:
         from infra.cli.client import ASKS, HEADER, REASON
 
         if self.approval is not None and self.request_approval is not None:
-            raise WrongUsage("--request-approval comes first, and --approval when it is approved.")
+            raise UsageError("--request-approval comes first, and --approval when it is approved.")
         if self.approval is not None:
             return {HEADER: self.approval}
         if self.request_approval is None:
@@ -192,7 +192,7 @@ def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
     """Return a group of commands, for one kind of thing."""
     return typer.Typer(
         cls=cls,
-        help=unwrapped(help_),
+        help=unwrap_paragraphs(help_),
         no_args_is_help=True,
         context_settings=_SETTINGS,
         rich_markup_mode="rich",
@@ -212,30 +212,30 @@ def command(
     approvals = APPROVAL_OPTIONS if is_protected else {}
     more = {**approvals, **(WATCH_OPTIONS if watches else {})}
 
-    def run(function: Command, given: dict[str, Any]) -> int | None:
-        chosen, output = given.pop("profile"), Output(given.pop("output"))
-        seconds = given.pop("watch") if watches else None
-        approving = {each: given.pop(each) for each in approvals}
-        session = ApiSession(output, chosen, given.pop("debug"), **approving)
+    def run(function: Command, arguments: dict[str, Any]) -> int | None:
+        chosen, output = arguments.pop("profile"), Output(arguments.pop("output"))
+        seconds = arguments.pop("watch") if watches else None
+        approving = {each: arguments.pop(each) for each in approvals}
+        session = ApiSession(output, chosen, arguments.pop("debug"), **approving)
         with raise_on_signals(), session:
 
             def work() -> int | None:
-                return function(session, **given)
+                return function(session, **arguments)
 
             if seconds is not None:
-                return guarded(output, lambda: _watched(session, seconds, work))
-            return guarded(output, lambda: _asked(output, work))
+                return run_guarded(output, lambda: _watch(session, seconds, work))
+            return run_guarded(output, lambda: _run_with_approval_hint(output, work))
 
     return add(app, name, example=example, options={**more, **OPTIONS}, run=run)
 
 
-class _Withheld(Output):
+class _BufferedOutput(Output):
     """Keeps what is printed until it is known whether it is new."""
 
     def __init__(self, out: Output) -> None:
         super().__init__(out.format)
         self._waiting: list[Callable[[], None]] = []
-        for name in ("table", "tree", "record", "show", "say"):
+        for name in ("print_table", "print_tree", "record", "show", "print_message"):
             setattr(self, name, partial(self._keep, getattr(out, name)))
 
     def _keep(self, print_: Callable[..., None], *given: Any, **more: Any) -> None:
@@ -250,17 +250,17 @@ class _Withheld(Output):
         sys.stdout.flush()
 
 
-def _watched(session: ApiSession, seconds: int, work: Callable[[], int | None]) -> int | None:
+def _watch(session: ApiSession, seconds: int, work: Callable[[], int | None]) -> int | None:
     """Repeat a command until Ctrl+C, and print its result if the service answers anything new."""
     out, api, code = session.out, session.api, None
     try:
         while True:
-            session.out = held = _Withheld(out)
+            session.out = held = _BufferedOutput(out)
             api.begin_round()
             try:
                 code = work()
-            except NoUsableAnswer as error:
-                out.say(str(error))
+            except BadResponse as error:
+                out.print_message(str(error))
             else:
                 if api.has_news:
                     held.print()
@@ -269,22 +269,22 @@ def _watched(session: ApiSession, seconds: int, work: Callable[[], int | None]) 
         return code
 
 
-def _asked(out: Output, work: Callable[[], int | None]) -> int | None:
+def _run_with_approval_hint(out: Output, work: Callable[[], int | None]) -> int | None:
     """Run a command; if it asked for an approval, say what to do next."""
     try:
         return work()
-    except WaitsForApproval as error:
+    except ApprovalPending as error:
         out.record(error.asked)
-        out.say(error.next)
-        return Exit.DONE
+        out.print_message(error.next)
+        return ExitCode.DONE
 
 
 def local_command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
     """Add a command that works on files alone. Its first parameter is an `Output`."""
 
-    def run(function: Command, given: dict[str, Any]) -> int | None:
-        output = Output(given.pop("output"))
-        return guarded(output, lambda: function(output, **given))
+    def run(function: Command, arguments: dict[str, Any]) -> int | None:
+        output = Output(arguments.pop("output"))
+        return run_guarded(output, lambda: function(output, **arguments))
 
     return add(app, name, example=example, options={"output": OPTIONS["output"]}, run=run)
 
@@ -301,7 +301,7 @@ def add(
 
     def register(function: Command) -> Command:
         def call(**given: Any) -> None:
-            raise typer.Exit(run(function, given) or Exit.DONE)
+            raise typer.Exit(run(function, given) or ExitCode.DONE)
 
         _describe(call, function, options)
         # The braces of Rich's markup are those of text, too.
@@ -339,21 +339,21 @@ class Resource:
     columns: Sequence[Column]
     field: str = ""
 
-    def lists(self, text: str, *, in_pages: bool = True) -> None:
+    def add_list(self, text: str, *, in_pages: bool = True) -> None:
         """Add `list`. Each `text` is the help of its command."""
         field = self.field or self.name
 
         def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
-            found = session.api.listed(self.path, field, most=limit)
-            session.out.page(found, field, self.columns)
+            found = session.api.list_records(self.path, field, most=limit)
+            session.out.print_page(found, field, self.columns)
 
         def list_whole(session: ApiSession) -> None:
             found = {**session.api.get(self.path), "cursor": None}
-            session.out.page(found, field, self.columns)
+            session.out.print_page(found, field, self.columns)
 
         self._add("list", list_ if in_pages else list_whole, text, "", watches=True)
 
-    def shows(self, text: str) -> None:
+    def add_show(self, text: str) -> None:
         """Add `show`."""
 
         def show(session: ApiSession, identifier: Identifier) -> None:
@@ -361,7 +361,7 @@ class Resource:
 
         self._add("show", show, text, watches=True)
 
-    def acts(self, name: str, text: str, *, is_protected: bool = False) -> None:
+    def add_action(self, name: str, text: str, *, is_protected: bool = False) -> None:
         """Add a command that posts to the path of this name below a resource."""
 
         def act(session: ApiSession, identifier: Identifier) -> None:
@@ -369,22 +369,22 @@ class Resource:
 
         self._add(name, act, text, is_protected=is_protected)
 
-    def deletes(self, text: str, loss: str, *, is_protected: bool = False) -> None:
+    def add_delete(self, text: str, loss: str, *, is_protected: bool = False) -> None:
         """Add `delete`, which asks before; `loss` is what is gone, as in `the account {}`."""
 
         def delete(session: ApiSession, identifier: Identifier, yes: Yes = False) -> None:
             confirm(f"Delete {loss.format(identifier)}?", yes=yes)
             session.api.delete(self.at(identifier))
-            session.out.say(f"{identifier} is deleted.")
+            session.out.print_message(f"{identifier} is deleted.")
 
         words = f" {self.sample} --yes"
         self._add("delete", delete, text, words, is_protected=is_protected)
 
-    def at(self, identifier: str, below: str = "") -> str:
+    def at(self, identifier: str, suffix: str = "") -> str:
         """Return the path of a resource, or of what is below it."""
         from infra.cli.client import segment
 
-        return f"{self.path}/{segment(identifier)}{below}"
+        return f"{self.path}/{segment(identifier)}{suffix}"
 
     def _add(
         self,
@@ -408,12 +408,12 @@ def confirm(question: str, *, yes: bool, number: int = 0) -> None:
     """Ask before a change, unless `--yes` is given; end the command if the answer is no.
 
     If it changes a `number` of warrants above a hundred, the answer is that number. Raises
-    `WrongUsage` if nobody can answer.
+    `UsageError` if nobody can answer.
     """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise WrongUsage(f"{question} Nobody can answer here: add --yes.")
+        raise UsageError(f"{question} Nobody can answer here: add --yes.")
     if number <= _TYPED:
         typer.confirm(question, abort=True, err=True)
     elif typer.prompt(f"{question} Type {number}", err=True) != str(number):
@@ -455,7 +455,7 @@ def raise_on_signals() -> Iterator[None]:
             signal.signal(each, signal.SIG_DFL)
 
 
-def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
+def run_guarded(out: Output, work: Callable[[], int | None]) -> int | None:
     """Run a command, and return its exit code also if it fails, with a message."""
     try:
         try:
@@ -465,29 +465,31 @@ def guarded(out: Output, work: Callable[[], int | None]) -> int | None:
     except typer.Abort as error:
         # Typer raises it in place of Ctrl+C, a signal, or the end of the input.
         raise error.__context__ or error from None
-    except (WrongUsage, InvalidSettings, UnicodeEncodeError, OverflowError) as error:
+    except (UsageError, InvalidSettings, UnicodeEncodeError, OverflowError) as error:
         text = str(error) if isinstance(error, RescindError) else _UNUSABLE
-        out.error(text, {"code": "usage", "message": text})
-        return Exit.USAGE
+        out.print_error(text, {"code": "usage", "message": text})
+        return ExitCode.USAGE
     except ApiError as error:
-        out.error(_refused(error), {"code": error.code, "message": error.message})
-        return Exit.FAILED
-    except NoUsableAnswer as error:
-        out.error(str(error), {"code": "no_answer", "message": str(error)})
-        return Exit.FAILED
+        out.print_error(_refusal_text(error), {"code": error.code, "message": error.message})
+        return ExitCode.FAILED
+    except BadResponse as error:
+        out.print_error(str(error), {"code": "no_answer", "message": str(error)})
+        return ExitCode.FAILED
     except RescindError as error:
         text = str(error) if error.__cause__ is None else ""
-        out.error(text or described(error), {"code": type(error).__name__, "message": str(error)})
-        return Exit.FAILED
+        out.print_error(
+            text or format_error(error), {"code": type(error).__name__, "message": str(error)}
+        )
+        return ExitCode.FAILED
     except streams.ReaderGone:
         raise
     except OSError as error:
-        out.error(str(error), {"code": "os_error", "message": str(error)})
+        out.print_error(str(error), {"code": "os_error", "message": str(error)})
         streams.discard_output()
-        return Exit.FAILED
+        return ExitCode.FAILED
 
 
-def described(error: BaseException) -> str:
+def format_error(error: BaseException) -> str:
     """Return type and text of an error and of its causes, one per line."""
     lines = [f"{type(error).__name__}: {error}"]
     while error.__cause__ is not None:
@@ -496,7 +498,7 @@ def described(error: BaseException) -> str:
     return "\n".join(lines)
 
 
-def _refused(error: ApiError) -> str:
+def _refusal_text(error: ApiError) -> str:
     server_failed = error.status >= 500 and error.request_id  # noqa: PLR2004 (HTTP)
     return f"{error}\nrequest {error.request_id}" if server_failed else str(error)
 
@@ -514,10 +516,10 @@ def _describe(
     signature = inspect.Signature([*keyword, *common])
     call.__signature__ = signature  # type: ignore[attr-defined]
     call.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}
-    call.__name__, call.__doc__ = function.__name__, unwrapped(function.__doc__ or "")
+    call.__name__, call.__doc__ = function.__name__, unwrap_paragraphs(function.__doc__ or "")
 
 
-def unwrapped(text: str) -> str:
+def unwrap_paragraphs(text: str) -> str:
     """Return a text with each paragraph in one line, because Typer keeps the line feeds."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(" ".join(each.split()) for each in paragraphs)

@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 from shared.authorizer import http1
 from shared.authorizer.http1 import Connection, Pool, Request, Response
 
@@ -45,7 +45,7 @@ class Connections:
     def exchange(self, request: Request) -> Response:
         """Return the response to a request.
 
-        Raises `HttpError`, `OSError`, and `WrongUsage` if the proxy cannot be used.
+        Raises `HttpError`, `OSError`, and `UsageError` if the proxy cannot be used.
         """
         url = request.url
         proxy = proxy_of(url, self._environment)
@@ -91,7 +91,7 @@ def _absolute(url: SplitResult) -> str:
 
 
 def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> SplitResult | None:
-    """Return the proxy for a URL. Raises `WrongUsage` if the environment names one of no use."""
+    """Return the proxy for a URL. Raises `UsageError` if the environment names one of no use."""
     # A proxy would read the key, which may go without TLS only because it stays here.
     if http1.is_here(url.hostname or ""):
         return None
@@ -106,7 +106,7 @@ def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> S
         proxy = urlsplit("")
     if proxy.scheme != "http":
         # The value can contain a password.
-        raise WrongUsage(
+        raise UsageError(
             f"{variable} does not name an HTTP proxy; set it to an address such as {_PROXY}."
         )
     return proxy

@@ -11,14 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 from infra.cli.inputs import read_document
 from shared.authorizer import files
 from shared.authorizer.formats import documents, ed25519
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import LIFETIME_MAX
 from shared.authorizer.formats.members import text, to_base64
-from shared.authorizer.formats.trust import NamedSigner, Roots, TrustDocument
+from shared.authorizer.formats.trust import DocumentSigner, RootSet, TrustDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,53 +29,55 @@ class Draft:
     next: SignedDocument
 
     @classmethod
-    def read(cls, path: Path) -> Self:
+    def load(cls, path: Path) -> Self:
         """Return the draft in a file.
 
-        Raises `WrongUsage`, also if the roots of the present document did not sign that.
+        Raises `UsageError`, also if the roots of the present document did not sign that.
         """
         try:
             found = documents.documents(read_document(path))
         except NotTrusted as error:
-            raise _refused(path, f"is not a file of rescind trust draft ({error.reason})") from None
+            raise _usage_error(
+                path, f"is not a file of rescind trust draft ({error.reason})"
+            ) from None
         match found:
             case (made,):
                 draft = cls(None, made)
             case (before, made):
                 draft = cls(before, made)
             case _:
-                raise _refused(path, "must have the newest document and the draft")
+                raise _usage_error(path, "must have the newest document and the draft")
         if problem := draft._problem():
-            raise _refused(path, problem)
+            raise _usage_error(path, problem)
         return draft
 
     def write(self, path: Path) -> None:
-        """Replace the file in one step. Raises `WrongUsage`."""
+        """Replace the file in one step. Raises `UsageError`."""
         given = [*([self.before] if self.before else []), self.next]
         try:
             files.replace(path, documents.answer(given))
         except OSError as error:
-            raise WrongUsage(f"{path}: {error.strerror}.") from None
+            raise UsageError(f"{path}: {error.strerror}.") from None
 
     @property
-    def roots(self) -> tuple[Roots, ...]:
+    def roots(self) -> tuple[RootSet, ...]:
         """The roots that must sign: those of the present document, and the draft's own."""
         own = self.next.document.roots
         present = self.before.document.roots if self.before else own
         return (own,) if present == own else (present, own)
 
     def check_current(self, now: datetime) -> None:
-        """Raise `WrongUsage` if clients refuse the draft, whoever signs it."""
+        """Raise `UsageError` if clients refuse the draft, whoever signs it."""
         made = self.next.document
         if now >= made.expires_at:
-            raise WrongUsage("The draft has expired. Get another: rescind trust draft.")
+            raise UsageError("The draft has expired. Get another: rescind trust draft.")
         if made.expires_at - made.issued_at > LIFETIME_MAX:
-            raise WrongUsage(f"The draft is valid for more than {LIFETIME_MAX.days} days.")
+            raise UsageError(f"The draft is valid for more than {LIFETIME_MAX.days} days.")
 
-    def signed(self, key: bytes, signature: bytes) -> Self:
-        """Return the draft with a signature. Raises `WrongUsage` if the key is not a root of it."""
+    def add_signature(self, key: bytes, signature: bytes) -> Self:
+        """Return the draft with a signature. Raises `UsageError` if the key is not a root of it."""
         if not any(key in roots.keys for roots in self.roots):
-            raise WrongUsage(f"The key {to_base64(key)} is not a root of this document.")
+            raise UsageError(f"The key {to_base64(key)} is not a root of this document.")
         signatures = {**self.next.signatures, key: signature}
         return replace(self, next=replace(self.next, signatures=signatures))
 
@@ -83,7 +85,7 @@ class Draft:
         """Return how many signatures of roots are missing at least."""
         return max(roots.threshold - len(self.signers(roots)) for roots in self.roots)
 
-    def signers(self, roots: Roots) -> list[bytes]:
+    def signers(self, roots: RootSet) -> list[bytes]:
         """Return those of these roots whose signature is there and verifies."""
         part = documents.signed_part(self.next.payload)
         given = self.next.signatures
@@ -107,16 +109,16 @@ class Draft:
         return None
 
 
-def merged(drafts: Sequence[Draft]) -> Draft:
-    """Return one draft with all signatures. Raises `WrongUsage` if they are different drafts."""
+def merge(drafts: Sequence[Draft]) -> Draft:
+    """Return one draft with all signatures. Raises `UsageError` if they are different drafts."""
     if len({each.next.payload for each in drafts}) != 1:
-        raise WrongUsage("The files are different drafts: let all roots sign copies of one.")
+        raise UsageError("The files are different drafts: let all roots sign copies of one.")
     signatures = dict(ChainMap(*(dict(each.next.signatures) for each in drafts)))
     return replace(drafts[0], next=replace(drafts[0].next, signatures=signatures))
 
 
-def _refused(path: Path, problem: str) -> WrongUsage:
-    return WrongUsage(f"{path} {problem}. Get another: rescind trust draft.")
+def _usage_error(path: Path, problem: str) -> UsageError:
+    return UsageError(f"{path} {problem}. Get another: rescind trust draft.")
 
 
 def words(draft: Draft) -> dict[str, object]:
@@ -127,7 +129,7 @@ def words(draft: Draft) -> dict[str, object]:
     return {
         "tenant": made.tenant_id,
         "version": f"{made.version}, after {before.version}" if before else f"{made.version}",
-        "before": _issued(before) if before else "THIS IS THE FIRST DOCUMENT",
+        "before": _issued_text(before) if before else "THIS IS THE FIRST DOCUMENT",
         "valid": f"{text(made.issued_at)} to {text(made.expires_at)} ({days} days)",
         "roots": _roots(made.roots, before.roots if before else None),
         "pin": made.roots.pin,
@@ -140,22 +142,22 @@ def words(draft: Draft) -> dict[str, object]:
     }
 
 
-def _issued(before: TrustDocument) -> str:
-    return f"version {before.version} of {text(before.issued_at)}"
+def _issued_text(previous: TrustDocument) -> str:
+    return f"version {previous.version} of {text(previous.issued_at)}"
 
 
-def _roots(roots: Roots, before: Roots | None) -> str:
-    if before is None or before == roots:
-        return _named(roots)
-    return f"CHANGE from {_named(before)} TO {_named(roots)}"
+def _roots(roots: RootSet, previous: RootSet | None) -> str:
+    if previous is None or previous == roots:
+        return _root_names(roots)
+    return f"CHANGE from {_root_names(previous)} TO {_root_names(roots)}"
 
 
-def _named(roots: Roots) -> str:
+def _root_names(roots: RootSet) -> str:
     keys = ", ".join(map(to_base64, roots.keys))
     return f"{roots.threshold} of {len(roots.keys)}: {keys}"
 
 
-def _signers(signers: Iterable[NamedSigner]) -> list[str]:
+def _signers(signers: Iterable[DocumentSigner]) -> list[str]:
     return [f"{to_base64(each.key)} ({', '.join(each.uses)})" for each in sorted(signers)]
 
 
@@ -163,6 +165,6 @@ def _change(is_same: bool) -> str:
     return "as before" if is_same else "others than before"
 
 
-def _count(draft: Draft, roots: Roots) -> str:
+def _count(draft: Draft, roots: RootSet) -> str:
     which = "its own roots" if roots == draft.next.document.roots else "the present roots"
     return f"{len(draft.signers(roots))} of {roots.threshold} of {which}"

@@ -22,7 +22,7 @@ _SPAN: Final = re.compile(r"([0-9]{1,5})([smhd])")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """The exit codes of commands.
 
     `REVOKED` means that a warrant in question is revoked. `UNKNOWN` has the same number: a recovery
@@ -36,11 +36,11 @@ class Exit(IntEnum):
     UNKNOWN = 3
 
 
-class WrongUsage(RescindError):
+class UsageError(RescindError):
     """The arguments, the profile or the environment are wrong; nothing was sent."""
 
 
-class NoUsableAnswer(RescindError):
+class BadResponse(RescindError):
     """The service cannot be reached, or its answer is not one of this API."""
 
 
@@ -73,11 +73,11 @@ class ApiError(RescindError):
         super().__init__(f"{message} ({code})" + (f"\nRun: {remedy}" if remedy else ""))
 
 
-class WaitsForApproval(RescindError):
+class ApprovalPending(RescindError):
     """Nothing was changed: the command asked for an approval, which `asked` names."""
 
-    def __init__(self, asked: Mapping[str, Any]) -> None:
-        self.asked = asked
+    def __init__(self, approval: Mapping[str, Any]) -> None:
+        self.asked = approval
         super().__init__("an approval was asked for")
 
     @property
@@ -92,7 +92,7 @@ class WaitsForApproval(RescindError):
         )
 
 
-def checked(read: Callable[[str], T]) -> Callable[[str], T]:
+def argument_type(read: Callable[[str], T]) -> Callable[[str], T]:
     """Return `read` for the type of an argument: the text of its errors is what the user sees."""
 
     def checked_read(value: str) -> T:
@@ -108,7 +108,7 @@ def checked(read: Callable[[str], T]) -> Callable[[str], T]:
 
 def public_keys(option: str, help_: str) -> Any:
     """Return an option that takes public keys, of 32 bytes each."""
-    return typer.Option(option, parser=checked(_public_key), metavar="BASE64", help=help_)
+    return typer.Option(option, parser=argument_type(_public_key), metavar="BASE64", help=help_)
 
 
 def _public_key(value: str) -> bytes:
@@ -126,7 +126,7 @@ def ago(value: str) -> str:
     return _moment(value, -1)
 
 
-def ahead(value: str) -> str:
+def parse_future_time(value: str) -> str:
     """Return a moment as the API takes it: as it was typed, or in so long (`15m`, `1h`, `7d`).
 
     Raises `ValueError` if it is neither.
@@ -140,10 +140,10 @@ def _moment(value: str, direction: int) -> str:
         times.parse(value)
         return value
     seconds = int(span[1]) * _SECONDS[span[2]]
-    return times.text(datetime.now(UTC) + direction * timedelta(seconds=seconds))
+    return times.format_utc(datetime.now(UTC) + direction * timedelta(seconds=seconds))
 
 
-def given(body: Mapping[str, object]) -> dict[str, object]:
+def drop_missing(body: Mapping[str, object]) -> dict[str, object]:
     """Return a body without the fields that were not given."""
     return {name: value for name, value in body.items() if value is not None}
 
@@ -155,7 +155,7 @@ WarrantIds = Annotated[
     list[str],
     typer.Argument(
         metavar="WARRANT",
-        parser=checked(identifiers.warrant_id),
+        parser=argument_type(identifiers.warrant_id),
         help="Such as svc_wrt_laptop-17.",
     ),
 ]
@@ -164,7 +164,7 @@ Since = Annotated[
     typer.Option(
         "--since",
         metavar="TIME",
-        parser=checked(ago),
+        parser=argument_type(ago),
         help="Only at this time or later; 15m, 1h, 7d: so long ago.",
     ),
 ]
@@ -173,7 +173,7 @@ Until = Annotated[
     typer.Option(
         "--until",
         metavar="TIME",
-        parser=checked(ago),
+        parser=argument_type(ago),
         help="Only at this time or before; 15m, 1h, 7d: so long ago.",
     ),
 ]
@@ -182,7 +182,7 @@ Expires = Annotated[
     typer.Option(
         "--expires-at",
         metavar="TIME",
-        parser=checked(ahead),
+        parser=argument_type(parse_future_time),
         help="Such as 2027-01-01T00:00:00Z, or in 15m, 1h, 7d.",
     ),
 ]
@@ -191,7 +191,9 @@ NeverExpires = Annotated[
 ]
 Reason = Annotated[
     str,
-    typer.Option("--reason", parser=checked(text.reason), help="Why; the audit log keeps it."),
+    typer.Option(
+        "--reason", parser=argument_type(text.reason), help="Why; the audit log keeps it."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done; change nothing.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 
 _LINE_MAX: Final = 100_000
 # The cells of a line (RFC 4180): each is enclosed in quotation marks, or has none.
@@ -20,33 +20,33 @@ _ROW: Final = re.compile(f"{_CELL}(?:,{_CELL})*+")
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """Return the content of a file; `-` is standard input. Raises `WrongUsage`."""
+    """Return the content of a file; `-` is standard input. Raises `UsageError`."""
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
-        raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 
 
 def read_document(path: Path | str) -> bytes:
-    """Return the content of a file, without a byte order mark. Raises `WrongUsage`."""
+    """Return the content of a file, without a byte order mark. Raises `UsageError`."""
     return read_bytes(path).removeprefix(BOM_UTF8)
 
 
 def read_text(path: Path | str) -> str:
-    """Return the text of a file, without a byte order mark. Raises `WrongUsage`."""
+    """Return the text of a file, without a byte order mark. Raises `UsageError`."""
     try:
         return read_document(path).decode()
     except UnicodeDecodeError:
-        raise WrongUsage(f"{path} cannot be read: it is not UTF-8.") from None
+        raise UsageError(f"{path} cannot be read: it is not UTF-8.") from None
 
 
 def read_json(path: Path | str) -> Any:
-    """Return the JSON value in a file. Raises `WrongUsage`."""
+    """Return the JSON value in a file. Raises `UsageError`."""
     text = read_text(path)
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise WrongUsage(f"{path} is not JSON: {error}") from None
+        raise UsageError(f"{path} is not JSON: {error}") from None
 
 
 def read_secret() -> str:
@@ -55,11 +55,11 @@ def read_secret() -> str:
 
 
 def by_name(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return values by name. Raises `WrongUsage` if a name is given twice."""
+    """Return values by name. Raises `UsageError` if a name is given twice."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise WrongUsage(f"{name} was given twice; write it once.")
+            raise UsageError(f"{name} was given twice; write it once.")
         found[name] = value
     return found
 
@@ -68,11 +68,11 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each row of a CSV file; a blank row has no cells.
 
     A row is one line, because a quotation mark without its end would swallow the rows below it.
-    All rows have equally many cells. Raises `WrongUsage`.
+    All rows have equally many cells. Raises `UsageError`.
     """
     width = 0
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             for number, line in enumerate(iter(lambda: file.readline(_LINE_MAX), ""), 1):
                 try:
                     cells = _cells(line)
@@ -82,18 +82,18 @@ def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                             f"the row has {len(cells)} cell(s), but the first row has {width}"
                         )
                 except ValueError as error:
-                    raise refused(path, number, error) from None
+                    raise line_error(path, number, error) from None
                 yield number, cells
     except OSError as error:
-        raise WrongUsage(f"{path} cannot be read: {error.strerror}.") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 
 
-def refused(path: Path, number: int, problem: object) -> WrongUsage:
+def line_error(path: Path, number: int, problem: object) -> UsageError:
     """Return the error about one line of a file."""
-    return WrongUsage(f"{path}, line {number}: {problem}. Nothing was sent.")
+    return UsageError(f"{path}, line {number}: {problem}. Nothing was sent.")
 
 
-def _opened(path: Path) -> AbstractContextManager[IO[str]]:
+def _open_file(path: Path) -> AbstractContextManager[IO[str]]:
     # Bytes that are not UTF-8 become surrogates, so that the error can name their line.
     if str(path) != "-":
         return path.open(encoding="utf-8-sig", errors="surrogateescape")

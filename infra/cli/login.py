@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra.cli import inputs, profiles, sign_in
-from infra.cli.client import Api
+from infra.cli.client import ApiClient
 from infra.cli.commands import ApiSession, command
-from infra.cli.errors import ApiError, NotSignedIn, NoUsableAnswer, WrongUsage
+from infra.cli.errors import ApiError, BadResponse, NotSignedIn, UsageError
 from infra.cli.profiles import Profile
 from shared.errors import InvalidSettings
 
@@ -67,12 +67,12 @@ TokenFile = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    command(app, "login", example=f"rescind login --url {_LOCAL} < .data/admin.key")(_login)
-    command(app, "logout", example="rescind logout")(_logout)
-    command(app, "whoami", example="rescind whoami")(_whoami)
+    command(app, "login", example=f"rescind login --url {_LOCAL} < .data/admin.key")(_log_in)
+    command(app, "logout", example="rescind logout")(_log_out)
+    command(app, "whoami", example="rescind whoami")(_show_caller)
 
 
-def _login(
+def _log_in(
     session: ApiSession,
     url: Url = _LOCAL,
     allow_http: AllowHttp = False,
@@ -93,21 +93,21 @@ def _login(
     (--audience). It is kept in a file that only you can read.
     """
     if sum((sso, device, audience is not None)) > 1:
-        raise WrongUsage("use one of --sso, --device and --audience.")
+        raise UsageError("use one of --sso, --device and --audience.")
     if token_file is not None and audience is None:
-        raise WrongUsage("--token-file goes with --audience, which names the provider (svc_idp_…).")
+        raise UsageError("--token-file goes with --audience, which names the provider (svc_idp_…).")
     folder = profiles.folder_of(session.profile_name)
     place = profiles.reaching(Profile(folder, url, allow_http=allow_http))
     if not (sso or device or audience):
-        _keep(session, profiles.checked(replace(place, api_key=_api_key())))
+        _keep(session, profiles.validate(replace(place, api_key=_api_key())))
         return
-    with Api(place) as api:
+    with ApiClient(place) as api:
         if audience:
             token = sign_in.token_of_program(token_file, audience)
-            given = sign_in.exchanged(api, audience, token)
+            given = sign_in.exchange_token(api, audience, token)
         else:
-            chosen = sign_in.offered(api, tenant, provider)
-            say = session.out.say
+            chosen = sign_in.select_provider(api, tenant, provider)
+            say = session.out.print_message
             given = (
                 sign_in.by_device(api, chosen, say, fresh=fresh)
                 if device
@@ -117,56 +117,56 @@ def _login(
     _keep(session, replace(place, api_key=given["access_token"], renewal=typed))
 
 
-def _logout(session: ApiSession) -> None:
+def _log_out(session: ApiSession) -> None:
     """End the session of a profile, and remove its address and its credential.
 
     An API key stays valid: if it is not needed, revoke it first.
     """
     try:
-        kept = profiles.kept(session.profile_name)
-    except (WrongUsage, InvalidSettings):
+        kept = profiles.load_saved(session.profile_name)
+    except (UsageError, InvalidSettings):
         # Whoever could change the file could have named the address.
         kept = None
     known = profiles.forget(session.profile_name)
     if kept is not None and kept.is_session:
         _end(kept)
     done = "is removed" if known else "does not exist"
-    session.out.say(f"The profile {session.profile_name} {done}.")
+    session.out.print_message(f"The profile {session.profile_name} {done}.")
 
 
-def _whoami(session: ApiSession) -> None:
+def _show_caller(session: ApiSession) -> None:
     """Show the tenant of this profile, and its API key with its scopes, or who has signed in."""
-    session.out.record(_shown(session.api.get("/v1/whoami")))
+    session.out.record(_caller_view(session.api.get("/v1/whoami")))
 
 
 def _keep(session: ApiSession, profile: Profile) -> None:
-    """Save a profile that the service accepts. Raises `WrongUsage` if it does not."""
-    with Api(replace(profile, renewal=None)) as api:
+    """Save a profile that the service accepts. Raises `UsageError` if it does not."""
+    with ApiClient(replace(profile, renewal=None)) as api:
         try:
             caller = api.get("/v1/whoami")
         except ApiError as error:
-            raise WrongUsage(f"{profile.url} does not take this key: {error}") from error
+            raise UsageError(f"{profile.url} does not take this key: {error}") from error
     ends_at = caller.get("expires_at") if profile.is_session else None
     profiles.save(replace(profile, expires_at=ends_at))
-    session.out.say(f"The profile {session.profile_name} is in {profile.folder}.")
-    session.out.record(_shown(caller))
+    session.out.print_message(f"The profile {session.profile_name} is in {profile.folder}.")
+    session.out.record(_caller_view(caller))
 
 
-def _end(kept: Profile) -> None:
+def _end(profile: Profile) -> None:
     """End a session. Raises `NotSignedIn` if the service does not do so, though it is forgotten."""
     try:
-        with Api(kept) as api:
+        with ApiClient(profile) as api:
             api.delete("/v1/sessions/current")
-    except (ApiError, NoUsableAnswer) as error:
+    except (ApiError, BadResponse) as error:
         if isinstance(error, ApiError) and error.status in _ENDED:
             return
         raise NotSignedIn(
             f"The session is forgotten here, but the service did not end it: {error} It ends "
-            f"by itself at {kept.expires_at}."
+            f"by itself at {profile.expires_at}."
         ) from None
 
 
-def _shown(caller: dict[str, Any]) -> dict[str, Any]:
+def _caller_view(caller: dict[str, Any]) -> dict[str, Any]:
     """Return what is known of a caller, without the fields that another kind of caller has."""
     hidden = _OF_KEYS if caller.get("session_id") else _OF_SESSIONS
     return {name: value for name, value in caller.items() if name not in hidden}

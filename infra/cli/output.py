@@ -71,11 +71,11 @@ class Output:
     def show(self, document: object, text: str) -> None:
         """Print a result: the document as JSON, or else a text."""
         if self.is_document:
-            self.document(document)
+            self.print_document(document)
         else:
             print(printable(text, most=None, breaks=True))
 
-    def document(self, document: object) -> None:
+    def print_document(self, document: object) -> None:
         """Print a document in JSON, or in YAML if that is the format."""
         said = json.dumps(document, indent=2)
         if self.format is OutputFormat.YAML:
@@ -85,7 +85,7 @@ class Output:
         else:
             print(said)
 
-    def table(
+    def print_table(
         self, document: object, rows: Iterable[Mapping[str, Any]], columns: Sequence[Column]
     ) -> None:
         """Print a result as a table of its `rows`.
@@ -95,15 +95,15 @@ class Output:
         """
         records = list(rows)
         if self.is_document:
-            self.document(document)
+            self.print_document(document)
         elif self.is_for_people:
-            self._screen.table(records, columns)
+            self._screen.print_table(records, columns)
         else:
-            self._cells(records, columns)
+            self._print_cells(records, columns)
         if not records:
-            self.say("There are none.")
+            self.print_message("There are none.")
 
-    def tree(
+    def print_tree(
         self,
         title: str,
         document: object,
@@ -115,11 +115,11 @@ class Output:
         A row whose parent is not among them stands at the top.
         """
         if self.is_for_people:
-            self._screen.tree(title, rows, columns)
+            self._screen.print_tree(title, rows, columns)
         else:
-            self.table(document, rows, columns)
+            self.print_table(document, rows, columns)
 
-    def page(
+    def print_page(
         self,
         page: Mapping[str, Any],
         name: str,
@@ -130,35 +130,35 @@ class Output:
 
         The table has `rows` instead of the records if they are given.
         """
-        self.table(page, page[name] if rows is None else rows, columns)
+        self.print_table(page, page[name] if rows is None else rows, columns)
         if page["cursor"] is not None:
             total = f" of {page['total']}" if page.get("total") is not None else ""
-            self.say(f"The first {len(page[name])}{total}; --limit 0 shows all.")
+            self.print_message(f"The first {len(page[name])}{total}; --limit 0 shows all.")
 
     def record(self, document: Mapping[str, Any], fields: Sequence[str] = ()) -> None:
         """Print one record: all its fields, or only some for people, one in each line."""
         if self.is_document:
-            self.document(document)
+            self.print_document(document)
             return
         shown = {name: document.get(name) for name in fields or document}
         if self.is_for_people:
             self._screen.record(shown)
         else:
-            self._cells([shown], [Column(name, name) for name in shown])
+            self._print_cells([shown], [Column(name, name) for name in shown])
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Print a message on standard error."""
         if self.is_for_people:
-            self._screen.say(printable(text, most=None, breaks=True))
+            self._screen.print_message(printable(text, most=None, breaks=True))
         else:
             print(printable(text, most=None, breaks=True), file=sys.stderr)
 
-    def error(self, text: str, document: object) -> None:
+    def print_error(self, text: str, document: object) -> None:
         """Print why the command fails, on standard error."""
         if self.is_document:
             print(json.dumps({"error": document}), file=sys.stderr)
         elif self.is_for_people:
-            self._screen.error(printable(text, most=None, breaks=True))
+            self._screen.print_error(printable(text, most=None, breaks=True))
         else:
             print(f"error: {printable(text, most=None, breaks=True)}", file=sys.stderr)
 
@@ -168,7 +168,7 @@ class Output:
         with self._screen.progress(doing, total) as advance:
             yield advance
 
-    def _cells(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
+    def _print_cells(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
         """Print rows as CSV, or the first cell of each."""
         if self.format is OutputFormat.NAME:
             for each in records:

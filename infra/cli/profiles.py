@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from infra import private_files
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 from shared.authorizer import files
 from shared.authorizer.http1 import is_here, parse_api_key
 from shared.model.identities.sessions import PREFIX
@@ -54,13 +54,13 @@ def home(environment: Mapping[str, str] = os.environ) -> Path:
     try:
         return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rescind"
     except RuntimeError:
-        raise WrongUsage("there is no home folder; set HOME or RESCIND_HOME.") from None
+        raise UsageError("there is no home folder; set HOME or RESCIND_HOME.") from None
 
 
 def folder_of(name: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of a profile. Raises `WrongUsage` if the name is not one."""
+    """Return the folder of a profile. Raises `UsageError` if the name is not one."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
-        raise WrongUsage("the name of a profile has 1 to 64 letters, digits, '.', '_' and '-'.")
+        raise UsageError("the name of a profile has 1 to 64 letters, digits, '.', '_' and '-'.")
     return home(environment) / name
 
 
@@ -73,17 +73,17 @@ def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
     """Return the profile, or what `RESCIND_URL` and `RESCIND_API_KEY` say.
 
     Address and key come from the same place, so that a key is never sent to the address of another.
-    Raises `WrongUsage` if there is none, and `InvalidSettings` if others can change its file.
+    Raises `UsageError` if there is none, and `InvalidSettings` if others can change its file.
     """
     folder = folder_of(name, environment)
     url, api_key = environment.get("RESCIND_URL"), environment.get("RESCIND_API_KEY")
     if url and api_key:
-        return checked(
+        return validate(
             Profile(folder, url, api_key, environment.get("RESCIND_ALLOW_HTTP", "") == "1")
         )
     if url or api_key:
-        raise WrongUsage("set both RESCIND_URL and RESCIND_API_KEY, or neither.")
-    return kept(name, environment)
+        raise UsageError("set both RESCIND_URL and RESCIND_API_KEY, or neither.")
+    return load_saved(name, environment)
 
 
 def is_replaced(profile: Profile, environment: Mapping[str, str] = os.environ) -> bool:
@@ -91,22 +91,22 @@ def is_replaced(profile: Profile, environment: Mapping[str, str] = os.environ) -
     return bool(environment.get("RESCIND_API_KEY")) and (profile.folder / _FILE).exists()
 
 
-def kept(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
+def load_saved(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
     """Return the profile, whatever else the environment says. Raises as `load` does."""
     folder = folder_of(name, environment)
     path = folder / _FILE
     if not path.exists():
         option = "" if name == DEFAULT else f" --profile {name}"
-        raise WrongUsage(f"there is no profile {name}; to make it, run: rescind login{option}")
+        raise UsageError(f"there is no profile {name}; to make it, run: rescind login{option}")
     private_files.check_folder(folder)
     private_files.check_file(path)
     try:
         fields: dict[str, Any] = json.loads(path.read_bytes())
         if any(not isinstance(value, _TYPES.get(name, str)) for name, value in fields.items()):
             raise TypeError
-        return checked(Profile(folder, **fields))
+        return validate(Profile(folder, **fields))
     except (AttributeError, RecursionError, TypeError, ValueError) as error:
-        raise WrongUsage(f"{path} is not a profile; log in again.") from error
+        raise UsageError(f"{path} is not a profile; log in again.") from error
 
 
 def save(profile: Profile) -> None:
@@ -129,20 +129,20 @@ def forget(name: str) -> bool:
     return existed
 
 
-def checked(profile: Profile) -> Profile:
-    """Return the profile. Raises `WrongUsage` if its address or key cannot be used."""
+def validate(profile: Profile) -> Profile:
+    """Return the profile. Raises `UsageError` if its address or key cannot be used."""
     try:
         return reaching(replace(profile, api_key=parse_api_key(profile.api_key)))
     except ValueError as error:
-        raise WrongUsage(f"{error}.") from None
+        raise UsageError(f"{error}.") from None
 
 
 def reaching(profile: Profile) -> Profile:
-    """Return the profile, also without a key. Raises `WrongUsage` if its address is not usable."""
+    """Return the profile, also without a key. Raises `UsageError` if its address is not usable."""
     if not _is_usable_address(profile.url):
-        raise WrongUsage("the address of the service must be such as https://rescind.example.com")
+        raise UsageError("the address of the service must be such as https://rescind.example.com")
     if not profile.allow_http and not is_private(profile.url):
-        raise WrongUsage(
+        raise UsageError(
             "without TLS everybody on the way reads the API key; use https, or allow http "
             "(rescind login --allow-http, RESCIND_ALLOW_HTTP=1)."
         )

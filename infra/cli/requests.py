@@ -10,7 +10,7 @@ import typer
 
 from infra.cli.client import Params
 from infra.cli.commands import ApiSession, command
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 from infra.cli.inputs import by_name, read_json
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD", "DELETE"})
@@ -36,10 +36,10 @@ Paginate = Annotated[bool, typer.Option("--paginate", help="All pages of a list 
 def register(root: typer.Typer) -> None:
     """Add the command."""
     example = "rescind api GET /v1/keys -f limit=5 --paginate"
-    command(root, "api", example=example, is_protected=True)(api)
+    command(root, "api", example=example, is_protected=True)(send_request)
 
 
-def api(
+def send_request(
     session: ApiSession,
     method: Method,
     path: RequestPath,
@@ -53,24 +53,24 @@ def api(
     """
     verb, fields = method.upper(), [_field(each) for each in field or []]
     if not path.startswith("/v1/"):
-        raise WrongUsage(f"{path}: give the path alone, such as /v1/keys.")
+        raise UsageError(f"{path}: give the path alone, such as /v1/keys.")
     path, _, query = path.partition("?")
     if query and verb not in _IN_QUERY:
-        raise WrongUsage("Only GET and DELETE have a query: write --field NAME=TEXT.")
+        raise UsageError("Only GET and DELETE have a query: write --field NAME=TEXT.")
     given = by_name([*parse_qsl(query, keep_blank_values=True), *fields])
     if input_ is not None and (given or verb in _IN_QUERY):
-        raise WrongUsage("--input is a whole body: it goes with no --field, and not with GET.")
+        raise UsageError("--input is a whole body: it goes with no --field, and not with GET.")
     if paginate:
         if verb != "GET":
-            raise WrongUsage("--paginate goes with GET.")
-        session.out.document(_all_pages(session, path, given))
+            raise UsageError("--paginate goes with GET.")
+        session.out.print_document(_all_pages(session, path, given))
         return
     if verb in _IN_QUERY:
         answer = session.api.send(verb, path, params=given, follow=verb != "DELETE")
     else:
         answer = session.api.send(verb, path, body=given if input_ is None else read_json(input_))
     if answer.headers.get("content-type", "").startswith("application/json"):
-        session.out.document(json.loads(answer.body))
+        session.out.print_document(json.loads(answer.body))
     else:
         sys.stdout.buffer.write(answer.body)
 
@@ -78,13 +78,13 @@ def api(
 def _field(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not name.strip(":") or not equals:
-        raise WrongUsage(f"--field {text}: write NAME=TEXT, or NAME:=JSON.")
+        raise UsageError(f"--field {text}: write NAME=TEXT, or NAME:=JSON.")
     if not name.endswith(":"):
         return name, value
     try:
         return name[:-1], json.loads(value)
     except ValueError:
-        raise WrongUsage(f"--field {text}: {value} is not JSON.") from None
+        raise UsageError(f"--field {text}: {value} is not JSON.") from None
 
 
 def _all_pages(session: ApiSession, path: str, params: Params) -> dict[str, Any]:

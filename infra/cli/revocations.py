@@ -9,7 +9,16 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Exit, Limit, Since, Until, WrongUsage, checked, given
+from infra.cli.errors import (
+    SHOWN,
+    ExitCode,
+    Limit,
+    Since,
+    Until,
+    UsageError,
+    argument_type,
+    drop_missing,
+)
 from infra.cli.output import Column, label_actor
 from shared.model import identifiers, times
 
@@ -36,7 +45,7 @@ WarrantIdsOrNone = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="WARRANT",
-        parser=checked(identifiers.warrant_id),
+        parser=argument_type(identifiers.warrant_id),
         help="Such as svc_wrt_laptop-17.",
     ),
 ]
@@ -61,7 +70,7 @@ IssuedAt = Annotated[
     typer.Option(
         "--issued-at",
         metavar="TIME",
-        parser=checked(times.parse),
+        parser=argument_type(times.parse),
         help="With --subject: the iat of the JWT (default: it has none).",
         show_default=False,
     ),
@@ -93,25 +102,25 @@ def filters_of(
     until: str | None = None,
     **more: str | None,
 ) -> dict[str, object]:
-    """Return the query of a search; `by` is an API key or an identity. Raises `WrongUsage`."""
+    """Return the query of a search; `by` is an API key or an identity. Raises `UsageError`."""
     if (by or "").startswith(f"svc_{identifiers.PERSON}_"):
-        raise WrongUsage("--by takes the e-mail of a person; `rescind people list` shows it.")
+        raise UsageError("--by takes the e-mail of a person; `rescind people list` shows it.")
     name = (
         "actor_key_id"
         if (by or "").startswith("svc_ak_") and "@" not in (by or "")
         else "created_by"
     )
-    return given({"batch_id": batch, name: by, "from": since, "to": until, **more})
+    return drop_missing({"batch_id": batch, name: by, "from": since, "to": until, **more})
 
 
-def identified(
+def identify_token(
     token: tuple[str, str, str], option: str = "--token", issued_before: int | None = None
 ) -> str:
-    """Return the warrant identifier of a token. Raises `WrongUsage`."""
+    """Return the warrant identifier of a token. Raises `UsageError`."""
     try:
         return identifiers.token_id(*token, issued_before)
     except ValueError as error:
-        raise WrongUsage(f"{option}: {error}.") from None
+        raise UsageError(f"{option}: {error}.") from None
 
 
 def check(
@@ -124,16 +133,16 @@ def check(
 ) -> int:
     """Check whether warrants or tokens are revoked; exit code 3 if one is."""
     if issued_at is not None and subject is None:
-        raise WrongUsage("--issued-at goes with --subject.")
-    warrants = [*(warrants or []), *([] if token is None else [identified(token)])]
+        raise UsageError("--issued-at goes with --subject.")
+    warrants = [*(warrants or []), *([] if token is None else [identify_token(token)])]
     if jwt_session is not None:
-        warrants.append(identified(("jwt-session", *jwt_session), "--session"))
+        warrants.append(identify_token(("jwt-session", *jwt_session), "--session"))
     if subject is not None:
         # Every cutoff counts for a token without iat.
         before = 0 if issued_at is None else int(issued_at.timestamp())
-        warrants.append(identified(("jwt-subject", *subject), "--subject", before))
+        warrants.append(identify_token(("jwt-subject", *subject), "--subject", before))
     if not warrants:
-        raise WrongUsage("name at least one warrant or token.")
+        raise UsageError("name at least one warrant or token.")
     found = [
         {"warrant_id": each, **verdict}
         for start in range(0, len(warrants), _MOST_AT_ONCE)
@@ -148,8 +157,8 @@ def check(
     ]
     if len(warrants) == 1:  # The service gives no reasons with many verdicts.
         columns.append(Column("reason", "reason", wraps=True))
-    session.out.table({"results": found}, rows, columns)
-    return Exit.REVOKED if any(each["revoked"] for each in found) else Exit.DONE
+    session.out.print_table({"results": found}, rows, columns)
+    return ExitCode.REVOKED if any(each["revoked"] for each in found) else ExitCode.DONE
 
 
 def _verdicts(session: ApiSession, warrants: list[str]) -> Iterable[tuple[str, dict[str, Any]]]:
@@ -192,12 +201,12 @@ def list_(
         reason=reason,
         include="names",
     )
-    page = session.api.listed(_PATH, "revocations", most=limit, params=filters)
+    page = session.api.list_records(_PATH, "revocations", most=limit, params=filters)
     rows = [
         {**each, "by": label_actor(each["created_by"], each["created_by_name"])}
         for each in page["revocations"]
     ]
-    session.out.page(page, "revocations", _COLUMNS, rows)
+    session.out.print_page(page, "revocations", _COLUMNS, rows)
 
 
 @command(
@@ -206,7 +215,7 @@ def list_(
     example="rescind revocations counts --since 2026-11-01 --until 2026-11-30",
     watches=True,
 )
-def counts(
+def show_counts(
     session: ApiSession,
     since: Annotated[
         str | None, typer.Option("--since", metavar="DATE", help="The first day; else 14 days.")
@@ -216,9 +225,9 @@ def counts(
     ] = None,
 ) -> None:
     """Count the revocations of each day (UTC), and those that were taken back."""
-    found = session.api.get(f"{_PATH}/counts", given({"from": since, "to": until}))
+    found = session.api.get(f"{_PATH}/counts", drop_missing({"from": since, "to": until}))
     columns = (Column("day", "date"), Column("revoked", "created"), Column("taken back", "removed"))
-    session.out.table(found, found["days"], columns)
+    session.out.print_table(found, found["days"], columns)
 
 
 @command(app, "show", example="rescind revocations show svc_rev_01J…", watches=True)
@@ -244,31 +253,35 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
     complete, registered, clients = True, 0, dict[tuple[str, str], dict[str, Any]]()
     with session.out.progress("Waiting for authorizers", len(records)) as bar:
         for record in records:
-            found = _propagated(session, record["id"], deadline)
+            found = _wait_for_propagation(session, record["id"], deadline)
             complete = complete and found["complete"]
             registered = found["authorizers"]["registered"]
             clients |= {(each["owner"], each["name"]): each for each in found["unregistered"]}
-            bar.by()
+            bar.advance()
             if not found["complete"]:
                 _show_progress(session, found)
                 if found["authorizers"]["registered"] == 0:
-                    session.out.say("No authorizer is registered, so none can say it refuses.")
+                    session.out.print_message(
+                        "No authorizer is registered, so none can say it refuses."
+                    )
                     break
     if complete:
         count = "The one" if registered == 1 else f"All {registered}"
         verb = "authorizer refuses" if registered == 1 else "authorizers refuse"
-        session.out.say(f"{count} registered {verb} the warrant(s).")
+        session.out.print_message(f"{count} registered {verb} the warrant(s).")
     for each in clients.values():
-        session.out.say(f"Not registered, so nothing is known of it: {refused(each)}")
-    return Exit.DONE if complete else Exit.FAILED
+        session.out.print_message(
+            f"Not registered, so nothing is known of it: {format_refused_client(each)}"
+        )
+    return ExitCode.DONE if complete else ExitCode.FAILED
 
 
-def refused(client: dict[str, Any]) -> str:
+def format_refused_client(client: dict[str, Any]) -> str:
     """Return a client whose registration is refused, and why, in one line."""
     return f"{client['name']} of {client['owner']} ({client['code']}, at {client['seen_at']})"
 
 
-def _propagated(session: ApiSession, revocation: str, deadline: float) -> dict[str, Any]:
+def _wait_for_propagation(session: ApiSession, revocation: str, deadline: float) -> dict[str, Any]:
     """Return what is known once it is complete, can become no better, or the time is over."""
     path = f"{_PATH}/{segment(revocation)}/propagation"
     wait = 0
@@ -282,17 +295,17 @@ def _propagated(session: ApiSession, revocation: str, deadline: float) -> dict[s
         wait = 1 if nobody else min(left, _WAIT_AT_ONCE)
 
 
-def _show_progress(session: ApiSession, found: dict[str, Any]) -> None:
+def _show_progress(session: ApiSession, document: dict[str, Any]) -> None:
     """Print how far a revocation has got, and the authorizers that may accept the warrant."""
-    counts = found["authorizers"]
-    published = found["feed"] and f"entry {found['feed']['sequence']}"
+    counts = document["authorizers"]
+    published = document["feed"] and f"entry {document['feed']['sequence']}"
     session.out.record(
         {
-            **found,
+            **document,
             "feed": published or "not yet",
-            "list": found["list"] and f"version {found['list']['version']}",
+            "list": document["list"] and f"version {document['list']['version']}",
             "authorizers": ", ".join(f"{number} {state}" for state, number in counts.items()),
-            "stragglers": [f"{each['name']} ({each['proof']})" for each in found["stragglers"]],
-            "unregistered": [refused(each) for each in found["unregistered"]],
+            "stragglers": [f"{each['name']} ({each['proof']})" for each in document["stragglers"]],
+            "unregistered": [format_refused_client(each) for each in document["unregistered"]],
         }
     )

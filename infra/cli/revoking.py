@@ -17,19 +17,19 @@ import typer
 from ulid import ULID
 
 from infra.cli import inputs
-from infra.cli.client import Api, segment
+from infra.cli.client import ApiClient, segment
 from infra.cli.commands import ApiSession, command, confirm
 from infra.cli.errors import (
     ApiError,
+    ApprovalPending,
+    BadResponse,
     DryRun,
-    Exit,
-    NoUsableAnswer,
+    ExitCode,
     Reason,
     Since,
-    WaitsForApproval,
-    WrongUsage,
+    UsageError,
     Yes,
-    checked,
+    argument_type,
 )
 from infra.cli.output import Column, Output
 from infra.cli.revocations import (
@@ -40,7 +40,7 @@ from infra.cli.revocations import (
     Wait,
     WarrantIdsOrNone,
     filters_of,
-    identified,
+    identify_token,
     wait_for,
 )
 from shared.model import identifiers, times
@@ -89,7 +89,7 @@ class BatchCalls:
     id: str
     results: Results = field(default_factory=list)
 
-    def run(self, steps: Iterable[Step], total: int) -> Exit:
+    def run(self, steps: Iterable[Step], total: int) -> ExitCode:
         """Make the calls, which have `total` results, and print the results."""
         api = self.session.api
         try:
@@ -98,8 +98,8 @@ class BatchCalls:
                     self.id = step.id
                     found = self._send(api, step)
                     self.results += found
-                    bar.by(len(found))
-        except WaitsForApproval:
+                    bar.advance(len(found))
+        except ApprovalPending:
             # The first call asked, and changed nothing.
             raise
         except BaseException as error:
@@ -109,14 +109,14 @@ class BatchCalls:
             raise
         self._report()
         has_failed = any(each["outcome"] in _NOT_DONE for each in self.results)
-        return Exit.FAILED if has_failed else Exit.DONE
+        return ExitCode.FAILED if has_failed else ExitCode.DONE
 
-    def _send(self, api: Api, step: Step) -> Results:
+    def _send(self, api: ApiClient, step: Step) -> Results:
         """Make a call, and repeat it while its answer is lost or something is unavailable."""
         for _ in range(_REPEATED):
             try:
                 results = _results(api.post(step.path, step.body), step)
-            except NoUsableAnswer:
+            except BadResponse:
                 continue
             if not any(each.get("code") == "unavailable" for each in results):
                 return results
@@ -127,7 +127,7 @@ class BatchCalls:
         try:
             self._show()
         finally:
-            self.session.out.say(self._summary(is_stopped=is_stopped))
+            self.session.out.print_message(self._summary(is_stopped=is_stopped))
 
     def _show(self) -> None:
         shown = self.results
@@ -145,7 +145,7 @@ class BatchCalls:
             "results": self.results,
             "counts": self._counts,
         }
-        self.session.out.table(document, rows, _COLUMNS)
+        self.session.out.print_table(document, rows, _COLUMNS)
 
     def _summary(self, *, is_stopped: bool) -> str:
         counts = self._counts.items()
@@ -173,7 +173,7 @@ class BatchCalls:
 
 
 def _results(answer: Any, step: Step) -> Results:
-    """Return the results of a call, one for each identifier. Raises `NoUsableAnswer`."""
+    """Return the results of a call, one for each identifier. Raises `BadResponse`."""
     results: Results = []
     try:
         results = answer["results"]
@@ -181,16 +181,16 @@ def _results(answer: Any, step: Step) -> Results:
     except (KeyError, TypeError):
         found = Counter()
     if not found or (step.ids and found != Counter(step.ids)):
-        raise NoUsableAnswer("The service does not answer with a result of each identifier.")
+        raise BadResponse("The service does not answer with a result of each identifier.")
     return results
 
 
-def read(
+def read_identifiers(
     out: Output, path: Path | None, check: Callable[[str], str], noun: str = "identifier"
 ) -> list[str]:
     """Return the identifiers in a file, one a line, or in the column with a heading.
 
-    `-` is standard input. Raises `WrongUsage`, with the number of the line, if `check` refuses one.
+    `-` is standard input. Raises `UsageError`, with the number of the line, if `check` refuses one.
     """
     if path is None:
         return []
@@ -207,13 +207,13 @@ def read(
         except ValueError as error:
             first = f"; a heading has one of {', '.join(_HEADINGS)}, between commas"
             problem = f"the {noun} {error}{first if is_first else ''}"
-            raise inputs.refused(path, number, problem) from None
+            raise inputs.line_error(path, number, problem) from None
     if not found:
-        raise WrongUsage(f"{path} has no identifiers.")
+        raise UsageError(f"{path} has no identifiers.")
     once = list(dict.fromkeys(found))
     repeated = len(found) - len(once)
     rows = f"Read {len(found) + blank} rows of {path}"
-    out.say(f"{rows}: {len(once)} identifiers, {repeated} repeated, {blank} blank.")
+    out.print_message(f"{rows}: {len(once)} identifiers, {repeated} repeated, {blank} blank.")
     return once
 
 
@@ -260,7 +260,7 @@ _UNASKED: Final = 100
 EitherIds = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="REVOCATION|WARRANT", parser=checked(either), help="svc_rev_… or svc_wrt_…"
+        metavar="REVOCATION|WARRANT", parser=argument_type(either), help="svc_rev_… or svc_wrt_…"
     ),
 ]
 File = Annotated[
@@ -277,7 +277,7 @@ BatchId = Annotated[
     typer.Option(
         "--batch",
         metavar="BATCH",
-        parser=checked(batch_id),
+        parser=argument_type(batch_id),
         help="Continue this batch; its changes are not repeated.",
     ),
 ]
@@ -286,7 +286,7 @@ ManifestId = Annotated[
     typer.Option(
         "--manifest",
         metavar="MANIFEST",
-        parser=checked(manifest_id),
+        parser=argument_type(manifest_id),
         help="Apply this manifest, alone; its changes are not repeated.",
     ),
 ]
@@ -315,7 +315,7 @@ IssuedBefore = Annotated[
     typer.Option(
         "--issued-before",
         metavar="TIME",
-        parser=checked(times.parse),
+        parser=argument_type(times.parse),
         help="With --subject: those with iat at or before this time (default: now).",
         show_default=False,
     ),
@@ -325,7 +325,7 @@ Before = Annotated[
     typer.Option(
         "--before",
         metavar="TIME",
-        parser=checked(times.parse),
+        parser=argument_type(times.parse),
         help="With --signed-by: until then.",
     ),
 ]
@@ -334,7 +334,7 @@ OfBatch = Annotated[
     typer.Option(
         "--of-batch",
         metavar="BATCH",
-        parser=checked(batch_id),
+        parser=argument_type(batch_id),
         help="This batch's revocations.",
     ),
 ]
@@ -362,7 +362,7 @@ def revoke(
     issued_before: IssuedBefore = None,
     jwt_session: JwtSession = None,
     signed_by: SignedBy = None,
-    before: Before = None,
+    previous: Before = None,
     batch: BatchId = None,
     dry_run: DryRun = False,
     yes: Yes = False,
@@ -370,33 +370,37 @@ def revoke(
     timeout: Seconds = 180,
 ) -> int | None:
     """Revoke warrants or tokens. One that is revoked already stays as it is."""
-    if (signed_by is None) != (before is None):
-        raise WrongUsage(
+    if (signed_by is None) != (previous is None):
+        raise UsageError(
             "--signed-by and --before go together; `rescind keys revoke` revokes a key."
         )
     if issued_before is not None and subject is None:
-        raise WrongUsage("--issued-before goes with --subject.")
+        raise UsageError("--issued-before goes with --subject.")
     named = [
         *(warrants or []),
-        *read(session.out, from_, identifiers.warrant_id),
-        *read(session.out, jwt, identifiers.jwt_id, "token"),
-        *([] if token is None else [identified(token)]),
-        *([] if jwt_session is None else [identified(("jwt-session", *jwt_session), "--session")]),
+        *read_identifiers(session.out, from_, identifiers.warrant_id),
+        *read_identifiers(session.out, jwt, identifiers.jwt_id, "token"),
+        *([] if token is None else [identify_token(token)]),
+        *(
+            []
+            if jwt_session is None
+            else [identify_token(("jwt-session", *jwt_session), "--session")]
+        ),
     ]
     if subject is not None:
         if named or signed_by or batch or dry_run:
-            raise WrongUsage("--subject stands alone, without --batch and --dry-run.")
+            raise UsageError("--subject stands alone, without --batch and --dry-run.")
         record = _revoke_subject(session, subject, issued_before or datetime.now(UTC), reason)
         return wait_for(session, [record], timeout) if wait else None
     asks = False
-    if signed_by is not None and before is not None:
-        found = _signed(session, signed_by, before)
+    if signed_by is not None and previous is not None:
+        found = _warrants_signed_by(session, signed_by, previous)
         named, asks = named + found, bool(found)
     elif not named:
-        raise WrongUsage("name at least one warrant or token, or a file with --from.")
+        raise UsageError("name at least one warrant or token, or a file with --from.")
     named = list(dict.fromkeys(named))
     if wait and len(named) > _WAITED_FOR:
-        raise WrongUsage(f"--wait is for at most {_WAITED_FOR} warrants.")
+        raise UsageError(f"--wait is for at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Revoke {len(named)} warrant(s)?", yes=yes, number=len(named))
     made = BatchCalls(session, "Revoking", dry_run, batch or f"svc_{BATCH}_{ULID()!s}".lower())
@@ -422,20 +426,22 @@ def unrevoke(
 ) -> int | None:
     """Take revocations back. A warrant of a revoked key stays revoked."""
     if by is not None and since is None:
-        raise WrongUsage("--by needs --since, so that nothing older is taken back.")
+        raise UsageError("--by needs --since, so that nothing older is taken back.")
     if since is not None and by is None and of_batch is None:
-        raise WrongUsage("--since goes with --by or --of-batch.")
-    named = [*(revocations or []), *read(session.out, from_, either)]
+        raise UsageError("--since goes with --by or --of-batch.")
+    named = [*(revocations or []), *read_identifiers(session.out, from_, either)]
     asks = False
     if of_batch is not None or by is not None:
-        found = _found(session, filters_of(batch=of_batch, by=by, since=since))
+        found = _find_revocations(session, filters_of(batch=of_batch, by=by, since=since))
         if not found:
-            session.out.say("No revocation matches; `rescind revocations list` shows all.")
+            session.out.print_message(
+                "No revocation matches; `rescind revocations list` shows all."
+            )
         named, asks = named + found, bool(found)
     elif bool(named) is (manifest is not None):
-        raise WrongUsage("name at least one revocation, a file with --from, or --manifest alone.")
+        raise UsageError("name at least one revocation, a file with --from, or --manifest alone.")
     if session.request_approval is not None and len(named) > MEMBERS_MAX:
-        raise WrongUsage(f"an approval is for at most {MEMBERS_MAX} revocations; split the list.")
+        raise UsageError(f"an approval is for at most {MEMBERS_MAX} revocations; split the list.")
     if manifest is not None:
         listed = [session.api.get(f"{_MANIFESTS}/{segment(manifest)}")]
     else:
@@ -453,10 +459,10 @@ def unrevoke(
     return made.run(steps, number)
 
 
-def _manifests(session: ApiSession, named: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _manifests(session: ApiSession, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Create manifests of identifiers of revocations and warrants, as few as possible."""
-    for start in range(0, len(named), MEMBERS_MAX):
-        some = named[start : start + MEMBERS_MAX]
+    for start in range(0, len(names), MEMBERS_MAX):
+        some = names[start : start + MEMBERS_MAX]
         kinds = {"revocation_ids": f"svc_{REVOCATION}_", "warrant_ids": "svc_wrt_"}
         ids = {name: [each for each in some if each.startswith(kinds[name])] for name in kinds}
         body = {name: each for name, each in ids.items() if each}
@@ -472,7 +478,7 @@ def _steps(manifest: Mapping[str, Any], reason: str) -> Iterator[Step]:
 
 def _rehearse(session: ApiSession, manifest: str) -> Results:
     """Return the results that a manifest would have."""
-    page = session.api.listed(f"{_MANIFESTS}/{segment(manifest)}/members", "members")
+    page = session.api.list_records(f"{_MANIFESTS}/{segment(manifest)}/members", "members")
     return [
         {
             "id": each["revocation_id"],
@@ -496,9 +502,9 @@ def _revoke_subject(
     return dict(record)
 
 
-def _signed(session: ApiSession, key: str, before: datetime) -> list[str]:
+def _warrants_signed_by(session: ApiSession, key: str, before: datetime) -> list[str]:
     """Return the warrants that a key signed before a moment."""
-    page = session.api.listed(f"/v1/keys/{segment(key)}/warrants", "warrants")
+    page = session.api.list_records(f"/v1/keys/{segment(key)}/warrants", "warrants")
     return [
         each["warrant_id"]
         for each in page["warrants"]
@@ -506,6 +512,6 @@ def _signed(session: ApiSession, key: str, before: datetime) -> list[str]:
     ]
 
 
-def _found(session: ApiSession, filters: dict[str, object]) -> list[str]:
-    page = session.api.listed(_PATH, "revocations", params=filters)
+def _find_revocations(session: ApiSession, filters: dict[str, object]) -> list[str]:
+    page = session.api.list_records(_PATH, "revocations", params=filters)
     return [each["id"] for each in page["revocations"]]

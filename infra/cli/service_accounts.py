@@ -6,7 +6,7 @@ import typer
 
 from infra.cli import api_keys
 from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
-from infra.cli.errors import SHOWN, Limit, given
+from infra.cli.errors import SHOWN, Limit, drop_missing
 from infra.cli.output import Column
 
 Description = Annotated[str | None, typer.Option("--description", help="Its purpose.")]
@@ -25,11 +25,13 @@ _accounts = Resource(
     ),
     field="service_accounts",
 )
-_accounts.lists("List the service accounts.")
-_accounts.shows("Show one service account.")
-_accounts.acts("disable", "Refuse all API keys of an account until it is enabled again.")
-_accounts.acts("enable", "Accept the API keys of a disabled account again.", is_protected=True)
-_accounts.deletes(
+_accounts.add_list("List the service accounts.")
+_accounts.add_show("Show one service account.")
+_accounts.add_action("disable", "Refuse all API keys of an account until it is enabled again.")
+_accounts.add_action(
+    "enable", "Accept the API keys of a disabled account again.", is_protected=True
+)
+_accounts.add_delete(
     "Delete a service account; all its API keys are refused. This cannot be undone.",
     "the account {} and its API keys",
 )
@@ -47,12 +49,12 @@ def create(
     description: Description = None,
 ) -> None:
     """Create a service account. Its keys are created with `api-keys create --account`."""
-    body = given({"name": name, "description": description})
+    body = drop_missing({"name": name, "description": description})
     session.out.record(session.api.post(_accounts.path, body))
 
 
 @command(app, "api-keys", example="rescind accounts api-keys svc_sa_01J…")
 def list_api_keys(session: ApiSession, account: Identifier, limit: Limit = SHOWN) -> None:
     """List the API keys of an account."""
-    page = session.api.listed(_accounts.at(account, "/api-keys"), "api_keys", most=limit)
-    session.out.page(page, "api_keys", api_keys.COLUMNS)
+    page = session.api.list_records(_accounts.at(account, "/api-keys"), "api_keys", most=limit)
+    session.out.print_page(page, "api_keys", api_keys.COLUMNS)

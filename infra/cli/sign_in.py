@@ -27,9 +27,9 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from infra.cli import inputs, profiles
-from infra.cli.client import Api, Outgoing, answered, is_success
+from infra.cli.client import ApiClient, OutgoingRequest, is_success, send_once
 from infra.cli.connections import Connections
-from infra.cli.errors import NotSignedIn, NoUsableAnswer, WrongUsage
+from infra.cli.errors import BadResponse, NotSignedIn, UsageError
 
 _SCOPE: Final = {"scope": "openid email profile"}
 # With max_age, the provider states auth_time (OpenID Connect Core, 2), the evidence of a fresh
@@ -64,11 +64,11 @@ class OfferedProvider:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        """Return a provider of an answer. Raises `NoUsableAnswer` if it is none."""
+        """Return a provider of an answer. Raises `BadResponse` if it is none."""
         try:
             return cls(**{name: body[name] for name in cls.__dataclass_fields__})
         except (KeyError, TypeError):
-            raise NoUsableAnswer("The service does not say who vouches for people.") from None
+            raise BadResponse("The service does not say who vouches for people.") from None
 
     @property
     def client(self) -> str:
@@ -76,32 +76,32 @@ class OfferedProvider:
         return self.cli_client_id or self.client_id
 
 
-def offered(api: Api, tenant: str, named: str | None) -> OfferedProvider:
+def select_provider(api: ApiClient, tenant: str, name: str | None) -> OfferedProvider:
     """Return the only provider of a tenant, or the one with this name or identifier.
 
-    Raises `WrongUsage` if there is no such one.
+    Raises `UsageError` if there is no such one.
     """
     answer = api.get("/v1/sign-in", {"tenant": tenant})
     found = [OfferedProvider.of(each) for each in answer["identity_providers"]]
     if not found:
-        raise WrongUsage(
+        raise UsageError(
             f"The tenant {tenant} has no identity provider for people, or does not exist. "
             "Log in with an API key; an operator adds one: rescind identity-providers add."
         )
-    fitting = [each for each in found if named in (None, each.name, each.id)]
+    fitting = [each for each in found if name in (None, each.name, each.id)]
     if len(fitting) != 1:
         names = ", ".join(f"{each.name} ({each.id})" for each in found)
-        raise WrongUsage(f"Choose one by --provider, by its name or identifier: {names}")
+        raise UsageError(f"Choose one by --provider, by its name or identifier: {names}")
     return fitting[0]
 
 
 def by_browser(
-    api: Api, provider: OfferedProvider, redirect: str, seconds: int, say: Say, *, fresh: bool
+    api: ApiClient, provider: OfferedProvider, redirect: str, seconds: int, say: Say, *, fresh: bool
 ) -> dict[str, Any]:
     """Sign in with a browser of this machine, which comes back to the address `redirect`.
 
     With `fresh`, the provider authenticates the person in any case. Raises `NotSignedIn`,
-    `WrongUsage` if the port is taken, and the errors of the API.
+    `UsageError` if the port is taken, and the errors of the API.
     """
     endpoint = _reachable(provider, provider.authorization_endpoint, "codes")
     state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
@@ -137,11 +137,11 @@ def by_browser(
         "nonce": nonce,
         "redirect_uri": here.url,
     }
-    return _granted(api, "/v1/sign-in/code", form)
+    return _request_token(api, "/v1/sign-in/code", form)
 
 
 def by_device(
-    api: Api,
+    api: ApiClient,
     provider: OfferedProvider,
     say: Say,
     *,
@@ -152,7 +152,7 @@ def by_device(
     endpoint = _reachable(provider, provider.device_authorization_endpoint, "device codes")
     tokens = _reachable(provider, provider.token_endpoint, "device codes")
     asked = {"client_id": provider.client, **_SCOPE, **(_FRESH if fresh else {})}
-    begun = _asked(endpoint, asked)
+    begun = _request_provider(endpoint, asked)
     _check_begun(begun, provider)
     complete = begun.get("verification_uri_complete")
     say(
@@ -169,15 +169,15 @@ def by_device(
     while left > 0:
         wait(interval)
         left -= interval
-        said = _asked(tokens, form)
+        said = _request_provider(tokens, form)
         if said.get("error") == "slow_down":
             interval += _INTERVAL
         elif said.get("error") != "authorization_pending":
-            return exchanged(api, provider.id, _id_token(said, provider))
+            return exchange_token(api, provider.id, _id_token(said, provider))
     raise NotSignedIn("Nobody entered the code in time; run the command again.")
 
 
-def exchanged(api: Api, audience: str, token: str) -> dict[str, Any]:
+def exchange_token(api: ApiClient, audience: str, token: str) -> dict[str, Any]:
     """Exchange a token of a provider, which `audience` names, for a session (RFC 8693)."""
     form = {
         "grant_type": _EXCHANGE,
@@ -185,7 +185,7 @@ def exchanged(api: Api, audience: str, token: str) -> dict[str, Any]:
         "subject_token": token,
         "subject_token_type": _JWT,
     }
-    return _granted(api, "/v1/token", form)
+    return _request_token(api, "/v1/token", form)
 
 
 def token_of_program(
@@ -193,29 +193,29 @@ def token_of_program(
 ) -> str:
     """Return the token in a file (`-`: standard input), else one that GitHub Actions gives a job.
 
-    Raises `WrongUsage` if there is none, `NoUsableAnswer` if GitHub does not give it.
+    Raises `UsageError` if there is none, `BadResponse` if GitHub does not give it.
     """
     if file is not None:
         found = inputs.read_text(file).strip()
         if not found:
-            raise WrongUsage(f"{file} has no token.")
+            raise UsageError(f"{file} has no token.")
         return found
     url, key = (environment.get(each, "").strip() for each in _GITHUB)
     if not url or not key:
-        raise WrongUsage(
+        raise UsageError(
             "Name the file of the token by --token-file. In GitHub Actions, give the job the "
             "permission id-token: write instead."
         )
-    said = _asked(f"{url}&{urlencode({'audience': audience})}", key=key)
+    said = _request_provider(f"{url}&{urlencode({'audience': audience})}", key=key)
     if not isinstance(said.get("value"), str):
-        raise NoUsableAnswer("GitHub does not give this job a token.")
+        raise BadResponse("GitHub does not give this job a token.")
     return str(said["value"])
 
 
 def _reachable(provider: OfferedProvider, endpoint: str | None, means: str) -> str:
-    """Return the endpoint. Raises `WrongUsage` if there is none, or none that is safe to use."""
+    """Return the endpoint. Raises `UsageError` if there is none, or none that is safe to use."""
     if endpoint is None or not profiles.is_private(endpoint):
-        raise WrongUsage(f"{provider.name} gives no {means}; sign in by another way or provider.")
+        raise UsageError(f"{provider.name} gives no {means}; sign in by another way or provider.")
     return endpoint
 
 
@@ -229,13 +229,13 @@ def _code(answer: Mapping[str, str], state: str, provider: OfferedProvider) -> s
     if answer.get("iss", provider.issuer) != provider.issuer:
         raise NotSignedIn("The browser came from another provider, whose answer was not used.")
     if "error" in answer or not answer.get("code"):
-        raise _refused(answer, provider)
+        raise _sign_in_error(answer, provider)
     return answer["code"]
 
 
-def _refused(said: Mapping[str, Any], provider: OfferedProvider) -> NotSignedIn:
+def _sign_in_error(answer: Mapping[str, Any], provider: OfferedProvider) -> NotSignedIn:
     """Return why a provider gives nothing. Its words are shown without control characters."""
-    error = said.get("error")
+    error = answer.get("error")
     if error in _OF_CLIENT:
         return NotSignedIn(
             f"{provider.name} does not accept its client {provider.client} here ({error}): an "
@@ -244,49 +244,51 @@ def _refused(said: Mapping[str, Any], provider: OfferedProvider) -> NotSignedIn:
     if error == "access_denied":
         return NotSignedIn(f"The sign-in to {provider.name} was refused there ({error}).")
     return NotSignedIn(
-        f"{provider.name} refused: {said.get('error_description') or ''} ({error or 'no code'})."
+        f"{provider.name} refused: {answer.get('error_description') or ''} ({error or 'no code'})."
     )
 
 
-def _check_begun(begun: Mapping[str, Any], provider: OfferedProvider) -> None:
-    if "error" in begun:
-        raise _refused(begun, provider)
+def _check_begun(answer: Mapping[str, Any], provider: OfferedProvider) -> None:
+    if "error" in answer:
+        raise _sign_in_error(answer, provider)
     if not all(
-        isinstance(begun.get(each), str)
+        isinstance(answer.get(each), str)
         for each in ("verification_uri", "user_code", "device_code")
     ):
-        raise NoUsableAnswer(f"{provider.name} does not begin a sign-in by device code.")
+        raise BadResponse(f"{provider.name} does not begin a sign-in by device code.")
 
 
-def _id_token(said: Mapping[str, Any], provider: OfferedProvider) -> str:
-    if "error" in said:
-        raise _refused(said, provider)
-    if not isinstance(said.get("id_token"), str):
-        raise NoUsableAnswer(f"{provider.name} gives no ID token; its client needs scope openid.")
-    return str(said["id_token"])
+def _id_token(answer: Mapping[str, Any], provider: OfferedProvider) -> str:
+    if "error" in answer:
+        raise _sign_in_error(answer, provider)
+    if not isinstance(answer.get("id_token"), str):
+        raise BadResponse(f"{provider.name} gives no ID token; its client needs scope openid.")
+    return str(answer["id_token"])
 
 
 def _number(value: object, usual: float) -> float:
     return float(value) if isinstance(value, int | float) else usual
 
 
-def _asked(url: str, form: Mapping[str, str] | None = None, *, key: str = "") -> dict[str, Any]:
+def _request_provider(
+    url: str, form: Mapping[str, str] | None = None, *, key: str = ""
+) -> dict[str, Any]:
     """Return what a provider says to a form, also if it refuses; without a form, to a GET."""
     headers = {"Accept": "application/json"} | ({"Authorization": f"bearer {key}"} if key else {})
     method = "GET" if form is None else "POST"
     with closing(Connections()) as connections:
-        answer = answered(connections, Outgoing.of(method, url, headers, form=form))
+        answer = send_once(connections, OutgoingRequest.of(method, url, headers, form=form))
     with suppress(ValueError):
         said = json.loads(answer.body)
         if isinstance(said, dict) and (is_success(answer) or "error" in said):
             return said
-    raise NoUsableAnswer(f"{urlsplit(url).netloc} answers {answer.status}, and not with JSON.")
+    raise BadResponse(f"{urlsplit(url).netloc} answers {answer.status}, and not with JSON.")
 
 
-def _granted(api: Api, path: str, form: Mapping[str, str]) -> dict[str, Any]:
+def _request_token(api: ApiClient, path: str, form: Mapping[str, str]) -> dict[str, Any]:
     answer = api.submit(path, form)
     if not isinstance(answer, dict) or not isinstance(answer.get("access_token"), str):
-        raise NoUsableAnswer("The service gives no session.")
+        raise BadResponse("The service gives no session.")
     return answer
 
 
@@ -297,7 +299,7 @@ _PAGE: Final = b"Go back to the terminal, which goes on. This page can be closed
 class Loopback:
     """Listens at an address such as `http://127.0.0.1:53682/`; without a port, on any free one.
 
-    Raises `WrongUsage` if the address is not of this machine, or if its port is taken. A browser
+    Raises `UsageError` if the address is not of this machine, or if its port is taken. A browser
     may open connections that it does not use; they hold up nothing.
     """
 
@@ -331,7 +333,7 @@ def _parts(redirect: str) -> tuple[str, int, str]:
     except ValueError:
         parts, port = urlsplit(""), 0
     if parts.scheme != "http" or parts.hostname not in _HOSTS or parts.query or parts.fragment:
-        raise WrongUsage("--redirect is an address of this machine: http://127.0.0.1:53682/")
+        raise UsageError("--redirect is an address of this machine: http://127.0.0.1:53682/")
     return parts.hostname, port, parts.path or "/"
 
 
@@ -350,7 +352,7 @@ def _listening(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _
     try:
         return made((_HOSTS[host], port), handler)
     except OSError as error:
-        raise WrongUsage(
+        raise UsageError(
             f"{host}:{port} cannot be listened on ({error.strerror}): end the program that has it, "
             "or name another address by --redirect."
         ) from error

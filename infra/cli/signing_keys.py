@@ -7,7 +7,7 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, confirm, noun
-from infra.cli.errors import SHOWN, DryRun, Expires, Limit, Reason, Yes, given
+from infra.cli.errors import SHOWN, DryRun, Expires, Limit, Reason, Yes, drop_missing
 from infra.cli.output import Column
 
 _PATH: Final = "/v1/keys"
@@ -32,16 +32,16 @@ def register(root: typer.Typer) -> None:
 
 
 @command(app, "tree", example="rescind keys tree", watches=True)
-def tree(session: ApiSession) -> None:
+def show_tree(session: ApiSession) -> None:
     """Show all signing keys below their parents."""
-    page = session.api.listed(_PATH, "keys")
-    session.out.tree("signing keys", page, page["keys"], _COLUMNS)
+    page = session.api.list_records(_PATH, "keys")
+    session.out.print_tree("signing keys", page, page["keys"], _COLUMNS)
 
 
 @command(app, "list", example="rescind keys list -n 20", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the signing keys."""
-    session.out.page(session.api.listed(_PATH, "keys", most=limit), "keys", _COLUMNS)
+    session.out.print_page(session.api.list_records(_PATH, "keys", most=limit), "keys", _COLUMNS)
 
 
 @command(app, "show", example="rescind keys show svc_key_01J…", watches=True)
@@ -71,7 +71,7 @@ def create(
 ) -> None:
     """Create a signing key. Its private part never leaves the service."""
     body = {"type": type_, "name": name, "parent_id": parent, "expires_at": expires_at}
-    session.out.record(session.api.post(_PATH, given(body)))
+    session.out.record(session.api.post(_PATH, drop_missing(body)))
 
 
 @command(app, "rotate", example="rescind keys rotate svc_key_01J…")
@@ -84,7 +84,7 @@ def rotate(session: ApiSession, key: KeyId) -> None:
 
 
 @command(app, "versions", example="rescind keys versions svc_key_01J…", watches=True)
-def versions(session: ApiSession, key: KeyId) -> None:
+def list_versions(session: ApiSession, key: KeyId) -> None:
     """List the versions of a key with their public keys."""
     found = session.api.get(_one(key, "/versions"))
     columns = (
@@ -93,13 +93,13 @@ def versions(session: ApiSession, key: KeyId) -> None:
         Column("created at", "created_at"),
         Column("public key", "public_key"),
     )
-    session.out.table(found, found["versions"], columns)
+    session.out.print_table(found, found["versions"], columns)
 
 
 @command(
     app, "warrants", example="rescind keys warrants svc_key_01J… --limit 0 -o json", watches=True
 )
-def warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None:
+def list_warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None:
     """List the warrants that a key has signed."""
     columns = (
         Column("warrant", "warrant_id"),
@@ -107,8 +107,8 @@ def warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None:
         Column("signed at", "signed_at"),
         Column("expires at", "expires_at"),
     )
-    page = session.api.listed(_one(key, "/warrants"), "warrants", most=limit)
-    session.out.page(page, "warrants", columns)
+    page = session.api.list_records(_one(key, "/warrants"), "warrants", most=limit)
+    session.out.print_page(page, "warrants", columns)
 
 
 @command(app, "suspend", example="rescind keys suspend svc_key_01J…")
@@ -124,7 +124,7 @@ def enable(session: ApiSession, key: KeyId) -> None:
 
 
 @command(app, "reach", example="rescind keys reach svc_key_01J…")
-def reach(session: ApiSession, key: KeyId) -> None:
+def show_impact(session: ApiSession, key: KeyId) -> None:
     """Show what the revocation of a key with all keys below it would revoke; change nothing."""
     body = {"reason": "reach", "cascade": True, "dry_run": True}
     session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra.cli import srl_verification
-from infra.cli.client import Api, segment
+from infra.cli.client import ApiClient, segment
 from infra.cli.commands import ApiSession, command, confirm, local_command, noun
-from infra.cli.errors import SHOWN, Exit, Limit, WarrantIds, WrongUsage, Yes
+from infra.cli.errors import SHOWN, ExitCode, Limit, UsageError, WarrantIds, Yes
 from infra.cli.inputs import read_document
 from infra.cli.output import Column
 from shared.authorizer import files
@@ -78,7 +78,7 @@ def fetch(
 
     Nothing is verified: see `list verify`.
     """
-    body = _fetched(session, version)
+    body = _fetch(session, version)
     _save(file, body)
     if keys is not None:
         _save(keys, json.dumps(all_of(session.api)).encode())
@@ -93,16 +93,16 @@ def contains(session: ApiSession, warrants: WarrantIds) -> int:
     The list is verified by the keys that the service names. `check` also knows revocations that
     no list has yet.
     """
-    content = _verified(session)
+    content = _fetch_verified(session)
     listed = {each: each in set(content.revoked_ids) for each in warrants}
     words = {True: "revoked", False: "not on the list"}
     lines = [_line(content), *(f"{each}: {words[found]}" for each, found in listed.items())]
     session.out.show({**_summary(content), "warrants": listed}, "\n".join(lines))
-    return Exit.REVOKED if any(listed.values()) else Exit.DONE
+    return ExitCode.REVOKED if any(listed.values()) else ExitCode.DONE
 
 
 @command(app, "diff", example="rescind list diff 41 srl.json")
-def diff(session: ApiSession, old: Source, new: Source) -> None:
+def compare(session: ApiSession, old: Source, new: Source) -> None:
     """Show which warrants one list has and the other has not. No signature is verified."""
     before, after = (_readable(each, _body(session, each)) for each in (old, new))
     found = {
@@ -113,20 +113,20 @@ def diff(session: ApiSession, old: Source, new: Source) -> None:
     document = {"old": _summary(before), "new": _summary(after), **found}
     session.out.show(document, "\n".join(lines))
     counts = f"{len(found['added'])} added, {len(found['removed'])} removed."
-    session.out.say(f"From version {before.version} to version {after.version}: {counts}")
+    session.out.print_message(f"From version {before.version} to version {after.version}: {counts}")
 
 
 @command(app, "status", example="rescind list status --watch 5", watches=True)
-def status(session: ApiSession) -> None:
+def show_status(session: ApiSession) -> None:
     """Show the list in force, what waits for the next one, and by when that is due."""
     session.out.record(session.api.get(f"{_PATH}/status"))
 
 
 @command(app, "versions", example="rescind list versions -n 20", watches=True)
-def versions(session: ApiSession, limit: Limit = SHOWN) -> None:
+def list_versions(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List what was published in the last 30 days, the newest first."""
-    page = session.api.listed(f"{_PATH}/versions", "versions", most=limit)
-    session.out.page(page, "versions", _COLUMNS)
+    page = session.api.list_records(f"{_PATH}/versions", "versions", most=limit)
+    session.out.print_page(page, "versions", _COLUMNS)
 
 
 @command(app, "publish", example="rescind list publish")
@@ -135,25 +135,25 @@ def publish(session: ApiSession) -> None:
     session.out.record(session.api.post(f"{_PATH}/regenerate"))
 
 
-def _fetched(session: ApiSession, version: int | None = None) -> bytes:
+def _fetch(session: ApiSession, version: int | None = None) -> bytes:
     params = {"version": version}
     return session.api.send("GET", f"{_PATH}/signed", params=params, follow=True).body
 
 
-def _verified(session: ApiSession) -> Payload:
+def _fetch_verified(session: ApiSession) -> Payload:
     signers = all_of(session.api)["keys"]
-    trusted = [public_key_bytes(each["public_key"]) for each in _trusted(signers)]
-    return verify_by_one_of(_fetched(session), public_keys=trusted, now=datetime.now(UTC)).payload
+    trusted = [public_key_bytes(each["public_key"]) for each in _trusted_keys(signers)]
+    return verify_by_one_of(_fetch(session), public_keys=trusted, now=datetime.now(UTC)).payload
 
 
-def _trusted(signers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _trusted_keys(signers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in signers if each["status"] != "revoked"]
 
 
 def _body(session: ApiSession, source: str) -> bytes:
     """Return a list: that of a version if `source` is a number, else that of a file."""
     if source.isascii() and source.isdecimal():
-        return _fetched(session, int(source))
+        return _fetch(session, int(source))
     return read_document(source)
 
 
@@ -164,22 +164,22 @@ def _readable(source: str, body: bytes) -> Payload:
         issued_at, expires_at = (times.parse(members[each]) for each in ("IssuedAt", "ExpiresAt"))
         return Payload(int(members["Version"]), issued_at, expires_at, list(members["RevokedIDs"]))
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
-        raise WrongUsage(f"{source} is not a response of the list's endpoint.") from None
+        raise UsageError(f"{source} is not a response of the list's endpoint.") from None
 
 
 def _summary(content: Payload) -> dict[str, Any]:
     return {
         "version": content.version,
-        "issued_at": times.text(content.issued_at),
-        "expires_at": times.text(content.expires_at),
+        "issued_at": times.format_utc(content.issued_at),
+        "expires_at": times.format_utc(content.expires_at),
         "revocation_count": len(content.revoked_ids),
     }
 
 
 def _line(content: Payload) -> str:
     return (
-        f"version {content.version}, issued {times.text(content.issued_at)}, "
-        f"expires {times.text(content.expires_at)}, {len(content.revoked_ids)} revoked"
+        f"version {content.version}, issued {times.format_utc(content.issued_at)}, "
+        f"expires {times.format_utc(content.expires_at)}, {len(content.revoked_ids)} revoked"
     )
 
 
@@ -187,14 +187,14 @@ def _save(path: Path, data: bytes) -> None:
     try:
         files.replace(path, data)
     except OSError as error:
-        raise WrongUsage(f"{path}: {error.strerror}") from None
+        raise UsageError(f"{path}: {error.strerror}") from None
 
 
 @command(signers, "list", example="rescind list signers list")
 def list_(session: ApiSession) -> None:
     """List the list signers. The first one signed the list in force."""
     found = all_of(session.api)
-    session.out.table(found, found["keys"], _SIGNER_COLUMNS)
+    session.out.print_table(found, found["keys"], _SIGNER_COLUMNS)
 
 
 @command(signers, "create", example="rescind list signers create")
@@ -237,7 +237,7 @@ def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
     session.out.record(session.api.post(f"{_SIGNERS}/{segment(signer)}/revoke"))
 
 
-def all_of(api: Api) -> dict[str, Any]:
+def all_of(api: ApiClient) -> dict[str, Any]:
     """Return all list signers in one page. The first one signed the list in force."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None

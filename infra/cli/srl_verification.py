@@ -16,21 +16,21 @@ import typer
 
 from infra import private_files
 from infra.cli import inputs
-from infra.cli.errors import Exit, WrongUsage, checked, public_keys
+from infra.cli.errors import ExitCode, UsageError, argument_type, public_keys
 from infra.cli.output import Output
-from infra.cli.trust import Root, pinned
+from infra.cli.trust import Root, state_for_pin
 from shared.authorizer import files
 from shared.authorizer.formats import documents, strict_json
 from shared.authorizer.formats.documents import NotTrusted, RootReason
 from shared.authorizer.formats.following import follow
-from shared.authorizer.formats.trust import Use
+from shared.authorizer.formats.trust import KeyUse
 from shared.errors import InvalidSrl
 from shared.model import identifiers, times
 from shared.model.lists.content import Payload
-from shared.model.lists.signers import ReportedSigners
+from shared.model.lists.signers import ServedSigners
 from shared.model.lists.verification import (
     MAX_STEP,
-    Seen,
+    LastAcceptedSrl,
     VerifierPolicy,
     public_key_bytes,
     verify_next,
@@ -82,20 +82,20 @@ Warrants = Annotated[
     list[str] | None,
     typer.Option(
         "--warrant",
-        parser=checked(identifiers.warrant_id),
+        parser=argument_type(identifiers.warrant_id),
         metavar="WARRANT",
         help="Say whether this warrant is on the list; may be repeated.",
     ),
 ]
 
 
-def locked(path: Path) -> AbstractContextManager[None]:
+def lock_state(path: Path) -> AbstractContextManager[None]:
     """Keep out other verifiers with this state until the block ends. Raises `OSError`."""
     # The folder is locked, because the file itself is replaced.
-    return files.locked(path.parent)
+    return files.lock_folder(path.parent)
 
 
-def load(path: Path) -> Seen | None:
+def load(path: Path) -> LastAcceptedSrl | None:
     """Return what was accepted last, or None if there is no file.
 
     Raises `OSError`, `InvalidSettings` if others can write to it, `ValueError` if it is damaged.
@@ -106,7 +106,7 @@ def load(path: Path) -> Seen | None:
     except FileNotFoundError:
         return None
     try:
-        return _seen(strict_json.parse(text))
+        return _parse_state(strict_json.parse(text))
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
             f"is damaged, or is not a state of a verifier ({error}); to start again, delete it and "
@@ -114,21 +114,21 @@ def load(path: Path) -> Seen | None:
         ) from None
 
 
-def save(path: Path, seen: Seen) -> None:
-    """Replace the file in one step, within `locked`. Raises `OSError`."""
+def save(path: Path, last_accepted: LastAcceptedSrl) -> None:
+    """Replace the file in one step, within `lock_state`. Raises `OSError`."""
     document = {
-        "version": seen.version,
-        "sha256": seen.sha256,
-        "signer": base64.b64encode(seen.signer).decode(),
-        "statements": [dict(each) for each in seen.statements],
-        "revoked": sorted(base64.b64encode(each).decode() for each in seen.revoked),
+        "version": last_accepted.version,
+        "sha256": last_accepted.sha256,
+        "signer": base64.b64encode(last_accepted.signer).decode(),
+        "statements": [dict(each) for each in last_accepted.statements],
+        "revoked": sorted(base64.b64encode(each).decode() for each in last_accepted.revoked),
     }
-    if seen.trust:
-        document[_TRUST] = seen.trust
+    if last_accepted.trust:
+        document[_TRUST] = last_accepted.trust
     files.replace(path, json.dumps(document, indent=1).encode())
 
 
-def _seen(document: Any) -> Seen:
+def _parse_state(document: Any) -> LastAcceptedSrl:
     if set(document) - {_TRUST} != _MEMBERS:
         raise ValueError(f"its members are {', '.join(sorted(_MEMBERS))}")
     version, sha256 = document["version"], document["sha256"]
@@ -141,7 +141,9 @@ def _seen(document: Any) -> Seen:
         raise ValueError("statements are objects")
     revoked = frozenset(map(public_key_bytes, document["revoked"]))
     signer = public_key_bytes(document["signer"])
-    return Seen(version, sha256, signer, tuple(statements), revoked, document.get(_TRUST, ""))
+    return LastAcceptedSrl(
+        version, sha256, signer, tuple(statements), revoked, document.get(_TRUST, "")
+    )
 
 
 def verify(
@@ -162,24 +164,24 @@ def verify(
     Exit codes: 0 valid, 1 not valid, 2 wrong usage, 3 valid and a `--warrant` is revoked.
     """
     body = inputs.read_document(file)
-    pages = [_use(name, _reported) for name in keys or []]
+    pages = [_use(name, _read_served_signers) for name in keys or []]
     policy = VerifierPolicy(
-        key or (), reduce(ReportedSigners.joined, pages, ReportedSigners()), min_version, max_step
+        key or (), reduce(ServedSigners.merge, pages, ServedSigners()), min_version, max_step
     )
-    given = _given(key, root, trust, tenant)
+    given = _parse_trust(key, root, trust, tenant)
     try:
-        payload = _accepted(body, policy, state, given)
+        payload = _accept_and_save(body, policy, state, given)
     except NotTrusted as error:
         refused = {"valid": False, "reason": error.reason.value, "message": _REFUSED}
         out.show(refused, f"not valid ({error.reason}): {_REFUSED}")
-        return Exit.FAILED
+        return ExitCode.FAILED
     except InvalidSrl as error:
         refused = {"valid": False, "reason": error.reason, "message": str(error)}
         out.show(refused, f"not valid ({error.reason}): {error}")
-        return Exit.FAILED
+        return ExitCode.FAILED
     listed = {each: _is_listed(payload, each) for each in warrant or []}
     out.show(_summary(payload, listed), _lines(payload, listed))
-    return Exit.REVOKED if any(listed.values()) else Exit.DONE
+    return ExitCode.REVOKED if any(listed.values()) else ExitCode.DONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,39 +193,45 @@ class GivenTrust:
     answer: bytes
 
     def policy(
-        self, policy: VerifierPolicy, seen: Seen | None, now: datetime
-    ) -> tuple[VerifierPolicy, Seen | None, str]:
-        """Return the policy by the newest document, what counts of `seen`, and the document.
+        self, policy: VerifierPolicy, last_accepted: LastAcceptedSrl | None, now: datetime
+    ) -> tuple[VerifierPolicy, LastAcceptedSrl | None, str]:
+        """Return the policy by the newest document, the valid `last_accepted`, and the document.
 
         A list of a signer that the document does not name does not count any longer (TRUST-14).
         Raises `NotTrusted`, `ValueError` if what is kept is of another tenant, or damaged.
         """
-        start = pinned(self.tenant_id, self.pin, seen.trust.encode() if seen else b"")
+        start = state_for_pin(
+            self.tenant_id, self.pin, last_accepted.trust.encode() if last_accepted else b""
+        )
         state = follow(start, documents.documents(self.answer), now)
         if state.held is None:
             raise NotTrusted(RootReason.ROOT)
         if now >= state.held.document.expires_at:
             raise NotTrusted(RootReason.TRUST_EXPIRED)
-        named = state.named(Use.LISTS)
-        counts = replace(seen, statements=()) if seen and seen.signer in named else None
-        return replace(policy, pinned=named), counts, json.dumps(state.kept())
+        named = state.keys_for_use(KeyUse.LISTS)
+        counts = (
+            replace(last_accepted, statements=())
+            if last_accepted and last_accepted.signer in named
+            else None
+        )
+        return replace(policy, pinned=named), counts, json.dumps(state.to_json())
 
 
-def _given(
+def _parse_trust(
     key: list[bytes] | None, root: str | None, trust: str | None, tenant: str | None
 ) -> GivenTrust | None:
-    """Return what is trusted by --root; None if --key is given. Raises `WrongUsage`."""
+    """Return what is trusted by --root; None if --key is given. Raises `UsageError`."""
     if root is None:
         if not key:
-            raise WrongUsage("give --root with --trust and --tenant, or --key")
+            raise UsageError("give --root with --trust and --tenant, or --key")
         return None
     if key or trust is None or tenant is None:
-        raise WrongUsage("--root needs --trust and --tenant, and no --key")
+        raise UsageError("--root needs --trust and --tenant, and no --key")
     return GivenTrust(tenant, root, inputs.read_document(trust))
 
 
-def _accepted(
-    body: bytes, policy: VerifierPolicy, name: str | None, given: GivenTrust | None
+def _accept_and_save(
+    body: bytes, policy: VerifierPolicy, name: str | None, given_trust: GivenTrust | None
 ) -> Payload:
     """Return the list after it is accepted and the state is saved.
 
@@ -231,17 +239,19 @@ def _accepted(
     """
     state = Path(name) if name else None
     try:
-        with locked(state) if state else nullcontext():
+        with lock_state(state) if state else nullcontext():
             seen = _use(str(name), lambda _: load(state)) if state else None
             now, before, trust = datetime.now(UTC), seen, ""
-            if given:
-                policy, before, trust = _use(str(name), lambda _: given.policy(policy, seen, now))
-            payload, now_seen = verify_next(body, policy, seen=before, now=now)
+            if given_trust:
+                policy, before, trust = _use(
+                    str(name), lambda _: given_trust.policy(policy, seen, now)
+                )
+            payload, now_seen = verify_next(body, policy, last_accepted=before, now=now)
             now_seen = replace(now_seen, trust=trust)
             if state and now_seen != seen:
                 save(state, now_seen)
     except OSError as error:
-        raise WrongUsage(f"{name}: {error.strerror}") from None
+        raise UsageError(f"{name}: {error.strerror}") from None
     return payload
 
 
@@ -249,13 +259,13 @@ def _use(name: str, read: Callable[[str], T]) -> T:
     try:
         return read(name)
     except OSError as error:
-        raise WrongUsage(f"{name}: {error.strerror}") from None
+        raise UsageError(f"{name}: {error.strerror}") from None
     except ValueError as error:
-        raise WrongUsage(f"{name}: {error}") from None
+        raise UsageError(f"{name}: {error}") from None
 
 
-def _reported(name: str) -> ReportedSigners:
-    return ReportedSigners.parse(inputs.read_document(name))
+def _read_served_signers(name: str) -> ServedSigners:
+    return ServedSigners.parse(inputs.read_document(name))
 
 
 def _is_listed(payload: Payload, warrant_id: str) -> bool:
@@ -267,8 +277,8 @@ def _summary(payload: Payload, warrants: dict[str, bool]) -> dict[str, object]:
     return {
         "valid": True,
         "version": payload.version,
-        "issued_at": times.text(payload.issued_at),
-        "expires_at": times.text(payload.expires_at),
+        "issued_at": times.format_utc(payload.issued_at),
+        "expires_at": times.format_utc(payload.expires_at),
         "revocation_count": len(payload.revoked_ids),
         "warrants": {each: {"revoked": revoked} for each, revoked in warrants.items()},
     }
@@ -276,8 +286,8 @@ def _summary(payload: Payload, warrants: dict[str, bool]) -> dict[str, object]:
 
 def _lines(payload: Payload, warrants: dict[str, bool]) -> str:
     first = (
-        f"valid: version {payload.version}, issued {times.text(payload.issued_at)}, "
-        f"expires {times.text(payload.expires_at)}, {len(payload.revoked_ids)} revoked"
+        f"valid: version {payload.version}, issued {times.format_utc(payload.issued_at)}, "
+        f"expires {times.format_utc(payload.expires_at)}, {len(payload.revoked_ids)} revoked"
     )
     words = {True: "revoked", False: "not on the list"}
     return "\n".join([first, *(f"{each}: {words[listed]}" for each, listed in warrants.items())])

@@ -34,7 +34,7 @@ _lists = Resource(
     ),
     field="status_lists",
 )
-_lists.lists("List the status lists.", in_pages=False)
+_lists.add_list("List the status lists.", in_pages=False)
 
 
 def register(root: typer.Typer) -> None:

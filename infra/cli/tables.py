@@ -48,16 +48,16 @@ class Screen:
         self._out = _console(sys.stdout, is_wide=is_wide)
         self._err = _console(sys.stderr)
 
-    def table(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
+    def print_table(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
         """Print a table, or what fits into the terminal of it."""
         drawn = _table(records, columns)
         if self._fits(drawn):
             self._out.print(drawn)
             return
-        short = _table(_shortened(records, columns), columns)
+        short = _table(_shorten_ids(records, columns), columns)
         self._out.print(short if self._fits(short) else _blocks(records, columns))
 
-    def tree(
+    def print_tree(
         self, title: str, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
     ) -> None:
         """Print records below their parents, and those without one below a title."""
@@ -79,11 +79,11 @@ class Screen:
         """Print one record, a field in each line."""
         self._out.print(_record(fields))
 
-    def say(self, text: str) -> None:
+    def print_message(self, text: str) -> None:
         """Print a message."""
         self._err.print(Text(text), soft_wrap=True)
 
-    def error(self, text: str) -> None:
+    def print_error(self, text: str) -> None:
         """Print why a command fails."""
         self._err.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
 
@@ -100,10 +100,10 @@ class Screen:
             task = bar.add_task(doing, total=total)
             yield Bar(bar, task)
 
-    def _fits(self, drawn: Table) -> bool:
+    def _fits(self, table: Table) -> bool:
         # Within the real width, Rich would say that everything fits.
         endless = self._out.options.update_width(_ENDLESS)
-        return Measurement.get(self._out, endless, drawn).minimum <= self._out.width
+        return Measurement.get(self._out, endless, table).minimum <= self._out.width
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Bar:
     _bar: Progress
     _task: Any
 
-    def by(self, steps: int = 1) -> None:
+    def advance(self, steps: int = 1) -> None:
         """Say that so many steps more are done."""
         self._bar.advance(self._task, steps)
 
@@ -134,7 +134,7 @@ def cell(value: object) -> Text:
             return Text(text, style=_STYLES.get(text, ""))
 
 
-def _shortened(
+def _shorten_ids(
     records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> list[dict[str, Any]]:
     """Return the records with the ends of their identifiers, as long as they differ."""

@@ -6,7 +6,7 @@ import typer
 
 from infra.cli import inputs
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 
 _PATH: Final = "/v1/tenant/settings"
 _TEXTS: Final = frozenset({"name", "list_publication"})
@@ -44,7 +44,7 @@ def _change(text: str) -> tuple[str, str | int]:
     name, equals, value = text.partition("=")
     name = name.strip().replace(" ", "_")
     if not equals or not name:
-        raise WrongUsage(f"{text} is not NAME=VALUE.")
+        raise UsageError(f"{text} is not NAME=VALUE.")
     if name in _TEXTS or not (value.isascii() and value.isdecimal()):
         return name, value
     return name, int(value)

@@ -15,7 +15,7 @@ import typer
 from infra.cli import drafts
 from infra.cli.commands import ApiSession, command, noun
 from infra.cli.drafts import Draft
-from infra.cli.errors import NoUsableAnswer, WrongUsage, checked, public_keys
+from infra.cli.errors import BadResponse, UsageError, argument_type, public_keys
 from infra.cli.output import Column
 from shared.authorizer import files
 from shared.authorizer.formats import documents
@@ -30,7 +30,7 @@ _COLUMNS: Final = (Column("key", "key"), Column("uses", "uses"))
 app = noun("Trust documents: which keys sign for the tenant, and the roots that say so.")
 
 
-def pinned(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
+def state_for_pin(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
     """Return the state of a client with this pin, which has `kept` of it, or nothing yet.
 
     Raises `ValueError` if the pin is none, or if `kept` is damaged or of another tenant.
@@ -39,13 +39,13 @@ def pinned(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
     if not kept:
         return asked
     try:
-        return TrustState.resumed(tenant_id, json.loads(kept)).pinned(pin)
+        return TrustState.from_json(tenant_id, json.loads(kept)).with_pin(pin)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"the kept trust document is not usable ({error})") from error
 
 
 def _pin(value: str) -> str:
-    return pinned("", value).pin
+    return state_for_pin("", value).pin
 
 
 Root = Annotated[
@@ -53,7 +53,7 @@ Root = Annotated[
     typer.Option(
         "--root",
         metavar="PIN",
-        parser=checked(_pin),
+        parser=argument_type(_pin),
         help="Trust what the roots with this pin signed, and nothing else of the service.",
     ),
 ]
@@ -73,26 +73,26 @@ DraftFiles = Annotated[
 ]
 
 
-def followed(session: ApiSession, tenant_id: str, pin: str) -> TrustDocument:
+def follow_documents(session: ApiSession, tenant_id: str, pin: str) -> TrustDocument:
     """Return the newest trust document, which is kept in the profile before it counts.
 
-    Raises `NoUsableAnswer` if there is none, or if a client with this pin refuses it.
+    Raises `BadResponse` if there is none, or if a client with this pin refuses it.
     """
     path = session.profile.folder / f"trust-{tenant_id}.json"
     try:
-        state = pinned(tenant_id, pin, path.read_bytes() if path.exists() else b"")
+        state = state_for_pin(tenant_id, pin, path.read_bytes() if path.exists() else b"")
     except ValueError as error:
-        raise WrongUsage(f"{path}: {error}; remove it to begin at the pin again.") from error
+        raise UsageError(f"{path}: {error}; remove it to begin at the pin again.") from error
     try:
-        after = follow(state, _served(session, after=state.version), datetime.now(UTC))
+        after = follow(state, _fetch_documents(session, after=state.version), datetime.now(UTC))
     except NotTrusted as error:
-        raise NoUsableAnswer(
+        raise BadResponse(
             f"A client with this pin refuses the documents ({error.reason}). Ask who runs the "
             "service for the pin, on a way that does not lead through it."
         ) from error
     if after is not state:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        files.replace(path, json.dumps(after.kept()).encode())
+        files.replace(path, json.dumps(after.to_json()).encode())
     return _newest([after.held] if after.held else [])
 
 
@@ -103,9 +103,9 @@ def show(session: ApiSession, root: Root = None) -> None:
     With --root, exit code 1 says that a client with this pin refuses it.
     """
     if root is None:
-        document = _newest(_served(session))
+        document = _newest(_fetch_documents(session))
     else:
-        document = followed(session, session.api.get("/v1/whoami")["tenant_id"], root)
+        document = follow_documents(session, session.api.get("/v1/whoami")["tenant_id"], root)
     shown: dict[str, Any] = {
         "tenant": document.tenant_id,
         "version": document.version,
@@ -120,11 +120,11 @@ def show(session: ApiSession, root: Root = None) -> None:
     }
     session.out.record(shown, () if session.out.is_document else [*shown][:-1])
     if not session.out.is_document:
-        session.out.table(shown, shown["signers"], _COLUMNS)
+        session.out.print_table(shown, shown["signers"], _COLUMNS)
 
 
 @command(app, "draft", example="rescind trust draft --out draft.json")
-def draft(
+def save_draft(
     session: ApiSession, out: DraftOut, new_root: NewRoots = None, threshold: Threshold = 1
 ) -> None:
     """Get the next document, which roots elsewhere are to sign.
@@ -132,46 +132,46 @@ def draft(
     Give the file, or copies of it, to the holders of the roots. They run `rescind trust sign`
     without the service. To replace roots, name all of the new ones with --new-root.
     """
-    made = drafted(session, new_root or [], threshold)
+    made = create_draft(session, new_root or [], threshold)
     made.write(out)
     session.out.record(drafts.words(made))
-    session.out.say(f"Wrote {out}; {made.missing()} signature(s) are missing.")
+    session.out.print_message(f"Wrote {out}; {made.missing()} signature(s) are missing.")
 
 
 @command(app, "publish", example="rescind trust publish draft.json")
 def publish(session: ApiSession, file: DraftFiles) -> None:
     """Publish a document that enough roots have signed. It may be repeated."""
-    published(session, drafts.merged([Draft.read(each) for each in file]))
+    publish_signed(session, drafts.merge([Draft.load(each) for each in file]))
 
 
-def drafted(session: ApiSession, keys: Sequence[bytes], threshold: int) -> Draft:
+def create_draft(session: ApiSession, keys: Sequence[bytes], threshold: int) -> Draft:
     """Return a new draft with these roots; without any, with the present ones."""
     asked = {"roots": ",".join(map(to_base64, keys)), "threshold": threshold} if keys else None
-    present = _served(session)
+    present = _fetch_documents(session)
     body = session.api.get(f"{_PATH}/draft", asked)
     try:
-        made = SignedDocument.opened(from_base64(body["Payload"]), {})
+        made = SignedDocument.decode(from_base64(body["Payload"]), {})
     except (NotTrusted, KeyError, TypeError, ValueError):
-        raise NoUsableAnswer("The service answers with no draft of a trust document.") from None
+        raise BadResponse("The service answers with no draft of a trust document.") from None
     return Draft(present[-1] if present else None, made)
 
 
-def published(session: ApiSession, signed: Draft) -> None:
-    """Publish a document. Raises `WrongUsage` if signatures are missing."""
-    if missing := signed.missing():
-        raise WrongUsage(f"{missing} signature(s) of roots are missing: rescind trust sign.")
-    session.out.record(session.api.put(_PATH, signed.next.form()))
+def publish_signed(session: ApiSession, draft: Draft) -> None:
+    """Publish a document. Raises `UsageError` if signatures are missing."""
+    if missing := draft.missing():
+        raise UsageError(f"{missing} signature(s) of roots are missing: rescind trust sign.")
+    session.out.record(session.api.put(_PATH, draft.next.form()))
 
 
-def _served(session: ApiSession, after: int = 0) -> Sequence[SignedDocument]:
+def _fetch_documents(session: ApiSession, after: int = 0) -> Sequence[SignedDocument]:
     """Return what a client needs that holds the version `after`. Nothing is verified."""
     try:
         return documents.documents(session.api.send("GET", _PATH, params={"after": after}).body)
     except NotTrusted as error:
-        raise NoUsableAnswer(f"The service answers with no trust documents ({error}).") from None
+        raise BadResponse(f"The service answers with no trust documents ({error}).") from None
 
 
 def _newest(found: Sequence[SignedDocument]) -> TrustDocument:
     if not found:
-        raise NoUsableAnswer("There is no trust document yet.")
+        raise BadResponse("There is no trust document yet.")
     return found[-1].document

@@ -9,7 +9,7 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, local_command, noun
-from infra.cli.errors import Exit, Expires, checked, given
+from infra.cli.errors import ExitCode, Expires, argument_type, drop_missing
 from infra.cli.inputs import read_bytes, read_document
 from infra.cli.output import Output
 from infra.cli.signing_keys import KeyId
@@ -33,7 +33,7 @@ Tenant = Annotated[
     str,
     typer.Option(
         "--tenant",
-        parser=checked(_tenant),
+        parser=argument_type(_tenant),
         metavar="ID",
         help="The tenant that issued it.",
     ),
@@ -42,7 +42,7 @@ Keys = Annotated[
     list[bytes],
     typer.Option(
         "--key",
-        parser=checked(public_key_bytes),
+        parser=argument_type(public_key_bytes),
         metavar="BASE64",
         help="Public key of an issuer; give it once for each key that may sign.",
     ),
@@ -52,7 +52,7 @@ ListKey = Annotated[
     bytes,
     typer.Option(
         "--list-key",
-        parser=checked(public_key_bytes),
+        parser=argument_type(public_key_bytes),
         metavar="BASE64",
         help="Public key of the signer of the list.",
     ),
@@ -83,9 +83,9 @@ def sign(
 ) -> None:
     """Sign a payload as a warrant, and print the warrant in base64."""
     payload = base64.b64encode(read_bytes(file)).decode()
-    body = given({"payload": payload, "warrant_id": id_, "expires_at": expires_at})
+    body = drop_missing({"payload": payload, "warrant_id": id_, "expires_at": expires_at})
     signed = session.api.post(f"/v1/keys/{segment(key)}/sign", body)
-    session.out.say(f"Signed {signed['warrant_id']}.")
+    session.out.print_message(f"Signed {signed['warrant_id']}.")
     session.out.show(signed, signed["warrant"])
 
 
@@ -117,31 +117,31 @@ def verify_(
         claims = warrants.verify(message, public_keys=key, tenant_id=tenant, now=now)
         listed = verify(body, public_key=list_key, now=now, min_version=min_version)
     except InvalidWarrant as error:
-        return _refused(out, str(error.reason), str(error), "")
+        return _print_refusal(out, str(error.reason), str(error), "")
     except InvalidSrl as error:
-        return _refused(out, str(error.reason), str(error), "list, ")
+        return _print_refusal(out, str(error.reason), str(error), "list, ")
     is_revoked = claims.warrant_id in listed.revoked_ids
     document = _document(claims, listed, is_revoked=is_revoked)
     out.show(document, "\n".join(_lines(claims, document)))
-    return Exit.REVOKED if is_revoked else Exit.DONE
+    return ExitCode.REVOKED if is_revoked else ExitCode.DONE
 
 
-def _refused(out: Output, reason: str, message: str, of: str) -> int:
+def _print_refusal(out: Output, reason: str, message: str, of: str) -> int:
     document = {"valid": False, "reason": reason, "message": message}
     out.show(document, f"not valid ({of}{reason}): {message}")
-    return Exit.FAILED
+    return ExitCode.FAILED
 
 
-def _document(claims: Claims, listed: Payload, *, is_revoked: bool) -> dict[str, Any]:
+def _document(claims: Claims, payload: Payload, *, is_revoked: bool) -> dict[str, Any]:
     return {
         "valid": True,
         "revoked": is_revoked,
         "warrant_id": claims.warrant_id,
         "tenant_id": claims.tenant_id,
-        "issued_at": times.text(claims.issued_at),
-        "expires_at": None if claims.expires_at is None else times.text(claims.expires_at),
-        "list_version": listed.version,
-        "list_expires_at": times.text(listed.expires_at),
+        "issued_at": times.format_utc(claims.issued_at),
+        "expires_at": None if claims.expires_at is None else times.format_utc(claims.expires_at),
+        "list_version": payload.version,
+        "list_expires_at": times.format_utc(payload.expires_at),
         "payload": base64.b64encode(claims.payload).decode(),
     }
 

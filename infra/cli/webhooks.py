@@ -7,7 +7,7 @@ import typer
 
 from infra.cli.api_keys import Into, check_new, show_secret
 from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
-from infra.cli.errors import SHOWN, Limit, given
+from infra.cli.errors import SHOWN, Limit, drop_missing
 from infra.cli.output import Column
 from shared.model.webhooks.webhooks import GRACE_DEFAULT, GRACE_MAX
 
@@ -58,12 +58,14 @@ _webhooks = Resource(
         Column("url", "url", wraps=True),
     ),
 )
-_webhooks.lists("List the webhooks, without their secrets.")
-_webhooks.shows("Show one webhook, and how far its events were sent.")
-_webhooks.acts("test", "Have an event of type rescind.test sent; `deliveries` shows its outcome.")
-_webhooks.acts("disable", "Send nothing more to a webhook until it is enabled.")
-_webhooks.acts("enable", "Enable a webhook, and send it what it was not sent meanwhile.")
-_webhooks.deletes("Delete a webhook, with its secrets. This cannot be undone.", "the webhook {}")
+_webhooks.add_list("List the webhooks, without their secrets.")
+_webhooks.add_show("Show one webhook, and how far its events were sent.")
+_webhooks.add_action(
+    "test", "Have an event of type rescind.test sent; `deliveries` shows its outcome."
+)
+_webhooks.add_action("disable", "Send nothing more to a webhook until it is enabled.")
+_webhooks.add_action("enable", "Enable a webhook, and send it what it was not sent meanwhile.")
+_webhooks.add_delete("Delete a webhook, with its secrets. This cannot be undone.", "the webhook {}")
 
 
 def register(root: typer.Typer) -> None:
@@ -84,7 +86,7 @@ def create(
     """Create a webhook, and print its secret, which the service shows only once."""
     check_new(into)
     body = {"url": url, "events": events or None, "description": description}
-    show_secret(session, session.api.post(_webhooks.path, given(body)), into, field="secret")
+    show_secret(session, session.api.post(_webhooks.path, drop_missing(body)), into, field="secret")
 
 
 @command(app, "update", example="rescind webhooks update svc_whk_01J… --event key.revoke")
@@ -97,7 +99,7 @@ def update(
 ) -> None:
     """Change what is given of a webhook."""
     body = {"url": url, "events": events or None, "description": description}
-    session.out.record(session.api.patch(_webhooks.at(webhook), given(body)))
+    session.out.record(session.api.patch(_webhooks.at(webhook), drop_missing(body)))
 
 
 @command(app, "rotate-secret", example="rescind webhooks rotate-secret svc_whk_01J… --grace 3600")
@@ -116,8 +118,8 @@ def rotate_secret(
 @command(app, "deliveries", example="rescind webhooks deliveries svc_whk_01J… --limit 20")
 def list_deliveries(session: ApiSession, webhook: Identifier, limit: Limit = SHOWN) -> None:
     """List what became of the events of the last 14 days."""
-    page = session.api.listed(_webhooks.at(webhook, "/deliveries"), "deliveries", most=limit)
-    session.out.page(page, "deliveries", _DELIVERIES)
+    page = session.api.list_records(_webhooks.at(webhook, "/deliveries"), "deliveries", most=limit)
+    session.out.print_page(page, "deliveries", _DELIVERIES)
 
 
 @command(app, "replay", example="rescind webhooks replay svc_whk_01J… --from-index 43000")

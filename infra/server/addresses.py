@@ -12,14 +12,14 @@ LOCAL: Final = "http://127.0.0.1:8080/"
 _V4: Final = 4
 
 
-class OpsAddress(NamedTuple):
+class MetricsAddress(NamedTuple):
     """Where the metrics are, such as 127.0.0.1:9464 or [::1]:9464; port 0 is any that is free."""
 
     host: str
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> "OpsAddress":
+    def parse(cls, text: str) -> "MetricsAddress":
         """Parse an address and a port. Raises `ValueError` if `text` is anything else."""
         host, _, port = text.rpartition(":")
         try:
@@ -29,7 +29,7 @@ class OpsAddress(NamedTuple):
         return found
 
     def __str__(self) -> str:
-        return f"{named(ip(self.host))}:{self.port}"
+        return f"{url_host(ip(self.host))}:{self.port}"
 
 
 def ip(text: str) -> IPv4Address | IPv6Address:
@@ -40,16 +40,16 @@ def ip(text: str) -> IPv4Address | IPv6Address:
         raise ValueError(f"{text} is not an IP address such as 127.0.0.1, 0.0.0.0 or ::1") from None
 
 
-def named(host: IPv4Address | IPv6Address) -> str:
+def url_host(host: IPv4Address | IPv6Address) -> str:
     """Return the address as it is in a URL."""
     return str(host) if isinstance(host, IPv4Address) else f"[{host}]"
 
 
-def reached(host: IPv4Address | IPv6Address) -> str:
+def browser_host(host: IPv4Address | IPv6Address) -> str:
     """Return how a browser on this machine reaches a server on `host`."""
     if host.is_unspecified:
         return "127.0.0.1" if host.version == _V4 else "[::1]"
-    return named(host)
+    return url_host(host)
 
 
 def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
@@ -67,7 +67,7 @@ def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
     return bound
 
 
-def listen(address: OpsAddress) -> socket.socket:
+def listen(address: MetricsAddress) -> socket.socket:
     """Return a socket that listens there. Raises `InvalidSettings` if it cannot."""
     try:
         return socket.create_server((address.host, address.port), family=_family(ip(address.host)))

@@ -16,12 +16,12 @@ from functions.introspection import handler as introspection
 from functions.status_lists.handler import PublicLists
 from infra import data_folder
 from infra.server import worker
-from infra.server.board import Board
+from infra.server.board import ProcessStatus
 from infra.server.documents import Console, Documents
 from infra.server.ops import Health, alive
-from infra.server.publications import Publications
+from infra.server.publications import PublicationRequests
 from infra.server.routers import ROUTERS
-from infra.server.work import Threads, WaitingRequests
+from infra.server.work import ThreadedWork, WaitingRequests
 from shared import wiring
 from shared.errors import NotFound, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type, sha256_of
@@ -29,9 +29,9 @@ from shared.ports import Ports
 from shared.ports.one_machine import LinkedBlobs
 from shared.web.app import create_app
 from shared.web.conditional import matches
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.sign_in import SignIn
-from shared.web.stored import StoredFile
+from shared.web.stored import RangeResponse
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import WorkKind
 
@@ -43,7 +43,7 @@ _BLOBS: Final = "/blobs/"
 
 def _blob(request: Request) -> Response:
     """Return a blob by its signed address, as S3 does. Raises `NotFound`, `Unavailable`."""
-    blobs = _unmeasured().blobs
+    blobs = _open_unmetered_ports().blobs
     parts = request.query_params
     if not isinstance(blobs, LinkedBlobs):
         raise NotFound
@@ -65,15 +65,15 @@ def _blob(request: Request) -> Response:
         headers["Content-Encoding"] = encoding
     if isinstance(found, bytes):
         return Response(found, headers=headers, media_type=media_type(name))
-    return StoredFile(found, headers=headers, media_type=media_type(name))
+    return RangeResponse(found, headers=headers, media_type=media_type(name))
 
 
-async def _blobs(scope: Scope, receive: Receive, send: Send) -> None:
+async def _serve_blob(scope: Scope, receive: Receive, send: Send) -> None:
     answer = await _work(partial(_blob, Request(scope)), WorkKind.QUICK, tenant_id="")
     await answer(scope, receive, send)
 
 
-async def _health(scope: Scope, receive: Receive, send: Send) -> None:
+async def _serve_health(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope)
     answer = await (_checks.ready(request) if scope["path"] == _READY else alive(request))
     await answer(scope, receive, send)
@@ -84,7 +84,7 @@ _building: Final = Lock()
 _BUILDING_SECONDS: Final = 4.0
 
 
-def _unmeasured() -> Ports:
+def _open_unmetered_ports() -> Ports:
     # The first requests may ask at the same time, and each pool of connections is one too many.
     if not _building.acquire(timeout=_BUILDING_SECONDS):
         raise Unavailable
@@ -97,10 +97,10 @@ def _unmeasured() -> Ports:
 @cache
 def _ports() -> Ports:
     """Return the ports of this process, which measure if the server has metrics."""
-    ports = _unmeasured()
+    ports = _open_unmetered_ports()
     if data_folder.METRICS_VARIABLE not in os.environ:
         return ports
-    measured: Ports = importlib.import_module("infra.server.metrics").measured(ports)
+    measured: Ports = importlib.import_module("infra.server.metrics").with_metrics(ports)
     return measured
 
 
@@ -112,11 +112,11 @@ _HEALTH_BUCKET: Final = "#health"
 
 # All callers without a key, on any path, draw on the same buckets.
 _anonymous = AnonymousLimiter(wiring.now)
-_keyless = Keyless(_anonymous, wiring.trusted_proxies, _COMMON)
-_work = Threads(WaitingRequests(worker.limits().waiting), is_near=cache(wiring.is_near))
+_keyless = PublicMiddleware(_anonymous, wiring.trusted_proxies, _COMMON)
+_work = ThreadedWork(WaitingRequests(worker.limits().waiting), is_near=cache(wiring.is_near))
 
 
-def share(board: Board, publications: Publications | None) -> None:
+def set_process_state(board: ProcessStatus, publications: PublicationRequests | None) -> None:
     """Use the state of this server, and the publisher that makes lists for requests, if any."""
     _checks.board, _work.publications = board, publications
 
@@ -125,7 +125,7 @@ _contract = create_app(
     *ROUTERS, introspection.routes, ports=_ports, work=_work, anonymous=_anonymous
 )
 _api = introspection.OAuth(_contract)
-_checks = Health(_unmeasured, _work)
+_checks = Health(_open_unmetered_ports, _work)
 _console = Console()
 _sign_in = SignIn(_ports, _work)
 _leaks = LeakReports(_ports, _work)
@@ -135,15 +135,15 @@ _documents = Documents(_work)
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the API, the console, and the read-only paths that only this server has."""
-    beside = _beside(scope)
+    beside = _public_app(scope)
     if beside is None:
         await _api(scope, receive, send)
     else:
-        bucket = _HEALTH_BUCKET if beside is _health else ""
+        bucket = _HEALTH_BUCKET if beside is _serve_health else ""
         await _keyless.answer(beside, scope, receive, send, bucket=bucket)
 
 
-def _beside(scope: Scope) -> ASGIApp | None:
+def _public_app(scope: Scope) -> ASGIApp | None:
     """Return what serves a request that needs no key; None if it is one of the API."""
     for each in (_console, _sign_in, _leaks, _status_lists):
         if each.serves(scope):
@@ -152,7 +152,7 @@ def _beside(scope: Scope) -> ASGIApp | None:
     if scope.get("method") not in {"GET", "HEAD"}:
         return None
     if path in _HEALTH:
-        return _health
+        return _serve_health
     if path.startswith(_BLOBS):
-        return _blobs
+        return _serve_blob
     return _documents if _documents.serves(path) else None

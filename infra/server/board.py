@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from shared.ports import Ports
-from shared.ports.one_machine import Audible, Listener, News
+from shared.ports.one_machine import CommitKind, Listener, NotifyingStore
 
 # The names of processes.
 PUBLISHER: Final = "publisher"
@@ -25,7 +25,7 @@ _WRITE_SECONDS: Final = 2.0
 _log = logging.getLogger("rescind")
 
 
-class Board:
+class ProcessStatus:
     """The state of each process by its name, and when lists were published and logs sealed.
 
     It is shared with every process that is forked after it was made.
@@ -40,21 +40,21 @@ class Board:
 
     # --- who leads, and what is published ---
 
-    def leads(self, at: float, *, schedule: float, sealed: float) -> None:
+    def record_leadership(self, at: float, *, schedule: float, append_time: float) -> None:
         """Note that this server leads `at` this moment.
 
         Note, too, when the last round of lists ended, and when the last whole round of seals began.
         Earlier times than those noted are ignored, such as those of a process that has just begun.
         """
         self._words[4] = 1
-        for word, moment in ((0, schedule), (1, sealed), (3, at)):
+        for word, moment in ((0, schedule), (1, append_time), (3, at)):
             self._words[word] = max(self._words[word], moment)
 
-    def follows(self, at: float) -> None:
+    def record_other_leader(self, at: float) -> None:
         """Note that this server does not lead, and another one did `at` this moment."""
-        self.leads(at, schedule=at, sealed=at)
+        self.record_leadership(at, schedule=at, append_time=at)
         self._words[4] = 0
-        self.begun()
+        self.record_startup_done()
 
     def is_leader(self) -> bool:
         """Return whether this server leads, or has no process that could."""
@@ -62,38 +62,38 @@ class Board:
 
     def leader_seconds(self) -> float:
         """Return the time since any server led; 0 for a server that must not publish."""
-        return self._since(self._words[3])
+        return self._seconds_since(self._words[3])
 
     def schedule_seconds(self) -> float:
         """Return the time since the last round of lists; 0 as above."""
-        return self._since(self._words[0])
+        return self._seconds_since(self._words[0])
 
     def sealed_seconds(self) -> float:
         """Return the time since the audit logs of all tenants were sealed; 0 as above."""
-        return self._since(self._words[1])
+        return self._seconds_since(self._words[1])
 
-    def _since(self, moment: float) -> float:
+    def _seconds_since(self, moment: float) -> float:
         return time.monotonic() - moment if PUBLISHER in self.names else 0.0
 
-    def begun(self) -> None:
+    def record_startup_done(self) -> None:
         """Note that what was due at the start is published, or is another server's work."""
         self._words[2] = 1
 
     def has_begun(self) -> bool:
-        """Return whether `begun` was called."""
+        """Return whether `record_startup_done` was called."""
         return bool(self._words[2])
 
-    def stops(self) -> None:
+    def record_stopping(self) -> None:
         """Note that this server will stop soon: nobody should send it new requests."""
         self._words[5] = 1
 
     def is_stopping(self) -> bool:
-        """Return whether `stops` was called."""
+        """Return whether `record_stopping` was called."""
         return bool(self._words[5])
 
     # --- whether the store can be written ---
 
-    def asks(self) -> None:
+    def request_test_writes(self) -> None:
         """Request test writes for a while."""
         self._words[6] = time.monotonic()
 
@@ -101,7 +101,7 @@ class Board:
         """Return whether a test write was requested lately."""
         return self._words[6] > 0 and time.monotonic() < self._words[6] + _ASKED_SECONDS
 
-    def tests(self, write: Callable[[], object]) -> None:
+    def run_test_write(self, write: Callable[[], object]) -> None:
         """Make a test write, and note whether it succeeds. Raises the error of `write`."""
         if not self._words[8]:
             self._words[7], self._words[8] = time.monotonic(), 1
@@ -114,17 +114,17 @@ class Board:
 
     # --- processes ---
 
-    def started(self, name: str) -> None:
+    def record_start(self, name: str) -> None:
         """Note that a process runs."""
         self._words[self._place(name)] = 1
 
-    def ended(self, name: str) -> None:
+    def record_exit(self, name: str) -> None:
         """Note that a process has ended."""
         at = self._place(name)
         self._words[at] = self._words[at + 2] = 0
         self._words[at + 1] += 1
 
-    def beat(self, name: str) -> None:
+    def record_heartbeat(self, name: str) -> None:
         """Note that a process goes on."""
         self._words[self._place(name) + 2] += 1
 
@@ -144,12 +144,12 @@ class Board:
         return _WORDS * (1 + self.names.index(name))
 
 
-def listener(ports: Ports, news: News) -> Listener | None:
+def listener(ports: Ports, news: CommitKind) -> Listener | None:
     """Return what hears of what other processes have written (docs/adr/11), or None.
 
     Without it, a look now and then has to do.
     """
-    if not isinstance(ports.store, Audible):
+    if not isinstance(ports.store, NotifyingStore):
         return None
     try:
         return ports.store.listen(news)

@@ -81,14 +81,14 @@ class Documents:
         """Answer a GET or HEAD of a path that `serves`."""
         files = self._files
         if files is None:
-            files = await self._work(self._made, WorkKind.USUAL, tenant_id=_DOCUMENT)
+            files = await self._work(self._build_files, WorkKind.USUAL, tenant_id=_DOCUMENT)
         request = Request(scope)
         names = ("if-none-match", "accept-encoding")
         asked = {name: ",".join(request.headers.getlist(name)) for name in names}
         answer = files[scope["path"]].answer(asked, with_body=scope["method"] == "GET")
         await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
 
-    def _made(self) -> Mapping[str, File]:
+    def _build_files(self) -> Mapping[str, File]:
         with self._lock:
             if self._files is None:
                 self._files = {path: _file(path) for path in _PATHS}
@@ -104,16 +104,16 @@ def _file(path: str) -> File:
         case "docs":
             return File.of(".html", _HTML.encode(), _HEADERS)
         case "openapi.json":
-            openapi = _imported("infra.openapi")
+            openapi = _import_lazily("infra.openapi")
             document = json.dumps(openapi.document(openapi.HERE), ensure_ascii=False)
             return File.of(".json", document.encode(), _HEADERS)
         case "init.js":
             return File.of(".js", _INIT.encode(), _HEADERS)
-    static = Path(_imported("fastapi_offline").__file__).parent / "static"
+    static = Path(_import_lazily("fastapi_offline").__file__).parent / "static"
     return File.of(Path(name).suffix, (static / name).read_bytes(), _HEADERS)
 
 
-def _imported(name: str) -> Any:
+def _import_lazily(name: str) -> Any:
     """Import a module now: `rescind serve` reads this one for its options, and shall be quick."""
     return importlib.import_module(name)
 

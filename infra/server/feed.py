@@ -12,7 +12,7 @@ from shared.model.items import Address
 from shared.model.lists.schedule import concerns_trust, tenant_of_mark
 from shared.operations.lists import marks, wake
 from shared.ports import Ports
-from shared.ports.one_machine import News
+from shared.ports.one_machine import CommitKind
 
 # Changes that follow one another so quickly are looked at together.
 _REST_SECONDS: Final = 0.01
@@ -22,7 +22,7 @@ _NET_SECONDS: Final = 1.0
 _PAUSES_A_LOOK: Final = 9
 
 
-class Feed(Duty):
+class FeedPublisher(Duty):
     """Publishes the feed of each tenant when a mark on it is set.
 
     It remembers the versions of the marks that it has processed, so that a mark that waits for the
@@ -39,7 +39,7 @@ class Feed(Duty):
         super().__init__("feed")
         self._ports, self._publish_list = ports, publish_list
         self._keys_changed = keys_changed
-        self._news = listener(ports, News.MARKS)
+        self._news = listener(ports, CommitKind.MARKS)
         self._done: dict[Address, int] = {}
         self.journaling = Journaling(ports)
         self._waits = Waits("the feed")
@@ -53,7 +53,7 @@ class Feed(Duty):
         """Begin no further publication."""
         super().stop()
         if self._news is not None:
-            self._news.ring()
+            self._news.notify()
 
     def join(self) -> None:
         """Wait until what was in progress at `stop` is completed."""
@@ -90,7 +90,7 @@ class Feed(Duty):
 
     def _new(self) -> dict[str, dict[Address, int]]:
         """Return the marks that were not processed, by tenant, with their versions."""
-        current = marks.versions(self._ports)
+        current = marks.read_versions(self._ports)
         self._done = {each: self._done[each] for each in current.keys() & self._done.keys()}
         new: dict[str, dict[Address, int]] = {}
         for each, version in current.items():
@@ -100,7 +100,9 @@ class Feed(Duty):
 
     def _publish(self, tenant_id: str, versions: dict[Address, int]) -> None:
         try:
-            woken = wake.publish(self._ports, tenant_id, self.journaling.unnamed(tenant_id))
+            woken = wake.publish_feed(
+                self._ports, tenant_id, self.journaling.unnamed_marks(tenant_id)
+            )
         except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             self._waits.fail(tenant_id, error)
             return

@@ -12,8 +12,8 @@ from infra.server.waits import ALL, Waits
 from shared.model.items import Address
 from shared.operations.base import tenants
 from shared.operations.lists import publication
-from shared.operations.lists.journal import FeedPass, Journals
-from shared.operations.lists.wake import Woken
+from shared.operations.lists.journal import FeedRun, Journals
+from shared.operations.lists.wake import WakeResult
 from shared.ports import Ports
 
 # Between two numbers of a journal: publications that follow one another are in one number.
@@ -33,7 +33,7 @@ class Journaling(Duty):
         self._ports, self._news = ports, threading.Event()
         self._journals = Journals()
         # Only the newest publication of a tenant: it has more than those before.
-        self._passes: dict[str, FeedPass | None] = {}
+        self._passes: dict[str, FeedRun | None] = {}
         # Marks on signers that the feed covers. Two threads use each set, in single steps.
         self._unnamed: dict[str, set[Address]] = {}
         self._waits, self._naming = Waits("the journal"), Waits("naming the signing keys")
@@ -44,14 +44,14 @@ class Journaling(Duty):
         super().stop()
         self._news.set()
 
-    def unnamed(self, tenant_id: str) -> frozenset[Address]:
+    def unnamed_marks(self, tenant_id: str) -> frozenset[Address]:
         """Return the marks on signers that the feed covers without naming their keys."""
         return frozenset(self._unnamed.get(tenant_id, ()))
 
-    def add(self, tenant_id: str, woken: Woken) -> None:
+    def add(self, tenant_id: str, result: WakeResult) -> None:
         """Store a publication of the feed soon."""
-        self._passes[tenant_id] = woken.done
-        self._unnamed.setdefault(tenant_id, set()).update(woken.unnamed)
+        self._passes[tenant_id] = result.done
+        self._unnamed.setdefault(tenant_id, set()).update(result.unnamed)
         self._news.set()
 
     def _run(self) -> None:
@@ -67,14 +67,14 @@ class Journaling(Duty):
     def _round(self) -> None:
         """Store what was published, for each tenant that does not wait after a failure."""
         if not self._knows_all:
-            self._attempt(self._waits, self._want, ALL)
+            self._run_pass(self._waits, self._queue_all, ALL)
         for tenant_id in [*self._unnamed]:
             if self._unnamed[tenant_id]:
-                self._attempt(self._naming, self._name, tenant_id)
+                self._run_pass(self._naming, self._name, tenant_id)
         for tenant_id in [*self._passes]:
-            self._attempt(self._waits, self._write, tenant_id)
+            self._run_pass(self._waits, self._write, tenant_id)
 
-    def _attempt(self, waits: Waits, run: Callable[[str], object], name: str) -> None:
+    def _run_pass(self, waits: Waits, run: Callable[[str], object], name: str) -> None:
         if waits.has(name):
             return
         try:
@@ -84,20 +84,20 @@ class Journaling(Duty):
         else:
             waits.end(name)
 
-    def _want(self, _all: str) -> None:
+    def _queue_all(self, _all: str) -> None:
         for each in tenants.directory(self._ports):
             self._passes.setdefault(each.tenant_id, None)
         self._knows_all = True
 
     def _name(self, tenant_id: str) -> None:
-        unnamed = self.unnamed(tenant_id)
+        unnamed = self.unnamed_marks(tenant_id)
         publication.name_keys(self._ports, tenant_id, unnamed)
         self._unnamed[tenant_id].difference_update(unnamed)
 
     def _write(self, tenant_id: str) -> None:
         done = self._passes.pop(tenant_id)
         try:
-            self._journals.catch_up(self._ports, tenant_id, done)
+            self._journals.write_missing_records(self._ports, tenant_id, done)
         except Exception:
             # Without the publication, which has an open seed: the records have the same.
             self._passes.setdefault(tenant_id, None)

@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from shared.errors import ExpectationLost, RescindError
+from shared.errors import PreconditionFailed, RescindError
 from shared.model.deployment import LEADER_ADDRESS, LeaderNote
-from shared.ports.one_machine import Lockable
-from shared.ports.store import At, Delete, Expect, Put, Store
+from shared.ports.one_machine import ProcessLocks
+from shared.ports.store import Delete, Expect, Put, Store, VersionIs
 
 # How often the leader renews its lease, and how long the lease lasts after that.
 RENEW_SECONDS: Final = 1.0
@@ -43,13 +43,13 @@ class LeaderLease(Protocol):
         ...
 
 
-class LeaderLock:
+class FileLease:
     """A lease that the kernel ends with the process, for servers on one machine.
 
     A renewal would write to the disk each second.
     """
 
-    def __init__(self, store: Lockable) -> None:
+    def __init__(self, store: ProcessLocks) -> None:
         self._store = store
         self._unlock: Callable[[], None] | None = None
         self.seen_at = time.monotonic()
@@ -72,7 +72,7 @@ class LeaderLock:
             self._unlock = None
 
 
-class LeaderItem:
+class StoreLease:
     """A lease that is an item of the store: it lapses if its version stays the same for a time.
 
     Each server measures that by its own clock, so a wrong clock does not matter.
@@ -96,12 +96,12 @@ class LeaderItem:
                 return False
         return wants and self._write(found, asked_at)
 
-    def _write(self, found: LeaderNote | None, asked_at: float) -> bool:
-        new = LeaderNote(self._name, found.version + 1 if found else 1)
-        expect = At(found.version) if found else Expect.ABSENT
+    def _write(self, note: LeaderNote | None, asked_at: float) -> bool:
+        new = LeaderNote(self._name, note.version + 1 if note else 1)
+        expect = VersionIs(note.version) if note else Expect.ABSENT
         try:
             self._store.write(Put(LEADER_ADDRESS, new.to_item(), expect))
-        except ExpectationLost:
+        except PreconditionFailed:
             return False
         # Others count from when they see it, which is later.
         self._seen, self.seen_at = new, asked_at
@@ -112,8 +112,8 @@ class LeaderItem:
         if self._seen is None or self._seen.by != self._name:
             return
         try:
-            self._store.write(Delete(LEADER_ADDRESS, At(self._seen.version)))
-        except ExpectationLost:
+            self._store.write(Delete(LEADER_ADDRESS, VersionIs(self._seen.version)))
+        except PreconditionFailed:
             return
         except RescindError:
             _log.warning("the lease of this server is not deleted; it lapses by itself")
@@ -122,10 +122,10 @@ class LeaderItem:
 
 def lease(store: Store) -> LeaderLease:
     """Return the lease of the servers on a store."""
-    return LeaderLock(store) if isinstance(store, Lockable) else LeaderItem(store)
+    return FileLease(store) if isinstance(store, ProcessLocks) else StoreLease(store)
 
 
-class Leader:
+class LeaderElection:
     """Whether this server leads, by its `lease`; `wants` is false for one that must not."""
 
     def __init__(

@@ -24,17 +24,23 @@ from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
-from infra.server.board import Board
+from infra.server.board import ProcessStatus
 from infra.server.metric_names import METRICS
 from shared import __version__, logs
-from shared.errors import Corrupt, ExpectationLost, InvalidSettings, RescindError, Unavailable
+from shared.errors import (
+    DataCorrupt,
+    InvalidSettings,
+    PreconditionFailed,
+    RescindError,
+    Unavailable,
+)
 from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring, unpublished
 from shared.operations.operator import readiness
-from shared.operations.operator.readiness import Lists
+from shared.operations.operator.readiness import SrlAges
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
-from shared.ports.store import wrapped
+from shared.ports.store import wrap_store
 
 # Larger than the files become.
 _FILE_BYTES: Final = 1 << 19
@@ -126,7 +132,7 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count the metrics of a record."""
-        found = logs.given(record)
+        found = logs.logged_fields(record)
         if "RequestSeconds" in found.metrics:
             operation, outcome = found.by["Operation"], found.by["Outcome"]
             _REQUESTS.labels(operation, outcome).inc()
@@ -173,7 +179,7 @@ class SilentPorts:
 
     def __call__(self, ports: Ports) -> list[str]:
         """Return the settings of the ports that fail or do not answer within a second."""
-        for probe in readiness.read(ports)[1:]:
+        for probe in readiness.read_probes(ports)[1:]:
             running = self._probes.get(probe.setting)
             if running is None or running.done():
                 self._probes[probe.setting] = self._threads.submit(probe.run)
@@ -188,16 +194,16 @@ class SilentPorts:
         return silent
 
 
-class Gauges(Collector):
+class StoreCollector(Collector):
     """Reads the store when it is collected; without the store, only what needs none remains.
 
     Of several servers on the same data, the leader alone tells what is in the store.
     """
 
-    def __init__(self, ports: Callable[[], Ports], board: Board) -> None:
+    def __init__(self, ports: Callable[[], Ports], board: ProcessStatus) -> None:
         self._ports, self._board = ports, board
         self._silent, self._documents = SilentPorts(), PeriodicCount(readiness.documents)
-        self._expiring = PeriodicCount(expiring.counted)
+        self._expiring = PeriodicCount(expiring.count_expiring)
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="gauges")
         self._reading: Future[list[Metric]] | None = None
 
@@ -210,7 +216,7 @@ class Gauges(Collector):
         yield _gauge("rescind_leader_seconds", self._board.leader_seconds())
         yield _gauge("rescind_audit_unsealed_seconds", self._board.sealed_seconds())
         yield from self._processes()
-        self._board.asks()
+        self._board.request_test_writes()
         if self._reading is None or self._reading.done():
             self._reading = self._reader.submit(lambda: list(self._read()))
         try:
@@ -230,7 +236,7 @@ class Gauges(Collector):
         is_whole = not self._silent(ports) and self._board.can_store()
         yield _gauge("rescind_ready", int(is_whole))
         if self._board.is_leader():
-            yield from self._unpublished()
+            yield from self._backlog_metrics()
             yield from _of_lists(lists)
             yield from self._credentials()
             yield from self._webhooks()
@@ -248,10 +254,10 @@ class Gauges(Collector):
         yield up
         yield ends
 
-    def _unpublished(self) -> Iterator[GaugeMetricFamily]:
+    def _backlog_metrics(self) -> Iterator[GaugeMetricFamily]:
         """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
         with suppress(InvalidSettings, Unavailable):
-            waiting = unpublished.of_all(self._ports())
+            waiting = unpublished.summarize_backlog(self._ports())
             yield _gauge("rescind_unpublished_seconds", waiting.oldest_seconds)
             yield _gauge("rescind_feeds_late", waiting.late)
 
@@ -265,8 +271,8 @@ class Gauges(Collector):
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many webhooks there are by state, if there are few tenants."""
         try:
-            found = dispatch.counted(self._ports(), most=_TENANTS_MAX)
-        except (Corrupt, Unavailable):
+            found = dispatch.count_by_state(self._ports(), most=_TENANTS_MAX)
+        except (DataCorrupt, Unavailable):
             return
         if found is None:
             return
@@ -284,7 +290,7 @@ class Gauges(Collector):
             yield gauge
 
 
-def _of_lists(lists: Lists) -> Iterator[GaugeMetricFamily]:
+def _of_lists(lists: SrlAges) -> Iterator[GaugeMetricFamily]:
     yield _gauge("rescind_lists_late", lists.late)
     # A server without a list has no age.
     if lists.oldest_age_seconds is not None:
@@ -293,10 +299,10 @@ def _of_lists(lists: Lists) -> Iterator[GaugeMetricFamily]:
         yield _gauge("rescind_list_expires_in_seconds", lists.soonest_expiry_seconds)
 
 
-class Exposition:
+class MetricsApp:
     """The answer of `/metrics`."""
 
-    def __init__(self, gauges: Gauges) -> None:
+    def __init__(self, gauges: StoreCollector) -> None:
         self._registry = CollectorRegistry()
         MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
         self._registry.register(gauges)
@@ -307,12 +313,12 @@ class Exposition:
         return encode(self._registry), content_type
 
 
-def measured(ports: Ports) -> Ports:
+def with_metrics(ports: Ports) -> Ports:
     """Return the ports with a store that measures its calls."""
-    return replace(ports, store=wrapped(ports.store, _measured))
+    return replace(ports, store=wrap_store(ports.store, _timed))
 
 
-def _measured(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
+def _timed(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
     def measured_call(*args: Any, **kwargs: Any) -> Any:
         with STORE_SECONDS.labels(verb).time(), _count_failures(verb):
             found = call(*args, **kwargs)
@@ -341,6 +347,6 @@ def _steps(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
 
 @contextmanager
 def _count_failures(verb: str) -> Iterator[None]:
-    conflicts = STORE_CONFLICTS.count_exceptions(ExpectationLost)
+    conflicts = STORE_CONFLICTS.count_exceptions(PreconditionFailed)
     with conflicts, STORE_UNAVAILABLE.labels(verb).count_exceptions(Unavailable):
         yield

@@ -21,9 +21,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from infra.server import worker
-from infra.server.board import OPS, Board
-from infra.server.metrics import Exposition, Gauges, PeriodicCount, SilentPorts
-from infra.server.work import Threads
+from infra.server.board import OPS, ProcessStatus
+from infra.server.metrics import MetricsApp, PeriodicCount, SilentPorts, StoreCollector
+from infra.server.work import ThreadedWork
 from shared import wiring
 from shared.authorizer.relay.connections import Config
 from shared.errors import Unavailable
@@ -71,7 +71,7 @@ class Health:
         self, ports: Callable[[], Ports], work: Work, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._ports, self._work, self._clock = ports, work, clock
-        self.board = Board()
+        self.board = ProcessStatus()
         self._silent, self._documents = SilentPorts(), PeriodicCount(readiness.documents)
         self._last: _Answer | None = None
         self._seen_at = self._began_at = 0.0
@@ -88,7 +88,7 @@ class Health:
         """
         if self.board.is_stopping():
             return unavailable("This server stops; send requests to another one.").response()
-        self.board.asks()
+        self.board.request_test_writes()
         if (seen := self._fresh()) is None:
             await self._look_once()
             seen = self._fresh() or unavailable("A place that holds data takes too long.")
@@ -122,7 +122,7 @@ class Health:
 
     def _read(self) -> _Answer:
         ports = self._ports()
-        lists, waiting = readiness.look(ports), unpublished.of_all(ports)
+        lists, waiting = readiness.look(ports), unpublished.summarize_backlog(ports)
         if waiting.late:
             return unavailable("Changes that were acknowledged are not published.")
         leader_seconds = int(self.board.leader_seconds())
@@ -134,7 +134,7 @@ class Health:
             "feed": "stopped" if leader_seconds > _LEADERLESS_SECONDS_MAX else "published",
             "leader_seconds": leader_seconds,
             "unpublished_seconds": waiting.oldest_seconds,
-            "unreviewed_restores": readiness.unreviewed(ports),
+            "unreviewed_restores": readiness.count_unreviewed(ports),
             "trust_due": documents.due,
             "trust_expired": documents.expired,
         }
@@ -148,16 +148,16 @@ def unavailable(message: str) -> _Answer:
     )
 
 
-def run(stop: int, listener: socket.socket, board: Board) -> None:
+def run(stop: int, listener: socket.socket, board: ProcessStatus) -> None:
     """Serve until the descriptor `stop` is at its end."""
     app = _app(wiring.from_environment, board)
     config = Config(app, worker.limits(), lifespan="off")
-    worker.serve(config, listener, stop, partial(board.beat, OPS))
+    worker.serve(config, listener, stop, partial(board.record_heartbeat, OPS))
 
 
-def _app(ports: Callable[[], Ports], board: Board) -> Starlette:
-    exposition = Exposition(Gauges(ports, board))
-    health = Health(ports, Threads())
+def _app(ports: Callable[[], Ports], board: ProcessStatus) -> Starlette:
+    exposition = MetricsApp(StoreCollector(ports, board))
+    health = Health(ports, ThreadedWork())
     health.board = board
 
     def metrics(request: Request) -> Response:

@@ -31,7 +31,7 @@ _SECONDS: Final = 60
 _fork: Final = multiprocessing.get_context("fork")
 
 
-class DataPlace(Protocol):
+class DataSource(Protocol):
     """The data of a server."""
 
     @property
@@ -55,11 +55,11 @@ class DataPlace(Protocol):
     def begin(self, ports: Ports) -> None:
         """Write what a first start writes; the process may change the data.
 
-        Raises `InvalidSettings`, `Corrupt`, `Unavailable`.
+        Raises `InvalidSettings`, `DataCorrupt`, `Unavailable`.
         """
         ...
 
-    def scratch(self, until: ExitStack) -> Path:
+    def scratch(self, stack: ExitStack) -> Path:
         """Return a folder for files that this server alone needs, and only while it runs."""
         ...
 
@@ -69,7 +69,7 @@ class DataPlace(Protocol):
 
 
 @dataclass(frozen=True)
-class Folder:
+class FolderSource:
     """A data folder of one machine; `key` is the file of the master key if it is elsewhere.
 
     The first start creates the tenant `local` and its admin key.
@@ -117,7 +117,7 @@ class Folder:
             data_folder.write_secret(self._admin_key, created.secret)
             print(f"Created the tenant {self.tenant}.")
 
-    def scratch(self, until: ExitStack) -> Path:  # noqa: ARG002 (the folder stays)
+    def scratch(self, stack: ExitStack) -> Path:  # noqa: ARG002 (the folder stays)
         """Return the folder itself."""
         return self.data
 
@@ -132,7 +132,7 @@ class Folder:
 
 
 @dataclass
-class Stores:
+class StoreSource:
     """The stores that the environment names, which several servers may share."""
 
     tenant: str | None = None
@@ -169,9 +169,9 @@ class Stores:
             is_lost = has_documents(ports)
             _log.warning("%s is missing: %s", root, data_folder.LOST_ROOT if is_lost else _NO_ROOT)
 
-    def scratch(self, until: ExitStack) -> Path:
+    def scratch(self, stack: ExitStack) -> Path:
         """Return a new folder, which ends with the server."""
-        return Path(until.enter_context(tempfile.TemporaryDirectory(prefix="rescind-")))
+        return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rescind-")))
 
     def keys(self) -> str:
         """Name the command that makes the first or another admin key."""
@@ -180,19 +180,19 @@ class Stores:
         return "There is no tenant yet; to create one, run: rescind setup --tenant NAME"
 
 
-def chosen(folder: Path | None, key: Path | None) -> DataPlace:
+def choose_source(folder: Path | None, key: Path | None) -> DataSource:
     """Return the place for `--data` and `--keys`; without them the environment, then `.data`.
 
     Raises `InvalidSettings` if both name a store.
     """
     named = data_folder.settings_in(os.environ)
     if not named:
-        return Folder(data_folder.named(folder, os.environ) or Path(".data"), key)
+        return FolderSource(data_folder.resolve_folder(folder, os.environ) or Path(".data"), key)
     if folder is not None:
         raise InvalidSettings(f"--data and {named[0]} name two stores; give one.")
     if key is not None:
         raise InvalidSettings("--keys is for a data folder; set SVC_KEYS instead.")
-    return Stores()
+    return StoreSource()
 
 
 def probe() -> None:
@@ -202,7 +202,7 @@ def probe() -> None:
     children could not, because its threads do not survive a fork.
     """
     said, saying = _fork.Pipe(duplex=False)
-    process = _fork.Process(target=_ask, args=(saying,), name="probe")
+    process = _fork.Process(target=_start_prompt, args=(saying,), name="probe")
     process.start()
     saying.close()
     try:
@@ -215,15 +215,15 @@ def probe() -> None:
         raise InvalidSettings(*problems)
 
 
-def _ask(saying: Connection) -> None:
+def _start_prompt(saying: Connection) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_DFL)
     with closing(wiring.assemble(wiring.settings(os.environ))) as ports:
-        saying.send([*_faults(ports)] or [*_unrecovered(ports)])
+        saying.send([*_faults(ports)] or [*_tenants_needing_recovery(ports)])
 
 
 def _faults(ports: Ports) -> Iterator[str]:
-    for probe in readiness.read(ports):
+    for probe in readiness.read_probes(ports):
         try:
             probe.run()
         except RescindError as error:
@@ -231,7 +231,7 @@ def _faults(ports: Ports) -> Iterator[str]:
             yield f"{probe.setting}: {os.environ[probe.setting]} cannot be used: {why}"
 
 
-def _unrecovered(ports: Ports) -> Iterator[str]:
+def _tenants_needing_recovery(ports: Ports) -> Iterator[str]:
     if wiring.is_read_only():
         return
     try:

@@ -19,7 +19,7 @@ from multiprocessing.context import ForkProcess
 from pathlib import Path
 from typing import Final, NoReturn, Self
 
-from infra.server.board import Board
+from infra.server.board import ProcessStatus
 
 # The pauses before a process is started again: after its first end, its second one, …
 _PAUSES: Final = (0.1, 0.5, 2.0, 10.0, 30.0)
@@ -58,7 +58,7 @@ class _Child:
     beats: int = 0
     silent: int = 0
 
-    def ended(self, now: float) -> float:
+    def schedule_restart(self, now: float) -> float:
         """Plan the next start; return the seconds until then."""
         is_steady = now - self.started_at >= _STEADY_SECONDS
         self.ends = 1 if is_steady else self.ends + 1
@@ -76,13 +76,13 @@ class _Child:
         return self.silent >= _LOOKS_MAX
 
 
-class Processes:
+class ProcessSupervisor:
     """Keeps the processes of a server running until the body of `with` ends, and ends them.
 
     Each holds the end of a pipe, so that none outlives this process, whatever ends it.
     """
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: ProcessStatus) -> None:
         self._board = board
         self._children: list[_Child] = []
         # Nothing is ever written. The first ends with this process; the second, to stop them.
@@ -109,15 +109,15 @@ class Processes:
     def keep(self) -> NoReturn:
         """Start again what ends, until a signal raises."""
         while True:
-            self._turn(_LOOK_SECONDS)
+            self._supervise(_LOOK_SECONDS)
 
     def wait(self, is_so: Callable[[], bool], *, seconds: float) -> None:
         """Do as `keep` until it is so, for `seconds` at most."""
         end = time.monotonic() + seconds
         while not is_so() and time.monotonic() < end:
-            self._turn(_START_SECONDS)
+            self._supervise(_START_SECONDS)
 
-    def _turn(self, seconds: float) -> None:
+    def _supervise(self, seconds: float) -> None:
         now = time.monotonic()
         due = [each.start_at for each in self._children if each.process is None]
         running = [each.process.sentinel for each in self._children if each.process is not None]
@@ -131,7 +131,7 @@ class Processes:
                 if now >= child.start_at:
                     self._start(child)
             elif child.process.exitcode is not None:
-                self._ended(child, child.process, now)
+                self._handle_exit(child, child.process, now)
         if now >= self._look_at:
             self._look_at = now + _LOOK_SECONDS
             for child in self._children:
@@ -139,12 +139,12 @@ class Processes:
                     _log.error("%s does not go on; it is killed", child.name)
                     child.process.kill()
 
-    def _ended(self, child: _Child, process: ForkProcess, now: float) -> None:
-        how = _said(process.exitcode or 0)
+    def _handle_exit(self, child: _Child, process: ForkProcess, now: float) -> None:
+        how = _exit_text(process.exitcode or 0)
         number = process.pid
         process.close()
-        self._board.ended(child.name)
-        pause = child.ended(now)
+        self._board.record_exit(child.name)
+        pause = child.schedule_restart(now)
         _log.error(
             "%s (process %s) %s; it is started again in %.1f seconds",
             child.name,
@@ -155,22 +155,22 @@ class Processes:
 
     def _start(self, child: _Child) -> None:
         child.started_at, child.beats, child.silent = time.monotonic(), 0, 0
-        process = _fork.Process(target=self._live, args=(child,), name=child.name)
+        process = _fork.Process(target=self._run_child, args=(child,), name=child.name)
         # Present objects are shared as long as nothing writes to them, as the collector would.
         gc.freeze()
         try:
             # A signal must not part the process from its record, nor end it before it is set up.
-            with _blocked():
+            with _block_signals():
                 process.start()
                 child.process = process
         except OSError as error:
             # The machine has no room for another process just now.
-            pause = child.ended(child.started_at)
+            pause = child.schedule_restart(child.started_at)
             _log.error("%s cannot start: %s; tried again in %.1f seconds", child.name, error, pause)
         else:
-            self._board.started(child.name)
+            self._board.record_start(child.name)
 
-    def _live(self, child: _Child) -> None:
+    def _run_child(self, child: _Child) -> None:
         """Do the work of a process."""
         os.close(self._hold)
         os.close(self._stopping)
@@ -194,7 +194,7 @@ class Processes:
 
 
 @contextmanager
-def _blocked() -> Iterator[None]:
+def _block_signals() -> Iterator[None]:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
@@ -202,7 +202,7 @@ def _blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _said(exit_code: int) -> str:
+def _exit_text(exit_code: int) -> str:
     if exit_code < 0:
         return f"was ended by signal {-exit_code}"
     return f"ended with code {exit_code}"

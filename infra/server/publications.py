@@ -26,7 +26,7 @@ _THREADS: Final = 16
 _log = logging.getLogger("rescind")
 
 
-class Publications:
+class PublicationRequests:
     """Where workers ask, and the publisher takes; made before either is forked.
 
     The next publisher takes requests that came while there was none.
@@ -47,7 +47,7 @@ class Publications:
         Raises `Unavailable` if the publisher does not answer. Then the call may still be made.
         """
         try:
-            with self._asked() as answers:
+            with self._request_pipe() as answers:
                 answers.send((call, args, kwargs))
                 if not answers.poll(_TAKEN_SECONDS):
                     raise Unavailable
@@ -60,7 +60,7 @@ class Publications:
         found: R = result
         return found
 
-    def _asked(self) -> "Connection[Any, Any]":
+    def _request_pipe(self) -> "Connection[Any, Any]":
         ours, theirs = Pipe()
         with theirs:
             try:
@@ -79,13 +79,13 @@ class Publications:
                     pool.submit(_make, Connection(each), ports)
 
 
-def _make(asked: "Connection[Any, Any]", ports: Callable[[], Ports]) -> None:
+def _make(connection: "Connection[Any, Any]", ports: Callable[[], Ports]) -> None:
     try:
-        with asked:
+        with connection:
             # Fails if nobody waits any more.
-            asked.send("taken")
-            call, args, kwargs = asked.recv()
-            asked.send(_outcome(call, ports, args, kwargs))
+            connection.send("taken")
+            call, args, kwargs = connection.recv()
+            connection.send(_outcome(call, ports, args, kwargs))
     except (EOFError, OSError):
         return
     except Exception:  # noqa: BLE001 (nothing else would report it)

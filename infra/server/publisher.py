@@ -8,18 +8,18 @@ from functools import partial
 from typing import Final
 
 from infra.server import leader
-from infra.server.board import PUBLISHER, Board
+from infra.server.board import PUBLISHER, ProcessStatus
 from infra.server.discovery import Discovery
 from infra.server.duties import Duty
-from infra.server.feed import Feed
-from infra.server.leader import Leader
-from infra.server.publications import Publications
+from infra.server.feed import FeedPublisher
+from infra.server.leader import LeaderElection
+from infra.server.publications import PublicationRequests
 from infra.server.sealing import Sealing, Witnessing
-from infra.server.timer import Timer
+from infra.server.timer import Scheduler
 from infra.server.trust import TrustKeeper
-from infra.server.webhooks import Webhooks
+from infra.server.webhooks import WebhookDispatcher
 from shared import wiring
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from shared.operations.operator import readiness
 from shared.ports import Ports
 
@@ -29,13 +29,13 @@ _TEST_SECONDS: Final = 5.0
 _log = logging.getLogger("rescind")
 
 
-def run(stop: int, board: Board, publications: Publications) -> None:
+def run(stop: int, board: ProcessStatus, publications: PublicationRequests) -> None:
     """Publish, seal and send while this server leads, until the descriptor `stop` is at its end.
 
     `board` says when due lists are published, the most urgent one first, or another server leads.
     At the stop, what is under way is completed. This server's workers are answered at any time.
     """
-    ports = _opened(partial(_is_over, stop, board))
+    ports = _wait_for_ports(partial(_is_over, stop, board))
     if ports is None:
         return
     asked = threading.Thread(
@@ -45,25 +45,25 @@ def run(stop: int, board: Board, publications: Publications) -> None:
     tested = threading.Thread(target=_test, args=(stop, ports, board), name="tested", daemon=True)
     tested.start()
     try:
-        lead(Leader(leader.lease(ports.store), wants=wiring.may_lead()), ports, stop, board)
+        lead(LeaderElection(leader.lease(ports.store), wants=wiring.may_lead()), ports, stop, board)
     finally:
         asked.join()
 
 
-def _test(stop: int, ports: Ports, board: Board) -> None:
+def _test(stop: int, ports: Ports, board: ProcessStatus) -> None:
     """Test every few seconds whether the store can be written, while readiness is requested."""
     while not select.select([stop], [], [], _TEST_SECONDS)[0]:
         if not board.is_asked():
             continue
         could = board.can_store()
         try:
-            board.tests(partial(readiness.write, ports))
+            board.run_test_write(partial(readiness.write, ports))
         except Exception:  # noqa: BLE001 (the next test follows)
             if could:
                 _log.exception("nothing can be stored; it is tested again")
 
 
-def _opened(is_over: Callable[[float], bool]) -> Ports | None:
+def _wait_for_ports(is_over: Callable[[float], bool]) -> Ports | None:
     """Return the ports once the store answers; None if this process has to end before.
 
     If this process failed instead, it would be started again after longer and longer pauses.
@@ -72,7 +72,7 @@ def _opened(is_over: Callable[[float], bool]) -> Ports | None:
     while True:
         try:
             return wiring.from_environment()
-        except Corrupt:
+        except DataCorrupt:
             raise
         except Unavailable:
             if not has_told:
@@ -82,7 +82,7 @@ def _opened(is_over: Callable[[float], bool]) -> Ports | None:
                 return None
 
 
-def lead(leading: Leader, ports: Ports, stop: int, board: Board) -> None:
+def lead(leading: LeaderElection, ports: Ports, stop: int, board: ProcessStatus) -> None:
     """Do the duties whenever this server leads, until `stop` is at its end."""
     is_over, pause = partial(_is_over, stop, board), 0.0
     while not is_over(pause):
@@ -90,22 +90,28 @@ def lead(leading: Leader, ports: Ports, stop: int, board: Board) -> None:
         if leading.leads():
             _log.info("this server publishes, seals and sends")
             try:
-                _do_duties(leading, ports, is_over, board)
+                _run_duties(leading, ports, is_over, board)
             finally:
                 leading.end()
         else:
-            board.follows(leading.seen_at)
+            board.record_other_leader(leading.seen_at)
 
 
-def _do_duties(
-    leading: Leader, ports: Ports, is_over: Callable[[float], bool], board: Board
+def _run_duties(
+    leading: LeaderElection, ports: Ports, is_over: Callable[[float], bool], board: ProcessStatus
 ) -> None:
-    webhooks = Webhooks(ports, wiring.sender_from_environment())
+    webhooks = WebhookDispatcher(ports, wiring.sender_from_environment())
     sink = wiring.audit_sink_from_environment()
-    timer, trust = Timer(ports, board.begun), TrustKeeper(ports)
+    timer, trust = Scheduler(ports, board.record_startup_done), TrustKeeper(ports)
     # A new log has a first signer, which the next trust document names.
-    sealing = Sealing(ports, webhooks.sealed, sink, trust.request)
-    parts: list[Duty] = [Feed(ports, timer.request, trust.request), timer, webhooks, sealing, trust]
+    sealing = Sealing(ports, webhooks.enqueue_tenant, sink, trust.request)
+    parts: list[Duty] = [
+        FeedPublisher(ports, timer.request, trust.request),
+        timer,
+        webhooks,
+        sealing,
+        trust,
+    ]
     parts.append(Discovery(ports))
     if (policy := wiring.witnesses()) is not None:
         parts.append(Witnessing(ports, wiring.witness_client(), policy))
@@ -113,7 +119,9 @@ def _do_duties(
         for each in parts:
             each.start()
         while leading.leads():
-            board.leads(leading.seen_at, schedule=timer.round_at, sealed=sealing.whole_at)
+            board.record_leadership(
+                leading.seen_at, schedule=timer.round_at, append_time=sealing.whole_at
+            )
             if is_over(leader.RENEW_SECONDS):
                 break
     finally:
@@ -123,7 +131,7 @@ def _do_duties(
             each.join()
 
 
-def _is_over(stop: int, board: Board, seconds: float) -> bool:
+def _is_over(stop: int, board: ProcessStatus, seconds: float) -> bool:
     """Wait so long for the end of this process; return whether it has to end."""
-    board.beat(PUBLISHER)
+    board.record_heartbeat(PUBLISHER)
     return bool(select.select([stop], [], [], seconds)[0])

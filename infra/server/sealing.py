@@ -37,12 +37,12 @@ class Sealing(Duty):
     def __init__(
         self,
         ports: Ports,
-        sealed: Callable[[str], object] = lambda _: None,
+        on_append: Callable[[str], object] = lambda _: None,
         sink: AuditSink | None = None,
-        begun: Callable[[str], object] = lambda _: None,
+        on_start: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("sealing")
-        self._ports, self._sealed, self._sink, self._begun = ports, sealed, sink, begun
+        self._ports, self._sealed, self._sink, self._begun = ports, on_append, sink, on_start
         self._failing = Failures("sealing the audit log")
         self._swept_at = -math.inf
         # When the last round began that failed for no tenant, by the monotonic clock.
@@ -118,12 +118,12 @@ class Witnessing(Duty):
             except Exception as error:  # noqa: BLE001 (without a retry, nothing would be signed)
                 self._failing.add(ALL, error)
                 continue
-            asking = witnessing.Round(self._ports, self._client, self._policy)
+            asking = witnessing.WitnessRound(self._ports, self._client, self._policy)
             for tenant_id in tenant_ids:
                 if not self._stopped.is_set():
-                    self._ask(asking, tenant_id)
+                    self._request_cosignatures(asking, tenant_id)
 
-    def _ask(self, asking: witnessing.Round, tenant_id: str) -> None:
+    def _request_cosignatures(self, asking: witnessing.WitnessRound, tenant_id: str) -> None:
         try:
             asking.cosign(tenant_id)
         except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)

@@ -20,15 +20,15 @@ from typing import Final, NoReturn
 from infra import data_folder, private_files
 from infra.server import addresses, documents, places, worker
 from infra.server import publisher as local_publisher
-from infra.server.addresses import OpsAddress
-from infra.server.board import OPS, PUBLISHER, Board
+from infra.server.addresses import MetricsAddress
+from infra.server.board import OPS, PUBLISHER, ProcessStatus
 from infra.server.documents import ConsoleMode
-from infra.server.places import DataPlace
-from infra.server.processes import Processes
-from infra.server.publications import Publications
+from infra.server.places import DataSource
+from infra.server.processes import ProcessSupervisor
+from infra.server.publications import PublicationRequests
 from shared import logs, wiring
 from shared.authorizer.relay.connections import IDLE_SECONDS
-from shared.errors import Corrupt, InvalidSettings, RescindError
+from shared.errors import DataCorrupt, InvalidSettings, RescindError
 from shared.operations.identities import tickets
 from shared.operations.operator import onboarding, restored
 from shared.ports import Ports
@@ -52,9 +52,9 @@ class Options:
 
     host: IPv4Address | IPv6Address
     port: int
-    place: DataPlace
+    place: DataSource
     workers: int
-    ops_address: OpsAddress | None
+    ops_address: MetricsAddress | None
     log_level: str
     console: ConsoleMode = ConsoleMode.ON
     docs: documents.DocumentsMode = documents.DocumentsMode.ON
@@ -74,13 +74,13 @@ def serve(options: Options) -> int:
                 print(f"Cannot start:\n{error}", file=sys.stderr)
                 return 1
             _serve(options, ready)
-    except _Stopped:
+    except _ShutdownRequested:
         pass
     print("\nStopped; the data is in", options.place)
     return 0
 
 
-class _Stopped(KeyboardInterrupt):
+class _ShutdownRequested(KeyboardInterrupt):
     """Ctrl-C was pressed, or the server was told to end.
 
     A signal may arrive while Python compiles a module. Then Python drops all exceptions but this
@@ -93,11 +93,11 @@ class _Stopped(KeyboardInterrupt):
 
 
 def _stop(number: int, _frame: object) -> NoReturn:
-    raise _Stopped(number)
+    raise _ShutdownRequested(number)
 
 
 @dataclass(frozen=True)
-class _Ready:
+class _Sockets:
     """The sockets for requests and for metrics.
 
     `console` is the address of the console, with a ticket if that may be printed; None if nobody
@@ -114,24 +114,24 @@ class _Ready:
             self.ops.close()
 
 
-def _prepare(options: Options, until: ExitStack) -> _Ready:
+def _prepare(options: Options, stack: ExitStack) -> _Sockets:
     """Make the stores ready, and open the addresses."""
     listener = addresses.bind(options.host, options.port)
     options.place.prepare()
     # The other processes read these.
     os.environ[documents.CONSOLE] = options.console
     os.environ[documents.DOCS] = options.docs
-    ops = _listen(options, until)
+    ops = _listen(options, stack)
     counted_by = None if options.ops_address is None else "infra.server.metrics.Handler"
     logging.config.dictConfig(logs.for_one_machine(options.log_level, counted_by=counted_by))
     console = None
-    with closing(_opened()) as ports:
+    with closing(_open_ports()) as ports:
         if not wiring.is_read_only():
             options.place.begin(ports)
             console = _console(options, ports)
     # SQLite's connections must not be used across a fork. Each process has its own.
-    wiring.before_fork()
-    return _Ready(listener, ops, console)
+    wiring.prepare_fork()
+    return _Sockets(listener, ops, console)
 
 
 def _console(options: Options, ports: Ports) -> str:
@@ -147,26 +147,26 @@ def _console(options: Options, ports: Ports) -> str:
 
 
 def _address(options: Options) -> str:
-    return f"http://{addresses.reached(options.host)}:{options.port}/"
+    return f"http://{addresses.browser_host(options.host)}:{options.port}/"
 
 
-def _listen(options: Options, until: ExitStack) -> socket.socket | None:
+def _listen(options: Options, stack: ExitStack) -> socket.socket | None:
     if (address := options.ops_address) is None:
         return None
-    listener, folder = addresses.listen(address), options.place.scratch(until)
+    listener, folder = addresses.listen(address), options.place.scratch(stack)
     os.environ[data_folder.METRICS_VARIABLE] = str(data_folder.empty_metrics(folder, str(address)))
     return listener
 
 
-def _opened() -> Ports:
+def _open_ports() -> Ports:
     """Return the ports, after a check of what they open. Raises `InvalidSettings`."""
     try:
         ports = wiring.from_environment()
-    except Corrupt as error:
-        raise _damaged(str(error)) from error
+    except DataCorrupt as error:
+        raise _damage_error(str(error)) from error
     if isinstance(ports.store, LocalStore):
         for damage in ports.store.problems(quickly=True):
-            raise _damaged(damage)
+            raise _damage_error(damage)
     if not (isinstance(ports.store, LocalStore) and isinstance(ports.blobs, LocalBlobs)):
         places.probe()
     elif not wiring.is_read_only():
@@ -174,7 +174,7 @@ def _opened() -> Ports:
     return ports
 
 
-def _damaged(damage: str) -> InvalidSettings:
+def _damage_error(damage: str) -> InvalidSettings:
     store = Path(os.environ["SVC_STORE"].partition(":")[2])
     return InvalidSettings(
         f"{store} is damaged. {damage}",
@@ -182,42 +182,46 @@ def _damaged(damage: str) -> InvalidSettings:
     )
 
 
-def _serve(options: Options, ready: _Ready) -> None:
+def _serve(options: Options, ready: _Sockets) -> None:
     """Publish what is due; then answer requests until a signal."""
     workers = [f"worker {number}" for number in range(1, options.workers + 1)]
     publisher = [] if wiring.is_read_only() else [PUBLISHER]
     ops = [] if ready.ops is None else [OPS]
-    board, publications = Board([*publisher, *workers, *ops]), Publications()
-    with Processes(board) as processes, closing(ready), closing(publications):
+    board, publications = ProcessStatus([*publisher, *workers, *ops]), PublicationRequests()
+    with ProcessSupervisor(board) as processes, closing(ready), closing(publications):
         if publisher:
             processes.start(PUBLISHER, partial(_publish, ready, board, publications))
         # The modules of those that answer are in memory once. Meanwhile what is due is published.
         local_app = importlib.import_module("infra.server.app")
-        local_app.share(board, publications if publisher else None)
+        local_app.set_process_state(board, publications if publisher else None)
         if publisher:
             _wait_for_lists(processes, board)
         if ready.ops is not None:
-            processes.start(OPS, partial(_tell, ready, board))
+            processes.start(OPS, partial(_run_notifier, ready, board))
         for each in workers:
-            processes.start(each, partial(_work, options, ready, board, each))
+            processes.start(each, partial(_run_worker, options, ready, board, each))
         _print_summary(options, ready.ops)
         _print_console(options, ready.console)
         print("Ctrl-C stops it.", flush=True)
         try:
             processes.keep()
-        except _Stopped as stopped:
+        except _ShutdownRequested as stopped:
             if stopped.signal == signal.SIGTERM:
-                board.stops()
+                board.record_stopping()
                 processes.wait(lambda: False, seconds=options.drain_seconds)
             raise
 
 
-def _publish(ready: _Ready, board: Board, publications: Publications, stop: int) -> None:
+def _publish(
+    ready: _Sockets, board: ProcessStatus, publications: PublicationRequests, stop: int
+) -> None:
     ready.close()
     local_publisher.run(stop, board, publications)
 
 
-def _wait_for_lists(processes: Processes, board: Board, seconds: float = _FIRST_SECONDS) -> None:
+def _wait_for_lists(
+    processes: ProcessSupervisor, board: ProcessStatus, seconds: float = _FIRST_SECONDS
+) -> None:
     processes.wait(board.has_begun, seconds=seconds)
     if not board.has_begun():
         _log.warning(
@@ -227,13 +231,15 @@ def _wait_for_lists(processes: Processes, board: Board, seconds: float = _FIRST_
         )
 
 
-def _work(options: Options, ready: _Ready, board: Board, name: str, stop: int) -> None:
+def _run_worker(
+    options: Options, ready: _Sockets, board: ProcessStatus, name: str, stop: int
+) -> None:
     if ready.ops is not None:
         ready.ops.close()
     worker.run(stop, ready.requests, board, name, idle_seconds=options.idle_seconds)
 
 
-def _tell(ready: _Ready, board: Board, stop: int) -> None:
+def _run_notifier(ready: _Sockets, board: ProcessStatus, stop: int) -> None:
     ready.requests.close()
     # Not imported before: the library for metrics reads its folder when it is imported.
     importlib.import_module("infra.server.ops").run(stop, ready.ops, board)
@@ -242,9 +248,9 @@ def _tell(ready: _Ready, board: Board, stop: int) -> None:
 def _print_summary(options: Options, ops: socket.socket | None) -> None:
     print(options.place.keys())
     if ops is not None:
-        metrics = OpsAddress(*ops.getsockname()[:2])
+        metrics = MetricsAddress(*ops.getsockname()[:2])
         print(f"Metrics are on http://{metrics}/metrics.")
-    host, name = options.host, addresses.named(options.host)
+    host, name = options.host, addresses.url_host(options.host)
     print(f"Rescind serves on http://{name}:{options.port}, data in {options.place}.")
     if not host.is_loopback:
         print(

@@ -13,7 +13,7 @@ from shared.operations.access import unused_keys
 from shared.operations.fleet import propagation, stale
 from shared.operations.lists import expiring, publication
 from shared.ports import Ports
-from shared.ports.one_machine import Expiring, LocalBlobs
+from shared.ports.one_machine import ExpiringStore, LocalBlobs
 
 _READINGS: Final = 60
 _BATCHES: Final = 10
@@ -41,7 +41,7 @@ class Retention:
         """Remove some of the items that expired. A fault is logged."""
         self._said.append(int(self._ports.now().timestamp()))
         store = self._ports.store
-        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, Expiring):
+        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, ExpiringStore):
             return
         try:
             for _ in range(_BATCHES):
@@ -51,7 +51,7 @@ class Retention:
             _log.exception("expired items could not be removed; the next attempt follows")
 
 
-class Timer(RequestedDuty):
+class Scheduler(RequestedDuty):
     """Publishes all due lists at the start, and then every minute; and those that are asked for.
 
     After a pause all lists may have expired, and verifiers accept no expired list: the most urgent
@@ -59,9 +59,9 @@ class Timer(RequestedDuty):
     round tries again.
     """
 
-    def __init__(self, ports: Ports, begun: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, ports: Ports, on_start: Callable[[], object] = lambda: None) -> None:
         super().__init__("timer")
-        self._ports, self._begun = ports, begun
+        self._ports, self._begun = ports, on_start
         # When the last round ended, by the monotonic clock.
         self.round_at = -math.inf
 
@@ -102,7 +102,7 @@ class Timer(RequestedDuty):
             self._ports.blobs.remove_leftovers(older_than_seconds=_LEFTOVER_SECONDS)
 
     def _publish_due(self) -> None:
-        tick = publication.publish_due(self._ports, until=self._stopped.is_set)
+        tick = publication.publish_due(self._ports, is_over=self._stopped.is_set)
         for tenant_id, error in tick.failed.items():
             _log_failure(tenant_id, error)
 
@@ -115,7 +115,7 @@ class Timer(RequestedDuty):
         if found is not None:
             figures = {
                 "AuthorizersHolding": found.holding,
-                "AuthorizersClosed": found.closed,
+                "AuthorizersClosed": found.fail_closed_count,
                 "AuthorizersUnknown": found.unknown,
             }
             _log.info("authorizers", extra=logs.fields(metrics=figures))

@@ -5,7 +5,7 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 
 # The first pause after a failure, and the longest: a dependency that is back is used within
 # seconds, and damaged data of one tenant takes little time of a processor.
@@ -65,7 +65,7 @@ class Waits:
     def fail(self, name: str, error: Exception) -> float:
         """Wait longer after each failure. Return the seconds."""
         self._failures.add(name, error)
-        passes = isinstance(error, Unavailable) and not isinstance(error, Corrupt)
+        passes = isinstance(error, Unavailable) and not isinstance(error, DataCorrupt)
         most = _RETRY_SECONDS_MAX if passes else _DAMAGED_SECONDS_MAX
         pause = min(2 * self._pauses.get(name, _RETRY_SECONDS / 2), most)
         self._pauses[name] = pause

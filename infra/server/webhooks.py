@@ -22,7 +22,7 @@ _LOOK_SECONDS: Final = 1.0
 _DUE: Final = "webhooks that are due"
 
 
-class _News(NamedTuple):
+class _DispatchSignal(NamedTuple):
     """News for the thread: a tenant's log has grown, or the work on a webhook has ended."""
 
     tenant_id: str = ""
@@ -30,7 +30,7 @@ class _News(NamedTuple):
     again: bool = False
 
 
-class Webhooks(Duty):
+class WebhookDispatcher(Duty):
     """Sends to the webhooks of all tenants; a slow receiver holds one worker.
 
     The webhooks of one tenant have half of the workers at most, so that those of others have the
@@ -40,7 +40,7 @@ class Webhooks(Duty):
     def __init__(self, ports: Ports, sender: Sender) -> None:
         super().__init__("webhooks")
         self._ports, self._sender = ports, sender
-        self._news: queue.SimpleQueue[_News] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[_DispatchSignal] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="webhook")
         # In the order in which they were asked for.
         self._wanted: dict[str, None] = {}
@@ -52,11 +52,11 @@ class Webhooks(Duty):
     def stop(self) -> None:
         """Send nothing more. Deliveries under way are completed, for up to 15 seconds."""
         super().stop()
-        self._news.put(_News())
+        self._news.put(_DispatchSignal())
 
-    def sealed(self, tenant_id: str) -> None:
+    def enqueue_tenant(self, tenant_id: str) -> None:
         """Have the tenant's webhooks sent what was sealed."""
-        self._news.put(_News(tenant_id))
+        self._news.put(_DispatchSignal(tenant_id))
 
     def _run(self) -> None:
         look_at = 0.0
@@ -80,17 +80,17 @@ class Webhooks(Duty):
         if news.again:
             self._later.add(news.ended)
         if news.tenant_id:
-            self._want(news.tenant_id)
+            self._queue(news.tenant_id)
 
     def _look(self) -> None:
         later, self._later = self._later, set()
         for each in (_DUE, *sorted(later)):
-            self._want(each)
+            self._queue(each)
 
-    def _want(self, whose: str) -> None:
+    def _queue(self, whose: str) -> None:
         """Note webhooks that may have something to be sent."""
         try:
-            found = self._named(whose)
+            found = self._due_webhook_ids(whose)
         except Exception as error:  # noqa: BLE001 (without a retry, nothing more would be sent)
             self._failing.add(whose, error)
             self._later.add(whose)
@@ -98,14 +98,14 @@ class Webhooks(Duty):
         self._failing.end(whose)
         self._wanted |= dict.fromkeys(found)
 
-    def _named(self, whose: str) -> list[str]:
+    def _due_webhook_ids(self, whose: str) -> list[str]:
         """Return webhooks: those that are due, everyone's, one tenant's, or the one itself."""
         if whose == _DUE:
             return dispatch.due(self._ports)
         if whose == ALL:
             # Each by itself: what stops one tenant must not stop the rest.
             for tenant_id in list(tenants.identifiers(self._ports)):
-                self._want(tenant_id)
+                self._queue(tenant_id)
             return []
         is_webhook = dispatch.parts(whose)[1]
         return [whose] if is_webhook else dispatch.of_tenant(self._ports, whose)
@@ -120,16 +120,16 @@ class Webhooks(Duty):
                 return
             del self._wanted[name]
             self._running.add(name)
-            self._pool.submit(self._work, name)
+            self._pool.submit(self._deliver_pending, name)
 
-    def _work(self, name: str) -> None:
+    def _deliver_pending(self, name: str) -> None:
         again = True
         try:
             again = delivery.deliver(
-                self._ports, self._sender, *dispatch.parts(name), stopped=self._stopped.is_set
+                self._ports, self._sender, *dispatch.parts(name), is_stopped=self._stopped.is_set
             )
             self._failing.end(name)
         except Exception as error:  # noqa: BLE001 (what stops one webhook must not stop the rest)
             self._failing.add(name, error)
         finally:
-            self._news.put(_News(ended=name, again=again))
+            self._news.put(_DispatchSignal(ended=name, again=again))

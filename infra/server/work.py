@@ -14,11 +14,11 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
 from infra.server.board import listener
-from infra.server.publications import Publications
+from infra.server.publications import PublicationRequests
 from shared.errors import RescindError
 from shared.model.items import Address
 from shared.ports import Ports
-from shared.ports.one_machine import Listener, News
+from shared.ports.one_machine import CommitKind, Listener
 from shared.web.work import Turns, WorkKind
 
 # News that follow one another so quickly are read together.
@@ -120,10 +120,10 @@ class WaitingRequests:
 
     async def _follow(self, ports: Ports) -> None:
         """Look for changes until nobody waits for one."""
-        news = listener(ports, News.FEED)
+        news = listener(ports, CommitKind.FEED)
         try:
             if news is not None:
-                asyncio.get_running_loop().add_reader(news, self._hear, news)
+                asyncio.get_running_loop().add_reader(news, self._handle_news, news)
             while True:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._heard.wait(), ports.look_seconds)
@@ -142,7 +142,7 @@ class WaitingRequests:
                 asyncio.get_running_loop().remove_reader(news)
                 news.close()
 
-    def _hear(self, news: Listener) -> None:
+    def _handle_news(self, news: Listener) -> None:
         news.clear()
         self._heard.set()
 
@@ -168,14 +168,14 @@ def _wake(futures: Iterable[_Future]) -> None:
 
 
 @dataclass(slots=True)
-class Threads:
+class ThreadedWork:
     """`Work` in threads; requests that wait have no thread.
 
     Quick work runs directly if the store `is_near`: the event loop must not wait for a network.
     """
 
     waiting: WaitingRequests = field(default_factory=WaitingRequests)
-    publications: Publications | None = None
+    publications: PublicationRequests | None = None
     wait_max: int = 25
     is_near: Callable[[], bool] = lambda: True
     _pools: Mapping[WorkKind, ThreadPoolExecutor] = field(

@@ -10,14 +10,8 @@ from typing import Final
 import uvicorn
 from starlette.responses import Response
 
-from infra.server.board import Board
-from shared.authorizer.relay.connections import (
-    IDLE_SECONDS,
-    UNREADABLE,
-    Config,
-    Connection,
-    Limits,
-)
+from infra.server.board import ProcessStatus
+from shared.authorizer.relay.connections import IDLE_SECONDS, UNREADABLE, Config, Connection, Limits
 
 _CONNECTIONS_MAX: Final = 4000
 _BACKLOG_MAX: Final = 128
@@ -45,7 +39,12 @@ class LocalConnection(Connection):
 
 
 def run(
-    stop: int, listener: socket.socket, board: Board, name: str, *, idle_seconds: int = IDLE_SECONDS
+    stop: int,
+    listener: socket.socket,
+    board: ProcessStatus,
+    name: str,
+    *,
+    idle_seconds: int = IDLE_SECONDS,
 ) -> None:
     """Answer requests to the service until the descriptor `stop` is at its end."""
     config = Config(
@@ -56,12 +55,12 @@ def run(
         timeout_keep_alive=idle_seconds,
     )
 
-    def beat() -> None:
-        board.beat(name)
+    def record_heartbeat() -> None:
+        board.record_heartbeat(name)
         if board.is_stopping():
             config.close_connections()
 
-    serve(config, listener, stop, beat)
+    serve(config, listener, stop, record_heartbeat)
 
 
 def serve(config: Config, listener: socket.socket, stop: int, beat: Callable[[], None]) -> None:

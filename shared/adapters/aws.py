@@ -11,12 +11,7 @@ from threading import Lock
 from typing import Any, Final, Generic, TypeVar
 
 from botocore.config import Config
-from botocore.exceptions import (
-    BotoCoreError,
-    ClientError,
-    NoRegionError,
-    ParamValidationError,
-)
+from botocore.exceptions import BotoCoreError, ClientError, NoRegionError, ParamValidationError
 from botocore.parsers import ResponseParserError
 from botocore.session import Session, get_session
 
@@ -167,8 +162,8 @@ def _report_denied(error: ClientError) -> None:
     )
 
 
-def _statement(said: str) -> str:
-    write = _DENIED_WRITE.search(said)
+def _statement(statement: str) -> str:
+    write = _DENIED_WRITE.search(statement)
     if write is None:
         return "the statements"
     return (

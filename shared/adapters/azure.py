@@ -43,7 +43,7 @@ _WORDS: Final = {
 }
 
 
-class AzureFault(Exception):
+class AzureError(Exception):
     """Says for the operator why Azure does not do what was asked."""
 
 
@@ -165,7 +165,7 @@ class AzureBlobs:
         ttl = timedelta(seconds=ttl_seconds)
         return self._run(lambda _: obstore.sign(self._store, "GET", name, ttl))
 
-    def file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
+    def get_file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
         """Return None: there are no files."""
         check_blob_name(name)
 
@@ -181,7 +181,7 @@ class AzureBlobs:
                 # No answer, or one that may soon be another.
                 if said in _WORDS or not isinstance(error, GenericError | AlreadyExistsError):
                     break
-        raise Unavailable(f"{Unavailable.says} (Azure: {said})") from AzureFault(fault)
+        raise Unavailable(f"{Unavailable.says} (Azure: {said})") from AzureError(fault)
 
 
 def _is_plain(endpoint: str | None) -> bool:

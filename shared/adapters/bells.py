@@ -16,18 +16,18 @@ from typing import Final
 from shared.model import feed
 from shared.model.items import Address
 from shared.model.lists import schedule
-from shared.ports.one_machine import News
+from shared.ports.one_machine import CommitKind
 
 _BYTES: Final = 64 * 1024
 
 
-class Bells:
+class FileNotifier:
     """Those that listen in `folder`, which is created by the first of them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def listen(self, news: News) -> "BellListener":
+    def listen(self, news: CommitKind) -> "FileListener":
         """Return a listener. Raises `OSError`."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         name = f"{news}-{os.getpid()}-{secrets.token_hex(4)}"
@@ -36,20 +36,20 @@ class Bells:
         os.mkfifo(made, 0o600)
         # Open for both, so that it never ends while nobody rings.
         descriptor = os.open(made, os.O_RDWR | os.O_NONBLOCK)
-        return BellListener(descriptor, made.rename(self._folder / name))
+        return FileListener(descriptor, made.rename(self._folder / name))
 
-    def ring(self, written: Iterable[Address]) -> None:
+    def notify(self, addresses: Iterable[Address]) -> None:
         """Ring for what was written. It never raises: the write is committed."""
-        told = {news for each in written if (news := _news_of(each))}
+        told = {news for each in addresses if (news := _news_of(each))}
         if not told:
             return
         with suppress(OSError):
             for name in os.listdir(self._folder):  # noqa: PTH208 (faster, for each write)
                 if name.partition("-")[0] in told:
-                    _ring(self._folder / name)
+                    _notify(self._folder / name)
 
 
-class BellListener:
+class FileListener:
     """A listener for news; `fileno` is readable when there are some."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
@@ -59,7 +59,7 @@ class BellListener:
         """Return the descriptor that becomes readable."""
         return self._descriptor
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Ring it."""
         with suppress(BlockingIOError):
             os.write(self._descriptor, b"\0")
@@ -80,13 +80,13 @@ class BellListener:
         os.close(self._descriptor)
 
 
-def _news_of(address: Address) -> News | None:
+def _news_of(address: Address) -> CommitKind | None:
     if schedule.is_mark(address):
-        return News.MARKS
-    return News.FEED if feed.is_head(address) else None
+        return CommitKind.MARKS
+    return CommitKind.FEED if feed.is_head(address) else None
 
 
-def _ring(path: Path) -> None:
+def _notify(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:

@@ -35,12 +35,11 @@ from shared.adapters.dynamodb_items import (
 )
 from shared.adapters.preconditions import check_write
 from shared.adapters.retries import PATIENCE, RetryPolicy
-from shared.adapters.threads import Threaded
-from shared.errors import ExpectationLost, Unavailable
+from shared.adapters.threads import ThreadedGather
+from shared.errors import PreconditionFailed, Unavailable
 from shared.ports.store import (
     EVERYTHING,
     Address,
-    At,
     Change,
     Check,
     ColumnPage,
@@ -49,11 +48,12 @@ from shared.ports.store import (
     Expectation,
     Increment,
     Item,
+    ItemFilter,
+    ItemRow,
     Partition,
     Put,
-    Row,
     Table,
-    Where,
+    VersionIs,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class DynamoStore:
         self._client: Any = client  # requests are built as plain dictionaries
         self._patience = patience
         # A pool of its own: a read in the pool of the `Ports` must not wait for that pool.
-        self._together = Threaded()
+        self._together = ThreadedGather()
         self._names = {table: f"{table_prefix}{table}" for table in Table}
         self._tables = {name: table for table, name in self._names.items()}
 
@@ -146,8 +146,8 @@ class DynamoStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        where: Where = EVERYTHING,
-    ) -> Iterator[Row]:
+        where: ItemFilter = EVERYTHING,
+    ) -> Iterator[ItemRow]:
         """Yield the rows of the partition in order, by pages of 1 MB. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
             return
@@ -161,7 +161,7 @@ class DynamoStore:
         if limit is not None and not where.equal:
             request["Limit"] = limit + 2  # the bounds of a BETWEEN are dropped below
         found = chain.from_iterable(self._pages(request))
-        entries = (Row(each["sk"]["S"], decode_item(each)) for each in found)
+        entries = (ItemRow(each["sk"]["S"], decode_item(each)) for each in found)
         inside = (entry for entry in entries if entry.sk not in {after, before})
         yield from islice(inside, limit)
 
@@ -172,10 +172,10 @@ class DynamoStore:
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
-    ) -> dict[Partition, list[Row]]:
+    ) -> dict[Partition, list[ItemRow]]:
         """Return the rows of each partition, read at the same time. Raises `Unavailable`."""
 
-        def read(partition: Partition) -> list[Row]:
+        def read(partition: Partition) -> list[ItemRow]:
             return list(self.query(partition, after=after, before=before, limit=limit))
 
         asked = list(dict.fromkeys(partitions))
@@ -188,7 +188,7 @@ class DynamoStore:
         *,
         after: str | None = None,
         before: str | None = None,
-        where: Where = EVERYTHING,
+        where: ItemFilter = EVERYTHING,
     ) -> int:
         """Return the number of rows that `query` would yield. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
@@ -245,7 +245,7 @@ class DynamoStore:
     def write(self, *changes: Change) -> None:
         """Apply all changes or none.
 
-        Raises `ExpectationLost`, with the addresses whose expectation failed, and `Unavailable`.
+        Raises `PreconditionFailed`, with the addresses whose expectation failed, and `Unavailable`.
         """
         check_write(changes)
         request = {
@@ -292,7 +292,7 @@ def _condition(expect: Expectation) -> dict[str, Any]:
             return _expression("attribute_not_exists(#pk)", {"#pk": "pk"})
         case Expect.PRESENT:
             return _expression("attribute_exists(#pk)", {"#pk": "pk"})
-        case At(version=version):
+        case VersionIs(version=version):
             return _expression("#version = :version", {"#version": "version"}) | {
                 "ExpressionAttributeValues": {":version": encode(version)}
             }
@@ -324,7 +324,7 @@ def _addition(change: Increment, condition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
-    """Return whether a retry may succeed. Raises `ExpectationLost`."""
+    """Return whether a retry may succeed. Raises `PreconditionFailed`."""
     code = code_of(error)
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"
@@ -335,5 +335,5 @@ def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
     pairs = zip(changes, reasons, strict=False)
     lost = [change.address for change, reason in pairs if reason == "ConditionalCheckFailed"]
     if lost:
-        raise ExpectationLost(lost) from error
+        raise PreconditionFailed(lost) from error
     return _PASSING.issuperset(reasons)

@@ -13,7 +13,7 @@ from shared.model import api_keys, times
 from shared.model.rate_limit import BURST, FULL_AT_MAX, INTERVAL, Bucket
 from shared.model.records import integer
 from shared.ports.store import Address, Table
-from shared.ports.token_buckets import Lease, Used
+from shared.ports.token_buckets import Lease, UsageDelta
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -80,7 +80,7 @@ class DynamoBuckets:
                 granted, full_at = self._update(name, _BEGIN, tokens, now, reserve)
             if granted:
                 break
-            tokens = min(tokens, Bucket(full_at or now, now).above(reserve))
+            tokens = min(tokens, Bucket(full_at or now, now).available_above(reserve))
             if tokens < least:
                 break
         return Lease(tokens if granted else 0, full_at or now, refilled and granted)
@@ -146,22 +146,22 @@ class DynamoUsage:
         self._client: Any = client  # requests are built as plain dictionaries
         self._table = f"{table_prefix}{Table.KEYS}"
 
-    def add(self, used: Used) -> None:
+    def add(self, usage: UsageDelta) -> None:
         """Add to the count. Raises `Unavailable`."""
         request = {
             "TableName": self._table,
-            "Key": encode_address(api_keys.usage(used.tenant_id).address(used.key_id)),
+            "Key": encode_address(api_keys.usage(usage.tenant_id).address(usage.key_id)),
             "ExpressionAttributeNames": {
                 "#pk": "pk",
                 "#count": "request_count",
                 "#last": "last_used_at",
             },
             "ExpressionAttributeValues": {
-                ":count": encode(used.requests),
-                ":last": encode(times.text(used.last_used_at)),
+                ":count": encode(usage.requests),
+                ":last": encode(times.format_utc(usage.last_used_at)),
             },
         }
-        if not used.late:
+        if not usage.late:
             self._update(request | _COUNT)
         elif not self._update(request | _COUNT_AS_LAST):
             self._update(request | _COUNT_ONLY)

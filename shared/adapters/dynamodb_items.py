@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from shared.errors import Corrupt
-from shared.ports.store import Address, Item, Value, Where
+from shared.errors import DataCorrupt
+from shared.ports.store import Address, Item, ItemFilter, Value
 
 Attribute: TypeAlias = dict[str, Any]
 Attributes: TypeAlias = Mapping[str, Attribute]
@@ -41,7 +41,10 @@ def encode_item(item: Item) -> dict[str, Attribute]:
 
 
 def decode_item(attributes: Attributes) -> dict[str, Value]:
-    """Return the item without its keys. Raises `Corrupt` for a type that `encode` never writes."""
+    """Return the item without its keys.
+
+    Raises `DataCorrupt` for a type that `encode` never writes.
+    """
     return {
         name: decode(attribute)
         for name, attribute in attributes.items()
@@ -50,16 +53,19 @@ def decode_item(attributes: Attributes) -> dict[str, Value]:
 
 
 def decode(attribute: Attribute) -> Value:
-    """Return a value without its type. Raises `Corrupt` for a type that `encode` never writes."""
+    """Return a value without its type.
+
+    Raises `DataCorrupt` for a type that `encode` never writes.
+    """
     try:
         ((kind, held),) = attribute.items()
         return _DECODERS[kind](held)
     except (KeyError, ValueError) as error:
-        raise Corrupt from error
+        raise DataCorrupt from error
 
 
-def _as_is(held: Any) -> Any:
-    return held
+def _as_is(value: Any) -> Any:
+    return value
 
 
 _DECODERS: Mapping[str, Callable[[Any], Value]] = {
@@ -73,7 +79,7 @@ _DECODERS: Mapping[str, Callable[[Any], Value]] = {
 }
 
 
-def matching(pk: str, after: str | None, before: str | None, where: Where) -> dict[str, Any]:
+def matching(pk: str, after: str | None, before: str | None, where: ItemFilter) -> dict[str, Any]:
     """Return the part of a request that selects the rows. Two bounds make a closed range."""
     request = _range(pk, after, before)
     names: dict[str, str] = request["ExpressionAttributeNames"]

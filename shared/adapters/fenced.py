@@ -12,21 +12,17 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Any, Final, NoReturn
 
-from shared.errors import InvalidSettings, Outdated, ReadOnly
+from shared.errors import InvalidSettings, ReadOnly, StaleProcess
 from shared.model import deployment
 from shared.model.deployment import SCHEMA, Deployment
-from shared.ports.store import (
-    Change,
-    Store,
-    wrapped,
-)
-from shared.ports.token_buckets import UsageCounts, Used
+from shared.ports.store import Change, Store, wrap_store
+from shared.ports.token_buckets import UsageCounts, UsageDelta
 
 # A release that raises the schema waits for longer before it stores what earlier ones misread.
 AGE_SECONDS_MAX: Final = 5.0
 
 
-class Fence:
+class DeploymentFence:
     """The deployment as this process knows it; it is read again once it is old.
 
     `known` was read from the store just now. `region` is where this process runs, and `is_standby`
@@ -51,24 +47,24 @@ class Fence:
     def store(self) -> Store:
         """The store, to be used as long as this process may.
 
-        Each method raises `Outdated` once it may not, and `Unavailable` if the store does not say
-        so.
+        Each method raises `StaleProcess` once it may not, and `Unavailable` if the store does not
+        say so.
         """
-        return wrapped(self._store, self.around)
+        return wrap_store(self._store, self.around)
 
     def is_in_charge(self) -> bool:
-        """Return whether this process may write. Raises `Outdated`, `Unavailable`."""
+        """Return whether this process may write. Raises `StaleProcess`, `Unavailable`."""
         self._check(writes=False)
         return self._known.is_written_in(self._region, is_standby=self._is_standby)
 
     def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return the call, made only after a check; `name` is that of the method."""
 
-        def checked(*args: Any, **kwargs: Any) -> Any:
+        def check_then_call(*args: Any, **kwargs: Any) -> Any:
             self._check(writes=name == "write")
             return call(*args, **kwargs)
 
-        return checked
+        return check_then_call
 
     def _check(self, *, writes: bool) -> None:
         if _is_old(self._looked_at):
@@ -79,7 +75,7 @@ class Fence:
             self._known.check_schema(self._schema)
             self._known.check_in_charge()
         except InvalidSettings as error:
-            raise Outdated from error
+            raise StaleProcess from error
         if writes and not self._known.is_written_in(self._region, is_standby=self._is_standby):
             raise ReadOnly
 
@@ -95,9 +91,9 @@ def _moment() -> tuple[float, float]:
     return time.monotonic(), time.time()
 
 
-def _is_old(since: tuple[float, float]) -> bool:
+def _is_old(start: tuple[float, float]) -> bool:
     return any(
-        not 0 <= now - then <= AGE_SECONDS_MAX for then, now in zip(since, _moment(), strict=True)
+        not 0 <= now - then <= AGE_SECONDS_MAX for then, now in zip(start, _moment(), strict=True)
     )
 
 
@@ -120,14 +116,14 @@ class FencedUsage:
     def __init__(self, usage: UsageCounts, is_in_charge: Callable[[], bool]) -> None:
         self._usage, self._is_in_charge = usage, is_in_charge
 
-    def add(self, used: Used) -> None:
+    def add(self, usage: UsageDelta) -> None:
         """Count, if this process is in charge. Raises `Unavailable`."""
         if self._is_in_charge():
-            self._usage.add(used)
+            self._usage.add(usage)
 
 
 class ReadOnlyUsage:
     """Usage counts that are not kept: requests are served, and uncounted."""
 
-    def add(self, used: Used) -> None:
+    def add(self, usage: UsageDelta) -> None:
         """Do nothing."""

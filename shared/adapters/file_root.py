@@ -58,7 +58,7 @@ class FileRoot:
     """
 
     def __init__(self, path: Path, *, passphrase: bytes | None = None) -> None:
-        self._key = _opened(path, passphrase)
+        self._key = _load_private_key(path, passphrase)
         self._public_key = self._key.public_key().public_bytes_raw()
 
     @classmethod
@@ -73,7 +73,7 @@ class FileRoot:
             pem = plain(Encoding.PEM, encryption_algorithm=NoEncryption())
         else:
             der = plain(Encoding.DER, encryption_algorithm=NoEncryption())
-            pem = encrypted(der, passphrase)
+            pem = encrypt_private_key(der, passphrase)
         files.create_secret(path, pem)
         return cls(path, passphrase=passphrase)
 
@@ -103,7 +103,7 @@ def read_passphrase(path: Path) -> bytes:
     return line
 
 
-def _opened(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
+def _load_private_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
     pem = files.read_secret(path, most=_PEM_BYTES_MAX, remedy=_RESTORE)
     is_encrypted = _ENCRYPTED in pem
     if is_encrypted and passphrase is None:
@@ -122,7 +122,7 @@ def _opened(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey:
     return key
 
 
-def encrypted(key: bytes, passphrase: bytes) -> bytes:
+def encrypt_private_key(key: bytes, passphrase: bytes) -> bytes:
     """Return the PEM of a private key, given as DER of PKCS#8, that the passphrase opens.
 
     It has PBES2 with scrypt (RFC 7914). cryptography reads that, and writes none whose passphrase

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from shared.adapters import files
 from shared.adapters.preconditions import check_context, check_secret
-from shared.errors import Corrupt, InvalidSettings
+from shared.errors import DataCorrupt, InvalidSettings
 
 _KEY_BYTES = 32
 _VERSION = b"\x01"
@@ -24,7 +24,7 @@ _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
 
 
 class FileSealer:
-    """A `Sealer` with AES-256-GCM and the key in the file at `path`.
+    """A `KeyWrapper` with AES-256-GCM and the key in the file at `path`.
 
     A seal is a version byte, a nonce of 12 bytes, the ciphertext and its tag. Raises
     `InvalidSettings` if the file is missing, is not a key, or is accessible to others.
@@ -46,21 +46,21 @@ class FileSealer:
         """Seal 1 to 4096 bytes, bound to `context`."""
         check_secret(secret, context)
         nonce = os.urandom(_NONCE_BYTES)
-        return _VERSION + nonce + self._cipher.encrypt(nonce, secret, _bound(context))
+        return _VERSION + nonce + self._cipher.encrypt(nonce, secret, _encode_context(context))
 
     def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Return the secret in a seal. Raises `Corrupt`."""
+        """Return the secret in a seal. Raises `DataCorrupt`."""
         check_context(context)
         nonce, ciphertext = sealed[len(_VERSION) : _HEAD_BYTES], sealed[_HEAD_BYTES:]
         if not sealed.startswith(_VERSION) or len(nonce) < _NONCE_BYTES:
-            raise Corrupt
+            raise DataCorrupt
         try:
-            return self._cipher.decrypt(nonce, ciphertext, _bound(context))
+            return self._cipher.decrypt(nonce, ciphertext, _encode_context(context))
         except InvalidTag as error:
-            raise Corrupt from error
+            raise DataCorrupt from error
 
 
-def _bound(context: Mapping[str, str]) -> bytes:
+def _encode_context(context: Mapping[str, str]) -> bytes:
     """Return the version and the context, encoded so that no other context is encoded alike."""
     return _VERSION + cbor2.dumps(sorted(context.items()))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.errors import InvalidSettings, Unavailable
-from shared.ports.outside import Copied
+from shared.ports.outside import CopiedRange
 
 _OWNER_ONLY: Final = 0o600
 
@@ -96,15 +96,15 @@ class FileSink:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, copied: Copied) -> None:
+    def add(self, copied_range: CopiedRange) -> None:
         """Add the lines to the end of the file of this log. Raises `Unavailable`."""
-        path = self._folder / f"{copied.tenant_id}-{copied.generation}.ndjson"
+        path = self._folder / f"{copied_range.tenant_id}-{copied_range.generation}.ndjson"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # Also allowed if the file may only be added to (`chattr +a`).
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with open(descriptor, "ab") as file:  # noqa: PTH123 (a descriptor, no path)
-                file.write(copied.lines)
+                file.write(copied_range.lines)
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:

@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from shared.adapters import files
-from shared.adapters.links import KEY_BYTES, Links
+from shared.adapters.links import KEY_BYTES, SignedUrls
 from shared.adapters.preconditions import check_blob_name
-from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
+from shared.errors import BlobExists, DataCorrupt, OutOfSpace, Unavailable
 
 # Blob names have no part that begins with a dot.
 _SCRATCH = ".tmp"
@@ -34,7 +34,7 @@ class FileBlobs:
     def __init__(self, root: Path, *, clock: Callable[[], float] = time.time) -> None:
         self._root = root
         self._clock = clock
-        self._links = Links(self._url_key, clock)
+        self._links = SignedUrls(self._url_key, clock)
         # Folders that are on the disk, with those above them.
         self._durable = set[Path]()
         with _translating_errors():
@@ -86,7 +86,7 @@ class FileBlobs:
                 raise FileNotFoundError(self._scratch)
             found = [
                 Path(parent, name).relative_to(self._root).as_posix()
-                for parent, _, names in os.walk(path, onerror=_unless_absent)
+                for parent, _, names in os.walk(path, onerror=_raise_unless_absent)
                 for name in names
             ]
         yield from sorted(found)
@@ -95,17 +95,17 @@ class FileBlobs:
         """Return a relative reference that `open_url` accepts until it expires."""
         return self._links.url(name, ttl_seconds=ttl_seconds)
 
-    def file(self, name: str, *, sha256: str) -> Path:
-        """Return the file of a blob, checked by its hash. Raises `Corrupt`, `Unavailable`."""
+    def get_file(self, name: str, *, sha256: str) -> Path:
+        """Return the file of a blob, checked by its hash. Raises `DataCorrupt`, `Unavailable`."""
         path = self._path(name)
         with _translating_errors():
             try:
                 found = path.stat()
                 digest = _digest(path, found.st_ino, found.st_mtime_ns, found.st_size)
             except FileNotFoundError:
-                raise Corrupt from None
+                raise DataCorrupt from None
         if digest != sha256:
-            raise Corrupt
+            raise DataCorrupt
         return path
 
     def open_url(self, name: str, *, expires: str, signature: str) -> Path | None:
@@ -184,7 +184,7 @@ def _digest(path: Path, _inode: int, _modified_ns: int, _size: int) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _unless_absent(error: OSError) -> None:
+def _raise_unless_absent(error: OSError) -> None:
     # By default, `os.walk` skips folders that it cannot read.
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error

@@ -24,8 +24,8 @@ from shared.model.outbound import PORT, Network, is_allowed
 from shared.model.webhooks.deliveries import (
     ANSWER_MAX,
     RETRY_AFTER_MAX,
-    DeliveryAnswer,
     DeliveryOutcome,
+    DeliveryResponse,
     EventMessage,
 )
 from shared.ports.outside import (
@@ -49,13 +49,13 @@ def resolve(name: str) -> list[str]:
     return http1.resolve(name, PORT)
 
 
-class NotAllowed(Exception):
+class AddressNotAllowed(Exception):
     """An address of the name may not be connected to."""
 
 
 @dataclass(frozen=True, slots=True)
-class Https:
-    """An `Outbound`. `networks` may be connected to beside public addresses.
+class HttpsClient:
+    """An `OutboundHttp`. `networks` may be connected to beside public addresses.
 
     Tests set the rest: how names are resolved, the port in place of 443, the certificates that are
     trusted, and the longest time of a request in seconds.
@@ -86,7 +86,7 @@ class Https:
         try:
             request = Request.parse(url, method=method, headers=headers, body=body)
             found = self.exchange(request, deadline, limit=OUTBOUND_ANSWER_MAX)
-        except NotAllowed:
+        except AddressNotAllowed:
             return OutboundAnswer(DeliveryOutcome.REFUSED)
         except (OSError, HttpError, ValueError):
             return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
@@ -97,7 +97,7 @@ class Https:
     ) -> Response:
         """Return the response to a request on a connection of its own; see `Connection.exchange`.
 
-        Raises `NotAllowed`, `OSError`, `HttpError`, `ValueError`.
+        Raises `AddressNotAllowed`, `OSError`, `HttpError`, `ValueError`.
         """
         name = request.url.hostname or ""
         plain = self._connect(name, request.url.port or PORT, deadline)
@@ -108,16 +108,16 @@ class Https:
 
     def _connect(self, name: str, port: int, deadline: float) -> socket.socket:
         """Connect to an address of the name, by number, so that no other one is connected to."""
-        addresses = _within(deadline, lambda: self.resolve(name))
+        addresses = _resolve_within(deadline, lambda: self.resolve(name))
         if not addresses:
             raise OSError("the name has no address")
         if not all(is_allowed(each, self.networks, port) for each in addresses):
-            raise NotAllowed
+            raise AddressNotAllowed
         port = self.port if port == PORT else port
         return http1.open_socket(addresses[:_ADDRESSES_MAX], port, deadline)
 
 
-def _within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
+def _resolve_within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
     """Return the addresses that `look_up` finds in time; the system's resolver has no time-out.
 
     Raises `OSError`.
@@ -149,17 +149,17 @@ _IN_FLIGHT_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class HttpsSender(Https):
+class HttpsSender(HttpsClient):
     """A `Sender`."""
 
     patience: float = SENDER_PATIENCE_SECONDS
 
-    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         """Post the messages, up to eight at a time."""
         with ThreadPoolExecutor(_IN_FLIGHT_MAX, thread_name_prefix="send") as pool:
             return list(pool.map(lambda each: self._send(url, each), messages))
 
-    def _send(self, url: str, message: EventMessage) -> DeliveryAnswer:
+    def _send(self, url: str, message: EventMessage) -> DeliveryResponse:
         started = time.monotonic()
         try:
             request = Request.parse(url, method="POST", headers=message.headers, body=message.body)
@@ -167,29 +167,29 @@ class HttpsSender(Https):
             # The status counts, even if the body is cut.
             found = self.exchange(request, deadline, limit=ANSWER_MAX, prefix=True)
             answer = _answer(found)
-        except NotAllowed:
-            answer = DeliveryAnswer(DeliveryOutcome.REFUSED, 0)
+        except AddressNotAllowed:
+            answer = DeliveryResponse(DeliveryOutcome.REFUSED, 0)
         except (OSError, HttpError, ValueError):
-            answer = DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 0)
+            answer = DeliveryResponse(DeliveryOutcome.NO_ANSWER, 0)
         return replace(answer, milliseconds=int((time.monotonic() - started) * 1000))
 
 
-def _answer(found: Response) -> DeliveryAnswer:
-    return DeliveryAnswer(
+def _answer(response: Response) -> DeliveryResponse:
+    return DeliveryResponse(
         DeliveryOutcome.ANSWERED,
         0,
-        status=found.status,
-        retry_after=_retry_after(found),
-        body=found.body.decode(errors="replace"),
+        status=response.status,
+        retry_after=_retry_after(response),
+        body=response.body.decode(errors="replace"),
     )
 
 
-def _retry_after(found: Response) -> int | None:
+def _retry_after(response: Response) -> int | None:
     """Return the seconds that `Retry-After` requests, also by a date; None if it is neither."""
-    wait = http1.retry_after(found)
+    wait = http1.retry_after(response)
     if wait is None:
         with suppress(ValueError, OverflowError, TypeError):
-            moment = parsedate_to_datetime(found.headers.get("retry-after", ""))
+            moment = parsedate_to_datetime(response.headers.get("retry-after", ""))
             wait = (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()
     return None if wait is None else int(min(max(wait, 0), RETRY_AFTER_MAX))
 
@@ -201,12 +201,12 @@ class HttpWitnesses:
         self._patience = patience
         self._context = ssl.create_default_context()
 
-    def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
+    def ask(self, requests: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
         """Post these bodies to these addresses at the same time."""
-        if not asked:
+        if not requests:
             return []
-        with ThreadPoolExecutor(len(asked), thread_name_prefix="witness") as pool:
-            return list(pool.map(self._post, asked))
+        with ThreadPoolExecutor(len(requests), thread_name_prefix="witness") as pool:
+            return list(pool.map(self._post, requests))
 
     def _post(self, asked: tuple[str, bytes]) -> WitnessAnswer:
         url, body = asked

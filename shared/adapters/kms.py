@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from shared.adapters import aws
 from shared.adapters.aws import Lazy, code_of, reject_truncated_responses, translating_errors
 from shared.adapters.preconditions import check_context, check_secret
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 
 if TYPE_CHECKING:
     from mypy_boto3_kms import KMSClient
@@ -38,7 +38,7 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> KM
 
 
 class KmsSealer:
-    """A `Sealer` with the KMS key `key_id`: an identifier, ARN or alias."""
+    """A `KeyWrapper` with the KMS key `key_id`: an identifier, ARN or alias."""
 
     def __init__(self, connect: Callable[[], KMSClient], *, key_id: str) -> None:
         self._client: Lazy[KMSClient] = Lazy(lambda: reject_truncated_responses(connect()))
@@ -53,19 +53,19 @@ class KmsSealer:
             )
         return answer["CiphertextBlob"]
 
-    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Return the secret in a seal. Raises `Corrupt`, `Unavailable`."""
+    def unseal(self, ciphertext: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Return the secret in a seal. Raises `DataCorrupt`, `Unavailable`."""
         check_context(context)
-        if not 0 < len(sealed) <= _MOST_SEALED_BYTES:
-            raise Corrupt  # KMS would reject the request
+        if not 0 < len(ciphertext) <= _MOST_SEALED_BYTES:
+            raise DataCorrupt  # KMS would reject the request
         with translating_errors():
             try:
                 answer = self._client().decrypt(
-                    KeyId=self._key_id, CiphertextBlob=sealed, EncryptionContext=context
+                    KeyId=self._key_id, CiphertextBlob=ciphertext, EncryptionContext=context
                 )
             except ClientError as error:
                 if code_of(error) in _NOT_OURS:
-                    raise Corrupt from error
+                    raise DataCorrupt from error
                 raise
         return answer["Plaintext"]
 

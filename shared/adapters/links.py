@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 from shared.adapters.preconditions import check_blob_name
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 
 KEY_BYTES: Final = 32
 
 
-class Links:
+class SignedUrls:
     """Makes and checks such addresses; `key` returns what all processes on the blobs share.
 
     `clock` returns seconds since the epoch.
@@ -39,6 +39,6 @@ class Links:
     def _sign(self, name: str, expires: str) -> str:
         key = self._key()
         if len(key) != KEY_BYTES:
-            raise Corrupt  # others could guess a short key
+            raise DataCorrupt  # others could guess a short key
         message = f"{expires}\n{name}".encode(errors="replace")
         return hmac.new(key, message, hashlib.sha256).hexdigest()

@@ -51,19 +51,19 @@ class Pkcs11Uri:
         )
 
 
-def _file(found: dict[str, str], name: str) -> Path:
-    path = Path(unquote(found.get(name, "")).removeprefix("file:"))
+def _file(attributes: dict[str, str], name: str) -> Path:
+    path = Path(unquote(attributes.get(name, "")).removeprefix("file:"))
     if not path.is_absolute():
         raise _invalid(f"must have {name}, the absolute path of a file")
     return path
 
 
-def _text(found: dict[str, str], name: str) -> str | None:
-    return unquote(found[name]) if name in found else None
+def _text(attributes: dict[str, str], name: str) -> str | None:
+    return unquote(attributes[name]) if name in attributes else None
 
 
-def _bytes(found: dict[str, str], name: str) -> bytes | None:
-    return unquote_to_bytes(found[name]) if name in found else None
+def _bytes(attributes: dict[str, str], name: str) -> bytes | None:
+    return unquote_to_bytes(attributes[name]) if name in attributes else None
 
 
 def _invalid(problem: str) -> InvalidSettings:

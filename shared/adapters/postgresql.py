@@ -16,35 +16,35 @@ import cbor2
 from shared.adapters import postgresql_database, postgresql_flaws
 from shared.adapters.postgresql_database import (
     BEGUN,
-    Borrowed,
     Parameters,
+    PooledConnection,
     PostgresqlDatabase,
     PostgresqlListener,
-    pipelined,
+    execute_pipelined,
 )
-from shared.adapters.preconditions import added, check_write
-from shared.errors import Corrupt, ExpectationLost
+from shared.adapters.preconditions import apply_increment, check_write
+from shared.errors import DataCorrupt, PreconditionFailed
 from shared.model.lists import schedule
-from shared.ports.one_machine import Listener, News
+from shared.ports.one_machine import CommitKind, Listener
 from shared.ports.store import (
     EVERYTHING,
     SEARCHED,
     Address,
-    At,
     Change,
     Check,
     ColumnPage,
+    ConfigurationProblem,
     Delete,
     Expect,
-    Flaw,
     Increment,
     Item,
+    ItemFilter,
+    ItemRow,
     Partition,
     Put,
-    Row,
     Table,
     Value,
-    Where,
+    VersionIs,
     at_path,
 )
 
@@ -107,9 +107,9 @@ class PostgresqlStore:
         """Close all connections. Every later call raises `Unavailable`."""
         self.database.close()
 
-    def listen(self, news: News) -> Listener | None:
+    def listen(self, news: CommitKind) -> Listener | None:
         """Return what hears of marks; of other news, nothing does."""
-        return PostgresqlListener(self.database) if news is News.MARKS else None
+        return PostgresqlListener(self.database) if news is CommitKind.MARKS else None
 
     def made_at(self) -> str:
         """Return what tells this database from one that was put back. Raises `Unavailable`.
@@ -122,14 +122,14 @@ class PostgresqlStore:
         cluster = self.database.rows(_CLUSTER)[0] if has_timeline else ()
         return ".".join(map(str, (database, table, *cluster)))
 
-    def flaws(self) -> Iterator[Flaw]:
+    def flaws(self) -> Iterator[ConfigurationProblem]:
         """Yield what is wrong with the configuration of the database. Raises `Unavailable`."""
         return postgresql_flaws.flaws(self.database)
 
     def get(self, address: Address) -> Item | None:
         """Return the item, or None if there is none. Raises `Unavailable`."""
         rows = self.database.rows(_GET, _key(address))
-        return _decoded(rows[0][0]) if rows else None
+        return _decode_row(rows[0][0]) if rows else None
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
         """Return the items that exist. Raises `Unavailable`."""
@@ -138,10 +138,10 @@ class PostgresqlStore:
         for start in range(0, len(wanted), _AT_ONCE):
             ends = range(start, min(start + _AT_ONCE, len(wanted)), _KEYS_MAX)
             parts = [wanted[each : each + _KEYS_MAX] for each in ends]
-            read = partial(pipelined, statements=list(map(_get_all, parts)))
+            read = partial(execute_pipelined, statements=list(map(_get_all, parts)))
             for part, rows in zip(parts, self.database.run(read), strict=True):
                 # The last key fills the statement.
-                found |= {part[min(n, len(part) - 1)]: _decoded(item) for n, item in rows}
+                found |= {part[min(n, len(part) - 1)]: _decode_row(item) for n, item in rows}
         return found
 
     def query(
@@ -152,8 +152,8 @@ class PostgresqlStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        where: Where = EVERYTHING,
-    ) -> Iterator[Row]:
+        where: ItemFilter = EVERYTHING,
+    ) -> Iterator[ItemRow]:
         """Yield the rows of the partition in order, read by pages. Raises `Unavailable`."""
         is_exact = _is_searched(partition, where)
         rows = self._walk(
@@ -165,10 +165,10 @@ class PostgresqlStore:
         self,
         partition: Partition,
         bounds: tuple[str | None, str | None],
-        where: Where,
+        where: ItemFilter,
         newest_first: bool,
         limit: int | None,
-    ) -> Iterator[Row]:
+    ) -> Iterator[ItemRow]:
         after, before = bounds
         order = "DESC" if newest_first else "ASC"
         while limit is None or limit > 0:
@@ -177,7 +177,7 @@ class PostgresqlStore:
             statement = f"SELECT sk, item FROM items WHERE {condition} ORDER BY sk {order} LIMIT %s"  # noqa: S608
             rows = self.database.rows(statement, (*values, size))
             for sk, item in rows:
-                yield Row(sk.decode(), _decoded(item))
+                yield ItemRow(sk.decode(), _decode_row(item))
             if len(rows) < size:
                 return
             last = rows[-1][0].decode()
@@ -191,16 +191,16 @@ class PostgresqlStore:
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
-    ) -> dict[Partition, list[Row]]:
+    ) -> dict[Partition, list[ItemRow]]:
         """Return the rows of each partition, in one statement if they are few.
 
         Raises `Unavailable`.
         """
-        found: dict[Partition, list[Row]] = {each: [] for each in partitions}
+        found: dict[Partition, list[ItemRow]] = {each: [] for each in partitions}
         asked, size = list(found), _PAGE if limit is None else min(limit, _PAGE)
         bounds = ((after or "").encode(), _HIGHEST if before is None else before.encode())
         for n, sk, item in self.database.rows(_MANY, (*_arrays(asked), *bounds, size)):
-            found[asked[n - 1]].append(Row(sk.decode(), _decoded(item)))
+            found[asked[n - 1]].append(ItemRow(sk.decode(), _decode_row(item)))
         for each, rows in found.items():
             if size and len(rows) == size != limit:
                 left = None if limit is None else limit - size
@@ -213,7 +213,7 @@ class PostgresqlStore:
         *,
         after: str | None = None,
         before: str | None = None,
-        where: Where = EVERYTHING,
+        where: ItemFilter = EVERYTHING,
     ) -> int:
         """Return the number of rows that `query` would yield. Raises `Unavailable`."""
         if not _is_searched(partition, where):
@@ -234,7 +234,7 @@ class PostgresqlStore:
             having = (
                 (sk, row[1]) for sk, row in zip(names, rows, strict=True) if row[1] is not None
             )
-            yield ColumnPage.of(names, ((sk, _decoded(item)) for sk, item in having), attribute)
+            yield ColumnPage.of(names, ((sk, _decode_row(item)) for sk, item in having), attribute)
             if len(rows) < _PAGE_OF_NAMES:
                 return
             low = rows[-1][0]
@@ -245,7 +245,7 @@ class PostgresqlStore:
         while rows:
             rows = self.database.rows(_ALL, (_TABLES[table], *rows[-1][:2], _PAGE))
             for pk, sk, item in rows:
-                yield Address(table, pk.decode(), sk.decode()), _decoded(item)
+                yield Address(table, pk.decode(), sk.decode()), _decode_row(item)
 
     def remove_expired(self, *, before: int) -> int:
         """Remove some items of the table `keys` that expired before `before`, or audit entries.
@@ -260,14 +260,14 @@ class PostgresqlStore:
     def write(self, *changes: Change) -> None:
         """Apply all changes or none.
 
-        Raises `ExpectationLost`, with the addresses whose expectation failed, and `Unavailable`.
+        Raises `PreconditionFailed`, with the addresses whose expectation failed, and `Unavailable`.
         """
         check_write(changes)
         in_order = sorted(changes, key=lambda each: _key(each.address))
         token = uuid.uuid4()
         has_news = any(schedule.is_mark(each.address) for each in changes)
         then = postgresql_database.NOTIFY if has_news else None
-        self.database.run(lambda connection: _attempt(connection, token, in_order, then))
+        self.database.run(lambda connection: _commit_attempt(connection, token, in_order, then))
 
 
 def _get_all(addresses: Sequence[Address]) -> tuple[str, Parameters]:
@@ -288,33 +288,36 @@ def _union(size: int) -> str:
     return " UNION ALL ".join(each)
 
 
-def _attempt(
-    connection: Borrowed, token: uuid.UUID, changes: list[Change], then: str | None
+def _commit_attempt(
+    connection: PooledConnection, token: uuid.UUID, changes: list[Change], statement: str | None
 ) -> None:
-    """Apply the changes in one transaction, unless an earlier attempt has; run `then` after it."""
+    """Apply the changes in one transaction, unless an earlier attempt has.
+
+    Runs `statement` after it.
+    """
     begin = [("BEGIN", ()), (BEGUN, (token,))]
     locks = [(_SHARE if isinstance(each, Check) else _LOCK, _key(each.address)) for each in changes]
-    _, is_first, *found = pipelined(connection, [*begin, *locks])
+    _, is_first, *found = execute_pipelined(connection, [*begin, *locks])
     if is_first != [(True,)]:
-        connection.commit_with([], then=then)
+        connection.commit_with([], statement=statement)
         return
     current = {
-        each.address: _decoded(rows[0][0]) if rows else None
+        each.address: _decode_row(rows[0][0]) if rows else None
         for each, rows in zip(changes, found, strict=True)
     }
     lost = [each.address for each in changes if not _holds(each.expect, current[each.address])]
     if lost:
-        raise ExpectationLost(lost)
+        raise PreconditionFailed(lost)
     applied = [each for change in changes for each in _statements(change, current[change.address])]
     # In the same transaction, all that notify would commit one after another.
-    connection.commit_with(applied, then=then)
+    connection.commit_with(applied, statement=statement)
 
 
-def _holds(expect: Expect | At, item: Item | None) -> bool:
+def _holds(expect: Expect | VersionIs, item: Item | None) -> bool:
     match expect:
         case Expect.ANYTHING:
             return True
-        case At(version=version):
+        case VersionIs(version=version):
             held = None if item is None else item.get("version")
             return type(held) is int and held == version
     return (item is not None) == (expect is Expect.PRESENT)
@@ -325,19 +328,21 @@ def _statements(change: Change, item: Item | None) -> Iterator[tuple[str, Parame
     key = _key(change.address)
     match change:
         case Put(item=new):
-            yield _stored(change.address, new, is_new=item is None)
+            yield _row_parameters(change.address, new, is_new=item is None)
         case Increment():
-            yield _stored(change.address, added(item or {}, change), is_new=item is None)
+            yield _row_parameters(
+                change.address, apply_increment(item or {}, change), is_new=item is None
+            )
         case Delete() | Check() if change.expect is Expect.ABSENT:
             # Whoever would create it waits.
-            yield _stored(change.address, {}, is_new=True)
+            yield _row_parameters(change.address, {}, is_new=True)
             yield _DELETE, key
         case Delete():
             # Even if there was none: another write may have created it meanwhile.
             yield _DELETE, key
 
 
-def _stored(address: Address, item: Item, *, is_new: bool) -> tuple[str, Parameters]:
+def _row_parameters(address: Address, item: Item, *, is_new: bool) -> tuple[str, Parameters]:
     expires = item.get("expires")
     values = (
         cbor2.dumps(dict(item)),
@@ -361,7 +366,7 @@ def _term(path: str, value: str) -> str:
 
 
 def _condition(
-    partition: Partition, after: str | None, before: str | None, where: Where
+    partition: Partition, after: str | None, before: str | None, where: ItemFilter
 ) -> tuple[str, Parameters]:
     """Return what SQL says of the rows, and its values. Only texts that are searched count."""
     terms = [
@@ -380,7 +385,7 @@ def _condition(
     return " AND ".join(used), tuple(value for values in used.values() for value in values)
 
 
-def _is_searched(partition: Partition, where: Where) -> bool:
+def _is_searched(partition: Partition, where: ItemFilter) -> bool:
     return where.equal.keys() <= set(SEARCHED[partition.table])
 
 
@@ -401,11 +406,11 @@ def _key(address: Address) -> tuple[int, bytes, bytes]:
     return _TABLES[address.table], address.pk.encode(), address.sk.encode()
 
 
-def _decoded(stored: bytes) -> dict[str, Value]:
+def _decode_row(data: bytes) -> dict[str, Value]:
     try:
-        item = cbor2.loads(stored)
+        item = cbor2.loads(data)
     except cbor2.CBORDecodeError as error:
-        raise Corrupt from error
+        raise DataCorrupt from error
     if not isinstance(item, dict):
-        raise Corrupt
+        raise DataCorrupt
     return item

@@ -8,16 +8,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from shared.adapters.links import KEY_BYTES, Links
+from shared.adapters.links import KEY_BYTES, SignedUrls
 from shared.adapters.postgresql_database import (
     BEGUN,
-    Borrowed,
     Parameters,
+    PooledConnection,
     PostgresqlDatabase,
-    pipelined,
+    execute_pipelined,
 )
 from shared.adapters.preconditions import check_blob_name
-from shared.errors import BlobExists, Corrupt
+from shared.errors import BlobExists, DataCorrupt
 
 _PART_BYTES: Final = 1024 * 1024
 _PAGE: Final = 1000
@@ -42,7 +42,7 @@ class PostgresqlBlobs:
 
     def __init__(self, database: PostgresqlDatabase) -> None:
         self._database = database
-        self._links = Links(self._url_key, time.time)
+        self._links = SignedUrls(self._url_key, time.time)
 
     def put(self, name: str, data: bytes) -> None:
         """Store a new blob durably. Raises `BlobExists`, `OutOfSpace`, `Unavailable`."""
@@ -50,7 +50,7 @@ class PostgresqlBlobs:
         self._put(name, data)
 
     def _put(self, name: str, data: bytes) -> None:
-        attempt = partial(_attempt, token=uuid.uuid4(), name=name, data=data)
+        attempt = partial(_store_attempt, token=uuid.uuid4(), name=name, data=data)
         self._database.run(attempt)
 
     def get(self, name: str) -> bytes | None:
@@ -64,10 +64,10 @@ class PostgresqlBlobs:
             return None
         data = b"".join(part for _, part in rows if part is not None)
         if len(data) != rows[0][0]:
-            raise Corrupt
+            raise DataCorrupt
         return data
 
-    def file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002
+    def get_file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002
         """Return None: there are no files."""
         check_blob_name(name)
 
@@ -131,18 +131,20 @@ class PostgresqlBlobs:
                 self._put(_URL_KEY, os.urandom(KEY_BYTES))
             found = self._get(_URL_KEY)
         if found is None:
-            raise Corrupt
+            raise DataCorrupt
         return found
 
 
-def _attempt(connection: Borrowed, *, token: uuid.UUID, name: str, data: bytes) -> None:
+def _store_attempt(
+    connection: PooledConnection, *, token: uuid.UUID, name: str, data: bytes
+) -> None:
     """Store the blob in one transaction, unless an earlier attempt has."""
     begin: list[tuple[str, Parameters]] = [
         ("BEGIN", ()),
         (BEGUN, (token,)),
         (_NEW, (name, len(data))),
     ]
-    _, is_first, is_new = pipelined(connection, begin)
+    _, is_first, is_new = execute_pipelined(connection, begin)
     if is_first != [(True,)]:
         connection.commit_with([])
         return

@@ -6,7 +6,11 @@ A crash of the database empties the table: then all buckets are full.
 from functools import partial
 from typing import Final
 
-from shared.adapters.postgresql_database import Borrowed, PostgresqlDatabase, pipelined
+from shared.adapters.postgresql_database import (
+    PooledConnection,
+    PostgresqlDatabase,
+    execute_pipelined,
+)
 from shared.model.rate_limit import Bucket
 from shared.ports.token_buckets import Lease
 
@@ -30,18 +34,18 @@ class PostgresqlBuckets:
 
 
 def _take(
-    connection: Borrowed, *, name: bytes, tokens: int, now: int, reserve: int, least: int
+    connection: PooledConnection, *, name: bytes, tokens: int, now: int, reserve: int, least: int
 ) -> Lease:
     opening = [("BEGIN", ()), (_NEW, (name, now)), (_LOCK, (name,))]
-    *_, rows = pipelined(connection, opening)
+    *_, rows = execute_pipelined(connection, opening)
     bucket = Bucket(rows[0][0], now)
     refilled = not bucket.is_credible
     if refilled:
         bucket = Bucket(now, now)
-    granted = min(tokens, bucket.above(reserve))
+    granted = min(tokens, bucket.available_above(reserve))
     if granted < least:
         connection.rollback()
         return Lease(0, bucket.full_at)
     full_at = bucket.take(granted).full_at
-    pipelined(connection, [(_SET, (full_at, name)), ("COMMIT", ())])
+    execute_pipelined(connection, [(_SET, (full_at, name)), ("COMMIT", ())])
     return Lease(granted, full_at, refilled)

@@ -23,11 +23,11 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from shared.adapters import postgresql_schema
-from shared.adapters.bells import Bells
+from shared.adapters.bells import FileNotifier
 from shared.adapters.retries import PATIENCE
 from shared.authorizer.http1 import is_here
 from shared.errors import InvalidSettings, OutOfSpace, Unavailable
-from shared.ports.one_machine import News
+from shared.ports.one_machine import CommitKind
 
 T = TypeVar("T")
 Parameters: TypeAlias = tuple[Any, ...]
@@ -77,7 +77,7 @@ _REMEDIES: Final = {
 }
 
 
-class Borrowed(Connection[Any]):
+class PooledConnection(Connection[Any]):
     """A connection whose answers are waited for until `end`, by the monotonic clock."""
 
     end: float | None = None
@@ -97,15 +97,17 @@ class Borrowed(Connection[Any]):
             super().__exit__(*error)
 
     def commit_with(
-        self, statements: Iterable[tuple[str, Parameters]], *, then: str | None = None
+        self, statements: Iterable[tuple[str, Parameters]], *, statement: str | None = None
     ) -> None:
-        """Run the last statements of a transaction, commit it, and run `then` in another one.
+        """Run the last statements of a transaction, commit it, and run `statement` in another one.
 
         Raises `Unavailable` if the server committed with a warning: the wait for the standby was
         cancelled, and what is stored here may be stored nowhere else.
         """
         self._has_warned = False
-        pipelined(self, [*statements, ("COMMIT", ()), *([] if then is None else [(then, ())])])
+        execute_pipelined(
+            self, [*statements, ("COMMIT", ()), *([] if statement is None else [(statement, ())])]
+        )
         if self._has_warned:
             raise Unavailable
 
@@ -133,15 +135,15 @@ class PostgresqlDatabase:
     ) -> None:
         check_url(url)
         self._url = url
-        self._pool: ConnectionPool[Borrowed] = ConnectionPool(
+        self._pool: ConnectionPool[PooledConnection] = ConnectionPool(
             url,
-            connection_class=Borrowed,
+            connection_class=PooledConnection,
             kwargs={
                 **_defaults(url, connections),
                 "autocommit": True,
                 "prepare_threshold": 2 if prepare else None,
             },
-            configure=Borrowed.note_warnings,
+            configure=PooledConnection.note_warnings,
             min_size=0,
             max_size=connections,
             num_workers=1,
@@ -171,19 +173,19 @@ class PostgresqlDatabase:
             unless_heard.pop_all()
         return connection
 
-    def _borrowed(self, end: float) -> Borrowed:
+    def _acquire(self, end: float) -> PooledConnection:
         """Take a connection from the pool, which looks for the server only when it is asked."""
         if not self._is_away:
-            return self._waited(end)
+            return self._wait_for_connection(end)
         if time.monotonic() < self._looks_at or not self._looking.acquire(blocking=False):
             raise PoolTimeout("the server was away a moment ago")
         try:
-            return self._waited(min(end, time.monotonic() + _AWAY_SECONDS))
+            return self._wait_for_connection(min(end, time.monotonic() + _AWAY_SECONDS))
         finally:
             self._looks_at = time.monotonic() + self._is_away * _RECONNECT_SECONDS
             self._looking.release()
 
-    def _waited(self, end: float) -> Borrowed:
+    def _wait_for_connection(self, end: float) -> PooledConnection:
         while True:
             left = max(0.001, end - time.monotonic())
             try:
@@ -196,7 +198,7 @@ class PostgresqlDatabase:
                 self._is_away = False
                 return found
 
-    def run(self, call: Callable[[Borrowed], T]) -> T:
+    def run(self, call: Callable[[PooledConnection], T]) -> T:
         """Return what `call` returns; it is repeated while the server or a race fails it.
 
         Raises `Unavailable` once `PATIENCE` has passed, or at once if a repetition would not help.
@@ -205,7 +207,7 @@ class PostgresqlDatabase:
         last: Exception | None = None
         for _ in PATIENCE.attempts():
             try:
-                connection = self._borrowed(end)
+                connection = self._acquire(end)
                 try:
                     connection.end = end
                     with connection:
@@ -223,13 +225,13 @@ class PostgresqlDatabase:
     def rows(self, statement: str, parameters: Parameters = ()) -> list[Parameters]:
         """Return the rows of one statement that changes nothing. Raises `Unavailable`."""
 
-        def read(connection: Borrowed) -> list[Parameters]:
+        def read(connection: PooledConnection) -> list[Parameters]:
             return connection.execute(statement.encode(), parameters, binary=True).fetchall()
 
         return self.run(read)
 
 
-def pipelined(
+def execute_pipelined(
     connection: Connection[Any], statements: Iterable[tuple[str, Parameters]]
 ) -> list[list[Parameters]]:
     """Send all statements at once; return the rows of each, which are none for a change."""
@@ -307,7 +309,7 @@ def _connecting(url: str) -> Iterator[Connection[Any]]:
             yield connection
     except psycopg.Error as error:
         remedy = next((words for kind, words in _REMEDIES.items() if isinstance(error, kind)), "")
-        said = f"SVC_STORE: the database cannot be used: {_said(error)}"
+        said = f"SVC_STORE: the database cannot be used: {_format_database_error(error)}"
         raise InvalidSettings(said + remedy) from error
 
 
@@ -354,7 +356,7 @@ def _unavailable(error: Exception | None) -> Unavailable:
     return Unavailable(f"{Unavailable.says} (PostgreSQL: {code})")
 
 
-def _said(error: Exception) -> str:
+def _format_database_error(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
@@ -379,15 +381,15 @@ class PostgresqlListener:
         self._connects_at = -math.inf
         with TemporaryDirectory() as folder:
             # Nobody rings it but this process, so it needs no name.
-            self._bell = Bells(Path(folder)).listen(News.MARKS)
+            self._bell = FileNotifier(Path(folder)).listen(CommitKind.MARKS)
 
     def fileno(self) -> int:
-        """Return a descriptor that `ring` makes readable; notifications do not."""
+        """Return a descriptor that `notify` makes readable; notifications do not."""
         return self._bell.fileno()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Pretend that there are news."""
-        self._bell.ring()
+        self._bell.notify()
 
     def clear(self) -> None:
         """Forget the news so far."""
@@ -398,7 +400,7 @@ class PostgresqlListener:
                 while self._connection.pgconn.notifies():
                     pass
             except psycopg.Error:
-                self._hang_up()
+                self._disconnect()
 
     def wait(self, seconds: float) -> None:
         """Wait for news, for so long at most, and forget them."""
@@ -412,7 +414,7 @@ class PostgresqlListener:
     def close(self) -> None:
         """Hear nothing any more."""
         self._bell.close()
-        self._hang_up()
+        self._disconnect()
 
     def _connect(self) -> None:
         if time.monotonic() < self._connects_at:
@@ -424,7 +426,7 @@ class PostgresqlListener:
             # Whoever looks meanwhile says what is wrong.
             self._connection = None
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
         self._connection = None

@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.postgresql_schema import NEWEST_MAJOR, SETTINGS
-from shared.ports.store import Flaw
+from shared.ports.store import ConfigurationProblem
 
 # What a crash of the machine, or a disk that returns other bytes, needs so that nothing is lost.
 _SAFE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
@@ -37,52 +37,52 @@ _CLIENTS: Final = """SELECT application_name, count(*)::int FROM pg_stat_activit
 _POOL: Final = re.compile(r"rescind (\d+) ")
 
 
-def flaws(database: PostgresqlDatabase) -> Iterator[Flaw]:
+def flaws(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
     """Yield each flaw. Raises `Unavailable`."""
     version, major, is_aurora = database.rows(_SERVER)[0]
     if major > NEWEST_MAJOR:
         problem = f"PostgreSQL {version} is newer than {NEWEST_MAJOR}, the newest that was tested"
-        yield Flaw(problem, "look for an update of Rescind", is_remark=True)
+        yield ConfigurationProblem(problem, "look for an update of Rescind", is_remark=True)
     names = [*_SAFE, _STANDBYS, *SETTINGS]
     found = {name: str(value) for name, value in database.rows(_READ, (names,))}
     # Aurora's storage keeps several copies itself, and has these settings as it likes.
     if not is_aurora:
         yield from _unsafe(found)
-    yield from _changed(found)
+    yield from _check_settings(found)
     yield from _powerful(database)
-    yield from _crowded(database)
+    yield from _check_connection_limit(database)
 
 
-def _unsafe(found: Mapping[str, str]) -> Iterator[Flaw]:
+def _unsafe(settings: Mapping[str, str]) -> Iterator[ConfigurationProblem]:
     for name, (safe, remedy) in _SAFE.items():
-        if found[name] not in safe:
-            problem = f"{name} is {found[name]}, so acknowledged changes can be lost or misread"
-            yield Flaw(problem, remedy)
-    if not found[_STANDBYS]:
+        if settings[name] not in safe:
+            problem = f"{name} is {settings[name]}, so acknowledged changes can be lost or misread"
+            yield ConfigurationProblem(problem, remedy)
+    if not settings[_STANDBYS]:
         # Without one of those that it names, no write would have succeeded.
         problem = f"{_STANDBYS} is empty: one machine's loss can lose acknowledged revocations"
         remedy = "add a synchronous standby, unless the disks are in two zones"
-        yield Flaw(problem, remedy, is_remark=True)
+        yield ConfigurationProblem(problem, remedy, is_remark=True)
 
 
-def _changed(found: Mapping[str, str]) -> Iterator[Flaw]:
+def _check_settings(settings: Mapping[str, str]) -> Iterator[ConfigurationProblem]:
     """Yield settings that differ from what `rescind setup` has set for the database."""
     for name, value in SETTINGS.items():
-        if found.get(name, value) != value:
-            problem = f"{name} is {found[name]} and must be {value}"
+        if settings.get(name, value) != value:
+            problem = f"{name} is {settings[name]} and must be {value}"
             remedy = "run rescind setup, reset it for the role, and reconnect the pooler"
-            yield Flaw(problem, remedy, is_remark=True)
+            yield ConfigurationProblem(problem, remedy, is_remark=True)
 
 
-def _powerful(database: PostgresqlDatabase) -> Iterator[Flaw]:
+def _powerful(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
     for role, can_change in database.rows(_OWNS):
         if can_change:
             problem = f"the role {role} can change tables, and a server needs only their rows"
             remedy = "run rescind setup --role ANOTHER, and serve as that role"
-            yield Flaw(problem, remedy, is_remark=True)
+            yield ConfigurationProblem(problem, remedy, is_remark=True)
 
 
-def _crowded(database: PostgresqlDatabase) -> Iterator[Flaw]:
+def _check_connection_limit(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
     """Find that the pools of the connected processes may take more connections than there are."""
     total, *limits = database.rows(_ROOM)[0]
     pools = others = 0
@@ -94,4 +94,6 @@ def _crowded(database: PostgresqlDatabase) -> Iterator[Flaw]:
     room = min([total - others, *(each for each in limits if each >= 0)])
     if pools > room:
         problem = f"the pools of the servers may take {pools} connections, and there are {room}"
-        yield Flaw(problem, "raise max_connections, or lower SVC_POOL", is_remark=True)
+        yield ConfigurationProblem(
+            problem, "raise max_connections, or lower SVC_POOL", is_remark=True
+        )

@@ -39,7 +39,7 @@ def _check_change(change: Change) -> None:
             raise ValueError("a check expects something")
 
 
-def added(item: Item, change: Increment) -> dict[str, Value]:
+def apply_increment(item: Item, change: Increment) -> dict[str, Value]:
     """Return the item after the change. Raises `TypeError` if an attribute is no integer."""
     sums = dict(item)
     for name, amount in change.amounts.items():

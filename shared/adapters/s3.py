@@ -12,9 +12,9 @@ from shared.adapters import aws
 from shared.adapters.aws import Lazy, code_of, translating_errors, unavailable
 from shared.adapters.preconditions import check_blob_name
 from shared.adapters.retries import PATIENCE, RetryPolicy
-from shared.errors import BlobExists, Corrupt, Unavailable
+from shared.errors import BlobExists, DataCorrupt, Unavailable
 from shared.model.lists.head import CACHE_CONTROL, content_encoding, media_type
-from shared.ports.outside import Copied
+from shared.ports.outside import CopiedRange
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -102,7 +102,7 @@ class S3Blobs:
                 )
                 return answer["Body"].read()
             except FlexibleChecksumError as error:
-                raise Corrupt from error
+                raise DataCorrupt from error
             except ClientError as error:
                 if code_of(error) != "NoSuchKey":
                     raise
@@ -157,7 +157,7 @@ class S3Blobs:
                 "get_object", Params=asked, ExpiresIn=ttl_seconds
             )
 
-    def file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
+    def get_file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
         """Return None: there are no files."""
         check_blob_name(name)
 
@@ -172,16 +172,16 @@ class S3Sink:
         self._client = Lazy(connect)
         self._bucket = bucket
 
-    def add(self, copied: Copied) -> None:
+    def add(self, copied_range: CopiedRange) -> None:
         """Store the lines as an object that is locked until its time. Raises `Unavailable`."""
-        name = f"{copied.first:012}-{copied.end:012}.ndjson"
+        name = f"{copied_range.first:012}-{copied_range.end:012}.ndjson"
         with translating_errors():
             self._client().put_object(
                 Bucket=self._bucket,
-                Key=f"{copied.tenant_id}/{copied.generation}/{name}",
-                Body=copied.lines,
+                Key=f"{copied_range.tenant_id}/{copied_range.generation}/{name}",
+                Body=copied_range.lines,
                 ContentType="application/x-ndjson",
                 ObjectLockMode="COMPLIANCE",
-                ObjectLockRetainUntilDate=copied.keep_until,
+                ObjectLockRetainUntilDate=copied_range.keep_until,
                 ChecksumAlgorithm="SHA256",
             )

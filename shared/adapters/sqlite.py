@@ -15,30 +15,30 @@ from sqlite3 import Connection
 from typing import Any, Final, TypeAlias, TypeVar
 
 from shared.adapters import sqlite_schema
-from shared.adapters.bells import Bells
-from shared.adapters.preconditions import added, check_write
+from shared.adapters.bells import FileNotifier
+from shared.adapters.preconditions import apply_increment, check_write
 from shared.adapters.sqlite_database import MEMORY, Database
 from shared.adapters.sqlite_schema import INDEXED, IS_ENTRY, IS_REMOVED, column, from_row, to_row
-from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model.audit import audit_log
-from shared.ports.one_machine import Listener, News
+from shared.ports.one_machine import CommitKind, Listener
 from shared.ports.store import (
     EVERYTHING,
     MOST_CHANGES,
     SEARCHED,
     Address,
-    At,
     Change,
     Check,
     ColumnPage,
     Delete,
     Expect,
     Item,
+    ItemFilter,
+    ItemRow,
     Partition,
     Put,
-    Row,
     Table,
-    Where,
+    VersionIs,
 )
 
 _PAGE: Final = 1000
@@ -80,13 +80,13 @@ class SqliteStore:
         self._database = Database(path, sqlite_schema.prepare, busy_seconds=busy_seconds)
         # What is beside the file itself, whatever link led to it.
         self._beside = None if path == MEMORY else str(Path(path).resolve())
-        self._bells = Bells(Path(f"{self._beside}-news")) if self._beside else None
+        self._bells = FileNotifier(Path(f"{self._beside}-news")) if self._beside else None
 
     def close(self) -> None:
         """Close the file. Every later call raises `Unavailable`."""
         self._database.close()
 
-    def listen(self, news: News) -> Listener | None:
+    def listen(self, news: CommitKind) -> Listener | None:
         """Return what hears of such news; None for `:memory:`. Raises `OSError`."""
         return None if self._bells is None else self._bells.listen(news)
 
@@ -108,7 +108,7 @@ class SqliteStore:
             if isinstance(error, BlockingIOError):
                 return None
             raise Unavailable from error
-        return partial(_unlock, descriptor)
+        return partial(_release_lock, descriptor)
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
         """Read the whole file and yield a sentence for each problem. Raises `Unavailable`."""
@@ -138,7 +138,7 @@ class SqliteStore:
         try:
             with self._database as connection:
                 return read(connection)
-        except Corrupt:
+        except DataCorrupt:
             with self._database.snapshot() as connection:
                 return read(connection)
 
@@ -150,8 +150,8 @@ class SqliteStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        where: Where = EVERYTHING,
-    ) -> Iterator[Row]:
+        where: ItemFilter = EVERYTHING,
+    ) -> Iterator[ItemRow]:
         """Yield the rows of the partition in order, read by pages. Raises `Unavailable`."""
         span = _span(after, before)
         if where == EVERYTHING or _is_searched(partition, where):
@@ -166,7 +166,7 @@ class SqliteStore:
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
-    ) -> dict[Partition, list[Row]]:
+    ) -> dict[Partition, list[ItemRow]]:
         """Return the rows of each partition, one after another. Raises `Unavailable`."""
         read = partial(self.query, after=after, before=before, limit=limit)
         return {each: list(read(each)) for each in partitions}
@@ -175,11 +175,11 @@ class SqliteStore:
         self,
         partition: Partition,
         span: _Span,
-        where: Where,
+        where: ItemFilter,
         *,
         newest_first: bool,
         limit: int | None = None,
-    ) -> Iterator[Row]:
+    ) -> Iterator[ItemRow]:
         """Yield the rows between the bounds that match `where`, by SQL."""
         order = "DESC" if newest_first else "ASC"
         statement, values = _select("sk, item, checksum", partition, where)
@@ -197,9 +197,9 @@ class SqliteStore:
                         connection, partition, f"{partition.table}_again", (low, high), order, size
                     )
                     if json.loads(again) != [row[0] for row in rows]:
-                        raise Corrupt
+                        raise DataCorrupt
             for sk, *row in rows:
-                yield Row(sk, from_row(partition.address(sk), *row))
+                yield ItemRow(sk, from_row(partition.address(sk), *row))
             if len(rows) < size:
                 return
             low, high = (low, rows[-1][0]) if newest_first else (rows[-1][0], high)
@@ -211,7 +211,7 @@ class SqliteStore:
         *,
         after: str | None = None,
         before: str | None = None,
-        where: Where = EVERYTHING,
+        where: ItemFilter = EVERYTHING,
     ) -> int:
         """Return the number of rows that `query` would yield. Raises `Unavailable`."""
         if not _is_searched(partition, where):
@@ -243,7 +243,7 @@ class SqliteStore:
                 values = (partition.pk, low, last)
                 kept, number = connection.execute(count, values).fetchone()
                 if kept != found:
-                    raise Corrupt
+                    raise DataCorrupt
                 rows = connection.execute(having, values).fetchall() if number else []
             items = ((sk, from_row(partition.address(sk), *row)) for sk, *row in rows)
             yield ColumnPage.of(names, items, attribute)
@@ -264,7 +264,7 @@ class SqliteStore:
                 if table is not Table.AUDIT:
                     keys = connection.execute(again, values).fetchall()
                     if keys != [row[:2] for row in rows]:
-                        raise Corrupt
+                        raise DataCorrupt
             for pk, sk, *row in rows:
                 address = Address(table, pk, sk)
                 yield address, from_row(address, *row)
@@ -296,20 +296,20 @@ class SqliteStore:
     def write(self, *changes: Change) -> None:
         """Apply all changes or none.
 
-        Raises `ExpectationLost`, with the addresses whose expectation failed, and `Unavailable`.
+        Raises `PreconditionFailed`, with the addresses whose expectation failed, and `Unavailable`.
         """
         check_write(changes)
         with self._database.transaction() as connection:
             current = _read(connection, [each.address for each in changes if _is_read(each)])
             lost = [each.address for each in changes if not _holds(each, current.get(each.address))]
             if lost:
-                raise ExpectationLost(lost)
+                raise PreconditionFailed(lost)
             _apply(connection, changes, current)
         if self._bells is not None:
-            self._bells.ring(change.address for change in changes)
+            self._bells.notify(change.address for change in changes)
 
 
-def _unlock(descriptor: int) -> None:
+def _release_lock(descriptor: int) -> None:
     """Release a lock, also if a child process has the file open."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
@@ -324,7 +324,7 @@ def _read_one(connection: Connection, address: Address) -> Item | None:
 
 
 def _read(connection: Connection, addresses: Sequence[Address]) -> dict[Address, Item]:
-    """Return the items that exist. Raises `Corrupt` if one is damaged or lost."""
+    """Return the items that exist. Raises `DataCorrupt` if one is damaged or lost."""
     found: dict[Address, Item] = {}
     for table in Table:
         of_table = [each for each in addresses if each.table is table]
@@ -365,13 +365,13 @@ def _put(table: Table) -> str:
 
 
 def _check_absent(connection: Connection, table: Table, missing: Sequence[Address]) -> None:
-    """Raise `Corrupt` if the second B-tree has the key of an item that was not found."""
+    """Raise `DataCorrupt` if the second B-tree has the key of an item that was not found."""
     if not missing or table is Table.AUDIT:
         return
     values = [value for n, each in enumerate(missing) for value in (n, each.pk, each.sk)]
     statement = _get_many("1", table, f"{table}_again", len(missing))
     if connection.execute(statement, values).fetchone():
-        raise Corrupt
+        raise DataCorrupt
 
 
 def _remove_indexed(
@@ -380,12 +380,12 @@ def _remove_indexed(
     """Remove the entries of the index by warrant for removed audit entries."""
     for pk, sk, *row in rows:
         # The removal of a damaged entry leaves its index.
-        with suppress(Corrupt):
+        with suppress(DataCorrupt):
             item = from_row(Address(Table.AUDIT, pk, sk), *row)
             if named := audit_log.entry_of(pk, sk):
                 connection.executemany(
                     "DELETE FROM audit WHERE pk = ? AND sk = ?",
-                    [each[1:] for each, _ in audit_log.indexed(named[0], {**item, "id": sk})],
+                    [each[1:] for each, _ in audit_log.index_items(named[0], {**item, "id": sk})],
                 )
 
 
@@ -406,7 +406,7 @@ def _holds(change: Change, item: Item | None) -> bool:
     match change.expect:
         case Expect.ANYTHING:
             return True
-        case At(version=version):
+        case VersionIs(version=version):
             held = None if item is None else item.get("version")
             return type(held) is int and held == version
     return (item is not None) == (change.expect is Expect.PRESENT)
@@ -424,11 +424,11 @@ def _apply(connection: Connection, changes: Sequence[Change], current: dict[Addr
             case Put(item=item):
                 connection.execute(_put(address.table), to_row(address, item))
             case _:
-                item = added(current.get(address, {}), change)
+                item = apply_increment(current.get(address, {}), change)
                 connection.execute(_put(address.table), to_row(address, item))
 
 
-def _select(columns: str, partition: Partition, where: Where) -> tuple[str, tuple[Any, ...]]:
+def _select(columns: str, partition: Partition, where: ItemFilter) -> tuple[str, tuple[Any, ...]]:
     """Return a SELECT for the rows of a range that match, and the values after the range."""
     parts = ["pk = ?", "sk > ?", "sk < ?"]
     names = [column(path) for path in where.equal if path in INDEXED[partition.table]]
@@ -455,7 +455,7 @@ def _expression(table: Table, path: str) -> str:
     return column(path) if path in INDEXED[table] else f"json_extract(item, '$.{path}')"
 
 
-def _is_searched(partition: Partition, where: Where) -> bool:
+def _is_searched(partition: Partition, where: ItemFilter) -> bool:
     """Return whether SQL filters the rows. A checksum covers no column that it would use.
 
     So SQL filters only entries of the audit log, where the sealed log shows a lost one.

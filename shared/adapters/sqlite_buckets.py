@@ -43,7 +43,7 @@ class SqliteBuckets:
             refilled = not bucket.is_credible
             if refilled:
                 bucket = Bucket(now, now)
-            granted = min(tokens, bucket.above(reserve))
+            granted = min(tokens, bucket.available_above(reserve))
             if granted < least:
                 return Lease(0, bucket.full_at)
             full_at = bucket.take(granted).full_at

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from weakref import WeakValueDictionary
 
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 
 MEMORY: Final = ":memory:"
 _Identity: TypeAlias = tuple[int, int]
@@ -59,7 +59,7 @@ class Database:
         self._in_use = threading.local()
         self._closed = False
         self._alone = threading.Lock() if path == MEMORY else None
-        with translated():
+        with translate_errors():
             self.connection = self._open()
             self._file = _identity(path)
         self._writing = _turn_of(self._file)
@@ -97,7 +97,7 @@ class Database:
         """Return one more connection, or, after `close`, the first one, which fails at any use."""
         if self._closed:
             return self.connection
-        with translated():
+        with translate_errors():
             if _identity(self._path) != self._file:
                 # The other connections are to the file that was here before.
                 raise OSError("another file has taken the place of the database")
@@ -152,7 +152,7 @@ class Database:
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Raise `Unavailable` for a failure of SQLite or of the disk in the block."""
     try:
         yield
@@ -202,9 +202,9 @@ def _configure(connection: sqlite3.Connection, busy_seconds: float, *, durable: 
 def _unavailable(error: BaseException) -> Unavailable:
     """Return the error for a failure. The texts name no table and contain no data."""
     if isinstance(error, UnicodeDecodeError):
-        return Corrupt()
+        return DataCorrupt()
     # The low byte is the primary code. Errors of other origin have no code.
     kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if kind in _DAMAGED:
-        return Corrupt()
+        return DataCorrupt()
     return Unavailable(_MESSAGES.get(kind))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
-from shared.errors import Corrupt, InvalidSettings
+from shared.errors import DataCorrupt, InvalidSettings
 from shared.ports.store import SEARCHED, Address, Item, Table, Value, at_path
 
 # Stored in `PRAGMA user_version`, which is 0 in a new file.
@@ -65,14 +65,14 @@ _TABLES: Final = [statement for table in Table for statement in _create_table(ta
 def prepare(connection: sqlite3.Connection) -> None:
     """Create the tables in a new file. Each connection reads their definitions.
 
-    Raises `InvalidSettings` for a file of another format; `Corrupt` if a definition is damaged.
+    Raises `InvalidSettings` for a file of another format; `DataCorrupt` if a definition is damaged.
     """
     if _version(connection) != FORMAT:
         _create(connection)
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
     # A flipped bit in the type of a column would change how SQLite compares keys in both B-trees.
     if not found.issuperset(_TABLES):
-        raise Corrupt
+        raise DataCorrupt
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -124,11 +124,11 @@ def find_problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[
         yield f"{number} items do not match their checksum"
 
 
-def compute_checksum(table: str, pk: str, sk: str, encoded: object) -> int | None:
+def compute_checksum(table: str, pk: str, sk: str, value: object) -> int | None:
     """Return the CRC-32 of an item and its key; None if the item is not text."""
-    if type(encoded) is not str:
+    if type(value) is not str:
         return None
-    return zlib.crc32(f"{table}\0{pk}\0{sk}\0{encoded}".encode())
+    return zlib.crc32(f"{table}\0{pk}\0{sk}\0{value}".encode())
 
 
 def to_row(address: Address, item: Item) -> tuple[str | int | None, ...]:
@@ -145,11 +145,14 @@ def to_row(address: Address, item: Item) -> tuple[str | int | None, ...]:
     )
 
 
-def from_row(address: Address, encoded: object, checksum: object) -> dict[str, Value]:
-    """Return the item of a row. Raises `Corrupt` unless the row was stored under this address."""
-    if type(encoded) is not str or checksum != compute_checksum(*address, encoded):
-        raise Corrupt
-    return decode_item(encoded)
+def from_row(address: Address, value: object, checksum: object) -> dict[str, Value]:
+    """Return the item of a row.
+
+    Raises `DataCorrupt` unless the row was stored under this address.
+    """
+    if type(value) is not str or checksum != compute_checksum(*address, value):
+        raise DataCorrupt
+    return decode_item(value)
 
 
 def encode_item(item: Item) -> str:
@@ -159,14 +162,14 @@ def encode_item(item: Item) -> str:
     return _encoder.encode(_escape(item)) if '{"$' in encoded else encoded
 
 
-def decode_item(encoded: str) -> dict[str, Value]:
-    """Return the item of such JSON. Raises `Corrupt` if it is malformed."""
+def decode_item(text: str) -> dict[str, Value]:
+    """Return the item of such JSON. Raises `DataCorrupt` if it is malformed."""
     try:
-        found = json.loads(encoded, object_hook=_restore if '{"$' in encoded else None)
+        found = json.loads(text, object_hook=_restore if '{"$' in text else None)
     except ValueError as error:
-        raise Corrupt from error
+        raise DataCorrupt from error
     if type(found) is not dict:
-        raise Corrupt
+        raise DataCorrupt
     return found
 
 
@@ -185,10 +188,10 @@ def _escape(value: Any) -> Any:
     return {_MAP: [list(each) for each in members.items()]} if is_reserved else members
 
 
-def _restore(found: dict[str, Any]) -> Any:
-    if found.keys() == {_BYTES}:
-        return b64decode(found[_BYTES], validate=True)
-    return dict(found[_MAP]) if found.keys() == {_MAP} else found
+def _restore(document: dict[str, Any]) -> Any:
+    if document.keys() == {_BYTES}:
+        return b64decode(document[_BYTES], validate=True)
+    return dict(document[_MAP]) if document.keys() == {_MAP} else document
 
 
 def _version(connection: sqlite3.Connection) -> int:

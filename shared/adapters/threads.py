@@ -8,7 +8,7 @@ from typing import Any
 _MOST_AT_ONCE = 16
 
 
-class Threaded:
+class ThreadedGather:
     """`Gather` in threads, which are created when they are first needed."""
 
     def __init__(self) -> None:

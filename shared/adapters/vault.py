@@ -23,7 +23,7 @@ import cbor2
 from shared.adapters.preconditions import check_context, check_secret
 from shared.adapters.retries import RetryPolicy
 from shared.authorizer.http1 import HttpError, Pool, Request, Response, connect, printable
-from shared.errors import Corrupt, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 
 _CONNECT_SECONDS: Final = 1.0
 _SECONDS: Final = 4.0
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class VaultSealer:
-    """A `Sealer` with the transit key of `location`: `<mount>/<key>`.
+    """A `KeyWrapper` with the transit key of `location`: `<mount>/<key>`.
 
     The key has the type `aes256-gcm96`, which binds a seal to its context. `environment` has the
     variables above, `seconds` the longest time of an attempt. Raises `InvalidSettings` if a
@@ -81,19 +81,19 @@ class VaultSealer:
         answer = self._ask("encrypt", {"plaintext": _text(secret)}, context)
         return _field(answer, "ciphertext").encode()
 
-    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Return the secret in a seal. Raises `Corrupt`, `Unavailable`."""
+    def unseal(self, ciphertext: bytes, *, context: Mapping[str, str]) -> bytes:
+        """Return the secret in a seal. Raises `DataCorrupt`, `Unavailable`."""
         check_context(context)
-        if len(sealed) > _MOST_SEALED_BYTES or not _SEAL.fullmatch(sealed):
-            raise Corrupt
-        answer = self._ask("decrypt", {"ciphertext": sealed.decode()}, context)
+        if len(ciphertext) > _MOST_SEALED_BYTES or not _SEAL.fullmatch(ciphertext):
+            raise DataCorrupt
+        answer = self._ask("decrypt", {"ciphertext": ciphertext.decode()}, context)
         try:
             return base64.b64decode(_field(answer, "plaintext"), validate=True)
         except binascii.Error as error:
             raise Unavailable from error
 
     def _ask(self, name: str, body: dict[str, str], context: Mapping[str, str]) -> Any:
-        """Return what a call answers. Raises `Corrupt`, `Unavailable`."""
+        """Return what a call answers. Raises `DataCorrupt`, `Unavailable`."""
         bound = cbor2.dumps(sorted(context.items()))
         sent = json.dumps(body | {"associated_data": _text(bound)}).encode()
         try:
@@ -105,7 +105,7 @@ class VaultSealer:
         except (HttpError, OSError, InvalidSettings, ValueError) as error:
             raise Unavailable(f"{Unavailable.says} (Vault, {name})") from error
         if found.status != HTTPStatus.OK:
-            raise _refused(name, found.status, content)
+            raise _refusal_error(name, found.status, content)
         return content
 
     def _exchange(self, request: Request) -> Response:
@@ -162,11 +162,11 @@ def _pool(url: SplitResult, authorities: str | None) -> Pool:
     return Pool(lambda deadline: connect(url, context, deadline, seconds=_CONNECT_SECONDS))
 
 
-def _refused(name: str, status: int, content: Any) -> Unavailable:
+def _refusal_error(name: str, status: int, content: Any) -> Unavailable:
     errors = content.get("errors") if isinstance(content, dict) else None
     said = "; ".join(map(str, errors or ())) or "it does not say why"
     if status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
-        return Corrupt()
+        return DataCorrupt()
     # It names the mount and the key; those who call this service are not told.
     _log.error("Vault answers %d to %s: %s", status, name, printable(said))
     return Unavailable(f"{Unavailable.says} (Vault, {name}: {status})")

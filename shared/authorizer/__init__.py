@@ -10,40 +10,40 @@ if TYPE_CHECKING:
     from .aio import AsyncAuthorizerClient as AsyncAuthorizerClient
     from .client import AuthorizerClient as AuthorizerClient
     from .client import NotReady as NotReady
-    from .floor import DamagedFloor as DamagedFloor
-    from .floor import FileFloor as FileFloor
-    from .floor import Floor as Floor
-    from .floor import Saved as Saved
+    from .floor import FileStateStore as FileStateStore
+    from .floor import SavedState as SavedState
+    from .floor import SavedStateCorrupt as SavedStateCorrupt
+    from .floor import StateStore as StateStore
     from .formats.tokens import token_id as token_id
-    from .guard import Decision as Decision
     from .guard import Guard as Guard
+    from .guard import GuardDecision as GuardDecision
     from .jwt_guard import JwtDecision as JwtDecision
     from .jwt_guard import JwtGuard as JwtGuard
     from .jwt_guard import TrustedIssuer as TrustedIssuer
-    from .policy import Policy as Policy
-    from .status import Status as Status
+    from .policy import PollPolicy as PollPolicy
+    from .status import ClientStatus as ClientStatus
     from .status import Verdict as Verdict
     from .transport import Transport as Transport
-    from .trust import Warrant as Warrant
+    from .trust import VerifiedWarrant as VerifiedWarrant
 
 _HOMES: Final = {
     "AsyncAuthorizerClient": "aio",
     "AuthorizerClient": "client",
     "NotReady": "client",
-    "DamagedFloor": "floor",
-    "FileFloor": "floor",
-    "Floor": "floor",
-    "Saved": "floor",
-    "Decision": "guard",
+    "SavedStateCorrupt": "floor",
+    "FileStateStore": "floor",
+    "StateStore": "floor",
+    "SavedState": "floor",
+    "GuardDecision": "guard",
     "Guard": "guard",
     "JwtDecision": "jwt_guard",
     "JwtGuard": "jwt_guard",
     "TrustedIssuer": "jwt_guard",
-    "Policy": "policy",
-    "Status": "status",
+    "PollPolicy": "policy",
+    "ClientStatus": "status",
     "Verdict": "status",
     "Transport": "transport",
-    "Warrant": "trust",
+    "VerifiedWarrant": "trust",
     "token_id": "formats.tokens",
 }
 

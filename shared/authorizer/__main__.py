@@ -14,10 +14,10 @@ from typing import Any
 
 from . import conformance, ext_authz
 from .client import AuthorizerClient, NotReady
-from .events import Event, Polled
-from .floor import DamagedFloor, FileFloor, Floor, MemoryFloor
+from .events import Event, PollSucceeded
+from .floor import FileStateStore, MemoryStateStore, SavedStateCorrupt, StateStore
 from .guard import Guard
-from .policy import Policy
+from .policy import PollPolicy
 
 _KEY = "RESCIND_API_KEY"
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
-    except (NotReady, DamagedFloor, ValueError, OSError) as error:
+    except (NotReady, SavedStateCorrupt, ValueError, OSError) as error:
         print(f"{options.command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -78,14 +78,14 @@ def _conformance(_: argparse.Namespace) -> int:
 
 
 def _client(options: argparse.Namespace, *, is_shown: bool = False) -> AuthorizerClient:
-    floor: Floor = FileFloor(options.floor) if options.floor else MemoryFloor()
+    floor: StateStore = FileStateStore(options.floor) if options.floor else MemoryStateStore()
     return AuthorizerClient(
         options.url,
         api_key=_api_key(),
         tenant=options.tenant,
         trust_root=options.root,
         floor=floor,
-        policy=Policy(allow_http=options.allow_http),
+        policy=PollPolicy(allow_http=options.allow_http),
         on_event=_show if is_shown else None,
         name=options.name,
         report=options.report,
@@ -100,11 +100,11 @@ def _api_key() -> str:
 
 
 def _show(event: Event) -> None:
-    if not isinstance(event, Polled) or event.changed:
+    if not isinstance(event, PollSucceeded) or event.changed:
         print(time.strftime("%H:%M:%S"), event, flush=True)
 
 
-class _Once(argparse.Action):
+class _StoreOnce(argparse.Action):
     """Stores the value of an argument, and refuses a second value."""
 
     def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:
@@ -125,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         command = commands.add_parser(name, help=run.__doc__)
         command.set_defaults(run=run)
-        command.register("action", None, _Once)
+        command.register("action", None, _StoreOnce)
         add = command.add_argument
         add("url", metavar="URL", help="address of the service")
         add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from .client import AuthorizerClient
 from .events import Event
-from .status import Status, Verdict
+from .status import ClientStatus, Verdict
 
 # How many events wait for a reader; the oldest are dropped.
 _EVENTS_MAX = 1000
@@ -24,7 +24,7 @@ class AsyncAuthorizerClient:
     """
 
     def __init__(self, url: str, **arguments: Any) -> None:
-        self._client = AuthorizerClient(url, on_event=self._pass_on, **arguments)
+        self._client = AuthorizerClient(url, on_event=self._forward_event, **arguments)
         self._events: asyncio.Queue[Event] = asyncio.Queue(_EVENTS_MAX)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -43,7 +43,7 @@ class AsyncAuthorizerClient:
         return await asyncio.to_thread(self._client.wait_for, sequence, timeout=timeout)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ClientStatus:
         """The present state of the client."""
         return self._client.status
 
@@ -74,7 +74,7 @@ class AsyncAuthorizerClient:
     ) -> None:
         await self.close()
 
-    def _pass_on(self, event: Event) -> None:
+    def _forward_event(self, event: Event) -> None:
         # The loop may have ended before the thread.
         with suppress(RuntimeError):
             if self._loop:

@@ -9,7 +9,7 @@ from typing import Final
 from .formats.members import from_base64, parse_json, to_base64
 from .http1 import Response as Response
 from .http1 import printable, retry_after
-from .policy import Reason, RefusedAnswer
+from .policy import RejectionReason, ResponseRejectedError
 
 # The most bytes of an answer, and of a saved one.
 ANSWER_BYTES_MAX: Final = 4 * 2**20
@@ -24,7 +24,7 @@ _AGE: Final = re.compile("[ \t]*([0-9]+)[ \t]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class FeedResponse:
     """A signed head, still encoded, and the encoded entries that end at it.
 
     `poll_seconds` is the pause between polls that the service asks for, `wait_max` the longest
@@ -48,37 +48,37 @@ class Answer:
         return json.dumps(members, separators=(",", ":")).encode()
 
 
-def parse_answer(data: bytes) -> Answer:
+def parse_answer(data: bytes) -> FeedResponse:
     """Return the answer in `data`, the body of a response.
 
-    Raises `RefusedAnswer`: `TOO_LARGE` before anything is parsed, or `MALFORMED`.
+    Raises `ResponseRejectedError`: `TOO_LARGE` before anything is parsed, or `MALFORMED`.
     """
     if len(data) > ANSWER_BYTES_MAX:
-        raise RefusedAnswer(Reason.TOO_LARGE)
+        raise ResponseRejectedError(RejectionReason.TOO_LARGE)
     try:
         members = parse_json(data)
         head, entries = members["head"], members["entries"]
         if type(entries) is not list:
             raise ValueError("entries must be a list")
-        return Answer(
+        return FeedResponse(
             from_base64(head["Payload"]),
             from_base64(head["Signature"]),
             tuple(from_base64(each) for each in entries),
-            float(_within(members.get("poll_seconds", 1.0), POLL_SECONDS_MAX)),
-            math.floor(_within(members.get("wait_max", 0), WAIT_SECONDS_MAX)),
+            float(_clamp(members.get("poll_seconds", 1.0), POLL_SECONDS_MAX)),
+            math.floor(_clamp(members.get("wait_max", 0), WAIT_SECONDS_MAX)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise RefusedAnswer(Reason.MALFORMED) from None
+        raise ResponseRejectedError(RejectionReason.MALFORMED) from None
 
 
-def _within(number: object, most: float) -> float:
+def _clamp(number: object, most: float) -> float:
     """Return a number, bounded by 0 and `most`: no peer may silence a client for long."""
     if type(number) is not int and (type(number) is not float or not math.isfinite(number)):
         raise TypeError("it must be a finite number")
     return min(max(number, 0), most)
 
 
-class NoAnswer(Exception):
+class NoResponse(Exception):
     """The service did not answer in time, or not with what was asked for.
 
     `retry_after` is how many seconds it asks to leave it alone.
@@ -89,23 +89,23 @@ class NoAnswer(Exception):
         self.retry_after = retry_after
 
 
-class TooLarge(NoAnswer):
+class TooLarge(NoResponse):
     """The response is larger than it may be. The rest was not read."""
 
 
 def read_age(response: Response) -> int:
     """Return for how many seconds a response may lack news (FEED-12); 0 without `Age`.
 
-    Raises `NoAnswer` if `Age` is not one number, so if it comes twice.
+    Raises `NoResponse` if `Age` is not one number, so if it comes twice.
     """
     number = _AGE.fullmatch(response.headers.get("age", "0"))
     if number is None:
-        raise NoAnswer("the Age of the response is not a number of seconds")
+        raise NoResponse("the Age of the response is not a number of seconds")
     return int(min(float(number[1]), _AGE_MAX))
 
 
-def unexpected(response: Response) -> NoAnswer:
+def unexpected_status_error(response: Response) -> NoResponse:
     """Return the error that reports a response of another status than was expected."""
     words = printable(response.body.decode(errors="replace"))
     message = f"the service answered {response.status}: {words}"
-    return NoAnswer(message, retry_after=retry_after(response) or 0.0)
+    return NoResponse(message, retry_after=retry_after(response) or 0.0)

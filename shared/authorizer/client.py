@@ -16,17 +16,17 @@ from typing import Final, Self
 
 from . import events, files, transport
 from . import view as views
-from .floor import FileFloor, Floor
-from .follower import Follower
+from .floor import FileStateStore, StateStore
+from .follower import FeedFollower
 from .formats.cutoffs import has_cutoff
 from .formats.following import TrustState
 from .formats.ids import WARRANT_ID_PATTERN
-from .policy import Policy
+from .policy import PollPolicy
 from .reporter import Reporter
-from .reports import ReportedState
-from .status import Status, Verdict
+from .reports import ReportStatus
+from .status import ClientStatus, Verdict
 from .transport import Transport
-from .trust import KeyReader
+from .trust import KeyFetcher
 
 _log = logging.getLogger("rescind_authorizer")
 
@@ -71,22 +71,22 @@ class AuthorizerClient:
         api_key: str,
         tenant: str,
         trust_root: str,
-        floor: Floor,
-        policy: Policy | None = None,
+        floor: StateStore,
+        policy: PollPolicy | None = None,
         context: ssl.SSLContext | None = None,
         on_event: Callable[[events.Event], None] | None = None,
         name: str | None = None,
         report: bool = True,
     ) -> None:
-        self._policy = policy or Policy()
+        self._policy = policy or PollPolicy()
         self._allows = self._policy.allow_when_stale is True
         self._connect = partial(
             Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
         connection = self._connect()
         trust = TrustState(tenant, trust_root)
-        self._follower = Follower(connection, floor, trust, self._policy, self._note)
-        self._keys = KeyReader(self._connect(), self._follower, self._note)
+        self._follower = FeedFollower(connection, floor, trust, self._policy, self._note)
+        self._keys = KeyFetcher(self._connect(), self._follower, self._note)
         if iscoroutinefunction(on_event):
             raise TypeError("on_event must not be async: use AsyncAuthorizerClient.events")
         self._on_event = on_event
@@ -105,7 +105,7 @@ class AuthorizerClient:
 
         If the service does not answer, a recent state of the floor suffices. Raises `NotReady` if
         there is none after `wait` seconds; the thread goes on, and every check says STALE
-        meanwhile. Raises `DamagedFloor`, or `OSError` if the floor cannot be read.
+        meanwhile. Raises `SavedStateCorrupt`, or `OSError` if the floor cannot be read.
         """
         self._resume()
         if self._is_started:
@@ -142,7 +142,7 @@ class AuthorizerClient:
         """
         if self._is_idle or self._process != _getpid():
             self._resume()
-        ids = warrant_ids if type(warrant_ids) is list else _listed(warrant_ids)
+        ids = warrant_ids if type(warrant_ids) is list else _as_list(warrant_ids)
         for each in ids:
             if not _matches(each):
                 raise ValueError(_NO_WARRANT)
@@ -164,8 +164,8 @@ class AuthorizerClient:
         For hosts that run no threads between requests, such as AWS Lambda. It does nothing if the
         state was confirmed less than `max_age` seconds ago, or during the pause after the last
         exchange: `poll_seconds`, or longer after a failure. A failure is an event, and then checks
-        return STALE once the state is too old. Raises `DamagedFloor`, or `OSError` if the floor
-        cannot be read; the next call reads it again.
+        return STALE once the state is too old. Raises `SavedStateCorrupt`, or `OSError` if the
+        floor cannot be read; the next call reads it again.
         """
         if self._process != _getpid():
             self._resume()
@@ -174,14 +174,14 @@ class AuthorizerClient:
                 raise RuntimeError("the client has a thread that polls")
             if not self._is_loaded:
                 self._load()
-            now = views.Moment.now()
+            now = views.ClockReading.now()
             # One clock may stop in a frozen host, and the other may be set back.
             is_paused = all(each < end for each, end in zip(now, self._pause_end, strict=True))
             age = now.monotonic - self._follower.view.confirmed.monotonic
             if not is_paused and (age >= max_age or not self._is_fresh()):
                 pause = self._follower.poll(may_wait=False)
-                self._pause_end = views.Moment.now().before(-pause)
-                self._asked()
+                self._pause_end = views.ClockReading.now().minus(-pause)
+                self._record_poll()
 
     def wait_for(self, sequence: int, *, timeout: float) -> bool:
         """Return whether the client came to hold entry `sequence` within `timeout` seconds.
@@ -202,11 +202,11 @@ class AuthorizerClient:
         return self._follower.trust.tenant_id
 
     @property
-    def view(self) -> views.View:
+    def view(self) -> views.Snapshot:
         """The present state of the client."""
         return self._follower.view
 
-    def follow_keys(self) -> KeyReader:
+    def follow_keys(self) -> KeyFetcher:
         """Follow the signing keys too. Raises `RuntimeError` after `start`."""
         if self._is_started:
             raise RuntimeError("make the guard before the client starts")
@@ -214,15 +214,15 @@ class AuthorizerClient:
         return self._keys
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> PollPolicy:
         """The policy of the client."""
         return self._policy
 
     @property
-    def status(self) -> Status:
+    def status(self) -> ClientStatus:
         """The present state of the client, and its failures since it was made."""
-        reported = self._reporter.reported if self._reporter else ReportedState()
-        return Status.of(self._follower.view, self._counts, reported)
+        reported = self._reporter.report_status if self._reporter else ReportStatus()
+        return ClientStatus.of(self._follower.view, self._counts, reported)
 
     def close(self, *, timeout: float = 5.0) -> None:
         """Stop the thread, for which this waits `timeout` seconds. Checks say STALE soon after.
@@ -295,13 +295,13 @@ class AuthorizerClient:
             tenant=self.tenant,
             trust_version=self._trust_version,
             name=self._name,
-            folder=floor.folder if isinstance(floor, FileFloor) else None,
+            folder=floor.folder if isinstance(floor, FileStateStore) else None,
         )
 
     def _trust_version(self) -> int:
         return self._follower.trust.version
 
-    def _after_fork(self) -> None:
+    def _reset_after_fork(self) -> None:
         """Leave the parent its threads."""
         if self._reporter:
             self._reporter.abandon()
@@ -317,7 +317,7 @@ class AuthorizerClient:
             if self._process != _getpid():
                 files.renew_lock()
                 transport.abandon_all()
-                _after_fork()
+                _reset_clients_after_fork()
         if self._is_idle:
             self._run_threads()
 
@@ -327,28 +327,28 @@ class AuthorizerClient:
                 runs = [self._follow, self._watch]
                 runs += [self._reporter.run] if self._reporter else []
                 runs += [self._read_keys] if self._keys.is_wanted else []
-                self._threads = [_started(run, self._stop) for run in runs]
+                self._threads = [_start_thread(run, self._stop) for run in runs]
             self._is_idle = False
 
     def _follow(self, stop: threading.Event) -> None:
-        self._follower.follow(stop, self._asked)
+        self._follower.follow(stop, self._record_poll)
 
     def _read_keys(self, stop: threading.Event) -> None:
         while not stop.is_set():
             with self._changed:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._is_closed or self._keys.is_due())
-            self._keys.step()
+            self._keys.fetch_if_due()
 
     def _watch(self, stop: threading.Event) -> None:
         """Emit `BecameStale` when the state becomes stale, however long an exchange takes."""
         while not stop.wait(self._follower.view.seconds_left() or _WATCH_SECONDS):
             self._show_freshness()
 
-    def _asked(self) -> None:
+    def _record_poll(self) -> None:
         self._has_asked = True
         if not self._is_started:
-            self._keys.step()
+            self._keys.fetch_if_due()
         self._show()
 
     def _show(self) -> None:
@@ -364,20 +364,20 @@ class AuthorizerClient:
             is_fresh = self._is_fresh()
             if is_fresh != self._was_fresh:
                 self._was_fresh = is_fresh
-                self._note(events.Recovered() if is_fresh else events.BecameStale())
+                self._note(events.BecameFresh() if is_fresh else events.BecameStale())
 
     def _note(self, event: events.Event) -> None:
         """Count, log and report an event, unless the client is being closed."""
         if self._is_closed:
             return
         match event:
-            case events.Refused(reason):
+            case events.ResponseRejected(reason):
                 self._counts[reason] += 1
                 self._problem = f"the last answer was refused: {reason}"
-            case events.Failed(message):
+            case events.PollFailed(message):
                 self._counts[""] += 1
                 self._problem = message
-            case events.Polled():
+            case events.PollSucceeded():
                 self._problem = "the service has not answered again"
             case events.BecameStale():
                 _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
@@ -395,14 +395,16 @@ class AuthorizerClient:
         return self._follower.view.is_fresh()
 
 
-def _listed(warrant_ids: Iterable[str]) -> list[str]:
+def _as_list(warrant_ids: Iterable[str]) -> list[str]:
     # The letters of a text would all be CLEAR.
     if isinstance(warrant_ids, str | bytes):
         raise TypeError("pass a list of identifiers, from the root to the leaf")
     return list(warrant_ids)
 
 
-def _started(run: Callable[[threading.Event], None], stop: threading.Event) -> threading.Thread:
+def _start_thread(
+    run: Callable[[threading.Event], None], stop: threading.Event
+) -> threading.Thread:
     made = threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
     made.start()
     return made
@@ -413,9 +415,9 @@ _resuming: Final = dict[int, threading.RLock]()
 _clients: "weakref.WeakSet[AuthorizerClient]" = weakref.WeakSet()
 
 
-def _after_fork() -> None:
+def _reset_clients_after_fork() -> None:
     for client in list(_clients):
-        client._after_fork()  # noqa: SLF001
+        client._reset_after_fork()  # noqa: SLF001
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(after_in_child=_reset_clients_after_fork)

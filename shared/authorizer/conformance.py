@@ -12,30 +12,30 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from . import events
-from .answers import Answer, NoAnswer, parse_answer, read_age
+from .answers import FeedResponse, NoResponse, parse_answer, read_age
 from .client import AuthorizerClient, NotReady
-from .floor import FileFloor
+from .floor import FileStateStore
 from .formats import documents
 from .formats.documents import NotTrusted
 from .formats.following import TrustState, follow
 from .formats.ids import is_warrant_id
 from .formats.signing_keys import PublishedKeys
 from .formats.tokens import token_id
-from .formats.trust import Use
+from .formats.trust import KeyUse
 from .http1 import Response
-from .policy import NeedsBase, Policy, Reason, RefusedAnswer
-from .state import Position, State, advance
+from .policy import BaseRequired, PollPolicy, RejectionReason, ResponseRejectedError
+from .state import FeedPosition, FeedState, advance
 
 
-class Session:
+class ConformanceSession:
     """A client without a network: it is told the time, the answers, and the bases."""
 
     def __init__(self) -> None:
-        self._state: State | None = None
+        self._state: FeedState | None = None
         self._trust: TrustState
         self._signed_by: bytes | None = None
         self._is_trusted = False
-        self._floor: Position | None = None
+        self._floor: FeedPosition | None = None
         self._end: datetime | None = None  # without news; None if no bound was given
         self._client: AuthorizerClient | None = None
         self._failures = 0
@@ -53,7 +53,7 @@ class Session:
         self._trust = TrustState(tenant, trust_root)
         self._floor = None
         if floor is not None:
-            self._floor = Position(floor["sequence"], base64.b64decode(floor["chain"]))
+            self._floor = FeedPosition(floor["sequence"], base64.b64decode(floor["chain"]))
             signer = floor.get("signer")
             self._signed_by = base64.b64decode(signer) if signer else None
         return {"ready": True}
@@ -66,7 +66,7 @@ class Session:
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
         self._floor = self._trust.position(self._signed_by, self._floor)
-        if self._signed_by not in self._trust.named(Use.LISTS):
+        if self._signed_by not in self._trust.keys_for_use(KeyUse.LISTS):
             self._signed_by, self._is_trusted = None, False
         return {"version": self._trust.version}
 
@@ -76,7 +76,7 @@ class Session:
             raise ValueError("no head names signing keys")
         named, tenant = self._state.head.keys, self._state.head.tenant_id
         try:
-            found = PublishedKeys.opened(base64.b64decode(blob), named, tenant_id=tenant)
+            found = PublishedKeys.from_blob(base64.b64decode(blob), named, tenant_id=tenant)
             found.check(self._trust.held.document.signing_keys if self._trust.held else None)
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
@@ -92,27 +92,27 @@ class Session:
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
         """Take an answer, with the base that the head names if the case has it at hand."""
         try:
-            self._state = self._after(parse_answer(answer.encode()), base, now)
-        except (RefusedAnswer, NotTrusted) as refused:
+            self._state = self._advance(parse_answer(answer.encode()), base, now)
+        except (ResponseRejectedError, NotTrusted) as refused:
             return {"refused": refused.reason.value}
-        except NeedsBase as needs:
+        except BaseRequired as needs:
             return {"needs_base": needs.base.version}
         self._signed_by, self._is_trusted = self._state.signed_by, True
         return {"sequence": self._state.sequence}
 
-    def _after(self, answer: Answer, base: str | None, now: str) -> State:
+    def _advance(self, answer: FeedResponse, base: str | None, now: str) -> FeedState:
         """Return the state after an answer."""
         data = None if base is None else base64.b64decode(base)
         moment, floor = datetime.fromisoformat(now), self._floor
         held = self._state if self._is_trusted else None
-        return advance(held, answer, base=data, now=moment, trusted=self._trust, floor=floor)
+        return advance(held, answer, base=data, now=moment, verifier=self._trust, floor=floor)
 
     def confirm(self, now: str, age: str, max_staleness: int) -> dict[str, Any]:
         """Learn that the head is that of the answer to a request of `now`, which had this `Age`."""
         try:
             seconds = read_age(Response(200, {"age": age}))
-        except NoAnswer:
-            return {"refused": Reason.MALFORMED.value}
+        except NoResponse:
+            return {"refused": RejectionReason.MALFORMED.value}
         end = datetime.fromisoformat(now) + timedelta(seconds=max_staleness - seconds)
         self._end = end if self._end is None else max(self._end, end)
         return {"ready": True}
@@ -120,7 +120,7 @@ class Session:
     def check(self, now: str, ids: list[str]) -> dict[str, Any]:
         """Return what an authorizer would decide at this time about a chain of warrants."""
         if not ids or not all(map(is_warrant_id, ids)):
-            return {"refused": Reason.MALFORMED.value}
+            return {"refused": RejectionReason.MALFORMED.value}
         state, moment = self._state, datetime.fromisoformat(now)
         if state and any(map(state.is_revoked, ids)):
             return {"verdict": "revoked"}
@@ -141,15 +141,15 @@ class Session:
         try:
             return {"warrant_id": token_id(kind, issuer, value, issued_before)}
         except ValueError:
-            return {"refused": Reason.MALFORMED.value}
+            return {"refused": RejectionReason.MALFORMED.value}
 
     def connect(self, *, max_staleness: float, floor: str, **settings: Any) -> dict[str, Any]:
         """Start a client that polls a service. All its events are printed on standard error."""
         try:
             client = self._client = AuthorizerClient(
                 **settings,
-                floor=FileFloor(floor),
-                policy=Policy(max_staleness=max_staleness),
+                floor=FileStateStore(floor),
+                policy=PollPolicy(max_staleness=max_staleness),
                 on_event=self._note,
                 report=False,
             )
@@ -172,26 +172,26 @@ class Session:
             self._client.close()
 
     def _note(self, event: events.Event) -> None:
-        self._failures += isinstance(event, events.Failed | events.Refused)
+        self._failures += isinstance(event, events.PollFailed | events.ResponseRejected)
         print(event, file=sys.stderr, flush=True)
 
 
 _COMMANDS: Final[Mapping[str, Callable[..., dict[str, Any]]]] = {
-    "init": Session.init,
-    "trust": Session.trust,
-    "signing_keys": Session.signing_keys,
-    "restart": Session.restart,
-    "poll": Session.poll,
-    "confirm": Session.confirm,
-    "check": Session.check,
-    "identify": Session.identify,
-    "connect": Session.connect,
+    "init": ConformanceSession.init,
+    "trust": ConformanceSession.trust,
+    "signing_keys": ConformanceSession.signing_keys,
+    "restart": ConformanceSession.restart,
+    "poll": ConformanceSession.poll,
+    "confirm": ConformanceSession.confirm,
+    "check": ConformanceSession.check,
+    "identify": ConformanceSession.identify,
+    "connect": ConformanceSession.connect,
 }
 
 
 def main() -> None:
     """Answer the requests on standard input until it ends."""
-    session = Session()
+    session = ConformanceSession()
     try:
         for line in sys.stdin:
             print(json.dumps(session.answer(json.loads(line))), flush=True)

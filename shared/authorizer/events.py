@@ -5,7 +5,7 @@ from logging import INFO, WARNING, Logger
 
 
 @dataclass(frozen=True, slots=True)
-class Polled:
+class PollSucceeded:
     """The service answered after `seconds`. `changed` is False if it had nothing new."""
 
     seconds: float
@@ -13,7 +13,7 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
-class Advanced:
+class StateAdvanced:
     """The client holds a newer state: entry `after` instead of `before`, `count` revoked warrants.
 
     `before` is None for the first state.
@@ -25,7 +25,7 @@ class Advanced:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class ResponseRejected:
     """An answer of the service did not pass a check, so the state did not change.
 
     `reason` is the name of the check (docs/spec/feed.md).
@@ -35,7 +35,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class PollFailed:
     """The service did not answer, or with an error. The next poll is after `pause` seconds."""
 
     message: str
@@ -48,7 +48,7 @@ class BecameStale:
 
 
 @dataclass(frozen=True, slots=True)
-class Recovered:
+class BecameFresh:
     """The state is recent: at first, and after `BecameStale`."""
 
 
@@ -68,7 +68,7 @@ class TrustChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportAccepted:
     """The service accepted a report that the client holds entry `sequence`.
 
     `status` is `foreign` if the history up to this entry is not that of the service.
@@ -91,15 +91,15 @@ class ReportFailed:
 
 
 Event = (
-    Polled
-    | Advanced
-    | Refused
-    | Failed
+    PollSucceeded
+    | StateAdvanced
+    | ResponseRejected
+    | PollFailed
     | BecameStale
-    | Recovered
+    | BecameFresh
     | SignerChanged
     | TrustChanged
-    | Reported
+    | ReportAccepted
     | ReportFailed
 )
 
@@ -107,15 +107,15 @@ Event = (
 def log(event: Event, to: Logger) -> None:
     """Log an event that people want to know of."""
     match event:
-        case Refused(reason):
+        case ResponseRejected(reason):
             to.error("an answer of the service was refused: %s", reason)
-        case Failed(message):
+        case PollFailed(message):
             to.warning("the feed cannot be followed: %s", message)
         case SignerChanged(key):
             to.warning("the list signer now is %s", key.hex())
         case TrustChanged(version, pin):
             to.info("the trust document now is version %d, by the root %s", version, pin)
-        case Reported(status="foreign"):
+        case ReportAccepted(status="foreign"):
             to.error("the service does not know the history that this client holds")
         case ReportFailed(message, is_refused=is_refused):
             to.log(WARNING if is_refused else INFO, "a report failed: %s", message)

@@ -9,7 +9,7 @@ import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from .guard import Decision, Guard
+from .guard import Guard, GuardDecision
 
 # The warrants of a request, root to leaf: base64 of each, separated by commas.
 HEADER: Final = "X-Warrants"
@@ -51,9 +51,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection |= self.headers.get("Content-Length", "0") != "0"
         self.close_connection |= "Transfer-Encoding" in self.headers
         decision = self.guard.decide_header(",".join(self.headers.get_all(HEADER, [])))
-        self._answer(decision)
+        self._respond(decision)
 
-    def _answer(self, decision: Decision) -> None:
+    def _respond(self, decision: GuardDecision) -> None:
         body = b""
         if decision.is_allowed:
             self.send_response(200)

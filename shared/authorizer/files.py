@@ -43,7 +43,7 @@ os.register_at_fork(
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def lock_folder(folder: Path) -> Iterator[None]:
     """Keep out other processes that lock the folder, until the block ends. Raises `OSError`.
 
     The folder is made if it is missing.
@@ -57,10 +57,10 @@ def locked(folder: Path) -> Iterator[None]:
             yield
             os.fsync(descriptor)
         finally:
-            unlock(descriptor)
+            release_lock(descriptor)
 
 
-def unlock(descriptor: int) -> None:
+def release_lock(descriptor: int) -> None:
     """Release the lock of a file, and close it.
 
     The close alone would not suffice: gevent delays it, and a child may have the file open.
@@ -74,7 +74,8 @@ def unlock(descriptor: int) -> None:
 def claim(folder: Path) -> tuple[int, int]:
     """Return the lowest number from 1 that nobody has claimed in the folder. Raises `OSError`.
 
-    The second value is the descriptor that holds it, until `unlock` or the end of the process.
+    The second value is the descriptor that holds it, until `release_lock` or the end of the
+    process.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in count(1):

@@ -22,16 +22,16 @@ _OTHERS_WRITE: Final = 0o022
 _Stamp = tuple[int, int, int]
 
 
-class _OfAnotherClient(Exception):
+class _ForeignSavedState(Exception):
     """A floor that a client in another language wrote. The message is its name."""
 
 
-class DamagedFloor(Exception):
+class SavedStateCorrupt(Exception):
     """The floor cannot be used. The message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedState:
     """The position in the feed that a client has reached, and the way back to it.
 
     `trust` is the held trust document with its pin. `issued_at` is the time of the newest head, and
@@ -60,13 +60,13 @@ class Saved:
         return self.trust.version, self.sequence, self.issued_at
 
 
-class Floor(Protocol):
+class StateStore(Protocol):
     """Where a client keeps what it must not forget.
 
-    A loss of power loses no saved state. Each method raises `OSError` or `DamagedFloor`.
+    A loss of power loses no saved state. Each method raises `OSError` or `SavedStateCorrupt`.
     """
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedState | None:
         """Return what was saved last, or None if nothing ever was."""
 
     def load_base(self, sha256: bytes) -> bytes | None:
@@ -75,18 +75,18 @@ class Floor(Protocol):
     def save_base(self, data: bytes) -> None:
         """Keep a base, at least until what is saved next does not name it."""
 
-    def save(self, saved: Saved) -> None:
+    def save(self, saved_state: SavedState) -> None:
         """Replace what is kept in one step, unless that is newer."""
 
 
-class MemoryFloor:
+class MemoryStateStore:
     """Keeps nothing across restarts: for tests and tools, and for no authorizer."""
 
     def __init__(self) -> None:
-        self._saved: Saved | None = None
+        self._saved: SavedState | None = None
         self._base: bytes | None = None
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedState | None:
         """Return what was saved last in this object."""
         return self._saved
 
@@ -99,12 +99,12 @@ class MemoryFloor:
         """Keep one base."""
         self._base = data
 
-    def save(self, saved: Saved) -> None:
-        """Keep `saved`, as long as this object exists."""
-        self._saved = saved
+    def save(self, saved_state: SavedState) -> None:
+        """Keep `saved_state`, as long as this object exists."""
+        self._saved = saved_state
 
 
-class FileFloor:
+class FileStateStore:
     """Keeps the floor in a folder, in files that only this user can read.
 
     Several processes of one authorizer may share a folder: the newest floor stays. Each tenant
@@ -117,10 +117,10 @@ class FileFloor:
         self._written: _Stamp | None = None
         self._began: _Stamp | None = None
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedState | None:
         """Return what was saved last, or None if the folder has no floor."""
         self._began = _stamp(self._file)
-        return self._saved()
+        return self._read_saved_state()
 
     def load_base(self, sha256: bytes) -> bytes | None:
         """Return the base with this hash, or None if it is not there or damaged."""
@@ -132,40 +132,42 @@ class FileFloor:
 
     def save_base(self, data: bytes) -> None:
         """Write a base to a file that is named by its hash."""
-        with files.locked(self.folder):
+        with files.lock_folder(self.folder):
             files.replace(self._base(hashlib.sha256(data).digest()), data)
 
-    def save(self, saved: Saved) -> None:
+    def save(self, saved_state: SavedState) -> None:
         """Replace the floor, and remove other bases and what interrupted processes left."""
-        with files.locked(self.folder):
+        with files.lock_folder(self.folder):
             if (stamp := _stamp(self._file)) != self._written:
-                held = self._saved()
+                held = self._read_saved_state()
                 # The documents of both do not follow from one root.
-                if held and held.trust.pins.isdisjoint(saved.trust.pins):
+                if held and held.trust.pins.isdisjoint(saved_state.trust.pins):
                     if stamp != self._began:
-                        raise DamagedFloor("a client with another trust_root uses it: start again")
-                elif held and held.age > saved.age:
+                        raise SavedStateCorrupt(
+                            "a client with another trust_root uses it: start again"
+                        )
+                elif held and held.age > saved_state.age:
                     return
-            files.replace(self._file, _encoded(saved))
+            files.replace(self._file, _encode(saved_state))
             self._written = _stamp(self._file)
-            kept = self._base(saved.base) if saved.base else None
+            kept = self._base(saved_state.base) if saved_state.base else None
             # Only the holder of the lock has temporary files, and it has renamed them.
             for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
                 if path != kept:
                     path.unlink(missing_ok=True)
 
-    def _saved(self) -> Saved | None:
+    def _read_saved_state(self) -> SavedState | None:
         path = self._file
         try:
-            return _decoded(_read(path))
+            return _decode(_read(path))
         except FileNotFoundError:
             return None
-        except _OfAnotherClient as error:
-            raise DamagedFloor(
+        except _ForeignSavedState as error:
+            raise SavedStateCorrupt(
                 f"{path} is the floor of the {error} client: give this client a folder of its own"
             ) from None
         except (KeyError, TypeError, ValueError) as error:
-            raise DamagedFloor(
+            raise SavedStateCorrupt(
                 f"{path} is damaged ({error}), so this client does not know what it accepted last. "
                 f"Stop it, remove the folder {self.folder}, and start it again."
             ) from None
@@ -193,29 +195,29 @@ def _stamp(path: Path) -> _Stamp | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _encoded(saved: Saved) -> bytes:
+def _encode(saved_state: SavedState) -> bytes:
     document = {
         "format": _FORMAT,
-        "tenant": saved.trust.tenant_id,
-        "sequence": saved.sequence,
-        "chain": saved.chain.hex(),
-        "issued_at": wire.text(saved.issued_at),
-        "answered_at": saved.answered_at,
-        "signer": saved.signer.hex() if saved.signer else None,
-        "base": saved.base.hex() if saved.base else None,
-        "origin": _text(saved.origin),
-        "latest": _text(saved.latest),
-        "trust": saved.trust.kept(),
+        "tenant": saved_state.trust.tenant_id,
+        "sequence": saved_state.sequence,
+        "chain": saved_state.chain.hex(),
+        "issued_at": wire.text(saved_state.issued_at),
+        "answered_at": saved_state.answered_at,
+        "signer": saved_state.signer.hex() if saved_state.signer else None,
+        "base": saved_state.base.hex() if saved_state.base else None,
+        "origin": _text(saved_state.origin),
+        "latest": _text(saved_state.latest),
+        "trust": saved_state.trust.to_json(),
     }
-    return _sealed(document)
+    return _add_checksum(document)
 
 
-def _decoded(data: bytes) -> Saved:
-    """Return what `_encoded` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
-    document = _opened(data)
+def _decode(data: bytes) -> SavedState:
+    """Return what `_encode` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
+    document = _strip_checksum(data)
     signer = document["signer"]
-    return Saved(
-        TrustState.resumed(document["tenant"], document["trust"]),
+    return SavedState(
+        TrustState.from_json(document["tenant"], document["trust"]),
         document["sequence"],
         bytes.fromhex(document["chain"]),
         wire.moment(document, "issued_at"),
@@ -227,19 +229,19 @@ def _decoded(data: bytes) -> Saved:
     )
 
 
-def _sealed(document: Mapping[str, Any]) -> bytes:
+def _add_checksum(document: Mapping[str, Any]) -> bytes:
     """Return a document with its hash, by which damage is noticed."""
     data = json.dumps(document, indent=1).encode()
     return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
 
 
-def _opened(data: bytes) -> Any:
+def _strip_checksum(data: bytes) -> Any:
     sha256, _, rest = data.partition(b"\n")
     if hashlib.sha256(rest).hexdigest().encode() != sha256:
         raise ValueError("its hash is another one")
     document = json.loads(rest)
     if "client" in document:
-        raise _OfAnotherClient(str(document["client"])[:20])
+        raise _ForeignSavedState(str(document["client"])[:20])
     if document["format"] != _FORMAT:
         raise ValueError("another version of this program wrote it")
     return document

@@ -11,23 +11,23 @@ from . import events
 from . import view as views
 from .answers import (
     ANSWER_BYTES_MAX,
-    Answer,
-    NoAnswer,
+    FeedResponse,
+    NoResponse,
     Response,
     TooLarge,
     parse_answer,
     read_age,
-    unexpected,
+    unexpected_status_error,
 )
-from .floor import DamagedFloor, Floor, Saved
+from .floor import SavedState, SavedStateCorrupt, StateStore
 from .formats import documents, wire
 from .formats.documents import NotTrusted, RootReason, SignedDocument
 from .formats.following import OF_DOCUMENTS, TrustState, follow
-from .formats.trust import Use
-from .policy import NeedsBase, Policy, Reason, RefusedAnswer
-from .state import Position, State, Trusted, advance, restore
+from .formats.trust import KeyUse
+from .policy import BaseRequired, PollPolicy, RejectionReason, ResponseRejectedError
+from .state import FeedPosition, FeedState, StaticVerifier, advance, restore
 from .transport import Transport
-from .view import Moment, View, today
+from .view import ClockReading, Snapshot, today
 
 _log = logging.getLogger("rescind_authorizer")
 
@@ -52,7 +52,7 @@ _OK: Final = 200
 _NOT_MODIFIED: Final = 304
 
 
-class Follower:
+class FeedFollower:
     """Holds the state of one tenant's feed, and brings it up to date. It belongs to one thread.
 
     `floor` is read in `load`, and written before a new state or a new trust document counts. `emit`
@@ -62,23 +62,23 @@ class Follower:
     def __init__(
         self,
         transport: Transport,
-        floor: Floor,
+        floor: StateStore,
         trust: TrustState,
-        policy: Policy,
+        policy: PollPolicy,
         emit: Callable[[events.Event], None],
         *,
         asks_all: bool = False,
     ) -> None:
         self.transport = transport
         self.trust = trust
-        self.view = View()
-        self.last: Answer | None = None  # the newest that was accepted
+        self.view = Snapshot()
+        self.last: FeedResponse | None = None  # the newest that was accepted
         self.documents: tuple[SignedDocument, ...] = ()  # the last answer that was accepted
         self.floor = floor
         self._policy = policy
         self._emit = emit
         self._asks_all = asks_all
-        self._position: Position | None = None
+        self._position: FeedPosition | None = None
         self._signed_by: bytes | None = None  # who signed the newest head, if that still counts
         self._etag: str | None = None
         self._has_gap = False
@@ -88,34 +88,34 @@ class Follower:
         self._has_hurried = False
 
     def load(self) -> None:
-        """Take up what the floor has. Raises `DamagedFloor` or `OSError`."""
+        """Take up what the floor has. Raises `SavedStateCorrupt` or `OSError`."""
         saved = self.floor.load()
         if saved is None:
             return
         if (tenant := saved.trust.tenant_id) != self.trust.tenant_id:
-            raise DamagedFloor(f"the floor is of {tenant}: each tenant needs its own")
-        self.trust = saved.trust.pinned(self.trust.pin)
-        position = Position(saved.sequence, saved.chain)
+            raise SavedStateCorrupt(f"the floor is of {tenant}: each tenant needs its own")
+        self.trust = saved.trust.with_pin(self.trust.pin)
+        position = FeedPosition(saved.sequence, saved.chain)
         self._position = self.trust.position(saved.signer, position)
         self._signed_by = saved.signer
-        state = self._restored(saved)
+        state = self._restore(saved)
         if state:
-            self._confirm(state, Moment.of_wall(saved.answered_at))
+            self._confirm(state, ClockReading.of_wall(saved.answered_at))
 
-    def follow(self, stop: threading.Event, told: Callable[[], None]) -> None:
-        """Poll until `stop` is set, and call `told` after each exchange."""
+    def follow(self, stop: threading.Event, notify: Callable[[], None]) -> None:
+        """Poll until `stop` is set, and call `notify` after each exchange."""
         pause = 0.0
         while not stop.wait(pause):
             try:
                 try:
                     pause = self.poll()
                 finally:
-                    told()
+                    notify()
             # Any error: without this thread, every warrant would be STALE.
             except Exception as error:  # noqa: BLE001
                 _log.exception("the feed could not be followed")
                 pause = _PAUSE
-                self._emit(events.Failed(type(error).__name__, pause))
+                self._emit(events.PollFailed(type(error).__name__, pause))
         self.transport.close()
 
     def poll(self, *, may_wait: bool = True) -> float:
@@ -129,14 +129,14 @@ class Follower:
             if self._asks_all and not self.documents:
                 self._read_documents()
             pause = self._exchange()
-        except (RefusedAnswer, NotTrusted) as refused:
-            return self._refused(refused.reason)
+        except (ResponseRejectedError, NotTrusted) as refused:
+            return self._reject(refused.reason)
         except TooLarge:
-            return self._refused(Reason.TOO_LARGE)
-        except NoAnswer as error:
-            return self._failed(str(error), error.retry_after)
-        except (OSError, DamagedFloor) as error:
-            return self._failed(f"the floor cannot be saved: {error}")
+            return self._reject(RejectionReason.TOO_LARGE)
+        except NoResponse as error:
+            return self._record_failure(str(error), error.retry_after)
+        except (OSError, SavedStateCorrupt) as error:
+            return self._record_failure(f"the floor cannot be saved: {error}")
         self._failures = 0
         return pause
 
@@ -144,7 +144,7 @@ class Follower:
         response = self._ask()
         asked = self.transport.asked
         age, before = read_age(response), self.view.state
-        changed, true_at = response.status == _OK, asked.before(age)
+        changed, true_at = response.status == _OK, asked.minus(age)
         if changed:
             answer = parse_answer(response.body)
             state = self._next(answer)
@@ -159,14 +159,14 @@ class Follower:
         elif self.view.state and true_at > self.view.confirmed:
             self._confirm(self.view.state, true_at)
         seconds = views.monotonic() - asked.monotonic
-        self._emit(events.Polled(seconds, changed=changed))
+        self._emit(events.PollSucceeded(seconds, changed=changed))
         if age > self._policy.max_staleness:
-            raise NoAnswer(f"the answer is {age} seconds old")
+            raise NoResponse(f"the answer is {age} seconds old")
         return self._pause(seconds, has_news=_sequence(before) != _sequence(self.view.state))
 
     def _ask(self) -> Response:
         """Return the response of the service: 200, or 304 if it has nothing new."""
-        held = self._held()
+        held = self._state_to_continue()
         wait = self._wait()
         # After a gap, the answer has to begin at the base.
         query = [f"after={held.sequence}"] if held and not self._has_gap else []
@@ -179,10 +179,10 @@ class Follower:
             path, limit=ANSWER_BYTES_MAX, etag=etag, seconds=wait, patience=patience
         )
         if response.status != _OK and not (response.status == _NOT_MODIFIED and etag):
-            raise unexpected(response)
+            raise unexpected_status_error(response)
         return response
 
-    def _held(self) -> State | None:
+    def _state_to_continue(self) -> FeedState | None:
         """Return the state to continue; None to begin anew.
 
         That is if the state could not be restored later, or if its signer does not count any more.
@@ -190,78 +190,85 @@ class Follower:
         state = self.view.state
         return state if state and state.latest and self.view.is_trusted else None
 
-    def _next(self, answer: Answer) -> State:
+    def _next(self, answer: FeedResponse) -> FeedState:
         """Return the state after `answer`.
 
-        Raises `RefusedAnswer`, `NotTrusted`, `NoAnswer`, `DamagedFloor`, `OSError`.
+        Raises `ResponseRejectedError`, `NotTrusted`, `NoResponse`, `SavedStateCorrupt`, `OSError`.
         """
         try:
-            return self._advanced(answer)
+            return self._advance(answer)
         except NotTrusted as refused:
             if refused.reason not in OF_DOCUMENTS:
                 raise
         try:
             self._read_documents()
-        except NoAnswer:
+        except NoResponse:
             # A service that knows no documents is named. Otherwise the refusal says more.
             if self.trust.held is None:
                 raise
-        return self._advanced(answer)
+        return self._advance(answer)
 
-    def _advanced(self, answer: Answer, base: bytes | None = None) -> State:
+    def _advance(self, answer: FeedResponse, base: bytes | None = None) -> FeedState:
         now, trusted, floor = today(), self.trust, self._position
         try:
-            state = advance(self._held(), answer, base=base, now=now, trusted=trusted, floor=floor)
-        except NeedsBase as needs:
+            state = advance(
+                self._state_to_continue(), answer, base=base, now=now, verifier=trusted, floor=floor
+            )
+        except BaseRequired as needs:
             # Its size is bounded by the head, whose signature was checked.
             limit = min(wire.base_size_max(needs.base), BASE_MAX)
             path = f"{_FEED}/base/{needs.base.version}"
-            return self._advanced(answer, self.transport.get_far(path, limit=limit))
+            return self._advance(answer, self.transport.get_far(path, limit=limit))
         if base is not None:
             self.floor.save_base(base)
         return state
 
-    def _take(self, state: State, asked: Moment) -> None:
+    def _take(self, state: FeedState, start: ClockReading) -> None:
         """Save `state`, which the service confirmed when it was asked, and make it count."""
         before, known = self.view.state, self._signed_by
         if before is None or before.head != state.head or known != state.signed_by:
-            self.floor.save(_saved(state, self.trust, asked))
+            self.floor.save(_to_saved_state(state, self.trust, start))
         self._position, self._signed_by = state.position, state.signed_by
-        self._confirm(state, asked)
+        self._confirm(state, start)
         if known not in {None, state.signed_by}:
             self._emit(events.SignerChanged(state.signed_by))
         if before is None or before.sequence != state.sequence:
             past = before.sequence if before else None
-            self._emit(events.Advanced(past, state.sequence, len(state.revoked)))
+            self._emit(events.StateAdvanced(past, state.sequence, len(state.revoked)))
 
-    def _confirm(self, state: State, asked: Moment) -> None:
+    def _confirm(self, state: FeedState, start: ClockReading) -> None:
         end = self.trust.expires_at
-        self.view = View.of(state, asked, self._policy.max_staleness, end=end)
+        self.view = Snapshot.of(state, start, self._policy.max_staleness, end=end)
 
-    def _restored(self, saved: Saved) -> State | None:
+    def _restore(self, saved_state: SavedState) -> FeedState | None:
         position = self._position
-        if saved.base is None or saved.origin is None or saved.latest is None or position is None:
+        if (
+            saved_state.base is None
+            or saved_state.origin is None
+            or saved_state.latest is None
+            or position is None
+        ):
             return None
-        base = self.floor.load_base(saved.base)
+        base = self.floor.load_base(saved_state.base)
         if base is None:
             return None
-        trusted = Trusted(self.trust.tenant_id, self.trust.named(Use.LISTS))
+        trusted = StaticVerifier(self.trust.tenant_id, self.trust.keys_for_use(KeyUse.LISTS))
         try:
-            origin, latest = parse_answer(saved.origin), parse_answer(saved.latest)
-            return restore(origin, base, latest, trusted=trusted, floor=position)
-        except RefusedAnswer:
+            origin, latest = parse_answer(saved_state.origin), parse_answer(saved_state.latest)
+            return restore(origin, base, latest, verifier=trusted, floor=position)
+        except ResponseRejectedError:
             # Other keys are trusted than when it was saved. The position still counts.
             return None
 
     def _read_documents(self) -> None:
         """Learn of newer trust documents.
 
-        Raises `NotTrusted`, `NoAnswer`, `DamagedFloor`, `OSError`.
+        Raises `NotTrusted`, `NoResponse`, `SavedStateCorrupt`, `OSError`.
         """
         after = 0 if self._asks_all else self.trust.version
         response = self.transport.get(f"{_TRUST}?after={after}", limit=documents.ANSWER_BYTES_MAX)
         if response.status != _OK:
-            raise unexpected(response)
+            raise unexpected_status_error(response)
         given = documents.documents(response.body)
         trust = follow(self.trust, given, today())
         if trust is not self.trust:
@@ -270,19 +277,19 @@ class Follower:
 
     def _take_document(self, trust: TrustState) -> None:
         """Save another document, and make it count (TRUST-14)."""
-        signed_by = self._signed_by if self._signed_by in trust.named(Use.LISTS) else None
+        signed_by = self._signed_by if self._signed_by in trust.keys_for_use(KeyUse.LISTS) else None
         position = trust.position(signed_by, self._position)
         state = self.view.state if signed_by and self.view.is_trusted else None
         if state:
-            self.floor.save(_saved(state, trust, self.view.confirmed))
+            self.floor.save(_to_saved_state(state, trust, self.view.confirmed))
         elif position:
-            self.floor.save(Saved(trust, *position, _NEVER, 0.0, signed_by))
+            self.floor.save(SavedState(trust, *position, _NEVER, 0.0, signed_by))
         self.trust, self._position, self._signed_by = trust, position, signed_by
         if state:
             self._confirm(state, self.view.confirmed)
         elif self.view.state:
             # A thief may have signed it, so only a head by another key makes it count again.
-            self.view, self._etag = self.view.distrusted(), None
+            self.view, self._etag = self.view.without_clearance(), None
         self._emit(events.TrustChanged(trust.version, trust.pin))
 
     def _wait(self) -> int:
@@ -306,15 +313,15 @@ class Follower:
             longest = max(_AFTER_WAIT, self._policy.poll_seconds - seconds)
         return longest * _random.uniform(0.5, 1)
 
-    def _refused(self, reason: Reason | RootReason) -> float:
-        self._etag, self._has_gap = None, reason == Reason.GAP
-        self._emit(events.Refused(reason.value))
+    def _reject(self, reason: RejectionReason | RootReason) -> float:
+        self._etag, self._has_gap = None, reason == RejectionReason.GAP
+        self._emit(events.ResponseRejected(reason.value))
         return self._backoff()
 
-    def _failed(self, message: str, retry_after: float = 0.0) -> float:
+    def _record_failure(self, message: str, retry_after: float = 0.0) -> float:
         asked = min(retry_after, self._policy.pause_max) * _random.uniform(0.5, 1)
         pause = max(self._backoff(), asked)
-        self._emit(events.Failed(message, pause))
+        self._emit(events.PollFailed(message, pause))
         return pause
 
     def _backoff(self) -> float:
@@ -329,18 +336,18 @@ class Follower:
         return longest * _random.uniform(0.5, 1)
 
 
-def _sequence(state: State | None) -> int | None:
+def _sequence(state: FeedState | None) -> int | None:
     return state.sequence if state else None
 
 
-def _saved(state: State, trust: TrustState, asked: Moment) -> Saved:
+def _to_saved_state(state: FeedState, trust: TrustState, start: ClockReading) -> SavedState:
     latest = state.latest.encode() if state.latest else None
-    return Saved(
+    return SavedState(
         trust,
         state.sequence,
         state.head.chain,
         state.head.issued_at,
-        asked.wall,
+        start.wall,
         state.signed_by,
         base=state.origin_base.sha256 if latest else None,
         origin=state.origin.encode() if latest else None,

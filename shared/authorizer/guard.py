@@ -8,7 +8,7 @@ from typing import Final
 from .client import AuthorizerClient
 from .formats.warrants import InvalidWarrant
 from .status import Verdict
-from .trust import Warrant
+from .trust import VerifiedWarrant
 from .view import today
 
 # More warrants than any request needs; each costs two signatures.
@@ -16,7 +16,7 @@ _CHAIN_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GuardDecision:
     """Whether a request is allowed. `reason` is `clear`, or why not.
 
     Reasons are those of `Verdict` and `TrustReason` and `WarrantReason`; `missing` without a
@@ -26,7 +26,7 @@ class Decision:
 
     is_allowed: bool
     reason: str
-    warrants: tuple[Warrant, ...] = ()
+    warrants: tuple[VerifiedWarrant, ...] = ()
 
 
 class Guard:
@@ -40,27 +40,27 @@ class Guard:
     def __init__(self, client: AuthorizerClient) -> None:
         self._client, self._keys = client, client.follow_keys()
 
-    def decide(self, chain: Iterable[bytes]) -> Decision:
+    def decide(self, chain: Iterable[bytes]) -> GuardDecision:
         """Return the decision about the warrants of a request, from the root to the leaf."""
         warrants = list(chain)
         if not 0 < len(warrants) <= _CHAIN_MAX:
-            return Decision(False, "missing" if not warrants else "malformed")
+            return GuardDecision(False, "missing" if not warrants else "malformed")
         keys = self._keys.keys
         if keys is None:
-            return Decision(False, "unknown")
+            return GuardDecision(False, "unknown")
         try:
             verified = keys.verify_chain(warrants, now=today())
         except InvalidWarrant as error:
-            return Decision(False, error.reason.value)
+            return GuardDecision(False, error.reason.value)
         verdict = self._client.check([each.id for each in verified])
         is_clear = verdict is Verdict.CLEAR
-        return Decision(is_clear, verdict.value, tuple(verified) if is_clear else ())
+        return GuardDecision(is_clear, verdict.value, tuple(verified) if is_clear else ())
 
-    def decide_header(self, value: str) -> Decision:
+    def decide_header(self, value: str) -> GuardDecision:
         """Return the decision about a header: base64 of each warrant, separated by commas."""
         parts = [each.strip() for each in value.split(",") if each.strip()]
         try:
             chain = [base64.b64decode(each, validate=True) for each in parts]
         except ValueError:
-            return Decision(False, "malformed")
+            return GuardDecision(False, "malformed")
         return self.decide(chain)

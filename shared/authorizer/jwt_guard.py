@@ -76,9 +76,9 @@ class JwtGuard:
     ) -> None:
         self._client, self._context = client, context
         self._issuers: Mapping[str, list[tuple[TrustedIssuer, StaticKeys | FetchedKeys]]] = {}
-        self.trust(issuers)
+        self.replace_issuers(issuers)
 
-    def trust(self, issuers: Iterable[TrustedIssuer]) -> None:
+    def replace_issuers(self, issuers: Iterable[TrustedIssuer]) -> None:
         """Replace the issuers. An issuer may have several audiences. Raises `ValueError`."""
         found: dict[str, list[tuple[TrustedIssuer, StaticKeys | FetchedKeys]]] = {}
         for each in issuers:

@@ -12,7 +12,7 @@ _POLL_PART = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PollPolicy:
     """How a client polls, and what it answers without news.
 
     `max_staleness` is how many seconds after the last answer of the service a warrant that is not
@@ -46,13 +46,13 @@ class Policy:
         """The longest pause that the service can ask for, and that a failure causes."""
         return self.max_staleness / _POLL_PART
 
-    def pause(self, asked: float) -> float:
-        """Return the longest pause between polls, if the service asks for `asked` seconds."""
-        return max(self.poll_seconds, min(asked, self.pause_max))
+    def pause(self, wait: float) -> float:
+        """Return the longest pause between polls, if the service asks for `wait` seconds."""
+        return max(self.poll_seconds, min(wait, self.pause_max))
 
-    def wait(self, granted: float) -> int:
-        """Return for how many whole seconds to wait in a poll, if the service grants `granted`."""
-        return int(min(self.wait_seconds, granted, self.max_staleness / _WAIT_PART))
+    def wait(self, seconds: float) -> int:
+        """Return for how many whole seconds to wait in a poll, if the service grants `seconds`."""
+        return int(min(self.wait_seconds, seconds, self.max_staleness / _WAIT_PART))
 
 
 def check_seconds(name: str, value: object) -> None:
@@ -66,7 +66,7 @@ def _is_positive(value: object) -> bool:
     return is_number and math.isfinite(value) and value > 0  # type: ignore[arg-type,operator]
 
 
-class Reason(StrEnum):
+class RejectionReason(StrEnum):
     """Why an answer or a base was refused, in the order of the checks."""
 
     TOO_LARGE = "too_large"
@@ -87,15 +87,15 @@ class Reason(StrEnum):
     VERSION = "version"
 
 
-class RefusedAnswer(Exception):
+class ResponseRejectedError(Exception):
     """An answer or a base that a client must not use. Its state remains in force."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: RejectionReason) -> None:
         super().__init__(reason.value)
         self.reason = reason
 
 
-class NeedsBase(Exception):
+class BaseRequired(Exception):
     """The entries do not continue what is held: `advance` needs the payload of the list `base`."""
 
     def __init__(self, base: Base) -> None:

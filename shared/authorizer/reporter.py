@@ -28,13 +28,13 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from . import events, files, reports
-from .answers import NoAnswer, Response, unexpected
+from .answers import NoResponse, Response, unexpected_status_error
 from .formats.members import to_base64
-from .formats.proofs import ProvenRegistration, ProvenReport
-from .policy import Policy
-from .reports import ReportAnswer, ReportedBy, ReportedState, Schedule
+from .formats.proofs import SignedRegistration, SignedReport
+from .policy import PollPolicy
+from .reports import ReporterIdentity, ReportResponse, ReportSchedule, ReportStatus
 from .transport import Transport
-from .view import View
+from .view import Snapshot
 
 _log = logging.getLogger("rescind_authorizer")
 
@@ -67,8 +67,8 @@ class Reporter:
     def __init__(  # noqa: PLR0913
         self,
         transport: Transport,
-        policy: Policy,
-        view: Callable[[], View],
+        policy: PollPolicy,
+        view: Callable[[], Snapshot],
         counts: Mapping[str, int],
         emit: Callable[[events.Event], None],
         *,
@@ -89,7 +89,7 @@ class Reporter:
         self._folder = folder
         self._number = 1
         self._claimed: int | None = None
-        self._schedule = Schedule()
+        self._schedule = ReportSchedule()
         self._identity: IdentityKey | None = None
         self._last_number = 0
         # How far the service's clock is ahead of this one.
@@ -98,9 +98,9 @@ class Reporter:
         self._at: datetime | None = None
 
     @property
-    def reported(self) -> ReportedState:
+    def report_status(self) -> ReportStatus:
         """The reporting part of the client's status."""
-        return ReportedState(self._schedule.state, self._at, self._schedule.id)
+        return ReportStatus(self._schedule.state, self._at, self._schedule.id)
 
     def wake(self) -> None:
         """Look at the view again, which may have changed."""
@@ -127,7 +127,7 @@ class Reporter:
         self._transport.close()
         claimed, self._claimed = self._claimed, None
         if claimed is not None:
-            files.unlock(claimed)
+            files.release_lock(claimed)
 
     def abandon(self) -> None:
         """Leave the name to the parent process, whose lock this must not release."""
@@ -149,8 +149,8 @@ class Reporter:
             return left
         try:
             self._register() if self._schedule.id is None else self._report(view, sequence)
-        except (NoAnswer, DamagedIdentity, OSError) as error:
-            self._failed(str(error), None, 0.0)
+        except (NoResponse, IdentityKeyCorrupt, OSError) as error:
+            self._record_failure(str(error), None, 0.0)
         return 0.0
 
     def _register(self) -> None:
@@ -160,38 +160,38 @@ class Reporter:
         answer = self._post(reports.REGISTER, body, has="id")
         if answer:
             self._last_number = max(self._last_number, answer.last_number)
-            self._schedule.registered(answer, time.monotonic())
+            self._schedule.record_registration(answer, time.monotonic())
 
-    def _report(self, view: View, sequence: int) -> None:
+    def _report(self, view: Snapshot, sequence: int) -> None:
         counts = Counter(self._counts)
         refused = {reason: count for reason, count in (counts - self._sent).items() if reason}
         own = self._schedule.id or ""
         # Milliseconds since 1970, also while the clock is set back.
         self._last_number = max(self._last_number + 1, time.time_ns() // 1_000_000)
-        by = ReportedBy(self._tenant, own, self._last_number, self._trust_version())
+        by = ReporterIdentity(self._tenant, own, self._last_number, self._trust_version())
         stated = reports.statement(view, self._policy, refused, by)
-        body = json.dumps(self._own_key().signed(stated)).encode()
+        body = json.dumps(self._own_key().sign_report(stated)).encode()
         answer = self._post(reports.report_path(own), body, has="status")
         if answer:
             self._sent, self._at = counts, datetime.now(UTC)
-            self._schedule.accepted(answer, sequence, time.monotonic())
-            self._emit(events.Reported(sequence, answer.status))
+            self._schedule.record_success(answer, sequence, time.monotonic())
+            self._emit(events.ReportAccepted(sequence, answer.status))
 
-    def _post(self, path: str, body: bytes, *, has: str) -> ReportAnswer | None:
-        """Return the answer, or None if there is none that can be used. Raises `NoAnswer`."""
+    def _post(self, path: str, body: bytes, *, has: str) -> ReportResponse | None:
+        """Return the answer, or None if there is none that can be used. Raises `NoResponse`."""
         response = self._transport.post(path, body, limit=_ANSWER_MAX)
         if response.status not in _GOOD:
             is_known = self._learn_time(response)
             failed = response if is_known else None
-            error = unexpected(response)
+            error = unexpected_status_error(response)
             is_refused = has == "id" and response.status == _CONFLICT and is_known
             message = f"{_NAME_TAKEN} ({error})" if is_refused else str(error)
-            self._failed(message, failed, error.retry_after, is_refused=is_refused)
+            self._record_failure(message, failed, error.retry_after, is_refused=is_refused)
             return None
         try:
-            return ReportAnswer.parse(response.body, has=has)
+            return ReportResponse.parse(response.body, has=has)
         except ValueError as error:
-            raise NoAnswer(str(error)) from None
+            raise NoResponse(str(error)) from None
 
     def _learn_time(self, response: Response) -> bool:
         """Take the time of the service from its answer; return whether it was known before.
@@ -206,15 +206,15 @@ class Reporter:
         before, self._ahead = self._ahead, ahead
         return abs(ahead - before) < _CLOCK_DIFFERS
 
-    def _failed(
+    def _record_failure(
         self, message: str, response: Response | None, seconds: float, *, is_refused: bool = False
     ) -> None:
         status = response.status if response else None
-        pause = self._schedule.failed(status, seconds, time.monotonic())
+        pause = self._schedule.record_failure(status, seconds, time.monotonic())
         self._emit(events.ReportFailed(message, pause, is_refused=is_refused))
 
     def _own_key(self) -> "IdentityKey":
-        """Return the key, which is read or made once. Raises `DamagedIdentity`, or `OSError`."""
+        """Return the key, which is read or made once. Raises `IdentityKeyCorrupt`, or `OSError`."""
         if self._identity is None:
             self._identity = of_folder(self._folder) if self._folder else IdentityKey.new()
         return self._identity
@@ -239,7 +239,7 @@ _FILE: Final = "identity.key"
 _OTHERS: Final = 0o077
 
 
-class DamagedIdentity(Exception):
+class IdentityKeyCorrupt(Exception):
     """The file of the key cannot be used. The message says why, and what to do."""
 
 
@@ -257,27 +257,27 @@ class IdentityKey:
 
     def proof(self, tenant: str, name: str, now: datetime) -> dict[str, str]:
         """Return the proof of a registration under `name`, as it is sent."""
-        payload = ProvenRegistration(tenant, name, self.public_key, now).encode()
-        signature = self._key.sign(ProvenRegistration.signed_part(payload))
+        payload = SignedRegistration(tenant, name, self.public_key, now).encode()
+        signature = self._key.sign(SignedRegistration.signed_part(payload))
         return {"payload": to_base64(payload), "signature": to_base64(signature)}
 
-    def signed(self, report: ProvenReport) -> dict[str, str]:
+    def sign_report(self, report: SignedReport) -> dict[str, str]:
         """Return the members of a heartbeat that have the signed report."""
         payload = report.encode()
-        signature = self._key.sign(ProvenReport.signed_part(payload))
+        signature = self._key.sign(SignedReport.signed_part(payload))
         return {"report": to_base64(payload), "signature": to_base64(signature)}
 
 
 def of_folder(folder: Path) -> IdentityKey:
     """Return the identity that a folder keeps, which is made if there is none.
 
-    Processes that share the folder have the same one. Raises `DamagedIdentity`, or `OSError` if the
-    file cannot be read or made.
+    Processes that share the folder have the same one. Raises `IdentityKeyCorrupt`, or `OSError` if
+    the file cannot be read or made.
     """
     path = folder / _FILE
     with suppress(FileNotFoundError):
         return _read(path)
-    with files.locked(folder):
+    with files.lock_folder(folder):
         # Another process may have made it meanwhile.
         with suppress(FileNotFoundError):
             return _read(path)
@@ -290,13 +290,13 @@ def _read(path: Path) -> IdentityKey:
     with path.open("rb") as file:
         mode, data = os.fstat(file.fileno()).st_mode, file.read()
     if stat.S_IMODE(mode) & _OTHERS:
-        raise DamagedIdentity(f"others can read {path}: run chmod 600 {path}")
+        raise IdentityKeyCorrupt(f"others can read {path}: run chmod 600 {path}")
     try:
         key = load_pem_private_key(data, None)
     except (ValueError, TypeError):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
-        raise DamagedIdentity(
+        raise IdentityKeyCorrupt(
             f"{path} is no Ed25519 key in PEM. Delete it, so that a new one is made, and let the "
             "operator of the service remove the registration of this authorizer"
         )

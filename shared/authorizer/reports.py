@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote
 
 from .formats.members import NUMBER_MAX, parse_json
-from .formats.proofs import ProvenReport
-from .policy import Policy
-from .view import NEVER, View
+from .formats.proofs import SignedReport
+from .policy import PollPolicy
+from .view import NEVER, Snapshot
 
 REGISTER: Final = "/v1/authorizers/register"
 
@@ -42,7 +42,7 @@ _FEATURES: Final = ("subject-cutoffs",)
 _random: Final = SystemRandom()
 
 
-class Reporting(StrEnum):
+class ReportingState(StrEnum):
     """Whether a client reports: the word in its status.
 
     WAITING is before the first report, FAILING while reports do not arrive. UNSUPPORTED says that
@@ -57,16 +57,16 @@ class Reporting(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedState:
+class ReportStatus:
     """The part of a client's status about its reports. `at` is when the last one was accepted."""
 
-    state: Reporting = Reporting.OFF
+    state: ReportingState = ReportingState.OFF
     at: datetime | None = None
     id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class ReportInterval:
     """How often the service wants reports, in seconds.
 
     `after` is the time between two reports if nothing changes. `spread` is the time within which
@@ -86,13 +86,13 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportAnswer:
+class ReportResponse:
     """The answer to a registration, which has the `id`, or to a report, which has the `status`.
 
     `last_number` is the number of the last signed report that the service has.
     """
 
-    terms: Terms
+    terms: ReportInterval
     id: str = ""
     status: str = ""
     last_number: int = 0
@@ -112,10 +112,10 @@ class ReportAnswer:
             raise ValueError(f"the answer has no {has}")
         last = members.get("last_number")
         number = last if type(last) is int and 0 <= last < NUMBER_MAX else 0
-        return cls(Terms.of(members), last_number=number, **{has: value})
+        return cls(ReportInterval.of(members), last_number=number, **{has: value})
 
 
-class Schedule:
+class ReportSchedule:
     """Decides when one client reports. All times are seconds of one clock that nobody sets.
 
     In each period of `Terms.spread` the client has one turn, at a place that it draws once. It
@@ -125,10 +125,10 @@ class Schedule:
 
     def __init__(self, uniform: Callable[[float, float], float] = _random.uniform) -> None:
         self.id: str | None = None
-        self.state = Reporting.WAITING
+        self.state = ReportingState.WAITING
         self._uniform = uniform
         self._place = uniform(0, 1)
-        self._terms = Terms()
+        self._terms = ReportInterval()
         self._next = -math.inf
         self._turn: float | None = None
         self._told: int | None = None
@@ -143,26 +143,26 @@ class Schedule:
             self._turn = now + (self._place * spread - now) % spread if spread else now
         return self._turn
 
-    def registered(self, answer: ReportAnswer, now: float) -> None:
+    def record_registration(self, answer: ReportResponse, now: float) -> None:
         """Take up the identifier. A report of the state is due at its next turn."""
         # The failures stay until a report arrives: it may be that none ever does.
         self.id, self._terms = answer.id, answer.terms
         self._told, self._turn, self._next = None, None, now
 
-    def accepted(self, answer: ReportAnswer, sequence: int, now: float) -> None:
+    def record_success(self, answer: ReportResponse, sequence: int, now: float) -> None:
         """Note that the service has the report of entry `sequence`."""
-        self.state, self._terms = Reporting.ON, answer.terms
+        self.state, self._terms = ReportingState.ON, answer.terms
         self._told, self._turn, self._failures = sequence, None, 0
         # Reports that came together after an advance drift apart again.
         self._next = now + answer.terms.after * self._uniform(1, 1.25)
 
-    def failed(self, status: int | None, retry_after: float, now: float) -> float:
+    def record_failure(self, status: int | None, retry_after: float, now: float) -> float:
         """Note that the service answered with `status`, or not. Return the seconds to pause."""
         is_forgotten = status in _FORGOTTEN and self.id is not None
         if status in _NO_REGISTRY and not is_forgotten:
-            self.state, pause = Reporting.UNSUPPORTED, _ASK_AGAIN
+            self.state, pause = ReportingState.UNSUPPORTED, _ASK_AGAIN
         else:
-            self.state = Reporting.FAILING
+            self.state = ReportingState.FAILING
             pause = min(_BACKOFF * 2.0 ** min(self._failures, 10), _BACKOFF_MAX)
         if is_forgotten:
             self.id = None
@@ -184,7 +184,7 @@ def report_path(identifier: str) -> str:
     return f"/v1/authorizers/{quote(identifier, safe='')}/heartbeat"
 
 
-class ReportedBy(NamedTuple):
+class ReporterIdentity(NamedTuple):
     """The authorizer that reports, by its identifier in a tenant.
 
     `number` is above those of its reports before, and `trust` is the version of the trust document
@@ -198,16 +198,16 @@ class ReportedBy(NamedTuple):
 
 
 def statement(
-    view: View, policy: Policy, refused: Mapping[str, int], by: ReportedBy
-) -> ProvenReport:
+    view: Snapshot, policy: PollPolicy, refusals: Mapping[str, int], by: ReporterIdentity
+) -> SignedReport:
     """Return what an authorizer reports of `view`, which has a state.
 
-    `refused` counts the answers of the service that were refused since the last report, by reason.
+    `refusals` counts the answers of the service that were refused since the last report, by reason.
     """
     if view.state is None:
         raise ValueError("there is nothing to report before the first state")
     is_confirmed = view.confirmed != NEVER
-    return ProvenReport(
+    return SignedReport(
         tenant_id=by.tenant,
         authorizer_id=by.id,
         number=by.number,
@@ -217,7 +217,7 @@ def statement(
         verified_at=datetime.fromtimestamp(view.confirmed.wall, UTC) if is_confirmed else None,
         max_staleness=math.ceil(policy.max_staleness),
         allow_when_stale=policy.allow_when_stale,
-        refused=refused,
+        refused=refusals,
     )
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
-from .answers import Answer
+from .answers import FeedResponse
 from .formats import ed25519, wire
 from .formats.cutoffs import has_cutoff
 from .formats.following import JudgedHead
 from .formats.ids import RevokedIds, of_base
-from .formats.wire import Position as Position
-from .policy import NeedsBase, Reason, RefusedAnswer
+from .formats.wire import FeedPosition as FeedPosition
+from .policy import BaseRequired, RejectionReason, ResponseRejectedError
 
 # The longest lifetime of a head.
 LIFETIME_MAX: Final = timedelta(days=7)
@@ -28,7 +28,7 @@ TRAIL_BYTES_MAX: Final = 2 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FeedState:
     """A verified state of the feed of one tenant.
 
     `head` is the newest head, `signed_by` the public key that verified it, and `revoked` the set at
@@ -41,8 +41,8 @@ class State:
     signed_by: bytes
     revoked: RevokedIds
     origin_base: wire.Base
-    origin: Answer
-    latest: Answer | None
+    origin: FeedResponse
+    latest: FeedResponse | None
     trail_bytes: int = 0
 
     @property
@@ -51,9 +51,9 @@ class State:
         return self.head.sequence
 
     @property
-    def position(self) -> Position:
+    def position(self) -> FeedPosition:
         """The floor for the next start: no later state may be below it."""
-        return Position(self.head.sequence, self.head.chain)
+        return FeedPosition(self.head.sequence, self.head.chain)
 
     def is_revoked(self, warrant_id: str) -> bool:
         """Return whether the warrant is revoked. It says nothing of the head's expiry."""
@@ -64,7 +64,7 @@ class State:
         return now >= self.head.expires_at
 
 
-class Verifier(Protocol):
+class HeadVerifier(Protocol):
     """Whose feed is accepted: that of a tenant, and heads by some of its list signers."""
 
     @property
@@ -77,94 +77,104 @@ class Verifier(Protocol):
     ) -> JudgedHead:
         """Return the head, read only once it is verified, and its key; `likely` is tried first.
 
-        Raises `RefusedAnswer` or `NotTrusted`.
+        Raises `ResponseRejectedError` or `NotTrusted`.
         """
         ...
 
 
-class Trusted(NamedTuple):
+class StaticVerifier(NamedTuple):
     """Accepts what one of these public keys signed, whatever the time is."""
 
     tenant_id: str
     public_keys: Collection[bytes]
 
     def judge(self, payload: bytes, signature: bytes, *_: object) -> JudgedHead:
-        """Return the head and its key. Raises `RefusedAnswer`."""
+        """Return the head and its key. Raises `ResponseRejectedError`."""
         signed = wire.signed_part(payload)
         for key in self.public_keys:
             if not ed25519.is_signed(signed, signature, public_key=key):
                 continue
             try:
                 return JudgedHead(wire.SignedHead.decode(payload), key)
-            except wire.Malformed:
-                raise RefusedAnswer(Reason.MALFORMED) from None
-        raise RefusedAnswer(Reason.SIGNATURE)
+            except wire.MalformedBytes:
+                raise ResponseRejectedError(RejectionReason.MALFORMED) from None
+        raise ResponseRejectedError(RejectionReason.SIGNATURE)
 
 
 def advance(
-    state: State | None,
-    answer: Answer,
+    state: FeedState | None,
+    answer: FeedResponse,
     *,
     base: bytes | None = None,
     now: datetime,
-    trusted: Verifier,
-    floor: Position | None = None,
-) -> State:
+    verifier: HeadVerifier,
+    floor: FeedPosition | None = None,
+) -> FeedState:
     """Return the state after `answer`, which is checked in the order of docs/spec/feed.md.
 
     `state` is what is held, None at the beginning. `base` is the payload of the list that
-    `NeedsBase` named for this answer. `floor` is the position that was saved before the last stop.
-    Raises `RefusedAnswer`, `NotTrusted`, or `NeedsBase` if all checks without a base have passed.
+    `BaseRequired` named for this answer. `floor` is the position that was saved before the last
+    stop. Raises `ResponseRejectedError`, `NotTrusted`, or `BaseRequired` if all checks without a
+    base have passed.
     """
     likely = state.signed_by if state else None
-    head, key = trusted.judge(answer.payload, answer.signature, now, likely)
-    _check_terms(head, trusted.tenant_id, now)
+    head, key = verifier.judge(answer.payload, answer.signature, now, likely)
+    _check_terms(head, verifier.tenant_id, now)
     passed = dict(each for each in (floor, state and state.position) if each)
     if any(head.sequence < sequence for sequence in passed):
-        raise RefusedAnswer(Reason.ROLLBACK)
+        raise ResponseRejectedError(RejectionReason.ROLLBACK)
     if passed.get(head.sequence, head.chain) != head.chain:
-        raise RefusedAnswer(Reason.EQUIVOCATION)
+        raise ResponseRejectedError(RejectionReason.EQUIVOCATION)
     if state is not None:
         if state.sequence == head.sequence and head.issued_at < state.head.issued_at:
-            raise RefusedAnswer(Reason.REPLAY)
+            raise ResponseRejectedError(RejectionReason.REPLAY)
         entries = _entries_after(state.position, answer, head, passed)
         if entries is not None and not _broken(entries, head.base):
-            return _continued(state, answer, head, key, entries)
-    return _begun(answer, head, key, base, passed)
+            return _advance_from(state, answer, head, key, entries)
+    return _start_from_base(answer, head, key, base, passed)
 
 
 def restore(
-    origin: Answer, base: bytes, latest: Answer, *, trusted: Trusted, floor: Position
-) -> State:
+    origin: FeedResponse,
+    base: bytes,
+    latest: FeedResponse,
+    *,
+    verifier: StaticVerifier,
+    floor: FeedPosition,
+) -> FeedState:
     """Return the state that had these `origin` and `latest`, from its base.
 
     Each is checked as of the time at which it was issued, so the state may have expired. `floor` is
-    the saved position: an older `latest` is refused. Raises `RefusedAnswer`.
+    the saved position: an older `latest` is refused. Raises `ResponseRejectedError`.
     """
-    began = _as_of_issue(None, origin, base, trusted, None)
-    return _as_of_issue(began, latest, base, trusted, floor)
+    began = _as_of_issue(None, origin, base, verifier, None)
+    return _as_of_issue(began, latest, base, verifier, floor)
 
 
 def _as_of_issue(
-    state: State | None, answer: Answer, base: bytes, trusted: Trusted, floor: Position | None
-) -> State:
-    now = trusted.judge(answer.payload, answer.signature).head.issued_at
-    return advance(state, answer, base=base, now=now, trusted=trusted, floor=floor)
+    state: FeedState | None,
+    answer: FeedResponse,
+    base: bytes,
+    verifier: StaticVerifier,
+    floor: FeedPosition | None,
+) -> FeedState:
+    now = verifier.judge(answer.payload, answer.signature).head.issued_at
+    return advance(state, answer, base=base, now=now, verifier=verifier, floor=floor)
 
 
 def _check_terms(head: wire.SignedHead, tenant: str, now: datetime) -> None:
     if head.tenant_id != tenant:
-        raise RefusedAnswer(Reason.TENANT)
+        raise ResponseRejectedError(RejectionReason.TENANT)
     if not timedelta(0) < head.expires_at - head.issued_at <= LIFETIME_MAX:
-        raise RefusedAnswer(Reason.LIFETIME)
+        raise ResponseRejectedError(RejectionReason.LIFETIME)
     if head.issued_at - now > wire.FUTURE_MAX:
-        raise RefusedAnswer(Reason.FUTURE)
+        raise ResponseRejectedError(RejectionReason.FUTURE)
     if now >= head.expires_at:
-        raise RefusedAnswer(Reason.EXPIRED)
+        raise ResponseRejectedError(RejectionReason.EXPIRED)
 
 
 def _entries_after(
-    start: Position, answer: Answer, head: wire.SignedHead, passed: Mapping[int, bytes]
+    start: FeedPosition, answer: FeedResponse, head: wire.SignedHead, hashes: Mapping[int, bytes]
 ) -> list[wire.FeedEntry] | None:
     """Return the entries from `start` to the head; None if the answer does not reach back so far.
 
@@ -176,20 +186,20 @@ def _entries_after(
     used, chain = answer.entries[reach:], start.chain
     for sequence, data in enumerate((b"", *used), start.sequence):
         chain = wire.next_chain(chain, data) if sequence > start.sequence else chain
-        if passed.get(sequence, chain) != chain:
-            raise RefusedAnswer(Reason.CHAIN)
+        if hashes.get(sequence, chain) != chain:
+            raise ResponseRejectedError(RejectionReason.CHAIN)
     if chain != head.chain:
-        raise RefusedAnswer(Reason.CHAIN)
+        raise ResponseRejectedError(RejectionReason.CHAIN)
     return [_entry(data, number) for number, data in enumerate(used, start.sequence + 1)]
 
 
 def _entry(data: bytes, sequence: int) -> wire.FeedEntry:
     try:
         entry = wire.FeedEntry.decode(data)
-    except wire.Malformed:
-        raise RefusedAnswer(Reason.MALFORMED) from None
+    except wire.MalformedBytes:
+        raise ResponseRejectedError(RejectionReason.MALFORMED) from None
     if entry.sequence != sequence:
-        raise RefusedAnswer(Reason.GAP)
+        raise ResponseRejectedError(RejectionReason.GAP)
     return entry
 
 
@@ -197,55 +207,55 @@ def _broken(entries: Sequence[wire.FeedEntry], base: wire.Base) -> bool:
     """Return whether there is a break, which only a base can pass. Refuses one that it does not."""
     breaks = [each.sequence for each in entries if each.is_break]
     if any(sequence > base.sequence for sequence in breaks):
-        raise RefusedAnswer(Reason.BREAK)
+        raise ResponseRejectedError(RejectionReason.BREAK)
     return bool(breaks)
 
 
-def _continued(
-    state: State,
-    answer: Answer,
+def _advance_from(
+    state: FeedState,
+    answer: FeedResponse,
     head: wire.SignedHead,
     key: bytes,
     entries: Sequence[wire.FeedEntry],
-) -> State:
+) -> FeedState:
     used = answer.entries[len(answer.entries) - len(entries) :]
     size = state.trail_bytes + sum(map(len, used))
     latest = None
     if state.latest and size <= TRAIL_BYTES_MAX:
         latest = replace(answer, entries=state.latest.entries + used)
-    revoked = state.revoked.after(entries) if entries else state.revoked
-    return State(head, key, revoked, state.origin_base, state.origin, latest, size)
+    revoked = state.revoked.apply(entries) if entries else state.revoked
+    return FeedState(head, key, revoked, state.origin_base, state.origin, latest, size)
 
 
-def _begun(
-    answer: Answer,
+def _start_from_base(
+    answer: FeedResponse,
     head: wire.SignedHead,
     key: bytes,
     data: bytes | None,
-    passed: Mapping[int, bytes],
-) -> State:
+    hashes: Mapping[int, bytes],
+) -> FeedState:
     base = head.base
-    entries = _entries_after(Position(base.sequence, base.chain), answer, head, passed)
+    entries = _entries_after(FeedPosition(base.sequence, base.chain), answer, head, hashes)
     if entries is None:
-        raise RefusedAnswer(Reason.GAP)
+        raise ResponseRejectedError(RejectionReason.GAP)
     _broken(entries, base)
-    if passed and head.sequence - max(passed) > FAST_FORWARD_MAX:
-        raise RefusedAnswer(Reason.FAST_FORWARD)
+    if hashes and head.sequence - max(hashes) > FAST_FORWARD_MAX:
+        raise ResponseRejectedError(RejectionReason.FAST_FORWARD)
     if data is None:
-        raise NeedsBase(base)
-    revoked = _of_base(data, base).after(entries)
+        raise BaseRequired(base)
+    revoked = _of_base(data, base).apply(entries)
     origin = replace(answer, entries=answer.entries[len(answer.entries) - len(entries) :])
-    return State(head, key, revoked, base, origin, replace(answer, entries=()))
+    return FeedState(head, key, revoked, base, origin, replace(answer, entries=()))
 
 
 def _of_base(data: bytes, base: wire.Base) -> RevokedIds:
     try:
         return of_base(data, base)
-    except wire.TooLong:
-        raise RefusedAnswer(Reason.TOO_LARGE) from None
-    except wire.OtherHash:
-        raise RefusedAnswer(Reason.HASH) from None
-    except wire.OtherVersion:
-        raise RefusedAnswer(Reason.VERSION) from None
-    except wire.Malformed:
-        raise RefusedAnswer(Reason.MALFORMED) from None
+    except wire.BaseTooLarge:
+        raise ResponseRejectedError(RejectionReason.TOO_LARGE) from None
+    except wire.BaseHashMismatch:
+        raise ResponseRejectedError(RejectionReason.HASH) from None
+    except wire.BaseVersionMismatch:
+        raise ResponseRejectedError(RejectionReason.VERSION) from None
+    except wire.MalformedBytes:
+        raise ResponseRejectedError(RejectionReason.MALFORMED) from None

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Self
 
-from .reports import ReportedState, Reporting
-from .view import NEVER, View
+from .reports import ReportingState, ReportStatus
+from .view import NEVER, Snapshot
 
 
 class Verdict(StrEnum):
@@ -19,7 +19,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class ClientStatus:
     """The state of a client. The first eight are None before the first state.
 
     `chain` and `signer` are in hex, `revoked` is a number of warrants, and `confirmed_at` is when
@@ -40,12 +40,12 @@ class Status:
     stale: bool
     failures: int
     refusals: Mapping[str, int]
-    reporting: Reporting
+    reporting: ReportingState
     reported_at: datetime | None
     authorizer_id: str | None
 
     @classmethod
-    def of(cls, view: View, counts: Mapping[str, int], reported: ReportedState) -> Self:
+    def of(cls, view: Snapshot, counts: Mapping[str, int], report_status: ReportStatus) -> Self:
         """Return the status of a client with this view. `counts` has its failures at ""."""
         state = view.state
         head = state.head if state else None
@@ -62,7 +62,7 @@ class Status:
             stale=not view.is_fresh(),
             failures=counts.get("", 0),
             refusals={reason: count for reason, count in counts.items() if reason},
-            reporting=reported.state,
-            reported_at=reported.at,
-            authorizer_id=reported.id,
+            reporting=report_status.state,
+            reported_at=report_status.at,
+            authorizer_id=report_status.id,
         )

@@ -15,9 +15,9 @@ from typing import Final
 from urllib.parse import SplitResult
 
 from . import http1
-from .answers import NoAnswer, Response, TooLarge, unexpected
+from .answers import NoResponse, Response, TooLarge, unexpected_status_error
 from .http1 import Connection, ConnectionClosed, HttpError, Request, ResponseTooLarge, printable
-from .view import NEVER, Moment
+from .view import NEVER, ClockReading
 
 _READ_SECONDS: Final = 5.0
 
@@ -84,7 +84,7 @@ class Transport:
         seconds: float = 0.0,
         patience: float = math.inf,
     ) -> Response:
-        """Return the response to GET `path`, of at most `limit` bytes. Raises `NoAnswer`.
+        """Return the response to GET `path`, of at most `limit` bytes. Raises `NoResponse`.
 
         With `etag`, the response may be 304. `seconds` is how long the service may wait before it
         answers. The response must end `patience` seconds later, and in any case 10 seconds later.
@@ -95,9 +95,10 @@ class Transport:
         return self._ask(self._url + path, headers, limit, seconds)
 
     def post(self, path: str, body: bytes, *, limit: int) -> Response:
-        """Return the response to POST `path` of JSON, of at most `limit` bytes. Raises `NoAnswer`.
+        """Return the response to POST `path` of JSON, of at most `limit` bytes.
 
-        It may be sent twice, so it must be a request whose repetition has no further effect.
+        Raises `NoResponse`. It may be sent twice, so it must be a request whose repetition has no
+        further effect.
         """
         headers = self._headers | {"Content-Type": "application/json"}
         return self._ask(self._url + path, headers, limit, 2 * _READ_SECONDS, body)
@@ -105,7 +106,7 @@ class Transport:
     def get_far(self, path: str, *, limit: int) -> bytes:
         """Return what is at `path`, or where it redirects to: at most `limit` bytes.
 
-        The API key is not sent to the target of a redirect. Raises `NoAnswer`.
+        The API key is not sent to the target of a redirect. Raises `NoResponse`.
         """
         url, headers = self._url + path, self._headers
         for _ in range(_REDIRECTS_MAX + 1):
@@ -113,12 +114,12 @@ class Transport:
             if answer.status == _OK:
                 return answer.body
             if answer.status not in _REDIRECTS:
-                raise unexpected(answer)
+                raise unexpected_status_error(answer)
             try:
                 url, headers = http1.redirect_target(url, answer), {"Accept-Encoding": "gzip"}
             except HttpError as error:
-                raise NoAnswer(str(error)) from None
-        raise NoAnswer("the service redirects too often")
+                raise NoResponse(str(error)) from None
+        raise NoResponse("the service redirects too often")
 
     def close(self) -> None:
         """Close the connection. The next request makes another."""
@@ -157,7 +158,7 @@ class Transport:
         except (OSError, HttpError, ValueError) as error:
             self.close()
             words = f"{type(error).__name__}: {error}".replace(self._key, "…")
-            raise NoAnswer(printable(words)) from None
+            raise NoResponse(printable(words)) from None
         if answer.status == _OK:
             return answer
         # Errors quote this body, in which a peer can send back the API key.
@@ -166,7 +167,7 @@ class Transport:
     def _exchange(self, request: Request, limit: int, deadline: float) -> Response:
         """Send a request. Repeat it if the server had closed the kept connection."""
         if self._kept and self._is_kept_for(request.url) and self._kept.is_reusable():
-            self.asked = Moment.now()
+            self.asked = ClockReading.now()
             with suppress(ConnectionClosed):
                 return self._kept.exchange(request, deadline, limit=limit)
         self.close()
@@ -177,13 +178,13 @@ class Transport:
         self._kept_until = _now() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
         # The client may have been closed in between.
         self._check_open()
-        self.asked = Moment.now()
+        self.asked = ClockReading.now()
         return self._kept.exchange(request, deadline, limit=limit)
 
     def _check_open(self) -> None:
         if self._is_ended:
             self.close()
-            raise NoAnswer("the client was closed")
+            raise NoResponse("the client was closed")
 
     def _is_kept_for(self, url: SplitResult) -> bool:
         return self._kept_origin == url[:2] and _now() < self._kept_until

@@ -8,14 +8,14 @@ from typing import Final, Self
 
 from . import events
 from . import view as views
-from .follower import Follower
+from .follower import FeedFollower
 from .formats import warrants
 from .formats.documents import NotTrusted
 from .formats.signing_keys import PublishedKey, PublishedKeys
 from .formats.warrants import CLOCK_TOLERANCE, Claims, InvalidWarrant
-from .formats.wire import Reference
+from .formats.wire import HashReference
 from .transport import Transport
-from .view import View
+from .view import Snapshot
 
 KEYS_PATH: Final = "/v1/trust/keys"
 
@@ -42,7 +42,7 @@ class TrustReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Warrant:
+class VerifiedWarrant:
     """A warrant that passed all checks but that of revocation: its claims and its keys.
 
     `keys` are the version that signed it, the parent of its key, and so on up to the root.
@@ -58,7 +58,7 @@ class Warrant:
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class KeyBundle:
     """The signing keys of a tenant: all versions by `kid`, and the present versions by identifier.
 
     A head names them as `reference`. The document that vouched for it covers those of the hash
@@ -69,27 +69,27 @@ class Bundle:
     keys: Mapping[bytes, PublishedKey]
     current: Mapping[str, PublishedKey]
     published: PublishedKeys
-    reference: Reference
+    reference: HashReference
     covered: bytes | None
 
     @property
-    def named(self) -> tuple[Reference, bytes | None]:
+    def key_references(self) -> tuple[HashReference, bytes | None]:
         """The names of the keys in a head and in a trust document."""
         return self.reference, self.covered
 
     @classmethod
-    def of(cls, published: PublishedKeys, reference: Reference, covered: bytes | None) -> Self:
+    def of(cls, keys: PublishedKeys, reference: HashReference, covered_hash: bytes | None) -> Self:
         """Return the bundle of keys that were checked."""
-        versions = {each.kid: each for each in published.keys}
-        current = {each.key_id: each for each in published.keys if each.rotated_at is None}
-        return cls(published.tenant_id, versions, current, published, reference, covered)
+        versions = {each.kid: each for each in keys.keys}
+        current = {each.key_id: each for each in keys.keys if each.rotated_at is None}
+        return cls(keys.tenant_id, versions, current, keys, reference, covered_hash)
 
-    def verify(self, warrant: bytes, *, now: datetime) -> Warrant:
+    def verify(self, warrant: bytes, *, now: datetime) -> VerifiedWarrant:
         """Return a warrant of the format `cose` that passed all checks of TRUST-4.
 
         Then ask whether it is revoked. Raises `InvalidWarrant`.
         """
-        message, kid = warrants.opened(warrant)
+        message, kid = warrants.parse_warrant(warrant)
         key = self.keys.get(kid)
         if key is None:
             raise InvalidWarrant(TrustReason.KEY, "the bundle does not have the key")
@@ -101,9 +101,9 @@ class Bundle:
             raise InvalidWarrant(TrustReason.REVOKED, "the key that signed it is revoked")
         above = self._ancestors(key)
         _check_signed_at(claims.issued_at, key, whole, above)
-        return Warrant(claims, (key, *above))
+        return VerifiedWarrant(claims, (key, *above))
 
-    def verify_chain(self, chain: Iterable[bytes], *, now: datetime) -> list[Warrant]:
+    def verify_chain(self, chain: Iterable[bytes], *, now: datetime) -> list[VerifiedWarrant]:
         """Verify each of several warrants, root to leaf. Raises `InvalidWarrant` at the first.
 
         How the payload of one warrant limits the next is up to the callers' format.
@@ -126,82 +126,83 @@ class Bundle:
 
 
 def _check_signed_at(
-    at: datetime, key: PublishedKey, whole: PublishedKey, above: Iterable[PublishedKey]
+    at: datetime, key: PublishedKey, published_key: PublishedKey, ancestors: Iterable[PublishedKey]
 ) -> None:
     """Check that key and ancestors could sign at `at`, as far as clocks tell (WARRANT-6)."""
-    ends = [key.rotated_at, key.expires_at, whole.suspended_at]
-    ends += [end for each in above for end in (each.suspended_at, each.expires_at)]
-    ends += [each.revoked_at or each.created_at for each in above if each.is_revoked]
+    ends = [key.rotated_at, key.expires_at, published_key.suspended_at]
+    ends += [end for each in ancestors for end in (each.suspended_at, each.expires_at)]
+    ends += [each.revoked_at or each.created_at for each in ancestors if each.is_revoked]
     if at < key.created_at - CLOCK_TOLERANCE:
         raise InvalidWarrant(TrustReason.SIGNED_AT, "signed before the key was made")
     if any(end is not None and at > end + CLOCK_TOLERANCE for end in ends):
         raise InvalidWarrant(TrustReason.SIGNED_AT, "signed when the key could not sign any more")
 
 
-class KeyReader:
+class KeyFetcher:
     """Fetches the keys that heads name (TRUST-9), after the state of `follower` counts.
 
     `transport` is its own, so that no poll waits for keys. `emit` gets each failure. Without
-    `is_wanted`, there are no keys. One thread calls `step`; any thread may read `keys`.
+    `is_wanted`, there are no keys. One thread calls `fetch_if_due`; any thread may read `keys`.
     """
 
     def __init__(
-        self, transport: Transport, follower: Follower, emit: Callable[[events.Event], None]
+        self, transport: Transport, follower: FeedFollower, emit: Callable[[events.Event], None]
     ) -> None:
         self.transport = transport
         self.is_wanted = False
         self._follower = follower
         self._emit = emit
         # Keys, and the newest view with a head that names them.
-        self._held: tuple[Bundle | None, View] = None, View()
+        self._held: tuple[KeyBundle | None, Snapshot] = None, Snapshot()
         self._due = views.monotonic()
 
     @property
-    def keys(self) -> Bundle | None:
+    def keys(self) -> KeyBundle | None:
         """The keys that the newest head names, or older keys while they count (TRUST-5)."""
         (keys, view), now = self._held, self._follower.view
         # A thief of a list signer may have named older keys, with other states.
         is_same = view.state and now.state and view.state.signed_by == now.state.signed_by
-        is_current = keys is not None and keys.named == self._named(now)
+        is_current = keys is not None and keys.key_references == self._wanted_references(now)
         return keys if is_current or (is_same and view.is_fresh()) else None
 
     def is_due(self) -> bool:
         """Return whether to fetch keys now. Otherwise renew the time of the keys that count."""
         keys, view = self._held[0], self._follower.view
-        named = self._named(view)
-        if keys and keys.named == named:
+        named = self._wanted_references(view)
+        if keys and keys.key_references == named:
             self._held = keys, view
             return False
         return named is not None and views.monotonic() >= self._due
 
-    def step(self) -> None:
+    def fetch_if_due(self) -> None:
         """Fetch the keys of the newest head if it is time. After a failure, pause."""
         view = self._follower.view
-        named = self._named(view)
+        named = self._wanted_references(view)
         if named is None or not self.is_due():
             return
         try:
-            self._held = self._fetched(*named), view
+            self._held = self._fetch_keys(*named), view
         except Exception as error:  # noqa: BLE001 (otherwise the thread ends, and keys stay old)
             self._due = views.monotonic() + _SECONDS
-            failed = events.Failed(f"the signing keys cannot be read: {error}", _SECONDS)
-            refused = isinstance(error, NotTrusted) and events.Refused(error.reason.value)
+            failed = events.PollFailed(f"the signing keys cannot be read: {error}", _SECONDS)
+            refused = isinstance(error, NotTrusted) and events.ResponseRejected(error.reason.value)
             self._emit(refused or failed)
         self.transport.close()
 
-    def _named(self, view: View) -> tuple[Reference, bytes | None] | None:
+    def _wanted_references(self, view: Snapshot) -> tuple[HashReference, bytes | None] | None:
         """Return how a head names its keys, and the hash of the keys that the document covers."""
         state, held = view.state, self._follower.trust.held
         if not (self.is_wanted and state and state.head.keys and held):
             return None
         return state.head.keys, held.document.signing_keys
 
-    def _fetched(self, named: Reference, covered: bytes | None) -> Bundle:
-        limit = min(named.number, KEYS_BYTES_MAX)
-        blob = self.transport.get_far(f"{KEYS_PATH}/{named.sha256.hex()}", limit=limit)
-        keys = PublishedKeys.opened(blob, named, tenant_id=self._follower.trust.tenant_id)
+    def _fetch_keys(self, reference: HashReference, covered_hash: bytes | None) -> KeyBundle:
+        limit = min(reference.number, KEYS_BYTES_MAX)
+        blob = self.transport.get_far(f"{KEYS_PATH}/{reference.sha256.hex()}", limit=limit)
+        keys = PublishedKeys.from_blob(blob, reference, tenant_id=self._follower.trust.tenant_id)
         held = self._held[0]
         keys.check(
-            covered, proven=held.published.proven if held and held.covered == covered else ()
+            covered_hash,
+            proven=held.published.proven if held and held.covered == covered_hash else (),
         )
-        return Bundle.of(keys, named, covered)
+        return KeyBundle.of(keys, reference, covered_hash)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple, Self
 
 from .formats.ids import CompactIds, RevokedIds
-from .state import State
+from .state import FeedState
 
 # The clock that nobody sets, and the one that goes on while a machine sleeps.
 monotonic: Final = time.monotonic
@@ -20,7 +20,7 @@ def today() -> datetime:
     return datetime.fromtimestamp(now(), UTC)
 
 
-class Moment(NamedTuple):
+class ClockReading(NamedTuple):
     """A time by two clocks: one that nobody sets, and one that goes on while a machine sleeps."""
 
     monotonic: float
@@ -31,7 +31,7 @@ class Moment(NamedTuple):
         """Return the present time."""
         return cls(monotonic(), now())
 
-    def before(self, seconds: float) -> Self:
+    def minus(self, seconds: float) -> Self:
         """Return the time that was `seconds` earlier."""
         return type(self)(self.monotonic - seconds, self.wall - seconds)
 
@@ -42,12 +42,12 @@ class Moment(NamedTuple):
         return cls(monotonic() - age if age >= 0 else _PAST, wall)
 
 
-NEVER: Final = Moment(_PAST, _PAST)
+NEVER: Final = ClockReading(_PAST, _PAST)
 _NONE: Final = RevokedIds(CompactIds.of([]))
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class Snapshot:
     """A state, and until when the warrants that it does not revoke are CLEAR.
 
     `confirmed` is when the service was asked last and confirmed the state. The warrants are CLEAR
@@ -56,25 +56,27 @@ class View:
     head does not count any more. A view never changes, so threads can share it.
     """
 
-    state: State | None = None
+    state: FeedState | None = None
     revoked: RevokedIds = _NONE
-    confirmed: Moment = NEVER
+    confirmed: ClockReading = NEVER
     end: float = _PAST
     wall_end: float = _PAST
     is_trusted: bool = False
 
     @classmethod
-    def of(cls, state: State, confirmed: Moment, seconds: float, *, end: datetime) -> Self:
+    def of(
+        cls, state: FeedState, confirmation: ClockReading, seconds: float, *, end: datetime
+    ) -> Self:
         """Return the view of `state` for `seconds` after it was confirmed.
 
         It ends sooner if the head expires, or at the `end` of the trust document.
         """
         expires_at = min(state.head.expires_at, end)
-        wall_end = min(confirmed.wall + seconds, expires_at.timestamp())
-        until = confirmed.monotonic + seconds
-        return cls(state, state.revoked, confirmed, until, wall_end, is_trusted=True)
+        wall_end = min(confirmation.wall + seconds, expires_at.timestamp())
+        until = confirmation.monotonic + seconds
+        return cls(state, state.revoked, confirmation, until, wall_end, is_trusted=True)
 
-    def distrusted(self) -> Self:
+    def without_clearance(self) -> Self:
         """Return a view that still revokes, and clears nothing."""
         return replace(self, end=_PAST, is_trusted=False)
 

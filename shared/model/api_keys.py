@@ -130,7 +130,7 @@ class Credential(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class RevocationNote(Record):
+class CredentialTombstone(Record):
     """The note of a revoked key's credential, until the key is deleted.
 
     It admits nobody: it only says to who holds the secret that the key was revoked (AUTH-2).

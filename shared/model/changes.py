@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from shared.model.audit.audit_log import Action, AuditEntry
+from shared.model.audit.audit_log import AuditAction, AuditEntry
 
 
 class ChangeKind(StrEnum):
@@ -17,17 +17,17 @@ class ChangeKind(StrEnum):
     LIST_SIGNER = "list_signer"
 
     @property
-    def action(self) -> Action:
+    def action(self) -> AuditAction:
         """The action of its entry in the audit log."""
         return _ACTIONS[self]
 
 
 _ACTIONS = {
-    ChangeKind.WARRANT: Action.REVOCATION_CREATE,
-    ChangeKind.BATCH: Action.REVOCATION_BATCH,
-    ChangeKind.SIGNING_KEY: Action.KEY_REVOKE,
-    ChangeKind.API_KEY: Action.API_KEY_REVOKE,
-    ChangeKind.LIST_SIGNER: Action.SRL_REVOKE_KEY,
+    ChangeKind.WARRANT: AuditAction.REVOCATION_CREATE,
+    ChangeKind.BATCH: AuditAction.REVOCATION_BATCH,
+    ChangeKind.SIGNING_KEY: AuditAction.KEY_REVOKE,
+    ChangeKind.API_KEY: AuditAction.API_KEY_REVOKE,
+    ChangeKind.LIST_SIGNER: AuditAction.SRL_REVOKE_KEY,
 }
 
 

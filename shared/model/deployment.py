@@ -51,19 +51,19 @@ class Deployment(Record):
 
     @classmethod
     def of(cls, item: Item | None) -> Self:
-        """Return the record of an item; a new store has none. Raises `Corrupt`."""
+        """Return the record of an item; a new store has none. Raises `DataCorrupt`."""
         return cls(version=0) if item is None else cls.from_item(item)
 
     def next(self, **changes: object) -> Self:
         """Return the record as it is written next."""
         return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
 
-    def check_schema(self, known: int = SCHEMA) -> None:
+    def check_schema(self, schema: int = SCHEMA) -> None:
         """Raise `InvalidSettings` for a release that knows schemas up to a lower one (OPS-12)."""
-        if self.schema > known:
+        if self.schema > schema:
             raise InvalidSettings(
                 f"SVC_STORE: the data has schema {self.schema}; this release knows schemas up to"
-                f" {known}.",
+                f" {schema}.",
                 "Use the release that wrote the data, or a newer one.",
             )
 
@@ -94,7 +94,7 @@ class LeaderNote(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Restored(Record):
+class UnreviewedRestore(Record):
     """A restore that is not reviewed yet.
 
     `copied_at` is the moment to which the records were put back, if it is known. `recovered_at` is

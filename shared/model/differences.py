@@ -22,13 +22,13 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def describe_change(before: Record | None, after: Record | None) -> dict[str, Value]:
+def describe_change(previous: Record | None, after: Record | None) -> dict[str, Value]:
     """Return the fields that differ, each as `old` and `new`.
 
     Before a creation there is no record, and none after a deletion. The SHA-256 of a secret, which
     is a field that `repr` hides, replaces it. Key sets appear as `kid`, type and thumbprint.
     """
-    old, new = (_shown(each) for each in (before, after))
+    old, new = (_visible_members(each) for each in (previous, after))
     return {
         name: {"old": old.get(name), "new": new.get(name)}
         for name in sorted(old.keys() | new.keys())
@@ -37,9 +37,9 @@ def describe_change(before: Record | None, after: Record | None) -> dict[str, Va
     }
 
 
-def changed_details(name: str, before: Record | None, after: Record | None) -> dict[str, Value]:
+def changed_details(name: str, old: Record | None, new: Record | None) -> dict[str, Value]:
     """Return the details of an approval and of the audit entry about a change."""
-    return {"name": name, "changes": describe_change(before, after)}
+    return {"name": name, "changes": describe_change(old, new)}
 
 
 def compute_thumbprint(key: Mapping[str, Any]) -> str:
@@ -49,7 +49,7 @@ def compute_thumbprint(key: Mapping[str, Any]) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
 
 
-def _shown(record: Record | None) -> Item:
+def _visible_members(record: Record | None) -> Item:
     if record is None:
         return {}
     secret = {each.name for each in fields(record) if not each.repr}  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ class ExpiringKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice(Record):
+class ExpiryNotice(Record):
     """The note that a key was announced. The store deletes it some time after `expires`.
 
     `expires` is the end of the key in seconds since the epoch.

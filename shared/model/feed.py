@@ -12,8 +12,8 @@ from typing import Final
 import cbor2
 
 from shared.authorizer.formats import wire
-from shared.authorizer.formats.wire import Base, FeedEntry, Malformed
-from shared.errors import Corrupt
+from shared.authorizer.formats.wire import Base, FeedEntry, MalformedBytes
+from shared.errors import DataCorrupt
 from shared.model import times
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
@@ -72,15 +72,15 @@ class StoredEntry(Record):
         chain = wire.next_chain(follows, data)
         return cls(data, encoded_ends(ends), issued_at, chain, changes)
 
-    def opened(self) -> tuple[FeedEntry, list[datetime | None]]:
-        """Return the entry, and the ends of the warrants that it revokes. Raises `Corrupt`."""
+    def decode(self) -> tuple[FeedEntry, list[datetime | None]]:
+        """Return the entry, and the ends of the warrants that it revokes. Raises `DataCorrupt`."""
         try:
             entry, seconds = FeedEntry.decode(self.entry), cbor2.loads(self.ends)
             ends = [None if at is None else times.from_seconds(at) for at in seconds]
-        except (Malformed, cbor2.CBORError, TypeError, ValueError, OverflowError):
-            raise Corrupt("an entry of the feed is malformed") from None
+        except (MalformedBytes, cbor2.CBORError, TypeError, ValueError, OverflowError):
+            raise DataCorrupt("an entry of the feed is malformed") from None
         if len(ends) != len(entry.revoked):
-            raise Corrupt("an entry of the feed lacks the end of a warrant")
+            raise DataCorrupt("an entry of the feed lacks the end of a warrant")
         return entry, ends
 
 
@@ -112,22 +112,22 @@ class FeedHead(Record):
     covered_ms: int = 0
 
     @cached_property
-    def signed(self) -> wire.SignedHead:
-        """The signed bytes. Raises `Corrupt`."""
+    def signed_head(self) -> wire.SignedHead:
+        """The signed bytes. Raises `DataCorrupt`."""
         try:
             return wire.SignedHead.decode(self.payload)
-        except Malformed as error:
-            raise Corrupt(f"the head of a feed is malformed: {error}") from None
+        except MalformedBytes as error:
+            raise DataCorrupt(f"the head of a feed is malformed: {error}") from None
 
     @property
     def sequence(self) -> int:
         """The sequence of the last entry; 0 before the first."""
-        return self.signed.sequence
+        return self.signed_head.sequence
 
     @property
     def base(self) -> Base:
         """The list in force, which covers the entries up to its sequence."""
-        return self.signed.base
+        return self.signed_head.base
 
     @property
     def is_broken(self) -> bool:
@@ -144,7 +144,7 @@ class FeedHead(Record):
 
     def is_ahead(self, now: datetime) -> bool:
         """Return whether clients refuse it because it is of a clock that was ahead (FEED-2)."""
-        return self.signed.issued_at > now + wire.FUTURE_MAX
+        return self.signed_head.issued_at > now + wire.FUTURE_MAX
 
     def unlisted_since(self, listed_at: datetime) -> datetime | None:
         """Return since when, at the earliest, the base lacks a change that is in the feed.
@@ -155,7 +155,7 @@ class FeedHead(Record):
             return None
         return _moment(self.unlisted_ms) or listed_at
 
-    def listed(self, at: datetime) -> "FeedHead":
+    def with_base_issued_at(self, at: datetime) -> "FeedHead":
         """Return the head for a base that was issued `at`: what that lacks was changed later."""
         return replace(self, unlisted_ms=milliseconds(at))
 
@@ -174,14 +174,14 @@ def _moment(at: int) -> datetime | None:
     return datetime.fromtimestamp(at / 1000, UTC) if at else None
 
 
-def feed(tenant_id: str) -> Partition:
+def feed_partition(tenant_id: str) -> Partition:
     """Return the partition of a tenant's entries, in order of sequence, and then the head."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}{_FEED}")
 
 
 def head_address(tenant_id: str) -> Address:
     """Return the address of the head of a tenant's feed, which sorts after all entries."""
-    return feed(tenant_id).address(HEAD)
+    return feed_partition(tenant_id).address(HEAD)
 
 
 def is_head(address: Address) -> bool:
@@ -191,7 +191,7 @@ def is_head(address: Address) -> bool:
 
 def entry_address(tenant_id: str, sequence: int) -> Address:
     """Return the address of the entry with this sequence."""
-    return feed(tenant_id).address(entry_sk(sequence))
+    return feed_partition(tenant_id).address(entry_sk(sequence))
 
 
 def entry_sk(sequence: int) -> str:

@@ -20,7 +20,7 @@ _KEY: Final = re.compile(KEY_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class IdempotencyKey:
     """A request with an `Idempotency-Key`: where its outcome is kept, and the hash of its body."""
 
     address: Address
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Once(Record):
+class IdempotencyRecord(Record):
     """The outcome of a request, or the claim of one that is in progress.
 
     `body` is the SHA-256 of the request's body, in hexadecimal. A claim has no `outcome`, and holds
@@ -57,19 +57,19 @@ class Once(Record):
     outcome: dict[str, Value] | None = None
 
     @classmethod
-    def made(
+    def for_outcome(
         cls,
-        request: Request,
+        request: IdempotencyKey,
         now: datetime,
         *,
-        after: Self | None,
+        new: Self | None,
         outcome: Item | None = None,
     ) -> Self:
-        """Return what replaces `after`: the outcome of a request, or without one its claim."""
+        """Return what replaces `new`: the outcome of a request, or without one its claim."""
         return cls(
             request.body,
             int((now + KEPT).timestamp()),
-            1 if after is None else after.version + 1,
+            1 if new is None else new.version + 1,
             now + CLAIMED if outcome is None else None,
             None if outcome is None else dict(outcome),
         )
@@ -82,5 +82,5 @@ class Once(Record):
 
 
 def is_outcome_at(address: Address) -> bool:
-    """Return whether the item at this address is a `Once`."""
+    """Return whether the item at this address is a `IdempotencyRecord`."""
     return address.table is Table.KEYS and _OUTCOMES in address.pk

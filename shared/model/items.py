@@ -50,7 +50,7 @@ class ColumnPage:
         return cls(names, {sk: item[attribute] for sk, item in items if attribute in item})
 
 
-class Row(NamedTuple):
+class ItemRow(NamedTuple):
     """An item of a partition, with its sort key."""
 
     sk: str

@@ -46,7 +46,7 @@ def is_of_another_clock(full_at: int, now: int) -> bool:
     return full_at > now + _FILLED_WITHIN
 
 
-class Purpose(StrEnum):
+class BucketPurpose(StrEnum):
     """The use of the tokens of a bucket. A tenant has a bucket for each purpose."""
 
     REQUESTS = ""
@@ -62,18 +62,18 @@ class Purpose(StrEnum):
         return f"{tenant_id}{self.value}"
 
 
-class Holder(NamedTuple):
+class BucketUser(NamedTuple):
     """Taker of tokens of a tenant's bucket; `key_id` is None for all admin keys together.
 
     For a session it is the person or the account that owns it.
     """
 
     tenant_id: str
-    purpose: Purpose
+    purpose: BucketPurpose
     key_id: str | None
 
     @classmethod
-    def of(cls, caller: Caller, purpose: Purpose) -> "Holder":
+    def of(cls, caller: Caller, purpose: BucketPurpose) -> "BucketUser":
         """Return the holder that a caller is."""
         return cls(caller.tenant_id, purpose, None if caller.is_admin else caller.holder_id)
 
@@ -109,7 +109,7 @@ class Bucket(NamedTuple):
         """Whether `full_at` is at most `FULL_AT_MAX` ahead, so that it can be trusted."""
         return self.full_at <= self.now + FULL_AT_MAX
 
-    def above(self, reserve: int) -> int:
+    def available_above(self, reserve: int) -> int:
         """Return the number of tokens left, without the `reserve` tokens that must stay."""
         return max(0, self.tokens - reserve)
 
@@ -118,14 +118,14 @@ class Bucket(NamedTuple):
         return Bucket(max(self.full_at, self.now) + tokens * INTERVAL, self.now)
 
 
-class Figures(NamedTuple):
+class RateLimitHeaders(NamedTuple):
     """The values of the rate limit headers of a response (AUTH-7)."""
 
     remaining: int
     reset: int
 
     @classmethod
-    def of(cls, bucket: Bucket, *, leased: int = 0, reserve: int = 0) -> "Figures":
-        """Return the values for a bucket with `leased` tokens in hand and `reserve` to stay."""
-        remaining = min(bucket.above(reserve) + leased, RATE_PER_SECOND)
+    def of(cls, bucket: Bucket, *, lease: int = 0, reserve: int = 0) -> "RateLimitHeaders":
+        """Return the values for a bucket with `lease` tokens in hand and `reserve` to stay."""
+        remaining = min(bucket.available_above(reserve) + lease, RATE_PER_SECOND)
         return cls(remaining, ceil(max(bucket.full_at, bucket.now) / SECOND))

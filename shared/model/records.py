@@ -8,9 +8,9 @@ from functools import cache
 from types import NoneType
 from typing import Any, Final, Self, get_args, get_origin, get_type_hints
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import times
-from shared.model.items import Item, Row, Value
+from shared.model.items import Item, ItemRow, Value
 
 _Read = Callable[[Value], Any]
 # For a field: its name, the types that are stored unchanged, how any other value is read, and what
@@ -37,14 +37,14 @@ class Record:
         """Return the item that `from_item` turns back into an equal record."""
         values = ((each, getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]
         return {
-            each.name: _written(value)
+            each.name: _encode_value(value)
             for each, value in values
             if value is not None and not (_SPARSE in each.metadata and value == _default(each))
         }
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        """Return the record of an item. Raises `Corrupt` if a field is missing or malformed."""
+        """Return the record of an item. Raises `DataCorrupt` if a field is missing or malformed."""
         values = [
             value if type(value := item.get(name, absent)) in as_stored else read(value)
             for name, as_stored, read, absent in _readers(cls)  # type: ignore[arg-type]
@@ -57,37 +57,37 @@ class Record:
         return None if item is None else cls.from_item(item)
 
     @classmethod
-    def from_rows(cls, rows: Iterable[Row]) -> Iterator[Self]:
+    def from_rows(cls, rows: Iterable[ItemRow]) -> Iterator[Self]:
         """Yield the records of rows. Raises as `from_item` does."""
         return (cls.from_item(row.item) for row in rows)
 
 
-def _written(value: Any) -> Value:
+def _encode_value(value: Any) -> Value:
     if isinstance(value, datetime):
-        return times.text(value)
+        return times.format_utc(value)
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, tuple):
-        return [_written(member) for member in value]
+        return [_encode_value(member) for member in value]
     return value  # type: ignore[no-any-return]
 
 
 def integer(item: Item, name: str) -> int:
-    """Return the integer in `item` under `name`. Raises `Corrupt` if there is none."""
+    """Return the integer in `item` under `name`. Raises `DataCorrupt` if there is none."""
     value = item.get(name)
     if type(value) is not int:
-        raise Corrupt(f"stored counter {name} is malformed")
+        raise DataCorrupt(f"stored counter {name} is malformed")
     return value
 
 
 def moment(value: Value, name: str) -> datetime | None:
-    """Return the moment stored under `name`, or None. Raises `Corrupt` for any other value."""
+    """Return the moment stored under `name`, or None. Raises `DataCorrupt` for any other value."""
     if value is None:
         return None
     try:
         return times.parse(_exactly(str, value))
     except (TypeError, ValueError):
-        raise Corrupt(f"stored moment {name} is malformed") from None
+        raise DataCorrupt(f"stored moment {name} is malformed") from None
 
 
 @cache
@@ -104,17 +104,19 @@ def _readers(record: type[Record]) -> list[_Reader]:
 
 
 def _if_absent(field: Field[Any]) -> Value:
-    return _written(_default(field)) if _SPARSE in field.metadata else None
+    return _encode_value(_default(field)) if _SPARSE in field.metadata else None
 
 
 def _default(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _reader(declared: Any, where: str) -> tuple[frozenset[type], _Read]:
-    accepted = [member for member in get_args(declared) or [declared] if member is not NoneType]
-    optional = NoneType in get_args(declared)
-    kind = declared if get_origin(declared) in (tuple, dict) else accepted[0]
+def _reader(declared_type: Any, where: str) -> tuple[frozenset[type], _Read]:
+    accepted = [
+        member for member in get_args(declared_type) or [declared_type] if member is not NoneType
+    ]
+    optional = NoneType in get_args(declared_type)
+    kind = declared_type if get_origin(declared_type) in (tuple, dict) else accepted[0]
     as_stored = {kind} & _PLAIN | ({NoneType} if optional else set())
     convert = _converter(kind)
 
@@ -122,7 +124,7 @@ def _reader(declared: Any, where: str) -> tuple[frozenset[type], _Read]:
         try:
             return convert(value)
         except (TypeError, ValueError):
-            raise Corrupt(f"stored field {where} is malformed") from None
+            raise DataCorrupt(f"stored field {where} is malformed") from None
 
     return frozenset(as_stored), read
 

@@ -30,7 +30,7 @@ class BatchOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchRequest:
     """One call: revoke warrants, or take revocations back.
 
     `ids` are identifiers of warrants, each once; if `by_revocation`, they are those of revocations.
@@ -57,7 +57,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BatchResult:
     """The result of a call for one identifier. `error` is set if it failed.
 
     `warrant_id` is set if the identifier is that of a revocation which was found.
@@ -71,11 +71,11 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class BatchResults:
     """The results of a call, in the order of its identifiers, and the batch that it belongs to."""
 
     batch_id: str
-    results: list[Result]
+    results: list[BatchResult]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Final
 
 from shared.model import times
 from shared.model.audit import audit_log, head, records
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.audit.head import LogHead
 from shared.model.items import Address, Item, Value
 from shared.model.records import integer
@@ -25,11 +25,11 @@ _CREATED: Final = "created"
 _REMOVED: Final = "removed"
 _BY_KEY: Final = "by_key"
 _COUNTED: Final[dict[str, str]] = {
-    Action.REVOCATION_CREATE: _CREATED,
-    Action.REVOCATION_CREATE_BATCH: _CREATED,
-    Action.REVOCATION_DELETE: _REMOVED,
-    Action.REVOCATION_DELETE_BATCH: _REMOVED,
-    Action.KEY_REVOKE: _BY_KEY,
+    AuditAction.REVOCATION_CREATE: _CREATED,
+    AuditAction.REVOCATION_CREATE_BATCH: _CREATED,
+    AuditAction.REVOCATION_DELETE: _REMOVED,
+    AuditAction.REVOCATION_DELETE_BATCH: _REMOVED,
+    AuditAction.KEY_REVOKE: _BY_KEY,
 }
 # The numbers of hours are kept for longer than they are asked for.
 _KEPT: Final = timedelta(days=62)
@@ -39,7 +39,7 @@ _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class SpanCount:
+class RevocationCount:
     """How many revocations were made and deleted in a day or an hour; None if that is not known.
 
     `start` is its first second, in UTC. `by_key` are the warrants whose key was revoked then.
@@ -52,11 +52,11 @@ class SpanCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RevocationCountSeries:
     """The numbers of some days or hours, oldest first, and the first day that was ever counted."""
 
     known_from: date | None
-    spans: list[SpanCount]
+    spans: list[RevocationCount]
 
 
 def begin(created_at: datetime, now: datetime) -> datetime:
@@ -80,7 +80,7 @@ def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Addr
             continue
         amount = len(audit_log.warrants_of(entry))
         if kind == _BY_KEY:
-            amount = _signed(entry)
+            amount = _signed_warrant_count(entry)
         if amount:
             sums[address(tenant_id, log.generation, made)][_name(kind, made)] += amount
             hours = address_of_hours(tenant_id, log.generation, made)
@@ -88,7 +88,7 @@ def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Addr
     return sums
 
 
-def _signed(entry: Item) -> int:
+def _signed_warrant_count(entry: Item) -> int:
     """Return how many warrants a revoked key had signed; 0 if a repair or recovery revoked it."""
     details = entry["details"]
     return (
@@ -96,8 +96,8 @@ def _signed(entry: Item) -> int:
     )
 
 
-def added(address_: Address, item: Item, amounts: Counter[str]) -> dict[str, Value]:
-    """Return an item, empty at first, with these amounts added. Raises `Corrupt`."""
+def add_amounts(address_: Address, item: Item, amounts: Counter[str]) -> dict[str, Value]:
+    """Return an item, empty at first, with these amounts added. Raises `DataCorrupt`."""
     sums = {name: _number(item, name) + amount for name, amount in amounts.items()}
     day_ = address_.sk.rpartition("#")[2]
     if len(day_) == len("2026-11-21"):
@@ -120,14 +120,14 @@ def parts(day: datetime, *, hourly: bool) -> list[datetime]:
     return [day + timedelta(hours=each) for each in range(24 if hourly else 1)]
 
 
-def span(start: datetime, item: Item, *, hourly: bool) -> SpanCount:
+def span(start: datetime, item: Item, *, hourly: bool) -> RevocationCount:
     """Return the numbers of a day in the item of its month, or of an hour in that of its day.
 
-    Raises `Corrupt`.
+    Raises `DataCorrupt`.
     """
     name = _hour_name if hourly else _name
     kinds = (_CREATED, _REMOVED, _BY_KEY)
-    return SpanCount(start, *(_number(item, name(kind, start)) for kind in kinds))
+    return RevocationCount(start, *(_number(item, name(kind, start)) for kind in kinds))
 
 
 def _number(item: Item, name: str) -> int:

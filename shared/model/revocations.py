@@ -16,7 +16,7 @@ from shared.model.callers import Caller
 from shared.model.identifiers import REVOCATION, before_all_of
 from shared.model.items import Address, Item, Partition, Table, Value
 from shared.model.records import Record
-from shared.model.signing_keys import Signer
+from shared.model.signing_keys import WarrantSigner
 from shared.model.warrants import OtherMaker
 
 # Partitions of the revoked warrants with their counters, and of the records. Each takes 1,000 write
@@ -104,14 +104,14 @@ class RevocationFilters:
         return self.created_by is not None or bool(self.actor_key_id or self.reason)
 
     @property
-    def after(self) -> str | None:
+    def lower_bound(self) -> str | None:
         """A text that sorts before the identifiers of all records since `start`."""
         if self.start is None:
             return None
         return before_all_of(max(self.start, EARLIEST_END) - _ID_APART, kind=REVOCATION)
 
     @property
-    def before(self) -> str | None:
+    def upper_bound(self) -> str | None:
         """A text that sorts after the identifiers of all records until `end`."""
         if self.end is None:
             return None
@@ -137,7 +137,7 @@ class RevocationFilters:
             and record.warrant_id.startswith(self.warrant_prefix or "")
             and (self.reason is None or self.reason.casefold() in record.reason.casefold())
             and (self.start is None or record.created_at >= self.start)
-            and (self.end is None or times.whole(record.created_at) <= self.end)
+            and (self.end is None or times.truncate_to_second(record.created_at) <= self.end)
         )
 
 
@@ -152,7 +152,7 @@ class RevokedWarrant(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class WarrantVerdict:
+class WarrantStatus:
     """Whether a warrant is revoked; if so, when and why; and when it ends, if that is known.
 
     `by_key`: the warrant has no revocation of its own, but the key that signed it is revoked.
@@ -223,7 +223,7 @@ def shard_of(tenant_id: str, warrant_id: str) -> Partition:
     return _shard(tenant_id, shard_number(warrant_id))
 
 
-def ended(shard: Partition) -> Partition:
+def ended_partition(shard: Partition) -> Partition:
     """Return the partition of a shard's long-ended warrants, in order of end (docs/adr/09)."""
     return Partition(shard.table, f"{shard.pk}#ended")
 
@@ -250,7 +250,7 @@ def _shard(tenant_id: str, number: int) -> Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker(Record):
+class SignerRevocation(Record):
     """When a signer was revoked, and why."""
 
     revoked_at: datetime
@@ -258,7 +258,7 @@ class Marker(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Count(Record):
+class RevokedSignerCount(Record):
     """The number of signers that a tenant has revoked; `versions` of them are superseded versions.
 
     `version` counts the writes.
@@ -269,12 +269,12 @@ class Count(Record):
     version: int
 
     @classmethod
-    def of(cls, item: Item | None) -> "Count":
+    def of(cls, item: Item | None) -> "RevokedSignerCount":
         """Return the count in an item; 0 if the tenant has no item yet."""
         return cls(0, 0, 0) if item is None else cls.from_item(item)
 
     @classmethod
-    def counting(cls, signers: Iterable[Signer]) -> "Count":
+    def counting(cls, signers: Iterable[WarrantSigner]) -> "RevokedSignerCount":
         """Return the count of these signers, as after one write."""
         versions = [each.key_version for each in signers]
         return cls(len(versions), sum(1 for each in versions if each is not None), 1)
@@ -290,7 +290,7 @@ def markers(tenant_id: str) -> Partition:
     return Partition(Table.KEYS, f"{tenant_id}#revoked-keys")
 
 
-def marker_address(tenant_id: str, signer: Signer) -> Address:
+def marker_address(tenant_id: str, signer: WarrantSigner) -> Address:
     """Return the address of the marker of a signer. Only a revoked signer has one."""
     return markers(tenant_id).address(str(signer))
 
@@ -298,12 +298,14 @@ def marker_address(tenant_id: str, signer: Signer) -> Address:
 def by_key(signers: Iterable[str]) -> dict[str, set[int | None]]:
     """Return the revoked versions of each key; None stands for all versions of it."""
     versions: dict[str, set[int | None]] = {}
-    for signer in map(Signer.parse, signers):
+    for signer in map(WarrantSigner.parse, signers):
         versions.setdefault(signer.key_id, set()).add(signer.key_version)
     return versions
 
 
-def revoker_of(found: Mapping[Signer, Marker], signer: Signer) -> Marker | None:
+def revoker_of(
+    markers: Mapping[WarrantSigner, SignerRevocation], signer: WarrantSigner
+) -> SignerRevocation | None:
     """Return the earliest marker that applies to this version of a key, or None."""
-    both = (found.get(signer), found.get(Signer(signer.key_id, None)))
+    both = (markers.get(signer), markers.get(WarrantSigner(signer.key_id, None)))
     return min(filter(None, both), key=lambda marker: marker.revoked_at, default=None)

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 ALGORITHM: Final = "Ed25519"
 
 
-class SeedPurpose(StrEnum):
+class KeyPurpose(StrEnum):
     """The use of a secret. A seal for one purpose cannot be opened for another."""
 
     SRL = "srl"
@@ -27,7 +27,7 @@ class SeedPurpose(StrEnum):
     IDENTITY = "identity"
 
 
-class SealedKey:
+class WrappedKeyRecord:
     """The part that records of Ed25519 keys share: a seed that is sealed for one purpose.
 
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key has none.
@@ -35,7 +35,7 @@ class SealedKey:
 
     __slots__ = ()
 
-    PURPOSE: ClassVar[SeedPurpose]
+    PURPOSE: ClassVar[KeyPurpose]
 
     id: str
     tenant_id: str
@@ -83,7 +83,7 @@ def signature(data: bytes, *, seed: bytes) -> bytes:
 
 
 def seal_context(
-    tenant_id: str, key_id: str, *, purpose: SeedPurpose, version: int = 1
+    tenant_id: str, key_id: str, *, purpose: KeyPurpose, version: int = 1
 ) -> dict[str, str]:
     """Return the context of a sealed seed (KEY-2).
 

@@ -9,7 +9,7 @@ from shared.authorizer.formats.signing_keys import Certificate, PublishedKey
 from shared.model import seeds, times
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
-from shared.model.seeds import SealedKey, SeedPurpose
+from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
 # A tenant's active and suspended keys. Revoked keys and superseded versions do not count.
 KEYS_MAX: Final = 5000
@@ -17,7 +17,7 @@ KEYS_MAX: Final = 5000
 ANCESTORS_MAX: Final = 32
 
 
-class Type(StrEnum):
+class SigningKeyType(StrEnum):
     """The position of a signing key: at the top (root), or below a root or an issuer."""
 
     ROOT = "root"
@@ -35,10 +35,10 @@ class KeyStatus(StrEnum):
 
 
 # The types that a parent may have. An empty set: the type has no parent.
-PARENTS: Final[dict[Type, frozenset[Type]]] = {
-    Type.ROOT: frozenset(),
-    Type.ISSUER: frozenset({Type.ROOT, Type.ISSUER}),
-    Type.NOTARY: frozenset({Type.ROOT, Type.ISSUER}),
+PARENTS: Final[dict[SigningKeyType, frozenset[SigningKeyType]]] = {
+    SigningKeyType.ROOT: frozenset(),
+    SigningKeyType.ISSUER: frozenset({SigningKeyType.ROOT, SigningKeyType.ISSUER}),
+    SigningKeyType.NOTARY: frozenset({SigningKeyType.ROOT, SigningKeyType.ISSUER}),
 }
 
 # The states in which a transition may start, by the state that it leads to. `rotated` is the state
@@ -52,7 +52,7 @@ TRANSITIONS: Final[dict[KeyStatus, frozenset[KeyStatus]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class SigningKey(SealedKey, Record):
+class SigningKey(WrappedKeyRecord, Record):
     """A key, or a superseded version of one.
 
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is bound to tenant, key and version; a
@@ -62,11 +62,11 @@ class SigningKey(SealedKey, Record):
     version `certified_by` vouches for this version (TRUST-15); a repaired key has none.
     """
 
-    PURPOSE: ClassVar = SeedPurpose.WARRANT
+    PURPOSE: ClassVar = KeyPurpose.WARRANT
 
     id: str
     tenant_id: str
-    type: Type
+    type: SigningKeyType
     name: str
     status: KeyStatus
     parent_id: str | None
@@ -99,7 +99,7 @@ class SigningKey(SealedKey, Record):
         )
 
     @property
-    def published(self) -> PublishedKey:
+    def as_published(self) -> PublishedKey:
         """This version as clients get it (TRUST-9)."""
         certificate = None
         if self.certified_by is not None and self.certificate is not None:
@@ -120,11 +120,11 @@ class SigningKey(SealedKey, Record):
         )
 
     @property
-    def signer(self) -> "Signer":
+    def signer(self) -> "WarrantSigner":
         """The owner of its signatures: the key (all versions) or a superseded version."""
         if self.current_id is None:
-            return Signer(self.id, None)
-        return Signer(self.current_id, self.key_version)
+            return WarrantSigner(self.id, None)
+        return WarrantSigner(self.current_id, self.key_version)
 
     @property
     def superseded_at(self) -> datetime | None:
@@ -140,27 +140,29 @@ class SigningKey(SealedKey, Record):
         """Return whether the key has expired: its status stays, but it cannot sign."""
         return times.has_passed(self.expires_at, now)
 
-    def suspended(self, now: datetime) -> "SigningKey":
+    def suspend(self, now: datetime) -> "SigningKey":
         """Return the key, suspended."""
-        return self._changed(status=KeyStatus.SUSPENDED, suspended_at=now)
+        return self._with_next_version(status=KeyStatus.SUSPENDED, suspended_at=now)
 
-    def enabled(self) -> "SigningKey":
+    def enable(self) -> "SigningKey":
         """Return the key, active again."""
-        return self._changed(status=KeyStatus.ACTIVE, suspended_at=None)
+        return self._with_next_version(status=KeyStatus.ACTIVE, suspended_at=None)
 
-    def revoked(self, now: datetime, *, reason: str) -> "SigningKey":
+    def revoke(self, now: datetime, *, reason: str) -> "SigningKey":
         """Return the key, revoked."""
-        return self._changed(status=KeyStatus.REVOKED, revoked_at=now, revoked_reason=reason)
+        return self._with_next_version(
+            status=KeyStatus.REVOKED, revoked_at=now, revoked_reason=reason
+        )
 
-    def certified(self, signer: "SigningKey", *, seed: bytes) -> "SigningKey":
+    def certify(self, signer: "SigningKey", *, seed: bytes) -> "SigningKey":
         """Return this version, for which `signer`, whose seed it is, vouches."""
-        by = signer.published.name
-        signed = self.published.certified_part(self.tenant_id, by)
+        by = signer.as_published.name
+        signed = self.as_published.certified_part(self.tenant_id, by)
         return replace(self, certified_by=by, certificate=seeds.signature(signed, seed=seed))
 
-    def rotated(self, now: datetime, *, public_key: str, sealed_seed: bytes) -> "SigningKey":
+    def rotate(self, now: datetime, *, public_key: str, sealed_seed: bytes) -> "SigningKey":
         """Return the key with its next version, for which nobody vouches yet."""
-        return self._changed(
+        return self._with_next_version(
             certified_by=None,
             certificate=None,
             key_version=self.key_version + 1,
@@ -170,7 +172,7 @@ class SigningKey(SealedKey, Record):
             rotated_at=now,
         )
 
-    def superseded(self, now: datetime, *, record_id: str) -> "SigningKey":
+    def supersede(self, now: datetime, *, record_id: str) -> "SigningKey":
         """Return the present version as a record of its own, which cannot sign."""
         return replace(
             self,
@@ -183,12 +185,12 @@ class SigningKey(SealedKey, Record):
             version=1,
         )
 
-    def _changed(self, **changes: object) -> "SigningKey":
+    def _with_next_version(self, **changes: object) -> "SigningKey":
         return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
-class Signer:
+class WarrantSigner:
     """A key (`key_version` None), or one version of it, that signed a warrant or was revoked."""
 
     key_id: str
@@ -199,7 +201,7 @@ class Signer:
         return self.key_id if self.key_version is None else f"{self.key_id}#{self.key_version}"
 
     @classmethod
-    def parse(cls, text: str) -> "Signer":
+    def parse(cls, text: str) -> "WarrantSigner":
         """Return the signer whose `str` is `text`. Raises `ValueError`."""
         key_id, _, version = text.partition("#")
         return cls(key_id, int(version) if version else None)
@@ -209,13 +211,13 @@ class Signer:
 class KeyFilters:
     """The keys to return: those that match all values that are not None (KEY-13)."""
 
-    type: Type | None = None
+    type: SigningKeyType | None = None
     status: KeyStatus | None = None
 
     @property
     def count_names(self) -> list[str]:
         """The attributes that count the keys that match."""
-        types = Type if self.type is None else (self.type,)
+        types = SigningKeyType if self.type is None else (self.type,)
         statuses = KeyStatus if self.status is None else (self.status,)
         return [count_name(type_, status) for type_ in types for status in statuses]
 
@@ -244,6 +246,6 @@ def counts_address(tenant_id: str) -> Address:
     return Address(Table.KEYS, tenant_id, "counts#keys")
 
 
-def count_name(type_: Type, status: KeyStatus) -> str:
+def count_name(type_: SigningKeyType, status: KeyStatus) -> str:
     """Return the attribute that counts keys of this type and status."""
     return f"{type_}.{status}"

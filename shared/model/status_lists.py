@@ -20,9 +20,9 @@ from shared.authorizer.formats.ed25519 import is_signed
 from shared.model import identifiers, seeds
 from shared.model.identifiers import STATUS_LIST
 from shared.model.items import Address, Table
-from shared.model.lists.head import ListHead, version_prefix
+from shared.model.lists.head import SrlHead, version_prefix
 from shared.model.records import Record
-from shared.model.seeds import ALGORITHM, SealedKey, SeedPurpose
+from shared.model.seeds import ALGORITHM, KeyPurpose, WrappedKeyRecord
 
 # How many entries a list has, and how many lists a tenant.
 SIZE: Final = 2**20
@@ -84,9 +84,9 @@ class StatusList(Record):
     def indexes(self, first: int, count: int) -> list[int]:
         """Return the indexes of so many entries from the one of this number on."""
         rounds = [_round(self.order, number) for number in range(_ROUNDS)]
-        return [_permuted(number, rounds) for number in range(first, first + count)]
+        return [_permute(number, rounds) for number in range(first, first + count)]
 
-    def revoked(self, warrant_ids: Sequence[str]) -> Iterable[int]:
+    def revoked_indexes(self, warrant_ids: Sequence[str]) -> Iterable[int]:
         """Yield the entries that these warrants, sorted, revoke. Other identifiers are no entries.
 
         Such are those of other lists, and an index that is not below `SIZE` or has leading zeros.
@@ -109,7 +109,7 @@ def _round(key: bytes, number: int) -> tuple[int, ...]:
     return tuple(each % _HALF for each in struct.unpack(f">{_HALF}H", data))
 
 
-def _permuted(number: int, rounds: Iterable[tuple[int, ...]]) -> int:
+def _permute(number: int, rounds: Iterable[tuple[int, ...]]) -> int:
     left, right = divmod(number, _HALF)
     for table in rounds:
         left, right = right, left ^ table[right]
@@ -117,14 +117,14 @@ def _permuted(number: int, rounds: Iterable[tuple[int, ...]]) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusSigner(SealedKey, Record):
+class StatusSigner(WrappedKeyRecord, Record):
     """The key that signs a tenant's status lists, and nothing else (TOKEN-8).
 
     `public_key` is base64 of the 32 raw bytes. `lists` are the identifiers of the lists, in order
     of creation.
     """
 
-    PURPOSE: ClassVar = SeedPurpose.STATUS
+    PURPOSE: ClassVar = KeyPurpose.STATUS
 
     id: str
     tenant_id: str
@@ -150,14 +150,14 @@ class StatusSigner(SealedKey, Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Projection:
+class StatusListContent:
     """The parts of a signed status list; `head` names the list in force.
 
     The same three always make the same bytes, whoever makes them.
     """
 
     status_list: StatusList
-    head: ListHead
+    head: SrlHead
     signer: StatusSigner
 
     @property
@@ -184,10 +184,10 @@ class Projection:
         """Return for how many whole seconds the list is valid; 0 if it has expired."""
         return max(0, int((self.head.expires_at - now).total_seconds()))
 
-    def signed(self, warrant_ids: Sequence[str], *, seed: bytes) -> bytes:
+    def sign(self, warrant_ids: Sequence[str], *, seed: bytes) -> bytes:
         """Return the signed list: a JWT of the draft, 5.1. `warrant_ids` are those of `head`."""
         bits = bytearray(SIZE // 8)
-        for index in self.status_list.revoked(warrant_ids):
+        for index in self.status_list.revoked_indexes(warrant_ids):
             bits[index >> 3] |= 1 << (index & 7)
         # Bits that are rarely set are runs of zeros: so it is smaller, and six times as fast.
         packer = zlib.compressobj(_LEVEL, strategy=zlib.Z_RLE)
@@ -201,12 +201,14 @@ class Projection:
         signed, _, signature = data.rpartition(b".")
         header, _, claims = signed.partition(b".")
         try:
-            is_own = is_signed(signed, _decoded(signature), public_key=self.signer.public_bytes)
+            is_own = is_signed(
+                signed, _decode_base64url(signature), public_key=self.signer.public_bytes
+            )
         except ValueError:
             return False
         if not is_own or header != self._header.encode():
             return False
-        found, own = json.loads(_decoded(claims)), self._claims
+        found, own = json.loads(_decode_base64url(claims)), self._claims
         return {name: found.get(name) for name in own} == own
 
     @property
@@ -228,7 +230,7 @@ def _base64url(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
-def _decoded(text: bytes) -> bytes:
+def _decode_base64url(text: bytes) -> bytes:
     return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
 
 

@@ -38,14 +38,14 @@ _BLOBS: Final = ("srl", "native", "audit", "checkpoints", "journal", "trust", "s
 _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
-class ListPublication(StrEnum):
+class SrlPublicationPolicy(StrEnum):
     """When lists are published: by the schedule alone, or also after each entry of the feed."""
 
     SCHEDULED = "scheduled"
     FOLLOW = "follow"
 
 
-class TakeBack(StrEnum):
+class UnrevokePolicy(StrEnum):
     """Which revocations a caller without the scope `admin` may take back: any, or its own."""
 
     ANY = "any"
@@ -70,10 +70,10 @@ class TenantSettings(Record):
     version: int = 1
     rotation_grace_seconds: int | None = None
     feed_window_ms: int = FEED_WINDOW_MS_DEFAULT
-    list_publication: ListPublication = ListPublication.SCHEDULED
+    list_publication: SrlPublicationPolicy = SrlPublicationPolicy.SCHEDULED
     removal_at: datetime | None = None
     authorizers_max: int = REGISTERED_MAX_DEFAULT
-    take_back: TakeBack = TakeBack.OWN
+    take_back: UnrevokePolicy = UnrevokePolicy.OWN
     person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT
     unused_key_days: int = 0
 
@@ -114,9 +114,9 @@ class TenantSettings(Record):
         """How long an audit entry is kept."""
         return timedelta(days=self.audit_retention_days)
 
-    def weakens(self, before: Self) -> bool:
+    def weakens(self, old: Self) -> bool:
         """Return whether these settings protect less than those before (APPROVAL-1)."""
-        return any(of(self) > of(before) for of in WEAKNESS.values())
+        return any(of(self) > of(old) for of in WEAKNESS.values())
 
     @property
     def address(self) -> Address:
@@ -132,9 +132,9 @@ WEAKNESS: Final[Mapping[str, Callable[[TenantSettings], float]]] = {
     # Also if it follows the lifetime of a list.
     "rotation_grace_seconds": lambda each: -each.rotation_grace.total_seconds(),
     "feed_window_ms": lambda each: each.feed_window_ms,
-    "list_publication": lambda each: each.list_publication is ListPublication.SCHEDULED,
+    "list_publication": lambda each: each.list_publication is SrlPublicationPolicy.SCHEDULED,
     "authorizers_max": lambda _: 0,
-    "take_back": lambda each: each.take_back is TakeBack.ANY,
+    "take_back": lambda each: each.take_back is UnrevokePolicy.ANY,
     "person_key_max_days": lambda each: each.person_key_max_days,
     "unused_key_days": lambda each: each.unused_key_days or math.inf,
 }
@@ -149,13 +149,13 @@ class SettingsChange:
     audit_retention_days: int | None = None
     rotation_grace_seconds: int | None = None
     feed_window_ms: int | None = None
-    list_publication: ListPublication | None = None
+    list_publication: SrlPublicationPolicy | None = None
     authorizers_max: int | None = None
-    take_back: TakeBack | None = None
+    take_back: UnrevokePolicy | None = None
     person_key_max_days: int | None = None
     unused_key_days: int | None = None
 
-    def beside(self, settings: TenantSettings) -> dict[str, Any]:
+    def changed_values(self, settings: TenantSettings) -> dict[str, Any]:
         """Return the new values that differ from those of `settings`, by name."""
         values = asdict(self).items()
         return {name: new for name, new in values if new not in (None, getattr(settings, name))}

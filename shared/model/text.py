@@ -17,15 +17,15 @@ _VISIBLE: Final = frozenset("LNPS")
 
 def name(value: str) -> str:
     """Return the trimmed name. Raises `ValueError`, for the caller, if it is not allowed."""
-    return _checked(value.strip(), most=NAME_MAX, breaks="")
+    return _validate(value.strip(), most=NAME_MAX, breaks="")
 
 
 def reason(value: str) -> str:
     """Return the trimmed reason, of one or more lines. Raises `ValueError` as `name` does."""
-    return _checked(value.strip(), most=REASON_MAX, breaks="\n\t")
+    return _validate(value.strip(), most=REASON_MAX, breaks="\n\t")
 
 
-def _checked(text: str, *, most: int, breaks: str) -> str:
+def _validate(text: str, *, most: int, breaks: str) -> str:
     if not 1 <= len(text) <= most or not any(map(_is_visible, text)):
         raise ValueError(f"must be 1 to {most} characters after trimming, one of them visible")
     for address, character in enumerate(text):

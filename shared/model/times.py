@@ -15,7 +15,7 @@ _SECONDS: Final = len("2026-11-21T00:10:32")
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 
 
-def text(moment: datetime) -> str:
+def format_utc(moment: datetime) -> str:
     """Return `moment` in UTC as `2026-11-21T00:10:32Z`, with fractions of a second cut off."""
     # Not strftime, which does not pad years before 1000.
     return moment.astimezone(UTC).isoformat()[:_SECONDS] + "Z"
@@ -29,7 +29,7 @@ def from_seconds(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def whole(moment: datetime) -> datetime:
+def truncate_to_second(moment: datetime) -> datetime:
     """Return `moment` with fractions of a second cut off."""
     return moment.replace(microsecond=0)
 

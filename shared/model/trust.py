@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from shared.authorizer.formats.documents import SignedDocument
-from shared.authorizer.formats.wire import Reference
-from shared.errors import Corrupt
+from shared.authorizer.formats.wire import HashReference
+from shared.errors import DataCorrupt
 from shared.model.items import Address, Table
 from shared.model.records import SPARSE, Record
 
@@ -46,12 +46,18 @@ class TrustHead(Record):
     floor: int = field(default=0, metadata=SPARSE)
 
     @classmethod
-    def after(cls, before: Self | None, signed: SignedDocument, *, keys_sha256: bytes) -> Self:
-        """Return the head that follows `before` when this document is published."""
-        document = signed.document
-        version, sha256, pin = document.version, signed.reference.sha256, document.roots.pin
-        turns = before.turns if before else ()
-        if before is None or before.pin != pin:
+    def with_document(
+        cls, old: Self | None, signed_document: SignedDocument, *, keys_sha256: bytes
+    ) -> Self:
+        """Return the head that follows `old` when this document is published."""
+        document = signed_document.document
+        version, sha256, pin = (
+            document.version,
+            signed_document.reference.sha256,
+            document.roots.pin,
+        )
+        turns = old.turns if old else ()
+        if old is None or old.pin != pin:
             turns = (*turns, str(version))
         issued_at, expires_at = document.issued_at, document.expires_at
         return cls(version, sha256, pin, issued_at, expires_at, turns, keys_sha256)
@@ -62,16 +68,16 @@ class TrustHead(Record):
         return max(self.version + 1, self.floor)
 
     @property
-    def reference(self) -> Reference:
+    def reference(self) -> HashReference:
         """How a head of the feed names the document."""
-        return Reference(self.sha256, self.version)
+        return HashReference(self.sha256, self.version)
 
     @property
     def warns_at(self) -> datetime:
         """When the last third of the document's life begins."""
         return self.expires_at - (self.expires_at - self.issued_at) / 3
 
-    def since(self, version: int) -> list[int]:
+    def versions_after(self, version: int) -> list[int]:
         """Return the versions that a client needs that holds `version`, or 0 (TRUST-8)."""
         turns = (int(each) for each in self.turns)
         return [each for each in sorted({*turns, self.version}) if each > version]
@@ -83,7 +89,7 @@ def head_address(tenant_id: str) -> Address:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingDraft(Record):
+class PendingDraft(Record):
     """A document is due that this service cannot sign, `since` this moment."""
 
     since: datetime
@@ -117,11 +123,11 @@ def keys_blob(tenant_id: str, sha256: bytes) -> str:
 def version_of(blob: str) -> int | None:
     """Return the version of the document in this blob; None for one of signing keys.
 
-    Raises `Corrupt` if it is neither.
+    Raises `DataCorrupt` if it is neither.
     """
     above, _, name = blob.rpartition("/")
     if above.endswith(f"/{_KEYS}"):
         return None
     if len(name) != _DIGITS or not name.isdecimal():
-        raise Corrupt("a blob among the trust documents of a tenant has another name")
+        raise DataCorrupt("a blob among the trust documents of a tenant has another name")
     return int(name)

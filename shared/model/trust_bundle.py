@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from typing import Final, Self
 
 from shared.model.items import Address, Item
-from shared.model.lists.signers import ListSigner
-from shared.model.signing_keys import KeyStatus, Signer, SigningKey
+from shared.model.lists.signers import SrlSigner
+from shared.model.signing_keys import KeyStatus, SigningKey, WarrantSigner
 
 # Every write whose counter was visible is visible as a whole after this time, also if two clocks
 # differ by the five minutes that are tolerated (docs/adr/02).
@@ -42,7 +42,7 @@ class TrustedKey:
 
         If record and marker contradict each other, the key is revoked.
         """
-        signers = {str(Signer(key.signer.key_id, None)), str(key.signer)}
+        signers = {str(WarrantSigner(key.signer.key_id, None)), str(key.signer)}
         return cls(key, key.status is KeyStatus.REVOKED or not signers.isdisjoint(markers))
 
     @property
@@ -52,7 +52,7 @@ class TrustedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Validator:
+class BundleVersion:
     """The content of a bundle's ETag: its revision, when it was first seen, when keys were read.
 
     Both moments are whole seconds since 1970. The counters of a write may be visible before the
@@ -70,10 +70,10 @@ class Validator:
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
     @classmethod
-    def next(cls, revision: str, held: Iterable[Self], *, now: datetime) -> Self:
-        """Return the validator of keys that are read at `now`, for a client that has `held`."""
+    def next(cls, revision: str, validators: Iterable[Self], *, now: datetime) -> Self:
+        """Return the validator of keys read at `now`, for a client that has `validators`."""
         seconds = int(now.timestamp())
-        seen = [each.first_seen for each in held if each.revision == revision]
+        seen = [each.first_seen for each in validators if each.revision == revision]
         return cls(revision, min([*seen, seconds]), seconds)
 
     @property
@@ -91,7 +91,7 @@ class Validator:
         )
 
 
-def revision(counters: Mapping[Address, Item], signers: Iterable[ListSigner]) -> str:
+def revision(counters: Mapping[Address, Item], signers: Iterable[SrlSigner]) -> str:
     """Return the revision of a bundle: 64 hexadecimal digits.
 
     `counters` has the items that each change of a signing key adds to, in its own write.

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import cbor2
 
-from shared.authorizer.formats.warrants import CONTENT_TYPE, Claims, Message, decode, header
+from shared.authorizer.formats.warrants import CONTENT_TYPE, Claims, CoseMessage, decode, header
 from shared.model import seeds
 
 # The structures that COSE signs or authenticates begin with one of these texts (RFC 9052, 4.4, 5.3
@@ -32,10 +32,10 @@ _LIST_MEMBER: Final = "RevokedIDs"
 _OWN_PREFIX: Final = b"rescind-"
 
 
-def signed_message(protected: bytes, payload: bytes, *, seed: bytes) -> Message:
+def signed_message(protected_header: bytes, payload: bytes, *, seed: bytes) -> CoseMessage:
     """Return the message, signed with the private key of this seed (32 bytes)."""
-    unsigned = Message(protected, payload, b"")
-    return Message(protected, payload, seeds.signature(unsigned.signed, seed=seed))
+    unsigned = CoseMessage(protected_header, payload, b"")
+    return CoseMessage(protected_header, payload, seeds.signature(unsigned.signed_bytes, seed=seed))
 
 
 def is_cose(item: Any) -> bool:
@@ -59,7 +59,7 @@ class WarrantFormat(StrEnum):
     RAW = "raw"
 
 
-def sign(claims: Claims, *, key_id: str, key_version: int, seed: bytes) -> Message:
+def sign(claims: Claims, *, key_id: str, key_version: int, seed: bytes) -> CoseMessage:
     """Return the signed warrant. `kid` is `<key identifier>#<version>` in ASCII."""
     kid = f"{key_id}#{key_version}".encode()
     protected = header(key_id=kid, content_type=CONTENT_TYPE)

@@ -41,7 +41,7 @@ class OtherMaker(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing(Record):
+class WarrantState(Record):
     """Everything that is stored about one warrant, in the one item that a check reads.
 
     `key_id`, `key_version` and `format` are set if this service signed the warrant;
@@ -62,7 +62,7 @@ class Standing(Record):
     version: int = 1
 
     @classmethod
-    def of(cls, item: Item | None) -> "Standing":
+    def of(cls, item: Item | None) -> "WarrantState":
         """Return the standing in an item. An unknown warrant has an empty one with version 0."""
         return cls(version=0) if item is None else cls.from_item(item)
 
@@ -71,9 +71,9 @@ class Standing(Record):
         """When the warrant ends, if that is known. The signed end takes precedence."""
         return self.ends_at or self.said_to_end_at
 
-    def revoked(
+    def with_revocation(
         self, revocation_id: str, *, at: datetime, reason: str, ends_at: datetime | None
-    ) -> "Standing":
+    ) -> "WarrantState":
         """Return the standing with a revocation; `ends_at` is the end that was given with it."""
         return replace(
             self,
@@ -84,21 +84,25 @@ class Standing(Record):
             version=self.version + 1,
         )
 
-    def is_extended_by(self, said: datetime | None) -> bool:
-        """Return whether a second revocation, with the end `said`, extends the first one.
+    def is_extended_by(self, expires_at: datetime | None) -> bool:
+        """Return whether a second revocation, with the end `expires_at`, extends the first one.
 
-        It does if the first one was given an end, and `said` is later or there is none. A signed
-        end is not extended.
+        It does if the first one was given an end, and `expires_at` is later or there is none. A
+        signed end is not extended.
         """
         given = self.said_to_end_at
-        return self.ends_at is None and given is not None and (said is None or said > given)
+        return (
+            self.ends_at is None
+            and given is not None
+            and (expires_at is None or expires_at > given)
+        )
 
-    def revoke_again(self, said: datetime | None, other: OtherMaker | None) -> "Standing":
+    def revoke_again(self, expires_at: datetime | None, other: OtherMaker | None) -> "WarrantState":
         """Return the standing after a second revocation; this one if that changes nothing.
 
-        `said` is its end, and `other` is who made it, if not the maker of the first one.
+        `expires_at` is its end, and `other` is who made it, if not the maker of the first one.
         """
-        ends_at = said if self.is_extended_by(said) else self.said_to_end_at
+        ends_at = expires_at if self.is_extended_by(expires_at) else self.said_to_end_at
         is_known = other is None or self.also_by in (OtherMaker.IDENTITY, other)
         also_by = self.also_by if is_known else other
         if (ends_at, also_by) == (self.said_to_end_at, self.also_by):
@@ -106,7 +110,7 @@ class Standing(Record):
         version = self.version + 1
         return replace(self, said_to_end_at=ends_at, also_by=also_by, version=version)
 
-    def restored(self) -> "Standing":
+    def without_revocation(self) -> "WarrantState":
         """Return the standing without a revocation."""
         return replace(
             self,
@@ -119,7 +123,7 @@ class Standing(Record):
         )
 
 
-def left_behind(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
+def is_past_retention(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
     """Return whether a warrant is known to have ended more than one list lifetime ago (SRL-9)."""
     # `ends_at + ttl` could overflow: a warrant may end in the year 9999.
     return ends_at is not None and ends_at < now - ttl
@@ -148,11 +152,14 @@ def by_end(tenant_id: str, key_id: str) -> Partition:
 
 def by_end_sk(warrant_id: str, ends_at: datetime | None) -> str:
     """Return the sort key of a warrant in the partition `by_end`."""
-    return f"{_NEVER if ends_at is None else times.text(ends_at)}#{warrant_id}"
+    return f"{_NEVER if ends_at is None else times.format_utc(ends_at)}#{warrant_id}"
 
 
 def of_by_end(sk: str) -> tuple[str, datetime | None]:
-    """Return the warrant and its end from a sort key that `by_end_sk` made. Raises `Corrupt`."""
+    """Return the warrant and its end from a sort key that `by_end_sk` made.
+
+    Raises `DataCorrupt`.
+    """
     end, _, warrant_id = sk.partition("#")
     return warrant_id, None if end == _NEVER else moment(end, "by-end")
 

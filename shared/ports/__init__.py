@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 from shared.errors import Unavailable
 from shared.model.audit.witnesses import WitnessPolicy
 from shared.ports.blobs import BlobStore
-from shared.ports.outside import Outbound, RootSigner, Sealer
+from shared.ports.outside import KeyWrapper, OutboundHttp, RootSigner
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
 
@@ -55,7 +55,7 @@ class NewId(Protocol):
         ...
 
 
-def _nowhere() -> Outbound:
+def _nowhere() -> OutboundHttp:
     raise Unavailable("this process asks no identity provider")
 
 
@@ -78,7 +78,7 @@ class Ports:
     buckets: TokenBuckets
     usage: UsageCounts
     blobs: BlobStore
-    sealer: Sealer
+    sealer: KeyWrapper
     now: Callable[[], datetime]
     new_id: NewId
     gather: Gather = sequentially
@@ -86,7 +86,7 @@ class Ports:
     is_in_charge: Callable[[], bool] = lambda: True
     root: RootSigner | None = None
     witnesses: WitnessPolicy | None = None
-    outbound: Callable[[], Outbound] = _nowhere
+    outbound: Callable[[], OutboundHttp] = _nowhere
     sleep: Callable[[float], object] = time.sleep
     issuer_keys: dict[str, "IssuerKeys"] = field(default_factory=dict)
     breakers: dict[str, tuple[int, datetime]] = field(default_factory=dict)

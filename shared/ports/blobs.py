@@ -23,11 +23,11 @@ class BlobStore(Protocol):
         """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
         ...
 
-    def file(self, name: str, *, sha256: str) -> Path | None:
+    def get_file(self, name: str, *, sha256: str) -> Path | None:
         """Return the file of a blob, or None if this store keeps no files on this machine.
 
         The file is checked against `sha256`, in hex, at the first call and after each change of the
-        file. Raises `Corrupt` if it is missing or altered, and `Unavailable`.
+        file. Raises `DataCorrupt` if it is missing or altered, and `Unavailable`.
         """
         ...
 

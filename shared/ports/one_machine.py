@@ -22,7 +22,7 @@ class LocalStore(Protocol):
 
 
 @runtime_checkable
-class Expiring(Protocol):
+class ExpiringStore(Protocol):
     """A store that removes expired items only when it is told to."""
 
     def remove_expired(self, *, before: int) -> int:
@@ -35,7 +35,7 @@ class Expiring(Protocol):
 
 
 @runtime_checkable
-class Lockable(Protocol):
+class ProcessLocks(Protocol):
     """A store that only this machine's processes use. The kernel knows which of them live."""
 
     def lock(self, name: str) -> Callable[[], None] | None:
@@ -46,7 +46,7 @@ class Lockable(Protocol):
         ...
 
 
-class News(StrEnum):
+class CommitKind(StrEnum):
     """The kinds of commits that other processes may hear of."""
 
     # A mark on a tenant was set or removed: its feed may have to be published.
@@ -62,7 +62,7 @@ class Listener(Protocol):
         """Return a descriptor that is readable when there are news."""
         ...
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Pretend that there are news."""
         ...
 
@@ -80,10 +80,10 @@ class Listener(Protocol):
 
 
 @runtime_checkable
-class Audible(Protocol):
+class NotifyingStore(Protocol):
     """A store whose writes other processes hear of."""
 
-    def listen(self, news: News) -> Listener | None:
+    def listen(self, news: CommitKind) -> Listener | None:
         """Return what hears of such news from now on, or None if looks have to do.
 
         Raises `OSError` if none can be heard.

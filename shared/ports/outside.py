@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
 
 # The longest time of an attempt, in seconds (HOOK-7).
 SENDER_PATIENCE_SECONDS = 15.0
@@ -19,7 +19,7 @@ OUTBOUND_ANSWER_MAX = 256 * 1024
 WITNESS_PATIENCE_SECONDS = 10.0
 
 
-class Queue(Protocol):
+class MessageQueue(Protocol):
     """Messages, each delivered at least once, in any order.
 
     - When `send` returns, all messages will be delivered.
@@ -43,7 +43,7 @@ class Sender(Protocol):
     - It is safe to share between threads.
     """
 
-    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         """Post the messages at the same time, each by one attempt; return the answers in order."""
         ...
 
@@ -56,7 +56,7 @@ class OutboundAnswer(NamedTuple):
     body: bytes = b""
 
 
-class Outbound(Protocol):
+class OutboundHttp(Protocol):
     """Requests to addresses that tenants named, whose answers are read.
 
     - It connects to what a `Sender` may connect to, in the same way, and to other ports than 443
@@ -79,7 +79,7 @@ class Outbound(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class CopiedRange:
     """The leaves from `first` to `end` of one generation of a tenant's log, as lines of text."""
 
     tenant_id: str
@@ -96,7 +96,7 @@ class AuditSink(Protocol):
     It is safe to share between threads.
     """
 
-    def add(self, copied: Copied) -> None:
+    def add(self, copied_range: CopiedRange) -> None:
         """Keep a copy durably. The same leaves may come again. Raises `Unavailable`."""
         ...
 
@@ -117,12 +117,12 @@ class WitnessClient(Protocol):
     - It is safe to share between threads.
     """
 
-    def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
+    def ask(self, requests: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
         """Post these bodies to these addresses at the same time; return the answers in order."""
         ...
 
 
-class Sealer(Protocol):
+class KeyWrapper(Protocol):
     """Authenticated encryption of short secrets with a key that never leaves the sealer.
 
     - A seal can be opened only with the context that it was made with.
@@ -134,10 +134,10 @@ class Sealer(Protocol):
         """Seal up to 4096 bytes, bound to `context` (at least one pair). Raises `Unavailable`."""
         ...
 
-    def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
+    def unseal(self, ciphertext: bytes, *, context: Mapping[str, str]) -> bytes:
         """Return the secret in a seal that `seal` made.
 
-        Raises `Corrupt` if the bytes were altered, or sealed with another context or key, and
+        Raises `DataCorrupt` if the bytes were altered, or sealed with another context or key, and
         `Unavailable`.
         """
         ...

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast, runtime_ch
 from shared.model.items import Address as Address
 from shared.model.items import ColumnPage as ColumnPage
 from shared.model.items import Item as Item
+from shared.model.items import ItemRow as ItemRow
 from shared.model.items import Partition as Partition
-from shared.model.items import Row as Row
 from shared.model.items import Table as Table
 from shared.model.items import Value as Value
 
@@ -47,7 +47,7 @@ class Expect(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class At:
+class VersionIs:
     """The item exists and its attribute `version` has this value.
 
     The record is responsible for it: the caller that puts an item writes the next number into it.
@@ -56,12 +56,12 @@ class At:
     version: int
 
 
-Expectation: TypeAlias = Expect | At
+Expectation: TypeAlias = Expect | VersionIs
 
 
 def expect_version(version: int) -> Expectation:
     """Return the expectation that an item has this version, or is absent for 0."""
-    return At(version) if version else Expect.ABSENT
+    return VersionIs(version) if version else Expect.ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ Change: TypeAlias = Put | Delete | Increment | Check
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ItemFilter:
     """A filter of items: all conditions must hold.
 
     `equal` has values by path (see `SEARCHED`). `alive_at` is in seconds since the epoch; an item
@@ -124,7 +124,7 @@ class Where:
         return self.alive_at is None or type(expires) is not int or expires > self.alive_at
 
 
-EVERYTHING: Final = Where()
+EVERYTHING: Final = ItemFilter()
 
 
 def at_path(item: Item, path: str) -> Value:
@@ -179,8 +179,8 @@ class Store(Protocol):
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        where: Where = EVERYTHING,
-    ) -> Iterator[Row]:
+        where: ItemFilter = EVERYTHING,
+    ) -> Iterator[ItemRow]:
         """Yield the rows of the partition in order of sort key (bytewise), or in reverse order.
 
         `after` and `before` are exclusive bounds of the sort key. At most `limit` rows that match
@@ -197,7 +197,7 @@ class Store(Protocol):
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
-    ) -> dict[Partition, list[Row]]:
+    ) -> dict[Partition, list[ItemRow]]:
         """Return the rows that `query` would yield of each of `partitions`, which have few.
 
         `limit` is for each of them. Together they are not a snapshot. Raises `Unavailable`.
@@ -210,7 +210,7 @@ class Store(Protocol):
         *,
         after: str | None = None,
         before: str | None = None,
-        where: Where = EVERYTHING,
+        where: ItemFilter = EVERYTHING,
     ) -> int:
         """Return how many rows `query` would yield; no item is returned. Raises `Unavailable`."""
         ...
@@ -238,7 +238,7 @@ class Store(Protocol):
 
         A retry inside the adapter does not apply the changes twice.
 
-        Raises `ExpectationLost`, with the addresses whose expectation did not hold. Raises
+        Raises `PreconditionFailed`, with the addresses whose expectation did not hold. Raises
         `Unavailable` if the outcome is unknown or still open; the write is never applied in part.
         """
         ...
@@ -247,12 +247,12 @@ class Store(Protocol):
 _Call: TypeAlias = Callable[..., Any]
 
 
-def wrapped(store: Store, around: Callable[[str, _Call], _Call]) -> Store:
+def wrap_store(store: Store, around: Callable[[str, _Call], _Call]) -> Store:
     """Return a store with all methods of another, on which it calls `around(name, method)`."""
-    return cast("Store", _Wrapped(store, around))
+    return cast("Store", _StoreProxy(store, around))
 
 
-class _Wrapped:
+class _StoreProxy:
     """Has the methods of a store, whatever they are."""
 
     def __init__(self, store: Store, around: Callable[[str, _Call], _Call]) -> None:
@@ -268,7 +268,7 @@ class _Wrapped:
         return wraps(found)(self._around(name, found)) if is_call else found
 
 
-class Flaw(NamedTuple):
+class ConfigurationProblem(NamedTuple):
     """A fault of the database's configuration: sentences without full stops.
 
     It is a remark if no acknowledged change can be lost or misread by it, or if the store cannot
@@ -281,9 +281,9 @@ class Flaw(NamedTuple):
 
 
 @runtime_checkable
-class Configured(Protocol):
+class ConfigurableStore(Protocol):
     """A store in a database whose configuration it can read."""
 
-    def flaws(self) -> Iterator[Flaw]:
+    def flaws(self) -> Iterator[ConfigurationProblem]:
         """Yield what is wrong with the configuration. Raises `Unavailable`."""
         ...

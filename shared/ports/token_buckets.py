@@ -39,7 +39,7 @@ class TokenBuckets(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class UsageDelta:
     """A number of uses of an API key, the last of them at `last_used_at`.
 
     `late`: another instance may have written a later use already.
@@ -64,6 +64,6 @@ class UsageCounts(Protocol):
     - It is safe to share between threads.
     """
 
-    def add(self, used: Used) -> None:
+    def add(self, usage: UsageDelta) -> None:
         """Add to the count. Raises `Unavailable`."""
         ...

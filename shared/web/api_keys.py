@@ -4,13 +4,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from shared.model.api_keys import (
-    NETWORKS_MAX,
-    ApiKey,
-    ApiKeyStatus,
-    Usage,
-    normalize_networks,
-)
+from shared.model.api_keys import NETWORKS_MAX, ApiKey, ApiKeyStatus, Usage, normalize_networks
 from shared.model.callers import Scope
 from shared.model.identifiers import API_KEY, PERSON
 from shared.web.fields import (
@@ -22,8 +16,8 @@ from shared.web.fields import (
     Total,
     example,
     optional,
+    response_field,
     sample,
-    shown,
 )
 from shared.web.paging import PageBody
 
@@ -73,17 +67,22 @@ GivenNetworks = Annotated[
     Field(max_length=NETWORKS_MAX, json_schema_extra={"uniqueItems": True}),
     AfterValidator(_networks),
 ]
-KeyName = Annotated[str, shown("The name that the key was given.")]
+KeyName = Annotated[str, response_field("The name that the key was given.")]
 Scopes = Annotated[
-    tuple[Scope, ...], shown("What the key may do; empty if it has a role.", uniqueItems=True)
+    tuple[Scope, ...],
+    response_field("What the key may do; empty if it has a role.", uniqueItems=True),
 ]
 KEY_ROLE: Final = "The role of the key; absent if it has scopes of its own."
 KeyStatus = Annotated[
     ApiKeyStatus,
-    shown("Whether the key was revoked. An expired key keeps the status `active`, and is refused."),
+    response_field(
+        "Whether the key was revoked. An expired key keeps the status `active`, and is refused."
+    ),
 ]
-Created = Annotated[MomentOut, shown("When the key was created.")]
-Expires = Annotated[MomentOut | None, shown("When the key expires; null if it does not expire.")]
+Created = Annotated[MomentOut, response_field("When the key was created.")]
+Expires = Annotated[
+    MomentOut | None, response_field("When the key expires; null if it does not expire.")
+]
 
 
 class ApiKeySummary(ResponseBody):
@@ -98,14 +97,14 @@ class ApiKeySummary(ResponseBody):
     status: KeyStatus
     created_at: Created
     expires_at: Expires
-    last_used_at: MomentOut | None = shown(
+    last_used_at: MomentOut | None = response_field(
         f"When the key was last used; null if it never was. {APPROXIMATE}"
     )
-    created_by_id: str | None = shown(
+    created_by_id: str | None = response_field(
         "The person, service account or API key that made the key, or the one that it replaced by "
         "rotation; null if an operator did."
     )
-    networks: tuple[str, ...] = shown(
+    networks: tuple[str, ...] = response_field(
         "The networks from which the key is accepted; empty if from any address."
     )
 
@@ -124,7 +123,7 @@ class ApiKeyList(PageBody):
 
     model_config = example(api_keys=[USED_EXAMPLE], total=132, cursor=CURSOR)
 
-    api_keys: list[ApiKeySummary] = shown("The keys of this page, newest first.")
+    api_keys: list[ApiKeySummary] = response_field("The keys of this page, newest first.")
     total: Total
     cursor: NextCursor
 

@@ -20,21 +20,25 @@ from shared.errors import NotFound
 from shared.model.outbound import Network
 from shared.ports import Ports
 from shared.web.errors import MethodNotAllowed
-from shared.web.gate import Gate, Keyless, unreadable
-from shared.web.routes import ContractRoute, purposes
+from shared.web.gate import ApiMiddleware, PublicMiddleware, unreadable
+from shared.web.routes import ApiRoute, purposes
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work
 
 _SERVER_ERROR: Final = 500
 
 
-def traced(app: ASGIApp) -> ASGIApp:
+def add_tracing(app: ASGIApp) -> ASGIApp:
     """Return `app` with a span for each request, or `app` itself if nothing collects spans."""
     provider = trace.get_tracer_provider()
-    return app if isinstance(provider, trace.ProxyTracerProvider) else _Traced(app, provider)
+    return (
+        app
+        if isinstance(provider, trace.ProxyTracerProvider)
+        else _TracingMiddleware(app, provider)
+    )
 
 
-class _Traced:
+class _TracingMiddleware:
     """ASGI middleware before the gate. A span continues the trace of the header `traceparent`."""
 
     def __init__(self, app: ASGIApp, provider: trace.TracerProvider) -> None:
@@ -89,22 +93,22 @@ def create_app(
     """Return an application that serves only the routes of `routers`.
 
     `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs the
-    operations. `anonymous` is as in `Gate`.
+    operations. `anonymous` is as in `ApiMiddleware`.
     """
     routes = [route for each in routers for route in each.routes]
 
-    async def no_route(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
+    async def raise_no_route(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
         methods = _methods(routes, scope["path"])
         raise MethodNotAllowed(methods) if methods else NotFound("There is no such endpoint.")
 
-    ours = [route for route in routes if isinstance(route, ContractRoute)]
+    ours = [route for route in routes if isinstance(route, ApiRoute)]
     literals = frozenset(route.path for route in ours if "{" not in route.path)
     for route in ours:
         route.literals |= literals
     app = _Application(ports, trusted_proxies, work, routes, anonymous)
     # Not `include_router`, which would match each route twice.
     app.router.routes.extend(routes)
-    app.router.default = no_route
+    app.router.default = raise_no_route
     return app
 
 
@@ -121,7 +125,7 @@ class PublicApp(Protocol):
 def create_public_app(public: PublicApp, *routers: APIRouter) -> ASGI:
     """Return an application that serves `public` without a key, and `routers` with one."""
     anonymous = AnonymousLimiter(wiring.now)
-    limits = Keyless(anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"})
+    limits = PublicMiddleware(anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"})
     keyed = create_app(*routers, anonymous=anonymous)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,11 +157,11 @@ class _Application(FastAPI):
             lifespan=_lifespan,
         )
         behind = AsyncExitStackMiddleware(self.router)
-        self.gate = Gate(behind, ports, trusted_proxies, work, purposes(routes), anonymous)
+        self.gate = ApiMiddleware(behind, ports, trusted_proxies, work, purposes(routes), anonymous)
 
     def build_middleware_stack(self) -> ASGIApp:
         """Return the gate, which runs before routing (docs/adr/04), inside of a span."""
-        return traced(self.gate)
+        return add_tracing(self.gate)
 
 
 @asynccontextmanager
@@ -178,16 +182,16 @@ def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]
     path of a custom domain is removed from a path that begins with it: events of format 1.0 have it
     there, those of format 2.0 may not (docs/adr/22). Raises `InvalidSettings`.
     """
-    wiring.before_snapshot()
+    wiring.prepare_snapshot()
     mangum = Mangum(_as_sent(app), lifespan="off", api_gateway_base_path=wiring.base_path())
 
     def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-        logs.to_standard_output()
+        logs.configure_standard_output()
         try:
             return mangum(_without(_UNREAD, event), context)
         except UnicodeEncodeError:
             # Half of a surrogate pair, which no request can contain: the application has not run.
-            return _sent(unreadable("The request has text that is not Unicode."))
+            return _to_event(unreadable("The request has text that is not Unicode."))
 
     return handler
 
@@ -203,7 +207,7 @@ def _as_sent(app: ASGI) -> ASGI:
     return answer
 
 
-def _sent(answer: Response) -> dict[str, Any]:
+def _to_event(answer: Response) -> dict[str, Any]:
     headers = {name.decode(): value.decode() for name, value in answer.raw_headers}
     body = bytes(answer.body).decode()
     return {

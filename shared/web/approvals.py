@@ -13,7 +13,7 @@ from shared.errors import ApprovalRequested, InvalidRequest
 from shared.model import text
 from shared.model.callers import ApprovalHeader
 from shared.model.identifiers import APPROVAL, MANIFEST
-from shared.web.fields import MomentOut, ResponseBody, example, identifier, sample, shown
+from shared.web.fields import MomentOut, ResponseBody, example, identifier, response_field, sample
 
 HEADER: Final = "Rescind-Approval"
 REASON: Final = "Rescind-Approval-Reason"
@@ -25,7 +25,9 @@ _NOT_ASKED: Final = f"{REASON}: belongs to a request with {HEADER}: {ASKS}."
 _ID: Final = re.compile("svc_apr_[0-9a-z]{26}")
 
 
-def asked(request: Request, raw: bytes, *, is_protected: bool) -> ApprovalHeader | None:
+def read_approval_header(
+    request: Request, raw: bytes, *, is_protected: bool
+) -> ApprovalHeader | None:
     """Return what a request with the body `raw` says about an approval; None if nothing.
 
     Raises `InvalidRequest` if it is malformed, or the endpoint would be called without asking.
@@ -69,11 +71,11 @@ class ApprovalAsked(ResponseBody):
         expires_at="2026-11-22T12:00:00Z",
     )
 
-    approval_id: str = shown("Identifier of the approval.", **identifier(APPROVAL))
-    act: str = shown("What is to be done.")
-    subject: str = shown("What it is done to. For many revocations, their manifest.")
-    count: int = shown("How often it may be done.")
-    expires_at: MomentOut = shown("Until when somebody may approve it.")
+    approval_id: str = response_field("Identifier of the approval.", **identifier(APPROVAL))
+    act: str = response_field("What is to be done.")
+    subject: str = response_field("What it is done to. For many revocations, their manifest.")
+    count: int = response_field("How often it may be done.")
+    expires_at: MomentOut = response_field("Until when somebody may approve it.")
 
 
 def answer(asked_for: ApprovalRequested) -> Response:

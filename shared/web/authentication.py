@@ -21,7 +21,7 @@ from shared.model import times
 from shared.model.callers import Caller
 from shared.operations.access import api_keys
 from shared.ports import Ports
-from shared.ports.token_buckets import Used
+from shared.ports.token_buckets import UsageDelta
 from shared.web.errors import Unauthorized
 from shared.web.work import IN_PLACE, Work, WorkKind
 
@@ -152,14 +152,14 @@ class UsageCounter:
         """Return a function that writes the count of a key, and restart the count at zero."""
         requests, tally.requests, tally.written_at = tally.requests, 0, now
         self._tallies.move_to_end(key_id)
-        used = Used(tally.tenant_id, key_id, requests, tally.last_used_at)
+        used = UsageDelta(tally.tenant_id, key_id, requests, tally.last_used_at)
         return partial(_add, ports, used)
 
 
-def _add(ports: Ports, used: Used) -> None:
-    late = used.last_used_at < times.whole(ports.now())
+def _add(ports: Ports, usage: UsageDelta) -> None:
+    late = usage.last_used_at < times.truncate_to_second(ports.now())
     try:
-        ports.usage.add(replace(used, late=late))
+        ports.usage.add(replace(usage, late=late))
     except Unavailable:
         # Not repeated: a count that is too low is better than one that is too high.
-        _log.exception("%d requests of key %s were not counted", used.requests, used.key_id)
+        _log.exception("%d requests of key %s were not counted", usage.requests, usage.key_id)

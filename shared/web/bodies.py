@@ -76,7 +76,7 @@ def _check_coding(request: Request) -> None:
         raise UnsupportedMediaType("Content-Encoding: a body must not be compressed.")
 
 
-async def read(request: Request, *, limit: int) -> bytes:
+async def read_body(request: Request, *, limit: int) -> bytes:
     """Return the bytes of the request's body, at most `limit`. Raises `PayloadTooLarge`."""
     raw = bytearray()
     # The garbage collector would close an unfinished generator in another task.

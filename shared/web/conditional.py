@@ -26,7 +26,7 @@ def matches(request: Request, *, etag: str) -> bool:
     return entity_tags.is_held(_if_none_match(request), etag)
 
 
-def tagged(request: Request, body: bytes) -> Response:
+def json_response_with_etag(request: Request, body: bytes) -> Response:
     """Return the response with this JSON and its `ETag`; 304 if the caller has it."""
     headers = {"ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
     if matches(request, etag=headers["ETag"]):

@@ -35,7 +35,7 @@ _UNSEARCHED: Final = {"start", "end", "warrant_id", "words"}
 _OF_ENTRIES: Final = frozenset(EntryFilters.__dataclass_fields__) - _UNSEARCHED | {"q"}
 
 
-class Cost(NamedTuple):
+class EndpointCost(NamedTuple):
     """The tokens of an endpoint: `flat`, and `_SEARCH` if the query has one of `searched`.
 
     One token more is for each `a_token` entries of the members `entries` of the body, where "" is
@@ -57,37 +57,37 @@ _SEARCH: Final = 30
 _FILTERED: Final = 10
 
 # By the name of the endpoint. All others cost only what their body and their page do.
-COSTS: Final[Mapping[str, Cost]] = {
-    "check_revocations": Cost(entries=("warrant_ids",), a_token=25),
-    "change_revocations": Cost(entries=("warrant_ids", "revocation_ids"), a_token=10),
+COSTS: Final[Mapping[str, EndpointCost]] = {
+    "check_revocations": EndpointCost(entries=("warrant_ids",), a_token=25),
+    "change_revocations": EndpointCost(entries=("warrant_ids", "revocation_ids"), a_token=10),
     # By identifiers, and by a batch, whose revocations are not counted before.
-    "create_unrevoke_manifest": Cost(
+    "create_unrevoke_manifest": EndpointCost(
         flat=100, entries=("warrant_ids", "revocation_ids"), a_token=50
     ),
-    "list_unrevoke_manifest_members": Cost(flat=5),
-    "apply_unrevoke_manifest_part": Cost(flat=50),
-    "count_revocations": Cost(flat=1),
-    "list_revocations": Cost(searched=_OF_REVOCATIONS),
-    "get_revocation_propagation": Cost(by_fleet=True),
-    "get_change": Cost(by_fleet=True),
-    "list_changes": Cost(flat=_SEARCH, by_window=True),
-    "search_everything": Cost(flat=_SEARCH),
-    "list_sessions": Cost(flat=_FILTERED),
-    "list_approvals": Cost(flat=_FILTERED),
-    "list_signing_keys": Cost(searched=_OF_KEYS),
-    "get_authorizer_summary": Cost(by_fleet=True),
-    "list_authorizers": Cost(fleet_for="changed_since"),
-    "send_reports": Cost(entries=("reports",)),
-    "count_stock_events": Cost(entries=("",), a_token=10),
-    "remove_authorizers_of_owner": Cost(flat=100),
-    "list_audit_log": Cost(searched=_OF_ENTRIES, by_window=True),
-    "export_audit_log": Cost(flat=250),
-    "prove_audit_entry": Cost(flat=5),
+    "list_unrevoke_manifest_members": EndpointCost(flat=5),
+    "apply_unrevoke_manifest_part": EndpointCost(flat=50),
+    "count_revocations": EndpointCost(flat=1),
+    "list_revocations": EndpointCost(searched=_OF_REVOCATIONS),
+    "get_revocation_propagation": EndpointCost(by_fleet=True),
+    "get_change": EndpointCost(by_fleet=True),
+    "list_changes": EndpointCost(flat=_SEARCH, by_window=True),
+    "search_everything": EndpointCost(flat=_SEARCH),
+    "list_sessions": EndpointCost(flat=_FILTERED),
+    "list_approvals": EndpointCost(flat=_FILTERED),
+    "list_signing_keys": EndpointCost(searched=_OF_KEYS),
+    "get_authorizer_summary": EndpointCost(by_fleet=True),
+    "list_authorizers": EndpointCost(fleet_for="changed_since"),
+    "send_reports": EndpointCost(entries=("reports",)),
+    "count_stock_events": EndpointCost(entries=("",), a_token=10),
+    "remove_authorizers_of_owner": EndpointCost(flat=100),
+    "list_audit_log": EndpointCost(searched=_OF_ENTRIES, by_window=True),
+    "export_audit_log": EndpointCost(flat=250),
+    "prove_audit_entry": EndpointCost(flat=5),
 }
-_USUAL: Final = Cost()
+_USUAL: Final = EndpointCost()
 
 
-class Asked(NamedTuple):
+class CostedRequest(NamedTuple):
     """A request as its cost is told: `parameters` are those that the endpoint has in a query."""
 
     endpoint: str
@@ -101,25 +101,25 @@ def of_body(raw: bytes) -> int:
     return max(len(raw) - 1, 0) // _BYTES_A_TOKEN
 
 
-def of_request(asked: Asked, *, now: datetime, fleet: Callable[[], int]) -> int:
+def of_request(request: CostedRequest, *, now: datetime, fleet: Callable[[], int]) -> int:
     """Return what a request costs beside its body; `fleet` returns the number of authorizers."""
-    cost = COSTS.get(asked.endpoint, _USUAL)
+    cost = COSTS.get(request.endpoint, _USUAL)
     tokens = cost.flat
-    if not cost.searched.isdisjoint(asked.query.keys()):
+    if not cost.searched.isdisjoint(request.query.keys()):
         tokens += _SEARCH
-    tokens += sum(_length(asked.body, each) for each in cost.entries) // cost.a_token
-    if "limit" in asked.parameters:
-        tokens += _rows(asked.query) // _ROWS_A_TOKEN
-    if cost.by_fleet or cost.fleet_for in asked.query:
+    tokens += sum(_length(request.body, each) for each in cost.entries) // cost.a_token
+    if "limit" in request.parameters:
+        tokens += _rows(request.query) // _ROWS_A_TOKEN
+    if cost.by_fleet or cost.fleet_for in request.query:
         tokens += fleet() // _AUTHORIZERS_A_TOKEN
     if cost.by_window:
-        tokens += _days(asked.query, now) // _DAYS_A_TOKEN
+        tokens += _days(request.query, now) // _DAYS_A_TOKEN
     return min(tokens, COST_MAX)
 
 
 def fleet(ports: Ports, tenant_id: str) -> int:
     """Return the number of registered authorizers."""
-    numbers = registrations.registered(ports.store.get(model.registered_address(tenant_id)))
+    numbers = registrations.parse_counts(ports.store.get(model.registered_address(tenant_id)))
     return max(numbers.count, 0)
 
 

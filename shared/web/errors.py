@@ -58,7 +58,7 @@ STATUS: Final[dict[type[errors.RescindError], int]] = {
     errors.NotSignedByRoots: 400,
     Unauthorized: 401,
     errors.InvalidApiKey: 401,
-    errors.SignInAgain: 401,
+    errors.ReauthenticationRequired: 401,
     errors.InsufficientScope: 403,
     errors.ApprovalRequired: 403,
     errors.NotFound: 404,
@@ -110,7 +110,7 @@ def _headers(error: errors.RequestError) -> dict[str, str]:
     match error:
         case Unauthorized() | errors.InvalidApiKey():
             return {"WWW-Authenticate": "Bearer"}
-        case errors.SignInAgain():
+        case errors.ReauthenticationRequired():
             # RFC 9470 3
             challenge = 'Bearer error="insufficient_user_authentication", max_age=900'
             return {"WWW-Authenticate": challenge}

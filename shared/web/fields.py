@@ -78,7 +78,7 @@ _TIMESTAMP: Final = WithJsonSchema({"type": "string", "format": "date-time"})
 
 # A moment in a request, and one in a response.
 MomentIn = Annotated[datetime, BeforeValidator(_moment), _TIMESTAMP]
-MomentOut = Annotated[datetime, PlainSerializer(times.text), _TIMESTAMP]
+MomentOut = Annotated[datetime, PlainSerializer(times.format_utc), _TIMESTAMP]
 
 
 def _date(value: Any) -> date:
@@ -103,7 +103,7 @@ def example(**members: JsonValue) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": [members]})
 
 
-def shown(description: str, **schema: JsonValue) -> Any:
+def response_field(description: str, **schema: JsonValue) -> Any:
     """Return a field of a response, with its description and schema for the API document.
 
     Responses are not validated against this schema.
@@ -121,11 +121,11 @@ def optional(description: str, *, of: str | None = None) -> Any:
         validation_alias=of,
         exclude_if=partial(is_, None),
         description=description,
-        json_schema_extra=_never_null,
+        json_schema_extra=_remove_null,
     )
 
 
-def _never_null(schema: dict[str, Any]) -> None:
+def _remove_null(schema: dict[str, Any]) -> None:
     (kind,) = (each for each in schema.pop("anyOf") if each != {"type": "null"})
     schema.pop("default")
     schema.update(kind)
@@ -157,13 +157,15 @@ BASE64: Final[dict[str, JsonValue]] = {"contentEncoding": "base64"}
 # An example of a cursor.
 CURSOR: Final = "6t1Xw0eJ2m9Qb7kLc3ZyX3YxX2FrXzAxa2Jt"
 
-ApiKeyId = Annotated[str, shown("Identifier of the API key.", **identifier(identifiers.API_KEY))]
+ApiKeyId = Annotated[
+    str, response_field("Identifier of the API key.", **identifier(identifiers.API_KEY))
+]
 SigningKeyId = Annotated[
-    str, shown("Identifier of the signing key.", **identifier(identifiers.SIGNING_KEY))
+    str, response_field("Identifier of the signing key.", **identifier(identifiers.SIGNING_KEY))
 ]
 SignedWarrantId = Annotated[
     str,
-    shown(
+    response_field(
         "Identifier of the warrant.",
         pattern=f"^{identifiers.WARRANT_ID_PATTERN}$",
         examples=["svc_wrt_laptop-17"],
@@ -171,15 +173,20 @@ SignedWarrantId = Annotated[
 ]
 PublicKey = Annotated[
     str,
-    shown("Ed25519 public key: base64 of its 32 bytes.", minLength=44, maxLength=44, **BASE64),
+    response_field(
+        "Ed25519 public key: base64 of its 32 bytes.", minLength=44, maxLength=44, **BASE64
+    ),
 ]
 Signature = Annotated[
-    str, shown("Ed25519 signature: base64 of its 64 bytes.", minLength=88, maxLength=88, **BASE64)
+    str,
+    response_field(
+        "Ed25519 signature: base64 of its 64 bytes.", minLength=88, maxLength=88, **BASE64
+    ),
 ]
-Algorithm = Annotated[str, shown("The algorithm of key and signature.", const="Ed25519")]
-Total = Annotated[int, shown("Number of entries on all pages together.", minimum=0)]
+Algorithm = Annotated[str, response_field("The algorithm of key and signature.", const="Ed25519")]
+Total = Annotated[int, response_field("Number of entries on all pages together.", minimum=0)]
 NextCursor = Annotated[
-    str | None, shown("Pass this as `cursor` to get the next page; null on the last page.")
+    str | None, response_field("Pass this as `cursor` to get the next page; null on the last page.")
 ]
 
 
@@ -231,7 +238,7 @@ class Token(RequestBody):
 _ONE: Final = "pass either the identifier of a warrant or a token."
 
 
-class OfWarrant(RequestBody):
+class WarrantReferenceBody(RequestBody):
     """A body that names a warrant by its identifier, or by the token whose identifier it is."""
 
     warrant_id: WarrantId | None = None
@@ -241,7 +248,7 @@ class OfWarrant(RequestBody):
     )
 
     @property
-    def named(self) -> str | None:
+    def warrant_id_or_none(self) -> str | None:
         """The identifier, None if there is none. Raises `InvalidRequest` if there are two."""
         if self.token is None:
             return self.warrant_id
@@ -252,9 +259,9 @@ class OfWarrant(RequestBody):
     @property
     def one(self) -> str:
         """The identifier. Raises `InvalidRequest` unless there is exactly one."""
-        if self.named is None:
+        if self.warrant_id_or_none is None:
             raise InvalidRequest(f"warrant_id: is required; {_ONE}")
-        return self.named
+        return self.warrant_id_or_none
 
 
 class ResponseBody(BaseModel):

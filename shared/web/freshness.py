@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from shared.errors import Unavailable
 from shared.model.feed import FeedHead
 from shared.operations.changes import feed
-from shared.operations.lists.unpublished import is_ahead
+from shared.operations.lists.unpublished import is_clock_ahead
 from shared.web.routes import ApiRequest
 
 # How long the requests of a tenant share a look. On Lambda an instance pays for each, and a server
@@ -31,7 +31,7 @@ AGE: Final[dict[str, Any]] = {
 }
 
 
-class Fresh(NamedTuple):
+class FeedFreshness(NamedTuple):
     """The freshness of the feed at `now`: it has every change acknowledged before `since`.
 
     `since` is None if no look told. If `is_newest` is false, the feed may tell of a later moment.
@@ -57,8 +57,8 @@ class Fresh(NamedTuple):
         lacking = None
         if listed_at is not None:
             lacking = newest.unlisted_since(listed_at) if newest else listed_at
-        since = self._since(newest)
-        if since is None or is_ahead(lacking, self.now):
+        since = self._covered_since(newest)
+        if since is None or is_clock_ahead(lacking, self.now):
             raise Unavailable("it is not known how old the oldest unpublished change is")
         passed = self.now - min(since, lacking or since)
         seconds = max(0, math.ceil(passed.total_seconds()))
@@ -66,15 +66,15 @@ class Fresh(NamedTuple):
             raise Unavailable(f"a change was not published for {seconds} seconds")
         return {"Age": str(seconds)}
 
-    def _since(self, newest: FeedHead | None) -> datetime | None:
+    def _covered_since(self, newest: FeedHead | None) -> datetime | None:
         covered = newest.covered_at if newest else None
-        if self.is_newest or covered is None or is_ahead(covered, self.now):
+        if self.is_newest or covered is None or is_clock_ahead(covered, self.now):
             return self.since
         return max(covered, self.since or covered)
 
 
 @dataclass(slots=True)
-class _Held:
+class _CachedLook:
     """A look, and the head that was read last since it, with the moment before that read."""
 
     at: datetime
@@ -84,46 +84,46 @@ class _Held:
     read_at: datetime | None = None
 
 
-class Freshness:
+class FreshnessCache:
     """The looks of this instance, by tenant."""
 
     def __init__(self) -> None:
-        self._held = OrderedDict[str, _Held]()
+        self._held = OrderedDict[str, _CachedLook]()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Look again at the next request of each tenant."""
         self._held.clear()
 
-    def look(self, here: ApiRequest) -> Fresh:
+    def look(self, request: ApiRequest) -> FeedFreshness:
         """Return what the feed has; call it before the feed is read. Raises `Unavailable`."""
-        tenant_id, now = here.caller.tenant_id, here.ports.now()
+        tenant_id, now = request.caller.tenant_id, request.ports.now()
         held = self._held.get(tenant_id)
-        shared = _SHARED_BY_SERVER if here.wait_max else _SHARED
+        shared = _SHARED_BY_SERVER if request.wait_max else _SHARED
         if held is None or not held.at <= now < held.at + shared:
-            found = here.run(feed.look)
-            since = found.since(held.since if held else None)
-            held = _Held(found.at, since, found.is_complete)
+            found = request.run(feed.look)
+            since = found.complete_until(held.since if held else None)
+            held = _CachedLook(found.at, since, found.is_complete)
             self._held[tenant_id] = held
             if len(self._held) > _TENANTS_MAX:
                 self._held.popitem(last=False)
-        return Fresh(now, held.since, held.is_newest)
+        return FeedFreshness(now, held.since, held.is_newest)
 
-    def head(self, here: ApiRequest, fresh: Fresh) -> FeedHead | None:
+    def head(self, request: ApiRequest, fresh: FeedFreshness) -> FeedHead | None:
         """Return the head of the feed if it was read just now, since the look that `fresh` is of.
 
         On a server it is always read: that costs less there than on Lambda.
         """
-        held = self._held.get(here.caller.tenant_id)
-        if held is None or held.read_at is None or here.wait_max:
+        held = self._held.get(request.caller.tenant_id)
+        if held is None or held.read_at is None or request.wait_max:
             return None
         return held.head if held.read_at <= fresh.now < held.read_at + _HEAD_SHARED else None
 
-    def keep(self, here: ApiRequest, fresh: Fresh, head: FeedHead) -> None:
+    def keep(self, request: ApiRequest, fresh: FeedFreshness, head: FeedHead) -> None:
         """Let other polls have this head, which was read after `fresh`."""
-        held = self._held.get(here.caller.tenant_id)
+        held = self._held.get(request.caller.tenant_id)
         if held is not None and held.head is not head:
             held.head, held.read_at = head, fresh.now
 
 
 # One for all endpoints of this process.
-FRESHNESS: Final = Freshness()
+FRESHNESS: Final = FreshnessCache()

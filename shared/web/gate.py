@@ -25,7 +25,7 @@ from shared.authorizer.formats.addresses import find_subscriber, parse_address
 from shared.errors import InvalidRequest, InvalidSettings, NotFound, RequestError, Unavailable
 from shared.model.callers import Caller
 from shared.model.outbound import Network
-from shared.model.rate_limit import RATE_PER_SECOND, Figures, Holder, Purpose
+from shared.model.rate_limit import RATE_PER_SECOND, BucketPurpose, BucketUser, RateLimitHeaders
 from shared.ports import Ports
 from shared.web import errors, strangers
 from shared.web.authentication import UsageCounter, authenticate
@@ -43,20 +43,20 @@ _HOP: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{
 _CRASHED: Final = logs.fields(metrics={"Crashed": 1})
 
 
-def source_address(request: Request, trusted: Sequence[Network]) -> str:
+def source_address(request: Request, trusted_networks: Sequence[Network]) -> str:
     """Return the address that the request comes from, or "unknown" if the server has none.
 
     X-Forwarded-For is read from its right end, because each proxy appends the address of its peer.
-    An entry is used only if the address to its right is in a `trusted` network: the result is the
-    last address that is not trusted. Text that is not an address ends the search, and the proxy
-    that sent it is the result, so that no caller's text is logged. Some proxies add a port.
+    An entry is used only if the address to its right is in a `trusted_networks` network: the result
+    is the last address that is not trusted. Text that is not an address ends the search, and the
+    proxy that sent it is the result, so that no caller's text is logged. Some proxies add a port.
     """
     peer = request.client.host if request.client else "unknown"
     current = parse_address(peer)
     if current is None:
         return peer
     hops = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
-    while hops and any(current in network for network in trusted):
+    while hops and any(current in network for network in trusted_networks):
         before = parse_address(_without_port(hops.pop().strip()))
         if before is None:
             break
@@ -70,7 +70,7 @@ def _without_port(hop: str) -> str:
     return next(filter(None, found.groups())) if found else hop
 
 
-class Gate:
+class ApiMiddleware:
     """ASGI middleware. It calls `ports` for each request, so nothing is built before the first.
 
     `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs what may
@@ -84,7 +84,7 @@ class Gate:
         ports: Callable[[], Ports],
         trusted_proxies: Callable[[], Sequence[Network]] = tuple,
         work: Work = IN_PLACE,
-        purpose: Callable[[Scope], Purpose] = lambda _: Purpose.REQUESTS,
+        purpose: Callable[[Scope], BucketPurpose] = lambda _: BucketPurpose.REQUESTS,
         anonymous: AnonymousLimiter | None = None,
     ) -> None:
         self._app = app
@@ -117,7 +117,7 @@ class Gate:
         except Exception as error:
             exchange.error = error
             report(error, exchange.request_id)
-            if exchange.started:
+            if exchange.has_started:
                 raise
             await errors.response(error)(scope, receive, exchange.send)
         finally:
@@ -154,14 +154,16 @@ class Gate:
         exchange.caller = caller
         # A path that is refused as ambiguous reaches no endpoint.
         scope = request.scope
-        purpose = Purpose.REQUESTS if _is_ambiguous(scope) else self._purpose(scope)
-        holder = Holder.of(caller, purpose)
+        purpose = BucketPurpose.REQUESTS if _is_ambiguous(scope) else self._purpose(scope)
+        holder = BucketUser.of(caller, purpose)
         exchange.figures = partial(self._tenants.look, holder)
         await self._tenants.take(holder)
         return Context(ports, caller, self._work)
 
 
-def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[bytes, bytes]]:
+def headers_of_every_response(
+    request_id: str, figures: RateLimitHeaders
+) -> list[tuple[bytes, bytes]]:
     """Return the headers that every response has, with any status (API-8)."""
     return [
         (b"x-request-id", request_id.encode()),
@@ -174,7 +176,7 @@ def headers_of_every_response(request_id: str, figures: Figures) -> list[tuple[b
 def unreadable(message: str) -> Response:
     """Return the 400 for a request that could not be read, so that no gate handled it (API-8)."""
     answer = errors.response(InvalidRequest(message))
-    figures = Figures(RATE_PER_SECOND, int(time.time()))
+    figures = RateLimitHeaders(RATE_PER_SECOND, int(time.time()))
     more = headers_of_every_response(secrets.token_hex(8), figures)
     answer.raw_headers += [*more, (b"cache-control", b"no-store")]
     return answer
@@ -195,7 +197,9 @@ class _Exchange:
         self._send = send
         self.request_id = secrets.token_hex(8)
         # A full bucket, until the bucket of the request is known.
-        self.figures: Callable[[], Figures] = lambda: Figures(RATE_PER_SECOND, int(time.time()))
+        self.figures: Callable[[], RateLimitHeaders] = lambda: RateLimitHeaders(
+            RATE_PER_SECOND, int(time.time())
+        )
         self.status: int | None = None
         self.error: Exception | None = None
         self.source_ip: str | None = None
@@ -203,7 +207,7 @@ class _Exchange:
         self._began = time.perf_counter()
 
     @property
-    def started(self) -> bool:
+    def has_started(self) -> bool:
         """Whether the head of the response has been sent."""
         return self.status is not None
 
@@ -280,7 +284,7 @@ def report(error: Exception, request_id: str) -> None:
     _log.critical("request %s: %s at\n%s", request_id, name, frames, extra=_CRASHED)
 
 
-class Keyless:
+class PublicMiddleware:
     """ASGI middleware. All responses have the headers of API-8, and `common` unless they set them.
 
     The application finds the address of the caller in `scope["source_ip"]`, and what identifies the
@@ -308,7 +312,7 @@ class Keyless:
         scope = {**scope, "source_ip": address, "request_id": request_id, "take_token": take}
         send = _without_body(send) if scope["method"] == "HEAD" else send
 
-        async def completed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
@@ -324,9 +328,9 @@ class Keyless:
             take()
             if _is_ambiguous(scope):
                 raise NotFound("There is no such endpoint.")
-            await app(scope, receive, completed)
+            await app(scope, receive, send_with_headers)
         except Exception as error:
             report(error, request_id)
             if started:
                 raise
-            await errors.response(error)(scope, receive, completed)
+            await errors.response(error)(scope, receive, send_with_headers)

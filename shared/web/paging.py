@@ -43,7 +43,7 @@ Cursor = Annotated[str | None, Query(description="The `cursor` of the previous p
 
 
 @dataclass(frozen=True, slots=True)
-class Pager:
+class CursorCodec:
     """The position in one list of a tenant; `endpoint` names the list and its filters.
 
     `cursor` is the request's. A cursor has a checksum, not a secret: a forged one can only name
@@ -55,7 +55,7 @@ class Pager:
     endpoint: str
 
     @property
-    def before(self) -> str | None:
+    def position(self) -> str | None:
         """The position in the cursor. Raises `InvalidRequest` if the cursor is not of this list."""
         if self.cursor is None:
             return None
@@ -65,11 +65,11 @@ class Pager:
             position = data[_CHECK_BYTES:].decode()
         except ValueError:
             position = ""
-        if not _POSITION.fullmatch(position) or self.after(position) != self.cursor:
-            raise refused()
+        if not _POSITION.fullmatch(position) or self.cursor_after(position) != self.cursor:
+            raise invalid_cursor_error()
         return position
 
-    def after(self, position: str | None) -> str | None:
+    def cursor_after(self, position: str | None) -> str | None:
         """Return the cursor that continues after `position`; None if `position` is None."""
         if position is None:
             return None
@@ -82,16 +82,16 @@ class PageBody(ResponseBody):
     """A page of a list. The first field has the entries; `total` and `cursor` follow it."""
 
     @classmethod
-    def of(cls, page: Page[Any], pager: Pager) -> Self:
+    def of(cls, page: Page[Any], pager: CursorCodec) -> Self:
         """Return the body for `page`, with the cursor for the next page."""
         name, field = next(iter(cls.model_fields.items()))
         (entry,) = get_args(field.annotation)
         entries = [entry.of(each) for each in page.entries]
         return cls.model_validate(
-            {name: entries, "total": page.total, "cursor": pager.after(page.next_before)}
+            {name: entries, "total": page.total, "cursor": pager.cursor_after(page.next_before)}
         )
 
 
-def refused() -> InvalidRequest:
+def invalid_cursor_error() -> InvalidRequest:
     """Return the error for a cursor that was not made for this list and these filters."""
     return InvalidRequest("cursor: must come from the previous page, with the same filters.")

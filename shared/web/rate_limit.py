@@ -22,8 +22,8 @@ from shared.model.rate_limit import (
     BURST,
     SECOND,
     Bucket,
-    Figures,
-    Holder,
+    BucketUser,
+    RateLimitHeaders,
     is_of_another_clock,
     microseconds,
 )
@@ -77,15 +77,18 @@ class _LocalBucket:
             self.window, self.used = window, 0
         self.used += 1
 
-    def hold(self, tokens: int, now: int) -> None:
+    def add_tokens(self, tokens: int, now: int) -> None:
         """Hold this number of tokens until they lapse."""
         self.leased, self.lapses_at = tokens, now + _LAPSE
 
-    def enter(self, lease: Lease, wanted: int, now: int) -> None:
-        """Hold the granted tokens. If they are fewer than `wanted`, the bucket is empty."""
+    def enter(self, lease: Lease, wanted_count: int, now: int) -> None:
+        """Hold the granted tokens.
+
+        If they are fewer than `tokens_to_lease`, the bucket is empty.
+        """
         self.full_at = lease.full_at
-        self.hold(lease.granted, now)
-        was_short, self.short = self.short, lease.granted < wanted
+        self.add_tokens(lease.granted, now)
+        was_short, self.short = self.short, lease.granted < wanted_count
         if self.short:
             # Two short leases in a row mean contention: wait for a random time.
             wait = _JITTER.randint(_REFUSED_MIN, _REFUSED_MAX) if was_short else _REFUSED_MIN
@@ -100,22 +103,22 @@ class _LocalBucket:
         """Return whether it is too early for the next lease; false if the clock stepped back."""
         return now < self.refused_until <= now + _REFUSED_MAX
 
-    def wanted(self, now: int) -> int:
+    def tokens_to_lease(self, now: int) -> int:
         """Return the number of tokens to lease: the recent use in a tenth of a second, limited."""
-        left = Bucket(self.full_at, now).above(self.reserve)
+        left = Bucket(self.full_at, now).available_above(self.reserve)
         return min(max(self.used, self.used_before), max(left // _SHARE, _LEASE_LEAST))
 
-    def figures(self, now: int) -> Figures:
+    def figures(self, now: int) -> RateLimitHeaders:
         """Return the values for the headers: only tokens in hand if it is too early to lease."""
         bucket = Bucket(self.full_at, now)
-        known = Figures.of(
+        known = RateLimitHeaders.of(
             bucket if bucket.is_credible else Bucket(now, now),
-            leased=self.in_hand(now),
+            lease=self.in_hand(now),
             reserve=self.reserve,
         )
         if not self.is_refused(now):
             return known
-        return Figures(min(known.remaining, self.in_hand(now)), known.reset)
+        return RateLimitHeaders(min(known.remaining, self.in_hand(now)), known.reset)
 
 
 class TenantLimiter:
@@ -127,14 +130,14 @@ class TenantLimiter:
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports = ports
         self._work = work
-        self._buckets: OrderedDict[Holder, _LocalBucket] = OrderedDict()
+        self._buckets: OrderedDict[BucketUser, _LocalBucket] = OrderedDict()
 
-    def look(self, holder: Holder) -> Figures:
+    def look(self, holder: BucketUser) -> RateLimitHeaders:
         """Return the values for the headers, as far as this instance knows them."""
         bucket = self._buckets.get(holder) or _LocalBucket(reserve=holder.reserve)
         return bucket.figures(self._now())
 
-    async def take(self, holder: Holder) -> None:
+    async def take(self, holder: BucketUser) -> None:
         """Take a token for a request of `holder`.
 
         Raises `RateLimited` if there is none. If the buckets cannot answer, the request is admitted
@@ -148,10 +151,10 @@ class TenantLimiter:
                 await self._lease(holder, bucket, now)
             bucket.leased -= 1
 
-    async def _lease(self, holder: Holder, bucket: _LocalBucket, now: int) -> None:
+    async def _lease(self, holder: BucketUser, bucket: _LocalBucket, now: int) -> None:
         if bucket.is_refused(now):
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
-        wanted = bucket.wanted(now)
+        wanted = bucket.tokens_to_lease(now)
         try:
             lease = await self._work(
                 partial(allowance.lease, self._ports().buckets, holder, wanted, now=now),
@@ -162,14 +165,14 @@ class TenantLimiter:
             _log.exception(
                 "the rate limit cannot be read; admitting for a second without it", extra=_OPEN
             )
-            bucket.hold(BURST, now)
+            bucket.add_tokens(BURST, now)
             return
         if is_of_another_clock(lease.full_at, now):
             _log.error(
                 "the rate limit is ahead of this clock; admitting for a second without it",
                 extra=_OPEN,
             )
-            bucket.hold(BURST, now)
+            bucket.add_tokens(BURST, now)
             return
         if lease.refilled:
             _log.error(
@@ -180,7 +183,7 @@ class TenantLimiter:
         if not lease.granted:
             raise RateLimited(retry_after=_RETRY_AFTER_SECONDS)
 
-    def _bucket(self, holder: Holder) -> _LocalBucket:
+    def _bucket(self, holder: BucketUser) -> _LocalBucket:
         bucket = self._buckets.get(holder)
         if bucket is None:
             bucket = self._buckets[holder] = _LocalBucket(reserve=holder.reserve)

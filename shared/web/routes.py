@@ -26,24 +26,24 @@ from shared import logs
 from shared.errors import ApprovalRequested, InvalidRequest, RequestError
 from shared.model import idempotency as model
 from shared.model.callers import Caller
-from shared.model.idempotency import Request as Once
-from shared.model.rate_limit import Purpose
+from shared.model.idempotency import IdempotencyKey as Once
+from shared.model.rate_limit import BucketPurpose
 from shared.operations.base import allowance
-from shared.operations.base.idempotency import Repeatable, StoredAnswer
+from shared.operations.base.idempotency import IdempotentOperation, StoredAnswer
 from shared.operations.base.operation import Operation
 from shared.ports import Ports
 from shared.web import approvals, bodies, costs
 from shared.web.authentication import authenticate
 from shared.web.bodies import Body
-from shared.web.costs import Asked
+from shared.web.costs import CostedRequest
 from shared.web.work import (
-    HeldResponse,
-    Provisional,
+    LongPollResponse,
+    ProvisionalResponse,
     Work,
     WorkKind,
+    respond_when_settled,
     result_of,
-    settled,
-    unless_gone,
+    wait_unless_disconnected,
 )
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
@@ -55,7 +55,7 @@ _REPLAY: Final = logs.fields(metrics={"IdempotentReplays": 1})
 _log = logging.getLogger(__name__)
 
 
-def repetition(request: Request, caller: Caller, raw: bytes) -> model.Request | None:
+def repetition(request: Request, caller: Caller, raw: bytes) -> model.IdempotencyKey | None:
     """Return what the header asks of a request with the body `raw`; None if it asks nothing.
 
     Raises `InvalidRequest` if the header is malformed or repeated.
@@ -67,12 +67,14 @@ def repetition(request: Request, caller: Caller, raw: bytes) -> model.Request | 
         raise InvalidRequest(f"{IDEMPOTENCY_KEY}: must not be repeated.")
     path = request.scope["path"]
     try:
-        return model.Request.of(caller, method=request.method, path=path, key=keys[0], body=raw)
+        return model.IdempotencyKey.of(
+            caller, method=request.method, path=path, key=keys[0], body=raw
+        )
     except ValueError as error:
         raise InvalidRequest(f"{IDEMPOTENCY_KEY}: {error}.") from None
 
 
-def marked(response: Response, *, is_replayed: bool) -> Response:
+def mark_replayed(response: Response, *, is_replayed: bool) -> Response:
     """Return the response; if it repeats an earlier one, give it the header and count it."""
     if is_replayed:
         response.headers[REPLAYED] = "true"
@@ -98,7 +100,7 @@ class Context(NamedTuple):
     caller: Caller
     work: Work
 
-    def anew(self, request: Request) -> Self:
+    def reauthenticate(self, request: Request) -> Self:
         """Return the context with the caller authenticated again, after the request has waited.
 
         Otherwise a key that was revoked meanwhile would still read what was published after that.
@@ -109,7 +111,7 @@ class Context(NamedTuple):
         return self._replace(caller=caller)
 
 
-class Serving(NamedTuple):
+class EndpointPolicy(NamedTuple):
     """The operation of an endpoint, the maximum bytes of a body, and the errors.
 
     `raises` has the errors of the operation beside those of every endpoint. `kind` is the kind of
@@ -121,7 +123,7 @@ class Serving(NamedTuple):
     body_max: int
     raises: tuple[type[RequestError], ...]
     kind: WorkKind
-    purpose: Purpose
+    purpose: BucketPurpose
     is_protected: bool
 
 
@@ -133,26 +135,28 @@ class ApiRequest(Request):
     FastAPI passes the object on unchanged, which is cheaper than a dependency.
     """
 
-    def __init__(self, request: Request, call: Context, body: Body, once: Once | None) -> None:
+    def __init__(self, request: Request, call: Context, body: Body, record: Once | None) -> None:
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, work = call
         self.wait_max, self._publish = work.wait_max, work.publish
         self.is_replayed = False
-        self._read, self._once = body, once
+        self._read, self._once = body, record
 
     def run(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call an operation with the ports and the caller of this request."""
-        if self._once is None or not isinstance(operation, Repeatable):
+        if self._once is None or not isinstance(operation, IdempotentOperation):
             return operation(self.ports, self.caller, *args, **kwargs)
-        once: StoredAnswer[R] = operation.once(self.ports, self.caller, self._once, *args, **kwargs)
+        once: StoredAnswer[R] = operation.run_once(
+            self.ports, self.caller, self._once, *args, **kwargs
+        )
         return self._result(once)
 
     def make(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call an operation that makes a list, in the process that makes lists."""
-        if self._once is None or not isinstance(operation, Repeatable):
+        if self._once is None or not isinstance(operation, IdempotentOperation):
             return self._publish(operation, self.ports, self.caller, *args, **kwargs)
         once: StoredAnswer[R] = self._publish(
-            operation.once, self.ports, self.caller, self._once, *args, **kwargs
+            operation.run_once, self.ports, self.caller, self._once, *args, **kwargs
         )
         return self._result(once)
 
@@ -175,13 +179,13 @@ def serves(
     body_max: int = bodies.BODY_MAX,
     raises: tuple[type[RequestError], ...] = (),
     kind: WorkKind = WorkKind.USUAL,
-    purpose: Purpose = Purpose.REQUESTS,
+    purpose: BucketPurpose = BucketPurpose.REQUESTS,
     is_protected: bool = False,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Mark an endpoint with the `Serving` of these."""
+    """Mark an endpoint with the `EndpointPolicy` of these."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
-        vars(endpoint)["serving"] = Serving(
+        vars(endpoint)["serving"] = EndpointPolicy(
             operation, body_max, raises, kind, purpose, is_protected
         )
         return endpoint
@@ -189,7 +193,7 @@ def serves(
     return mark
 
 
-class ContractRoute(APIRoute):
+class ApiRoute(APIRoute):
     """A route that checks scope, body and parameters in the order of API-6.
 
     `literals` has the paths without parameters of the application.
@@ -201,7 +205,7 @@ class ContractRoute(APIRoute):
         if options.get("status_code") == HTTPStatus.NO_CONTENT:
             # Without content there is no content type.
             options["response_class"] = Response
-        self.serving: Serving = vars(endpoint)["serving"]
+        self.serving: EndpointPolicy = vars(endpoint)["serving"]
         if self.serving.is_protected:
             options["responses"] = (options.get("responses") or {}) | {202: _ASKED}
         super().__init__(path, endpoint, **options)
@@ -225,16 +229,16 @@ class ContractRoute(APIRoute):
         async def handle(request: Request) -> Response:
             call: Context = request.scope["call"]
             operation.authorize(call.ports, call.caller)
-            raw = await bodies.read(request, limit=body_max)
+            raw = await bodies.read_body(request, limit=body_max)
             response = await work(request, call, raw, is_first=True)
             again = partial(work, request, call, raw, is_first=False)
-            if isinstance(response, HeldResponse):
+            if isinstance(response, LongPollResponse):
                 address, version, seconds = response.wait
                 change = call.work.change(call.ports, address, version, seconds=seconds)
-                await unless_gone(request, change)
+                await wait_unless_disconnected(request, change)
                 return await again()
-            if isinstance(response, Provisional):
-                return await settled(response, again, request, call.work)
+            if isinstance(response, ProvisionalResponse):
+                return await respond_when_settled(response, again, request, call.work)
             return response
 
         def work(
@@ -247,29 +251,29 @@ class ContractRoute(APIRoute):
             if is_first:
                 self._take(call, costs.of_body(raw))
             else:
-                call = call.anew(request)
+                call = call.reauthenticate(request)
             body = bodies.parse(request, raw)
             if self.body_field is None and body.raw and body.value != {}:
                 raise InvalidRequest("body: this endpoint accepts no body.")
             call = self._approving(request, call, raw)
-            is_repeatable = isinstance(operation, Repeatable)
+            is_repeatable = isinstance(operation, IdempotentOperation)
             once = repetition(request, call.caller, raw) if is_repeatable else None
             here = ApiRequest(request, call, body, once)
-            _check_query(here, allowed=parameters)
+            _check_query(here, parameters=parameters)
             if is_first:
                 fleet = partial(costs.fleet, call.ports, call.caller.tenant_id)
-                asked = Asked(self.name, body.value, request.query_params, parameters)
+                asked = CostedRequest(self.name, body.value, request.query_params, parameters)
                 now = call.ports.now()
                 self._take(call, costs.of_request(asked, now=now, fleet=fleet))
-            return self._answered(here, answer)
+            return self._build_response(here, answer)
 
         return handle
 
-    def _answered(
-        self, here: ApiRequest, answer: Callable[[Request], Coroutine[Any, Any, Response]]
+    def _build_response(
+        self, request: ApiRequest, answer: Callable[[Request], Coroutine[Any, Any, Response]]
     ) -> Response:
         try:
-            return marked(result_of(answer(here)), is_replayed=here.is_replayed)
+            return mark_replayed(result_of(answer(request)), is_replayed=request.is_replayed)
         except ApprovalRequested as requested:
             return approvals.answer(requested)
         except RequestValidationError as error:
@@ -282,7 +286,7 @@ class ContractRoute(APIRoute):
             allowance.take(call.ports, call.caller, self.serving.purpose, tokens)
 
     def _approving(self, request: Request, call: Context, raw: bytes) -> Context:
-        asked = approvals.asked(request, raw, is_protected=self.serving.is_protected)
+        asked = approvals.read_approval_header(request, raw, is_protected=self.serving.is_protected)
         return call if asked is None else call._replace(caller=replace(call.caller, approval=asked))
 
     def _explain(self, error: RequestValidationError) -> str:
@@ -291,42 +295,44 @@ class ContractRoute(APIRoute):
         # Repeated faults give one sentence, and the number of sentences is limited.
         errors = error.errors()
         extra = (each["loc"][-1] for each in errors if each["type"] == _EXTRA)
-        unknown = _named(next(extra, None))
-        said = (_sentence(each, allowed=allowed, unknown=unknown) for each in errors)
+        unknown = _quote_field_name(next(extra, None))
+        said = (_sentence(each, parameters=allowed, unknown=unknown) for each in errors)
         sentences = dict.fromkeys(said)
         return " ".join(islice(sentences, _SENTENCES_MAX))
 
 
-def purposes(routes: Iterable[BaseRoute]) -> Callable[[Scope], Purpose]:
+def purposes(routes: Iterable[BaseRoute]) -> Callable[[Scope], BucketPurpose]:
     """Return the function that says from which bucket a request takes its token.
 
     It asks the routes themselves. So a request takes a token of a special bucket if, and only if,
     one of the endpoints that have this bucket will serve it.
     """
-    ours = (route for route in routes if isinstance(route, ContractRoute))
-    special = [route for route in ours if route.serving.purpose is not Purpose.REQUESTS]
+    ours = (route for route in routes if isinstance(route, ApiRoute))
+    special = [route for route in ours if route.serving.purpose is not BucketPurpose.REQUESTS]
 
-    def purpose(scope: Scope) -> Purpose:
+    def purpose(scope: Scope) -> BucketPurpose:
         serving = (each.serving for each in special if each.matches(scope)[0] is Match.FULL)
         found = next(serving, None)
-        return found.purpose if found else Purpose.REQUESTS
+        return found.purpose if found else BucketPurpose.REQUESTS
 
     return purpose
 
 
 def router(tag: str) -> APIRouter:
-    """Return an empty router of `ContractRoute`; `tag` groups its routes in the API document.
+    """Return an empty router of `ApiRoute`; `tag` groups its routes in the API document.
 
     The docstring of each endpoint is its text in that document: see CONTRIBUTING.
     """
-    return APIRouter(route_class=ContractRoute, tags=[tag])
+    return APIRouter(route_class=ApiRoute, tags=[tag])
 
 
-def _check_query(request: Request, *, allowed: set[str]) -> None:
+def _check_query(request: Request, *, parameters: set[str]) -> None:
     given = request.query_params
-    if unknown := sorted(given.keys() - allowed):
-        named = _named(unknown[0])
-        raise InvalidRequest(f"query: unknown parameter{named}; allowed: {_listed(allowed)}.")
+    if unknown := sorted(given.keys() - parameters):
+        named = _quote_field_name(unknown[0])
+        raise InvalidRequest(
+            f"query: unknown parameter{named}; allowed: {_join_names(parameters)}."
+        )
     if len(given.multi_items()) != len(given):
         raise InvalidRequest("query: a parameter must not be repeated.")
 
@@ -343,22 +349,22 @@ def _names(fields: Iterable[Any]) -> set[str]:
     return names
 
 
-def _listed(names: set[str]) -> str:
+def _join_names(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _named(name: object) -> str:
+def _quote_field_name(name: object) -> str:
     """Return the name of a field that there is not; nothing if it may be more than a name."""
     return f" {name}" if isinstance(name, str) and _NAME.fullmatch(name) else ""
 
 
-def _sentence(error: dict[str, Any], *, allowed: set[str], unknown: str) -> str:
+def _sentence(error: dict[str, Any], *, parameters: set[str], unknown: str) -> str:
     """Return what is wrong with one field and what is allowed, without the submitted value.
 
     `unknown` names the first field that there is not.
     """
     if error["type"] == _EXTRA:
-        return f"body: unknown field{unknown}; allowed: {_listed(allowed)}."
+        return f"body: unknown field{unknown}; allowed: {_join_names(parameters)}."
     path = ".".join(str(part) for part in error["loc"][1:]) or error["loc"][0]
     ours = _WORDS.get(error["type"])
     words = error["msg"] if ours is None else ours.format_map(error.get("ctx", {}))

@@ -17,13 +17,13 @@ from starlette.types import Receive, Scope, Send
 from shared import logs
 from shared.authorizer.formats.addresses import find_subscriber
 from shared.errors import InvalidRequest, RateLimited, Unavailable
-from shared.model.identities.claims import SignInFault, SignInRefused
+from shared.model.identities.claims import OAuthErrorCode, SignInRefused
 from shared.model.rate_limit import RATE_PER_SECOND
 from shared.operations.changes import back_channel_logout
 from shared.operations.changes.back_channel_logout import LogoutAttempt
 from shared.operations.identities import sign_in
-from shared.operations.identities.admission import Stranger
-from shared.operations.identities.sessions import Begun
+from shared.operations.identities.admission import UnauthenticatedClient
+from shared.operations.identities.sessions import StartedSession
 from shared.operations.identities.sign_in import SignInAttempt
 from shared.ports import Ports
 from shared.web import bodies
@@ -61,7 +61,7 @@ _log = logging.getLogger(__name__)
 
 
 class SignIn:
-    """An ASGI application for these paths. It needs to be behind `Keyless`."""
+    """An ASGI application for these paths. It needs to be behind `PublicMiddleware`."""
 
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports, self._work = ports, work
@@ -85,7 +85,7 @@ class SignIn:
         else:
             if request.method != "POST":
                 raise MethodNotAllowed(["POST"])
-            raw = await bodies.read(request, limit=_BODY_MAX)
+            raw = await bodies.read_body(request, limit=_BODY_MAX)
             answer = await self._token(request, raw)
         await answer(scope, receive, send)
 
@@ -97,8 +97,8 @@ class SignIn:
         except SignInRefused as refused:
             _count(metric, refused.fault.value)
             if metric == "Logouts":
-                return _error(400, SignInFault.INVALID_REQUEST.value, str(refused))
-            status = 403 if refused.fault is SignInFault.DENIED else 400
+                return _error(400, OAuthErrorCode.INVALID_REQUEST.value, str(refused))
+            status = 403 if refused.fault is OAuthErrorCode.DENIED else 400
             return _error(status, refused.fault.value, str(refused))
         except (RateLimited, Unavailable) as error:
             report(error, request.scope["request_id"])
@@ -112,21 +112,21 @@ class SignIn:
         headers = {"Cache-Control": "no-store"}
         if begun is None:
             return Response(headers=headers)
-        return JSONResponse(_granted(begun, self._ports()), headers=headers)
+        return JSONResponse(_token_response(begun, self._ports()), headers=headers)
 
-    async def _redeem(self, request: Request, raw: bytes) -> Begun | None:
+    async def _redeem(self, request: Request, raw: bytes) -> StartedSession | None:
         """Return a session; None after a logout.
 
         The limits apply only if another company's server is asked.
         """
-        stranger = Stranger(request.scope["source_ip"], request.scope["request_id"])
+        stranger = UnauthenticatedClient(request.scope["source_ip"], request.scope["request_id"])
         prepare = partial(_prepare, self._ports, request, raw)
         attempt = await self._work(prepare, WorkKind.QUICK, tenant_id="")
-        redeem: Callable[[], Begun | None]
+        redeem: Callable[[], StartedSession | None]
         if isinstance(attempt, LogoutAttempt):
             redeem = partial(back_channel_logout.end, self._ports(), stranger, attempt)
         else:
-            redeem = partial(sign_in.redeem, self._ports(), stranger, attempt)
+            redeem = partial(sign_in.exchange_token, self._ports(), stranger, attempt)
         if not attempt.asks_provider:
             return await self._work(redeem, WorkKind.USUAL, tenant_id="")
         source = find_subscriber(stranger.source_ip or "", ipv6_bits=_SITE_BITS)
@@ -147,7 +147,7 @@ def _prepare(
             raise InvalidRequest("Another site sent this request; sign in on a page of this one.")
         path, form = request.scope["path"], bodies.form(request, raw)
     except InvalidRequest as error:
-        raise SignInRefused(SignInFault.INVALID_REQUEST, str(error)) from None
+        raise SignInRefused(OAuthErrorCode.INVALID_REQUEST, str(error)) from None
     if path.startswith(LOGOUT):
         return back_channel_logout.prepare(ports(), path.removeprefix(LOGOUT), form)
     return (sign_in.prepare_code if path == CODE else sign_in.prepare)(ports(), form)
@@ -158,19 +158,19 @@ def _providers(ports: Callable[[], Ports], request: Request) -> Response:
     query = request.query_params
     if [*query.keys()] != ["tenant"] or len(query.multi_items()) != 1:
         raise InvalidRequest("query: name the tenant once, as in ?tenant=acme, and nothing else.")
-    found = sign_in.offered(ports(), query["tenant"])
+    found = sign_in.list_sign_in_providers(ports(), query["tenant"])
     shown = [{name: getattr(each, name) for name in _SHOWN} for each in found]
     return JSONResponse({"identity_providers": shown})
 
 
-def _granted(begun: Begun, ports: Ports) -> dict[str, Any]:
-    left = begun.session.expires_at - ports.now()
+def _token_response(session: StartedSession, ports: Ports) -> dict[str, Any]:
+    left = session.session.expires_at - ports.now()
     return {
-        "access_token": begun.secret,
+        "access_token": session.secret,
         "issued_token_type": sign_in.ACCESS_TOKEN,
         "token_type": "Bearer",
         "expires_in": max(0, int(left.total_seconds())),
-        "scope": " ".join(begun.role.scopes),
+        "scope": " ".join(session.role.scopes),
     }
 
 

@@ -11,8 +11,8 @@ from starlette.datastructures import Headers
 from starlette.responses import FileResponse
 from starlette.types import Receive, Scope, Send
 
-from shared.errors import Corrupt
-from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL, MEDIA_TYPE, Form
+from shared.errors import DataCorrupt
+from shared.model.lists.head import BASE_MEDIA_TYPE, CACHE_CONTROL, MEDIA_TYPE, StoredBody
 from shared.web.conditional import matches
 from shared.web.routes import ApiRequest
 
@@ -35,17 +35,17 @@ _URL_SECONDS: Final = 300
 IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 
-class StoredFile(FileResponse):
+class RangeResponse(FileResponse):
     """A file, or one range of it. Any other range request is answered with the whole file.
 
-    Raises `Corrupt` if there is no such file.
+    Raises `DataCorrupt` if there is no such file.
     """
 
     def __init__(self, path: Path, *, headers: Mapping[str, str], media_type: str) -> None:
         try:
             found = path.stat()
         except FileNotFoundError as error:
-            raise Corrupt("a stored list is missing") from error
+            raise DataCorrupt("a stored list is missing") from error
         super().__init__(path, headers=headers, media_type=media_type, stat_result=found)
         self._size = found.st_size
 
@@ -58,9 +58,9 @@ class StoredFile(FileResponse):
             scope = {**scope, "headers": headers}
         await super().__call__({**scope, "method": method}, receive, send)
 
-    def _can_serve(self, asked: list[str]) -> bool:
+    def _can_serve(self, ranges: list[str]) -> bool:
         """Return whether the request has one range that begins within the file and is not empty."""
-        match = _RANGE.fullmatch(asked[0].strip()) if len(asked) == 1 else None
+        match = _RANGE.fullmatch(ranges[0].strip()) if len(ranges) == 1 else None
         if match is None:
             return False
         first, last, length = match.groups()
@@ -74,14 +74,14 @@ def header(description: str) -> dict[str, Any]:
     return {"schema": {"type": "string"}, "description": description}
 
 
-def located(name: str) -> dict[str, Any]:
+def location_header(name: str) -> dict[str, Any]:
     """Return the header of a redirect to what has this name, as the API document describes it."""
     return {"Location": header(f"The address of the {name}. It works for a short time only.")}
 
 
 def immutable(
-    here: ApiRequest,
-    form: Form,
+    request: ApiRequest,
+    form: StoredBody,
     *,
     body: Callable[[], bytes],
     file: Callable[[], Path | None] = lambda: None,
@@ -89,16 +89,18 @@ def immutable(
     """Return the response with stored CBOR that never changes."""
     # A client with keys of several tenants must not confuse theirs.
     headers = {"ETag": form.etag, "Cache-Control": IMMUTABLE, "Vary": "Authorization"}
-    answer = stored(here, form, headers, body=body, file=file, media_type=BASE_MEDIA_TYPE)
+    answer = stored_body_response(
+        request, form, headers, body=body, file=file, media_type=BASE_MEDIA_TYPE
+    )
     if answer.status_code == HTTPStatus.TEMPORARY_REDIRECT:
         # Its address expires.
         answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-def stored(
-    here: ApiRequest,
-    form: Form,
+def stored_body_response(
+    request: ApiRequest,
+    form: StoredBody,
     headers: dict[str, str],
     *,
     body: Callable[[], bytes],
@@ -110,15 +112,15 @@ def stored(
     It is 304 only if `headers` has the `ETag`. The body is streamed from its `file` if it is long
     and stored in a file.
     """
-    if "ETag" in headers and matches(here, etag=headers["ETag"]):
+    if "ETag" in headers and matches(request, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
-    if form.size > ANSWER_MAX and "aws.event" in here.scope:
-        url = here.ports.blobs.url(form.blob, ttl_seconds=_URL_SECONDS)
+    if form.size > ANSWER_MAX and "aws.event" in request.scope:
+        url = request.ports.blobs.url(form.blob, ttl_seconds=_URL_SECONDS)
         moved = headers | {"Location": url, "Cache-Control": CACHE_CONTROL}
         return Response(status_code=HTTPStatus.TEMPORARY_REDIRECT, headers=moved)
     if form.encoding is not None:
         headers = headers | {"Content-Encoding": form.encoding}
     found = file() if form.size > READ_MAX else None
     if found is not None:
-        return StoredFile(found, headers=headers, media_type=media_type)
+        return RangeResponse(found, headers=headers, media_type=media_type)
     return Response(body(), headers=headers, media_type=media_type)

@@ -10,7 +10,14 @@ from threading import Lock
 from typing import Final
 
 from shared.errors import RateLimited
-from shared.model.rate_limit import BURST, INTERVAL, RATE_PER_SECOND, Bucket, Figures, microseconds
+from shared.model.rate_limit import (
+    BURST,
+    INTERVAL,
+    RATE_PER_SECOND,
+    Bucket,
+    RateLimitHeaders,
+    microseconds,
+)
 
 # Limits the memory. The least recently used bucket is forgotten first.
 _BUCKETS_MAX: Final = 10_000
@@ -28,9 +35,9 @@ class AnonymousLimiter:
         self._full_at: OrderedDict[str, int] = OrderedDict()
         self._turn = Lock()
 
-    def look(self, address: str) -> Figures:
+    def look(self, address: str) -> RateLimitHeaders:
         """Return the values for the headers, without taking a token."""
-        return Figures.of(self._bucket(address))
+        return RateLimitHeaders.of(self._bucket(address))
 
     def take(self, address: str) -> None:
         """Take the tokens of a request. Raises `RateLimited` if there are too few."""
@@ -51,7 +58,7 @@ class AnonymousLimiter:
         return Bucket(min(self._full_at.get(address, now), now + BURST * INTERVAL), now)
 
 
-def headers(figures: Figures) -> list[tuple[bytes, bytes]]:
+def headers(figures: RateLimitHeaders) -> list[tuple[bytes, bytes]]:
     """Return the headers for the bucket of the request (AUTH-7)."""
     return [
         (b"x-ratelimit-limit", b"%d" % RATE_PER_SECOND),

@@ -118,7 +118,7 @@ class Work(Protocol):
         ...
 
 
-class InPlace:
+class InlineWork:
     """`Work` that runs directly, while the event loop waits."""
 
     wait_max = 0
@@ -156,7 +156,7 @@ class InPlace:
         """Do nothing: no work is ever in progress."""
 
 
-IN_PLACE = InPlace()
+IN_PLACE = InlineWork()
 
 
 def result_of(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -170,7 +170,7 @@ def result_of(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("an endpoint waited, which only an event loop can")
 
 
-class Wait(NamedTuple):
+class LongPollWait(NamedTuple):
     """For what a request waits: until the item at `address` has another `version`.
 
     It waits for `seconds` at most.
@@ -181,15 +181,15 @@ class Wait(NamedTuple):
     seconds: float
 
 
-class HeldResponse(Response):
+class LongPollResponse(Response):
     """304, unless there is something else to say after the `wait`."""
 
-    def __init__(self, wait: Wait, *, headers: dict[str, str]) -> None:
+    def __init__(self, wait: LongPollWait, *, headers: dict[str, str]) -> None:
         super().__init__(status_code=304, headers=headers)
         self.wait = wait
 
 
-class Provisional(Response):
+class ProvisionalResponse(Response):
     """A response that is sent only if no other follows within `seconds`: it is made again."""
 
     def __init__(self, content: Any, *, seconds: float, **options: Any) -> None:
@@ -197,13 +197,13 @@ class Provisional(Response):
         self.seconds = seconds
 
 
-async def settled(
-    first: Provisional,
-    again: Callable[[], Awaitable[Response]],
+async def respond_when_settled(
+    first: ProvisionalResponse,
+    retry: Callable[[], Awaitable[Response]],
     request: Request,
     work: Work,
 ) -> Response:
-    """Return what `again` returns once it is not provisional, or what it is after the `seconds`.
+    """Return what `retry` returns once it is not provisional, or what it is after the `seconds`.
 
     Returns sooner if too many requests wait, or if the server stops. Raises `ClientDisconnect`.
     """
@@ -212,18 +212,21 @@ async def settled(
     while (rest := end - time.monotonic()) > 0:
         started = time.monotonic()
         wanted = min(pause, rest)
-        await unless_gone(request, work.pause(wanted))
+        await wait_unless_disconnected(request, work.pause(wanted))
         paused = time.monotonic()
-        response = await again()
-        if not isinstance(response, Provisional) or paused - started < wanted / 2:
+        response = await retry()
+        if not isinstance(response, ProvisionalResponse) or paused - started < wanted / 2:
             break
         pause = max(_PAUSE, _SHARE * (time.monotonic() - paused))
     return response
 
 
-async def unless_gone(request: Request, wait: Coroutine[Any, Any, None]) -> None:
+async def wait_unless_disconnected(request: Request, wait: Coroutine[Any, Any, None]) -> None:
     """Wait as long as `wait` does. Raises `ClientDisconnect` if the client is gone before."""
-    waiting, gone = asyncio.ensure_future(wait), asyncio.ensure_future(_disconnected(request))
+    waiting, gone = (
+        asyncio.ensure_future(wait),
+        asyncio.ensure_future(_wait_for_disconnect(request)),
+    )
     try:
         await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not waiting.done():
@@ -233,6 +236,6 @@ async def unless_gone(request: Request, wait: Coroutine[Any, Any, None]) -> None
         gone.cancel()
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

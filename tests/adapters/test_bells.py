@@ -13,7 +13,7 @@ from shared.adapters.sqlite import SqliteStore
 from shared.model import feed
 from shared.model.items import Address, Table
 from shared.model.lists import schedule
-from shared.ports.one_machine import Listener, News
+from shared.ports.one_machine import CommitKind, Listener
 from shared.ports.store import Expect, Put
 
 _MARK = schedule.mark_address("tenant", "svc_wrt_a")
@@ -33,7 +33,7 @@ def store(file: Path) -> Iterator[SqliteStore]:
         yield opened
 
 
-def _listening(store: SqliteStore, news: News) -> Listener:
+def _listening(store: SqliteStore, news: CommitKind) -> Listener:
     listener = store.listen(news)
     assert listener is not None
     return listener
@@ -49,8 +49,8 @@ def test_a_commit_rings_for_what_it_wrote(store: SqliteStore, file: Path) -> Non
     """F557a: A commit by any process rings for those that wait for it, and for no other."""
     with (
         closing(SqliteStore(str(file))) as other,
-        closing(_listening(other, News.MARKS)) as marks,
-        closing(_listening(other, News.FEED)) as heads,
+        closing(_listening(other, CommitKind.MARKS)) as marks,
+        closing(_listening(other, CommitKind.FEED)) as heads,
     ):
         for address, heard in (
             (_MARK, (True, False)),
@@ -64,9 +64,9 @@ def test_a_commit_rings_for_what_it_wrote(store: SqliteStore, file: Path) -> Non
 
 def test_a_burst_is_one_piece_of_news(store: SqliteStore) -> None:
     """F557b: After many rings, no write waits for a listener, and one look is enough."""
-    with closing(_listening(store, News.MARKS)) as listener:
+    with closing(_listening(store, CommitKind.MARKS)) as listener:
         for _ in range(100_000):
-            listener.ring()
+            listener.notify()
         store.write(Put(_MARK, {"n": 1}, Expect.ANYTHING))
         listener.wait(0)
         assert not _hears(listener)
@@ -74,7 +74,7 @@ def test_a_burst_is_one_piece_of_news(store: SqliteStore) -> None:
 
 def test_whoever_was_killed_is_forgotten(store: SqliteStore, file: Path) -> None:
     """F557c: Remains of a killed process are removed, and harm no write."""
-    listener = _listening(store, News.MARKS)
+    listener = _listening(store, CommitKind.MARKS)
     os.close(listener.fileno())
     folder = Path(f"{file}-news")
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700

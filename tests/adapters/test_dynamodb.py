@@ -11,17 +11,17 @@ import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
 from shared.adapters.dynamodb import DynamoStore
-from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.ports.store import (
     Address,
-    At,
     Check,
     Expect,
     Increment,
+    ItemFilter,
     Partition,
     Put,
     Table,
-    Where,
+    VersionIs,
 )
 from tests.adapters.answers import Answer, FakeTime, Given, Step, error
 from tests.adapters.outages import OUTAGES, PASSING, URL
@@ -188,7 +188,7 @@ def test_a_count_brings_no_item_and_adds_up_its_pages(given: Given, store: Dynam
         Answer({"Count": 7, "LastEvaluatedKey": stored(OTHER)}),
         Answer({"Count": 5}),
     )
-    where = Where({"details.warrant_id": "svc_wrt_a"}, alive_at=5)
+    where = ItemFilter({"details.warrant_id": "svc_wrt_a"}, alive_at=5)
     assert store.count(Partition(Table.AUDIT, OTHER.pk), after="a", where=where) == 12
     assert len(answers.bodies) == 3
     for body in answers.bodies:
@@ -266,14 +266,14 @@ def test_an_item_of_another_hand_is_corrupt(
         Answer({"Item": found, "Items": [found], "Responses": {"a-keys": [found]}}),
     )
     for call in ("get", "get_many", "query", "column"):
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             CALLS[call](store)
 
 
 # --- writes ---
 
 CHANGES = (
-    Put(KEY, {"version": 2}, At(1)),
+    Put(KEY, {"version": 2}, VersionIs(1)),
     Check(OTHER, Expect.PRESENT),
     Increment(PARTITION.address("counts"), {"n": 1}, Expect.PRESENT),
 )
@@ -298,9 +298,9 @@ def cancelled(*codes: str) -> Answer:
 def test_a_lost_expectation_is_a_conflict(
     given: Given, store: DynamoStore, codes: tuple[str, ...], lost: list[int]
 ) -> None:
-    """OPS-1, F24b: A failed condition of a DynamoDB transaction raises `ExpectationLost`."""
+    """OPS-1, F24b: A failed condition of a DynamoDB transaction raises `PreconditionFailed`."""
     answers = given(cancelled(*codes))
-    with pytest.raises(ExpectationLost) as caught:
+    with pytest.raises(PreconditionFailed) as caught:
         store.write(*CHANGES)
     assert caught.value.lost == tuple(CHANGES[number].address for number in lost)
     assert len(answers.requests) == 1
@@ -333,7 +333,7 @@ def test_contention_is_tried_again(
 def test_lasting_contention_is_unavailable(
     given: Given, store: DynamoStore, fake_time: FakeTime, name: str
 ) -> None:
-    """F24: at the deadline contention becomes `Unavailable`; it is never a `ExpectationLost`."""
+    """F24: at the deadline contention becomes `Unavailable`; it is never a `PreconditionFailed`."""
     given(PASSING_REFUSALS[name])
     with pytest.raises(Unavailable, match=r"\(TransactWriteItems: \w+Exception\)"):
         store.write(*CHANGES)

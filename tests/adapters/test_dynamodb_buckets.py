@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from shared.adapters.dynamodb_buckets import DynamoBuckets
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.ports.token_buckets import Lease
 from tests.adapters.answers import Answer, Answers, Given, error
 from tests.adapters.outages import URL
@@ -126,12 +126,12 @@ def test_a_bucket_of_another_hand_is_corrupt(
     refusal = error("ConditionalCheckFailedException", Item=attributes)
     answer = Answer({"Attributes": attributes}) if held == "in the answer" else refusal
     given(answer)
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         buckets.lease("t1", 7, now=NOW)
 
 
 def test_an_answer_without_the_bucket_is_corrupt(given: Given, buckets: DynamoBuckets) -> None:
     """F22: a success that does not say when the bucket is full is not believed."""
     given(Answer({}))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         buckets.lease("t1", 7, now=NOW)

@@ -11,7 +11,7 @@ import pytest
 from shared.adapters import dynamodb_buckets
 from shared.adapters.dynamodb_buckets import DynamoUsage
 from shared.errors import Unavailable
-from shared.ports.token_buckets import Used
+from shared.ports.token_buckets import UsageDelta
 from tests.adapters.answers import Answer, Answers
 from tests.adapters.outages import PASSING
 
@@ -30,7 +30,7 @@ def client(cloud: None) -> Iterator[DynamoDBClient]:
 
 def add(client: DynamoDBClient) -> None:
     counts = DynamoUsage(client, table_prefix="a-")
-    counts.add(Used("t1", "svc_ak_1", 7, AT))
+    counts.add(UsageDelta("t1", "svc_ak_1", 7, AT))
 
 
 def test_a_count_is_one_plain_write(client: DynamoDBClient) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.file_sealer import FileSealer
-from shared.errors import Corrupt, InvalidSettings
+from shared.errors import DataCorrupt, InvalidSettings
 
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}
 
@@ -36,19 +36,19 @@ def test_a_seal_outlives_the_process(path: Path) -> None:
 def test_a_seal_of_another_key_is_corrupt(path: Path, tmp_path: Path) -> None:
     """F10: a seal made with another key file does not open."""
     sealed = FileSealer.create(tmp_path / "another.key").seal(b"secret", context=CONTEXT)
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         FileSealer.create(path).unseal(sealed, context=CONTEXT)
 
 
 def test_every_byte_of_a_seal_counts(path: Path) -> None:
-    """F10: a change of any one byte, and every shorter seal, is `Corrupt`."""
+    """F10: a change of any one byte, and every shorter seal, is `DataCorrupt`."""
     keys = FileSealer.create(path)
     sealed = keys.seal(b"secret", context=CONTEXT)
     for place in range(len(sealed)):
         flipped = bytearray(sealed)
         flipped[place] ^= 0x80
         for altered in (bytes(flipped), sealed[:place]):
-            with pytest.raises(Corrupt):
+            with pytest.raises(DataCorrupt):
                 keys.unseal(altered, context=CONTEXT)
 
 
@@ -57,7 +57,7 @@ def test_contexts_that_look_alike_differ(path: Path) -> None:
     keys = FileSealer.create(path)
     sealed = keys.seal(b"secret", context={"ab": "c", "d": ""})
     for other in ({"a": "bc", "d": ""}, {"abc": "", "d": ""}, {"ab": "cd"}, {"ab": "c"}):
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             keys.unseal(sealed, context=other)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from shared.adapters import files
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
+from shared.errors import BlobExists, DataCorrupt, OutOfSpace, Unavailable
 from tests.kit.disks import KIB, disk
 
 NAME = "srl/t1/1.json"
@@ -244,7 +244,7 @@ def test_losing_the_race_for_the_key_is_no_fault(
 def test_a_short_key_signs_nothing(root: Path, blobs: FileBlobs) -> None:
     """An emptied key file does not make addresses that anyone could forge."""
     (root / ".url-key").write_bytes(b"")
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         blobs.url(NAME, ttl_seconds=60)
 
 
@@ -344,10 +344,10 @@ def test_a_file_is_checked_when_it_has_changed(root: Path, blobs: FileBlobs) -> 
     """F122: what is streamed is what was stored, unless a file hides that it has changed."""
     blobs.put(NAME, b"data")
     sha256 = hashlib.sha256(b"data").hexdigest()
-    assert blobs.file(NAME, sha256=sha256).read_bytes() == b"data"
-    assert blobs.file(NAME, sha256=sha256) == root / NAME
+    assert blobs.get_file(NAME, sha256=sha256).read_bytes() == b"data"
+    assert blobs.get_file(NAME, sha256=sha256) == root / NAME
     (root / NAME).write_bytes(b"date")
-    with pytest.raises(Corrupt):
-        blobs.file(NAME, sha256=sha256)
-    with pytest.raises(Corrupt):
-        blobs.file("srl/t1/2.json", sha256=sha256)
+    with pytest.raises(DataCorrupt):
+        blobs.get_file(NAME, sha256=sha256)
+    with pytest.raises(DataCorrupt):
+        blobs.get_file("srl/t1/2.json", sha256=sha256)

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from shared.adapters.https import Https
+from shared.adapters.https import HttpsClient
 from shared.authorizer.http1 import ERROR_BYTES_MAX
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.ports.outside import OUTBOUND_ANSWER_MAX, OutboundAnswer
@@ -106,4 +106,4 @@ def test_other_ports_are_of_the_operator() -> None:
 def test_what_is_no_address() -> None:
     """What cannot be an address is no answer, and nothing is raised."""
     for url in ("https://", "https://a..b/", "https://a.example:99999/", f"https://{HOST}:x/"):
-        assert Https(resolve=lambda name: [name]).ask(url) == NO_ANSWER
+        assert HttpsClient(resolve=lambda name: [name]).ask(url) == NO_ANSWER

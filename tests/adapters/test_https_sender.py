@@ -16,7 +16,7 @@ from shared import settings
 from shared.adapters import https
 from shared.adapters.https import HttpsSender
 from shared.errors import InvalidSettings
-from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
 from tests.kit.receivers import HOST, Received, Script, answer, raw, receiving, trusting
 from tests.kit.waiting import soon
 
@@ -25,7 +25,7 @@ MESSAGE = EventMessage("svc_evt_a", {"webhook-id": "svc_evt_a", "X-A": "b"}, b'{
 OK = answer(200)
 
 
-def send(sender: HttpsSender, url: str = URL) -> DeliveryAnswer:
+def send(sender: HttpsSender, url: str = URL) -> DeliveryResponse:
     (found,) = sender.send(url, [MESSAGE])
     return found
 

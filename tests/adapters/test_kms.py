@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from shared.adapters.kms import KmsSealer
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from tests.adapters.answers import Answer, Answers, error
 from tests.adapters.kms_outages import OUTAGES
 
@@ -40,7 +40,7 @@ def test_a_seal_that_is_not_ours_is_corrupt(
 ) -> None:
     """F10: altered bytes, another context or another key do not pass for an outage."""
     answers = Answers(kms_client, error(code))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         keys.unseal(b"sealed", context=CONTEXT)
     assert len(answers.requests) == 1
 

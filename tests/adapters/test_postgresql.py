@@ -15,7 +15,7 @@ from shared.adapters import postgresql_database, postgresql_schema
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_blobs import PostgresqlBlobs
 from shared.adapters.postgresql_database import PostgresqlDatabase, PostgresqlListener, check_url
-from shared.errors import Corrupt, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from shared.model.items import Address, Item, Table
 from shared.model.lists.schedule import mark_address
 from shared.ports.store import Change, Delete, Expect, Increment, Put
@@ -141,10 +141,10 @@ def test_damage_is_never_absence(database: PostgresqlDatabase) -> None:
     blobs.put("a", bytes(3 * 1024 * 1024))
     for damage in ("'\\xff'", "'\\x01'"):
         execute(postgresql.empty(), f"UPDATE items SET item = {damage}")
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             store.get(ONE)
     execute(postgresql.empty(), "DELETE FROM blob_parts WHERE n = 1")
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         blobs.get("a")
 
 
@@ -153,7 +153,7 @@ def test_a_link_key_that_is_too_short_signs_nothing(database: PostgresqlDatabase
     blobs = PostgresqlBlobs(database)
     assert blobs.url("a", ttl_seconds=60)
     execute(postgresql.empty(), "UPDATE blob_parts SET data = 'k'; UPDATE blobs SET size = 1")
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         blobs.url("a", ttl_seconds=60)
 
 
@@ -241,7 +241,7 @@ def test_a_mark_is_heard_by_other_servers(
             # The end is news as well.
             while listener._connection is not None:
                 listener.wait(60)
-        listener.ring()
+        listener.notify()
         assert select.select([listener.fileno()], [], [], 0)[0]
 
 

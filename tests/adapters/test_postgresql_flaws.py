@@ -11,7 +11,7 @@ from infra.cli import __main__ as start
 from shared.adapters import postgresql_schema
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
-from shared.ports.store import Flaw
+from shared.ports.store import ConfigurationProblem
 from tests.infra.commands import Command
 from tests.kit import postgresql
 from tests.kit.postgresql import execute
@@ -44,7 +44,7 @@ def _as_owner(url: str, statement: str) -> None:
     execute(url.replace("watched@", "owner@"), statement)
 
 
-def _flaws(url: str) -> list[Flaw]:
+def _flaws(url: str) -> list[ConfigurationProblem]:
     with closing(PostgresqlDatabase(url)) as database:
         return list(PostgresqlStore(database).flaws())
 

@@ -14,7 +14,7 @@ from shared.adapters.postgresql_buckets import PostgresqlBuckets
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.errors import BlobExists
 from shared.model.items import Address, Partition, Table
-from shared.ports.store import At, Check, Delete, Expect, Increment, Put, Where
+from shared.ports.store import Check, Delete, Expect, Increment, ItemFilter, Put, VersionIs
 from tests.kit import postgresql
 from tests.kit.postgresql import PostgresqlServer, execute
 
@@ -112,7 +112,7 @@ def _tour_of_store(store: Any) -> None:
     store.write(
         Put(one, {"version": 1, "expires": 5}, Expect.ANYTHING), Increment(two, {"n": 1}, _ANY)
     )
-    store.write(Put(one, {"version": 2}, At(1)), Check(two, Expect.PRESENT))
+    store.write(Put(one, {"version": 2}, VersionIs(1)), Check(two, Expect.PRESENT))
     store.write(Check(one, Expect.PRESENT), Delete(two, _ANY))
     store.write(Delete(one, _ANY), Check(two, Expect.ABSENT))
     assert store.get(one) is None
@@ -121,7 +121,7 @@ def _tour_of_store(store: Any) -> None:
     assert sum(map(len, store.query_many(some, limit=3).values())) in {0, 3 * 3 * 15}
     for table, *options in product(Table, (None, "0000500"), (None, "0001500"), *_WHERES):
         after, before, newest_first, limit, alive_at, equal = options
-        where, place = Where(equal, alive_at), Partition(table, "p2")
+        where, place = ItemFilter(equal, alive_at), Partition(table, "p2")
         between: Any = {"after": after, "before": before, "where": where}
         list(store.query(place, newest_first=newest_first, limit=limit, **between))
         store.count(place, **between)
@@ -136,7 +136,7 @@ def _tour_of_blobs(blobs: Any) -> None:
         with suppress(BlobExists):
             blobs.put(name, b"x")
         assert blobs.get(name) == b"x"
-    blobs.file("f1/new", sha256="")
+    blobs.get_file("f1/new", sha256="")
     list(blobs.names("f1"))
     blobs.discard("f1", before="b")
     blobs.discard("f2", before="b", older_than_seconds=5, any_age_before="a")

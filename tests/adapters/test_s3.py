@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ReadTimeoutError
 
 from shared.adapters.s3 import S3Blobs
-from shared.errors import BlobExists, Corrupt, Unavailable
+from shared.errors import BlobExists, DataCorrupt, Unavailable
 from tests.adapters import outages
 from tests.adapters.answers import Answer, Answers, FakeTime, Given, Step
 from tests.kit.aws import REGION
@@ -150,7 +150,7 @@ def test_a_blob_that_was_altered_is_corrupt(given: Given, blobs: S3Blobs) -> Non
     headers = {"x-amz-checksum-sha256": checksum}
     given(Answer(b"data", headers=headers), Answer(b"date", headers=headers))
     assert blobs.get(NAME) == b"data"
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         blobs.get(NAME)
 
 

@@ -11,17 +11,8 @@ import pytest
 
 from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Corrupt, Unavailable
-from shared.ports.store import (
-    Address,
-    At,
-    Delete,
-    Expect,
-    Increment,
-    Partition,
-    Put,
-    Table,
-)
+from shared.errors import DataCorrupt, Unavailable
+from shared.ports.store import Address, Delete, Expect, Increment, Partition, Put, Table, VersionIs
 from tests.kit import sqlite_files
 from tests.kit.processes import figures_of
 
@@ -106,18 +97,18 @@ def test_many_processes_open_one_new_file(path: Path) -> None:
     program = f"""
 from shared.adapters import sqlite
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import ExpectationLost
-from shared.ports.store import At, Expect, Increment, Address, Put, Table
+from shared.errors import PreconditionFailed
+from shared.ports.store import Expect, Increment, Address, Put, Table, VersionIs
 store = SqliteStore({str(path)!r})
 head = Address(Table.REVOCATIONS, "t1#srl", "head")
 won = 0
 while (version := (store.get(head) or {{"version": 0}})["version"]) < 20:
-    expect = At(version) if version else Expect.ABSENT
+    expect = VersionIs(version) if version else Expect.ABSENT
     try:
         store.write(Put(head, {{"version": version + 1}}, expect),
                     Put(head._replace(sk=str(version + 1)), {{}}, Expect.ABSENT))
         won += 1
-    except ExpectationLost:
+    except PreconditionFailed:
         pass
 print(won)
 """
@@ -199,10 +190,10 @@ def test_an_item_that_cannot_be_decoded_is_corrupt(store: SqliteStore, item: str
     """F10: a malformed item is neither skipped nor absent, in any read or expectation."""
     sqlite_files.insert(store._database.connection, [(OTHER, item)])
     for call in ("get_many", "query", "column"):
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             CALLS[call](store)
-    for expect in (ABSENT, PRESENT, At(1)):
-        with pytest.raises(Corrupt):
+    for expect in (ABSENT, PRESENT, VersionIs(1)):
+        with pytest.raises(DataCorrupt):
             store.write(Put(OTHER, {}, expect))
     store.write(Delete(OTHER, ANYTHING))
 

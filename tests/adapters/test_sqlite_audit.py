@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.sqlite import SqliteStore
-from shared.ports.store import Address, Expect, Partition, Put, Table, Where
+from shared.ports.store import Address, Expect, ItemFilter, Partition, Put, Table
 
 PARTITION = Partition(Table.AUDIT, "t1#2026-11")
-ALICE = Where({"actor": "alice"})
+ALICE = ItemFilter({"actor": "alice"})
 DAY = 86_400
 
 
@@ -50,7 +50,7 @@ def test_a_search_is_right(store: SqliteStore) -> None:
     bounds = (None, address(3).sk, address(10).sk, address(28).sk, address(44).sk)
     every = list(store.query(PARTITION))
     for equal, at, after, before in itertools.product(values, alive, bounds, bounds):
-        where = Where(equal, alive_at=at)
+        where = ItemFilter(equal, alive_at=at)
         expected = [
             row
             for row in every
@@ -77,7 +77,7 @@ def test_what_expired_on_earlier_days_is_removed(store: SqliteStore) -> None:
 
 def test_what_has_expired_and_is_there_is_not_counted(store: SqliteStore) -> None:
     """F71: an entry ends at its second, whenever it is removed."""
-    alive = Where({"actor": "alice"}, alive_at=21 * DAY)
+    alive = ItemFilter({"actor": "alice"}, alive_at=21 * DAY)
     assert store.count(PARTITION, where=alive) == 14
     assert len(list(store.query(PARTITION, where=alive))) == 14
-    assert store.count(PARTITION, where=Where(alive_at=21 * DAY - 1)) == 29
+    assert store.count(PARTITION, where=ItemFilter(alive_at=21 * DAY - 1)) == 29

@@ -8,7 +8,7 @@ import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from tests.kit.processes import figures_of
 
 NOW = 1_795_262_400_000_000
@@ -54,6 +54,6 @@ def test_a_bucket_that_cannot_be_read_is_corrupt(buckets: SqliteBuckets, full_at
     """F10: a malformed bucket is neither full nor empty, and stays as it is."""
     connection = buckets._database.connection
     connection.execute("INSERT INTO buckets VALUES (?, ?)", ("t1", full_at))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         buckets.lease("t1", 1, now=NOW)
     assert connection.execute("SELECT full_at FROM buckets").fetchall() == [(full_at,)]

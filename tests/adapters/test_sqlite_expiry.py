@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.sqlite import SqliteStore
-from shared.ports.store import Address, At, Delete, Expect, Put, Table
+from shared.ports.store import Address, Delete, Expect, Put, Table, VersionIs
 
 ONCE = [Address(Table.KEYS, f"t1#once#{number}") for number in range(10)]
 OTHERS = [Address(Table.KEYS, "t1"), Address(Table.REVOCATIONS, "t1#once#0")]
@@ -44,8 +44,8 @@ def test_items_are_removed_once_they_have_expired(store: SqliteStore) -> None:
 
 def test_what_was_replaced_stays(store: SqliteStore) -> None:
     """F371: what expires later now is not removed, and what is gone already does no harm."""
-    later = Put(ONCE[0], {"expires": 7, "version": 2}, At(1))
-    store.write(later, Put(ONCE[1], {"version": 2}, At(1)), Delete(ONCE[2], At(1)))
+    later = Put(ONCE[0], {"expires": 7, "version": 2}, VersionIs(1))
+    store.write(later, Put(ONCE[1], {"version": 2}, VersionIs(1)), Delete(ONCE[2], VersionIs(1)))
     while store.remove_expired(before=5):
         pass
     assert left(store) == [ONCE[0], ONCE[1], *ONCE[5:], *OTHERS]

@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, PreconditionFailed, Unavailable
 from shared.ports.store import (
     Address,
     Check,
     Delete,
     Expect,
     Item,
+    ItemFilter,
     Partition,
     Put,
     Table,
-    Where,
 )
 
 REVOKED = Partition(Table.REVOCATIONS, "t1#revoked#00")
@@ -32,7 +32,7 @@ FEED = Partition(Table.REVOCATIONS, "t1#feed")
 VERSIONS = Partition(Table.KEYS, "t1#srl-versions")
 STANDINGS = [Address(Table.REVOCATIONS, f"t1#warrant#svc_wrt_{n:02}") for n in range(30)]
 ENTRIES = [FEED.address(f"{n:012}") for n in range(30)]
-ALIVE = Where(alive_at=1020)
+ALIVE = ItemFilter(alive_at=1020)
 PAGE = 4096
 SEED = 20261129
 
@@ -40,7 +40,7 @@ SEED = 20261129
 def is_present(store: SqliteStore, address: Address) -> bool:
     try:
         store.write(Check(address, Expect.ABSENT))
-    except ExpectationLost:
+    except PreconditionFailed:
         return True
     return False
 
@@ -245,7 +245,7 @@ def test_a_page_that_is_read_twice_is_corrupt(path: Path) -> None:
     content = bytearray(image)
     content[second : second + 4] = content[first : first + 4]
     path.write_bytes(content)
-    with closing(SqliteStore(str(path))) as store, pytest.raises(Corrupt):
+    with closing(SqliteStore(str(path))) as store, pytest.raises(DataCorrupt):
         READS["revocations"](store)
 
 

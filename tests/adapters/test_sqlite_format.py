@@ -10,7 +10,7 @@ import pytest
 
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_schema import FORMAT
-from shared.errors import Corrupt, ExpectationLost, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, PreconditionFailed, Unavailable
 from shared.ports.store import (
     Address,
     Change,
@@ -89,7 +89,7 @@ def test_an_altered_item_is_corrupt(store: SqliteStore, path: Path, read: str, d
     change_behind_its_back(path, DAMAGE[damage][0])
     # SQLite changes both trees, so the old key is absent. A column reads no empty item.
     if read != "column" and (damage != "a key is altered" or read not in ("get", "get_many")):
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             READS[read](store)
     assert store.get(OTHER) == {"n": 2, "version": 1}
 
@@ -111,13 +111,13 @@ def test_a_flipped_bit_of_a_key_never_reads_as_absent(
     flip_key(path, place)
     with closing(SqliteStore(str(path))) as damaged:
         for read in READS.values():
-            with suppress(Corrupt):
+            with suppress(DataCorrupt):
                 assert read(damaged)
         for change in CHANGES.values():
-            with suppress(ExpectationLost, Corrupt):
+            with suppress(PreconditionFailed, DataCorrupt):
                 damaged.write(change)
         for name in ("query", "query backwards", "column"):
-            with pytest.raises(Corrupt):
+            with pytest.raises(DataCorrupt):
                 READS[name](damaged)
         assert list(damaged.problems())
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from shared.adapters.threads import Threaded
+from shared.adapters.threads import ThreadedGather
 
 
 def test_answers_come_in_the_order_of_the_reads() -> None:
@@ -20,13 +20,13 @@ def test_answers_come_in_the_order_of_the_reads() -> None:
         later.set()
         return "quick"
 
-    assert Threaded()(slow, quick, quick) == ("slow", "quick", "quick")
+    assert ThreadedGather()(slow, quick, quick) == ("slow", "quick", "quick")
 
 
 def test_they_wait_for_each_other_no_more_than_they_must() -> None:
     """Sixteen reads that each wait for all others come to an end."""
     gather = threading.Barrier(16, timeout=60)
-    assert len(Threaded()(*[gather.wait] * 16)) == 16
+    assert len(ThreadedGather()(*[gather.wait] * 16)) == 16
 
 
 @pytest.mark.parametrize("failing", range(3))
@@ -43,6 +43,6 @@ def test_a_failure_comes_out_once_nothing_is_under_way(failing: int) -> None:
             ended.append(number)
 
     with pytest.raises(LookupError) as caught:
-        Threaded()(*(lambda number=number: read(number) for number in range(3)))
+        ThreadedGather()(*(lambda number=number: read(number) for number in range(3)))
     assert sorted(ended) == [0, 1, 2]
     assert caught.value.args == (failing,)

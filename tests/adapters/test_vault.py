@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.vault import VaultSealer
-from shared.errors import Corrupt, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from tests.kit.receivers import Receiver, Script, answer, plainly
 
 CONTEXT = {"tenant": "t1", "key": "svc_key_1"}
@@ -84,7 +84,7 @@ def test_a_seal_that_is_not_ours_is_corrupt(
     sealer_at: Callable[[Receiver], VaultSealer], said: str
 ) -> None:
     """F10: altered bytes, another context or another key do not pass for an outage."""
-    with plainly(says(400, errors=[said])) as receiver, pytest.raises(Corrupt):
+    with plainly(says(400, errors=[said])) as receiver, pytest.raises(DataCorrupt):
         sealer_at(receiver).unseal(SEAL, context=CONTEXT)
 
 

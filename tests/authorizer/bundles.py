@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
-from shared.authorizer.trust import Bundle
+from shared.authorizer.trust import KeyBundle
 from tests.kit.api import Tenant
 
 ROOT_ID, ISSUER_ID = "svc_key_01m7yzmhg014scvmqfzcb3mfmr", "svc_key_01m7yzmhg014scvmqfzcb3mfms"
@@ -37,8 +37,8 @@ def _published(members: dict[str, Any]) -> PublishedKey:
     return key._replace(**times)
 
 
-def bundled(keys: PublishedKeys) -> Bundle:
+def bundled(keys: PublishedKeys) -> KeyBundle:
     """The bundle of a blob that a head names."""
     blob = keys.encode()
     named = reference(blob)
-    return Bundle.of(PublishedKeys.opened(blob, named, tenant_id=keys.tenant_id), named, None)
+    return KeyBundle.of(PublishedKeys.from_blob(blob, named, tenant_id=keys.tenant_id), named, None)

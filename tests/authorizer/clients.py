@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from shared.authorizer import AuthorizerClient, Policy
-from shared.authorizer.floor import MemoryFloor
+from shared.authorizer import AuthorizerClient, PollPolicy
+from shared.authorizer.floor import MemoryStateStore
 from tests.authorizer.feeds import TENANT
 from tests.authorizer.service import KEY, PIN
 
@@ -18,7 +18,7 @@ def arguments(**changes: Any) -> dict[str, Any]:
         "api_key": KEY,
         "tenant": TENANT,
         "trust_root": PIN,
-        "floor": MemoryFloor(),
-        "policy": Policy(poll_seconds=0.01),
+        "floor": MemoryStateStore(),
+        "policy": PollPolicy(poll_seconds=0.01),
     }
     return usual | changes

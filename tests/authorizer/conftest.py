@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer import AuthorizerClient, FileFloor, view
+from shared.authorizer import AuthorizerClient, FileStateStore, view
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.service import Service, serving
 
@@ -35,7 +35,7 @@ def made(service: Service, tmp_path: Path) -> Iterator[Made]:
     with ExitStack() as closed:
 
         def make(**changes: Any) -> AuthorizerClient:
-            floor = FileFloor(tmp_path / "floor")
+            floor = FileStateStore(tmp_path / "floor")
             client = AuthorizerClient(service.url, **arguments(floor=floor) | changes)
             closed.callback(client.close)
             return client

@@ -9,9 +9,9 @@ from typing import Any
 import cbor2
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.authorizer.answers import Answer
+from shared.authorizer.answers import FeedResponse
 from shared.authorizer.formats import wire
-from shared.authorizer.state import State, Trusted, advance
+from shared.authorizer.state import FeedState, StaticVerifier, advance
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -30,7 +30,7 @@ def public(key: Ed25519PrivateKey) -> bytes:
     return key.public_key().public_bytes_raw()
 
 
-TRUSTED = Trusted(TENANT, (public(signer()),))
+TRUSTED = StaticVerifier(TENANT, (public(signer()),))
 
 
 def payload_of(ids: set[str], version: int) -> bytes:
@@ -44,9 +44,9 @@ def payload_of(ids: set[str], version: int) -> bytes:
     return cbor2.dumps(members, canonical=True)
 
 
-def sealed(payload: bytes, key: Ed25519PrivateKey, entries: tuple[bytes, ...] = ()) -> Answer:
+def sealed(payload: bytes, key: Ed25519PrivateKey, entries: tuple[bytes, ...] = ()) -> FeedResponse:
     """An answer with this payload, signed."""
-    return Answer(payload, key.sign(wire.signed_part(payload)), entries)
+    return FeedResponse(payload, key.sign(wire.signed_part(payload)), entries)
 
 
 @dataclass
@@ -112,15 +112,15 @@ class Feed:
             self.tenant, self.sequence, self.chain, issued_at, expires_at, self.base
         )
 
-    def answer(self, after: int | None = None, **changes: Any) -> Answer:
+    def answer(self, after: int | None = None, **changes: Any) -> FeedResponse:
         """The answer to a poll; `changes` are those of the head."""
         after = self.base.sequence if after is None else after
         entries = tuple(data for number, data in self.entries.items() if number > after)
         return sealed(replace(self.head(), **changes).encode(), self.key, entries)
 
 
-def begun_with(data: bytes, count: int) -> tuple[Feed, State]:
+def begun_with(data: bytes, count: int) -> tuple[Feed, FeedState]:
     """A feed whose base is the list `data` of so many warrants, and a client that has begun."""
     feed = Feed()
     feed.base = wire.Base(1, 0, feed.chain, hashlib.sha256(data).digest(), count)
-    return feed, advance(None, feed.answer(), base=data, now=NOW, trusted=TRUSTED)
+    return feed, advance(None, feed.answer(), base=data, now=NOW, verifier=TRUSTED)

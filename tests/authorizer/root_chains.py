@@ -47,7 +47,7 @@ class Step(NamedTuple):
         payload = self.made().encode()
         signatures = {public_of(each): signature(each, payload) for each in self.signers}
         forged = {public_of(each): bytes(64) for each in self.forged}
-        return SignedDocument.opened(payload, signatures | forged)
+        return SignedDocument.decode(payload, signatures | forged)
 
     def told(self) -> dict[str, Any]:
         """The document, as the peer makes metadata of it."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.following import TrustState
-from shared.authorizer.formats.trust import NamedSigner, Roots, TrustDocument
-from shared.authorizer.formats.wire import Position
+from shared.authorizer.formats.trust import DocumentSigner, RootSet, TrustDocument
+from shared.authorizer.formats.wire import FeedPosition
 from tests.authorizer.feeds import NOW, TENANT, public, signer
 
 DAY = timedelta(days=1)
@@ -23,17 +23,17 @@ def public_of(number: int) -> bytes:
     return public(signer(number))
 
 
-def roots(*numbers: int, threshold: int = 1) -> Roots:
+def roots(*numbers: int, threshold: int = 1) -> RootSet:
     """Roots of these numbers."""
-    return Roots(tuple(sorted(map(public_of, numbers))), threshold)
+    return RootSet(tuple(sorted(map(public_of, numbers))), threshold)
 
 
 ROOTS = roots(1)
 
 
-def named(*uses: tuple[int, str]) -> tuple[NamedSigner, ...]:
+def named(*uses: tuple[int, str]) -> tuple[DocumentSigner, ...]:
     """Signers of these numbers, each with one use."""
-    return tuple(sorted(NamedSigner(public_of(number), (use,)) for number, use in uses))
+    return tuple(sorted(DocumentSigner(public_of(number), (use,)) for number, use in uses))
 
 
 def document(version: int = 1, **changes: Any) -> TrustDocument:
@@ -45,7 +45,7 @@ def document(version: int = 1, **changes: Any) -> TrustDocument:
         expires_at=NOW + 14 * DAY,
         roots=ROOTS,
         signers=named((LIST, "lists"), (STANDBY, "lists"), (NATIVE, "native")),
-        feed=Position(7, b"c" * 32),
+        feed=FeedPosition(7, b"c" * 32),
     )
     return replace(made, **changes)
 
@@ -59,7 +59,7 @@ def signature(number: int, payload: bytes) -> bytes:
 def signed(made: TrustDocument, *numbers: int) -> SignedDocument:
     """The document, signed by the keys of these numbers."""
     payload = made.encode()
-    return SignedDocument.opened(
+    return SignedDocument.decode(
         payload, {public_of(each): signature(each, payload) for each in numbers}
     )
 
@@ -69,6 +69,6 @@ def first(version: int = 1, **changes: Any) -> SignedDocument:
     return signed(document(version, **changes), 1)
 
 
-def pinned(by: Roots = ROOTS, held: SignedDocument | None = None) -> TrustState:
+def pinned(by: RootSet = ROOTS, held: SignedDocument | None = None) -> TrustState:
     """A client that has the pin of these roots."""
     return TrustState(TENANT, by.pin, held)

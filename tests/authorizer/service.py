@@ -16,10 +16,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.authorizer.formats.documents import SignedDocument, answer, needed, signed_part
+from shared.authorizer.formats.documents import SignedDocument, answer, documents_after, signed_part
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys, reference
-from shared.authorizer.formats.trust import NamedSigner
-from shared.authorizer.formats.wire import Position, SignedHead
+from shared.authorizer.formats.trust import DocumentSigner
+from shared.authorizer.formats.wire import FeedPosition, SignedHead
 from tests.authorizer import roots
 from tests.authorizer.feeds import HOUR, Feed, public, signer
 
@@ -98,8 +98,8 @@ class Service:
             issued_at=now,
             expires_at=now + timedelta(days=14),
             roots=roots.roots(by),
-            signers=tuple(NamedSigner(each, ("lists",)) for each in sorted(keys)),
-            feed=Position(self.feed.sequence, self.feed.chain),
+            signers=tuple(DocumentSigner(each, ("lists",)) for each in sorted(keys)),
+            feed=FeedPosition(self.feed.sequence, self.feed.chain),
         )
         made = replace(made, **changes)
         part = signed_part(made.encode())
@@ -132,7 +132,7 @@ class Service:
             return Response(b"no such keys", 404) if blob is None else Response(blob)
         query = parse_qs(url.query)
         if url.path == "/v1/trust":
-            return Response(answer(needed(self.documents, after=int(query["after"][0]))))
+            return Response(answer(documents_after(self.documents, after=int(query["after"][0]))))
         if url.path.startswith("/v1/revocations/feed/base/"):
             packed = gzip.compress(self.feed.payloads[int(url.path.rpartition("/")[2])])
             return Response(packed, headers={"Content-Encoding": "gzip"})

@@ -5,28 +5,25 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer.answers import (
-    POLL_SECONDS_MAX,
-    WAIT_SECONDS_MAX,
-    Answer,
-    parse_answer,
-)
-from shared.authorizer.policy import Reason, RefusedAnswer
+from shared.authorizer.answers import POLL_SECONDS_MAX, WAIT_SECONDS_MAX, FeedResponse, parse_answer
+from shared.authorizer.policy import RejectionReason, ResponseRejectedError
 
 _HEAD = {"Payload": "cGF5", "Signature": "c2ln"}
 _MEMBERS: dict[str, Any] = {"head": _HEAD, "entries": ["b25l", ""], "new": None}
 
 
-def _refusal(data: bytes) -> Reason:
-    with pytest.raises(RefusedAnswer) as refused:
+def _refusal(data: bytes) -> RejectionReason:
+    with pytest.raises(ResponseRejectedError) as refused:
         parse_answer(data)
     return refused.value.reason
 
 
 def test_an_answer_is_read_as_it_was_written() -> None:
     """F169a: An answer is read with its hints, and members that are not known are ignored."""
-    assert parse_answer(json.dumps(_MEMBERS).encode()) == Answer(b"pay", b"sig", (b"one", b""))
-    full = Answer(b"pay", b"sig", (b"one",), 2.5, 25)
+    assert parse_answer(json.dumps(_MEMBERS).encode()) == FeedResponse(
+        b"pay", b"sig", (b"one", b"")
+    )
+    full = FeedResponse(b"pay", b"sig", (b"one",), 2.5, 25)
     assert parse_answer(full.encode()) == full
 
 
@@ -39,7 +36,7 @@ def test_what_crashes_a_parser_is_malformed() -> None:
     bodies = [b"\xff", text.encode("utf-16"), b"[" * 100_000]
     bodies += [b'{"wait_max": ' + b"9" * 5000 + b", " + text[1:].encode()]
     for body in bodies:
-        assert _refusal(body) == Reason.MALFORMED, body[:100]
+        assert _refusal(body) == RejectionReason.MALFORMED, body[:100]
 
 
 def test_hints_are_bounded() -> None:
@@ -55,7 +52,7 @@ def test_hints_are_bounded() -> None:
     for name in ("poll_seconds", "wait_max"):
         for hint in ("1e999", "1" * 400):
             text = json.dumps(_MEMBERS | {name: 1e999}).replace("Infinity", hint)
-            assert _refusal(text.encode()) == Reason.MALFORMED
+            assert _refusal(text.encode()) == RejectionReason.MALFORMED
 
 
 def test_nesting_is_limited() -> None:
@@ -66,7 +63,7 @@ def test_nesting_is_limited() -> None:
     deepest = "[" * 63 + "]" * 63
     for member in (deepest, json.dumps('"[' * 200), json.dumps("\\" + "{" * 200)):
         text = json.dumps(_MEMBERS)[:-1] + f', "x": {member}}}'
-        assert parse_answer(text.encode()) == Answer(b"pay", b"sig", (b"one", b""))
+        assert parse_answer(text.encode()) == FeedResponse(b"pay", b"sig", (b"one", b""))
     for member in (f"[{deepest}]", '{"a": ' * 64 + "1" + "}" * 64):
         text = json.dumps(_MEMBERS)[:-1] + f', "x": {member}}}'
-        assert _refusal(text.encode()) == Reason.MALFORMED
+        assert _refusal(text.encode()) == RejectionReason.MALFORMED

@@ -15,10 +15,10 @@ import pytest
 from shared.authorizer import (
     AsyncAuthorizerClient,
     AuthorizerClient,
-    DamagedFloor,
-    FileFloor,
+    FileStateStore,
     NotReady,
-    Policy,
+    PollPolicy,
+    SavedStateCorrupt,
     Verdict,
     events,
     state,
@@ -82,7 +82,7 @@ def test_cutoffs_stay_when_a_set_is_folded() -> None:
     found = of_base(feed.data, feed.base)
     assert found.cutoffs == {_of_ann(0)[:-12]: [f"{100:012d}"]}
     entry = wire.FeedEntry(1, (_of_ann(7),), (_of_ann(100),))
-    assert found.after([entry]).folded().cutoffs == {_of_ann(0)[:-12]: [f"{7:012d}"]}
+    assert found.apply([entry]).compact().cutoffs == {_of_ann(0)[:-12]: [f"{7:012d}"]}
     # The name of the member occurs twice, so it is not read in place.
     data = cbor2.dumps(cbor2.loads(feed.data) | {"A": "RevokedIDs"}, canonical=True)
     base = replace(feed.base, sha256=hashlib.sha256(data).digest())
@@ -128,7 +128,7 @@ def test_without_news_nothing_is_clear(
     soon(lambda: events.BecameStale() in seen)
     service.instead = lambda _path: None
     soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
-    soon(lambda: seen.count(events.Recovered()) == 2)
+    soon(lambda: seen.count(events.BecameFresh()) == 2)
 
 
 def test_what_has_not_changed_is_confirmed(service: Service, made: Made) -> None:
@@ -183,7 +183,7 @@ def test_an_age_that_is_no_number_confirms_nothing(service: Service, made: Made,
 
 def test_a_head_that_expired_clears_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """F181c: Once the signed head has expired, no warrant is CLEAR, whatever the policy says."""
-    client = made(policy=Policy(max_staleness=10**6, poll_seconds=60)).start()
+    client = made(policy=PollPolicy(max_staleness=10**6, poll_seconds=60)).start()
     monkeypatch.setattr(view, "now", lambda: time.time() + 3590)
     assert client.check(["svc_wrt_b"]) is CLEAR
     monkeypatch.setattr(view, "now", lambda: time.time() + 3601)
@@ -192,7 +192,7 @@ def test_a_head_that_expired_clears_nothing(made: Made, monkeypatch: pytest.Monk
 
 def test_a_machine_that_slept_clears_nothing(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     """F181f: A state is as old as either clock says, so neither sleep nor a set clock renews it."""
-    client = made(policy=Policy(max_staleness=30, poll_seconds=15)).start()
+    client = made(policy=PollPolicy(max_staleness=30, poll_seconds=15)).start()
     for now, monotonic, verdict in ((31, 0, STALE), (0, 31, STALE), (0, 0, CLEAR), (-99, 0, CLEAR)):
         with monkeypatch.context() as patched:
             patched.setattr(view, "now", partial(_later, time.time, now))
@@ -220,10 +220,10 @@ def test_an_age_counts_from_the_question(
     verdicts: list[Verdict] = []
 
     def check(event: events.Event) -> None:
-        if isinstance(event, events.Polled):
+        if isinstance(event, events.PollSucceeded):
             verdicts.append(client.check(["svc_wrt_b"]))
 
-    client = made(policy=Policy(max_staleness=30, poll_seconds=0.01), on_event=check)
+    client = made(policy=PollPolicy(max_staleness=30, poll_seconds=0.01), on_event=check)
     with pytest.raises(NotReady):
         client.start(wait=0)
     soon(lambda: len(verdicts) > 2)
@@ -251,7 +251,7 @@ def test_allow_when_stale_needs_a_state(
     service: Service, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
     """F181d: With `allow_when_stale`, a stale state still clears; no state never does."""
-    policy = Policy(max_staleness=0.1, poll_seconds=0.05, allow_when_stale=True)
+    policy = PollPolicy(max_staleness=0.1, poll_seconds=0.05, allow_when_stale=True)
     service.instead = lambda _path: Response(b"", 503)
     client = made(policy=policy)
     never_ready(client, "answered 503")
@@ -280,7 +280,7 @@ def test_a_restart_goes_on_where_it_stopped(service: Service, made: Made, tmp_pa
     assert again.check(["svc_wrt_a"]) is again.check(["svc_wrt_b"]) is REVOKED
     assert again.check(["svc_wrt_c"]) is CLEAR
     again.close()
-    client = made(policy=Policy(max_staleness=0.001, poll_seconds=1))
+    client = made(policy=PollPolicy(max_staleness=0.001, poll_seconds=1))
     with pytest.raises(NotReady):
         client.start(wait=0)
     assert client.check(["svc_wrt_b"]) is REVOKED
@@ -310,11 +310,11 @@ def test_an_older_service_is_refused_after_a_restart(service: Service, made: Mad
     service.feed = before
     service.sign()
     seen: list[events.Event] = []
-    client = made(policy=Policy(max_staleness=0.2, poll_seconds=0.01), on_event=seen.append)
+    client = made(policy=PollPolicy(max_staleness=0.2, poll_seconds=0.01), on_event=seen.append)
     with suppress(NotReady):
         client.start(wait=0)
     soon(lambda: client.status.stale)
-    soon(lambda: events.Refused("rollback") in seen)
+    soon(lambda: events.ResponseRejected("rollback") in seen)
     assert client.check(["svc_wrt_a"]) is REVOKED
     assert client.check(["svc_wrt_b"]) is STALE
 
@@ -337,7 +337,7 @@ def test_the_floor_counts_without_its_base(service: Service, made: Made, tmp_pat
 
 def test_a_state_counts_only_once_it_is_saved(service: Service, made: Made, tmp_path: Path) -> None:
     """F182c: A state that could not be saved does not count, so a restart cannot go below it."""
-    client = made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
+    client = made(policy=PollPolicy(max_staleness=1, poll_seconds=0.01)).start()
     floor = tmp_path / "floor"
     (floor / "floor.json").write_bytes(b"no floor")
     service.revoke("svc_wrt_a")
@@ -351,7 +351,7 @@ def test_a_state_counts_only_once_it_is_saved(service: Service, made: Made, tmp_
 def test_a_floor_of_another_tenant_is_refused(made: Made) -> None:
     """F182d: A client does not start with the floor of another tenant."""
     made().start().close()
-    with pytest.raises(DamagedFloor, match="each tenant"):
+    with pytest.raises(SavedStateCorrupt, match="each tenant"):
         made(tenant="svc_tnt_other").start()
 
 
@@ -369,7 +369,7 @@ def test_a_client_that_was_away_begins_at_a_new_base(service: Service, made: Mad
 def test_a_long_poll_brings_news_at_once(service: Service, made: Made) -> None:
     """F180d: If the service grants a wait, the client uses it, and polls less than without."""
     service.wait_max = 60
-    policy = Policy(max_staleness=7200, poll_seconds=3600, wait_seconds=60)
+    policy = PollPolicy(max_staleness=7200, poll_seconds=3600, wait_seconds=60)
     client = made(policy=policy).start()
     soon(lambda: any("wait=60" in path for path, _ in service.asked))
     service.revoke("svc_wrt_a")
@@ -381,7 +381,7 @@ def test_a_long_poll_brings_news_at_once(service: Service, made: Made) -> None:
 def test_a_service_that_grants_no_wait_is_not_asked_for_one(service: Service, made: Made) -> None:
     """F180e: Without a granted wait the client pauses between polls, for as long as it is asked."""
     service.poll_seconds = 3600
-    made(policy=Policy(max_staleness=7200, poll_seconds=0.01)).start()
+    made(policy=PollPolicy(max_staleness=7200, poll_seconds=0.01)).start()
     time.sleep(0.6)
     assert service.polls() <= 2
 
@@ -392,7 +392,7 @@ def test_a_service_that_does_not_wait_is_not_polled_without_pause(
     """F180h: If the service grants a wait and answers at once, the client pauses all the same."""
     service.wait_max = 5
     service.poll_seconds = 3600
-    made(policy=Policy(max_staleness=7200, poll_seconds=0.01)).start()
+    made(policy=PollPolicy(max_staleness=7200, poll_seconds=0.01)).start()
     service.instead = lambda path: Response(b"", 304) if "wait=" in path else None
     soon(lambda: any("wait=" in path for path, _ in service.asked))
     polls = service.polls()
@@ -421,14 +421,14 @@ def test_a_rotation_is_followed(service: Service, made: Made) -> None:
     service.feed.key = signer(1)
     service.revoke("svc_wrt_c")
     client = made(on_event=seen.append).start()
-    soon(lambda: events.Refused("signature") in seen)
+    soon(lambda: events.ResponseRejected("signature") in seen)
     assert client.status.sequence == 2
     assert client.check(["svc_wrt_a"]) is REVOKED
 
 
 def test_a_signer_that_nobody_vouched_for_is_refused(service: Service, made: Made) -> None:
     """F183b: A client refuses a head by a list signer that no document names, until one does."""
-    client = made(policy=Policy(max_staleness=1, poll_seconds=0.01)).start()
+    client = made(policy=PollPolicy(max_staleness=1, poll_seconds=0.01)).start()
     service.feed.key = signer(2)
     service.revoke("svc_wrt_a")
     soon(lambda: client.status.refusals.get("signature"))
@@ -453,7 +453,7 @@ def test_a_dropped_signer_clears_nothing(service: Service, made: Made) -> None:
     service.feed = thief
     thief.publish("svc_wrt_thief")
     service.sign()
-    again = made(policy=Policy(max_staleness=5, poll_seconds=0.01))
+    again = made(policy=PollPolicy(max_staleness=5, poll_seconds=0.01))
     never_ready(again, "signature")
     assert again.check(["svc_wrt_b"]) is STALE
 
@@ -464,7 +464,7 @@ def test_async(service: Service, tmp_path: Path) -> None:
 
 
 def _async_client(service: Service, floor: Path) -> AsyncAuthorizerClient:
-    return AsyncAuthorizerClient(service.url, **arguments(floor=FileFloor(floor)))
+    return AsyncAuthorizerClient(service.url, **arguments(floor=FileStateStore(floor)))
 
 
 async def _use_async(service: Service, floor: Path) -> None:
@@ -475,7 +475,7 @@ async def _use_async(service: Service, floor: Path) -> None:
         assert await client.wait_for(1, timeout=60)
         assert client.check(["svc_wrt_a"]) is REVOKED
         async for event in client.events():
-            if isinstance(event, events.Advanced) and event.before is not None:
+            if isinstance(event, events.StateAdvanced) and event.before is not None:
                 assert (event.after, event.count) == (1, 1)
                 break
     assert client.status.sequence == 1
@@ -506,7 +506,7 @@ def test_a_client_that_did_not_become_ready_is_closed(
 def test_a_client_is_closed_in_a_long_poll(service: Service, made: Made) -> None:
     """F185d: `close` ends a poll that waits for news, instead of waiting for it."""
     service.wait_max = 60
-    client = made(policy=Policy(max_staleness=7200, wait_seconds=60)).start()
+    client = made(policy=PollPolicy(max_staleness=7200, wait_seconds=60)).start()
     soon(lambda: any("wait=60" in path for path, _ in service.asked))
     soon(lambda: service.waiting == 1)
     client.close()
@@ -574,7 +574,7 @@ def test_a_long_trail_is_no_way_back(
     assert client.wait_for(1, timeout=60)
     service.feed = before
     service.sign()
-    soon(lambda: events.Refused("rollback") in seen)
+    soon(lambda: events.ResponseRejected("rollback") in seen)
     assert client.check(["svc_wrt_a"]) is REVOKED
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from shared.authorizer.__main__ import main
-from shared.authorizer.floor import FileFloor
+from shared.authorizer.floor import FileStateStore
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
 
@@ -31,7 +31,7 @@ def test_status_prints_what_a_client_holds(
     lines = capsys.readouterr().out.splitlines()
     assert {"sequence: 1", "revoked: 2", "stale: False", "refusals: {}"} <= {*lines}
     assert f"signer: {public(signer()).hex()}" in lines
-    saved = FileFloor(tmp_path).load()
+    saved = FileStateStore(tmp_path).load()
     assert saved is not None
     assert saved.sequence == 1
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.authorizer.floor import DamagedFloor, FileFloor, MemoryFloor, Saved
-from shared.authorizer.policy import Policy
+from shared.authorizer.floor import FileStateStore, MemoryStateStore, SavedState, SavedStateCorrupt
+from shared.authorizer.policy import PollPolicy
 from tests.authorizer.feeds import HOUR, NOW, public, signer
 from tests.authorizer.roots import first, pinned
 from tests.kit.processes import ROOT, environment
@@ -21,22 +21,22 @@ from tests.kit.processes import ROOT, environment
 BASE = b"the payload of a list"
 SHA256 = hashlib.sha256(BASE).digest()
 TRUST = pinned(held=first(5))
-SAVED = Saved(TRUST, 7, b"c" * 32, NOW, 1.5, public(signer()), SHA256, b"origin", b"latest")
+SAVED = SavedState(TRUST, 7, b"c" * 32, NOW, 1.5, public(signer()), SHA256, b"origin", b"latest")
 
 
 @pytest.fixture
-def floor(tmp_path: Path) -> FileFloor:
-    made = FileFloor(tmp_path / "floor")
+def floor(tmp_path: Path) -> FileStateStore:
+    made = FileStateStore(tmp_path / "floor")
     made.save_base(BASE)
     made.save(SAVED)
     return made
 
 
-def test_what_is_saved_is_loaded(floor: FileFloor, tmp_path: Path) -> None:
+def test_what_is_saved_is_loaded(floor: FileStateStore, tmp_path: Path) -> None:
     """F182e: A floor survives the process, in files that only its user can read."""
     folder = tmp_path / "floor"
-    assert FileFloor(folder).load() == SAVED
-    assert FileFloor(folder).load_base(SHA256) == BASE
+    assert FileStateStore(folder).load() == SAVED
+    assert FileStateStore(folder).load_base(SHA256) == BASE
     modes = {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert (stat.S_IMODE(folder.stat().st_mode), modes) == (0o700, {0o600})
     bare = replace(SAVED, sequence=8, signer=None, base=None, origin=None, latest=None)
@@ -44,7 +44,7 @@ def test_what_is_saved_is_loaded(floor: FileFloor, tmp_path: Path) -> None:
     assert floor.load() == bare
     # Nothing names the base any more, and nothing else is left over.
     assert [path.name for path in folder.iterdir()] == ["floor.json"]
-    assert FileFloor(tmp_path / "elsewhere").load() is None
+    assert FileStateStore(tmp_path / "elsewhere").load() is None
 
 
 @pytest.mark.parametrize(
@@ -62,13 +62,13 @@ def test_what_is_saved_is_loaded(floor: FileFloor, tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_floor_is_an_error(
-    floor: FileFloor, tmp_path: Path, damage: Callable[[bytes], bytes]
+    floor: FileStateStore, tmp_path: Path, damage: Callable[[bytes], bytes]
 ) -> None:
     """F182f: A damaged floor is an error that names the way out; nobody begins without it."""
     path = tmp_path / "floor" / "floor.json"
     path.write_bytes(damage(path.read_bytes()))
-    for use in (FileFloor(tmp_path / "floor").load, lambda: floor.save(SAVED)):
-        with pytest.raises(DamagedFloor, match="remove the folder"):
+    for use in (FileStateStore(tmp_path / "floor").load, lambda: floor.save(SAVED)):
+        with pytest.raises(SavedStateCorrupt, match="remove the folder"):
             use()
     path.unlink()
     assert floor.load() is None
@@ -79,14 +79,14 @@ def _hashed(data: bytes) -> bytes:
     return hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
 
 
-def test_a_floor_that_others_can_write_is_an_error(floor: FileFloor, tmp_path: Path) -> None:
+def test_a_floor_that_others_can_write_is_an_error(floor: FileStateStore, tmp_path: Path) -> None:
     """F182: A floor is an error that other users could have changed."""
     (tmp_path / "floor" / "floor.json").chmod(0o620)
-    with pytest.raises(DamagedFloor, match="others can write"):
+    with pytest.raises(SavedStateCorrupt, match="others can write"):
         floor.load()
 
 
-def test_a_lost_base_is_no_damage(floor: FileFloor, tmp_path: Path) -> None:
+def test_a_lost_base_is_no_damage(floor: FileStateStore, tmp_path: Path) -> None:
     """A base can be fetched again; the position, which cannot, stays."""
     (path,) = (tmp_path / "floor").glob("base-*")
     path.write_bytes(BASE[:-1])
@@ -97,7 +97,7 @@ def test_a_lost_base_is_no_damage(floor: FileFloor, tmp_path: Path) -> None:
 
 
 def test_a_failed_write_changes_nothing(
-    floor: FileFloor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    floor: FileStateStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F182g: A full disk leaves the floor as it was, and no other file beside it."""
 
@@ -121,7 +121,9 @@ of_folder(Path(sys.argv[1]))
 """
 
 
-def test_the_next_save_removes_what_a_killed_process_left(floor: FileFloor, tmp_path: Path) -> None:
+def test_the_next_save_removes_what_a_killed_process_left(
+    floor: FileStateStore, tmp_path: Path
+) -> None:
     """F1912a: A private key that a killed process had not named yet does not stay in the folder."""
     folder = tmp_path / "floor"
     killed = subprocess.run(
@@ -135,9 +137,9 @@ def test_the_next_save_removes_what_a_killed_process_left(floor: FileFloor, tmp_
     assert floor.load() == replace(SAVED, sequence=8)
 
 
-def test_the_newest_of_several_processes_stays(floor: FileFloor, tmp_path: Path) -> None:
+def test_the_newest_of_several_processes_stays(floor: FileStateStore, tmp_path: Path) -> None:
     """F182h: If processes share a floor, one that is behind replaces nothing."""
-    other = FileFloor(tmp_path / "floor")
+    other = FileStateStore(tmp_path / "floor")
     other.save(replace(SAVED, sequence=9))
     floor.save(replace(SAVED, sequence=8))
     assert floor.load() == replace(SAVED, sequence=9)
@@ -150,15 +152,15 @@ def test_the_newest_of_several_processes_stays(floor: FileFloor, tmp_path: Path)
 _SAVER = """
 import sys
 from dataclasses import replace
-from shared.authorizer.floor import FileFloor
-floor = FileFloor(sys.argv[1])
+from shared.authorizer.floor import FileStateStore
+floor = FileStateStore(sys.argv[1])
 saved = floor.load()
 for sequence in range(int(sys.argv[2]), 60, 2):
     floor.save(replace(saved, sequence=sequence))
 """
 
 
-def test_processes_save_at_once(floor: FileFloor, tmp_path: Path) -> None:
+def test_processes_save_at_once(floor: FileStateStore, tmp_path: Path) -> None:
     """F182: Of processes that save at once, the newest floor stays, and it is whole."""
     started = [
         subprocess.Popen(
@@ -175,7 +177,7 @@ def test_processes_save_at_once(floor: FileFloor, tmp_path: Path) -> None:
 
 
 def test_memory_keeps_what_an_object_saved() -> None:
-    floor = MemoryFloor()
+    floor = MemoryStateStore()
     assert floor.load() is None
     assert floor.load_base(SHA256) is None
     floor.save_base(BASE)
@@ -202,12 +204,12 @@ def test_memory_keeps_what_an_object_saved() -> None:
 def test_a_policy_without_meaning_is_an_error(wrong: dict[str, float]) -> None:
     """F181e: A policy does not take a value that would switch a protection off by accident."""
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Policy(**wrong)  # type: ignore[arg-type]
+        PollPolicy(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_service_cannot_make_a_client_stale() -> None:
     """A pause and a wait that the service asks for leave time for the next answer."""
-    policy = Policy(max_staleness=30, poll_seconds=2, wait_seconds=25)
+    policy = PollPolicy(max_staleness=30, poll_seconds=2, wait_seconds=25)
     assert [policy.pause(asked) for asked in (0, 1, 5, 60)] == [2, 2, 5, 15]
     assert [policy.wait(granted) for granted in (0, 5, 25)] == [0, 5, 10]
-    assert Policy(wait_seconds=0).wait(25) == 0
+    assert PollPolicy(wait_seconds=0).wait(25) == 0

@@ -13,10 +13,10 @@ import pytest
 
 from shared.authorizer import (
     AuthorizerClient,
-    Decision,
-    FileFloor,
+    FileStateStore,
     Guard,
-    Policy,
+    GuardDecision,
+    PollPolicy,
     ext_authz,
     transport,
     trust,
@@ -41,13 +41,13 @@ def service(tenant: Tenant) -> Iterator[Service]:
 
 @pytest.fixture
 def made(service: Service, tmp_path: Path) -> Iterator[Guard]:
-    with _guarding(service, tmp_path, Policy(poll_seconds=0.01)) as made:
+    with _guarding(service, tmp_path, PollPolicy(poll_seconds=0.01)) as made:
         yield made
 
 
 @contextmanager
-def _guarding(service: Service, folder: Path, policy: Policy) -> Iterator[Guard]:
-    floor, name = FileFloor(folder / "floor"), service.feed.tenant
+def _guarding(service: Service, folder: Path, policy: PollPolicy) -> Iterator[Guard]:
+    floor, name = FileStateStore(folder / "floor"), service.feed.tenant
     client = AuthorizerClient(
         service.url, **arguments(tenant=name, floor=floor, policy=policy, report=False)
     )
@@ -74,18 +74,18 @@ def test_only_genuine_warrants_that_hold_are_allowed(
     allowed = made.decide(chain)
     assert (allowed.is_allowed, allowed.reason) == (True, "clear")
     assert [each.id for each in allowed.warrants] == ["svc_wrt_0", "svc_wrt_1"]
-    assert made.decide([]) == Decision(False, "missing")
-    assert made.decide([b"no warrant"]) == Decision(False, "malformed")
-    assert made.decide([chain[0]] * 33) == Decision(False, "malformed")
-    assert made.decide([chain[0], chain[1][:-1] + b"x"]) == Decision(False, "signature")
+    assert made.decide([]) == GuardDecision(False, "missing")
+    assert made.decide([b"no warrant"]) == GuardDecision(False, "malformed")
+    assert made.decide([chain[0]] * 33) == GuardDecision(False, "malformed")
+    assert made.decide([chain[0], chain[1][:-1] + b"x"]) == GuardDecision(False, "signature")
     # A key that is younger than the head, until one names it.
     other = _signed(tenant, _root(tenant), "svc_wrt_2")
-    assert made.decide([other]) == Decision(False, "key")
+    assert made.decide([other]) == GuardDecision(False, "key")
     _publish(tenant, service, made)
     assert made.decide([other]).is_allowed
     service.revoke("svc_wrt_0")
     assert made._client.wait_for(1, timeout=60)
-    assert made.decide(chain) == Decision(False, "revoked")
+    assert made.decide(chain) == GuardDecision(False, "revoked")
     assert made.decide(chain[1:]).is_allowed
 
 
@@ -104,7 +104,7 @@ def test_without_keys_nothing_is_allowed(
         service.blobs[hashlib.sha256(blob).hexdigest()] = service.signing_keys = blob
         service.revoke(f"svc_wrt_{len(blob)}")
         assert made._client.wait_for(service.feed.sequence, timeout=60)
-        assert made.decide(chain) == Decision(False, "unknown")
+        assert made.decide(chain) == GuardDecision(False, "unknown")
     _publish(tenant, service, made)
     assert made.decide(chain).is_allowed
 
@@ -119,7 +119,7 @@ def test_a_fault_that_nobody_foresaw_ends_no_download(
         patched.setattr(trust, "KEYS_BYTES_MAX", None)
         service.publish_keys(*published(tenant).keys)
         soon(lambda: made._client.status.failures)
-        assert made.decide(chain) == Decision(False, "unknown")
+        assert made.decide(chain) == GuardDecision(False, "unknown")
     soon(lambda: made.decide(chain).is_allowed)
 
 
@@ -139,8 +139,8 @@ def test_keys_that_nobody_confirmed_for_long_allow_nothing(
     """
     root = _root(tenant)
     chain = [_signed(tenant, root, f"svc_wrt_{number}") for number in range(2)]
-    policy = Policy(poll_seconds=0.01, allow_when_stale=allows)
-    monkeypatch.setattr(Policy, "pause_max", 0.05)
+    policy = PollPolicy(poll_seconds=0.01, allow_when_stale=allows)
+    monkeypatch.setattr(PollPolicy, "pause_max", 0.05)
     with _guarding(service, tmp_path, policy) as made:
         _publish(tenant, service, made)
         assert made.decide(chain).is_allowed
@@ -151,9 +151,9 @@ def test_keys_that_nobody_confirmed_for_long_allow_nothing(
         assert made.decide(chain).is_allowed
         pass_time(31)
         soon(lambda: not made._client.status.stale)
-        assert made.decide(chain) == Decision(False, "unknown")
+        assert made.decide(chain) == GuardDecision(False, "unknown")
         service.instead = lambda _path: None
-        soon(lambda: made.decide(chain) == Decision(False, "revoked"))
+        soon(lambda: made.decide(chain) == GuardDecision(False, "revoked"))
 
 
 def test_a_slow_download_of_keys_delays_no_refusal(
@@ -183,7 +183,7 @@ def test_a_slow_download_of_keys_delays_no_refusal(
     service.revoke("svc_wrt_1")
     assert made._client.wait_for(2, timeout=60)
     assert [made.decide(each).reason for each in chains] == ["revoked", "revoked", "clear"]
-    assert made.decide(other) == Decision(False, "key")
+    assert made.decide(other) == GuardDecision(False, "key")
     may_end.set()
     soon(lambda: made.decide(other).is_allowed)
 
@@ -204,7 +204,7 @@ def test_older_keys_do_not_outlive_their_signer(
         service.publish_keys(*published(tenant).keys)
         service.vouch(signer(3))
     assert made._client.wait_for(service.feed.sequence, timeout=60)
-    assert made.decide(chain) == Decision(False, "unknown")
+    assert made.decide(chain) == GuardDecision(False, "unknown")
 
 
 def test_keys_are_followed_without_threads(
@@ -234,7 +234,7 @@ def test_the_age_of_keys_counts_from_the_service(
 ) -> None:
     """TRUST-5, F551b: Keys are as old as the feed was at a relay, by the `Age` of its answer."""
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
-    with _guarding(service, tmp_path, Policy(poll_seconds=0.01, max_staleness=2)) as made:
+    with _guarding(service, tmp_path, PollPolicy(poll_seconds=0.01, max_staleness=2)) as made:
         _publish(tenant, service, made)
         soon(lambda: made.decide(chain).is_allowed)
         service.age = "3"
@@ -254,7 +254,7 @@ def test_the_limit_of_the_keys_is_that_of_the_feed(
 ) -> None:
     """TRUST-5, F551c: The limit is `max_staleness`, and a policy that allows more allows both."""
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
-    policy = Policy(poll_seconds=0.01, allow_when_stale=allows)
+    policy = PollPolicy(poll_seconds=0.01, allow_when_stale=allows)
     with _guarding(service, tmp_path, policy) as made:
         _publish(tenant, service, made)
         service.instead = lambda _path: Response(b"", 503)

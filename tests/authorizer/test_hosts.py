@@ -19,10 +19,10 @@ import pytest
 from shared.authorizer import (
     AsyncAuthorizerClient,
     AuthorizerClient,
-    DamagedFloor,
-    FileFloor,
+    FileStateStore,
     NotReady,
-    Policy,
+    PollPolicy,
+    SavedStateCorrupt,
     Verdict,
     events,
     files,
@@ -30,7 +30,7 @@ from shared.authorizer import (
     view,
 )
 from shared.authorizer import client as client_module
-from shared.authorizer.floor import MemoryFloor, Saved
+from shared.authorizer.floor import MemoryStateStore, SavedState
 from shared.authorizer.reporter import Reporter
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.service import Response, Service, serving
@@ -108,7 +108,7 @@ def test_poll_keeps_the_pause(
     both clocks, because one may stop in a frozen host, and the other may be set back.
     """
     clocks = _Clocks(monkeypatch)
-    client = made(report=False, policy=Policy(max_staleness=600, poll_seconds=100))
+    client = made(report=False, policy=PollPolicy(max_staleness=600, poll_seconds=100))
     service.instead = lambda path: response if path.startswith("/v1/revocations/feed") else None
     client.poll()
     polls = service.polls()
@@ -134,14 +134,14 @@ def test_a_client_with_threads_does_not_poll_beside_them(made: Made) -> None:
         client.poll()
 
 
-class _FailingOnce(MemoryFloor):
+class _FailingOnce(MemoryStateStore):
     """A floor that cannot be read at first."""
 
     def __init__(self) -> None:
         super().__init__()
         self.loads = 0
 
-    def load(self) -> Saved | None:
+    def load(self) -> SavedState | None:
         self.loads += 1
         if self.loads == 1:
             raise OSError("the disk is not there yet")
@@ -160,7 +160,7 @@ def test_a_floor_that_failed_once_is_read_again(made: Made, use: str) -> None:
 
 
 # No state ends while the threads of a parent do.
-_LASTING = Policy(max_staleness=600, poll_seconds=0.01)
+_LASTING = PollPolicy(max_staleness=600, poll_seconds=0.01)
 
 
 def test_a_client_starts_again_in_another_process(
@@ -268,13 +268,13 @@ def _closing_late(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("_closing_late")
 def test_a_lock_is_released_before_the_file_is_closed(tmp_path: Path) -> None:
     """F1609b: A folder and a name are free once they are released, whenever the file is closed."""
-    with files.locked(tmp_path):
+    with files.lock_folder(tmp_path):
         assert _is_locked(tmp_path)
     assert not _is_locked(tmp_path)
     number, descriptor = files.claim(tmp_path)
     assert number == 1
     assert files.claim(tmp_path)[0] == 2
-    files.unlock(descriptor)
+    files.release_lock(descriptor)
     assert files.claim(tmp_path)[0] == 1
 
 
@@ -290,7 +290,7 @@ def test_waits_end_when_the_client_is_closed(service: Service, made: Made) -> No
     waiting.join(60)
     assert returned == [False]
     service.instead = lambda _path: Response(b"", 500)
-    other = made(floor=MemoryFloor())
+    other = made(floor=MemoryStateStore())
     starting = threading.Thread(target=_start_in_vain, args=(other, returned), daemon=True)
     starting.start()
     soon(lambda: other._is_started)
@@ -326,7 +326,7 @@ def test_an_event_loop_ends_after_a_wait_was_cancelled(service: Service) -> None
 def test_a_stale_state_is_reported_when_it_becomes_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     """F1611a: `BecameStale` comes while an exchange still downloads a base, not at its end.
 
-    `Recovered` follows once the service answers.
+    `BecameFresh` follows once the service answers.
     """
     # The download does not end by itself.
     monkeypatch.setattr(transport, "_READ_SECONDS", 3600.0)
@@ -342,7 +342,7 @@ def test_a_stale_state_is_reported_when_it_becomes_stale(monkeypatch: pytest.Mon
 
         service.instead = hang
         seen: list[events.Event] = []
-        policy = Policy(max_staleness=0.5, poll_seconds=0.01)
+        policy = PollPolicy(max_staleness=0.5, poll_seconds=0.01)
         settings = arguments(on_event=seen.append, policy=policy, report=False)
         client = closing.enter_context(AuthorizerClient(service.url, **settings))
         with service.changing:
@@ -354,9 +354,9 @@ def test_a_stale_state_is_reported_when_it_becomes_stale(monkeypatch: pytest.Mon
         soon(lambda: events.BecameStale() in seen)
         assert client.status.stale
         is_over.set()
-        soon(lambda: seen.count(events.Recovered()) == 2)
-        order = [each for each in seen if isinstance(each, events.BecameStale | events.Recovered)]
-        assert order[:3] == [events.Recovered(), events.BecameStale(), events.Recovered()]
+        soon(lambda: seen.count(events.BecameFresh()) == 2)
+        order = [each for each in seen if isinstance(each, events.BecameStale | events.BecameFresh)]
+        assert order[:3] == [events.BecameFresh(), events.BecameStale(), events.BecameFresh()]
 
 
 @pytest.mark.parametrize(
@@ -436,11 +436,11 @@ def test_a_text_that_identifies_no_warrant_is_an_error(made: Made, text: str) ->
 
 
 def test_a_damaged_floor_is_reported_by_poll(made: Made, tmp_path: Path) -> None:
-    client = made(floor=FileFloor(tmp_path))
+    client = made(floor=FileStateStore(tmp_path))
     client.poll()
     (tmp_path / "floor.json").write_bytes(b"{}")
-    with pytest.raises(DamagedFloor):
-        made(floor=FileFloor(tmp_path)).poll()
+    with pytest.raises(SavedStateCorrupt):
+        made(floor=FileStateStore(tmp_path)).poll()
 
 
 def test_a_child_leaves_the_name_to_its_parent(tmp_path: Path) -> None:
@@ -451,4 +451,4 @@ def test_a_child_leaves_the_name_to_its_parent(tmp_path: Path) -> None:
     reporter._claimed = copied
     reporter.abandon()
     assert (number, files.claim(tmp_path)[0]) == (1, 2)
-    files.unlock(descriptor)
+    files.release_lock(descriptor)

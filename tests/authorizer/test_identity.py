@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1
 from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as other_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from shared.authorizer import FileFloor, events, files, reporter
-from shared.authorizer.floor import MemoryFloor
+from shared.authorizer import FileStateStore, events, files, reporter
+from shared.authorizer.floor import MemoryStateStore
 from shared.authorizer.formats.documents import NotTrusted
-from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
-from shared.authorizer.reporter import DamagedIdentity, IdentityKey
-from shared.authorizer.reports import Reporting
+from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
+from shared.authorizer.reporter import IdentityKey, IdentityKeyCorrupt
+from shared.authorizer.reports import ReportingState
 from tests.authorizer.clients import Made
 from tests.authorizer.feeds import TENANT, signer
 from tests.authorizer.service import PIN, Response, Service
@@ -50,19 +50,19 @@ def posted(service: Service, path: str) -> list[dict[str, Any]]:
     return [body for each, body in service.posted if each.endswith(path)]
 
 
-def proof(body: dict[str, Any]) -> ProvenRegistration:
+def proof(body: dict[str, Any]) -> SignedRegistration:
     """The proof of a registration, which is checked as the service does it."""
     payload, signature = (
         base64.b64decode(body["proof"][name]) for name in ("payload", "signature")
     )
     now = datetime.now(UTC)
-    return ProvenRegistration.opened(payload, signature, tenant_id=TENANT, now=now)
+    return SignedRegistration.verify_and_decode(payload, signature, tenant_id=TENANT, now=now)
 
 
-def report(body: dict[str, Any], key: bytes) -> ProvenReport:
+def report(body: dict[str, Any], key: bytes) -> SignedReport:
     """The signed report in a heartbeat, which is checked as the service does it."""
     payload, signature = (base64.b64decode(body[name]) for name in ("report", "signature"))
-    return ProvenReport.opened(payload, signature, public_key=key)
+    return SignedReport.verify_and_decode(payload, signature, public_key=key)
 
 
 # --- the file ---
@@ -111,17 +111,17 @@ def test_a_damaged_key_is_not_replaced(
     path = tmp_path / "identity.key"
     path.write_bytes(data)
     path.chmod(0o600)
-    with pytest.raises(DamagedIdentity, match="Delete it"):
+    with pytest.raises(IdentityKeyCorrupt, match="Delete it"):
         reporter.of_folder(tmp_path)
     seen: list[events.Event] = []
-    client = made(floor=FileFloor(tmp_path), on_event=seen.append).start()
+    client = made(floor=FileStateStore(tmp_path), on_event=seen.append).start()
     soon(lambda: any(isinstance(each, events.ReportFailed) for each in seen))
-    assert client.status.reporting is Reporting.FAILING
+    assert client.status.reporting is ReportingState.FAILING
     assert not client.status.stale
     assert path.read_bytes() == data
     # It recovers by itself.
     path.unlink()
-    soon(lambda: client.status.reporting is Reporting.ON)
+    soon(lambda: client.status.reporting is ReportingState.ON)
 
 
 def test_a_key_that_others_can_read(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_key_that_others_can_read(tmp_path: Path) -> None:
     path = tmp_path / "identity.key"
     for mode in (0o640, 0o604, 0o660):
         path.chmod(mode)
-        with pytest.raises(DamagedIdentity, match=f"chmod 600 {path}"):
+        with pytest.raises(IdentityKeyCorrupt, match=f"chmod 600 {path}"):
             reporter.of_folder(tmp_path)
     path.chmod(0o600)
     assert reporter.of_folder(tmp_path).public_key == made.public_key
@@ -140,19 +140,19 @@ def test_a_key_that_cannot_be_kept(tmp_path: Path, service: Service, made: Made)
     """F780e: If the key cannot be kept, the client sends no report, and says why."""
     (tmp_path / "identity.key").mkdir()
     seen: list[events.Event] = []
-    client = made(floor=FileFloor(tmp_path), on_event=seen.append).start()
+    client = made(floor=FileStateStore(tmp_path), on_event=seen.append).start()
     soon(lambda: any(isinstance(each, events.ReportFailed) for each in seen))
     (failed, *_) = [each for each in seen if isinstance(each, events.ReportFailed)]
     assert "identity.key" in failed.message
     assert (service.posted, client.status.stale) == ([], False)
     (tmp_path / "identity.key").rmdir()
-    soon(lambda: client.status.reporting is Reporting.ON)
+    soon(lambda: client.status.reporting is ReportingState.ON)
 
 
 def test_a_client_without_a_folder_has_a_new_key(service: Service, made: Made) -> None:
     """F780f: A client that keeps nothing signs with a key that ends with it."""
     for number in range(2):
-        client = made(floor=MemoryFloor()).start()
+        client = made(floor=MemoryStateStore()).start()
         soon(lambda number=number: len(posted(service, "heartbeat")) > number)  # type: ignore[misc]
         client.close()
     keys = [proof(each).public_key for each in posted(service, REGISTER)]
@@ -166,7 +166,7 @@ def test_a_client_without_a_folder_has_a_new_key(service: Service, made: Made) -
 
 def test_a_client_signs_what_it_reports(service: Service, made: Made, tmp_path: Path) -> None:
     """TRUST-10, F781a: A client proves its key, and signs what it holds."""
-    client = made(floor=FileFloor(tmp_path), name="gate").start()
+    client = made(floor=FileStateStore(tmp_path), name="gate").start()
     soon(lambda: posted(service, "heartbeat"))
     service.revoke("svc_wrt_a")
     soon(lambda: len(posted(service, "heartbeat")) > 1)
@@ -190,7 +190,7 @@ def test_a_report_has_the_version_of_the_trust_document(service: Service, made: 
     service.revoke("svc_wrt_a")
     document = service.vouch(service.feed.key, signer(102)).document
     client = made(trust_root=PIN).start()
-    soon(lambda: client.status.reporting is Reporting.ON)
+    soon(lambda: client.status.reporting is ReportingState.ON)
     key = proof(posted(service, REGISTER)[0]).public_key
     assert report(posted(service, "heartbeat")[0], key).trust == document.version == 2
 
@@ -235,7 +235,7 @@ def test_a_refused_report_makes_the_client_register(service: Service, made: Made
 
     service.instead = instead
     client = made().start()
-    soon(lambda: client.status.reporting is Reporting.ON)
+    soon(lambda: client.status.reporting is ReportingState.ON)
     assert len(posted(service, REGISTER)) == 2
     assert len({proof(each).public_key for each in posted(service, REGISTER)}) == 1
 
@@ -249,9 +249,9 @@ def test_a_name_that_is_taken(
     service.instead = lambda path: Response(words, 409) if path == REGISTER else None
     client = made().start()
     soon(lambda: "rescind authorizers remove" in caplog.text)
-    assert client.status.reporting is Reporting.FAILING
+    assert client.status.reporting is ReportingState.FAILING
     service.instead = lambda _path: None
-    soon(lambda: client.status.reporting is Reporting.ON)
+    soon(lambda: client.status.reporting is ReportingState.ON)
 
 
 @pytest.mark.parametrize("hours", [-7, 7])
@@ -267,7 +267,7 @@ def test_a_client_whose_clock_is_wrong(
         body = service.posted[-1][1]
         payload, signature = (base64.b64decode(body["proof"][each]) for each in _PARTS)
         try:
-            ProvenRegistration.opened(payload, signature, tenant_id=TENANT, now=there)
+            SignedRegistration.verify_and_decode(payload, signature, tenant_id=TENANT, now=there)
         except NotTrusted:
             return Response(
                 b"the clock is wrong", 400, {"Date": format_datetime(there, usegmt=True)}
@@ -276,7 +276,7 @@ def test_a_client_whose_clock_is_wrong(
 
     service.instead = instead
     client = made().start()
-    soon(lambda: client.status.reporting is Reporting.ON)
+    soon(lambda: client.status.reporting is ReportingState.ON)
     assert len(posted(service, REGISTER)) == 2
 
 
@@ -288,5 +288,5 @@ def test_a_service_without_a_clock(service: Service, made: Made) -> None:
         answer = Response(b"no", 400, headers)
         service.instead = lambda path, answer=answer: answer if path == REGISTER else None  # type: ignore[misc]
         client = made().start()
-        soon(lambda client=client: client.status.reporting is Reporting.UNSUPPORTED)  # type: ignore[misc]
+        soon(lambda client=client: client.status.reporting is ReportingState.UNSUPPORTED)  # type: ignore[misc]
         client.close()

@@ -41,7 +41,7 @@ def test_a_client_with_a_million_revoked_warrants(tmp_path: Path) -> None:
         feed.publish(*(f"svc_wrt_new-{feed.sequence}-{number:04}" for number in range(1000)))
         answer = feed.answer(feed.sequence - 1)
         start = process_time()
-        state = advance(state, answer, now=NOW, trusted=TRUSTED)
+        state = advance(state, answer, now=NOW, verifier=TRUSTED)
         followed.append(process_time() - start)
     asked = "svc_wrt_" + "0" * 26
     assert state.is_revoked(asked)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer import Policy, http1, transport
-from shared.authorizer.events import Event, Failed
-from shared.authorizer.floor import MemoryFloor
-from shared.authorizer.follower import Follower
+from shared.authorizer import PollPolicy, http1, transport
+from shared.authorizer.events import Event, PollFailed
+from shared.authorizer.floor import MemoryStateStore
+from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay.upstream import RelayPolicy
 from shared.authorizer.transport import Transport
@@ -30,7 +30,7 @@ def service() -> Iterator[Service]:
         yield service
 
 
-_Follow = Callable[..., tuple[Follower, list[Event]]]
+_Follow = Callable[..., tuple[FeedFollower, list[Event]]]
 
 
 @pytest.fixture
@@ -38,11 +38,13 @@ def follow(service: Service) -> Iterator[_Follow]:
     """Makes followers that have polled once, and the events of each."""
     with ExitStack() as closed:
 
-        def made(policy: Policy | None = None) -> tuple[Follower, list[Event]]:
+        def made(policy: PollPolicy | None = None) -> tuple[FeedFollower, list[Event]]:
             connection, trust = Transport(service.url, api_key=KEY), TrustState(TENANT, PIN)
             closed.callback(connection.close)
             seen: list[Event] = []
-            follower = Follower(connection, MemoryFloor(), trust, policy or Policy(), seen.append)
+            follower = FeedFollower(
+                connection, MemoryStateStore(), trust, policy or PollPolicy(), seen.append
+            )
             follower.poll()
             return follower, seen
 
@@ -102,13 +104,13 @@ def test_a_tag_is_dropped_after_two_failures(service: Service, follow: _Follow) 
 @pytest.mark.parametrize(
     ("policy", "seconds"),
     [
-        (Policy(max_staleness=3), 1 + 1.5),
-        (Policy(), 10 + 10),
+        (PollPolicy(max_staleness=3), 1 + 1.5),
+        (PollPolicy(), 10 + 10),
         (RelayPolicy(wait_seconds=1), 1 + 10),
     ],
 )
 def test_a_poll_ends_before_the_state_is_stale(
-    service: Service, follow: _Follow, policy: Policy, seconds: float
+    service: Service, follow: _Follow, policy: PollPolicy, seconds: float
 ) -> None:
     """F1613g, F1892c: A poll ends after `wait`, and at most half of `max_staleness`.
 
@@ -124,13 +126,13 @@ def test_a_poll_ends_before_the_state_is_stale(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(http1.Connection, "exchange", exchange)
         follower.poll()
-    assert isinstance(seen[-1], Failed)
+    assert isinstance(seen[-1], PollFailed)
     assert deadlines == [pytest.approx(seconds, abs=0.5)]
 
 
 def test_a_response_that_waited_is_not_paced(service: Service, follow: _Follow) -> None:
     """F1606b: After a long poll the client polls again at once."""
-    follower, _ = follow(Policy(max_staleness=3))
+    follower, _ = follow(PollPolicy(max_staleness=3))
     assert follower.poll() <= 0.05
     assert _asked_to_wait(service)
 
@@ -165,7 +167,7 @@ def test_a_repeated_request_counts_from_its_repetition(
 
 def test_no_poll_waits_after_a_failure(service: Service, follow: _Follow) -> None:
     """F1606c: After a failure, and while the state is stale, the client polls without a wait."""
-    follower, _ = follow(Policy(max_staleness=3))
+    follower, _ = follow(PollPolicy(max_staleness=3))
     service.instead = lambda _path: _UNAVAILABLE
     follower.poll()
     assert _asked_to_wait(service)
@@ -174,7 +176,7 @@ def test_no_poll_waits_after_a_failure(service: Service, follow: _Follow) -> Non
     assert not _asked_to_wait(service)
     follower.poll()
     assert _asked_to_wait(service)
-    follower.view = follower.view.distrusted()
+    follower.view = follower.view.without_clearance()
     service.instead = lambda _path: _UNAVAILABLE
     follower.poll()
     assert not _asked_to_wait(service)
@@ -189,7 +191,7 @@ def test_a_stale_state_is_refreshed_at_once(service: Service, follow: _Follow) -
     assert follower.view.is_fresh()
     service.age = "31"
     follower, seen = follow()
-    assert isinstance(seen[-1], Failed)
+    assert isinstance(seen[-1], PollFailed)
     service.age = "0"
     follower.poll()
     assert not _asked_to_wait(service)
@@ -202,7 +204,7 @@ def test_pauses_are_bounded(service: Service, follow: _Follow, max_staleness: fl
 
     The pauses are random, so that clients do not come back together.
     """
-    follower, _ = follow(Policy(max_staleness=max_staleness, poll_seconds=0.1))
+    follower, _ = follow(PollPolicy(max_staleness=max_staleness, poll_seconds=0.1))
     responses = [
         Response(b"", 503, {"Retry-After": "3600"}),
         Response(b"{", 200),
@@ -220,7 +222,7 @@ def test_pauses_are_bounded(service: Service, follow: _Follow, max_staleness: fl
 def test_another_form_of_retry_after_counts_for_nothing(
     service: Service, follow: _Follow, after: str
 ) -> None:
-    follower, _ = follow(Policy(poll_seconds=0.01))
+    follower, _ = follow(PollPolicy(poll_seconds=0.01))
     service.instead = lambda _path: Response(b"", 503, {"Retry-After": after})
     assert follower.poll() <= 0.02
 
@@ -277,7 +279,7 @@ def test_old_answers_change_the_connection(
     pauses = [follower.poll(), follower.poll()]
     assert opened.count == 0
     assert "svc_wrt_b" in follower.view.revoked
-    assert isinstance(seen[-1], Failed)
+    assert isinstance(seen[-1], PollFailed)
     # Twice and four times `poll_seconds`.
     assert 1 <= pauses[0] <= 2 <= pauses[1] <= 4
     service.age = "30"

@@ -14,12 +14,12 @@ from tests.kit.processes import ROOT, environment
 
 _BEGIN = """
 import ctypes, os, sys, threading, time, warnings, json, tracemalloc
-from shared.authorizer import AuthorizerClient, FileFloor, Policy, Verdict
+from shared.authorizer import AuthorizerClient, FileStateStore, PollPolicy, Verdict
 from shared.authorizer.view import NEVER
 url, tenant, key, floor = sys.argv[1:5]
-policy = Policy(max_staleness=30, poll_seconds=0.01)
+policy = PollPolicy(max_staleness=30, poll_seconds=0.01)
 client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
-                          floor=FileFloor(floor), policy=policy)
+                          floor=FileStateStore(floor), policy=policy)
 """
 
 _FORKS = """
@@ -98,7 +98,7 @@ print(json.dumps("closed"))
 
 _POLLS = """
 client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
-                          floor=FileFloor(floor), policy=policy, report=False)
+                          floor=FileStateStore(floor), policy=policy, report=False)
 client.poll()
 of_parent = client._follower.transport._kept
 child = ctypes.PyDLL(None).fork()
@@ -119,7 +119,7 @@ with client:
 assert threading.active_count() == 1
 client.close()
 second = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
-                          floor=FileFloor(floor), policy=policy).start()
+                          floor=FileStateStore(floor), policy=policy).start()
 print(json.dumps("left running"))
 """
 

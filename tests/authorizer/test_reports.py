@@ -13,23 +13,23 @@ import pytest
 
 from shared.authorizer import (
     AsyncAuthorizerClient,
-    FileFloor,
-    Policy,
+    FileStateStore,
+    PollPolicy,
     Verdict,
     events,
     reporter,
 )
 from shared.authorizer.formats.members import from_base64
-from shared.authorizer.formats.proofs import ProvenReport
+from shared.authorizer.formats.proofs import SignedReport
 from shared.authorizer.reports import (
-    ReportAnswer,
-    ReportedBy,
-    Reporting,
-    Schedule,
-    Terms,
+    ReporterIdentity,
+    ReportingState,
+    ReportInterval,
+    ReportResponse,
+    ReportSchedule,
     statement,
 )
-from shared.authorizer.view import View
+from shared.authorizer.view import Snapshot
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.feeds import signer
 from tests.authorizer.service import Response, Service
@@ -46,15 +46,15 @@ ACCEPTED: dict[str, Any] = {
 }
 
 
-def answer(spread: float = 50.0, after: float = 300.0) -> ReportAnswer:
-    return ReportAnswer(Terms(after, spread), id=ID, status="ok")
+def answer(spread: float = 50.0, after: float = 300.0) -> ReportResponse:
+    return ReportResponse(ReportInterval(after, spread), id=ID, status="ok")
 
 
-def registered(seed: int, spread: float = 50.0) -> Schedule:
+def registered(seed: int, spread: float = 50.0) -> ReportSchedule:
     """A schedule whose first report was accepted at 0."""
-    schedule = Schedule(random.Random(seed).uniform)
-    schedule.registered(answer(spread), 0)
-    schedule.accepted(answer(spread), 0, 0)
+    schedule = ReportSchedule(random.Random(seed).uniform)
+    schedule.record_registration(answer(spread), 0)
+    schedule.record_success(answer(spread), 0, 0)
     return schedule
 
 
@@ -66,7 +66,7 @@ def test_a_fleet_reports_an_advance_evenly() -> None:
         due = schedule.due(1, 100.0)
         # It asks itself again meanwhile, and the turn stays the same.
         assert schedule.due(1, due - 0.01) == due
-        schedule.accepted(answer(), 1, due)
+        schedule.record_success(answer(), 1, due)
         assert schedule.due(1, due) >= due + 300
         times.append(due)
     assert min(times) >= 100
@@ -91,7 +91,7 @@ def test_a_feed_that_never_rests_is_reported_once_in_a_period() -> None:
     for sequence in range(1, 2001):
         now = sequence / 2
         if schedule.due(sequence, now) <= now:
-            schedule.accepted(answer(), sequence, now)
+            schedule.record_success(answer(), sequence, now)
             made.append(now)
     assert 19 <= len(made) <= 21
     assert all(49 < second - first < 51 for first, second in pairwise(made))
@@ -101,23 +101,23 @@ def test_a_feed_that_never_rests_is_reported_once_in_a_period() -> None:
 def test_failures_back_off() -> None:
     """F291a: A report that fails is repeated after 5 to 300 seconds, each time later."""
     schedule = registered(1)
-    pauses = [schedule.failed(503, 0, 0) for _ in range(9)]
+    pauses = [schedule.record_failure(503, 0, 0) for _ in range(9)]
     bounds = [min(5 * 2**count, 300) for count in range(9)]
     assert all(most / 2 <= pause <= most for pause, most in zip(pauses, bounds, strict=True))
     assert len({pause / most for pause, most in zip(pauses, bounds, strict=True)}) == 9
-    assert schedule.state is Reporting.FAILING
+    assert schedule.state is ReportingState.FAILING
     # An advance does not shorten the pause.
     assert schedule.due(5, 10.0) == pauses[-1]
-    schedule.accepted(answer(0), 5, 400)
-    assert schedule.failed(None, 0, 800) <= 5
+    schedule.record_success(answer(0), 5, 400)
+    assert schedule.record_failure(None, 0, 800) <= 5
 
 
 def test_retry_after_is_obeyed() -> None:
     """F291b: A client that has to come back later does so, at a random time."""
-    pauses = [registered(seed).failed(429, 120, 0) for seed in range(50)]
+    pauses = [registered(seed).record_failure(429, 120, 0) for seed in range(50)]
     assert 122 <= min(pauses) < max(pauses) <= 125
     assert len(set(pauses)) == 50
-    assert registered(1).failed(429, 10**9, 0) <= 3605
+    assert registered(1).record_failure(429, 10**9, 0) <= 3605
 
 
 def test_a_client_that_was_forgotten_registers_again() -> None:
@@ -127,9 +127,9 @@ def test_a_client_that_was_forgotten_registers_again() -> None:
         now = max(now, schedule.due(1, now))
         if schedule.id is None:
             registrations += 1
-            schedule.registered(answer(), now)
+            schedule.record_registration(answer(), now)
         else:
-            schedule.failed(404, 0, now)
+            schedule.record_failure(404, 0, now)
             assert schedule.id is None
     assert 12 <= registrations <= 35
 
@@ -137,16 +137,16 @@ def test_a_client_that_was_forgotten_registers_again() -> None:
 @pytest.mark.parametrize("status", [400, 404, 405])
 def test_a_service_without_a_registry_is_left_alone(status: int) -> None:
     """F291d: If the service takes no registrations, the client asks again after half an hour."""
-    schedule = Schedule(random.Random(1).uniform)
+    schedule = ReportSchedule(random.Random(1).uniform)
     assert schedule.due(0, 0) <= 0
-    assert 1800 <= schedule.failed(status, 0, 0) <= 3600
-    assert schedule.state is Reporting.UNSUPPORTED
+    assert 1800 <= schedule.record_failure(status, 0, 0) <= 3600
+    assert schedule.state is ReportingState.UNSUPPORTED
     assert schedule.due(1, 1) >= 1800
 
 
 def test_a_report_of_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing to report"):
-        statement(View(), Policy(), {}, ReportedBy("", "", 1))
+        statement(Snapshot(), PollPolicy(), {}, ReporterIdentity("", "", 1))
 
 
 @pytest.mark.parametrize(
@@ -169,15 +169,17 @@ def test_a_report_of_nothing_is_an_error() -> None:
 def test_an_answer_that_is_none(body: bytes) -> None:
     """F291e: An answer to a report that makes no sense is an error, and never an exception else."""
     with pytest.raises(ValueError, match=r"answer|Expecting value|JSON"):
-        ReportAnswer.parse(body, has="id")
+        ReportResponse.parse(body, has="id")
 
 
 def test_terms_are_bounded() -> None:
     """F291f: No answer makes a client report without a pause, or never again."""
-    often = ReportAnswer.parse(b'{"id":"a","report_after_seconds":0,"spread_seconds":0}', has="id")
+    often = ReportResponse.parse(
+        b'{"id":"a","report_after_seconds":0,"spread_seconds":0}', has="id"
+    )
     never = b'{"id":"a","report_after_seconds":1%s,"spread_seconds":1e300}' % (b"0" * 300)
-    assert often.terms == Terms(10, 0)
-    assert ReportAnswer.parse(never, has="id").terms == Terms(86_400, 3_600)
+    assert often.terms == ReportInterval(10, 0)
+    assert ReportResponse.parse(never, has="id").terms == ReportInterval(86_400, 3_600)
 
 
 @pytest.fixture
@@ -190,8 +192,8 @@ def bodies(service: Service) -> list[dict[str, Any]]:
     return [body for path, body in service.posted if path == f"/v1/authorizers/{ID}/heartbeat"]
 
 
-def reports(service: Service) -> list[ProvenReport]:
-    return [ProvenReport.decode(from_base64(body["report"])) for body in bodies(service)]
+def reports(service: Service) -> list[SignedReport]:
+    return [SignedReport.decode(from_base64(body["report"])) for body in bodies(service)]
 
 
 def registrations(service: Service) -> list[dict[str, Any]]:
@@ -205,7 +207,9 @@ def test_a_client_reports_what_it_holds(service: Service, made: Made) -> None:
     """
     began = time.time()
     seen: list[events.Event] = []
-    client = made(policy=Policy(poll_seconds=0.01, max_staleness=7.5), on_event=seen.append).start()
+    client = made(
+        policy=PollPolicy(poll_seconds=0.01, max_staleness=7.5), on_event=seen.append
+    ).start()
     soon(lambda: reports(service))
     (first,) = registrations(service)
     assert first.keys() == {"name", "type", "version", "features", "proof"}
@@ -218,7 +222,7 @@ def test_a_client_reports_what_it_holds(service: Service, made: Made) -> None:
     assert (told.sequence, told.chain) == (1, service.feed.chain)
     assert (told.max_staleness, told.allow_when_stale, told.refused) == (8, False, {})
     assert told.verified_at
-    soon(lambda: events.Reported(1, "ok") in seen)
+    soon(lambda: events.ReportAccepted(1, "ok") in seen)
     status = client.status
     assert (status.reporting, status.authorizer_id) == ("on", ID)
     assert status.reported_at
@@ -262,7 +266,7 @@ def test_reports_change_no_verdict_and_delay_no_poll(service: Service, made: Mad
         assert client.check([f"svc_wrt_{number}"]) is Verdict.REVOKED
         assert client.check(["svc_wrt_other"]) is Verdict.CLEAR
     assert service.polls() >= polls + 3
-    assert client.status.reporting is Reporting.WAITING
+    assert client.status.reporting is ReportingState.WAITING
     client.close()
     assert not closed.is_set()
     closed.set()
@@ -330,7 +334,7 @@ def test_a_history_that_the_service_does_not_know(
     seen: list[events.Event] = []
     service.registry = {**ACCEPTED, "status": "foreign"}
     made(on_event=seen.append).start()
-    soon(lambda: events.Reported(0, "foreign") in seen)
+    soon(lambda: events.ReportAccepted(0, "foreign") in seen)
     assert "does not know the history" in caplog.text
 
 
@@ -352,12 +356,12 @@ def test_each_process_has_a_name_of_its_own(service: Service, made: Made, tmp_pa
     Otherwise the report of one would hide that another is behind.
     """
     floor = tmp_path / "floor"
-    first = made(name="gate", floor=FileFloor(floor)).start()
+    first = made(name="gate", floor=FileStateStore(floor)).start()
     soon(lambda: len(registrations(service)) == 1)
-    made(name="gate", floor=FileFloor(floor)).start()
+    made(name="gate", floor=FileStateStore(floor)).start()
     soon(lambda: len(registrations(service)) == 2)
     first.close()
-    made(name="gate", floor=FileFloor(floor)).start()
+    made(name="gate", floor=FileStateStore(floor)).start()
     soon(lambda: len(registrations(service)) == 3)
     assert [each["name"] for each in registrations(service)] == ["gate", "gate #2", "gate"]
 
@@ -369,7 +373,7 @@ def test_async_reports(service: Service) -> None:
         client = AsyncAuthorizerClient(service.url, **arguments(name="gate"))
         async with client:
             async for event in client.events():
-                if isinstance(event, events.Reported):
+                if isinstance(event, events.ReportAccepted):
                     break
 
     run(use())

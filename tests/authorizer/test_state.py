@@ -11,20 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.authorizer import state as module
-from shared.authorizer.answers import Answer, parse_answer
+from shared.authorizer.answers import FeedResponse, parse_answer
 from shared.authorizer.formats import wire
-from shared.authorizer.policy import RefusedAnswer
-from shared.authorizer.state import Position, State, advance, restore
+from shared.authorizer.policy import ResponseRejectedError
+from shared.authorizer.state import FeedPosition, FeedState, advance, restore
 from tests.authorizer.feeds import NOW, TRUSTED, Feed, public, sealed, signer
 
 SECOND = timedelta(seconds=1)
 
 
-def begun(feed: Feed) -> State:
-    return advance(None, feed.answer(), base=feed.data, now=NOW, trusted=TRUSTED)
+def begun(feed: Feed) -> FeedState:
+    return advance(None, feed.answer(), base=feed.data, now=NOW, verifier=TRUSTED)
 
 
-def held(state: State) -> set[str]:
+def held(state: FeedState) -> set[str]:
     return state.revoked.ids()
 
 
@@ -41,7 +41,7 @@ def test_a_newer_head_of_the_same_sequence_renews_the_lifetime(feed: Feed) -> No
     later = NOW + timedelta(minutes=30)
     feed.publish_list()
     answer = feed.answer(1, issued_at=later, expires_at=later + timedelta(hours=1))
-    newer = advance(state, answer, now=later, trusted=TRUSTED)
+    newer = advance(state, answer, now=later, verifier=TRUSTED)
     assert newer.head.expires_at == later + timedelta(hours=1)
     assert newer.revoked is state.revoked
 
@@ -51,7 +51,7 @@ def test_any_of_the_trusted_keys_may_sign(feed: Feed) -> None:
     keys = (public(signer(2)), public(signer(1)))
     trusted = TRUSTED._replace(public_keys=keys)
     assert (
-        advance(None, feed.answer(), base=feed.data, now=NOW, trusted=trusted).signed_by == keys[1]
+        advance(None, feed.answer(), base=feed.data, now=NOW, verifier=trusted).signed_by == keys[1]
     )
 
 
@@ -61,11 +61,11 @@ def test_a_state_is_restored_from_what_it_keeps(feed: Feed) -> None:
     for number in range(2, 5):
         feed.publish(f"svc_wrt_entry-000{number}")
         feed.publish_list()
-        state = advance(state, feed.answer(number - 1), now=NOW, trusted=TRUSTED)
+        state = advance(state, feed.answer(number - 1), now=NOW, verifier=TRUSTED)
     assert state.latest is not None
     assert state.origin_base.version == 1
     saved = parse_answer(state.origin.encode()), data, parse_answer(state.latest.encode())
-    again = restore(*saved, trusted=TRUSTED, floor=state.position)
+    again = restore(*saved, verifier=TRUSTED, floor=state.position)
     assert replace(again, revoked=state.revoked) == state
     assert held(again) == feed.ids
 
@@ -75,11 +75,11 @@ def test_a_saved_state_below_the_floor_is_refused(feed: Feed) -> None:
     state = begun(feed)
     assert state.latest is not None
     saved = state.origin, feed.data, state.latest
-    with pytest.raises(RefusedAnswer, match="rollback"):
-        restore(*saved, trusted=TRUSTED, floor=Position(2, feed.chain))
+    with pytest.raises(ResponseRejectedError, match="rollback"):
+        restore(*saved, verifier=TRUSTED, floor=FeedPosition(2, feed.chain))
     trusted = TRUSTED._replace(public_keys=(public(signer(2)),))
-    with pytest.raises(RefusedAnswer, match="signature"):
-        restore(*saved, trusted=trusted, floor=state.position)
+    with pytest.raises(ResponseRejectedError, match="signature"):
+        restore(*saved, verifier=trusted, floor=state.position)
 
 
 def test_what_a_state_keeps_is_bounded(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,10 +88,10 @@ def test_what_a_state_keeps_is_bounded(feed: Feed, monkeypatch: pytest.MonkeyPat
     feed.publish("svc_wrt_entry-0002")
     size = len(feed.entries[2])
     monkeypatch.setattr(module, "TRAIL_BYTES_MAX", 2 * size)
-    state = advance(state, feed.answer(1), now=NOW, trusted=TRUSTED)
+    state = advance(state, feed.answer(1), now=NOW, verifier=TRUSTED)
     for number, kept in ((3, 2), (4, None), (5, None)):
         feed.publish(f"svc_wrt_entry-000{number}")
-        state = advance(state, feed.answer(0), now=NOW, trusted=TRUSTED)
+        state = advance(state, feed.answer(0), now=NOW, verifier=TRUSTED)
         assert (state.latest and len(state.latest.entries)) == kept
         assert state.trail_bytes == (number - 1) * size
         assert held(state) == feed.ids
@@ -101,7 +101,7 @@ def test_what_is_saved_can_be_read_again() -> None:
     """F168d: A saved answer with as many small entries as a state keeps is not too large."""
     entry = wire.FeedEntry(2**53, ("svc_wrt_a",)).encode()
     entries = (entry,) * (module.TRAIL_BYTES_MAX // len(entry))
-    answer = Answer(b"p" * 400, b"s" * 64, entries)
+    answer = FeedResponse(b"p" * 400, b"s" * 64, entries)
     assert parse_answer(answer.encode()) == answer
     assert len(entries) > 10_000
 
@@ -118,7 +118,7 @@ def test_what_a_signer_signs_by_mistake_crashes_nobody(
         feed.append(data)
     for answer in (sealed(payload, feed.key), feed.answer()):
         try:
-            newer = advance(state, answer, now=NOW, trusted=TRUSTED)
-        except RefusedAnswer:
+            newer = advance(state, answer, now=NOW, verifier=TRUSTED)
+        except ResponseRejectedError:
             continue
         assert newer.sequence == feed.sequence

@@ -12,12 +12,12 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from shared.authorizer import Policy, transport
-from shared.authorizer.answers import NoAnswer, TooLarge
+from shared.authorizer import PollPolicy, transport
+from shared.authorizer.answers import NoResponse, TooLarge
 from shared.authorizer.answers import Response as Received
-from shared.authorizer.events import Event, Failed, Refused
-from shared.authorizer.floor import Floor, MemoryFloor
-from shared.authorizer.follower import Follower
+from shared.authorizer.events import Event, PollFailed, ResponseRejected
+from shared.authorizer.floor import MemoryStateStore, StateStore
+from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.transport import Transport
@@ -138,7 +138,7 @@ def asked(url: str, limit: int = 1000) -> Received:
 @pytest.mark.parametrize("name", _BROKEN)
 def test_a_broken_answer_is_no_answer(name: str) -> None:
     """F184a: An answer that is malformed, truncated or slow is an error within the time limit."""
-    with scripted(_BROKEN[name]) as url, pytest.raises(NoAnswer):
+    with scripted(_BROKEN[name]) as url, pytest.raises(NoResponse):
         asked(url)
 
 
@@ -202,11 +202,11 @@ def test_the_key_does_not_follow_a_redirect() -> None:
         # A poll is not redirected.
         assert asker.get("/v1/revocations/feed", limit=100).status == 307
         service.instead = lambda path: Response(b"", 307, {"Location": path})
-        with pytest.raises(NoAnswer, match="too often"):
+        with pytest.raises(NoResponse, match="too often"):
             asker.get_far("/", limit=100)
         for location in ("ftp://127.0.0.1/", "http://[", "http://127.0.0.1:x/", "//\x7f/", ""):
             service.instead = always(Response(b"", 307, {"Location": location}))
-            with pytest.raises(NoAnswer):
+            with pytest.raises(NoResponse):
                 asker.get_far("/", limit=100)
         asker.close()
 
@@ -245,25 +245,25 @@ def test_a_server_of_another_name_is_refused() -> None:
         named = service.url.replace("127.0.0.1", "localhost")
         for url, context in ((named, None), (service.url, trusted)):
             asker = Transport(url, api_key=KEY, context=context)
-            with pytest.raises(NoAnswer, match="CERTIFICATE_VERIFY_FAILED"):
+            with pytest.raises(NoResponse, match="CERTIFICATE_VERIFY_FAILED"):
                 asker.get("/v1/trust?after=0", limit=1000)
         assert service.asked == []
         asker = Transport(named, api_key=KEY, context=trusted)
         assert asker.get("/v1/trust?after=0", limit=1000).status == 200
         # Nobody leads it from TLS to anything else.
         service.instead = lambda path: Response(b"", 307, {"Location": f"http://127.0.0.1{path}"})
-        with pytest.raises(NoAnswer, match="without TLS"):
+        with pytest.raises(NoResponse, match="without TLS"):
             asker.get_far("/", limit=1000)
         asker.close()
 
 
-def followed(service: Service, floor: Floor | None = None) -> tuple[Follower, list[Event]]:
+def followed(service: Service, floor: StateStore | None = None) -> tuple[FeedFollower, list[Event]]:
     seen: list[Event] = []
     if not service.documents:
         service.vouch()
     trust = TrustState(TENANT, PIN)
     asker = Transport(service.url, api_key=KEY)
-    follower = Follower(asker, floor or MemoryFloor(), trust, Policy(), seen.append)
+    follower = FeedFollower(asker, floor or MemoryStateStore(), trust, PollPolicy(), seen.append)
     follower.load()
     return follower, seen
 
@@ -293,11 +293,11 @@ def test_no_lie_takes_the_state_away(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, lie in _lies(service.feed).items():
             service.instead = always(Response(lie), at="/feed")
             follower.poll()
-            assert seen[-1] == Refused(name.split()[0]), name
+            assert seen[-1] == ResponseRejected(name.split()[0]), name
             assert follower.view == held
         service.instead = lambda path: Response(b" " * (4 * 2**20 + 1)) if "feed" in path else None
         follower.poll()
-        assert seen[-1] == Refused("too_large")
+        assert seen[-1] == ResponseRejected("too_large")
         assert follower.view == held
         service.instead = lambda _path: None
         service.revoke("svc_wrt_b")
@@ -312,9 +312,9 @@ def test_a_base_is_not_larger_than_its_head_says(monkeypatch: pytest.MonkeyPatch
         follower, seen = followed(service)
         limit = wire.base_size_max(service.feed.base)
         for body, event in (
-            (bytes(limit + 1), Refused("too_large")),
-            (bytes(limit), Refused("hash")),
-            (gzip.compress(b""), Refused("hash")),
+            (bytes(limit + 1), ResponseRejected("too_large")),
+            (bytes(limit), ResponseRejected("hash")),
+            (gzip.compress(b""), ResponseRejected("hash")),
         ):
             service.instead = always(Response(body), at="/base/1")
             follower.poll()
@@ -325,11 +325,11 @@ def test_a_base_is_not_larger_than_its_head_says(monkeypatch: pytest.MonkeyPatch
         follower.poll()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert seen[-1] == Refused("too_large")
+        assert seen[-1] == ResponseRejected("too_large")
         assert peak < 2**20
         service.instead = lambda path: Response(b"", 404) if "base" in path else None
         follower.poll()
-        assert isinstance(seen[-1], Failed)
+        assert isinstance(seen[-1], PollFailed)
         assert follower.view.state is None
         service.instead = lambda _path: None
         follower.poll()
@@ -357,7 +357,7 @@ def test_the_service_says_when_to_come_back() -> None:
         # A 304 that nobody asked for is no answer either.
         service.instead = lambda _path: Response(b"", 304)
         follower.poll()
-        assert isinstance(seen[-1], Failed)
+        assert isinstance(seen[-1], PollFailed)
         follower.transport.close()
 
 
@@ -397,7 +397,7 @@ def test_no_error_has_a_key_that_a_peer_sent_back(reply: bytes) -> None:
     filled = reply % (0 if b"307" in reply else length, KEY.encode())
     with scripted(sends(filled)) as url:
         asker = Transport(url, api_key=KEY)
-        with pytest.raises(NoAnswer) as caught:
+        with pytest.raises(NoResponse) as caught:
             asker.get_far("/", limit=1000)
         assert KEY not in str(caught.value)
         asker.close()

@@ -15,7 +15,7 @@ from shared.authorizer.formats.warrants import (
     InvalidWarrant,
     WarrantReason,
 )
-from shared.authorizer.trust import Bundle, TrustReason
+from shared.authorizer.trust import KeyBundle, TrustReason
 from shared.model import seeds, warrant_format
 from tests.authorizer.bundles import ISSUER_ID, ROOT_ID, bundled, published
 from tests.authorizer.formats.peers import KEY, SEED, TENANT, peer
@@ -24,7 +24,7 @@ from tests.kit.api import Tenant
 from tests.kit.worlds import Clock
 
 
-def bundle(tenant: Tenant) -> Bundle:
+def bundle(tenant: Tenant) -> KeyBundle:
     return bundled(published(tenant))
 
 
@@ -34,7 +34,7 @@ def signed(tenant: Tenant, key_id: str, **fields: Any) -> bytes:
     return base64.b64decode(answer.json()["warrant"])
 
 
-def refused(found: Bundle, warrant: bytes, *, now: datetime) -> str:
+def refused(found: KeyBundle, warrant: bytes, *, now: datetime) -> str:
     with pytest.raises(InvalidWarrant) as caught:
         found.verify(warrant, now=now)
     return str(caught.value.reason)
@@ -115,7 +115,7 @@ def entry(key_id: str, seed: bytes, **members: Any) -> PublishedKey:
 
 def keys(
     root: dict[str, Any] | None = None, issuer: dict[str, Any] | None = None, *more: PublishedKey
-) -> Bundle:
+) -> KeyBundle:
     made = [
         entry(ISSUER_ID, bytes(32), parent_id=ROOT_ID)._replace(**(issuer or {})),
         entry(ROOT_ID, bytes([1] * 32), type="root")._replace(**(root or {})),

@@ -11,22 +11,22 @@ import pytest
 
 from shared.authorizer import (
     AuthorizerClient,
-    DamagedFloor,
-    Decision,
-    FileFloor,
+    FileStateStore,
     Guard,
-    Policy,
-    Saved,
+    GuardDecision,
+    PollPolicy,
+    SavedState,
+    SavedStateCorrupt,
 )
 from shared.authorizer.__main__ import main
-from shared.authorizer.events import Event, Failed, Refused, TrustChanged
-from shared.authorizer.floor import Floor, MemoryFloor
-from shared.authorizer.follower import Follower
+from shared.authorizer.events import Event, PollFailed, ResponseRejected, TrustChanged
+from shared.authorizer.floor import MemoryStateStore, StateStore
+from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKey
 from shared.authorizer.formats.warrants import Claims
 from shared.authorizer.transport import Transport
-from shared.authorizer.trust import KeyReader
+from shared.authorizer.trust import KeyFetcher
 from shared.model import warrant_format
 from tests.authorizer import roots
 from tests.authorizer.bundles import ISSUER_ID, ROOT_ID
@@ -40,13 +40,13 @@ _STANDBY = signer(2)
 
 @contextmanager
 def followed(
-    service: Service, floor: Floor | None = None, pin: str = PIN, tenant: str = TENANT
-) -> Iterator[tuple[Follower, list[Event]]]:
+    service: Service, floor: StateStore | None = None, pin: str = PIN, tenant: str = TENANT
+) -> Iterator[tuple[FeedFollower, list[Event]]]:
     """A follower with a pin that has taken up its floor, and its events."""
     seen: list[Event] = []
     asker = Transport(service.url, api_key=KEY)
     trust = TrustState(tenant, pin)
-    made = Follower(asker, floor or MemoryFloor(), trust, Policy(), seen.append)
+    made = FeedFollower(asker, floor or MemoryStateStore(), trust, PollPolicy(), seen.append)
     with closing(asker):
         made.load()
         yield made, seen
@@ -60,10 +60,10 @@ def service() -> Iterator[Service]:
         yield made
 
 
-def _refusal(made: Follower, seen: list[Event]) -> str:
+def _refusal(made: FeedFollower, seen: list[Event]) -> str:
     """Why the next poll is refused."""
     made.poll()
-    assert isinstance(seen[-1], Refused), seen
+    assert isinstance(seen[-1], ResponseRejected), seen
     return seen[-1].reason
 
 
@@ -100,15 +100,15 @@ def _key(number: int) -> PublishedKey:
 def test_keys_that_cannot_be_read_are_not_asked_for_at_once(service: Service) -> None:
     """F731a: A client leaves the service alone for some seconds if the keys are not there."""
     with followed(service) as (made, seen):
-        reader = KeyReader(made.transport, made, seen.append)
+        reader = KeyFetcher(made.transport, made, seen.append)
         reader.is_wanted = True
         service.publish_keys(_key(20))
         service.blobs.clear()
         for _ in range(3):
             made.poll()
-            reader.step()
+            reader.fetch_if_due()
         assert len(_asked(service, "/v1/trust/keys/")) == 1
-        assert any(isinstance(each, Failed) for each in seen)
+        assert any(isinstance(each, PollFailed) for each in seen)
         assert made.view.is_fresh()
 
 
@@ -130,21 +130,21 @@ def test_a_client_and_a_guard_with_one_pin(
     client = AuthorizerClient(service.url, **arguments(trust_root=PIN))
     guard = Guard(client)
     with client.start():
-        assert guard.decide([warrant]) == Decision(False, "unknown")
+        assert guard.decide([warrant]) == GuardDecision(False, "unknown")
         service.publish_keys(root, issuer)
         soon(lambda: guard.decide([warrant]).is_allowed)
         service.publish_keys(root, issuer._replace(status="revoked", revoked_at=NOW))
-        soon(lambda: guard.decide([warrant]) == Decision(False, "revoked"))
+        soon(lambda: guard.decide([warrant]) == GuardDecision(False, "revoked"))
         service.publish_keys(root, issuer)
         soon(lambda: guard.decide([warrant]).is_allowed)
         service.revoke("svc_wrt_b")
-        soon(lambda: guard.decide([warrant]) == Decision(False, "revoked"))
+        soon(lambda: guard.decide([warrant]) == GuardDecision(False, "revoked"))
         service.instead = lambda _path: Response(b"", 503)
         other = replace(claims, warrant_id="svc_wrt_c")
         warrant = warrant_format.sign(other, key_id=ISSUER_ID, key_version=1, seed=seed).encode()
         assert guard.decide([warrant]).is_allowed
         pass_time(31)
-        soon(lambda: guard.decide([warrant]) == Decision(False, "stale"))
+        soon(lambda: guard.decide([warrant]) == GuardDecision(False, "stale"))
     assert not _asked(service, "/v1/trust-bundle")
 
 
@@ -163,10 +163,10 @@ def test_the_command_takes_a_pin(
 # --- the floor ---
 
 
-def _floors(service: Service, folder: Path) -> Saved:
-    with followed(service, FileFloor(folder)) as (made, _):
+def _floors(service: Service, folder: Path) -> SavedState:
+    with followed(service, FileStateStore(folder)) as (made, _):
         made.poll()
-    saved = FileFloor(folder).load()
+    saved = FileStateStore(folder).load()
     assert saved
     return saved
 
@@ -176,20 +176,20 @@ def test_processes_with_other_roots_do_not_share_a_folder(service: Service, tmp_
 
     A process with the pin of the present roots is no other.
     """
-    older = FileFloor(tmp_path)
+    older = FileStateStore(tmp_path)
     saved = _floors(service, tmp_path)
     older.save(saved)
     rotated = replace(saved.trust, held=service.vouch(by=202))
     older.save(replace(saved, trust=rotated))
-    same = FileFloor(tmp_path)
+    same = FileStateStore(tmp_path)
     same.load()
-    same.save(replace(saved, sequence=2, trust=rotated.pinned(roots.roots(202).pin)))
+    same.save(replace(saved, sequence=2, trust=rotated.with_pin(roots.roots(202).pin)))
     older.save(replace(saved, sequence=3, trust=rotated))
-    other = FileFloor(tmp_path)
+    other = FileStateStore(tmp_path)
     other.load()
     foreign = TrustState(TENANT, roots.roots(1).pin, roots.first(1))
     other.save(replace(saved, sequence=1, trust=foreign))
-    with pytest.raises(DamagedFloor, match="another trust_root"):
+    with pytest.raises(SavedStateCorrupt, match="another trust_root"):
         older.save(replace(saved, sequence=9, trust=rotated))
     assert other.load() == replace(saved, sequence=1, trust=foreign)
 
@@ -208,12 +208,12 @@ def test_another_pin_begins_anew_with_the_floor_of_the_one_before(
     old = service.feed
     service.feed = Feed()
     service.sign()
-    with followed(service, FileFloor(tmp_path), roots.roots(205).pin) as (made, seen):
+    with followed(service, FileStateStore(tmp_path), roots.roots(205).pin) as (made, seen):
         assert made.view.state is None
         assert _refusal(made, seen) == "rollback"
         service.feed = old
         service.sign()
         made.poll()
         assert made.view.is_fresh()
-    with followed(service, FileFloor(tmp_path), roots.roots(205).pin) as (made, seen):
+    with followed(service, FileStateStore(tmp_path), roots.roots(205).pin) as (made, seen):
         assert made.view.is_fresh()

@@ -11,7 +11,7 @@ import cbor2
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.following import TrustState
-from shared.authorizer.formats.trust import LogAnchor, NamedSigner, Witnesses
+from shared.authorizer.formats.trust import DocumentSigner, LogAnchor, Witnesses
 from tests.authorizer.feeds import NOW, TENANT
 from tests.authorizer.roots import (
     DAY,
@@ -241,7 +241,11 @@ def _states() -> Iterator[Asked]:
         (pinned(), (first(5), first(5, expires_at=NOW + DAY))),
     ):
         yield Asked(state, answer(*given))
-    others = (named((LIST, "lists")), named((LIST, "native")), (NamedSigner(public_of(9), ("x",)),))
+    others = (
+        named((LIST, "lists")),
+        named((LIST, "native")),
+        (DocumentSigner(public_of(9), ("x",)),),
+    )
     for signers in others:
         yield Asked(pinned(), answer(first(signers=signers)))
 

@@ -16,14 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.bench import (
-    cold_start,
-    deny,
-    postgresql,
-    publication,
-    report,
-    requests,
-)
+from tests.bench import cold_start, deny, postgresql, publication, report, requests
 from tests.bench.report import Report, Row
 from tests.kit.processes import ROOT
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Final
 
-from shared.authorizer import AuthorizerClient, Policy, Verdict
+from shared.authorizer import AuthorizerClient, PollPolicy, Verdict
 from shared.authorizer.answers import parse_answer
-from shared.authorizer.floor import MemoryFloor
+from shared.authorizer.floor import MemoryStateStore
 from shared.authorizer.formats import wire
 from shared.model.callers import Scope
 from shared.operations.access import api_keys
@@ -103,7 +103,7 @@ def serving(folder: Path, number: int) -> Iterator[Service]:
         admin = api_keys.create(ports, operator, name="bench", scopes=(Scope.ADMIN,)).secret
         key = api_keys.create(ports, operator, name="bench", scopes=(Scope.AUTHORIZER,)).secret
         publishing.keep(ports, operator.tenant_id)
-        document = in_force.trust_head(ports, operator.tenant_id)
+        document = in_force.read_trust_head(ports, operator.tenant_id)
         assert document is not None
         _, local = onboarding.create_tenant(ports, handle="local")
         (folder / "data" / "admin.key").write_text(local.secret)
@@ -118,8 +118,8 @@ def _client(service: Service, wait: float) -> Iterator[AuthorizerClient]:
         api_key=service.authorizer,
         tenant=service.tenant_id,
         trust_root=service.pin,
-        floor=MemoryFloor(),
-        policy=Policy(wait_seconds=wait),
+        floor=MemoryStateStore(),
+        policy=PollPolicy(wait_seconds=wait),
     )
     with client.start(wait=120):
         yield client

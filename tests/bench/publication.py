@@ -125,8 +125,8 @@ def _beside(
 
 def _floor(filled: Tenant) -> Callable[[], None]:
     """What sorts, encodes and signs the identifiers of the list as it is now."""
-    head = in_force.head(filled.ports, filled.operator.tenant_id)
-    ids = srl.revoked_ids(in_force.body(filled.ports, head))
+    head = in_force.read_srl_head(filled.ports, filled.operator.tenant_id)
+    ids = srl.revoked_ids(in_force.read_srl_body(filled.ports, head))
     # The records are read in the order of a hash.
     ids.sort(key=lambda each: each[::-1])
     seed, _ = seeds.new()
@@ -151,15 +151,15 @@ def _journal(filled: Tenant) -> Row:
     ports, tenant_id = filled.ports, filled.operator.tenant_id
     publication.publish(ports, filled.operator)
     names, journals = warrant_ids("j"), Journals()
-    journals.catch_up(ports, tenant_id)
+    journals.write_missing_records(ports, tenant_id)
     alone, both = list[Taken](), list[Taken]()
-    with mock.patch.object(wake, "_rest_of_window", return_value=0.0):
+    with mock.patch.object(wake, "_seconds_left_in_window", return_value=0.0):
         for _ in range(_JOURNAL_ROUNDS):
             revoke(ports, filled.operator, names, 1)
             started = Taken.now()
-            woken = wake.publish(ports, tenant_id)
+            woken = wake.publish_feed(ports, tenant_id)
             alone.append(Taken.now().since(started))
-            journals.catch_up(ports, tenant_id, woken.done)
+            journals.write_missing_records(ports, tenant_id, woken.done)
             both.append(Taken.now().since(started))
     name = "publication of the feed with its journal, one change"
     wall, cpu = (median(each) * 1e3 for each in zip(*both, strict=True))

@@ -118,7 +118,7 @@ def _status_list(ports: Ports, rounds: int) -> Iterator[Row]:
     tenant, url = Tenant(ports, serve(ports), handle="issuer"), "https://rescind.example"
     made = status_lists.create(ports, tenant.operator, name="bench", url=url)
     of, now = status_lists.look(ports, made.id), ports.now()
-    seed = seals.opened(ports, of.signer)
+    seed = seals.unwrap_seed(ports, of.signer)
     numbers = made.indexes(0, made.size // 100)
     ids = sorted(f"{made.warrant_prefix}{each}" for each in numbers)
 
@@ -127,14 +127,14 @@ def _status_list(ports: Ports, rounds: int) -> Iterator[Row]:
 
     ours, theirs = list[Taken](), list[Taken]()
     for _ in range(rounds):
-        for taken, call in ((ours, partial(of.signed, ids, seed=seed)), (theirs, publish)):
+        for taken, call in ((ours, partial(of.sign, ids, seed=seed)), (theirs, publish)):
             started = Taken.now()
             call()
             taken.append(Taken.now().since(started))
     name, unit = f"status list of {made.size:,}, 1 % revoked", ("ms", 1e3)
     yield took(f"{name}, signed", ours, unit=unit, against="10 ms", of=0.01, goal="≤ 1")
     yield took(f"{name}, signed", ours, unit=unit, against="their list, signed", of=theirs)
-    signed = of.signed(ids, seed=seed)
+    signed = of.sign(ids, seed=seed)
     claims = json.loads(base64.urlsafe_b64decode(signed.split(b".")[1] + b"=="))
     packed = len(base64.urlsafe_b64decode(claims["status_list"]["lst"] + "=="))
     yield Row(f"{name}, packed", packed, "B", "20,000 B", packed / 20_000, goal="≤ 1")
@@ -177,7 +177,7 @@ def _calls(ports: Ports, handle: str) -> dict[str, Callable[[], None]]:
     revoke(ports, tenant.operator, warrant_ids(), _REVOKED)
     names = list(islice(warrant_ids(), _REVOKED))
     # The events say that the caller takes gzip.
-    etag = publication.publish(ports, tenant.operator).form(packed=True).etag
+    etag = publication.publish(ports, tenant.operator).form(is_gzip=True).etag
     key = ("Authorization", f"Bearer {tenant.admin.secret}")
     is_json = ("Content-Type", "application/json")
     batch = json.dumps({"warrant_ids": names}).encode()

@@ -7,7 +7,7 @@ from datetime import timedelta
 import cbor2
 
 from shared.authorizer.formats import wire
-from shared.authorizer.state import Position
+from shared.authorizer.state import FeedPosition
 from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
 from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case, of_base, with_new
 
@@ -183,7 +183,7 @@ def a_head_with_references(case: Case) -> None:
     """A head may name an older document than the client has, and keys that it does not read."""
     case.begin()
     case.feed.publish(D)
-    named = {"trust": wire.Reference(b"t" * 32, 0), "keys": wire.Reference(b"k" * 32, 900)}
+    named = {"trust": wire.HashReference(b"t" * 32, 0), "keys": wire.HashReference(b"k" * 32, 900)}
     case.poll(case.feed.answer(1, **named), sequence=2)
     case.check("revoked", D)
 
@@ -307,11 +307,11 @@ def a_restart(case: Case) -> None:
     for later in (False, True):
         if later:
             case.feed.publish(UNKNOWN)
-        case.init(floor=Position(floor.sequence, floor.chain))
+        case.init(floor=FeedPosition(floor.sequence, floor.chain))
         case.check("stale", A)
         case.poll(case.feed.answer(), base=case.feed.data, sequence=case.feed.sequence)
     case.feed.publish_list()
-    case.init(floor=Position(floor.sequence, floor.chain))
+    case.init(floor=FeedPosition(floor.sequence, floor.chain))
     case.poll(case.feed.answer(), base=case.feed.data, sequence=case.feed.sequence)
 
 
@@ -385,7 +385,7 @@ def the_longest_step_after_a_restart(case: Case) -> None:
     """With a base, the sequence may be 2^32 above the floor, and no further."""
     for more, expected in ((0, {"sequence": 1 + 2**32}), (1, {"refused": "fast_forward"})):
         far = Feed(ids={A, D}, sequence=1 + 2**32 + more, chain=b"c" * 32)
-        case.init(floor=Position(1, case.feed.chain))
+        case.init(floor=FeedPosition(1, case.feed.chain))
         case.poll(far.answer(), base=far.data, **expected)
         case.check("stale" if more else "revoked", D)
 
@@ -393,10 +393,10 @@ def the_longest_step_after_a_restart(case: Case) -> None:
 @case
 def a_floor_among_the_entries_after_a_base(case: Case) -> None:
     """A client whose floor is before, in or after the entries of the first answer accepts it."""
-    floors = [Position(0, case.feed.base.chain), Position(1, case.feed.chain)]
+    floors = [FeedPosition(0, case.feed.base.chain), FeedPosition(1, case.feed.chain)]
     for each in (D, UNKNOWN):
         case.feed.publish(each, removed=(A,) if each == D else ())
-        floors.append(Position(case.feed.sequence, case.feed.chain))
+        floors.append(FeedPosition(case.feed.sequence, case.feed.chain))
     for floor in floors:
         case.init(floor=floor)
         case.poll(case.feed.answer(), base=case.feed.data, sequence=3)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from shared.authorizer.answers import Answer
+from shared.authorizer.answers import FeedResponse
 from shared.authorizer.formats.documents import SignedDocument
-from shared.authorizer.formats.trust import Roots
-from shared.authorizer.state import Position
+from shared.authorizer.formats.trust import RootSet
+from shared.authorizer.state import FeedPosition
 from tests.authorizer.feeds import NOW, TENANT, Feed
 from tests.authorizer.roots import document, named, public_of, roots, signed
 
@@ -36,7 +36,7 @@ def with_new(payload: bytes, value: bytes) -> bytes:
     return bytes([payload[0] + 1]) + b"\x61?" + value + payload[1:]
 
 
-def of_base(feed: Feed, data: bytes) -> Answer:
+def of_base(feed: Feed, data: bytes) -> FeedResponse:
     """An answer whose head names this base."""
     return feed.answer(base=replace(feed.base, sha256=hashlib.sha256(data).digest()))
 
@@ -61,7 +61,7 @@ class Case:
     def __post_init__(self) -> None:
         self.feed.publish(C)
 
-    def init(self, floor: Position | None = None, signers: tuple[int, ...] = (1,)) -> None:
+    def init(self, floor: FeedPosition | None = None, signers: tuple[int, ...] = (1,)) -> None:
         """A new client, with a document that names these list signers and the end of the base.
 
         The first of them signed the head of the floor.
@@ -71,12 +71,12 @@ class Case:
         made = document(
             roots=ROOTS,
             signers=named(*((each, "lists") for each in signers)),
-            feed=Position(base.sequence, base.chain),
+            feed=FeedPosition(base.sequence, base.chain),
         )
         self.trust(signed(made, ROOT), version=1)
 
     def pinned(
-        self, by: Roots = ROOTS, floor: Position | None = None, signed_by: int | None = None
+        self, by: RootSet = ROOTS, floor: FeedPosition | None = None, signed_by: int | None = None
     ) -> None:
         """A new client with the pin of these roots, and the floor of a head of this signer."""
         where: dict[str, Any] | None = None
@@ -113,7 +113,7 @@ class Case:
 
     def poll(
         self,
-        answer: Answer | bytes,
+        answer: FeedResponse | bytes,
         *,
         now: datetime = NOW,
         base: bytes | None = None,
@@ -121,7 +121,7 @@ class Case:
         **expected: Any,
     ) -> None:
         """An answer to a poll; the runner appends so many spaces."""
-        body = answer.encode() if isinstance(answer, Answer) else answer
+        body = answer.encode() if isinstance(answer, FeedResponse) else answer
         given = {
             "now": text_of(now),
             "answer": body.decode(),

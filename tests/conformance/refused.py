@@ -7,9 +7,9 @@ from typing import Any
 
 import cbor2
 
-from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer
+from shared.authorizer.answers import ANSWER_BYTES_MAX, FeedResponse
 from shared.authorizer.formats import wire
-from shared.authorizer.state import Position
+from shared.authorizer.state import FeedPosition
 from tests.authorizer.feeds import HOUR, NOW, Feed, sealed, signer
 from tests.conformance.cases import UNKNOWN, A, B, C, Case, D, case, nested, of_base, with_new
 
@@ -17,7 +17,7 @@ _SECOND = timedelta(seconds=1)
 _OTHER_TENANT = "svc_tnt_01KAJ3TMF00000000000GLOBEX"
 
 
-def _refused(case: Case, answer: Answer | bytes, reason: str, **given: Any) -> None:
+def _refused(case: Case, answer: FeedResponse | bytes, reason: str, **given: Any) -> None:
     """The answer is refused, and the client has what it had."""
     case.poll(answer, refused=reason, **given)
     case.kept()
@@ -377,7 +377,7 @@ def signature__of_a_list(case: Case) -> None:
     """The signature of a list, which the same key makes, is not the signature of a head."""
     case.begin()
     data = case.feed.data
-    _refused(case, Answer(data, case.feed.key.sign(data)), "signature")
+    _refused(case, FeedResponse(data, case.feed.key.sign(data)), "signature")
 
 
 @case
@@ -447,7 +447,7 @@ def rollback__after_a_restart(case: Case) -> None:
     """A head below the saved floor is refused, although nothing is held."""
     old = case.feed.answer()
     case.feed.publish(D)
-    case.init(floor=Position(2, case.feed.chain))
+    case.init(floor=FeedPosition(2, case.feed.chain))
     case.poll(old, base=case.feed.data, refused="rollback")
     case.check("stale", A)
     case.poll(case.feed.answer(), base=case.feed.data, sequence=2)
@@ -466,7 +466,7 @@ def equivocation(case: Case) -> None:
 @case
 def equivocation__after_a_restart(case: Case) -> None:
     """Another chain at the saved floor is refused, although nothing is held."""
-    case.init(floor=Position(1, case.feed.chain))
+    case.init(floor=FeedPosition(1, case.feed.chain))
     fork = _fork()
     case.poll(fork.answer(), base=fork.data, refused="equivocation")
     case.check("stale", A)
@@ -512,7 +512,7 @@ def chain__a_fork_below_the_floor(case: Case) -> None:
     """After a restart, a history that passes the floor with another chain is refused."""
     fork = _fork()
     fork.publish(UNKNOWN)
-    case.init(floor=Position(1, case.feed.chain))
+    case.init(floor=FeedPosition(1, case.feed.chain))
     case.poll(fork.answer(), base=fork.data, refused="chain")
     fork = _fork()
     fork.publish_list()
@@ -605,7 +605,7 @@ def fast_forward(case: Case) -> None:
     far = Feed(ids={A, D}, sequence=2 + 2**32, chain=b"c" * 32)
     _refused(case, far.answer(), "fast_forward")
     _refused(case, far.answer(), "fast_forward", base=far.data)
-    case.init(floor=Position(1, case.feed.chain))
+    case.init(floor=FeedPosition(1, case.feed.chain))
     case.poll(far.answer(), refused="fast_forward")
     case.feed = far
     case.init()

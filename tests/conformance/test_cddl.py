@@ -40,7 +40,7 @@ def _valid(items: Iterable[Item]) -> list[bool]:
 def _is_decoded(name: str, data: bytes) -> bool:
     try:
         _CODEC[name](data)
-    except wire.Malformed:
+    except wire.MalformedBytes:
         return False
     return True
 
@@ -64,7 +64,7 @@ def _altered() -> list[Item]:
     """A head and an entry with each member left out, or of another type or size."""
     feed = Feed()
     feed.publish("svc_wrt_a", removed=("svc_wrt_b",))
-    keys, trust = wire.Reference(b"k" * 32, 900), wire.Reference(b"t" * 32, 7)
+    keys, trust = wire.HashReference(b"k" * 32, 900), wire.HashReference(b"t" * 32, 7)
     head = cbor2.loads(replace(feed.head(), trust=trust, keys=keys).encode())
     entry = cbor2.loads(feed.entries[1])
     others: list[Any] = [None, -1, 2**53 + 1, "text", b"bytes", [], {}, [1], ["x" * 73], b"c" * 31]

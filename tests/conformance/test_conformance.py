@@ -13,7 +13,7 @@ import pytest
 
 from shared.authorizer import conformance
 from shared.authorizer.formats.documents import RootReason
-from shared.authorizer.policy import Reason
+from shared.authorizer.policy import RejectionReason
 from tests.conformance import runner
 from tests.conformance.__main__ import main
 from tests.conformance.vectors import vectors
@@ -28,7 +28,7 @@ def test_our_client_passes_all_cases() -> None:
 
     It accepts and refuses heads, entries, lists, documents and signing keys as the suite says.
     """
-    session = conformance.Session()
+    session = conformance.ConformanceSession()
 
     def ask(request: runner.Request) -> Any:
         try:
@@ -42,7 +42,10 @@ def test_our_client_passes_all_cases() -> None:
 def test_each_refusal_has_a_case() -> None:
     """F172b: The suite has an answer that is refused by each name."""
     expected = [step["expected"] for case in _CASES for step in case["steps"]]
-    assert {each["refused"] for each in expected if "refused" in each} == {*Reason, *RootReason}
+    assert {each["refused"] for each in expected if "refused" in each} == {
+        *RejectionReason,
+        *RootReason,
+    }
     names = [case["name"] for case in _CASES]
     assert len({*names}) == len(names)
     assert all(case["shows"].endswith(".") for case in _CASES)

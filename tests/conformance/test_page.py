@@ -5,7 +5,7 @@ import re
 from shared.authorizer import answers, state
 from shared.authorizer.formats import members, wire
 from shared.authorizer.formats.documents import RootReason
-from shared.authorizer.policy import Reason
+from shared.authorizer.policy import RejectionReason
 from tests.authorizer.feeds import ENTRY
 from tests.conformance.vectors import vectors
 from tests.kit.processes import ROOT
@@ -20,7 +20,7 @@ def _section(title: str) -> str:
 def test_the_page_lists_each_refusal() -> None:
     """F173a: The page has a row and a check for each name of a refusal, in the same order."""
     section = _section("Checks, in this order")
-    names = [each.value for each in Reason]
+    names = [each.value for each in RejectionReason]
     others = [each.value for each in RootReason if each.value not in names]
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == names + others
     checks = section.split("| Refusal |")[0]

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.authorizer import conformance
-from shared.authorizer.answers import Answer
+from shared.authorizer.answers import FeedResponse
 from shared.authorizer.formats import wire
 from shared.operations.base import seals
 from shared.operations.lists import in_force, publication
@@ -89,7 +89,7 @@ class Follower:
 
 
 def _ours() -> Iterator[runner.Ask]:
-    yield conformance.Session().answer
+    yield conformance.ConformanceSession().answer
 
 
 def _typescript() -> Iterator[runner.Ask]:
@@ -213,15 +213,15 @@ def test_clients_recover_from_a_stolen_signer(
     assert client.verdict("svc_wrt_ffffffffff") == "clear"
 
 
-def _forged(tenant: Tenant) -> Answer:
+def _forged(tenant: Tenant) -> FeedResponse:
     """Three entries after the first, signed with the seed of the signer in force."""
-    signer = in_force.signer(tenant.ports, tenant.id)
-    key = Ed25519PrivateKey.from_private_bytes(seals.opened(tenant.ports, signer))
-    newest = in_force.feed_head(tenant.ports, tenant.id)
+    signer = in_force.read_active_signer(tenant.ports, tenant.id)
+    key = Ed25519PrivateKey.from_private_bytes(seals.unwrap_seed(tenant.ports, signer))
+    newest = in_force.read_feed_head(tenant.ports, tenant.id)
     assert newest
-    chain = newest.signed.chain
+    chain = newest.signed_head.chain
     entries = [wire.FeedEntry(number, ("svc_wrt_ffffffffff",)).encode() for number in (2, 3, 4)]
     for each in entries:
         chain = wire.next_chain(chain, each)
-    head = replace(newest.signed, sequence=4, chain=chain)
+    head = replace(newest.signed_head, sequence=4, chain=chain)
     return sealed(head.encode(), key, tuple(entries))

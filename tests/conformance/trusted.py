@@ -17,9 +17,9 @@ from shared.authorizer.formats.signing_keys import (
     covering,
     reference,
 )
-from shared.authorizer.formats.trust import NamedSigner, Roots, TrustDocument
-from shared.authorizer.formats.wire import Reference
-from shared.authorizer.state import Position
+from shared.authorizer.formats.trust import DocumentSigner, RootSet, TrustDocument
+from shared.authorizer.formats.wire import HashReference
+from shared.authorizer.state import FeedPosition
 from tests.authorizer.feeds import NOW, TENANT, Feed, sealed, signer
 from tests.authorizer.roots import DAY, public_of, roots, signed
 from tests.conformance.cases import (
@@ -55,8 +55,8 @@ def _document(case: Case, version: int, *lists: int, **changes: Any) -> TrustDoc
         issued_at=NOW,
         expires_at=NOW + 14 * DAY,
         roots=ROOTS,
-        signers=tuple(sorted(NamedSigner(public_of(key), (use,)) for key, use in uses.items())),
-        feed=Position(case.feed.base.sequence, case.feed.base.chain),
+        signers=tuple(sorted(DocumentSigner(public_of(key), (use,)) for key, use in uses.items())),
+        feed=FeedPosition(case.feed.base.sequence, case.feed.base.chain),
     )
     return replace(made, **changes)
 
@@ -65,7 +65,7 @@ def _by_root(case: Case, version: int, *lists: int, **changes: Any) -> SignedDoc
     return signed(_document(case, version, *lists, **changes), ROOT)
 
 
-def _of(case: Case, version: int, by: Roots, *signed_by: int) -> SignedDocument:
+def _of(case: Case, version: int, by: RootSet, *signed_by: int) -> SignedDocument:
     """A document with these roots, signed by the keys of these numbers."""
     return signed(_document(case, version, roots=by), *signed_by)
 
@@ -301,7 +301,7 @@ def trust__root__each_byte(case: Case) -> None:
         changed = bytearray(payload)
         changed[place] ^= 1
         try:
-            SignedDocument.opened(bytes(changed), {})
+            SignedDocument.decode(bytes(changed), {})
         except NotTrusted:
             continue
         reason = "tenant" if TENANT.encode() not in changed else "root"
@@ -453,7 +453,7 @@ def trust__behind(case: Case) -> None:
 def trust__equivocation__of_a_head(case: Case) -> None:
     """A head that names other bytes of the held version is refused."""
     held = _begun(case)
-    case.poll(case.feed.answer(1, trust=Reference(b"h" * 32, 5)), refused="equivocation")
+    case.poll(case.feed.answer(1, trust=HashReference(b"h" * 32, 5)), refused="equivocation")
     case.poll(case.feed.answer(1, trust=held.reference), sequence=1)
     _still_held(case)
 
@@ -462,7 +462,7 @@ def trust__equivocation__of_a_head(case: Case) -> None:
 def trust__nothing_that_a_head_names_is_saved(case: Case) -> None:
     """A thief of the list signer cannot claim a version that later documents do not reach."""
     _begun(case)
-    claimed = case.feed.answer(1, trust=Reference(b"h" * 32, 2**53))
+    claimed = case.feed.answer(1, trust=HashReference(b"h" * 32, 2**53))
     case.poll(claimed, refused="behind")
     case.trust(_by_root(case, 6, _STANDBY), version=6)
     case.poll(claimed, refused="signature")
@@ -493,7 +493,7 @@ def trust_expired(case: Case) -> None:
 def trust__the_order_of_checks(case: Case) -> None:
     """Who signed is checked first, then the document's end, then what the head names."""
     _begun(case)
-    end, named = NOW + 15 * DAY, Reference(b"h" * 32, 6)
+    end, named = NOW + 15 * DAY, HashReference(b"h" * 32, 6)
     case.poll(_signed_by(case, _THIEF, trust=named), now=end, refused="signature")
     case.poll(case.feed.answer(1, trust=named), now=end, refused="trust_expired")
     case.poll(case.feed.answer(1, trust=named), refused="behind")
@@ -570,7 +570,7 @@ def trust__a_thief_before_a_restart(case: Case) -> None:
 def trust__the_saved_position(case: Case) -> None:
     """A floor counts as long as the document names the signer of its head, and only so long."""
     case.feed.publish(UNKNOWN)
-    floor = Position(case.feed.sequence, case.feed.chain)
+    floor = FeedPosition(case.feed.sequence, case.feed.chain)
     old = Feed(ids={A, B})
     old.publish(C)
     for signed_by, expected in ((1, {"refused": "rollback"}), (_THIEF, {"sequence": 1})):
@@ -587,7 +587,7 @@ def trust__a_newcomer_begins_at_the_document(case: Case) -> None:
     below = case.feed.branch()
     case.feed.publish(UNKNOWN)
     beside.publish(C)
-    feed = Position(case.feed.sequence, case.feed.chain)
+    feed = FeedPosition(case.feed.sequence, case.feed.chain)
     case.pinned()
     case.trust(_by_root(case, 5, feed=feed), version=5)
     case.poll(below.answer(), base=below.data, refused="rollback")
@@ -643,7 +643,7 @@ def _key(number: int, **changes: Any) -> PublishedKey:
 _KEYS = PublishedKeys(TENANT, tuple(_key(number) for number in range(10, 15)))
 
 
-def _with_keys(case: Case, blob: bytes, named: Reference | None = None) -> None:
+def _with_keys(case: Case, blob: bytes, named: HashReference | None = None) -> None:
     """A client whose head names this blob."""
     _begun(case)
     case.poll(case.feed.answer(1, keys=named or reference(blob)), sequence=1)

@@ -39,13 +39,13 @@ from shared.adapters.s3 import S3Blobs
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
 from shared.adapters.sqs import SqsQueue
-from shared.adapters.stored_usage import StoredUsage
+from shared.adapters.stored_usage import StoreUsageCounts
 from shared.ports.blobs import BlobStore
 from shared.ports.one_machine import LinkedBlobs
-from shared.ports.outside import Queue, RootSigner, Sealer
+from shared.ports.outside import KeyWrapper, MessageQueue, RootSigner
 from shared.ports.store import Store
 from shared.ports.token_buckets import TokenBuckets, UsageCounts
-from shared.settings import prepares
+from shared.settings import uses_prepared_statements
 from tests.engines.clouds import address, cloud, container, sealer, transit
 from tests.kit import postgresql
 from tests.kit.aws import aws
@@ -80,7 +80,7 @@ def _tables(kind: str) -> Iterator[tuple[DynamoDBClient, str]]:
 @contextmanager
 def _postgresql() -> Iterator[PostgresqlDatabase]:
     with closing(
-        PostgresqlDatabase(postgresql.emptied(), prepare=prepares(os.environ))
+        PostgresqlDatabase(postgresql.emptied(), prepare=uses_prepared_statements(os.environ))
     ) as database:
         yield database
 
@@ -152,7 +152,7 @@ def usage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Usag
             yield DynamoUsage(client, table_prefix=prefix), DynamoStore(client, table_prefix=prefix)
     else:
         with _store(request.param, tmp_path) as opened:
-            yield StoredUsage(opened), opened
+            yield StoreUsageCounts(opened), opened
 
 
 @pytest.fixture(params=["filesystem", "postgresql", "s3", *_endpoint("s3"), *_endpoint("azure")])
@@ -192,7 +192,7 @@ def follow(blobs: BlobStore) -> Callable[[str], bytes | None]:
 @pytest.fixture(params=["key-file", "kms", *_endpoint("kms"), *_endpoint("vault")], scope="module")
 def keys(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Sealer]:
+) -> Iterator[KeyWrapper]:
     if request.param == "key-file":
         yield FileSealer.create(tmp_path_factory.mktemp("keys") / "master.key")
     elif request.param == "kms":
@@ -243,7 +243,7 @@ def mailbox(request: pytest.FixtureRequest) -> Iterator[tuple[SQSClient, str]]:
 
 
 @pytest.fixture
-def queue(mailbox: tuple[SQSClient, str]) -> Queue:
+def queue(mailbox: tuple[SQSClient, str]) -> MessageQueue:
     client, url = mailbox
     return SqsQueue(lambda: client, url=url)
 

@@ -123,7 +123,7 @@ def test_an_address_says_what_it_serves(
 def test_a_file_is_the_blob_or_there_are_none(blobs: BlobStore) -> None:
     """F122: a store either keeps its blobs in files that hold just their bytes, or says so."""
     blobs.put(NAME, b"data")
-    file = blobs.file(NAME, sha256=hashlib.sha256(b"data").hexdigest())
+    file = blobs.get_file(NAME, sha256=hashlib.sha256(b"data").hexdigest())
     assert file is None or file.read_bytes() == b"data"
 
 

@@ -8,8 +8,8 @@ import pytest
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.following import TrustState, follow
-from shared.authorizer.formats.trust import Roots, TrustDocument
-from shared.authorizer.formats.wire import Position
+from shared.authorizer.formats.trust import RootSet, TrustDocument
+from shared.authorizer.formats.wire import FeedPosition
 from shared.ports.outside import RootSigner
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -17,12 +17,12 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 def test_a_client_accepts_the_document_that_a_root_signed(root: RootSigner) -> None:
     """F700a, TRUST-8: A client with the pin of a root accepts the document that it signed."""
-    roots = Roots((root.public_key,), 1)
+    roots = RootSet((root.public_key,), 1)
     document = TrustDocument(
-        "t1", 1, NOW, NOW + timedelta(days=14), roots, (), Position(0, bytes(32))
+        "t1", 1, NOW, NOW + timedelta(days=14), roots, (), FeedPosition(0, bytes(32))
     )
     payload = document.encode()
-    signed = SignedDocument.opened(payload, {root.public_key: root.sign(signed_part(payload))})
+    signed = SignedDocument.decode(payload, {root.public_key: root.sign(signed_part(payload))})
     assert follow(TrustState("t1", roots.pin), [signed], NOW).held == signed
 
 

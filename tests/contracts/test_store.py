@@ -7,24 +7,24 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ExpectationLost
+from shared.errors import PreconditionFailed
 from shared.ports.store import (
     MOST_CHANGES,
     Address,
-    At,
     Change,
     Check,
     Delete,
     Expect,
     Expectation,
     Increment,
+    ItemFilter,
+    ItemRow,
     Partition,
     Put,
-    Row,
     Store,
     Table,
     Value,
-    Where,
+    VersionIs,
 )
 
 KEY = Address(Table.KEYS, "t1#api-keys", "svc_ak_1")
@@ -103,7 +103,7 @@ def test_an_attribute_may_have_any_name(store: Store) -> None:
     """Words that an engine reserves are names like any other, in a put and in an increment."""
     numbers = dict.fromkeys(RESERVED, 1)
     store.write(Put(KEY, numbers, ABSENT))
-    store.write(Increment(KEY, numbers, At(1)))
+    store.write(Increment(KEY, numbers, VersionIs(1)))
     assert store.get(KEY) == dict.fromkeys(RESERVED, 2)
 
 
@@ -140,7 +140,10 @@ def test_a_walk_goes_in_the_order_of_bytes(store: Store) -> None:
 def test_a_walk_brings_the_items(store: Store) -> None:
     """Each entry is a sort key with the item that is stored there."""
     fill(store, "a", "b")
-    assert list(store.query(PARTITION)) == [Row("a", {"held": "a"}), Row("b", {"held": "b"})]
+    assert list(store.query(PARTITION)) == [
+        ItemRow("a", {"held": "a"}),
+        ItemRow("b", {"held": "b"}),
+    ]
 
 
 def test_a_walk_stays_in_its_partition(store: Store) -> None:
@@ -271,8 +274,8 @@ HOLDS: dict[Expectation, set[str]] = {
     ANYTHING: set(STATES),
     ABSENT: {"absent"},
     PRESENT: set(STATES) - {"absent"},
-    At(1): {"at version 1"},
-    At(2): {"at version 2"},
+    VersionIs(1): {"at version 1"},
+    VersionIs(2): {"at version 2"},
 }
 ASSIGNED: dict[str, Value] = {"text": "new", "also": True}
 MAKERS: dict[str, Callable[[Expectation], Change]] = {
@@ -309,7 +312,7 @@ def test_a_change_happens_where_its_expectation_holds(
             store.write(MAKERS[kind](expect))
             assert store.get(KEY) == outcome(kind, state), name
         else:
-            with pytest.raises(ExpectationLost) as caught:
+            with pytest.raises(PreconditionFailed) as caught:
                 store.write(MAKERS[kind](expect))
             assert caught.value.lost == (KEY,), name
             assert store.get(KEY) == state, name
@@ -318,11 +321,11 @@ def test_a_change_happens_where_its_expectation_holds(
 def test_a_version_is_an_integer(exact_store: Store) -> None:
     """True is not version 1, though Python holds them equal."""
     put(exact_store, KEY, version=True)
-    with pytest.raises(ExpectationLost):
-        exact_store.write(Put(KEY, {}, At(1)))
+    with pytest.raises(PreconditionFailed):
+        exact_store.write(Put(KEY, {}, VersionIs(1)))
 
 
-@pytest.mark.parametrize("expect", [ABSENT, PRESENT, At(1)], ids=str)
+@pytest.mark.parametrize("expect", [ABSENT, PRESENT, VersionIs(1)], ids=str)
 def test_an_attribute_of_any_name_is_set(store: Store, expect: Expectation) -> None:
     """Words that an engine reserves can be set, whatever the increment expects."""
     if expect is not ABSENT:
@@ -335,7 +338,7 @@ def test_an_attribute_of_any_name_is_set(store: Store, expect: Expectation) -> N
 def test_an_increment_sets_nothing_where_another_change_is_in_conflict(store: Store) -> None:
     """F25: what an increment sets is undone with the write that it is part of."""
     put(store, KEY, text="old")
-    with pytest.raises(ExpectationLost):
+    with pytest.raises(PreconditionFailed):
         store.write(
             Increment(KEY, {"n": 1}, PRESENT, assign={"text": "new"}), Check(OTHER, PRESENT)
         )
@@ -347,11 +350,11 @@ def test_a_write_is_all_or_nothing_and_names_what_was_lost(store: Store) -> None
     put(store, OTHER, version=1)
     changes: list[Change] = [
         Put(KEY, {"n": 1}, ABSENT),
-        Put(OTHER, {"version": 2}, At(7)),
+        Put(OTHER, {"version": 2}, VersionIs(7)),
         Increment(PARTITION.address("#count"), {"count": 1}, ANYTHING),
         Check(THIRD, PRESENT),
     ]
-    with pytest.raises(ExpectationLost) as caught:
+    with pytest.raises(PreconditionFailed) as caught:
         store.write(*changes)
     assert caught.value.lost == (OTHER, THIRD)
     keys = [change.address for change in changes]
@@ -365,7 +368,7 @@ def test_a_write_spans_tables_and_kinds(store: Store) -> None:
     counter = PARTITION.address("#count")
     store.write(
         Put(KEY, {"n": 1}, ABSENT),
-        Delete(OTHER, At(1)),
+        Delete(OTHER, VersionIs(1)),
         Increment(counter, {"count": 1}, ANYTHING),
         Check(THIRD, PRESENT),
     )
@@ -379,7 +382,7 @@ def test_the_largest_write(store: Store) -> None:
     names = [f"{number:03}" for number in range(MOST_CHANGES)]
     store.write(*(Put(PARTITION.address(sk), {}, ABSENT) for sk in names))
     assert sort_keys(store) == names
-    with pytest.raises(ExpectationLost) as caught:
+    with pytest.raises(PreconditionFailed) as caught:
         store.write(*(Delete(PARTITION.address(sk), PRESENT) for sk in [*names[:-1], "100"]))
     assert caught.value.lost == (PARTITION.address("100"),)
     assert sort_keys(store) == names
@@ -434,7 +437,7 @@ def test_of_many_creations_at_once_one_takes_effect(exact_store: Store) -> None:
     def create(number: int) -> int:
         try:
             exact_store.write(Put(KEY, {"by": number}, ABSENT), Put(OTHER, {}, ANYTHING))
-        except ExpectationLost:
+        except PreconditionFailed:
             return 0
         return 1
 
@@ -460,7 +463,7 @@ def test_of_two_that_exclude_each_other_one_takes_effect(exact_store: Store) -> 
     def create(mine: Address, other: Address) -> bool:
         try:
             exact_store.write(Put(mine, {}, ANYTHING), Check(other, ABSENT))
-        except ExpectationLost:
+        except PreconditionFailed:
             return False
         return True
 
@@ -492,20 +495,22 @@ def entry_fields(number: int) -> dict[str, Value]:
 
 
 WHERE = [
-    Where(),
-    Where({"action": "key.sign"}),
-    Where({"actor": "b@t.svc"}),
-    Where({"actor": ""}),
-    Where({"actor": "c@t.svc"}),
-    Where({"actor_key_id": "svc_ak_a"}),
-    Where({"details.warrant_id": "svc_wrt_1"}),
-    Where({"action": "key.sign", "actor": "a@t.svc"}),
-    Where({"actor": "a@t.svc", "action": "key.sign", "actor_key_id": "svc_ak_a"}),
-    Where({"actor_key_id": "svc_ak_a", "actor": "b@t.svc"}),
-    Where({"resource_id": "svc_rev_a", "actor": "a@t.svc"}),
-    Where({"resource_id": "svc_key_a", "action": "key.sign"}),
-    Where({"resource_id": "svc_key_a", "details.warrant_id": "svc_wrt_1", "action": "key.sign"}),
-    Where(
+    ItemFilter(),
+    ItemFilter({"action": "key.sign"}),
+    ItemFilter({"actor": "b@t.svc"}),
+    ItemFilter({"actor": ""}),
+    ItemFilter({"actor": "c@t.svc"}),
+    ItemFilter({"actor_key_id": "svc_ak_a"}),
+    ItemFilter({"details.warrant_id": "svc_wrt_1"}),
+    ItemFilter({"action": "key.sign", "actor": "a@t.svc"}),
+    ItemFilter({"actor": "a@t.svc", "action": "key.sign", "actor_key_id": "svc_ak_a"}),
+    ItemFilter({"actor_key_id": "svc_ak_a", "actor": "b@t.svc"}),
+    ItemFilter({"resource_id": "svc_rev_a", "actor": "a@t.svc"}),
+    ItemFilter({"resource_id": "svc_key_a", "action": "key.sign"}),
+    ItemFilter(
+        {"resource_id": "svc_key_a", "details.warrant_id": "svc_wrt_1", "action": "key.sign"}
+    ),
+    ItemFilter(
         {
             "actor": "a@t.svc",
             "action": "key.sign",
@@ -513,11 +518,11 @@ WHERE = [
             "resource_id": "svc_key_a",
         }
     ),
-    Where({"action": "key.sign", "actor": "a@t.svc", "details.warrant_id": "svc_wrt_0"}),
-    Where(alive_at=86_400 * 20_000 + 12),
-    Where(alive_at=0),
-    Where({"actor": "a@t.svc"}, alive_at=86_400 * 20_000 + 12),
-    Where({"action": "key.create", "actor": "b@t.svc"}, alive_at=86_400 * 20_000 + 20),
+    ItemFilter({"action": "key.sign", "actor": "a@t.svc", "details.warrant_id": "svc_wrt_0"}),
+    ItemFilter(alive_at=86_400 * 20_000 + 12),
+    ItemFilter(alive_at=0),
+    ItemFilter({"actor": "a@t.svc"}, alive_at=86_400 * 20_000 + 12),
+    ItemFilter({"action": "key.create", "actor": "b@t.svc"}, alive_at=86_400 * 20_000 + 20),
 ]
 BOUNDS: list[dict[str, str]] = [
     {},
@@ -558,12 +563,12 @@ def test_what_is_changed_is_found_by_what_it_says_then(store: Store) -> None:
     store.write(*(Put(key, entry_fields(1), ABSENT) for key in (first, second, third)))
     store.write(Put(first, entry_fields(2), PRESENT), Delete(second, PRESENT))
     store.write(Increment(third, {"n": 1}, PRESENT, {"actor": "c@t.svc"}))
-    counts = [store.count(AUDIT, where=Where({"actor": f"{each}@t.svc"})) for each in "abc"]
+    counts = [store.count(AUDIT, where=ItemFilter({"actor": f"{each}@t.svc"})) for each in "abc"]
     assert counts == [0, 0, 1]
-    assert store.count(AUDIT, where=Where({"actor": entry_fields(2)["actor"]})) == 1  # type: ignore[dict-item]
+    assert store.count(AUDIT, where=ItemFilter({"actor": entry_fields(2)["actor"]})) == 1  # type: ignore[dict-item]
     assert store.count(AUDIT) == 2
     store.write(Delete(first, PRESENT), Delete(third, PRESENT))
-    assert store.count(AUDIT) == store.count(AUDIT, where=Where({"actor": "c@t.svc"})) == 0
+    assert store.count(AUDIT) == store.count(AUDIT, where=ItemFilter({"actor": "c@t.svc"})) == 0
 
 
 def test_other_tables_are_counted_too(store: Store) -> None:
@@ -571,8 +576,8 @@ def test_other_tables_are_counted_too(store: Store) -> None:
     fill(store, "a", "b", "c", "d")
     assert store.count(PARTITION) == 4
     assert store.count(PARTITION, after="a", before="d") == 2
-    assert store.count(PARTITION, where=Where({"held": "c"})) == 1
-    assert [e.sk for e in store.query(PARTITION, where=Where({"held": "c"}))] == ["c"]
+    assert store.count(PARTITION, where=ItemFilter({"held": "c"})) == 1
+    assert [e.sk for e in store.query(PARTITION, where=ItemFilter({"held": "c"}))] == ["c"]
 
 
 @pytest.mark.slow_on("dynamodb", "postgresql", "sqlite-file")
@@ -583,7 +588,7 @@ def test_a_count_has_no_limit(store: Store) -> None:
         several = ids[start : start + MOST_CHANGES]
         store.write(*(Put(AUDIT.address(sk), {"actor": "x" * 2000}, ABSENT) for sk in several))
     assert store.count(AUDIT) == 1100
-    assert store.count(AUDIT, where=Where({"actor": "x" * 2000}), after=ids[99]) == 1000
+    assert store.count(AUDIT, where=ItemFilter({"actor": "x" * 2000}), after=ids[99]) == 1000
 
 
 @pytest.mark.slow_on("dynamodb")

@@ -8,7 +8,7 @@ import pytest
 from shared.model import api_keys
 from shared.model.api_keys import Usage
 from shared.ports.store import Expect, Put, Store
-from shared.ports.token_buckets import UsageCounts, Used
+from shared.ports.token_buckets import UsageCounts, UsageDelta
 
 Counting: TypeAlias = tuple[UsageCounts, Store]
 
@@ -31,7 +31,7 @@ def test_counts_add_up(usage: Counting) -> None:
     begun(store, Usage(digest="d"))
     for number in range(3):
         last = AT + timedelta(seconds=number)
-        counts.add(Used("t1", "svc_ak_1", number + 1, last))
+        counts.add(UsageDelta("t1", "svc_ak_1", number + 1, last))
     assert held(store) == Usage(6, AT + timedelta(seconds=2), "d")
 
 
@@ -39,7 +39,7 @@ def test_counts_add_up(usage: Counting) -> None:
 def test_a_deleted_key_stays_deleted(usage: Counting, late: bool) -> None:
     """F14: the count of a key that is not there makes no item, and does not fail."""
     counts, store = usage
-    counts.add(Used("t1", "svc_ak_1", 3, AT, late=late))
+    counts.add(UsageDelta("t1", "svc_ak_1", 3, AT, late=late))
     assert held(store) is None
 
 
@@ -53,7 +53,7 @@ def test_a_late_count_keeps_a_later_use(
     """A count that comes late is added, and sets the last use only if it knows a later one."""
     counts, store = usage
     begun(store, Usage(5, before))
-    counts.add(Used("t1", "svc_ak_1", 2, AT, late=True))
+    counts.add(UsageDelta("t1", "svc_ak_1", 2, AT, late=True))
     assert held(store) == Usage(7, after)
 
 
@@ -61,5 +61,5 @@ def test_a_clock_that_was_ahead_is_put_right(usage: Counting) -> None:
     """A count that is not late sets the last use, whatever a wrong clock wrote before."""
     counts, store = usage
     begun(store, Usage(5, AT + timedelta(days=1)))
-    counts.add(Used("t1", "svc_ak_1", 2, AT))
+    counts.add(UsageDelta("t1", "svc_ak_1", 2, AT))
     assert held(store) == Usage(7, AT)

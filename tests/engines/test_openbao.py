@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from shared.adapters.vault import VaultSealer
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from tests.engines.programs import openbao
 from tests.kit.processes import ROOT
 from tests.kit.waiting import soon
@@ -84,7 +84,7 @@ def test_a_rotated_key_opens_old_seals(bao: Bao) -> None:
     bao.call("POST", "transit/keys/rescind/config", min_decryption_version=2)
     with pytest.raises(Unavailable) as caught:
         bao.sealer().unseal(before, context=CONTEXT)
-    assert not isinstance(caught.value, Corrupt)
+    assert not isinstance(caught.value, DataCorrupt)
 
 
 def test_whoever_takes_the_key_away_damages_nothing(bao: Bao) -> None:

@@ -27,10 +27,10 @@ from shared.adapters.postgresql_blobs import PostgresqlBlobs
 from shared.adapters.postgresql_buckets import PostgresqlBuckets
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.s3 import S3Blobs
-from shared.adapters.stored_usage import StoredUsage
-from shared.adapters.threads import Threaded
+from shared.adapters.stored_usage import StoreUsageCounts
+from shared.adapters.threads import ThreadedGather
 from shared.ports import Ports
-from shared.settings import prepares
+from shared.settings import uses_prepared_statements
 from tests.engines.clouds import Cloud, address, cloud, container, sealer, transit
 from tests.kit import postgresql
 from tests.kit.aws import pretend_credentials
@@ -65,15 +65,17 @@ def chosen(folder: Path, clock: Callable[[], datetime]) -> Iterator[Ports]:
 def _in_postgresql(ports: Ports, stack: ExitStack) -> Ports:
     """The ports with the records and blobs in PostgreSQL, until the stack is closed."""
     url = stack.enter_context(postgresql.borrowed())
-    database = stack.enter_context(closing(PostgresqlDatabase(url, prepare=prepares(os.environ))))
+    database = stack.enter_context(
+        closing(PostgresqlDatabase(url, prepare=uses_prepared_statements(os.environ)))
+    )
     store = PostgresqlStore(database)
     return replace(
         ports,
         store=store,
         buckets=PostgresqlBuckets(database),
-        usage=StoredUsage(store),
+        usage=StoreUsageCounts(store),
         blobs=PostgresqlBlobs(database),
-        gather=Threaded(),
+        gather=ThreadedGather(),
         look_seconds=0.05,
     )
 
@@ -89,7 +91,7 @@ def _on(at: Cloud, ports: Ports, stack: ExitStack, *, services: set[str]) -> Por
             ports,
             store=DynamoStore(at.dynamodb, table_prefix=prefix),
             buckets=DynamoBuckets(at.dynamodb, table_prefix=prefix),
-            gather=Threaded(),
+            gather=ThreadedGather(),
         )
     if "s3" in services:
         ports = replace(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
 from shared.model.feed import FeedHead
 from shared.model.fleet.authorizers import Authorizer, authorizers
 from shared.operations.changes import feed as feed_api
@@ -74,9 +74,9 @@ class Gate:
     def public_key(self) -> bytes:
         return public(signer(self.key))
 
-    def statement(self, **changes: Any) -> ProvenRegistration:
+    def statement(self, **changes: Any) -> SignedRegistration:
         now = self.tenant.ports.now()
-        made = ProvenRegistration(self.tenant.id, self.name, self.public_key, now)
+        made = SignedRegistration(self.tenant.id, self.name, self.public_key, now)
         return replace(made, **changes)
 
     def proof(self, **changes: Any) -> dict[str, str]:
@@ -106,7 +106,7 @@ class Gate:
     def signed(self, **changes: Any) -> dict[str, str]:
         """The signed fields of a report, by default of nothing that is held."""
         now = self.tenant.ports.now()
-        made = ProvenReport(
+        made = SignedReport(
             tenant_id=self.tenant.id,
             authorizer_id=self.id,
             number=int(now.timestamp() * 1000),

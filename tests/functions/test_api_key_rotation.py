@@ -155,7 +155,7 @@ def test_a_rotation_leaves_an_admin_key(tenant: Tenant, clock: Clock) -> None:
     A key that would have ended as soon may be rotated.
     """
     day, key_id = timedelta(days=1), tenant.admin.key_id
-    soon, later = (times.text(clock() + day + timedelta(seconds=each)) for each in (0, 1))
+    soon, later = (times.format_utc(clock() + day + timedelta(seconds=each)) for each in (0, 1))
     for grace in (0, 86_400):
         assert refusal(rotate(tenant, key_id, grace, expires_at=soon)) == (409, "conflict")
     new = rotated(tenant, key_id, 0, expires_at=later)
@@ -170,7 +170,7 @@ def test_an_admin_key_that_stays_allows_a_short_one(tenant: Tenant, clock: Clock
 
     The key that stays may belong to the same account, or be the old one in a long grace.
     """
-    soon, key_id = times.text(clock() + timedelta(minutes=1)), tenant.admin.key_id
+    soon, key_id = times.format_utc(clock() + timedelta(minutes=1)), tenant.admin.key_id
     assert rotate(tenant, key_id, 86_401, expires_at=soon).status_code == 201
     (account,) = tenant.admin.get("/v1/service-accounts").json()["service_accounts"]
     other = tenant.client(Scope.ADMIN, service_account_id=account["id"])

@@ -9,8 +9,8 @@ import pytest
 
 from shared.errors import InvalidState
 from shared.model.callers import Scope
-from shared.model.identities.approvals import Act
-from shared.model.identities.providers import Grant, ProviderKind
+from shared.model.identities.approvals import ProtectedAction
+from shared.model.identities.providers import ProviderKind, RoleMapping
 from shared.model.identities.roles import Role
 from shared.operations.identities import approvals as operations
 from shared.operations.identities import identity_providers, people, protected_acts, roles, sessions
@@ -425,7 +425,7 @@ def _enable_a_role(office: Office) -> tuple[str, str, Any]:
 
 
 def _enable_a_grant(office: Office) -> tuple[str, str, Any]:
-    grant = Grant({"sub": "repo:acme/app"}, "admin", "soc")
+    grant = RoleMapping({"sub": "repo:acme/app"}, "admin", "soc")
     ports, operator = office.tenant.ports, office.tenant.operator
     bound(ports, operator, ProviderKind.PROGRAMS, grants=(grant,))
     return _enable(office)
@@ -469,7 +469,7 @@ def _widen(office: Office) -> tuple[str, str, Any]:
 
 def _drop_role(office: Office) -> tuple[str, str, Any]:
     role = Role("paris", (Scope.REVOKER,))
-    roles.put(office.tenant.ports, office.tenant.operator, role=role)
+    roles.put_role(office.tenant.ports, office.tenant.operator, role=role)
     return "DELETE", "/v1/roles/paris", None
 
 
@@ -644,9 +644,11 @@ def _changed_otherwise(office: Office, call: tuple[str, str, Any]) -> None:
     """What the operator changes about what a request is for."""
     ports, operator, path = office.tenant.ports, office.tenant.operator, call[1]
     if path.startswith("/v1/roles"):
-        roles.put(ports, operator, role=Role("rome", (Scope.REVOKER,)))
+        roles.put_role(ports, operator, role=Role("rome", (Scope.REVOKER,)))
     elif path == ACTS:
-        protected_acts.update(ports, operator, acts=(Act.REMOVE_TENANT,), restore_above=9)
+        protected_acts.update(
+            ports, operator, acts=(ProtectedAction.REMOVE_TENANT,), restore_above=9
+        )
     else:
         change = ProviderChange(name="renamed")
         identity_providers.update(ports, operator, provider_id=path.split("/")[4], change=change)

@@ -7,12 +7,12 @@ import pytest
 
 from shared.errors import InvalidState
 from shared.model.callers import Scope
-from shared.model.identities.providers import Grant
+from shared.model.identities.providers import RoleMapping
 from shared.model.identities.roles import Role
 from shared.operations.audit import sealing
 from shared.operations.identities import approvals, identity_providers, people, roles
 from shared.operations.identities.identity_providers import ProviderChange
-from shared.ports.store import At, Put
+from shared.ports.store import Put, VersionIs
 from tests.kit.api import Client, Tenant
 from tests.kit.endpoints import audited
 from tests.kit.identities import JWKS, bound, signed_in
@@ -104,7 +104,7 @@ def test_a_person_is_of_the_present_issuer(tenant: Tenant) -> None:
     """APPROVAL-3, F2854c: After a provider got another issuer, its people are of that one."""
     office = Office(tenant)
     moved = replace(office.provider, issuer="https://new.example.com", version=2)
-    tenant.ports.store.write(Put(moved.address, moved.to_item(), At(1)))
+    tenant.ports.store.write(Put(moved.address, moved.to_item(), VersionIs(1)))
     office.sign_in()
     who = people.get(tenant.ports, tenant.operator, person_id=office.alice.key_id)
     assert who.account == ("https://new.example.com", "alice")
@@ -205,8 +205,8 @@ def test_two_approvers_remain_of_providers(office: Office, clock: Clock) -> None
 def test_two_approvers_remain_of_roles(office: Office, clock: Clock) -> None:
     """APPROVAL-5, F2131c: A role is kept that gives approvers their right."""
     ports, operator = office.tenant.ports, office.tenant.operator
-    roles.put(ports, operator, role=Role("chief", (Scope.ADMIN,)))
-    granted = (Grant({"groups": "chief"}, "chief"), *office.provider.granted)
+    roles.put_role(ports, operator, role=Role("chief", (Scope.ADMIN,)))
+    granted = (RoleMapping({"groups": "chief"}, "chief"), *office.provider.grant_list)
     change = ProviderChange(grants=granted)
     identity_providers.update(ports, operator, provider_id=office.provider.id, change=change)
     clock.advance(seconds=1)

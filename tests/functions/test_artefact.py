@@ -116,7 +116,7 @@ def test_from_the_stream_to_the_feed(artefact: Artefact, data: Path, ports: Port
     tenants = [Tenant.create(ports, handle) for handle in ("acme", "globex")]
     for tenant in tenants:
         tenant.revoke(ports, "svc_wrt_a")
-    event = streamed(*marks.versions(ports))
+    event = streamed(*marks.read_versions(ports))
     handler = "functions.feed_publication.handler.handler"
     settings = data_folder.environment(data) | {"SVC_STAGE": STAGE}
     with emulator(artefact, handler, settings) as function:
@@ -127,7 +127,7 @@ def test_from_the_stream_to_the_feed(artefact: Artefact, data: Path, ports: Port
     assert [each["FeedWoken"] for each in figures if "FeedWoken" in each] == [(1, "Count")] * 4
     assert len([each for each in figures if "ChangePublishedSeconds" in each]) == 2
     for tenant in tenants:
-        head = in_force.feed_head(ports, tenant.id)
+        head = in_force.read_feed_head(ports, tenant.id)
         assert head is not None
         assert head.sequence == 1
 

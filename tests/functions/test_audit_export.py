@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from functions.audit_log.export import NEXT_CURSOR
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.items import Value
 from shared.operations.audit import audit_log, log, sealing
@@ -108,7 +108,7 @@ def test_a_part_says_that_it_is_not_the_end(
     assert len(lasts) == audited(tenant)
 
 
-def noted(tenant: Tenant, action: Action, resource_id: str, **details: Any) -> str:
+def noted(tenant: Tenant, action: AuditAction, resource_id: str, **details: Any) -> str:
     """Leave an entry of the operator's; its identifier."""
     settings = tenants.settings(tenant.ports, tenant.id)
     entry = audit.entry(
@@ -121,7 +121,7 @@ def noted(tenant: Tenant, action: Action, resource_id: str, **details: Any) -> s
 def test_a_table_for_people(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     """LOG-23, F337a: An export as CSV has the columns once, and no cell that is a formula."""
     for number, name in enumerate(("=1+1", "plain, with comma")):
-        noted(tenant, Action.KEY_CREATE, name, n=number)
+        noted(tenant, AuditAction.KEY_CREATE, name, n=number)
     monkeypatch.setattr(audit_log, "BYTES_MAX", 900)
     rows = list(csv.DictReader(io.StringIO("".join(parts(tenant.read_only, format="csv")))))
     stored = audit_entries(tenant)
@@ -176,7 +176,7 @@ def test_an_export_reads_each_entry_about_once(
 def test_the_entries_of_a_batch(tenant: Tenant) -> None:
     """AUDIT-4, F339a: The audit log and its export are filtered by the batch of the change."""
     for batch_id in ("svc_bat_a", "svc_bat_b", "svc_bat_a"):
-        noted(tenant, Action.REVOCATION_CREATE, "svc_rev_x", batch_id=batch_id)
+        noted(tenant, AuditAction.REVOCATION_CREATE, "svc_rev_x", batch_id=batch_id)
     query: dict[str, Any] = {"batch_id": "svc_bat_a"}
     page = tenant.read_only.get("/v1/audit-logs", params=query).json()
     assert (page["total"], len(page["audit_logs"])) == (2, 2)
@@ -186,7 +186,7 @@ def test_the_entries_of_a_batch(tenant: Tenant) -> None:
 def batch(tenant: Tenant, *warrant_ids: str) -> str:
     """Leave the entry of a batch that takes these revocations back; its identifier."""
     named: list[Value] = [{"id": "svc_rev_x", "warrant_id": each} for each in warrant_ids]
-    return noted(tenant, Action.REVOCATION_DELETE_BATCH, "svc_bat_a", revocations=named)
+    return noted(tenant, AuditAction.REVOCATION_DELETE_BATCH, "svc_bat_a", revocations=named)
 
 
 @pytest.mark.parametrize("sealed", [0, 1, 3])

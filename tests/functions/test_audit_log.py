@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.adapters import sqlite, sqlite_schema
-from shared.model.audit.audit_log import SHARDS, Action, EntryFilters
+from shared.model.audit.audit_log import SHARDS, AuditAction, EntryFilters
 from shared.model.callers import Scope
 from shared.operations.audit import audit_log
 from shared.operations.base import audit, tenants
@@ -231,7 +231,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "webhook": "create update rotate_secret enable disable replay test delete",
     }
     named = {f"{kind}.{verb}" for kind, verbs in kinds.items() for verb in verbs.split()}
-    assert {str(action) for action in Action} == named
+    assert {str(action) for action in AuditAction} == named
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ class Counted:
             change = audit.entry(
                 ports,
                 caller,
-                [Action.KEY_SIGN, Action.KEY_CREATE][number % 50 == 7],
+                [AuditAction.KEY_SIGN, AuditAction.KEY_CREATE][number % 50 == 7],
                 f"svc_key_{number % 2}",
                 settings=settings,
                 warrant_id=f"svc_wrt_{number}",

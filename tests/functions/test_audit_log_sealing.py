@@ -105,6 +105,6 @@ def test_witnesses_are_asked_each_minute(
     ports.store.write(Put(witnesses.address(hooli.id), {"version": "x"}, Expect.ABSENT))
     assert handler(event, None) == {"nothing new": 1, "refused": 1, "failed": 1}
     assert log.head(ports, hooli.id) is None
-    note = witnessing.agreed(ports, acme.id)
+    note = witnessing.quorum_checkpoint(ports, acme.id)
     assert note
     assert Checkpoint.parse(note).size == 1

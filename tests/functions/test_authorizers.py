@@ -9,16 +9,16 @@ from shared.model.callers import Scope
 from shared.model.feed import FeedHead, entry_address, head_address
 from shared.model.fleet.authorizers import (
     REGISTERED_MAX,
-    OfOwner,
-    Registered,
+    OwnerRegistrationCount,
+    RegistrationCounts,
     authorizers,
-    ended,
+    ended_partition,
     of_owners,
     registered_address,
 )
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address
-from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.model.rate_limit import BURST, BucketPurpose, microseconds
 from shared.operations.changes import feed as feed_api
 from shared.operations.fleet import authorizers as api
 from shared.operations.fleet import registrations
@@ -51,9 +51,9 @@ FEED = "/v1/revocations/feed"
 SOMEBODY = {"id": f"svc_azr_{0:026d}"}
 
 
-def numbers(tenant: Tenant) -> Registered:
+def numbers(tenant: Tenant) -> RegistrationCounts:
     item = tenant.ports.store.get(registered_address(tenant.id))
-    return Registered() if item is None else Registered.from_item(item)
+    return RegistrationCounts() if item is None else RegistrationCounts.from_item(item)
 
 
 def published(tenant: Tenant) -> FeedHead:
@@ -123,8 +123,8 @@ def test_a_heartbeat_is_stored(tenant: Tenant, clock: Clock) -> None:
     }
     found = stored(tenant, made)
     assert {name: getattr(found, name) for name in fields} == fields
-    assert (found.chain, found.max_staleness_seconds) == (head.signed.chain, 30)
-    assert times.text(found.seen_at) == "2026-11-21T12:00:01Z"
+    assert (found.chain, found.max_staleness_seconds) == (head.signed_head.chain, 30)
+    assert times.format_utc(found.seen_at) == "2026-11-21T12:00:01Z"
 
 
 def test_a_heartbeat_without_news_is_rarely_stored(tenant: Tenant, clock: Clock) -> None:
@@ -291,7 +291,7 @@ def test_chains_of_the_feed_are_no_news(tenant: Tenant) -> None:
     heads += [published(tenant) for _ in range(3)]
     for head in heads:
         answer = beat(
-            tenant.authorizer, made, sequence=head.sequence, chain=head.signed.chain.hex()
+            tenant.authorizer, made, sequence=head.sequence, chain=head.signed_head.chain.hex()
         )
         assert (answer.json()["status"], answer.json()["latest_sequence"]) == ("ok", 3)
 
@@ -321,7 +321,7 @@ def test_a_chain_from_long_ago(tenant: Tenant) -> None:
     made, forged = register(tenant.authorizer), register(tenant.authorizer, "forged")
     listed(tenant)
     head = published(tenant)
-    ours = {"sequence": 1, "chain": head.signed.chain.hex()}
+    ours = {"sequence": 1, "chain": head.signed_head.chain.hex()}
     beat(tenant.authorizer, forged, sequence=1, chain="ab" * 32)
     published(tenant)
     tenant.ports.store.write(Delete(entry_address(tenant.id, 1), Expect.PRESENT))
@@ -463,7 +463,7 @@ def test_lost_counts_are_made_again(tenant: Tenant) -> None:
     beat(tenant.authorizer, made, sequence=0)
     assert (numbers(tenant).count, numbers(tenant).polling) == (2, 2)
     items = tenant.ports.store.get_many(addresses)
-    assert [OfOwner.from_item(items[each]).count for each in addresses] == [1, 1]
+    assert [OwnerRegistrationCount.from_item(items[each]).count for each in addresses] == [1, 1]
 
 
 # --- all of a key ---
@@ -550,7 +550,7 @@ def test_what_ended_is_removed(tenant: Tenant, clock: Clock) -> None:
     beat(tenant.authorizer, made, sequence=0)
     assert [row.sk for row in tenant.ports.store.query(authorizers(tenant.id))] == [made]
     assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
-    assert len(list(tenant.ports.store.query(ended(tenant.id)))) == 51
+    assert len(list(tenant.ports.store.query(ended_partition(tenant.id)))) == 51
     # Their names still lead to them.
     assert register(tenant.authorizer, "edge-0") == gone[0]
     assert numbers(tenant).count == 2
@@ -639,7 +639,7 @@ def test_a_relay_reports_when_it_heard(tenant: Tenant, clock: Clock) -> None:
         [("12:00:30", "12:00:30"), ("12:00:10", "12:00:30"), ("23:59:59", "12:01:00")]
     ):
         report(relay, told(relay, made, sequence=number) | {"seen_at": f"2026-11-21T{heard}Z"})
-        assert times.text(stored(tenant, made).seen_at) == f"2026-11-21T{expected}Z"
+        assert times.format_utc(stored(tenant, made).seen_at) == f"2026-11-21T{expected}Z"
 
 
 def test_who_reports_is_who_polls(tenant: Tenant) -> None:
@@ -734,7 +734,7 @@ def test_a_damaged_count_does_not_stop_polls(tenant: Tenant, clock: Clock) -> No
     """F252b: If the number of authorizers cannot be read, they can still poll the feed."""
     listed(tenant)
     address = registered_address(tenant.id)
-    item = Registered(count=300, polling=300, version=1).to_item()
+    item = RegistrationCounts(count=300, polling=300, version=1).to_item()
     tenant.ports.store.write(Put(address, item, Expect.ABSENT))
     assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 5
     tenant.ports.store.write(Put(address, {"count": "many"}, Expect.PRESENT))
@@ -743,20 +743,20 @@ def test_a_damaged_count_does_not_stop_polls(tenant: Tenant, clock: Clock) -> No
     assert tenant.client(Scope.AUTHORIZER).get(FEED).status_code == 200
 
 
-@pytest.mark.parametrize("emptied", [Purpose.HEARTBEATS, Purpose.REQUESTS])
-def test_heartbeats_have_a_bucket_of_their_own(tenant: Tenant, emptied: Purpose) -> None:
+@pytest.mark.parametrize("emptied", [BucketPurpose.HEARTBEATS, BucketPurpose.REQUESTS])
+def test_heartbeats_have_a_bucket_of_their_own(tenant: Tenant, emptied: BucketPurpose) -> None:
     """AUTH-12: Heartbeats and other requests cannot use up the tokens of each other."""
     now, made = microseconds(tenant.ports.now()), register(tenant.admin)
     tenant.ports.buckets.lease(emptied.bucket(tenant.id), BURST, now=now, reserve=0)
     statuses = {
         purpose: {answer.status_code for answer in answers}
         for purpose, answers in {
-            Purpose.HEARTBEATS: [
+            BucketPurpose.HEARTBEATS: [
                 tenant.admin.post(REGISTER, json=described(tenant.admin)),
                 beat(tenant.admin, made, sequence=0),
                 report(tenant.admin, SOMEBODY),
             ],
-            Purpose.REQUESTS: [
+            BucketPurpose.REQUESTS: [
                 tenant.admin.get("/v1/authorizers"),
                 tenant.admin.get("/v1/revocations/check?warrant_id=svc_wrt_a"),
             ],

@@ -147,7 +147,7 @@ def test_limits_close_what_does_not_check_them(tenant: Tenant) -> None:
     The table says which endpoints check them; another one stays closed whatever its scopes are.
     """
     role = Role("limited", tuple(Scope), warrant_prefixes=("svc_wrt_paris-",))
-    roles.put(tenant.ports, tenant.operator, role=role)
+    roles.put_role(tenant.ports, tenant.operator, role=role)
     client = holding_role(tenant, "limited")
     for (method, path), endpoint in ENDPOINTS.items():
         answer = client.request(method, at(path, "x"))
@@ -169,14 +169,14 @@ def test_a_role_reaches_what_it_names(tenant: Tenant, key: Key) -> None:
     tenant.admin.request("PATCH", "/v1/tenant/settings", json={"take_back": "any"})
     keys = tuple(each["id"] for each in tenant.admin.get("/v1/keys").json()["keys"])
     outside = Role("paris", tuple(Scope), warrant_prefixes=("svc_wrt_paris-",))
-    roles.put(tenant.ports, tenant.operator, role=outside)
+    roles.put_role(tenant.ports, tenant.operator, role=outside)
     client, entries = holding_role(tenant, "paris"), audited(tenant)
     answer = call(key, client, target)
     assert answer.status_code == 403 or answer.json()["counts"]["failed"] == 1
     assert "Your role does not reach" in answer.text
     assert audited(tenant) == entries
     inside = Role("paris", tuple(Scope), ("svc_wrt_",) if "keys" not in target else (), keys)
-    roles.put(tenant.ports, tenant.operator, role=inside)
+    roles.put_role(tenant.ports, tenant.operator, role=inside)
     assert call(key, client, target).status_code == ENDPOINTS[key].status
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from functions.feed import handler as feed_handler
-from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
+from shared.authorizer.answers import ANSWER_BYTES_MAX, FeedResponse, parse_answer
 from shared.authorizer.formats.wire import FeedEntry, SignedHead, base_ids
 from shared.model import feed as model
 from shared.model.lists.head import sha256_of
@@ -42,7 +42,7 @@ def poll(tenant: Tenant, query: str = "", **headers: str) -> Any:
     return tenant.authorizer.get(f"{FEED}{query}", headers=headers)
 
 
-def polled(tenant: Tenant, query: str = "") -> Answer:
+def polled(tenant: Tenant, query: str = "") -> FeedResponse:
     """The answer as a client reads it."""
     answer = poll(tenant, query)
     assert answer.status_code == 200, answer.text
@@ -295,7 +295,7 @@ def listed(tenant: Tenant, *warrant_ids: str) -> SignedHead:
 def blob_of(tenant: Tenant, version: int) -> Path:
     """The file in which a base is stored."""
     stored = operations.base(tenant.ports, tenant.operator, version=version)
-    path = tenant.ports.blobs.file(stored.form.blob, sha256=sha256_of(stored.form.blob))
+    path = tenant.ports.blobs.get_file(stored.form.blob, sha256=sha256_of(stored.form.blob))
     assert path is not None
     return path
 

@@ -42,7 +42,7 @@ from tests.kit.waiting import soon
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, in_flight=0.01))
+    monkeypatch.setattr(operation, "PACING", operation.RetryPacing(pause=0, in_flight=0.01))
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def changed(ports: Ports, *handles: str) -> list[Tenant]:
 
 def wake(ports: Ports) -> dict[str, int]:
     """Deliver a record for each mark that stands."""
-    return handler(streamed(*marks.versions(ports)), None)
+    return handler(streamed(*marks.read_versions(ports)), None)
 
 
 def sequences(ports: Ports, *tenants: Tenant) -> list[int]:
-    heads = [in_force.feed_head(ports, each.id) for each in tenants]
+    heads = [in_force.read_feed_head(ports, each.id) for each in tenants]
     return [head.sequence for head in heads if head is not None]
 
 
@@ -78,7 +78,7 @@ def test_a_mark_wakes_the_feed(ports: Ports) -> None:
     other = Tenant.create(ports, "initech")
     first.revoke_key(ports, first.key(ports))
     # Of each change one, and one of the new key.
-    assert len(marks.versions(ports)) == 4
+    assert len(marks.read_versions(ports)) == 4
     assert wake(ports) == outcome(published=2)
     assert sequences(ports, first, second, other) == [1, 1, 0]
 
@@ -132,17 +132,17 @@ def test_blobs_that_are_away_delay_no_feed(
         patched.setattr(feed_publication, "_STORING_SECONDS", 0.1 if is_silent else 60)
         assert wake(ports) == outcome(published=1)
     assert sequences(ports, tenant) == [1]
-    assert marks.set_on_signers(ports, tenant.id, limit=9)
+    assert marks.read_signer_marks(ports, tenant.id, limit=9)
     answers.set()
     if is_silent:
-        soon(lambda: not marks.set_on_signers(ports, tenant.id, limit=9))
-        soon(lambda: [*journal.names(ports, tenant.id)])
+        soon(lambda: not marks.read_signer_marks(ports, tenant.id, limit=9))
+        soon(lambda: [*journal.list_blobs(ports, tenant.id)])
     else:
         failed = [line["message"] for line in lines(caplog) if "error" in line]
         assert failed == ["keys", "journal"]
         # The next tick, without a new change.
         publication.publish_if_due(ports, tenant.id)
-        assert not marks.set_on_signers(ports, tenant.id, limit=9)
+        assert not marks.read_signer_marks(ports, tenant.id, limit=9)
 
 
 def test_each_publication_is_counted(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
@@ -217,10 +217,10 @@ def test_only_marks_that_were_set_wake_the_feed(account: Account) -> None:
     tenant.revoke_key(ports, key)
     api_keys.create(ports, tenant.operator, name="k", scopes=(Scope.ADMIN,))
     event, records = delivered(account)
-    marked = {address.sk for address in marks.versions(ports)}
+    marked = {address.sk for address in marks.read_versions(ports)}
     assert {each["dynamodb"]["Keys"]["sk"]["S"] for each in event["Records"]} == marked
     assert {each["dynamodb"]["Keys"]["pk"]["S"] for each in event["Records"]} <= {
-        partition.pk for partition in schedule.marks()
+        partition.pk for partition in schedule.mark_partitions()
     }
     # The first trust document is due: nobody here has the root.
     assert [each["dynamodb"]["Keys"]["sk"]["S"] for each in before["Records"]] == [
@@ -228,7 +228,7 @@ def test_only_marks_that_were_set_wake_the_feed(account: Account) -> None:
     ]
     assert len(records) > len(event["Records"]) + 5
     assert handler(event, None) == outcome(published=1)
-    for address, mark in marks.of_tenant(ports, tenant.id).items():
+    for address, mark in marks.read_tenant_marks(ports, tenant.id).items():
         ports.store.write(Delete(address, Expect.PRESENT))
         assert mark.seen_at is None
     again, _ = delivered(account)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import feed as feed_model
 from shared.model.feed import FeedHead
-from shared.model.lists.schedule import Mark, warrant_mark_address, warrant_marks
+from shared.model.lists.schedule import OutboxMark, warrant_mark_address, warrant_marks
 from shared.operations.lists import publication, storage, unpublished, wake
-from shared.operations.lists.decisions import Facts
+from shared.operations.lists.decisions import PublicationFacts
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.intercepted import Call, Intercepted
@@ -52,7 +52,7 @@ def later(clock: Clock, seconds: float = 5) -> None:
     clock.advance(seconds=seconds)
 
 
-def marked(tenant: Tenant, warrant_id: str, mark: Mark) -> None:
+def marked(tenant: Tenant, warrant_id: str, mark: OutboxMark) -> None:
     address = warrant_mark_address(tenant.id, warrant_id)
     tenant.ports.store.write(Put(address, mark.to_item(), Expect.ANYTHING))
 
@@ -74,7 +74,7 @@ def test_each_answer_says_how_old_the_oldest_change_is_that_it_lacks(
     assert ages(tenant.authorizer) == ["30"] * 4
     later(clock, 10)
     assert ages(tenant.authorizer) == ["40"] * 3
-    assert wake.publish(tenant.ports, tenant.id).entries == 1
+    assert wake.publish_feed(tenant.ports, tenant.id).entries == 1
     later(clock)
     # The list does not have the entry, whose change is older than the entry.
     assert ages(tenant.authorizer) == ["0", "45", "45", "0"]
@@ -155,14 +155,14 @@ def test_a_mark_without_a_moment(tenant: Tenant, clock: Clock, clock_back: int) 
     Likewise one of the future, which a wrong clock made. Without such a look the answer is 503.
     """
     at = clock() + timedelta(hours=clock_back) if clock_back else None
-    marked(tenant, "svc_wrt_a", Mark(1, set_at=at))
+    marked(tenant, "svc_wrt_a", OutboxMark(1, set_at=at))
     for path in PATHS:
         assert tenant.authorizer.get(path).status_code == 503
     publication.publish_feed(tenant.ports, tenant.id)
     later(clock)
     assert tenant.authorizer.get(FEED).headers["Age"] == "0"
     clock.advance(seconds=1)
-    marked(tenant, "svc_wrt_b", Mark(1, set_at=at))
+    marked(tenant, "svc_wrt_b", OutboxMark(1, set_at=at))
     later(clock, 29)
     assert tenant.authorizer.get(FEED).headers["Age"] == "30"
 
@@ -184,7 +184,7 @@ def test_the_look_fails(tenant: Tenant, clock: Clock) -> None:
 
     def fail(call: Call) -> Any:
         if call.verb == "query_many" and "#srl-changed" in call.arguments[0][0].pk:
-            raise Corrupt
+            raise DataCorrupt
         return call()
 
     ports = replace(tenant.ports, store=Intercepted(tenant.ports.store, fail))
@@ -194,7 +194,7 @@ def test_the_look_fails(tenant: Tenant, clock: Clock) -> None:
 
 def crowd(tenant: Tenant) -> None:
     """More than 16 marks in each partition, as after a large batch."""
-    mark = Mark(1, set_at=tenant.ports.now()).to_item()
+    mark = OutboxMark(1, set_at=tenant.ports.now()).to_item()
     names = [f"svc_wrt_{number:05}" for number in range(600)]
     puts = [Put(warrant_mark_address(tenant.id, each), mark, Expect.ABSENT) for each in names]
     for start in range(0, len(puts), 100):
@@ -212,7 +212,7 @@ def test_a_look_at_many_marks_reads_few(tenant: Tenant, clock: Clock) -> None:
     clock.advance(seconds=20)
     crowd(tenant)
     with reading(tenant.ports) as (ports, reads):
-        assert not unpublished.look(ports, tenant.id).is_complete
+        assert not unpublished.read_backlog(ports, tenant.id).is_complete
     assert reads.items <= 17 * 16
     # The oldest change is 20 seconds old, and the look before it 25.
     assert ages(tenant.authorizer) == ["25"] * 4
@@ -239,15 +239,15 @@ def test_an_entry_that_leaves_marks_does_not_cover_all(
     monkeypatch.setattr(feed_model, "ENTRY_MAX", 4)
     for number in range(10):
         tenant.revoke(f"svc_wrt_{number}")
-    append = storage.append
+    append = storage.append_entry
 
-    def noting(*arguments: Any) -> Facts:
+    def noting(*arguments: Any) -> PublicationFacts:
         after = append(*arguments)
-        assert after.newest is not None
-        heads.append(after.newest)
+        assert after.feed_head is not None
+        heads.append(after.feed_head)
         return after
 
-    monkeypatch.setattr(storage, "append", noting)
+    monkeypatch.setattr(storage, "append_entry", noting)
     publication.publish_feed(tenant.ports, tenant.id)
     assert len(heads) >= 3
     assert [each.covered_at is not None for each in heads] == [False] * (len(heads) - 1) + [True]

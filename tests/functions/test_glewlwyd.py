@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from shared.ports import Ports
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
@@ -45,7 +45,7 @@ class SecondProvider:
         form = {"grant_type": "authorization_code", "audience": self.id, "code": code}
         form |= {"code_verifier": VERIFIER, "nonce": NONCE, "redirect_uri": self.redirect}
         ports, body = self.tenant.ports, urlencode(form | changes).encode()
-        limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
+        limits = PublicMiddleware(AnonymousLimiter(ports.now), tuple, {})
         kind = {"Content-Type": "application/x-www-form-urlencoded"}
         http = Instance(partial(limits.answer, SignIn(lambda: ports)))
         return http.request("POST", "/v1/sign-in/code", content=body, headers=kind)

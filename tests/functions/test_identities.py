@@ -8,7 +8,7 @@ from shared.errors import Conflict, InvalidRequest
 from shared.model.callers import Scope
 from shared.model.identities.claims import SignInRefused
 from shared.model.identities.providers import IdentityProvider, providers
-from shared.model.times import text
+from shared.model.times import format_utc
 from shared.operations.identities import identity_providers, sessions
 from shared.operations.identities import people as operations
 from tests.kit.api import Tenant
@@ -69,7 +69,7 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
         "device_authorization_endpoint": None,
         "token_endpoint": None,
         "jwks_uri": None,
-        "created_at": text(tenant.ports.now()),
+        "created_at": format_utc(tenant.ports.now()),
     }
     assert bind(tenant, PROGRAMS)["session_seconds"] == 900
     details = audit_entries(tenant)[-1]["details"]

@@ -13,9 +13,9 @@ from shared.errors import InvalidRequest, Unavailable
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.identifiers import token_id
-from shared.model.identities.claims import SignInFault, SignInRefused
-from shared.model.identities.providers import Grant, ProviderKind
-from shared.model.warrants import Standing, warrant_address
+from shared.model.identities.claims import OAuthErrorCode, SignInRefused
+from shared.model.identities.providers import ProviderKind, RoleMapping
+from shared.model.warrants import WarrantState, warrant_address
 from shared.operations.identities import identity_providers, sign_in
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.web.app import create_app
@@ -180,7 +180,7 @@ def test_a_cutoff_ends_with_the_last_token(tenant: Tenant) -> None:
     old = made | {"issued_before": now - 86_400}
     answer = admin.post("/v1/revocations", json={"token": old, "reason": "left"})
     assert (answer.status_code, "have expired" in answer.text) == (400, True)
-    at = times.text(times.from_seconds(now + 60))
+    at = times.format_utc(times.from_seconds(now + 60))
     body = {"token": old, "reason": "left", "warrant_expires_at": at}
     assert admin.post("/v1/revocations", json=body).status_code == 201
     assert _ends(place, **old) == now + 60
@@ -218,7 +218,7 @@ def test_a_cutoff_of_the_far_future(place: Place) -> None:
 
 def _ends(place: Place, **token: Any) -> int | None:
     address = warrant_address(place.tenant.id, token_id(**token))
-    ends_at = Standing.of(place.tenant.ports.store.get(address)).end
+    ends_at = WarrantState.of(place.tenant.ports.store.get(address)).end
     return None if ends_at is None else int(ends_at.timestamp())
 
 
@@ -385,7 +385,7 @@ def test_a_fault_of_the_store_is_no_answer(place: Place, monkeypatch: pytest.Mon
         {"jwks": None},
         {"jwks": {"keys": [{"kty": "RSA", "kid": "a", "n": "A" * 2048}] * 9}},
         {"email_domains": ("example.com",)},
-        {"grants": (Grant({"sub": "a"}, "admin", "robot"),)},
+        {"grants": (RoleMapping({"sub": "a"}, "admin", "robot"),)},
     ],
 )
 def test_an_issuer_of_tokens_has_keys_and_an_audience(
@@ -410,7 +410,7 @@ def test_nobody_signs_in_by_such_tokens(place: Place) -> None:
     }
     with pytest.raises(SignInRefused) as refused:
         sign_in.prepare(ports, form)
-    assert refused.value.fault is SignInFault.INVALID_TARGET
+    assert refused.value.fault is OAuthErrorCode.INVALID_TARGET
 
 
 def test_keys_are_rotated_and_withdrawn(place: Place) -> None:

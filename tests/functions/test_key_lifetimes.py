@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shared.model.times import text
+from shared.model.times import format_utc
 from tests.kit.api import Client, Tenant
 from tests.kit.offices import Office
 
@@ -13,7 +13,7 @@ PATH = "/v1/api-keys"
 
 
 def make(client: Client, tenant: Tenant, days: float | None, *scopes: str, **more: Any) -> int:
-    end = None if days is None else text(tenant.ports.now() + timedelta(days=days))
+    end = None if days is None else format_utc(tenant.ports.now() + timedelta(days=days))
     body = {"name": "k", "expires_at": end} | ({"scopes": scopes} if scopes else {}) | more
     return int(client.post(PATH, json=body).status_code)
 
@@ -57,7 +57,7 @@ def test_the_setting_bounds_keys_of_people(tenant: Tenant) -> None:
             assert make(office.alice, tenant, days + 1, **more) == 400
     body_ = {"name": "k", "scopes": ["signer"]}
     message = office.alice.post(PATH, json=body_).json()["error"]["message"]
-    assert text(tenant.ports.now() + timedelta(days=7)) in message
+    assert format_utc(tenant.ports.now() + timedelta(days=7)) in message
     assert "7 days" in message
 
 
@@ -68,8 +68,8 @@ def test_a_rotation_by_a_person_bounds_the_key(tenant: Tenant) -> None:
         body: dict[str, Any] = {"name": "k", "scopes": scopes}
         made = tenant.admin.post(PATH, json=body).json()
         path = f"{PATH}/{made['id']}/rotate"
-        end = text(tenant.ports.now() + timedelta(days=days + 1))
+        end = format_utc(tenant.ports.now() + timedelta(days=days + 1))
         late = {"grace_seconds": 60, "expires_at": end}
         assert office.alice.post(path, json=late).status_code == 400
         rotated = office.alice.post(path, json={"grace_seconds": 60}).json()
-        assert rotated["expires_at"] == text(tenant.ports.now() + timedelta(days=days))
+        assert rotated["expires_at"] == format_utc(tenant.ports.now() + timedelta(days=days))

@@ -334,7 +334,7 @@ def test_who_is_disabled_while_a_key_gives_access(tenant: Tenant) -> None:
         ports = scripted(tenant.ports, script)
         caller, role = _caller(tenant.ports, make(person)), Role(f"role-{step}", (Scope.ADMIN,))
         with suppress(InsufficientScope):
-            roles.put(ports, caller, role=role)
+            roles.put_role(ports, caller, role=role)
         was_put = tenant.admin.get(f"/v1/roles/{role.name}").status_code == 200
         if len(script.calls) <= step:
             assert was_put

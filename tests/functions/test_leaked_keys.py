@@ -11,7 +11,7 @@ from functions.api_keys.leaks import PATH, LeakReports
 from shared.model.api_keys import new_secret
 from shared.model.identities import sessions
 from shared.ports import Ports
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.strangers import AnonymousLimiter
 from tests.functions.signing import refusal
 from tests.kit.api import Instance, Tenant
@@ -38,7 +38,7 @@ class Place:
 def served(ports: Ports) -> Instance:
     limiter = AnonymousLimiter(ports.now)
     app = LeakReports(lambda: ports)
-    return Instance(partial(Keyless(limiter, tuple, {}).answer, app), ports)
+    return Instance(partial(PublicMiddleware(limiter, tuple, {}).answer, app), ports)
 
 
 @pytest.fixture

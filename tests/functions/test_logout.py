@@ -19,7 +19,7 @@ from shared.operations.access import service_accounts
 from shared.operations.identities import identity_providers
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.ports import Ports
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.kit import identities, issuers
@@ -41,7 +41,7 @@ class Place:
 
     def http(self, ports: Ports | None = None) -> Instance:
         proxies = [IPv4Network("203.0.113.1/32")]
-        limits = Keyless(AnonymousLimiter(self.ports.now), lambda: proxies, {})
+        limits = PublicMiddleware(AnonymousLimiter(self.ports.now), lambda: proxies, {})
         return Instance(partial(limits.answer, SignIn(lambda: ports or self.ports)))
 
     def token(self, aud: Any = "rescind", **said: Any) -> str:

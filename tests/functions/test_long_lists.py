@@ -19,13 +19,13 @@ import requests
 from functions.authorizers import handler as authorizers
 from functions.srl import handler
 from infra import data_folder
-from shared.model.lists.head import ListHead, folders, packed_folder
+from shared.model.lists.head import SrlHead, folders, packed_folder
 from shared.operations.changes import srl
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.web import stored as bodies
-from shared.web.stored import ANSWER_MAX, StoredFile
+from shared.web.stored import ANSWER_MAX, RangeResponse
 from tests.infra.folders import chosen, store_revocations
 from tests.kit import asgi
 from tests.kit.api import Tenant, serve
@@ -49,7 +49,7 @@ def tenant(ports: Ports) -> Tenant:
     """A tenant whose list is long, and stored in both forms."""
     made = Tenant(ports, serve(ports), handle="acme")
     store_revocations(ports, made.id, MANY)
-    publication.publish(ports, made.operator, anew=True)
+    publication.publish(ports, made.operator, compare_all=True)
     get(made, accept_encoding="gzip")
     publication.publish(ports, made.operator)
     return made
@@ -61,7 +61,7 @@ def get(tenant: Tenant, method: str = "GET", **headers: str) -> Any:
 
 
 def body_of(tenant: Tenant) -> bytes:
-    return in_force.body(tenant.ports, in_force.head(tenant.ports, tenant.id))
+    return in_force.read_srl_body(tenant.ports, in_force.read_srl_head(tenant.ports, tenant.id))
 
 
 # --- where lists are files ---
@@ -82,7 +82,7 @@ def test_a_long_list_is_the_answer_where_lists_are_files(tenant: Tenant) -> None
 
 def test_a_long_list_is_sent_in_pieces(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     """F122a: A long list is sent in pieces."""
-    monkeypatch.setattr(StoredFile, "chunk_size", 1_000)
+    monkeypatch.setattr(RangeResponse, "chunk_size", 1_000)
     sent: list[int] = []
 
     async def receive() -> Any:
@@ -175,7 +175,7 @@ def test_a_long_list_that_is_damaged_is_not_sent(
     tenant: Tenant, tmp_path: Path, damage: bytes, *, packed: bool
 ) -> None:
     """F122b: A list that is missing or damaged on the disk is answered with 503."""
-    form = in_force.head(tenant.ports, tenant.id).form(packed=packed)
+    form = in_force.read_srl_head(tenant.ports, tenant.id).form(is_gzip=packed)
     blob = tmp_path / "blobs" / form.blob
     accept = {"accept_encoding": "gzip"} if packed else {}
     assert get(tenant, **accept).status_code == 200
@@ -244,7 +244,7 @@ def test_a_list_is_packed_if_somebody_asks_for_that(tenant: Tenant, clock: Clock
     The request is noted at most once a day, and counts for two days at least.
     """
 
-    def published() -> ListHead:
+    def published() -> SrlHead:
         return publication.publish(tenant.ports, tenant.operator)
 
     clock.advance(hours=47)
@@ -252,16 +252,16 @@ def test_a_list_is_packed_if_somebody_asks_for_that(tenant: Tenant, clock: Clock
     # That counts no longer, and the reader before has not come again.
     clock.advance(hours=25)
     head = published()
-    assert head.form(packed=True) == head.form()
+    assert head.form(is_gzip=True) == head.form()
     assert "content-encoding" not in get(tenant, accept_encoding="gzip").headers
-    noted = in_force.head(tenant.ports, tenant.id)
+    noted = in_force.read_srl_head(tenant.ports, tenant.id)
     assert noted == replace(head, packs_until=clock() + timedelta(days=3))
     clock.advance(hours=23)
     get(tenant, accept_encoding="gzip")
-    assert in_force.head(tenant.ports, tenant.id) == noted
+    assert in_force.read_srl_head(tenant.ports, tenant.id) == noted
     clock.advance(hours=1)
     get(tenant, accept_encoding="gzip")
-    assert in_force.head(tenant.ports, tenant.id) == replace(
+    assert in_force.read_srl_head(tenant.ports, tenant.id) == replace(
         noted, packs_until=clock() + timedelta(days=3)
     )
     assert published().packed
@@ -271,7 +271,7 @@ def test_a_request_for_gzip_changes_no_other_head(tenant: Tenant, clock: Clock) 
     """F589b: A list that is published while a request notes that it wants gzip stays in force."""
     clock.advance(days=4)
     publication.publish(tenant.ports, tenant.operator)
-    made: list[ListHead] = []
+    made: list[SrlHead] = []
 
     def meanwhile(call: Call) -> Any:
         if call.verb == "write" and not made:
@@ -279,8 +279,8 @@ def test_a_request_for_gzip_changes_no_other_head(tenant: Tenant, clock: Clock) 
         return call()
 
     ports = replace(tenant.ports, store=Intercepted(tenant.ports.store, meanwhile))
-    srl.current(ports, tenant.operator, packed=True)
-    assert in_force.head(tenant.ports, tenant.id) == made[0]
+    srl.current(ports, tenant.operator, is_gzip=True)
+    assert in_force.read_srl_head(tenant.ports, tenant.id) == made[0]
 
 
 def test_what_is_packed_goes_with_its_list(tenant: Tenant, clock: Clock) -> None:
@@ -300,7 +300,7 @@ class World:
     """Functions on what the environment names, and an admin of its one tenant."""
 
     ports: Ports
-    head: ListHead
+    head: SrlHead
     admin: Caller
 
     def get(self, method: str = "GET", **headers: str) -> Answer:
@@ -332,8 +332,8 @@ def _world(settings: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterato
         tenant, created = onboarding.create_tenant(ports, handle="acme")
         store_revocations(ports, tenant.tenant_id, MANY)
         operator = onboarding.operator(ports, handle="acme")
-        publication.publish(ports, operator, anew=True)
-        srl.current(ports, operator, packed=True)
+        publication.publish(ports, operator, compare_all=True)
+        srl.current(ports, operator, is_gzip=True)
         head = publication.publish(ports, operator)
         yield World(ports, head, Caller(Request.http_api, created.secret))
 
@@ -345,7 +345,7 @@ def test_a_long_list_is_fetched_elsewhere_on_lambda(
     """SRL-19, F121a: The 307 for a long list has its validator, and 304 is answered for it."""
     monkeypatch.setattr(bodies, "ANSWER_MAX", 100)
     answer = on_lambda.get(accept_encoding=accept)
-    form = on_lambda.head.form(packed=accept == "gzip")
+    form = on_lambda.head.form(is_gzip=accept == "gzip")
     assert (answer.status, answer.body) == (307, b"")
     assert answer.headers["etag"] == form.etag
     assert answer.headers["x-srl-key-id"] == on_lambda.head.key_id
@@ -353,7 +353,7 @@ def test_a_long_list_is_fetched_elsewhere_on_lambda(
     assert answer.headers["vary"] == "Accept-Encoding"
     assert "content-encoding" not in answer.headers
     stored = requests.get(answer.headers["location"], timeout=60)
-    assert stored.content == in_force.body(on_lambda.ports, on_lambda.head)
+    assert stored.content == in_force.read_srl_body(on_lambda.ports, on_lambda.head)
     assert stored.headers["content-type"] == "application/json"
     assert stored.headers["cache-control"] == "private, no-cache"
     assert stored.headers.get("content-encoding") == form.encoding
@@ -374,7 +374,7 @@ def test_a_packed_list_passes_through_lambda(
     answer = with_files.get(accept_encoding="gzip")
     assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
     body = gzip.decompress(answer.body)
-    assert body == in_force.body(with_files.ports, with_files.head)
+    assert body == in_force.read_srl_body(with_files.ports, with_files.head)
     assert len(json.loads(body)["payload"]["RevokedIDs"]) == MANY
     for accept, size in (("identity", with_files.head.size), ("gzip", packed_size)):
         for most, status in ((size, 200), (size - 1, 307)):

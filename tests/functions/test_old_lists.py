@@ -80,9 +80,9 @@ def test_what_names_no_list(standing: Tenant, query: str) -> None:
 def test_a_list_that_is_gone(tenant: Tenant, ports: Ports) -> None:
     """SRL-20, F206c: A removed list is 404, and a missing one that is in force is 503."""
     gone = publish(tenant, "svc_wrt_a")
-    heads = [in_force.head(ports, tenant.id)]
+    heads = [in_force.read_srl_head(ports, tenant.id)]
     publish(tenant, "svc_wrt_b")
-    heads.append(in_force.head(ports, tenant.id))
+    heads.append(in_force.read_srl_head(ports, tenant.id))
     _remove(ports, heads[0].blob)
     assert refusal(get(tenant, "?version=2")) == (404, "not_found")
     assert refusal(get(tenant, f"?sha256={sha256(gone)}")) == (404, "not_found")
@@ -98,7 +98,7 @@ def test_a_list_that_is_gone(tenant: Tenant, ports: Ports) -> None:
 def test_an_altered_list(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
     """F206d: An old list whose bytes were altered is 503 and not 404."""
     publish(tenant, "svc_wrt_a")
-    path = tmp_path / "blobs" / in_force.head(ports, tenant.id).blob
+    path = tmp_path / "blobs" / in_force.read_srl_head(ports, tenant.id).blob
     publish(tenant)
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-1] + b" ")

@@ -13,8 +13,8 @@ from shared.errors import Unavailable
 from shared.model import revocations, warrants
 from shared.model.callers import Scope
 from shared.model.items import Item
-from shared.model.rate_limit import BURST, Purpose, microseconds
-from shared.model.revocation_batches import Applied, Batch, BatchAction
+from shared.model.rate_limit import BURST, BucketPurpose, microseconds
+from shared.model.revocation_batches import BatchAction, BatchRequest, BatchResults
 from shared.model.revocations import Revocation
 from shared.model.text import REASON_MAX
 from shared.operations.base import counters, operation
@@ -327,7 +327,7 @@ def test_two_batches_at_once(ports: Ports) -> None:
     """REVOKE-22, F352d: Of two simultaneous batches, each warrant is revoked by exactly one."""
     for number in range(8):
         tenant = Tenant(ports, serve(ports), handle=f"acme-{number}")
-        said: list[Applied] = []
+        said: list[BatchResults] = []
         script = Script()
         script.before = {2 + 5 * number: partial(_applied, ports, tenant, OTHER, said)}
         _applied(scripted(ports, script), tenant, BATCH, said)
@@ -337,8 +337,8 @@ def test_two_batches_at_once(ports: Ports) -> None:
         check_totals(tenant)
 
 
-def _applied(ports: Ports, tenant: Tenant, batch_id: str, said: list[Applied]) -> None:
-    batch = Batch(BatchAction.REVOKE, tuple(MANY[:30]), id=batch_id, reason="r")
+def _applied(ports: Ports, tenant: Tenant, batch_id: str, said: list[BatchResults]) -> None:
+    batch = BatchRequest(BatchAction.REVOKE, tuple(MANY[:30]), id=batch_id, reason="r")
     said.append(revocation_batches.apply(ports, tenant.operator, batch=batch))
 
 
@@ -478,7 +478,7 @@ def test_a_batch_takes_tokens_by_its_length(tenant: Tenant, clock: Clock) -> Non
     ids = [f"svc_wrt_{number}" for number in range(1000)]
     clock.advance(seconds=10)
     revoke(tenant, *ids, dry_run=True)
-    name, now = Purpose.REQUESTS.bucket(tenant.id), microseconds(clock())
+    name, now = BucketPurpose.REQUESTS.bucket(tenant.id), microseconds(clock())
     left = tenant.ports.buckets.lease(name, BURST, now=now).granted
     # An instance leases eight tokens, or a few more, at a time.
     assert BURST - 140 <= left <= BURST - 101
@@ -493,7 +493,7 @@ def test_a_revoker_leaves_the_reserve_to_administrators(tenant: Tenant, clock: C
     ids = [f"svc_wrt_{number}" for number in range(1000)]
     revoker = tenant.client(Scope.REVOKER)
     clock.advance(seconds=10)
-    name, now = Purpose.REQUESTS.bucket(tenant.id), microseconds(clock())
+    name, now = BucketPurpose.REQUESTS.bucket(tenant.id), microseconds(clock())
     tenant.ports.buckets.lease(name, BURST - 250, now=now)
     body = {"action": "revoke", "warrant_ids": ids, "reason": "r", "dry_run": True}
     assert send(revoker, **body).status_code == 429

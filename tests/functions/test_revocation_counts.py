@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.audit import head as head_model
 from shared.operations.audit import log, sealing, signers
 from shared.operations.base import audit
 from shared.ports import Ports
-from shared.ports.store import At, Put
+from shared.ports.store import Put, VersionIs
 from tests.functions.batches import BATCH, OTHER, done, revoke
 from tests.kit import faults
 from tests.kit.api import Tenant
@@ -132,10 +132,12 @@ def test_a_log_without_the_start_of_its_counts_is_corrupt(tenant: Tenant) -> Non
     assert head is not None
     lost = {name: each for name, each in head.to_item().items() if name != "counted_from"}
     place = head_model.address(tenant.id)
-    tenant.ports.store.write(Put(place, lost | {"version": head.version + 1}, At(head.version)))
+    tenant.ports.store.write(
+        Put(place, lost | {"version": head.version + 1}, VersionIs(head.version))
+    )
     assert counts(tenant)["known_from"] is None
     tenant.revoke("svc_wrt_b")
-    with pytest.raises(Corrupt, match="start of its counts"):
+    with pytest.raises(DataCorrupt, match="start of its counts"):
         sealing.extend(tenant.ports, tenant.id)
 
 

@@ -52,7 +52,7 @@ def hours(tenant: Tenant, clock: Clock) -> list[str]:
 def test_each_filter(tenant: Tenant, clock: Clock, hours: list[str]) -> None:
     """REVOKE-30, F356a: The list has exactly the revocations that match all filters."""
     admin, begin = tenant.admin, clock() - timedelta(hours=10)
-    moment = {hour: times.text(begin + timedelta(hours=hour)) for hour in range(10)}
+    moment = {hour: times.format_utc(begin + timedelta(hours=hour)) for hour in range(10)}
     for limit in (1, 3, 100):
         assert walk(admin, limit=limit, created_by="admin@acme.svc") == hours[1::2]
         assert walk(admin, limit=limit, actor_key_id=admin.key_id) == hours[1::2]
@@ -83,7 +83,7 @@ def test_the_window_is_exact(tenant: Tenant, clock: Clock) -> None:
             warrant_id=f"svc_wrt_{number}",
             reason="r",
         )
-        moments.append(times.text(clock()))
+        moments.append(times.format_utc(clock()))
         clock.advance(seconds=20)
     window = {"from": moments[1], "to": moments[3]}
     assert walk(tenant.admin, **window) == ["svc_wrt_3", "svc_wrt_2", "svc_wrt_1"]
@@ -131,9 +131,9 @@ def named(tenant: Tenant, clock: Clock) -> list[str]:
             tenant.revoke_ended(name, clock() - timedelta(days=90 + age), f"r {name}")
         else:
             tenant.revoke(name, f"r {name}")
-    wake.publish_soon(tenant.ports, tenant.id)
+    wake.publish_within_window(tenant.ports, tenant.id)
     records.move_ended(tenant.ports, tenant.id, gone, since=clock())
-    assert sum(1 for _ in records.ended(tenant.ports, shard_of(tenant.id, gone[0])))
+    assert sum(1 for _ in records.read_ended(tenant.ports, shard_of(tenant.id, gone[0])))
     return [*sorted(names), *reversed(gone)]
 
 

@@ -78,13 +78,13 @@ def test_an_entry_is_proved_alone(ports: Ports, clock: Clock, tenant: Tenant) ->
     late_id, late = entry_made(ports, clock, tenant.id, ago=3600)
     pending_id, pending = entry_made(ports, clock, tenant.id)
     ports.store.write(late)
-    sealing.extend(ports, tenant.id, named=[late_id])
+    sealing.extend(ports, tenant.id, names=[late_id])
     ports.store.write(pending)
     stated = _stated(tenant)
     ids = [each.address.sk for each in (changes[0], changes[255], changes[400], changes[-1])]
     for entry_id in (*ids, late_id):
         answer = tenant.read_only.get(f"{AT}/{entry_id}/proof").json()
-        item = log.stored(ports, tenant.id, [entry_id])[entry_id]
+        item = log.read_entries(ports, tenant.id, [entry_id])[entry_id]
         record = base64.b64decode(answer["record"])
         assert record[24:] == hashlib.sha256(records.line(item)).digest()
         path = [base64.b64decode(each) for each in answer["path"]]
@@ -162,7 +162,7 @@ def test_cosignatures_are_served(
     memory = made(tmp_path, "w")
     know(memory, ports, tenant.id)
     client = Witnessed({url(memory): answering(memory)})
-    witnessing.Round(ports, client, policy(1, memory)).cosign(tenant.id)
+    witnessing.WitnessRound(ports, client, policy(1, memory)).cosign(tenant.id)
     answer = tenant.read_only.get(f"{AT}/checkpoint?witnessed=true")
     assert answer.headers["Content-Type"].startswith("text/plain")
     assert witnesses.cosigned_at(answer.text, memory.identity.key)

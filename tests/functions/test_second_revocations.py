@@ -6,7 +6,7 @@ import pytest
 
 from shared.model.callers import Scope
 from shared.model.revocations import counter_address
-from shared.model.warrants import Standing, warrant_address
+from shared.model.warrants import WarrantState, warrant_address
 from tests.functions.signing import create as create_key
 from tests.functions.signing import signed
 from tests.kit.api import Client, Tenant
@@ -49,7 +49,7 @@ def delete(who: Client, record: str, headers: Any = None) -> Any:
 
 
 def version(tenant: Tenant, name: str = NAME) -> int:
-    return Standing.of(tenant.ports.store.get(warrant_address(tenant.id, name))).version
+    return WarrantState.of(tenant.ports.store.get(warrant_address(tenant.id, name))).version
 
 
 def counted(tenant: Tenant, name: str = NAME) -> tuple[Any, Any]:

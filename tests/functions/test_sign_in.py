@@ -25,7 +25,7 @@ from shared.operations.identities.identity_providers import ProviderChange
 from shared.operations.identities.issuers import refresh_all
 from shared.operations.operator import failover, onboarding
 from shared.ports.store import Expect, Put
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.functions.signing import refusal
@@ -107,7 +107,7 @@ def place(tenant: Tenant) -> Place:
     outside = identities.published()
     ports = replace(tenant.ports, outbound=lambda: outside, sleep=lambda _: None)
     proxies = [IPv4Network("203.0.113.1/32")]
-    limits = Keyless(AnonymousLimiter(ports.now), lambda: proxies, {})
+    limits = PublicMiddleware(AnonymousLimiter(ports.now), lambda: proxies, {})
     http = Instance(partial(limits.answer, SignIn(lambda: ports)))
     values: dict[str, Any] = {"jwks": None, "client_secret": "s3cret", "token_exchange": True}
     provider = bound(ports, tenant.operator, **values)

@@ -10,8 +10,8 @@ import pytest
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.feed import FeedHead
-from shared.model.fleet.authorizers import authorizers, ended
-from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.authorizers import authorizers, ended_partition
+from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.identifiers import AUTHORIZER
 from shared.operations.changes import feed as feed_api
 from shared.operations.fleet import registering
@@ -42,7 +42,7 @@ def published(tenant: Tenant) -> FeedHead:
 
 def held(head: FeedHead) -> dict[str, Any]:
     """What a report of this head says."""
-    return {"sequence": head.sequence, "chain": head.signed.chain}
+    return {"sequence": head.sequence, "chain": head.signed_head.chain}
 
 
 def entries(tenant: Tenant, action: str = "authorizer.register") -> list[Any]:
@@ -175,7 +175,7 @@ def test_only_signed_reports_count(tenant: Tenant, gate: Gate) -> None:
     signed = gate.signed(**held(head), refused={"rollback": 2})
     assert gate.beat(lies | signed).json()["status"] == "ok"
     found = stored(tenant, gate.id)
-    assert (found.sequence, found.chain) == (head.sequence, head.signed.chain)
+    assert (found.sequence, found.chain) == (head.sequence, head.signed_head.chain)
     assert (found.allow_when_stale, found.refused) == (False, {"rollback": 2})
     assert found.max_staleness_seconds == 30
 
@@ -223,7 +223,7 @@ def test_a_late_report_does_not_prolong(tenant: Tenant, gate: Gate, clock: Clock
     kept = gate.signed(**held(head))
     clock.advance(days=29)
     assert gate.beat(kept).status_code == 200
-    assert times.text(stored(tenant, gate.id).seen_at) == "2026-11-21T12:01:00Z"
+    assert times.format_utc(stored(tenant, gate.id).seen_at) == "2026-11-21T12:01:00Z"
     last = gate.signed(number=int(tenant.ports.now().timestamp() * 1000) - 28 * 86_400_000)
     clock.advance(days=2)
     assert gate.beat(last).status_code == 404
@@ -347,7 +347,10 @@ def test_what_ended_is_remembered(tenant: Tenant, gate: Gate, clock: Clock) -> N
     body = {"name": "stock", "public_key": "ab" * 32}
     stock = tenant.authorizer.post(f"{STOCK}/register", json=body).json()["id"]
     end(tenant, clock, tenant.admin)
-    assert {row.sk for row in tenant.ports.store.query(ended(tenant.id))} == {gate.id, stock}
+    assert {row.sk for row in tenant.ports.store.query(ended_partition(tenant.id))} == {
+        gate.id,
+        stock,
+    }
     assert tenant.admin.get(f"/v1/authorizers/{gate.id}").status_code == 404
     # Not by what it did not sign, or by another owner.
     assert reasoned(gate.beat_stock(srl_version=1)) == "unsigned"
@@ -355,7 +358,7 @@ def test_what_ended_is_remembered(tenant: Tenant, gate: Gate, clock: Clock) -> N
     path = f"{STOCK}/{stock}/heartbeat"
     assert tenant.authorizer.post(path, json={"srl_version": 1}).status_code == 200
     assert gate.beat().status_code == 200
-    assert list(tenant.ports.store.query(ended(tenant.id))) == []
+    assert list(tenant.ports.store.query(ended_partition(tenant.id))) == []
     assert stored(tenant, stock).sequence == 0
     revived = entries(tenant)[1:]
     assert {each["resource_id"] for each in revived} == {gate.id, stock}
@@ -394,7 +397,7 @@ def test_what_ended_is_forgotten(tenant: Tenant, gate: Gate, clock: Clock) -> No
     clock.advance(days=400)
     assert gate.beat().status_code == 404
     end(tenant, clock, tenant.admin)
-    assert gate.id not in {row.sk for row in tenant.ports.store.query(ended(tenant.id))}
+    assert gate.id not in {row.sk for row in tenant.ports.store.query(ended_partition(tenant.id))}
     assert gate.register().json()["id"] != gate.id
 
 
@@ -407,7 +410,7 @@ def test_what_ended_can_be_removed(tenant: Tenant, gate: Gate, clock: Clock) -> 
     path = f"/v1/authorizers?owner={tenant.authorizer.key_id}"
     assert tenant.admin.delete(path).status_code == 204
     assert second.beat().status_code == 404
-    assert list(tenant.ports.store.query(ended(tenant.id))) == []
+    assert list(tenant.ports.store.query(ended_partition(tenant.id))) == []
 
 
 def test_a_revival_needs_room(tenant: Tenant, gate: Gate, clock: Clock) -> None:
@@ -480,5 +483,5 @@ def test_an_owner_without_authorizers_is_not_counted_again(tenant: Tenant) -> No
         caller = replace(tenant.operator, identity=f"x{number}@acme.svc", key_id="svc_ak_x")
         script = Script()
         ports = scripted(tenant.ports, script)
-        registering.register(ports, caller, described=Description("gate"))
+        registering.register(ports, caller, description=AuthorizerDescription("gate"))
         assert "query" not in script.calls

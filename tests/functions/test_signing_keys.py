@@ -386,7 +386,7 @@ def test_totals_after_any_sequence(tenant: Tenant, other_tenant: Tenant) -> None
     assert len(everything) == 17
     assert walk(tenant) == everything
     assert [key["id"] for key in everything] == sorted((k["id"] for k in everything), reverse=True)
-    for type_, status in itertools.product([None, *model.Type], [None, *STATES]):
+    for type_, status in itertools.product([None, *model.SigningKeyType], [None, *STATES]):
         wanted: dict[str, str] = {"type": type_} if type_ else {}
         wanted |= {"status": status} if status else {}
         expected = [key for key in everything if wanted.items() <= key.items()]

@@ -20,7 +20,7 @@ LONGEST = 5_000_000
 
 def lengthen(tenant: Tenant, count: int) -> None:
     """Let the list in force say that it has so many warrants."""
-    head = in_force.head(tenant.ports, tenant.id)
+    head = in_force.read_srl_head(tenant.ports, tenant.id)
     item = replace(head, count=count).to_item()
     tenant.ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
 
@@ -87,7 +87,7 @@ def test_the_allowance_is_the_tenants_own(tenant: Tenant, other_tenant: Tenant) 
     assert int(answer.headers["x-ratelimit-remaining"]) > 900
     tenant.revoke("svc_wrt_a")
     assert publication.publish_due(tenant.ports).published == [tenant.id]
-    assert in_force.head(tenant.ports, tenant.id).count == 1
+    assert in_force.read_srl_head(tenant.ports, tenant.id).count == 1
 
 
 def test_a_list_is_published_if_the_allowance_cannot_be_read(

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from functions.srl_publication.handler import handler
-from shared.model.lists.signers import signers
+from shared.model.lists.signers import signers_partition
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -40,7 +40,7 @@ def changed(ports: Ports, *handles: str) -> list[Tenant]:
 
 
 def versions(ports: Ports, *tenants: Tenant) -> list[int]:
-    return [in_force.head(ports, each.id).version for each in tenants]
+    return [in_force.read_srl_head(ports, each.id).version for each in tenants]
 
 
 def test_an_event_as_aws_sends_it(ports: Ports) -> None:
@@ -78,7 +78,7 @@ def test_a_tenant_that_fails_holds_back_no_other(
     assert versions(ports, *tenants) == [2, 1, 2]
     (failed,) = [line for line in lines(caplog, "publication") if "error" in line]
     assert failed["tenant_id"] == broken.id
-    assert "stored field ListSigner.public_key is malformed" in failed["error"]
+    assert "stored field SrlSigner.public_key is malformed" in failed["error"]
     ports.store.write(mended)
     assert work(broken) == outcome(published=1)
     assert broken.published(ports).revoked_ids == ["svc_wrt_a"]
@@ -109,7 +109,7 @@ def test_a_failure_reaches_the_log_that_alarms_read(
 
 def _break_signer(ports: Ports, tenant: Tenant) -> Put:
     """Make the tenant's signer unreadable; the write that mends it."""
-    (entry,) = ports.store.query(signers(tenant.id))
-    key = signers(tenant.id).address(entry.sk)
+    (entry,) = ports.store.query(signers_partition(tenant.id))
+    key = signers_partition(tenant.id).address(entry.sk)
     ports.store.write(Put(key, {**entry.item, "public_key": 1}, Expect.PRESENT))
     return Put(key, entry.item, Expect.PRESENT)

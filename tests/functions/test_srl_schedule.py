@@ -16,14 +16,14 @@ from functions.srl_schedule.handler import handler
 from infra import data_folder
 from shared import wiring
 from shared.adapters import sqs
-from shared.errors import Corrupt, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from shared.model.callers import Scope
-from shared.model.lists.schedule import Mark, Turn, warrant_mark_address
-from shared.model.signing_keys import Type
+from shared.model.lists.schedule import OutboxMark, PublicationDeadline, warrant_mark_address
+from shared.model.signing_keys import SigningKeyType
 from shared.operations.access import api_keys
 from shared.operations.changes import signing_keys
 from shared.operations.fleet import propagation
-from shared.operations.fleet.propagation import Survey
+from shared.operations.fleet.propagation import FleetSurvey
 from shared.operations.fleet.propagation import survey as survey_authorizers
 from shared.operations.lists import expiring, in_force, publication
 from shared.operations.lists import marks as srl_marks
@@ -96,7 +96,7 @@ def test_it_queues_those_that_are_due_and_no_others(ports: Ports, received: Rece
     changed.revoke(ports, "svc_wrt_a")
     assert tick() == {"queued": 1, "late": 0}
     assert received() == [[changed.id]]
-    assert in_force.head(ports, changed.id).version == 1
+    assert in_force.read_srl_head(ports, changed.id).version == 1
 
 
 def test_what_was_not_published_is_queued_again(ports: Ports, received: Received) -> None:
@@ -118,12 +118,14 @@ def test_it_announces_keys_that_expire_soon(
     tenant = Tenant.create(ports)
     long_ago = replace(ports, now=lambda: datetime.now(UTC) - timedelta(days=60))
     end = datetime.now(UTC) + timedelta(days=5)
-    signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="root", expires_at=end)
+    signing_keys.create(
+        long_ago, tenant.operator, type_=SigningKeyType.ROOT, name="root", expires_at=end
+    )
     monkeypatch.setattr(expiring, "is_due", lambda _now: False)
     tick()
     assert "key.expiring" not in tenant.actions(ports)
     monkeypatch.setattr(expiring, "is_due", lambda _now: True)
-    monkeypatch.setattr(expiring, "is_turn", lambda tenant_id, _now: tenant_id == tenant.id)
+    monkeypatch.setattr(expiring, "is_tenant_due", lambda tenant_id, _now: tenant_id == tenant.id)
     tick()
     tick()
     assert tenant.actions(ports).count("key.expiring") == 1
@@ -138,14 +140,16 @@ def test_it_counts_keys_that_expire_soon(
     """
     caplog.set_level(logging.INFO)
     monkeypatch.setattr(expiring, "is_due", lambda _now: True)
-    monkeypatch.setattr(expiring, "is_turn", lambda _tenant_id, _now: True)
+    monkeypatch.setattr(expiring, "is_tenant_due", lambda _tenant_id, _now: True)
     tenant, now = Tenant.create(ports), datetime.now(UTC)
     tick()
     assert lines(caplog, "expiring") == []
     long_ago = replace(ports, now=lambda: now - timedelta(days=60))
     for days in (0.5, 5, 6, 40):
         end = now + timedelta(days=days)
-        signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="a", expires_at=end)
+        signing_keys.create(
+            long_ago, tenant.operator, type_=SigningKeyType.ROOT, name="a", expires_at=end
+        )
     scopes, end = (Scope.SIGNER,), now + timedelta(days=20)
     other = Tenant.create(ports, "globex").operator
     api_keys.create(long_ago, other, name="ci", scopes=scopes, expires_at=end)
@@ -188,10 +192,10 @@ def test_it_reports_the_age_of_the_oldest_list(
 
 
 def _mark_of_a_minute_ago(ports: Ports, tenant: Tenant) -> None:
-    mark = Mark(1, set_at=datetime.now(UTC) - timedelta(minutes=1))
+    mark = OutboxMark(1, set_at=datetime.now(UTC) - timedelta(minutes=1))
     address = warrant_mark_address(tenant.id, "svc_wrt_a")
     ports.store.write(
-        Put(address, mark.to_item(), Expect.ABSENT), srl_marks.on_tenant(tenant.id, "svc_wrt_a")
+        Put(address, mark.to_item(), Expect.ABSENT), srl_marks.tenant_mark(tenant.id, "svc_wrt_a")
     )
 
 
@@ -201,9 +205,9 @@ def test_a_damaged_issue_stops_no_other(
     """F553i: If the item of a list in force is damaged, a tick does the rest of its work."""
 
     def damaged(_ports: Ports) -> datetime:
-        raise Corrupt
+        raise DataCorrupt
 
-    monkeypatch.setattr(srl_schedule, "oldest_issue", damaged)
+    monkeypatch.setattr(srl_schedule, "read_oldest_issue_time", damaged)
     _mark_of_a_minute_ago(ports, Tenant.create(ports))
     tick()
     assert lines(caplog, "unpublished")
@@ -259,7 +263,7 @@ def test_it_counts_the_unknown_authorizers(
     assert received() == [[tenant.id]]
 
 
-def _survey(broken: Ports, _ports: Ports) -> Survey | None:
+def _survey(broken: Ports, _ports: Ports) -> FleetSurvey | None:
     return survey_authorizers(broken)
 
 
@@ -324,8 +328,8 @@ def test_one_machine_needs_no_sdk(tmp_path: Path) -> None:
     assert not loaded & _AWS
 
 
-def _turn(tenant_id: str, due_at: datetime) -> Turn:
-    return Turn(tenant_id, 1, due_at, due_at + timedelta(minutes=30))
+def _turn(tenant_id: str, due_at: datetime) -> PublicationDeadline:
+    return PublicationDeadline(tenant_id, 1, due_at, due_at + timedelta(minutes=30))
 
 
 def _add_turns(ports: Ports, due_at: datetime, *, number: int) -> None:

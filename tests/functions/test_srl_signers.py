@@ -8,7 +8,7 @@ import pytest
 
 from shared.errors import InvalidSrl
 from shared.model.audit.audit_log import AuditEntry
-from shared.model.lists.signers import Statement
+from shared.model.lists.signers import SuccessionStatement
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force
 from shared.operations.lists import signers as srl_signers
@@ -101,7 +101,7 @@ def test_a_pending_signer_is_listed_but_does_not_sign(tenant: Tenant, clock: Clo
 def test_a_statement_by_the_key_in_force(tenant: Tenant) -> None:
     """SIGNER-6: The active list signer signs a statement about the key that follows it."""
     active, pending = signers(tenant)[0], make(tenant)
-    statement = Statement.opened(pending["statement"])
+    statement = SuccessionStatement.parse(pending["statement"])
     assert statement.tenant_id == tenant.id
     assert (statement.number, statement.key_id) == (2, pending["key_id"])
     assert statement.public_key == public_bytes(pending)
@@ -125,7 +125,7 @@ def test_one_signer_is_pending_at_most(tenant: Tenant) -> None:
     assert audited(tenant) == before
     done(act(tenant, "revoke", first))
     second = make(tenant)
-    assert Statement.opened(second["statement"]).number == 3
+    assert SuccessionStatement.parse(second["statement"]).number == 3
     done(act(tenant, "activate", second, force=True))
     make(tenant)
     assert statuses(tenant) == ["active", "pending", "revoked", "retired"]
@@ -211,7 +211,9 @@ def test_a_rotation_is_both_steps_at_once(tenant: Tenant, clock: Clock) -> None:
         clock.advance(minutes=1)
         answer = tenant.admin.post(ROTATE)
         assert answer.status_code == 201
-        assert Statement.opened(answer.json()["statement"]).previous == public_bytes(made[-1])
+        assert SuccessionStatement.parse(answer.json()["statement"]).previous == public_bytes(
+            made[-1]
+        )
         made.append(answer.json())
         assert version(tenant, clock, made[-1]) == number
     pending = make(tenant)
@@ -262,7 +264,7 @@ def test_a_stolen_key_is_replaced(tenant: Tenant, clock: Clock, path: str) -> No
 def test_a_compromised_rotation_is_not_held_up(tenant: Tenant) -> None:
     """F284b, SIGNER-5: If the stolen seed is lost as well, the rotation succeeds all the same."""
     tenant.revoke("svc_wrt_a")
-    signer = in_force.signer(tenant.ports, tenant.id)
+    signer = in_force.read_active_signer(tenant.ports, tenant.id)
     tenant.ports.store.write(
         Put(signer.address, replace(signer, sealed_seed=b"lost").to_item(), Expect.ANYTHING)
     )
@@ -292,7 +294,7 @@ def test_revoking_a_key_that_does_not_sign(tenant: Tenant, clock: Clock) -> None
 def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant) -> None:
     """SIGNER-2: A list signer that no longer signs has no stored seed."""
     for path in (ROTATE, f"{KEYS}/{{}}/revoke"):
-        signer = in_force.signer(tenant.ports, tenant.id)
+        signer = in_force.read_active_signer(tenant.ports, tenant.id)
         done(tenant.admin.post(path.format(signer.id)))
         item = tenant.ports.store.get(signer.address)
         assert item is not None
@@ -304,9 +306,9 @@ def test_a_key_that_signs_no_more_has_no_seed(tenant: Tenant) -> None:
 
 def _unpublished_rotation(tenant: Tenant) -> tuple[Any, Any]:
     """Two signers that have not signed a list: the second active, the first retired."""
-    first = in_force.signer(tenant.ports, tenant.id)
+    first = in_force.read_active_signer(tenant.ports, tenant.id)
     old = signers(tenant)[0]
-    second = srl_signers.make(tenant.ports, tenant.id)
+    second = srl_signers.create_signer(tenant.ports, tenant.id)
     items: list[dict[str, Value]] = [
         {"status": "retired", "version": 2, "sealed_seed": first.sealed_seed},
         {"status": "active", "version": 1},

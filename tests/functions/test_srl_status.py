@@ -38,7 +38,7 @@ def waiting(tenant: Tenant) -> tuple[int, bool, str | None]:
 
 
 def text(moment: datetime, **later: float) -> str:
-    return times.text(moment + timedelta(**later))
+    return times.format_utc(moment + timedelta(**later))
 
 
 def publish(tenant: Tenant) -> None:
@@ -92,7 +92,7 @@ def test_it_is_read_while_something_is_published(tenant: Tenant, ports: Ports, a
     }
     for at in count():
         tenant.revoke(f"svc_wrt_{at}")
-        listed = in_force.head(ports, tenant.id)
+        listed = in_force.read_srl_head(ports, tenant.id)
         script = Script(before={at: done[action]})
         watched = replace(scripted(ports, script), gather=sequentially)
         seen = srl.read(watched, tenant.operator)
@@ -109,7 +109,7 @@ def test_a_revoked_key_counts(tenant: Tenant, ports: Ports) -> None:
     for _ in range(3):
         tenant.admin.post(f"/v1/keys/{key_id}/sign", json={"payload": "aGVsbG8="})
     tenant.admin.post(f"/v1/keys/{key_id}/revoke", json={"reason": "stolen"})
-    now = times.text(ports.now())
+    now = times.format_utc(ports.now())
     assert waiting(tenant) == (1, True, now)
     publish_feed(ports, tenant.id)
     assert waiting(tenant) == (3, False, now)
@@ -153,7 +153,7 @@ def test_when_the_next_list_is_due(tenant: Tenant, clock: Clock) -> None:
     # Nobody publishes: the time that has passed stays.
     due = clock() + timedelta(minutes=1)
     clock.advance(minutes=50)
-    assert status(tenant)["next_due_at"] == times.text(due)
+    assert status(tenant)["next_due_at"] == times.format_utc(due)
     publish(tenant)
     clock.advance(minutes=-10)
     assert status(tenant)["next_due_at"] == text(clock(), minutes=1)
@@ -202,7 +202,7 @@ def test_what_a_poll_costs(tenant: Tenant, ports: Ports) -> None:
 def test_a_publication_that_is_visible_in_part(tenant: Tenant, ports: Ports) -> None:
     """F436: What the shown list lacks is pending, also if the feed names the next list already."""
     tenant.revoke("svc_wrt_a")
-    before = in_force.head(ports, tenant.id)
+    before = in_force.read_srl_head(ports, tenant.id)
     publish(tenant)
     ports.store.write(Put(head_address(tenant.id), before.to_item(), Expect.PRESENT))
     assert waiting(tenant)[:2] == (1, False)

@@ -87,7 +87,7 @@ def test_a_publisher_that_dies(tenant: Tenant, ports: Ports, late: bool) -> None
             srl.regenerate(broken_at(ports, step, Crash(), late=late), tenant.operator)
             died = False
         versions = [each["version"] for each in history(tenant)]
-        assert versions == [*range(in_force.head(ports, tenant.id).version, 0, -1)]
+        assert versions == [*range(in_force.read_srl_head(ports, tenant.id).version, 0, -1)]
     assert step > 2
 
 
@@ -125,7 +125,7 @@ def test_a_restore_that_goes_back(tenant: Tenant, ports: Ports, clock: Clock) ->
 
     A recovery skips versions, and its entry is compared with the list that was in force before.
     """
-    before = in_force.head(ports, tenant.id)
+    before = in_force.read_srl_head(ports, tenant.id)
     tenant.revoke("svc_wrt_a")
     publish(tenant)
     ports.store.write(Put(head_address(tenant.id), before.to_item(), Expect.PRESENT))
@@ -135,7 +135,7 @@ def test_a_restore_that_goes_back(tenant: Tenant, ports: Ports, clock: Clock) ->
     assert [(each["version"], each["count"]) for each in history(tenant)] == [(2, 2), (1, 0)]
     recovery.recover(ports, tenant.operator)
     recovered, *_ = history(tenant)
-    assert recovered["version"] == in_force.head(ports, tenant.id).version > 2
+    assert recovered["version"] == in_force.read_srl_head(ports, tenant.id).version > 2
     assert (recovered["added"], recovered["removed"]) == (0, 0)
 
 
@@ -143,7 +143,7 @@ def test_a_list_that_cannot_be_compared(tenant: Tenant, ports: Ports) -> None:
     """SRL-22, F439b: If the list before is lost, what was added and removed is null, never zero."""
     tenant.revoke("svc_wrt_a")
     publish(tenant)
-    ports.blobs.remove(in_force.head(ports, tenant.id).blob)
+    ports.blobs.remove(in_force.read_srl_head(ports, tenant.id).blob)
     publish(tenant)
     publish(tenant)
     newest, compared, *_ = history(tenant)

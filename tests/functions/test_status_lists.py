@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from functions.status_lists import handler
 from shared.authorizer.formats.ed25519 import is_signed
-from shared.authorizer.formats.trust import Use
+from shared.authorizer.formats.trust import KeyUse
 from shared.errors import OutOfSpace, ReadOnly, Unavailable
 from shared.model import status_lists as model
 from shared.model.lists.head import head_address
@@ -24,9 +24,9 @@ from shared.operations.changes import revocations, status_lists
 from shared.operations.lists import in_force, publication
 from shared.operations.trust import documents, publishing
 from shared.ports import Ports
-from shared.ports.store import At, Delete, Expect, Put
+from shared.ports.store import Delete, Expect, Put, VersionIs
 from shared.web.app import create_app
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.api import Instance, Tenant
 from tests.kit.faults import Script, raises, scripted
@@ -76,7 +76,7 @@ def _part(jwt: bytes, number: int) -> Any:
 
 
 def verifying(ports: Ports, path: str = PATH) -> Verifier:
-    limits = Keyless(AnonymousLimiter(ports.now), tuple, {"Cache-Control": "no-store"})
+    limits = PublicMiddleware(AnonymousLimiter(ports.now), tuple, {"Cache-Control": "no-store"})
     return Verifier(Instance(partial(limits.answer, handler.PublicLists(lambda: ports))), path)
 
 
@@ -146,7 +146,7 @@ def test_the_signed_list(place: Place) -> None:
     """TOKEN-7, F1450b: The list has the header and claims of the draft; it ends with the SRL."""
     answer = place.verifier.get()
     payload = place.tenant.admin.get("/v1/revocations/srl").json()["payload"]
-    head = in_force.head(place.tenant.ports, place.tenant.id)
+    head = in_force.read_srl_head(place.tenant.ports, place.tenant.id)
     (jwk,) = place.verifier.jwks()["keys"]
     assert answer.headers["content-type"] == "application/statuslist+jwt"
     expected = {"alg": "EdDSA", "kid": jwk["kid"], "typ": "statuslist+jwt"}
@@ -280,12 +280,12 @@ def _lost_seed(place: Place) -> None:
 
 def _altered_list(place: Place) -> None:
     ports = place.tenant.ports
-    path = _file(ports, in_force.head(ports, place.tenant.id).blob)
+    path = _file(ports, in_force.read_srl_head(ports, place.tenant.id).blob)
     path.write_bytes(path.read_bytes().replace(b"svc_wrt_tsl", b"svc_wrt_tsx"))
 
 
 def _file(ports: Ports, name: str) -> Path:
-    found = ports.blobs.file(name, sha256=name.rpartition("-")[2].partition(".")[0])
+    found = ports.blobs.get_file(name, sha256=name.rpartition("-")[2].partition(".")[0])
     assert found is not None
     return found
 
@@ -384,9 +384,9 @@ def test_a_list_that_is_published_meanwhile(place: Place) -> None:
 
 def test_old_signed_lists_are_removed(place: Place, tmp_path: Path) -> None:
     """F1453c: On one machine, signed lists of earlier versions do not stay."""
-    folder = model.Projection(
+    folder = model.StatusListContent(
         status_lists.every(place.tenant.ports, place.tenant.operator)[0],
-        in_force.head(place.tenant.ports, place.tenant.id),
+        in_force.read_srl_head(place.tenant.ports, place.tenant.id),
         status_lists.signer_of(place.tenant.ports, place.made["id"]),
     ).folder
     for _ in range(3):
@@ -419,7 +419,7 @@ def test_a_full_list(place: Place) -> None:
     """TOKEN-6, F1454b: If fewer entries are left, nothing is given out; the last ones are."""
     found = status_lists.every(place.tenant.ports, place.tenant.operator)[0]
     nearly = replace(found, allocated=2**20 - 2, version=2)
-    place.tenant.ports.store.write(Put(found.address, nearly.to_item(), At(1)))
+    place.tenant.ports.store.write(Put(found.address, nearly.to_item(), VersionIs(1)))
     path = f"{PATH}/{found.id}/entries"
     answer = place.tenant.admin.post(path, json={"count": 3})
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "full")
@@ -535,9 +535,11 @@ def test_trust_documents_name_the_signer(place: Place) -> None:
     ports = replace(place.tenant.ports, root=SeedRoot(1))
     for _ in range(2):
         publishing.keep(ports, place.tenant.id)
-        head = in_force.trust_head(ports, place.tenant.id)
+        head = in_force.read_trust_head(ports, place.tenant.id)
         assert head is not None
-        named = documents.read(ports, place.tenant.id, head.version).document.named(Use.STATUS)
+        named = documents.read_document(ports, place.tenant.id, head.version).document.keys_for_use(
+            KeyUse.STATUS
+        )
         (jwk,) = place.verifier.jwks()["keys"]
         assert named == (_bytes(jwk["x"]),)
         place.tenant.admin.post(f"{PATH}/keys/rotate")

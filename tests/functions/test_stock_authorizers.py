@@ -12,17 +12,17 @@ from functions.authorizers import compat
 from infra.server.routers import ROUTERS
 from shared.model import feed as feed_model
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Scope
 from shared.model.fleet import native
-from shared.model.rate_limit import Purpose
+from shared.model.rate_limit import BucketPurpose
 from shared.operations.fleet import native_list
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from shared.web import stored as stored_bodies
 from shared.web.app import create_app
-from shared.web.work import InPlace
+from shared.web.work import InlineWork
 from tests.functions.fleet import stored
 from tests.kit.api import Client, Instance, Tenant
 from tests.kit.endpoints import audit_entries, audited
@@ -84,7 +84,9 @@ def test_the_signer(tenant: Tenant) -> None:
     assert body["algorithm"] == "Ed25519"
     for client in (tenant.admin, tenant.authorizer):
         assert client.get(SIGNER).json() == body
-    made = [each for each in audit_entries(tenant) if each["action"] == Action.NATIVE_SIGNER_CREATE]
+    made = [
+        each for each in audit_entries(tenant) if each["action"] == AuditAction.NATIVE_SIGNER_CREATE
+    ]
     assert [each["resource_id"] for each in made] == [body["key_id"]]
     assert tenant.anonymous.get(SIGNER).status_code == 401
     keys = tenant.admin.get("/v1/revocations/srl/keys").json()["keys"]
@@ -103,7 +105,7 @@ def test_the_list(tenant: Tenant) -> None:
     assert tenant.read_only.get(LIST).status_code == 403
 
 
-class Asked(InPlace):
+class Asked(InlineWork):
     """Notes which operations are asked of the process that makes lists."""
 
     def __init__(self) -> None:
@@ -205,8 +207,8 @@ def test_the_buckets() -> None:
     The other requests of stock authorizers draw on that of heartbeats.
     """
     found = {route.path: route.serving.purpose for route in compat.routes.routes}  # type: ignore[attr-defined]
-    assert found.pop(LIST) is Purpose.FEED
-    assert set(found.values()) == {Purpose.HEARTBEATS}
+    assert found.pop(LIST) is BucketPurpose.FEED
+    assert set(found.values()) == {BucketPurpose.HEARTBEATS}
     assert len(found) == 3
 
 
@@ -230,7 +232,7 @@ def test_a_heartbeat(tenant: Tenant, clock: Clock) -> None:
     assert (found.sequence, found.srl_version) == (1, version)
     assert found.max_staleness_seconds == 300
     assert found.verified_at is not None
-    assert times.text(found.verified_at) == "2026-11-21T11:59:58Z"
+    assert times.format_utc(found.verified_at) == "2026-11-21T11:59:58Z"
 
 
 @pytest.mark.parametrize("health", [None, [], {}, {"last_fetch_at": 7}, {"last_fetch_at": "x"}])

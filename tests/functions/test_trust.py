@@ -6,12 +6,12 @@ from shared.authorizer.formats import documents, following
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKeys
-from shared.authorizer.formats.trust import Roots
-from shared.authorizer.formats.wire import Reference
+from shared.authorizer.formats.trust import RootSet
+from shared.authorizer.formats.wire import HashReference
 from shared.model.callers import Scope
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, published_keys
-from shared.operations.lists.storage import Pen
+from shared.operations.lists.storage import SeedCache
 from tests.functions.signing import child, create, moved, refusal
 from tests.kit.api import Tenant
 from tests.kit.roots import OFFLINE, SeedRoot, body_of, roots_of, signed_draft
@@ -31,18 +31,18 @@ def put(tenant: Tenant, made: SignedDocument) -> Any:
     return tenant.admin.request("PUT", PATH, json=body_of(made))
 
 
-def published(tenant: Tenant, *signing: SeedRoot, roots: Roots | None = None) -> int:
+def published(tenant: Tenant, *signing: SeedRoot, roots: RootSet | None = None) -> int:
     """The version of a document that these roots have signed."""
     answer = put(tenant, signed_draft(tenant.ports, tenant.operator, *signing, roots=roots))
     assert answer.status_code == 200, answer.text
     return int(answer.json()["version"])
 
 
-def named_keys(tenant: Tenant) -> Reference:
-    newest = in_force.feed_head(tenant.ports, tenant.id)
+def named_keys(tenant: Tenant) -> HashReference:
+    newest = in_force.read_feed_head(tenant.ports, tenant.id)
     assert newest is not None
-    assert newest.signed.keys is not None
-    return newest.signed.keys
+    assert newest.signed_head.keys is not None
+    return newest.signed_head.keys
 
 
 def test_the_keys_that_the_feed_names(tenant: Tenant) -> None:
@@ -51,10 +51,10 @@ def test_the_keys_that_the_feed_names(tenant: Tenant) -> None:
     published(tenant)
     below, later = child(tenant, root), create(tenant)
     moved(tenant, root["id"], "revoke", reason="stolen")
-    assert published_keys.name(tenant.ports, Pen(tenant.ports), tenant.id)
+    assert published_keys.publish_key_reference(tenant.ports, SeedCache(tenant.ports), tenant.id)
     reference = named_keys(tenant)
     answer = tenant.authorizer.get(f"{PATH}/keys/{reference.sha256.hex()}")
-    keys = PublishedKeys.opened(answer.content, reference, tenant_id=tenant.id)
+    keys = PublishedKeys.from_blob(answer.content, reference, tenant_id=tenant.id)
     held = asked(tenant)[-1].document
     keys.check(held.signing_keys)
     assert {each.key_id: each.is_revoked for each in keys.keys} == {

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
-from shared.model.fleet.unregistered import unregistered
+from shared.model.fleet.unregistered import unregistered_partition
 from shared.operations.operator import doctor
 from tests.functions.fleet import STOCK, Gate, listed
 from tests.functions.signing import refusal
@@ -36,13 +36,13 @@ def names(tenant: Tenant) -> list[str]:
 
 
 def rows(tenant: Tenant) -> int:
-    return len(list(tenant.ports.store.query(unregistered(tenant.id))))
+    return len(list(tenant.ports.store.query(unregistered_partition(tenant.id))))
 
 
 def writes(tenant: Tenant, client: Client, name: str) -> dict[str, Any]:
     """What is stored after a registration without a key was refused."""
     assert client.post(f"{STOCK}/register", json={"name": name}).status_code in {409, 429}
-    partition = unregistered(tenant.id)
+    partition = unregistered_partition(tenant.id)
     return {row.sk: dict(row.item) for row in tenant.ports.store.query(partition)}
 
 

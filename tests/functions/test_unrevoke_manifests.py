@@ -240,7 +240,7 @@ def test_more_members_than_a_manifest_may_have(tenant: Tenant, monkeypatch: Any)
 
 def test_a_role_with_limits(tenant: Tenant) -> None:
     """AUTH-18, F2500h: A role with limits has manifests of warrants that it reaches alone."""
-    roles.put(
+    roles.put_role(
         tenant.ports,
         tenant.operator,
         role=Role("paris", (Scope.REVOKER,), warrant_prefixes=("svc_wrt_paris-",)),

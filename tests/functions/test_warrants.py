@@ -138,7 +138,7 @@ def test_payloads_that_are_signed(tenant: Tenant, payload: bytes) -> None:
     assert claims(tenant, answer.json()).payload == payload
     is_reserved = payload == FORGED_LIST
     if is_reserved:
-        payload = verifier.parse(base64.b64decode(answer.json()["warrant"])).signed
+        payload = verifier.parse(base64.b64decode(answer.json()["warrant"])).signed_bytes
     raw = sign(tenant, key_id, encode(payload), format="raw", warrant_id="svc_wrt_raw")
     if is_reserved:
         assert refusal(raw) == (400, "invalid_request")

@@ -11,8 +11,8 @@ from shared import wiring
 from shared.errors import Unavailable
 from shared.model.audit import head
 from shared.model.items import Address
-from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
-from shared.model.webhooks.webhooks import WebhookTurn
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
+from shared.model.webhooks.webhooks import DispatchMarker
 from shared.operations.audit import sealing
 from shared.operations.webhooks import delivery, dispatch, managing
 from shared.ports import Ports
@@ -38,9 +38,9 @@ class Sender:
 
     sent = 0
 
-    def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+    def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         self.sent += len(messages)
-        return [DeliveryAnswer(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
+        return [DeliveryResponse(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_tick(ports: Ports, queue: Queue) -> None:
     """F398d: The schedule queues the webhooks whose turn has come, and no others."""
     now = ports.now()
     for webhook_id, minutes in (("svc_whk_a", -1), ("svc_whk_b", 1)):
-        turn = WebhookTurn("svc_tnt_a", webhook_id, now + timedelta(minutes=minutes))
+        turn = DispatchMarker("svc_tnt_a", webhook_id, now + timedelta(minutes=minutes))
         ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
     tick = load("schedule")
     assert handler(tick, None) == {"queued": 1}

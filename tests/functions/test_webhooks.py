@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Scope
 from shared.model.webhooks import deliveries, webhooks
 from shared.model.webhooks.deliveries import Delivery, DeliveryOutcome, DeliveryState
@@ -86,8 +86,8 @@ def test_a_new_webhook(tenant: Tenant) -> None:
 def test_types_of_events(tenant: Tenant) -> None:
     """HOOK-1: Each action of the audit log is a type of event, two of them by another name."""
     renamed = {"srl.regenerate": "srl.published", "webhook.test": "rescind.test"}
-    types = [renamed.get(action, str(action)) for action in Action]
-    assert [webhooks.type_of(each) for each in Action] == types
+    types = [renamed.get(action, str(action)) for action in AuditAction]
+    assert [webhooks.type_of(each) for each in AuditAction] == types
     assert create(tenant, events=[each for each in types if each != "rescind.test"])["events"]
     # A test is sent whether or not it is asked for.
     body = {"url": URL, "events": ["rescind.test"]}

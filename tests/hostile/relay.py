@@ -11,8 +11,8 @@ import time
 from contextlib import suppress
 from typing import Any, Final, TextIO
 
-from shared.authorizer import AuthorizerClient, FileFloor, NotReady, Policy
-from shared.authorizer.events import Event, Failed, Refused
+from shared.authorizer import AuthorizerClient, FileStateStore, NotReady, PollPolicy
+from shared.authorizer.events import Event, PollFailed, ResponseRejected
 from tests.kit import processes
 
 _START_SECONDS: Final = 60
@@ -53,8 +53,8 @@ class Subject:
             api_key="svc_any",
             tenant=settings["tenant"],
             trust_root=settings["trust_root"],
-            floor=FileFloor(settings["floor"]),
-            policy=Policy(max_staleness=settings["max_staleness"]),
+            floor=FileStateStore(settings["floor"]),
+            policy=PollPolicy(max_staleness=settings["max_staleness"]),
             on_event=self._count,
             report=False,
         )
@@ -72,7 +72,7 @@ class Subject:
 
     def _count(self, event: Event) -> None:
         print(event, file=sys.stderr, flush=True)
-        self._failures += isinstance(event, Failed | Refused)
+        self._failures += isinstance(event, PollFailed | ResponseRejected)
 
     def _read(self, printed: TextIO) -> None:
         for line in printed:

@@ -23,9 +23,9 @@ from typing import Any, Final
 
 import httpx2
 
-from shared.model.audit.audit_log import Action, month
+from shared.model.audit.audit_log import AuditAction, month
 from shared.model.lists import signers as srl_signers
-from shared.model.lists.head import ListHead, publications
+from shared.model.lists.head import SrlHead, heads_partition
 from shared.model.lists.verification import verify
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
@@ -255,8 +255,8 @@ class Crowd:
     ) -> None:
         """Every version was published once; each list that is kept has what was acknowledged."""
         last = self._ask(http, "POST", "/v1/revocations/srl/regenerate", {200}).json()["version"]
-        entries = ports.store.query(publications(tenant_id))
-        heads = [ListHead.from_item(entry.item) for entry in entries if entry.sk != "head"]
+        entries = ports.store.query(heads_partition(tenant_id))
+        heads = [SrlHead.from_item(entry.item) for entry in entries if entry.sk != "head"]
         assert published_versions(ports, tenant_id) == list(range(2, last + 1))
         # On one machine, lists long before the one in force are removed.
         kept = [head for head in heads if head.version >= last - _KEPT]
@@ -269,11 +269,11 @@ class Crowd:
             assert set(map(_warrant, self.kept[: each.kept])) <= lists[each.version]
             assert not lists[each.version] & set(map(_warrant, self.lifted[: each.lifted]))
 
-    def _verified(self, ports: Ports, tenant_id: str, head: ListHead) -> set[str]:
-        item = ports.store.get(srl_signers.signers(tenant_id).address(head.key_id))
+    def _verified(self, ports: Ports, tenant_id: str, head: SrlHead) -> set[str]:
+        item = ports.store.get(srl_signers.signers_partition(tenant_id).address(head.key_id))
         assert item is not None
-        key = srl_signers.ListSigner.from_item(item).public_bytes
-        payload = verify(in_force.body(ports, head), public_key=key, now=head.issued_at)
+        key = srl_signers.SrlSigner.from_item(item).public_bytes
+        payload = verify(in_force.read_srl_body(ports, head), public_key=key, now=head.issued_at)
         assert payload.version == head.version
         return set(payload.revoked_ids)
 
@@ -282,7 +282,7 @@ class Crowd:
         partitions = month(tenant_id, datetime.now(UTC))
         entries = (entry for each in partitions for entry in ports.store.query(each))
         actions = Counter(entry.item["action"] for entry in entries)
-        created, deleted = Action.REVOCATION_CREATE.value, Action.REVOCATION_DELETE.value
+        created, deleted = AuditAction.REVOCATION_CREATE.value, AuditAction.REVOCATION_DELETE.value
         assert actions[created] - actions[deleted] == revoked
 
     def _walk(self, http: httpx2.Client, path: str, name: str) -> tuple[list[Any], int]:

@@ -13,7 +13,7 @@ from shared import wiring
 from shared.model import revocations as model
 from shared.model.lists import schedule as srl_schedule
 from shared.model.revocations import RevokedWarrant
-from shared.model.warrants import Standing, warrant_address
+from shared.model.warrants import WarrantState, warrant_address
 from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment, Put
@@ -66,7 +66,9 @@ def store_revocations(ports: Ports, tenant_id: str, many: int) -> list[str]:
 def _revocations(tenant_id: str, warrant_ids: list[str]) -> Iterator[Change]:
     item, at = RevokedWarrant().to_item(), datetime.now(UTC).replace(microsecond=0)
     for warrant_id in warrant_ids:
-        standing = Standing().revoked("svc_rev_a", at=at, reason="s", ends_at=None).to_item()
+        standing = (
+            WarrantState().with_revocation("svc_rev_a", at=at, reason="s", ends_at=None).to_item()
+        )
         yield Put(warrant_address(tenant_id, warrant_id), standing, Expect.ABSENT)
         yield Put(model.shard_of(tenant_id, warrant_id).address(warrant_id), item, Expect.ABSENT)
         # So many marks that the list is made from all records.

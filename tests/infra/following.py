@@ -24,9 +24,10 @@ UV: Final = [str(Path(sys.executable).with_name("uv")), "--quiet"]
 _PROGRAM = """
 import json, sys
 from dataclasses import asdict
-from rescind_authorizer import AuthorizerClient, FileFloor, Policy
+from rescind_authorizer import AuthorizerClient, FileStateStore, PollPolicy
 settings = json.loads(sys.argv[1])
-floor, policy = FileFloor(settings.pop("folder")), Policy(max_staleness=5, poll_seconds=0.1)
+floor = FileStateStore(settings.pop("folder"))
+policy = PollPolicy(max_staleness=5, poll_seconds=0.1)
 client = AuthorizerClient(floor=floor, policy=policy, **settings).start(wait=60)
 print("ready", flush=True)
 for line in sys.stdin:

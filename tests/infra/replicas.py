@@ -17,8 +17,8 @@ from typing import Any, Final
 import httpx2
 
 from shared import wiring
-from shared.authorizer import AuthorizerClient, Policy
-from shared.authorizer.floor import MemoryFloor
+from shared.authorizer import AuthorizerClient, PollPolicy
+from shared.authorizer.floor import MemoryStateStore
 from shared.authorizer.status import Verdict
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -70,8 +70,10 @@ class Replicas:
     def client(self, url: str) -> Iterator[AuthorizerClient]:
         """A client of the feed at `url`, in this process."""
         settings = self.servers[0].client_settings()
-        policy = Policy(max_staleness=5, poll_seconds=0.1)
-        made = AuthorizerClient(url, **settings, floor=MemoryFloor(), policy=policy, report=False)
+        policy = PollPolicy(max_staleness=5, poll_seconds=0.1)
+        made = AuthorizerClient(
+            url, **settings, floor=MemoryStateStore(), policy=policy, report=False
+        )
         with made.start(wait=LONG):
             yield made
 

@@ -12,11 +12,11 @@ from infra.audit_verification.source import Report
 from infra.audit_verification.verification import verify
 from infra.cli.audit_log import ServedLog
 from infra.cli.audit_log import records as listed
-from infra.cli.client import Api
+from infra.cli.client import ApiClient
 from infra.cli.errors import ApiError
 from shared.authorizer.http1 import Response
 from shared.model.audit import audit_log, head, records
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.revocations import record_address
 from shared.operations.audit import log, sealing
 from shared.operations.base import audit, tenants
@@ -43,7 +43,7 @@ class Served:
     def get(self, path: str, params: Any = None) -> Any:
         return json.loads(self.send("GET", path, params=params).body)
 
-    pages = Api.pages
+    pages = ApiClient.pages
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def tenant(tmp_path: Path, clock: Clock) -> Tenant:
                 audit.entry(
                     ports,
                     tenant.operator,
-                    Action.KEY_SIGN,
+                    AuditAction.KEY_SIGN,
                     "svc_key_a",
                     settings=settings,
                     number=start + number,

@@ -14,7 +14,7 @@ from infra.audit_verification.verification import verify
 from shared.model import seeds
 from shared.model.audit import records
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.merkle import Place
+from shared.model.audit.merkle import TileAddress
 from tests.kit.sealed_copies import NOW, ORIGIN, SEED, SIZE, START, TENANT, Log, entry, of
 
 
@@ -56,7 +56,7 @@ def reorder(log: Log) -> str:
 
 def replace_record_and_entry(log: Log) -> str:
     change(log)
-    log.data[300] = records.AuditRecord.of(log.stored[log.id(300)]).data
+    log.data[300] = records.EntryCommitment.of(log.stored[log.id(300)]).data
     log.bundle(1)
     return f"leaf 300: bundle and tile differ ({log.id(300)})"
 
@@ -75,17 +75,17 @@ def replace_up_to_the_top(log: Log) -> str:
 
 
 def other_signer(log: Log) -> str:
-    log.note = Checkpoint.parse(log.note or "").signed([bytes(32)])
+    log.note = Checkpoint.parse(log.note or "").sign([bytes(32)])
     return "signature: no audit signer of the tenant signed the checkpoint"
 
 
 def lose_a_tile(log: Log) -> str:
-    del log.tiles[Place(0, 1)]
+    del log.tiles[TileAddress(0, 1)]
     return "tile 0/1 is missing or has another length"
 
 
 def lose_a_bundle(log: Log) -> str:
-    del log.tiles[Place(None, 1)]
+    del log.tiles[TileAddress(None, 1)]
     return "bundle 1 (leaves 256..511) is missing or malformed"
 
 
@@ -279,14 +279,14 @@ def test_a_new_signer_is_trusted_by_its_entry(log: Log) -> None:
         ({"public_key": "of another"}, listed[:1]),
     ):
         grown = of([*log.stored.values(), rotation | {"details": details}])
-        grown.note = Checkpoint.parse(grown.note or "").signed([SEED, other])
+        grown.note = Checkpoint.parse(grown.note or "").sign([SEED, other])
         grown.verifier_keys = lambda: listed  # type: ignore[method-assign]
         report, kept = check(grown, pin)
         assert report.findings == []
         assert kept is not None
         assert [*kept.keys] == trusted
     unsealed = entry(2, NOW) | {"action": "audit_log.rotate_key", "details": {"public_key": public}}
-    log.note = Checkpoint.parse(log.note or "").signed([SEED, other])
+    log.note = Checkpoint.parse(log.note or "").sign([SEED, other])
     log.stored[unsealed["id"]] = unsealed
     log.verifier_keys = lambda: listed  # type: ignore[method-assign]
     _, kept = check(log, pin)
@@ -298,7 +298,7 @@ def test_pins_are_files(log: Log, tmp_path: Any) -> None:
     _, pin = check(log)
     assert pin is not None
     path = tmp_path / "pin"
-    assert Pin.read(path) is None
+    assert Pin.load(path) is None
     last_line = json.dumps({"checkpoint": pin.note})
     for text, expected in (
         (pin.to_text(), pin),
@@ -306,8 +306,8 @@ def test_pins_are_files(log: Log, tmp_path: Any) -> None:
         (last_line, Pin(pin.note)),
     ):
         path.write_text(text)
-        assert Pin.read(path) == expected
+        assert Pin.load(path) == expected
     for text in ("", "{}", '{"checkpoint": "x", "keys": []}', '{"checkpoint": 1}', "[]", "rescind"):
         path.write_text(text)
         with pytest.raises(ValueError, match=r"."):
-            Pin.read(path)
+            Pin.load(path)

@@ -20,7 +20,7 @@ from shared.model.callers import Caller
 from shared.model.deployment import SCHEMA
 from shared.operations.changes import revocations
 from shared.operations.lists import in_force, publication
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator import doctor, onboarding
 from shared.operations.operator.recovery import recovery
 from tests.infra.folders import opened
@@ -68,7 +68,7 @@ def made(template: Path, tmp_path: Path) -> Path:
 def _revoked(data: Path, *warrant_ids: str) -> list[bool]:
     tenant_id = _operator(data).tenant_id
     with opened(data) as ports:
-        found = verdicts(ports, tenant_id, warrant_ids)
+        found = read_statuses(ports, tenant_id, warrant_ids)
     return [found[each].revoked for each in warrant_ids]
 
 
@@ -86,7 +86,7 @@ def test_a_backup_has_what_a_lost_machine_needs(data: Path, made: Path, tmp_path
     assert _revoked(new, BEFORE, AFTER) == [True, False]
     _revoke(new, AFTER)
     with opened(new) as ports:
-        assert in_force.head(ports, _operator(new).tenant_id).version == 3
+        assert in_force.read_srl_head(ports, _operator(new).tenant_id).version == 3
 
 
 def test_the_master_key_comes_along_if_it_is_asked_for(data: Path, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_backup_is_not_put_back_below_a_server(data: Path, made: Path) -> None
 
 def test_no_server_starts_while_a_backup_is_put_back(data: Path) -> None:
     """F505a, OPS-15: A server that was started during a restore ends before it reads the store."""
-    with data_folder.alone(data):
+    with data_folder.exclusive_access(data):
         refused = start_in_vain(data, port=free_port())
     assert refused.returncode == 1
     assert "is being restored" in refused.stderr
@@ -250,7 +250,9 @@ def test_what_is_not_whole_is_no_backup(data: Path, tmp_path: Path, what: str) -
     """F404c, OPS-15: If a list, an item or the master key is damaged, no backup is made."""
     if what == "list":
         with opened(data) as ports:
-            head = in_force.head(ports, onboarding.operator(ports, handle="acme").tenant_id)
+            head = in_force.read_srl_head(
+                ports, onboarding.operator(ports, handle="acme").tenant_id
+            )
         _flip(data / "blobs" / head.blob)
     elif what == "store":
         with closing(sqlite3.connect(data / "svc.db")) as file, file:

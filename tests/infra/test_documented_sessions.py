@@ -20,9 +20,9 @@ from shared import wiring
 from shared.errors import InvalidApiKey
 from shared.model import times
 from shared.model.callers import Scope
-from shared.model.signing_keys import KeyStatus, SigningKey, Type
+from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType
 from shared.operations.access import api_keys
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.changes import key_revocation, signing_keys, srl
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -30,15 +30,7 @@ from tests import aws_local
 from tests.infra import console
 from tests.infra.terminal import URL, Terminal, check_session, check_traces
 from tests.kit import past, postgresql
-from tests.kit.processes import (
-    HOST,
-    ROOT,
-    Group,
-    answers,
-    environment,
-    free_port,
-    local_server,
-)
+from tests.kit.processes import HOST, ROOT, Group, answers, environment, free_port, local_server
 from tests.kit.waiting import soon
 
 _BLOCK = re.compile(r"^( *)```sh\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -360,21 +352,21 @@ def test_the_documented_restore_on_aws_works(
 
 
 def _on_local_stage(block: str) -> str:
-    now = times.text(datetime.now(UTC) - timedelta(minutes=1))
+    now = times.format_utc(datetime.now(UTC) - timedelta(minutes=1))
     moment = re.sub("MOMENT=.*", f"MOMENT={now}", block)
     return moment.replace("STAGE=prod", f"STAGE={aws_local.STAGE}")
 
 
-def _before_the_theft(ports: Ports) -> tuple[Created, SigningKey]:
+def _before_the_theft(ports: Ports) -> tuple[CreatedKey, SigningKey]:
     onboarding.create_tenant(ports, handle="acme")
     operator = onboarding.operator(ports, handle="acme")
     leaked = api_keys.create(ports, operator, name="leaked", scopes=(Scope.ADMIN,))
-    stolen = signing_keys.create(ports, operator, type_=Type.ROOT, name="stolen")
+    stolen = signing_keys.create(ports, operator, type_=SigningKeyType.ROOT, name="stolen")
     srl.regenerate(ports, operator)
     return leaked, stolen
 
 
-def _after_the_theft(ports: Ports, leaked: Created, stolen: SigningKey) -> None:
+def _after_the_theft(ports: Ports, leaked: CreatedKey, stolen: SigningKey) -> None:
     operator = onboarding.operator(ports, handle="acme")
     api_keys.revoke(ports, operator, key_id=leaked.api_key.id)
     key_revocation.revoke(ports, operator, key_id=stolen.id, reason="stolen")

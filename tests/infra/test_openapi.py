@@ -18,7 +18,7 @@ from shared.authorizer.formats import warrants
 from shared.model import text
 from shared.model.callers import Scope
 from shared.model.lists import verification as srl_verification
-from shared.model.lists.signers import Statement
+from shared.model.lists.signers import SuccessionStatement
 from tests.kit.endpoints import ENDPOINTS, shape
 
 DOCUMENT: Final = openapi.document()
@@ -236,7 +236,7 @@ def test_the_example_of_a_list_verifies() -> None:
     body = json.dumps(listed).encode()
     payload = srl_verification.verify(body, public_key=key, now=now)
     assert payload.revoked_ids == listed["payload"]["RevokedIDs"]
-    assert Statement.opened(signer["statement"]).public_key == key
+    assert SuccessionStatement.parse(signer["statement"]).public_key == key
     (signed,) = schemas["SignedWarrant"]["examples"]
     (tenant,) = schemas["TenantSettings"]["examples"]
     claims = warrants.verify(

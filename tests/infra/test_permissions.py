@@ -24,31 +24,31 @@ from shared.model import feed as feed_model
 from shared.model import revocations as model
 from shared.model import times
 from shared.model.audit import audit_log, head, merkle
-from shared.model.audit.merkle import Place
+from shared.model.audit.merkle import TileAddress
 from shared.model.callers import Caller
 from shared.model.callers import Scope as Right
 from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
-from shared.model.fleet.heartbeats import Description
-from shared.model.fleet.unregistered import UnregisteredClient, unregistered
+from shared.model.fleet.heartbeats import AuthorizerDescription
+from shared.model.fleet.unregistered import UnregisteredClient, unregistered_partition
 from shared.model.identities.providers import ProviderKind
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists.head import head_address
-from shared.model.lists.schedule import IN_FLIGHT_MAX, Turn
-from shared.model.lists.signers import SignerStatus
-from shared.model.revocations import Marker, marker_address
-from shared.model.signing_keys import Signer, Type
-from shared.model.tenants import ListPublication, SettingsChange
+from shared.model.lists.schedule import IN_FLIGHT_MAX, PublicationDeadline
+from shared.model.lists.signers import SrlSignerStatus
+from shared.model.revocations import SignerRevocation, marker_address
+from shared.model.signing_keys import SigningKeyType, WarrantSigner
+from shared.model.tenants import SettingsChange, SrlPublicationPolicy
 from shared.model.trust import document_blob
 from shared.model.warrants import signed_by, warrant_address
-from shared.model.webhooks.webhooks import Webhook, WebhookTurn
+from shared.model.webhooks.webhooks import DispatchMarker, Webhook
 from shared.operations.access import api_keys, leaked_keys, service_accounts, tenant_settings
 from shared.operations.audit import sealing
 from shared.operations.base import tenants
 from shared.operations.changes import revocations, signing_keys, srl, warrants
-from shared.operations.changes.warrants import Order
+from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import propagation
-from shared.operations.fleet.propagation import canary, watched
+from shared.operations.fleet.propagation import canary, watch
 from shared.operations.fleet.registering import register
 from shared.operations.identities import sign_in, tickets
 from shared.operations.lists import decisions, expiring, in_force, publication, records
@@ -153,11 +153,11 @@ def test_the_operator_may_do_what_the_commands_do(world: World) -> None:
     )
     revocations.create(plain, operator, warrant_id="svc_wrt_published", reason="r")
     publication.publish_feed(plain, operator.tenant_id)
-    Journals().catch_up(plain, operator.tenant_id)
+    Journals().write_missing_records(plain, operator.tenant_id)
     assert recovery.recover(ports, operator).revoked_again == ["svc_wrt_lost"]
     assert not publication.publish_due(ports).failed
     with canary(ports, operator) as record:
-        assert [*watched(ports, operator, record.id, seconds=0)]
+        assert [*watch(ports, operator, record.id, seconds=0)]
     needed = {of_any_partition(each) for each in world.needed}
     # All of it on restored tables too, before the functions work on them.
     needed |= {
@@ -200,16 +200,18 @@ def test_a_move_needs_what_its_policy_adds(
 
 def _tear(ports: Ports, operator: Caller) -> None:
     """Lose the turn of the list, a rotation, and from the list of what a key signed a warrant."""
-    head = in_force.head(ports, operator.tenant_id)
-    key = signing_keys.create(ports, operator, type_=Type.ROOT, name="k")
-    warrants.sign(ports, operator, key_id=key.id, order=Order(payload=b"grant"))
+    head = in_force.read_srl_head(ports, operator.tenant_id)
+    key = signing_keys.create(ports, operator, type_=SigningKeyType.ROOT, name="k")
+    warrants.sign(ports, operator, key_id=key.id, order=SignRequest(payload=b"grant"))
     (signed_,) = ports.store.query(signed_by(operator.tenant_id, key.id))
     ports.store.write(
-        Delete(Turn.after(head, operator.tenant_id).address, Expect.PRESENT),
+        Delete(
+            PublicationDeadline.after_publication(head, operator.tenant_id).address, Expect.PRESENT
+        ),
         Delete(signed_by(operator.tenant_id, key.id).address(signed_.sk), Expect.PRESENT),
         Put(
-            marker_address(operator.tenant_id, Signer(key.id, 1)),
-            Marker(ports.now(), "lost").to_item(),
+            marker_address(operator.tenant_id, WarrantSigner(key.id, 1)),
+            SignerRevocation(ports.now(), "lost").to_item(),
             Expect.ABSENT,
         ),
     )
@@ -310,7 +312,7 @@ def _disable_a_maker(tenant: Tenant, admin: Client) -> None:
     """A person is disabled who made an admin key, which ends."""
     provider = identities.bound(tenant.ports, tenant.operator)
     begun = identities.signed_in(tenant.ports, provider, sub="maker")
-    end = times.text(tenant.ports.now() + timedelta(days=2))
+    end = times.format_utc(tenant.ports.now() + timedelta(days=2))
     body = {"name": "k", "scopes": ["admin"], "expires_at": end}
     assert tenant.holding(begun.secret).post("/v1/api-keys", json=body).status_code == 201
     path = f"/v1/people/{begun.session.owner}/disable"
@@ -350,7 +352,7 @@ def _act_with_approval(
 
 def _an_approved_key(tenant: Tenant, admin: Client) -> None:
     """An admin key is made by an approval."""
-    end = times.text(tenant.ports.now() + timedelta(minutes=9))
+    end = times.format_utc(tenant.ports.now() + timedelta(minutes=9))
     body = {"name": "k", "scopes": ["admin"], "expires_at": end}
     _act_with_approval(tenant, admin, "admin_keys.create", "POST", "/v1/api-keys", body)
 
@@ -464,7 +466,7 @@ def _a_claim_that_is_released(_tenant: Tenant, admin: Client) -> None:
 
 def _a_long_list(tenant: Tenant, admin: Client) -> None:
     """A list too long for an answer is left to whoever holds its signed address."""
-    head = in_force.head(tenant.ports, tenant.id)
+    head = in_force.read_srl_head(tenant.ports, tenant.id)
     long = replace(head, size=5 * 1024 * 1024)
     tenant.ports.store.write(Put(head_address(tenant.id), long.to_item(), Expect.PRESENT))
     assert admin.get(SRL).status_code == 307
@@ -477,8 +479,8 @@ def _an_unknown_path(_tenant: Tenant, admin: Client) -> None:
 
 def _archived_signers(tenant: Tenant, admin: Client) -> None:
     """Retired and revoked signers of which some go to the archive, and one returns."""
-    old = stored_signers(tenant.ports, tenant.id, 101, SignerStatus.RETIRED)
-    stored_signers(tenant.ports, tenant.id, 101, SignerStatus.REVOKED, first=200)
+    old = stored_signers(tenant.ports, tenant.id, 101, SrlSignerStatus.RETIRED)
+    stored_signers(tenant.ports, tenant.id, 101, SrlSignerStatus.REVOKED, first=200)
     assert admin.post(f"{SRL}/keys/rotate").status_code == 201
     assert admin.post(f"{SRL}/keys/{old[0].id}/revoke").status_code == 200
 
@@ -528,7 +530,7 @@ def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
 
     ids = [made(name) for name in ("edge", "edge", "ended")]
     _age(tenant, authorizers.authorizers(tenant.id).address(ids[2]), "seen_at")
-    gone = authorizers.removed(tenant.id)
+    gone = authorizers.removed_partition(tenant.id)
     old = authorizers.removed_sk(datetime(2026, 1, 1, tzinfo=UTC), ids[0])
     tenant.ports.store.write(Put(gone.address(old), {"id": ids[0]}, Expect.ABSENT))
     beat = signed(ids[0], chain="ab" * 32)
@@ -551,7 +553,7 @@ def _refused_clients(tenant: Tenant, admin: Client) -> None:
     """A client is refused, long after another one."""
     long_ago = datetime(2026, 1, 1, tzinfo=UTC)
     old = UnregisteredClient("old", tenant.operator.identity, "", "conflict", long_ago)
-    partition = unregistered(tenant.id)
+    partition = unregistered_partition(tenant.id)
     tenant.ports.store.write(Put(partition.address(old.sk), old.to_item(), Expect.ABSENT))
     refuse_registration(tenant, admin)
     assert old.sk not in {row.sk for row in tenant.ports.store.query(partition)}
@@ -605,15 +607,17 @@ def _schedule(tenant: Tenant) -> None:
     tenant.revoke("svc_wrt_a")
     long_ago = replace(tenant.ports, now=lambda: datetime.now(UTC) - timedelta(days=60))
     end = datetime.now(UTC) + timedelta(days=5)
-    signing_keys.create(long_ago, tenant.operator, type_=Type.ROOT, name="k", expires_at=end)
-    described = Description("gateway")
-    register(tenant.ports, tenant.operator, described=described)
+    signing_keys.create(
+        long_ago, tenant.operator, type_=SigningKeyType.ROOT, name="k", expires_at=end
+    )
+    described = AuthorizerDescription("gateway")
+    register(tenant.ports, tenant.operator, description=described)
     note = authorizers.stale(tenant.id).address(tenant.ports.new_id("azr"))
     tenant.ports.store.write(Put(note, {}, Expect.ABSENT))
     module = import_module("functions.srl_schedule.handler")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(propagation, "SETTLED_AFTER", timedelta())
-        patched.setattr(expiring, "is_turn", lambda *_: True)
+        patched.setattr(expiring, "is_tenant_due", lambda *_: True)
         change = SettingsChange(unused_key_days=30)
         tenant_settings.update(tenant.ports, tenant.operator, change=change)
         api_keys.create(long_ago, tenant.operator, name="unused", scopes=(Right.ADMIN,))
@@ -634,29 +638,31 @@ def _publish(tenant: Tenant) -> None:
     _revoked_by_keys(tenant)
     module = import_module("functions.srl_publication.handler")
     event = {"Records": [{"messageId": "1", "body": tenant.id}]}
-    before = in_force.head(tenant.ports, tenant.id)
+    before = in_force.read_srl_head(tenant.ports, tenant.id)
     assert module.handler(event, None)["failed"] == 0
-    assert in_force.head(tenant.ports, tenant.id).version == before.version + 1
+    assert in_force.read_srl_head(tenant.ports, tenant.id).version == before.version + 1
     _age_marks(tenant)
     _age_entries(tenant)
     assert module.handler(event, None)["failed"] == 0
-    assert [row.sk for row in tenant.ports.store.query(feed_model.feed(tenant.id))] == ["head"]
-    assert srl_marks.of_tenant(tenant.ports, tenant.id) == {}
+    assert [row.sk for row in tenant.ports.store.query(feed_model.feed_partition(tenant.id))] == [
+        "head"
+    ]
+    assert srl_marks.read_tenant_marks(tenant.ports, tenant.id) == {}
     shard = model.shard_of(tenant.id, "svc_wrt_ended")
-    assert [moved for moved, _ in records.ended(tenant.ports, shard)] == ["svc_wrt_ended"]
+    assert [moved for moved, _ in records.read_ended(tenant.ports, shard)] == ["svc_wrt_ended"]
 
 
 def _age_marks(tenant: Tenant) -> None:
     """Let a worker have seen the tenant's marks so long ago that they can go."""
     seen_at = tenant.ports.now() - 2 * IN_FLIGHT_MAX
-    for key, mark in srl_marks.of_tenant(tenant.ports, tenant.id).items():
+    for key, mark in srl_marks.read_tenant_marks(tenant.ports, tenant.id).items():
         old = replace(mark, seen_at=seen_at)
         tenant.ports.store.write(Put(key, old.to_item(), Expect.PRESENT))
 
 
 def _feed(tenant: Tenant) -> None:
     """An entry about warrants and a revoked key, which a list follows; a break; a document."""
-    change = SettingsChange(list_publication=ListPublication.FOLLOW, feed_window_ms=0)
+    change = SettingsChange(list_publication=SrlPublicationPolicy.FOLLOW, feed_window_ms=0)
     operator = Caller.inside(tenant.id, name="operator", handle="acme")
     tenant_settings.update(tenant.ports, operator, change=change)
     _let_one_leave(tenant)
@@ -664,19 +670,19 @@ def _feed(tenant: Tenant) -> None:
     _revoked_by_keys(tenant)
     module = import_module("functions.feed_publication.handler")
     # As an instance begins that finds what another one wrote.
-    Journals().catch_up(tenant.ports, tenant.id)
+    Journals().write_missing_records(tenant.ports, tenant.id)
     vars(module)["_journals"] = Journals()
     for inline_max in (decisions.INLINE_MAX, 0):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(decisions, "INLINE_MAX", inline_max)
-            event = streamed(*srl_marks.of_tenant(tenant.ports, tenant.id))
+            event = streamed(*srl_marks.read_tenant_marks(tenant.ports, tenant.id))
             assert module.handler(event, None)["published"] == 1
         _revoked_by_keys(tenant)
 
 
 def _age_entries(tenant: Tenant) -> None:
     """Let the entries of the tenant's feed be so old that the next list removes them."""
-    partition = feed_model.feed(tenant.id)
+    partition = feed_model.feed_partition(tenant.id)
     for row in tenant.ports.store.query(partition, before=feed_model.HEAD):
         old = replace(StoredEntry.from_item(row.item), issued_at=datetime(2026, 1, 1, tzinfo=UTC))
         tenant.ports.store.write(Put(partition.address(row.sk), old.to_item(), Expect.PRESENT))
@@ -692,7 +698,7 @@ def _seal(tenant: Tenant) -> None:
     assert tenant.admin.request("PUT", "/v1/trust", json=document).status_code == 200
     tenant.revoke("svc_wrt_journal")
     publication.publish_feed(ports, tenant.id)
-    Journals().catch_up(ports, tenant.id)
+    Journals().write_missing_records(ports, tenant.id)
     module = import_module("functions.audit_log_sealing.handler")
     made = [entry_made(ports, clock, tenant.id)[1] for _ in range(260)]
     late = entry_made(ports, clock, tenant.id, ago=7200)[1]
@@ -740,7 +746,7 @@ def _wait_and_give_up(
     long_ago = datetime(2026, 1, 1, tzinfo=UTC)
     later = replace(waiting, waits_until=long_ago, failing_since=long_ago)
     ports.store.write(Put(later.address, later.to_item(), Expect.PRESENT))
-    turn = WebhookTurn(made.tenant_id, made.id, long_ago)
+    turn = DispatchMarker(made.tenant_id, made.id, long_ago)
     ports.store.write(Put(turn.address, turn.to_item(), Expect.PRESENT))
     assert import_module("functions.webhook_delivery.handler").handler({}, None) == {"queued": 1}
     assert work() == {"queued": 0}
@@ -780,7 +786,7 @@ def _sign_in(tenant: Tenant) -> None:
     programs = identities.bound_outside(*make, ProviderKind.PROGRAMS).id
     service_accounts.create(*make, name="robot")
     ports = wiring.from_environment()
-    assert len(sign_in.offered(ports, "acme")) == 1
+    assert len(sign_in.list_sign_in_providers(ports, "acme")) == 1
     context = SimpleNamespace(get_remaining_time_in_millis=lambda: 29_000)
     assert import_module("functions.sign_in.handler").handler({}, context) == {"failed": 0}
     identities.exchanged(ports, provider_id)
@@ -840,7 +846,7 @@ WITHOUT_ENDPOINTS: Final[dict[str, Callable[[Tenant], None]]] = {
 
 def _leave_a_tile(ports: Ports, operator: Caller) -> None:
     """The sealed log has a bundle that the records do not know, as after a restore."""
-    name = head.blob(operator.tenant_id, 1, Place(None, 0))
+    name = head.blob(operator.tenant_id, 1, TileAddress(None, 0))
     ports.blobs.put(name, merkle.bundle([bytes(56)]))
 
 
@@ -861,7 +867,7 @@ def _lose_a_revocation(ports: Ports, operator: Caller, warrant_id: str) -> None:
 
 def _lower_the_schema(ports: Ports) -> None:
     """The store is as a release with an earlier schema left it."""
-    found = deployment.read(ports)
+    found = deployment.read_deployment(ports)
     deployment.write(ports, found, found.next(schema=found.schema - 1))
 
 

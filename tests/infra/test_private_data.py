@@ -95,7 +95,7 @@ def test_what_others_may_have_touched_is_refused(
     with pytest.raises(InvalidSettings, match=words):
         data_folder.prepare(data)
     with pytest.raises(InvalidSettings, match=words):
-        data_folder.chosen(data, None, {})
+        data_folder.folder_environment(data, None, {})
 
 
 def test_the_master_key_may_lie_elsewhere(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.errors import InvalidApiKey
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_keys
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.lists import journal, wake
 from shared.operations.lists.journal import Journals
 from shared.operations.operator import deployment, doctor, onboarding, restored
@@ -46,7 +46,7 @@ class Ended:
     """A tenant, and the admin key and the root that it ended last, with a warrant."""
 
     tenant: Tenant
-    leaked: Created
+    leaked: CreatedKey
     root: SigningKey
 
     @classmethod
@@ -59,8 +59,8 @@ class Ended:
         api_keys.revoke(ports, self.tenant.operator, key_id=self.leaked.api_key.id)
         self.tenant.revoke_key(ports, self.root)
         self.tenant.revoke(ports, "svc_wrt_a")
-        woken = wake.publish_soon(ports, self.tenant.id)
-        Journals().catch_up(ports, self.tenant.id, woken.done)
+        woken = wake.publish_within_window(ports, self.tenant.id)
+        Journals().write_missing_records(ports, self.tenant.id, woken.done)
 
     def is_over(self, ports: Ports) -> list[bool]:
         return [
@@ -70,7 +70,7 @@ class Ended:
         ]
 
 
-def _is_accepted(ports: Ports, key: Created) -> bool:
+def _is_accepted(ports: Ports, key: CreatedKey) -> bool:
     try:
         api_keys.authenticate(ports, key.secret)
     except InvalidApiKey:
@@ -140,7 +140,7 @@ def test_a_backup_has_the_journal_since_the_list(
     with opened(data) as ports:
         ended = Ended.begun(ports)
         ended.end(ports)
-        names = [name for _, name in journal.names(ports, ended.tenant.id)]
+        names = [name for _, name in journal.list_blobs(ports, ended.tenant.id)]
     monday = tmp_path / "monday"
     assert rescind.run("backup", monday, "--data", data).code == 0
     assert names
@@ -314,7 +314,7 @@ def test_tables_with_every_change_are_noted(ports: Ports, monkeypatch: pytest.Mo
             ports, store=DynamoStore(account.dynamodb, table_prefix=account.table_prefix)
         )
         acme = Tenant.create(found)
-        seen = deployment.read(found)
+        seen = deployment.read_deployment(found)
         deployment.write(found, seen, seen.next(tables_made_at="others"))
         assert [each.subject for each in doctor.examine(found)] == ["SVC_STORE"]
         deployment.note_tables(found)

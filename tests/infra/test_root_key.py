@@ -9,7 +9,7 @@ import pytest
 from infra import backup, data_folder
 from infra.cli.operator import setup
 from infra.cli.output import Output
-from infra.server.places import Stores
+from infra.server.places import StoreSource
 from shared import wiring
 from shared.adapters.file_root import FileRoot
 from shared.errors import InvalidSettings
@@ -137,10 +137,10 @@ def test_setup_makes_the_root_of_shared_stores(
     (stores / "root.key").rename(stores / "copy")
     with closing(_ports(stores)) as ports:
         (entry,) = tenants.directory(ports)
-        Stores().begin(ports)
+        StoreSource().begin(ports)
         assert "Run rescind setup" in caplog.text
         ports.blobs.put(f"trust/{entry.tenant_id}/{1:020}", b"a document")
-        Stores().begin(ports)
+        StoreSource().begin(ports)
         assert "no longer renewed. Restore its copy" in caplog.text
     setup.set_up(Output())
     assert not (stores / "root.key").exists()

@@ -10,8 +10,8 @@ import pytest
 
 from shared.authorizer import events
 from shared.authorizer.client import AuthorizerClient
-from shared.authorizer.floor import FileFloor
-from shared.authorizer.policy import Policy
+from shared.authorizer.floor import FileStateStore
+from shared.authorizer.policy import PollPolicy
 from shared.authorizer.status import Verdict
 from tests.infra.following import Server, soon
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 _CLIENTS: Final = 3
 _KEYS: Final = "/revocations/srl/keys"
 # Far below the default, so that a client that waits for anything is seen.
-_POLICY: Final = Policy(max_staleness=6, poll_seconds=0.2)
+_POLICY: Final = PollPolicy(max_staleness=6, poll_seconds=0.2)
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def clients(
         made = []
         for number in range(_CLIENTS):
             seen: list[events.Event] = []
-            floor = FileFloor(tmp_path / f"floor-{number}")
+            floor = FileStateStore(tmp_path / f"floor-{number}")
             client = AuthorizerClient(**settings, floor=floor, on_event=seen.append)
             stack.enter_context(client)
             seen.clear()

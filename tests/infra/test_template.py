@@ -26,15 +26,7 @@ from tests.infra.templates import (
     statements,
     variables,
 )
-from tests.kit.aws import (
-    FUNCTIONS,
-    REGION,
-    STAGE,
-    STATEFUL,
-    stack,
-    template,
-    written,
-)
+from tests.kit.aws import FUNCTIONS, REGION, STAGE, STATEFUL, stack, template, written
 from tests.kit.endpoints import at
 from tests.kit.processes import ROOT
 

@@ -173,7 +173,7 @@ def test_libraries_read_status_lists(tenant: Tenant, clock: Clock) -> None:
             assert (found["sdjwt"], found["owf"]) == (bits, bits)
             read = {"list": found["list"], "indexes": request["indexes"]}
             assert asked("tokens", "tokens_peer.py", read, "status") == [2**20, bits]
-        ends = in_force.head(tenant.ports, tenant.id).expires_at.timestamp()
+        ends = in_force.read_srl_head(tenant.ports, tenant.id).expires_at.timestamp()
         assert "refused" not in _oauth("status", {**request, "now": ends - 1})
         assert _oauth("status", {**request, "now": ends})["refused"] == "ERR_JWT_EXPIRED"
         other = Tenant(tenant.ports, serve(tenant.ports), handle="other")

@@ -12,14 +12,14 @@ from infra.audit_verification.source import Pin, Report
 from infra.audit_verification.trusted import TrustedLog
 from infra.audit_verification.verification import verify
 from shared.authorizer.formats.trust import (
+    DocumentSigner,
+    KeyUse,
     LogAnchor,
-    NamedSigner,
-    Roots,
+    RootSet,
     TrustDocument,
-    Use,
     Witnesses,
 )
-from shared.authorizer.formats.wire import Position
+from shared.authorizer.formats.wire import FeedPosition
 from shared.model.audit import records, witnesses
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.audit.merkle import NOTHING
@@ -42,7 +42,7 @@ def log(whole: Log) -> Log:
 
 
 def stated(log: Log, size: int) -> Checkpoint:
-    edge, _ = NOTHING.extended([records.leaf(each) for each in log.data[:size]])
+    edge, _ = NOTHING.append([records.leaf(each) for each in log.data[:size]])
     return Checkpoint(ORIGIN, size, edge.root())
 
 
@@ -59,9 +59,9 @@ def document(
         1,
         START,
         NOW + timedelta(days=10),
-        Roots((bytes(range(2, 34)),), 1),
-        tuple(NamedSigner(each, (Use.LOG,)) for each in keys),
-        Position(0, bytes(32)),
+        RootSet((bytes(range(2, 34)),), 1),
+        tuple(DocumentSigner(each, (KeyUse.LOG,)) for each in keys),
+        FeedPosition(0, bytes(32)),
         None if anchor is None else LogAnchor(anchor.origin, anchor.size, anchor.root),
         None if quorum is None else Witnesses(tuple(sorted(names)), quorum),
     )
@@ -69,13 +69,13 @@ def document(
 
 def witnessed(log: Log, size: int, number: int, at: datetime = NOW) -> str:
     """A checkpoint of the log, cosigned by as many witnesses."""
-    note = stated(log, size).signed([SEED])
+    note = stated(log, size).sign([SEED])
     pairs = list(zip(NAMES, WITNESSES, strict=True))[:number]
-    return note + "".join(witnesses.cosigned(note, name, at, seed=seed) for name, seed in pairs)
+    return note + "".join(witnesses.cosign(note, name, at, seed=seed) for name, seed in pairs)
 
 
 def checked(log: Log, trusted: TrustDocument, *pins: Pin, now: datetime = NOW) -> Report:
-    report, pin = verify(log, TENANT, pins=list(pins), now=lambda: now, trusted=TrustedLog(trusted))
+    report, pin = verify(log, TENANT, pins=list(pins), now=lambda: now, log=TrustedLog(trusted))
     assert (pin is None) == bool(report.findings or report.begun or log.note is None)
     return report
 
@@ -97,7 +97,7 @@ def test_another_signer_is_not_believed(log: Log) -> None:
     report = checked(log, document())
     assert report.findings == ["signature: no audit signer of the tenant signed the checkpoint"]
     thief = witnesses.cosigner("", seed=THIEF).public_key
-    old = Pin(stated(log, 5).signed([SEED]), (str(TrustedLog(document()).keys(ORIGIN)[0]),))
+    old = Pin(stated(log, 5).sign([SEED]), (str(TrustedLog(document()).keys(ORIGIN)[0]),))
     assert checked(log, document(keys=(thief,)), old).is_whole
 
 
@@ -167,8 +167,8 @@ def test_a_quorum_is_demanded(log: Log) -> None:
         ),
         (
             lambda log: (
-                stated(log, SIZE).signed([SEED])
-                + 2 * witnesses.cosigned(log.note, NAMES[0], NOW, seed=WITNESSES[0])
+                stated(log, SIZE).sign([SEED])
+                + 2 * witnesses.cosign(log.note, NAMES[0], NOW, seed=WITNESSES[0])
             ),
             "fewer than 2 witnesses signed",
         ),
@@ -192,7 +192,7 @@ def test_the_newest_leaves_may_be_unsigned(log: Log) -> None:
     """LOG-34, F812c: Witnesses sign a little later, so the last entries may be without them."""
     made = entry(SIZE, NOW - timedelta(minutes=5))
     log.stored[made["id"]] = made
-    log.data.append(records.AuditRecord.of(made).data)
+    log.data.append(records.EntryCommitment.of(made).data)
     log.seal()
     log.signed_by_witnesses = witnessed(log, SIZE, 2)
     assert checked(log, document(quorum=2)).is_whole

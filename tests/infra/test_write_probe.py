@@ -10,7 +10,7 @@ from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from moto import mock_aws
 
 from infra import write_probe
-from infra.write_probe import ProbePacing, Tried, WriteConditions
+from infra.write_probe import AllowedTransactions, ProbePacing, WriteConditions
 from tests.adapters.answers import FakeTime, error
 from tests.infra.iam import Judged, Request, Way, allowed, by_action, by_item, by_table, never
 from tests.kit.aws import REGION, pretend_credentials
@@ -43,14 +43,14 @@ def judging(session: boto3.Session, monkeypatch: pytest.MonkeyPatch, way: Way) -
             return None
         return error("AccessDeniedException").to(request)
 
-    assumed = write_probe._assumed
+    assumed = write_probe._assume_role
 
     def hooked(*given: Any) -> Any:
         client = assumed(*given)
         client.meta.events.register_first("before-send", judge)
         return client
 
-    monkeypatch.setattr(write_probe, "_assumed", hooked)
+    monkeypatch.setattr(write_probe, "_assume_role", hooked)
 
 
 def _partition(change: Mapping[str, Any]) -> str:
@@ -69,17 +69,29 @@ def _is_allowed(session: boto3.Session, table: str, action: str, partitions: lis
 @pytest.mark.parametrize(
     ("way", "tried", "value"),
     [
-        (by_item, Tried(plain=True, mixed=True, foreign=False), WriteConditions.ITEMS),
-        (by_action, Tried(plain=True, mixed=True, foreign=False), WriteConditions.ITEMS),
-        (by_table, Tried(plain=True, mixed=False, foreign=False), WriteConditions.TABLES),
-        (never, Tried(plain=True, mixed=True, foreign=True), WriteConditions.TABLES),
+        (
+            by_item,
+            AllowedTransactions(plain=True, mixed=True, foreign=False),
+            WriteConditions.ITEMS,
+        ),
+        (
+            by_action,
+            AllowedTransactions(plain=True, mixed=True, foreign=False),
+            WriteConditions.ITEMS,
+        ),
+        (
+            by_table,
+            AllowedTransactions(plain=True, mixed=False, foreign=False),
+            WriteConditions.TABLES,
+        ),
+        (never, AllowedTransactions(plain=True, mixed=True, foreign=True), WriteConditions.TABLES),
     ],
 )
 def test_the_probe_tells_how_iam_judges(
     session: boto3.Session,
     monkeypatch: pytest.MonkeyPatch,
     way: Way,
-    tried: Tried,
+    tried: AllowedTransactions,
     value: WriteConditions,
 ) -> None:
     """F600a: The probe names the conditions that work, however IAM judges a transaction.
@@ -89,7 +101,7 @@ def test_the_probe_tells_how_iam_judges(
     judging(session, monkeypatch, way)
     time = FakeTime()
     found = write_probe.probe(session, ProbePacing(time.sleep, lambda: time.seconds))
-    assert (found, write_probe.decided(found)) == (tried, value)
+    assert (found, write_probe.choose_conditions(found)) == (tried, value)
     assert session.client("dynamodb").list_tables()["TableNames"] == []
     assert session.client("iam").list_roles()["Roles"] == []
 
@@ -104,5 +116,5 @@ def test_a_new_role_is_waited_for(session: boto3.Session, monkeypatch: pytest.Mo
     judging(session, monkeypatch, later)
     time = FakeTime()
     found = write_probe.probe(session, ProbePacing(time.sleep, lambda: time.seconds))
-    assert write_probe.decided(found) is WriteConditions.ITEMS
+    assert write_probe.choose_conditions(found) is WriteConditions.ITEMS
     assert sum(time.slept) == 5

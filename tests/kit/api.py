@@ -98,7 +98,7 @@ class Tenant:
 
     def revoke_ended(self, warrant_id: str, ends_at: datetime, reason: str = "stolen") -> str:
         """Revoke a warrant that has ended; return the record's id."""
-        end = times.text(ends_at)
+        end = times.format_utc(ends_at)
         body = {"warrant_id": warrant_id, "reason": reason, "warrant_expires_at": end}
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(revocation_changes, "check_end", lambda *_: None)

@@ -17,7 +17,7 @@ from shared.errors import InvalidApiKey, Unavailable
 from shared.model.audit.audit_log import month
 from shared.model.callers import Caller, Scope
 from shared.model.identities import providers, sessions
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.roles import Role
 from shared.model.trust import head_address
@@ -423,8 +423,8 @@ def _asked(tenant: Tenant) -> str:
         made = identities.signed_in(tenant.ports, provider, role, sub=f"like-{role}")
         _SIGNED_IN[tenant.id, role] = made.secret
     asking = replace(tenant.operator, owner_id=person_id, identity="a@example.com")
-    act = Act.RESTORE
-    return approvals.requested(tenant.ports, asking, act, "subject", reason="r", details={}).id
+    act = ProtectedAction.RESTORE
+    return approvals.create_request(tenant.ports, asking, act, "subject", reason="r", details={}).id
 
 
 def _provider(tenant: Tenant) -> str:
@@ -465,7 +465,7 @@ def _disabled_person(tenant: Tenant) -> str:
 
 def _role(tenant: Tenant) -> str:
     """A role."""
-    return roles.put(tenant.ports, tenant.operator, role=Role("paris", (REVOKER,))).name
+    return roles.put_role(tenant.ports, tenant.operator, role=Role("paris", (REVOKER,))).name
 
 
 def _no_webhook(tenant: Tenant) -> None:
@@ -552,10 +552,10 @@ def _named_keys(tenant: Tenant) -> str:
     """The hash of the signing keys that the feed names."""
     _key(tenant)
     _document(tenant)
-    newest = in_force.feed_head(tenant.ports, tenant.id)
+    newest = in_force.read_feed_head(tenant.ports, tenant.id)
     assert newest is not None
-    assert newest.signed.keys is not None
-    return newest.signed.keys.sha256.hex()
+    assert newest.signed_head.keys is not None
+    return newest.signed_head.keys.sha256.hex()
 
 
 _KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}

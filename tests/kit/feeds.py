@@ -92,7 +92,7 @@ def publish_feed(ports: Ports, tenant_id: str) -> PublishedFeed | None:
 
 def published(ports: Ports, tenant_id: str) -> set[str]:
     """What the feed revokes, whose entries have consecutive numbers and one chain."""
-    head = in_force.feed_head(ports, tenant_id)
+    head = in_force.read_feed_head(ports, tenant_id)
     assert head is not None
     chain, found = wire.first_chain(tenant_id), set[str]()
     addresses = [model.entry_address(tenant_id, each) for each in range(1, head.sequence + 1)]
@@ -102,5 +102,5 @@ def published(ports: Ports, tenant_id: str) -> set[str]:
         chain = wire.next_chain(chain, stored.entry)
         assert stored.chain == chain
         found |= set(wire.FeedEntry.decode(stored.entry).revoked)
-    assert head.signed.chain == chain
+    assert head.signed_head.chain == chain
     return found

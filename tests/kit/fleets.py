@@ -24,13 +24,13 @@ from functions.authorizers.schemas import (
     pace,
 )
 from functions.feed.schemas import FeedAnswer
-from shared.authorizer import Policy, reports
+from shared.authorizer import PollPolicy, reports
 from shared.authorizer.answers import parse_answer
-from shared.authorizer.policy import NeedsBase
+from shared.authorizer.policy import BaseRequired
 from shared.authorizer.reporter import IdentityKey
-from shared.authorizer.reports import Schedule
-from shared.authorizer.state import State, Trusted, advance
-from shared.authorizer.view import Moment, View
+from shared.authorizer.reports import ReportSchedule
+from shared.authorizer.state import FeedState, StaticVerifier, advance
+from shared.authorizer.view import ClockReading, Snapshot
 from shared.model.fleet.heartbeats import Heartbeat
 from shared.model.rate_limit import RESERVE, Bucket, microseconds
 from shared.operations.changes import feed, revocations
@@ -43,7 +43,7 @@ from tests.kit.intercepted import Call, Intercepted
 from tests.kit.worlds import Clock
 
 _REGISTRY: Final = "authorizer"
-_POLICY: Final = Policy()
+_POLICY: Final = PollPolicy()
 # One key signs for all, so that none has to be made.
 _KEY: Final = IdentityKey.new()
 # From the commit of a revocation to its entry, as on AWS at worst (docs/adr/11).
@@ -57,8 +57,8 @@ class Member:
     """An authorizer of the fleet."""
 
     number: int
-    schedule: Schedule
-    state: State
+    schedule: ReportSchedule
+    state: FeedState
     # When it looks whether to report; older plans in the queue do not count.
     looks_at: float = 0.0
     failures: int = 0
@@ -91,9 +91,9 @@ class Fleet:
         tenant = Tenant(self.ports, serve(self.ports), handle="fleet")
         self.tenant, self.caller = tenant, tenant.operator
         publication.publish_due(self.ports)
-        signer = in_force.signer(self.ports, tenant.id)
-        self._trusted = Trusted(tenant.id, [signer.public_bytes])
-        self._advanced: dict[tuple[int | None, bytes], State] = {}
+        signer = in_force.read_active_signer(self.ports, tenant.id)
+        self._trusted = StaticVerifier(tenant.id, [signer.public_bytes])
+        self._advanced: dict[tuple[int | None, bytes], FeedState] = {}
         self._queue: list[tuple[float, int, Member, Callable[[Member], None]]] = []
         self._numbers = count()
         first = self._polled(None)
@@ -113,7 +113,7 @@ class Fleet:
             self.ports, self.caller, warrant_id=warrant_id, reason="stolen"
         )
         self._set(self.now + PUBLICATION_SECONDS)
-        assert wake.publish(self.ports, self.tenant.id).entries == 1
+        assert wake.publish_feed(self.ports, self.tenant.id).entries == 1
         self._published = 1
         if self.relays:
             self._relay_news()
@@ -139,9 +139,9 @@ class Fleet:
         document = self.tenant.authorizer.get("/v1/revocations/feed").json()
         return float(document["poll_seconds"])
 
-    def _member(self, number: int, state: State) -> Member:
+    def _member(self, number: int, state: FeedState) -> Member:
         own = random.Random(f"{self.seed} {number}")
-        member = Member(number, Schedule(own.uniform), state)
+        member = Member(number, ReportSchedule(own.uniform), state)
         self._plan_report(member, self._random.uniform(0, self.starting))
         return member
 
@@ -165,21 +165,21 @@ class Fleet:
             said |= {"relay": self._relay(member)} if self.relays else {}
             read = RegisterAuthorizer.model_validate(said)
             made = registering.register(
-                self._counting, self.caller, described=read.description(), proof=read.statement()
+                self._counting, self.caller, description=read.description(), proof=read.statement()
             )
             body = RegisteredAuthorizer.of(made).model_dump_json().encode()
-            schedule.registered(reports.ReportAnswer.parse(body, has="id"), self.now)
+            schedule.record_registration(reports.ReportResponse.parse(body, has="id"), self.now)
             return
-        view = View.of(
+        view = Snapshot.of(
             member.state, self._moment(), _POLICY.max_staleness, end=member.state.head.expires_at
         )
         number = int(self.clock.moment.timestamp() * 1000)
-        by = reports.ReportedBy(self.caller.tenant_id, schedule.id, number)
+        by = reports.ReporterIdentity(self.caller.tenant_id, schedule.id, number)
         stated = reports.statement(view, _POLICY, {}, by)
-        beat = ReportBody.model_validate(_KEY.signed(stated)).beat()
-        answer = reports.ReportAnswer.parse(self._taken(member, schedule.id, beat), has="status")
+        beat = ReportBody.model_validate(_KEY.sign_report(stated)).beat()
+        answer = reports.ReportResponse.parse(self._taken(member, schedule.id, beat), has="status")
         assert answer.status == "ok"
-        schedule.accepted(answer, member.state.sequence, self.now)
+        schedule.record_success(answer, member.state.sequence, self.now)
         if member.state.sequence:
             self.holding.append(self.now)
 
@@ -213,7 +213,7 @@ class Fleet:
     def _is_admitted(self) -> bool:
         """Take a token of the tenant's bucket for polls, if there is one (AUTH-11)."""
         bucket = Bucket(self._full_at, microseconds(self.clock.moment))
-        if not bucket.above(RESERVE):
+        if not bucket.available_above(RESERVE):
             return False
         self._full_at = bucket.take(1).full_at
         return True
@@ -229,26 +229,26 @@ class Fleet:
         member.state = self._polled(member.state)
         self._plan_report(member, self.now)
 
-    def _polled(self, state: State | None) -> State:
+    def _polled(self, state: FeedState | None) -> FeedState:
         """Return the state after a poll. Clients that are told the same verify it once."""
         after = state.sequence if state else None
-        news = feed.news(self.ports, self.caller, after=after)
+        news = feed.news(self.ports, self.caller, sequence=after)
         body = FeedAnswer.of(news, poll_seconds=1, wait_max=0).model_dump_json().encode()
         if (after, body) not in self._advanced:
             self._advanced[after, body] = self._verified(state, body)
         return self._advanced[after, body]
 
-    def _verified(self, state: State | None, body: bytes) -> State:
+    def _verified(self, state: FeedState | None, body: bytes) -> FeedState:
         answer = parse_answer(body)
         try:
-            return advance(state, answer, now=self.clock.moment, trusted=self._trusted)
-        except NeedsBase as needs:
+            return advance(state, answer, now=self.clock.moment, verifier=self._trusted)
+        except BaseRequired as needs:
             found = feed.base(self.ports, self.caller, version=needs.base.version)
             base = gzip.decompress(feed.base_body(self.ports, self.caller, of=found))
-            return advance(state, answer, base=base, now=self.clock.moment, trusted=self._trusted)
+            return advance(state, answer, base=base, now=self.clock.moment, verifier=self._trusted)
 
-    def _moment(self) -> Moment:
-        return Moment(self.now, self.clock.moment.timestamp())
+    def _moment(self) -> ClockReading:
+        return ClockReading(self.now, self.clock.moment.timestamp())
 
     def _plan_report(self, member: Member, at: float) -> None:
         if self.relays:

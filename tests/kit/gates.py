@@ -7,7 +7,7 @@ from typing import Any, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.authorizer.formats.members import to_base64
-from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
 from shared.model import feed
 from shared.model.fleet.heartbeats import Heartbeat
 from shared.operations.fleet.heartbeats import chains_of
@@ -16,23 +16,23 @@ from shared.ports import Ports
 KEY: Final = Ed25519PrivateKey.from_private_bytes(bytes([11]) * 32)
 
 
-def prove(stated: ProvenRegistration, key: Ed25519PrivateKey = KEY) -> dict[str, str]:
+def prove(stated: SignedRegistration, key: Ed25519PrivateKey = KEY) -> dict[str, str]:
     """The proof of a registration, as it is sent."""
     payload = stated.encode()
-    signature = key.sign(ProvenRegistration.signed_part(payload))
+    signature = key.sign(SignedRegistration.signed_part(payload))
     return {"payload": to_base64(payload), "signature": to_base64(signature)}
 
 
-def sign(stated: ProvenReport, key: Ed25519PrivateKey = KEY) -> dict[str, str]:
+def sign(stated: SignedReport, key: Ed25519PrivateKey = KEY) -> dict[str, str]:
     """The members of a heartbeat."""
     payload = stated.encode()
-    signature = key.sign(ProvenReport.signed_part(payload))
+    signature = key.sign(SignedReport.signed_part(payload))
     return {"report": to_base64(payload), "signature": to_base64(signature)}
 
 
 def registration(tenant_id: str, name: str, now: datetime, **members: Any) -> dict[str, Any]:
     """The body of a registration under this name."""
-    stated = ProvenRegistration(tenant_id, name, KEY.public_key().public_bytes_raw(), now)
+    stated = SignedRegistration(tenant_id, name, KEY.public_key().public_bytes_raw(), now)
     return {"name": name, "proof": prove(stated), **members}
 
 
@@ -58,7 +58,7 @@ def report(
         "max_staleness": None,
         "allow_when_stale": False,
     }
-    stated = ProvenReport(
+    stated = SignedReport(
         tenant_id,
         authorizer_id,
         sequence=sequence,

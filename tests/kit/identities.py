@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from shared.model.callers import Caller, Scope
 from shared.model.identities.claims import IdentityClaims
-from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
 from shared.operations.changes import back_channel_logout
 from shared.operations.identities import identity_providers, sign_in
-from shared.operations.identities.admission import Stranger, admit
+from shared.operations.identities.admission import UnauthenticatedClient, admit
 from shared.operations.identities.identity_providers import ProviderChange
-from shared.operations.identities.sessions import Begun
+from shared.operations.identities.sessions import StartedSession
 from shared.ports import Ports
 from tests.kit import issuers
 from tests.kit.api import Client, Tenant
@@ -39,7 +39,7 @@ def bound(
     is_people = kind is ProviderKind.PEOPLE
     account = None if is_people else "robot"
     owner = {} if is_people else {"/kubernetes.io/namespace": "shop"}
-    granted = tuple(Grant({"groups": each.value, **owner}, each, account) for each in Scope)
+    granted = tuple(RoleMapping({"groups": each.value, **owner}, each, account) for each in Scope)
     given: dict[str, Any] = {"name": "SSO", "issuer": ISSUER, "jwks": JWKS, "grants": granted}
     given |= {"client_id": "rescind"} if is_people else {}
     change = ProviderChange(**(given | values))
@@ -66,15 +66,15 @@ def claims(
 
 def signed_in(
     ports: Ports, provider: IdentityProvider, role: Scope = Scope.ADMIN, **said: Any
-) -> Begun:
+) -> StartedSession:
     """A session of somebody of whom the provider says this, after all checks of the token."""
-    stranger = Stranger("192.0.2.7", "0123456789abcdef")
+    stranger = UnauthenticatedClient("192.0.2.7", "0123456789abcdef")
     return admit(ports, provider, claims(ports, role, **said), stranger)
 
 
 def holding_role(tenant: Tenant, role: str) -> Client:
     """A client with a session of somebody whom a provider gives this role."""
-    grant = Grant({"groups": role}, role)
+    grant = RoleMapping({"groups": role}, role)
     provider = bound(tenant.ports, tenant.operator, grants=(grant,))
     made = signed_in(tenant.ports, provider, sub=role, members={"groups": role, **_USUAL})
     return tenant.holding(made.secret)
@@ -116,17 +116,21 @@ def token(ports: Ports, audience: str, **said: Any) -> str:
     return issuers.signed(header, usual | said, issuers.key("ES256"))
 
 
-def redeemed(ports: Ports, form: Mapping[str, str], given: str = "") -> Begun:
+def redeemed(ports: Ports, form: Mapping[str, str], given: str = "") -> StartedSession:
     """A session for this form. `ISSUER` gives this token for a code."""
     outside = published()
     outside.documents[f"{ISSUER}/token"] = json.dumps({"id_token": given})
     asking = replace(ports, outbound=lambda: outside)
     is_code = form["grant_type"] == sign_in.CODE
     attempt = (sign_in.prepare_code if is_code else sign_in.prepare)(asking, form)
-    return sign_in.redeem(asking, Stranger("192.0.2.7", "0123456789abcdef"), attempt)
+    return sign_in.exchange_token(
+        asking, UnauthenticatedClient("192.0.2.7", "0123456789abcdef"), attempt
+    )
 
 
-def exchanged(ports: Ports, provider_id: str, audience: str = "rescind", **said: Any) -> Begun:
+def exchanged(
+    ports: Ports, provider_id: str, audience: str = "rescind", **said: Any
+) -> StartedSession:
     """A session for a token of `ISSUER`."""
     form = {
         "grant_type": sign_in.EXCHANGE,
@@ -137,7 +141,7 @@ def exchanged(ports: Ports, provider_id: str, audience: str = "rescind", **said:
     return redeemed(ports, form)
 
 
-def by_code(ports: Ports, provider_id: str, **said: Any) -> Begun:
+def by_code(ports: Ports, provider_id: str, **said: Any) -> StartedSession:
     """A session for a code of `ISSUER`."""
     form = {
         "grant_type": sign_in.CODE,
@@ -166,7 +170,7 @@ def logged_out(ports: Ports, provider_id: str, **said: Any) -> None:
     asking = replace(ports, outbound=lambda: outside)
     form = {"logout_token": logout_token(ports, **said)}
     attempt = back_channel_logout.prepare(asking, provider_id, form)
-    back_channel_logout.end(asking, Stranger("192.0.2.7", "0123456789abcdef"), attempt)
+    back_channel_logout.end(asking, UnauthenticatedClient("192.0.2.7", "0123456789abcdef"), attempt)
 
 
 def bound_outside(

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared.ports.store import Partition, Row
+from shared.ports.store import ItemRow, Partition
 
 # What an adapter has beside its port. Code that asks for it finds that it is not there.
 _BESIDE: Final = frozenset({"flaws", "problems"})
@@ -64,5 +64,5 @@ class OneByOne(Intercepted):
 
     def query_many(
         self, partitions: Iterable[Partition], **bounds: Any
-    ) -> dict[Partition, list[Row]]:
+    ) -> dict[Partition, list[ItemRow]]:
         return {each: list(self.query(each, **bounds)) for each in partitions}

@@ -70,7 +70,7 @@ def signed(
 
 @dataclass
 class Answers:
-    """An `Outbound` that answers by URL, and counts what it is asked."""
+    """An `OutboundHttp` that answers by URL, and counts what it is asked."""
 
     documents: dict[str, str | Callable[[], str]] = field(default_factory=dict)
     asked: list[tuple[str, Mapping[str, str] | None, tuple[str, str] | None]] = field(

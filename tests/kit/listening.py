@@ -13,7 +13,7 @@ from functions.status_lists.handler import PublicLists
 from infra.server.routers import ROUTERS
 from shared.ports import Ports
 from shared.web.app import create_app
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import IN_PLACE, Work
@@ -26,7 +26,7 @@ def listening(ports: Ports, work: Work = IN_PLACE) -> Iterator[str]:
     contract = introspection.OAuth(
         create_app(*ROUTERS, introspection.routes, ports=lambda: ports, work=work)
     )
-    limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
+    limits = PublicMiddleware(AnonymousLimiter(ports.now), tuple, {})
     public = (SignIn(lambda: ports, work), PublicLists(lambda: ports, work))
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

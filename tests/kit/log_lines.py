@@ -31,12 +31,12 @@ def set_up_anew() -> Iterator[logging.Logger]:
     names = ("", "functions", "shared", "rescind")
     root, *_ = loggers = [logging.getLogger(name) for name in names]
     handlers, levels = root.handlers[:], [each.level for each in loggers]
-    logs.to_standard_output.cache_clear()
+    logs.configure_standard_output.cache_clear()
     yield root
     root.handlers[:] = handlers
     for each, level in zip(loggers, levels, strict=True):
         each.setLevel(level)
-    logs.to_standard_output.cache_clear()
+    logs.configure_standard_output.cache_clear()
 
 
 def printed_on_lambda(

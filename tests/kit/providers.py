@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from shared.adapters.https import Https
+from shared.adapters.https import HttpsClient
 from tests.kit.processes import HOST as LOCAL
 from tests.kit.processes import ROOT, Group, free_port
 from tests.kit.receivers import HOST, LOOPBACK, certificate, trusting
@@ -42,8 +42,8 @@ class Provider:
     group: Group
     arguments: list[str]
 
-    def outbound(self) -> Https:
-        return Https(LOOPBACK, lambda _: [LOCAL], self.port, trusting(HOST))
+    def outbound(self) -> HttpsClient:
+        return HttpsClient(LOOPBACK, lambda _: [LOCAL], self.port, trusting(HOST))
 
     def start(self, *kids: str) -> None:
         self.group.command = [*self.arguments, *kids]

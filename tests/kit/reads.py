@@ -15,7 +15,7 @@ from typing import Any
 import cbor2
 
 from shared.ports import Ports, sequentially
-from shared.ports.store import Address, ColumnPage, Item, Partition, Row, Store
+from shared.ports.store import Address, ColumnPage, Item, ItemRow, Partition, Store
 from tests.kit.intercepted import OneByOne
 
 _UNIT_BYTES = 4096
@@ -56,7 +56,7 @@ class _Watched(OneByOne):
         self._count(items, units=sum(map(_units, items)))
         return found
 
-    def query(self, partition: Partition, **bounds: Any) -> Iterator[Row]:
+    def query(self, partition: Partition, **bounds: Any) -> Iterator[ItemRow]:
         self._count([], units=0)
         size = 0
         for entry in self.inner.query(partition, **bounds):

@@ -17,7 +17,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from shared.adapters.https import Https, HttpsSender
+from shared.adapters.https import HttpsClient, HttpsSender
 
 HOST = "hooks.example.com"
 LOOPBACK = (IPv4Network("127.0.0.0/8"),)
@@ -57,9 +57,9 @@ class Receiver:
 
     def outbound(
         self, addresses: Sequence[str] = ("127.0.0.1",), *, patience: float = 60.0
-    ) -> Https:
+    ) -> HttpsClient:
         """What asks the receiver, by any name that it has a certificate for."""
-        return Https(LOOPBACK, lambda _: list(addresses), self.port, trusting(HOST), patience)
+        return HttpsClient(LOOPBACK, lambda _: list(addresses), self.port, trusting(HOST), patience)
 
 
 def answer(status: int, body: bytes = b"", *headers: str) -> Script:

@@ -6,7 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.members import to_base64
-from shared.authorizer.formats.trust import Roots
+from shared.authorizer.formats.trust import RootSet
 from shared.model.callers import Caller
 from shared.operations.lists import in_force
 from shared.operations.trust import documents, publishing
@@ -32,18 +32,18 @@ class SeedRoot:
 OFFLINE: Final = SeedRoot(1)
 
 
-def roots_of(*roots: RootSigner, threshold: int = 1) -> Roots:
-    return Roots(tuple(sorted(each.public_key for each in roots)), threshold)
+def roots_of(*roots: RootSigner, threshold: int = 1) -> RootSet:
+    return RootSet(tuple(sorted(each.public_key for each in roots)), threshold)
 
 
 def signed_draft(
-    ports: Ports, caller: Caller, *signing: RootSigner, roots: Roots | None = None
+    ports: Ports, caller: Caller, *signing: RootSigner, roots: RootSet | None = None
 ) -> SignedDocument:
     """The draft of now, signed by these roots, or by that of the document, or one offline."""
-    head = in_force.trust_head(ports, caller.tenant_id)
+    head = in_force.read_trust_head(ports, caller.tenant_id)
     if head is None:
         roots = roots or roots_of(*(signing or (OFFLINE,)))
-    elif not signing and ports.root and head.pin == Roots((ports.root.public_key,), 1).pin:
+    elif not signing and ports.root and head.pin == RootSet((ports.root.public_key,), 1).pin:
         signing = (ports.root,)
     signing = signing or (OFFLINE,)
     made = publishing.draft(ports, caller, roots=roots)
@@ -64,6 +64,6 @@ def body_of(signed: SignedDocument) -> dict[str, Any]:
 def pin_of(tenant: Tenant) -> str:
     """The pin of the roots of a tenant, whose documents are made if they are due."""
     publishing.keep(tenant.ports, tenant.id)
-    head = in_force.trust_head(tenant.ports, tenant.id)
+    head = in_force.read_trust_head(tenant.ports, tenant.id)
     assert head is not None
-    return documents.read(tenant.ports, tenant.id, head.version).document.roots.pin
+    return documents.read_document(tenant.ports, tenant.id, head.version).document.roots.pin

@@ -10,7 +10,7 @@ from shared.model import seeds
 from shared.model.audit import merkle as tiles
 from shared.model.audit import records
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.merkle import NOTHING, WIDTH, Place
+from shared.model.audit.merkle import NOTHING, WIDTH, TileAddress
 from shared.wiring import identifiers
 
 TENANT: Final = "svc_tnt_01m7yzmhg0ffxxxxxxxxxxxxxx"
@@ -42,7 +42,7 @@ class Log:
 
     stored: dict[str, dict[str, Any]]
     data: list[bytes]
-    tiles: dict[Place, bytes] = field(default_factory=dict)
+    tiles: dict[TileAddress, bytes] = field(default_factory=dict)
     note: str | None = None
     seed: bytes = SEED
     signed_by_witnesses: str | None = None
@@ -50,29 +50,29 @@ class Log:
     def seal(self, size: int | None = None, origin: str = ORIGIN) -> "Log":
         """Make all tiles from the records, and sign the root."""
         self.data = self.data[:size]
-        edge, full = NOTHING.extended([records.leaf(each) for each in self.data])
+        edge, full = NOTHING.append([records.leaf(each) for each in self.data])
         self.tiles = dict(full)
         for level, rest in enumerate(edge.levels):
             number = tiles.count(level, edge.size) // WIDTH
             if rest:
-                self.tiles[Place(level, number, len(rest))] = b"".join(rest)
+                self.tiles[TileAddress(level, number, len(rest))] = b"".join(rest)
         for start in range(0, edge.size, WIDTH):
             self.bundle(start // WIDTH)
-        self.note = Checkpoint(origin, edge.size, edge.root()).signed([self.seed])
+        self.note = Checkpoint(origin, edge.size, edge.root()).sign([self.seed])
         return self
 
     def bundle(self, number: int) -> None:
         """Store the records of a bundle as they are now."""
         part = self.data[number * WIDTH : (number + 1) * WIDTH]
-        self.tiles[Place(None, number, len(part))] = tiles.bundle(part)
+        self.tiles[TileAddress(None, number, len(part))] = tiles.bundle(part)
 
     def hash_anew(self, number: int) -> None:
         """Store the hashes of a bundle's records as they are now."""
         part = self.data[number * WIDTH : (number + 1) * WIDTH]
-        self.tiles[Place(0, number, len(part))] = b"".join(map(records.leaf, part))
+        self.tiles[TileAddress(0, number, len(part))] = b"".join(map(records.leaf, part))
 
     def id(self, leaf: int) -> str:
-        return records.AuditRecord.parse(self.data[leaf]).id
+        return records.EntryCommitment.parse(self.data[leaf]).id
 
     # What a verification reads.
 
@@ -82,13 +82,13 @@ class Log:
     def refuses(self) -> bool:
         return False
 
-    def witnessed(self) -> str | None:
+    def read_cosigned_checkpoint(self) -> str | None:
         return self.signed_by_witnesses
 
     def verifier_keys(self) -> list[str]:
         return [str(NoteKey(ORIGIN, base64.b64decode(seeds.public_key(self.seed))))]
 
-    def tile(self, place: Place) -> bytes | None:
+    def tile(self, place: TileAddress) -> bytes | None:
         return self.tiles.get(place)
 
     def entries(self) -> Iterator[dict[str, Any]]:
@@ -97,5 +97,5 @@ class Log:
 
 def of(entries: list[dict[str, Any]]) -> Log:
     """The log of these entries, sealed."""
-    data = [records.AuditRecord.of(each).data for each in entries]
+    data = [records.EntryCommitment.of(each).data for each in entries]
     return Log({each["id"]: each for each in entries}, data).seal()

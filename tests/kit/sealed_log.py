@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from shared.model.audit import audit_log as entry_model
 from shared.model.audit import checkpoint, merkle, records
-from shared.model.audit.audit_log import Action, AuditEntry
+from shared.model.audit.audit_log import AuditAction, AuditEntry
 from shared.model.audit.checkpoint import Checkpoint
 from shared.model.audit.head import LogHead
 from shared.model.identifiers import AUDIT_ENTRY
@@ -24,7 +24,7 @@ def entry_made(ports: Ports, clock: Clock, tenant_id: str, *, ago: float = 0) ->
         id=entry_id,
         timestamp=moment,
         actor="a@acme.svc",
-        action=Action.KEY_SUSPEND,
+        action=AuditAction.KEY_SUSPEND,
         resource_id="svc_key_1",
         result="success",
         source_ip=None,

@@ -21,17 +21,17 @@ from shared.model.lists.content import Payload
 from shared.model.lists.verification import verify
 from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
-from shared.model.signing_keys import KeyStatus, SigningKey, Type
-from shared.model.warrants import Standing, WarrantRecord
+from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType
+from shared.model.warrants import WarrantRecord, WarrantState
 from shared.model.webhooks import webhooks as webhook_model
 from shared.operations.access import api_keys
 from shared.operations.access import service_accounts as accounts
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.base import counters
 from shared.operations.changes import key_revocation, revocations, signing_keys, srl, warrants
-from shared.operations.changes.warrants import Order
+from shared.operations.changes.warrants import SignRequest
 from shared.operations.lists import in_force, publication, records
-from shared.operations.lists.storage import Pen
+from shared.operations.lists.storage import SeedCache
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 
@@ -78,7 +78,7 @@ class Tenant:
         name: str = "k",
         account: ServiceAccount | None = None,
         expires_at: datetime | None = None,
-    ) -> Created:
+    ) -> CreatedKey:
         """A new key, of an account of its own if none is given."""
         return api_keys.create(
             ports,
@@ -91,7 +91,9 @@ class Tenant:
 
     def key(self, ports: Ports, parent: SigningKey | None = None) -> SigningKey:
         """A new root, or an issuer below `parent`."""
-        type_, parent_id = (Type.ISSUER, parent.id) if parent else (Type.ROOT, None)
+        type_, parent_id = (
+            (SigningKeyType.ISSUER, parent.id) if parent else (SigningKeyType.ROOT, None)
+        )
         return signing_keys.create(ports, self.operator, type_=type_, name="k", parent_id=parent_id)
 
     def rotate(self, ports: Ports, key: SigningKey) -> SigningKey:
@@ -112,7 +114,7 @@ class Tenant:
         *,
         ends_at: datetime | None = None,
     ) -> str:
-        order = Order(b"grant", warrant_id=warrant_id, expires_at=ends_at)
+        order = SignRequest(b"grant", warrant_id=warrant_id, expires_at=ends_at)
         signed = warrants.sign(ports, self.operator, key_id=key.id, order=order)
         return signed.warrant.warrant_id
 
@@ -133,11 +135,11 @@ class Tenant:
 
     def published(self, ports: Ports) -> Payload:
         """The list in force, as a verifier accepts it, under the key that its head names."""
-        head = in_force.head(ports, self.id)
-        item = ports.store.get(srl_signers.signers(self.id).address(head.key_id))
+        head = in_force.read_srl_head(ports, self.id)
+        item = ports.store.get(srl_signers.signers_partition(self.id).address(head.key_id))
         assert item is not None
-        signer = srl_signers.ListSigner.from_item(item)
-        body = in_force.body(ports, head)
+        signer = srl_signers.SrlSigner.from_item(item)
+        body = in_force.read_srl_body(ports, head)
         return verify(body, public_key=signer.public_bytes, now=head.issued_at)
 
     def actions(self, ports: Ports) -> list[str]:
@@ -175,7 +177,7 @@ class Tenant:
         warrants: dict[str, Item] = {}
         for shard in model.shards(self.id):
             found = {e.sk: e.item for e in ports.store.query(shard, after="svc_wrt_")}
-            moved = ports.store.query(model.ended(shard))
+            moved = ports.store.query(model.ended_partition(shard))
             found |= {warrant_model.of_by_end(e.sk)[0]: e.item for e in moved}
             assert len(found) == counters.of_shard(ports, shard)["count"]
             warrants |= found
@@ -184,7 +186,7 @@ class Tenant:
         assert {i["warrant_id"] for i in records.values()} == set(warrants)
         for record_id, record in records.items():
             address = warrant_model.warrant_address(self.id, str(record["warrant_id"]))
-            assert Standing.of(ports.store.get(address)).revocation_id == record_id
+            assert WarrantState.of(ports.store.get(address)).revocation_id == record_id
 
     def _check_api_keys(self, ports: Ports) -> None:
         """Each key has its usage, and its credential if it is active; if not, at most a note."""
@@ -243,9 +245,11 @@ class Tenant:
         counts = dict(ports.store.get(signing_key_model.counts_address(self.id)) or {})
         assert {name: count for name, count in counts.items() if count} == recount
         revoked = [key.signer for key in keys if key.status is KeyStatus.REVOKED]
-        assert records.revoked_signers(ports, self.id) == tuple(sorted(map(str, revoked)))
-        held = signer_model.Count.of(ports.store.get(signer_model.marker_count_address(self.id)))
-        assert replace(held, version=1) == signer_model.Count.counting(revoked)
+        assert records.read_revoked_signers(ports, self.id) == tuple(sorted(map(str, revoked)))
+        held = signer_model.RevokedSignerCount.of(
+            ports.store.get(signer_model.marker_count_address(self.id))
+        )
+        assert replace(held, version=1) == signer_model.RevokedSignerCount.counting(revoked)
         for key in keys:
             if key.current_id is None:
                 self._check_versions(ports, key, keys)
@@ -265,7 +269,7 @@ class Tenant:
         signed = [WarrantRecord.from_item(entry.item) for entry in entries]
         for warrant in signed:
             item = ports.store.get(warrant_model.warrant_address(self.id, warrant.warrant_id))
-            standing = Standing.of(item)
+            standing = WarrantState.of(item)
             assert standing.key_id == warrant.key_id
             assert standing.key_version == warrant.key_version
             assert standing.ends_at == warrant.ends_at
@@ -282,10 +286,10 @@ class Tenant:
 def break_off(ports: Ports, tenant_id: str, *, above: int | None = None) -> None:
     """Publish a break of the feed, as a list from all records does; `above` as after a restore."""
     read = in_force.read_facts(ports, tenant_id)
-    publication.broken_off(ports, Pen(ports), read, above=above)
+    publication.publish_discontinuity(ports, SeedCache(ports), read, restored_sequence=above)
 
 
-def opens(ports: Ports, created: Created) -> bool:
+def opens(ports: Ports, created: CreatedKey) -> bool:
     """Whether the secret of a key lets its holder in."""
     try:
         api_keys.authenticate(ports, created.secret)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from shared.model import times
 from shared.model.fleet import authorizers as fleet
-from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import sealing
 from shared.operations.base import operation
 from shared.operations.changes import revocations, status_lists
@@ -28,7 +28,7 @@ from tests.kit.worlds import Clock
 
 def take(ports: Ports, clock: Clock) -> Tenant:
     """Take the tour with a new tenant, without pauses between attempts, and return the tenant."""
-    at_once = operation.Pacing(pause=0, in_flight=0)
+    at_once = operation.RetryPacing(pause=0, in_flight=0)
     # As if there were more list signers than are kept out of the archive.
     with patch.object(signers, "KEPT", 2), patch.object(operation, "PACING", at_once):
         tenant = Tenant(ports, serve(ports), handle="acme")
@@ -65,8 +65,8 @@ def _verify_status(tenant: Tenant) -> None:
 class _Down:
     """A sender whose receivers do not answer."""
 
-    def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
-        return [DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 1) for _ in messages]
+    def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
+        return [DeliveryResponse(DeliveryOutcome.NO_ANSWER, 1) for _ in messages]
 
 
 def _send_in_vain(tenant: Tenant) -> None:
@@ -129,11 +129,11 @@ def _approve(tenant: Tenant) -> None:
 
 def _expire_soon(tenant: Tenant, clock: Clock) -> None:
     """Announce an API key and a signing key that expire within an hour."""
-    end = times.text(clock() + timedelta(days=1, hours=1))
+    end = times.format_utc(clock() + timedelta(days=1, hours=1))
     _done(tenant, "api-keys", name="k", scopes=["signer"], expires_at=end)
     _done(tenant, "keys", type="root", name="root", expires_at=end)
     clock.advance(days=1)
-    assert len(expiring.announce(tenant.ports, tenant.id)) == 2
+    assert len(expiring.announce_expiring(tenant.ports, tenant.id)) == 2
 
 
 def _registered(tenant: Tenant, name: str) -> str:
@@ -162,7 +162,7 @@ def _end(tenant: Tenant, clock: Clock) -> None:
     ended, other = (_registered(tenant, name) for name in "ab")
     address = fleet.authorizers(tenant.id).address(ended)
     item = dict(tenant.ports.store.get(address) or {})
-    item["seen_at"] = times.text(clock() - timedelta(days=60))
+    item["seen_at"] = times.format_utc(clock() - timedelta(days=60))
     counter = fleet.registered_address(tenant.id)
     tenant.ports.store.write(Put(address, item, Expect.PRESENT), Delete(counter, Expect.PRESENT))
     for each in (other, ended):
@@ -183,13 +183,13 @@ def _publish(tenant: Tenant, clock: Clock) -> None:
             tenant.ports, tenant.operator, warrant_id=f"svc_wrt_{number:064}", reason="stolen"
         )
     key_id = _done(tenant, "keys", type="root", name="root")["id"]
-    later = times.text(now + timedelta(days=1))
+    later = times.format_utc(now + timedelta(days=1))
     _done(tenant, f"keys/{key_id}/sign", payload="aGVsbG8=", expires_at=later)
     _done(tenant, f"keys/{key_id}/rotate")
     _, old = admin.get(f"/v1/keys/{key_id}/versions").json()["versions"]
     _done(tenant, f"keys/{old['key_id']}/revoke", reason="lost")
     for _ in range(3):
-        for tenant_id in schedule.due(tenant.ports).tenant_ids:
+        for tenant_id in schedule.read_due_tenants(tenant.ports).tenant_ids:
             publication.publish_if_due(tenant.ports, tenant_id)
         clock.advance(minutes=10)
     _done(tenant, "revocations", warrant_id="svc_wrt_said", reason="lost", warrant_expires_at=later)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra import witness as service
-from infra.witness import Memory, NotCosigned
+from infra.witness import NotCosigned, WitnessStore
 from shared.model.audit.checkpoint import NoteKey
 from shared.model.audit.witnesses import Witness, WitnessPolicy
 from shared.operations.audit import log, signers
@@ -29,12 +29,12 @@ class Witnessed:
         return [self.answers[url.removesuffix("/add-checkpoint")](body) for url, body in asked]
 
 
-def made(folder: Path, name: str) -> Memory:
+def made(folder: Path, name: str) -> WitnessStore:
     """A new witness."""
-    return Memory.opened(folder / name, f"{name}.example/w")
+    return WitnessStore.open(folder / name, f"{name}.example/w")
 
 
-def answering(memory: Memory) -> Answer:
+def answering(memory: WitnessStore) -> Answer:
     """What the service of this witness answers."""
 
     def answer(body: bytes) -> WitnessAnswer:
@@ -46,7 +46,7 @@ def answering(memory: Memory) -> Answer:
     return answer
 
 
-def know(memory: Memory, ports: Ports, tenant_id: str) -> None:
+def know(memory: WitnessStore, ports: Ports, tenant_id: str) -> None:
     """Let a witness know the log of a tenant, as it is now."""
     head = log.head(ports, tenant_id)
     generation = head.generation if head else 1
@@ -55,11 +55,11 @@ def know(memory: Memory, ports: Ports, tenant_id: str) -> None:
         memory.add(key)
 
 
-def policy(quorum: int, *memories: Memory) -> WitnessPolicy:
+def policy(quorum: int, *memories: WitnessStore) -> WitnessPolicy:
     """The policy that asks these witnesses, each at the address of its name."""
     return WitnessPolicy(quorum, tuple(Witness(each.identity.key, url(each)) for each in memories))
 
 
-def url(memory: Memory) -> str:
+def url(memory: WitnessStore) -> str:
     """The address of a witness."""
     return f"http://{memory.identity.name}"

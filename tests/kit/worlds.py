@@ -14,7 +14,7 @@ from shared.adapters.file_sealer import FileSealer
 from shared.adapters.filesystem import FileBlobs
 from shared.adapters.sqlite import SqliteStore
 from shared.adapters.sqlite_buckets import SqliteBuckets
-from shared.adapters.stored_usage import StoredUsage
+from shared.adapters.stored_usage import StoreUsageCounts
 from shared.ports import Ports
 from shared.wiring import identifiers
 
@@ -43,7 +43,7 @@ def embedded(folder: Path, clock: Callable[[], datetime], *, store: str = ":memo
     opened = _closed_when_dropped(SqliteStore(store))
     return Ports(
         store=opened,
-        usage=StoredUsage(opened),
+        usage=StoreUsageCounts(opened),
         buckets=_closed_when_dropped(SqliteBuckets(store)),
         blobs=FileBlobs(folder / "blobs", clock=lambda: clock().timestamp()),
         sealer=FileSealer(key_file) if key_file.exists() else FileSealer.create(key_file),

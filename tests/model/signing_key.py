@@ -2,13 +2,13 @@
 
 from datetime import UTC, datetime
 
-from shared.model.signing_keys import KeyStatus, SigningKey, Type
+from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEY = SigningKey(
     id="svc_key_a",
     tenant_id="svc_tnt_a",
-    type=Type.ISSUER,
+    type=SigningKeyType.ISSUER,
     name="k",
     status=KeyStatus.ACTIVE,
     parent_id="svc_key_p",

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.model.rate_limit import BURST, INTERVAL, RATE_PER_SECOND, SECOND, Bucket, Figures
+from shared.model.rate_limit import (
+    BURST,
+    INTERVAL,
+    RATE_PER_SECOND,
+    SECOND,
+    Bucket,
+    RateLimitHeaders,
+)
 
 NOW = 1_795_262_400 * SECOND
 MOMENTS = st.integers(NOW - 3600 * SECOND, NOW + 3600 * SECOND)
@@ -51,8 +58,8 @@ def test_what_is_taken_comes_back_from_now_on() -> None:
 )
 def test_the_figures(wait: int, leased: int, remaining: int, reset: int) -> None:
     """What is left, in hand too, up to the limit, and the second of a full bucket."""
-    figures = Figures.of(Bucket(NOW + wait, NOW), leased=leased)
-    assert figures == Figures(remaining, NOW // SECOND + reset)
+    figures = RateLimitHeaders.of(Bucket(NOW + wait, NOW), lease=leased)
+    assert figures == RateLimitHeaders(remaining, NOW // SECOND + reset)
 
 
 @given(MOMENTS, MOMENTS)
@@ -60,7 +67,7 @@ def test_tokens_stay_within_bounds(full_at: int, now: int) -> None:
     """F09: whatever the clock does, there are 0 to 2000 tokens, and Remaining is 0 to 1000."""
     bucket = Bucket(full_at, now)
     assert 0 <= bucket.tokens <= BURST
-    figures = Figures.of(bucket)
+    figures = RateLimitHeaders.of(bucket)
     assert figures.remaining == min(bucket.tokens, RATE_PER_SECOND)
     assert figures.reset * SECOND >= max(full_at, now) > (figures.reset - 1) * SECOND
 

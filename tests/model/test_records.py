@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import shared.model
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import records
 from shared.model.api_keys import Credential
 from shared.model.callers import Scope
@@ -68,7 +68,7 @@ SPARSE: dict[tuple[str, str], Any] = {
     ("Authorizer", "number"): 0,
     ("Authorizer", "trust"): 0,
     ("Authorizer", "advances"): b"",
-    ("SignersMark", "changes"): (),
+    ("SignerOutboxMark", "changes"): (),
     ("StoredEntry", "changes"): (),
     ("DirectoryEntry", "removal_began"): False,
     ("LogHead", "late"): 0,
@@ -122,8 +122,8 @@ def fits(declared: Any, value: Any) -> bool:
 def test_there_are_records() -> None:
     """The search for records finds those that it must not miss."""
     names = {kind.__name__ for kind in KINDS}
-    assert {"ApiKey", "Credential", "Usage", "Revocation", "RevokedWarrant", "ListHead"} <= names
-    assert {"TenantSettings", "DirectoryEntry", "ListSigner", "ServiceAccount"} <= names
+    assert {"ApiKey", "Credential", "Usage", "Revocation", "RevokedWarrant", "SrlHead"} <= names
+    assert {"TenantSettings", "DirectoryEntry", "SrlSigner", "ServiceAccount"} <= names
 
 
 @EACH
@@ -149,7 +149,7 @@ def test_a_missing_field_is_corrupt(kind: type[Record], data: st.DataObject) -> 
         if is_optional(kind, name) or default is not None:
             assert getattr(kind.from_item(item), name) == default
             continue
-        with pytest.raises(Corrupt, match=f"{kind.__name__}.{name}"):
+        with pytest.raises(DataCorrupt, match=f"{kind.__name__}.{name}"):
             kind.from_item(item)
 
 
@@ -164,14 +164,14 @@ def test_a_field_of_another_type_is_corrupt(kind: type[Record], data: st.DataObj
         for sample in SAMPLES:
             if sample is None or fits(hints[name], sample):
                 continue
-            with pytest.raises(Corrupt, match=f"{kind.__name__}.{name}"):
+            with pytest.raises(DataCorrupt, match=f"{kind.__name__}.{name}"):
                 kind.from_item(record.to_item() | {name: sample})
 
 
 def test_the_message_repeats_no_value() -> None:
     """What is told of a malformed item names the field alone."""
     credential = Credential("d", "t", "k", "i", (Scope.ADMIN,), "n")
-    with pytest.raises(Corrupt) as caught:
+    with pytest.raises(DataCorrupt) as caught:
         Credential.from_item({**credential.to_item(), "scopes": ["secret"]})
     assert "secret" not in str(caught.value)
     assert caught.value.__suppress_context__
@@ -188,7 +188,7 @@ def test_parts_of_a_second_are_not_kept(moment: datetime, microseconds: int) -> 
 def test_a_counter_is_an_integer(value: Any) -> None:
     """F10: a counter that is missing or of another type is Corrupt, never zero."""
     assert records.integer({"count": 7}, "count") == 7
-    with pytest.raises(Corrupt, match="count"):
+    with pytest.raises(DataCorrupt, match="count"):
         records.integer({"count": value}, "count")
-    with pytest.raises(Corrupt, match="count"):
+    with pytest.raises(DataCorrupt, match="count"):
         records.integer({}, "count")

@@ -36,7 +36,7 @@ def tenant(ports: Ports) -> Tenant:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who lost a race tries again without a pause, and nobody waits: the clock stands still."""
-    pacing = operation.Pacing(pause=0, in_flight=0, sleep=lambda _seconds: None)
+    pacing = operation.RetryPacing(pause=0, in_flight=0, sleep=lambda _seconds: None)
     monkeypatch.setattr(operation, "PACING", pacing)
 
 

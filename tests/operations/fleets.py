@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from shared.model.fleet.heartbeats import Description, Heartbeat
+from shared.model.fleet.heartbeats import AuthorizerDescription, Heartbeat
 from shared.operations.fleet import authorizers, registering
 from shared.operations.fleet.authorizers import HeartbeatAnswer
 from shared.ports import Ports
@@ -22,14 +22,14 @@ class Fleet:
         """Register authorizers."""
         for name in names:
             made = registering.register(
-                self.ports, self.tenant.operator, described=Description(name)
+                self.ports, self.tenant.operator, description=AuthorizerDescription(name)
             )
             self.ids[name] = made.authorizer.id
         return self
 
     def report(self, *names: str, staleness: int | None = 30) -> None:
         """Let authorizers report that they have the whole feed now."""
-        head = current(self.ports, self.tenant.id).signed
+        head = current(self.ports, self.tenant.id).signed_head
         for name in names:
             self.beat(name, head.sequence, head.chain.hex(), staleness=staleness)
 

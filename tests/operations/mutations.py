@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from shared.model.callers import Caller, Scope
-from shared.model.fleet.heartbeats import Description
-from shared.model.identities.approvals import Act
+from shared.model.fleet.heartbeats import AuthorizerDescription
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.people import Person, PersonStatus
 from shared.model.identities.roles import Role
-from shared.model.revocation_batches import Batch, BatchAction
+from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import SettingsChange
 from shared.operations.access import api_key_rotation, api_keys, service_accounts, tenant_settings
@@ -22,7 +22,7 @@ from shared.operations.changes import (
     status_lists,
     warrants,
 )
-from shared.operations.changes.warrants import Order
+from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import authorizers, registering
 from shared.operations.identities import (
     approvals,
@@ -111,13 +111,15 @@ def _create_child(ports: Ports, tenant: Tenant, parent_id: str) -> SigningKey:
 
 
 def register(ports: Ports, tenant: Tenant) -> str:
-    described = Description("edge")
-    return registering.register(ports, tenant.operator, described=described).authorizer.id
+    described = AuthorizerDescription("edge")
+    return registering.register(ports, tenant.operator, description=described).authorizer.id
 
 
 def _of_key(ports: Ports, tenant: Tenant) -> str:
     caller = replace(tenant.operator, key_id=_KEY)
-    return registering.register(ports, caller, described=Description("edge")).authorizer.id
+    return registering.register(
+        ports, caller, description=AuthorizerDescription("edge")
+    ).authorizer.id
 
 
 def _removed_authorizer(ports: Ports, tenant: Tenant) -> str:
@@ -150,7 +152,7 @@ def _disabled(ports: Ports, tenant: Tenant) -> str:
 
 
 def _signer(ports: Ports, tenant: Tenant) -> str:
-    return in_force.signer(ports, tenant.id).id
+    return in_force.read_active_signer(ports, tenant.id).id
 
 
 def pending_signer(ports: Ports, tenant: Tenant) -> str:
@@ -158,7 +160,7 @@ def pending_signer(ports: Ports, tenant: Tenant) -> str:
 
 
 def _revoke_batch(ports: Ports, tenant: Tenant) -> object:
-    batch = Batch(BatchAction.REVOKE, ("svc_wrt_a",), reason="stolen")
+    batch = BatchRequest(BatchAction.REVOKE, ("svc_wrt_a",), reason="stolen")
     return revocation_batches.apply(ports, tenant.operator, batch=batch)
 
 
@@ -167,7 +169,7 @@ def _revoked_one(ports: Ports, tenant: Tenant) -> str:
 
 
 def _take_back(ports: Ports, tenant: Tenant, revocation_id: str) -> object:
-    batch = Batch(BatchAction.TAKE_BACK, (revocation_id,), "r", by_revocation=True)
+    batch = BatchRequest(BatchAction.TAKE_BACK, (revocation_id,), "r", by_revocation=True)
     return revocation_batches.apply(ports, tenant.operator, batch=batch)
 
 
@@ -219,7 +221,7 @@ def _sign_in(ports: Ports, tenant: Tenant, provider_id: str) -> object:
 
 
 def _put_role(ports: Ports, tenant: Tenant, _: str, *, scope: Scope = Scope.SIGNER) -> str:
-    return roles.put(ports, tenant.operator, role=Role("paris", (scope,))).name
+    return roles.put_role(ports, tenant.operator, role=Role("paris", (scope,))).name
 
 
 def _role(ports: Ports, tenant: Tenant) -> str:
@@ -233,13 +235,13 @@ def _two_people(ports: Ports, tenant: Tenant) -> str:
 
 
 def _protect(ports: Ports, tenant: Tenant, _id: str) -> object:
-    acts = (Act.REMOVE_TENANT,)
+    acts = (ProtectedAction.REMOVE_TENANT,)
     return protected_acts.update(ports, tenant.operator, acts=acts, restore_above=5)
 
 
 def _asked(ports: Ports, tenant: Tenant) -> str:
-    act = Act.REMOVE_TENANT
-    made = approvals.requested(ports, tenant.operator, act, tenant.id, reason="r", details={})
+    act = ProtectedAction.REMOVE_TENANT
+    made = approvals.create_request(ports, tenant.operator, act, tenant.id, reason="r", details={})
     return made.id
 
 
@@ -331,7 +333,7 @@ CASES = [
     _on("key.revoke", _busy, key_revocation.revoke, "key_id", reason="lost"),
     _on("key.revoke", _suspended, key_revocation.revoke, "key_id", reason="lost"),
     _on("key.revoke", _superseded, key_revocation.revoke, "key_id", reason="lost"),
-    _on("key.sign", _busy, warrants.sign, "key_id", order=Order(b"grant")),
+    _on("key.sign", _busy, warrants.sign, "key_id", order=SignRequest(b"grant")),
     Case("service_account.create", _nothing, lambda p, t, _: _account(p, t)),
     _on("service_account.disable", _staffed, service_accounts.disable, "account_id"),
     _on("service_account.enable", _disabled, service_accounts.enable, "account_id"),

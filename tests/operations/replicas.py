@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from shared.model import revocations
 from shared.model.items import Address, Item, Table
 from shared.model.revocations import Revocation
-from shared.model.warrants import Standing, warrant_address
+from shared.model.warrants import WarrantState, warrant_address
 from shared.operations.lists import records as list_records
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Check, Delete, Expect, Put
@@ -100,9 +100,9 @@ def revoked_here(ports: Ports, tenant: Tenant) -> set[str]:
     found = {Revocation.from_item(row.item).warrant_id for row in chain.from_iterable(walks)}
     for shard in revocations.shards(tenant.id):
         found.update(row.sk for row in ports.store.query(shard, after="svc_wrt_"))
-        found.update(each for each, _ in list_records.ended(ports, shard))
+        found.update(each for each, _ in list_records.read_ended(ports, shard))
     for address, item in ports.store.everything(Table.REVOCATIONS):
         name = address.pk.rpartition("#")[2]
-        if address == warrant_address(tenant.id, name) and Standing.of(item).revocation_id:
+        if address == warrant_address(tenant.id, name) and WarrantState.of(item).revocation_id:
             found.add(name)
     return found

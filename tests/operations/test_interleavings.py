@@ -21,40 +21,37 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shared.authorizer.policy import Reason, RefusedAnswer
-from shared.authorizer.state import State as ClientState
-from shared.errors import Corrupt, InvalidSrl, InvalidState
+from shared.authorizer.policy import RejectionReason, ResponseRejectedError
+from shared.authorizer.state import FeedState as ClientState
+from shared.errors import DataCorrupt, InvalidSrl, InvalidState
 from shared.model import revocations as revocation_model
 from shared.model.callers import Caller
 from shared.model.feed import HEAD, FeedHead
 from shared.model.items import Address, Item
 from shared.model.lists import schedule as schedule_model
-from shared.model.lists.head import ListHead, head_address
+from shared.model.lists.head import SrlHead, head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX
-from shared.model.lists.signers import ListSigner, SignerStatus, Statement, signers
+from shared.model.lists.signers import (
+    SrlSigner,
+    SrlSignerStatus,
+    SuccessionStatement,
+    signers_partition,
+)
 from shared.operations.base import operation
 from shared.operations.changes import key_revocation, list_signers, revocations, srl, warrants
-from shared.operations.changes.warrants import Order, SignedWarrant
+from shared.operations.changes.warrants import SignedWarrant, SignRequest
 from shared.operations.lists import in_force, publication, storage, verdicts
 from shared.operations.lists import marks as srl_marks
 from shared.operations.lists import schedule as srl_schedule
-from shared.operations.lists.storage import Pen
+from shared.operations.lists.storage import SeedCache
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Put
+from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 from tests.kit.faults import Crash
 from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.followers import Follower, current
-from tests.world.explore import (
-    Actor,
-    Run,
-    Start,
-    explore,
-    explore_stops,
-    in_memory,
-    rest,
-)
+from tests.world.explore import Actor, Run, Start, explore, explore_stops, in_memory, rest
 from tests.world.stage import Span
 
 BEFORE, NEW, SIGNED = WARRANTS = ("svc_wrt_before", "svc_wrt_new", "svc_wrt_signed")
@@ -71,7 +68,7 @@ class Moment(NamedTuple):
     step: int
     revoked: frozenset[str]
     possible: frozenset[str]
-    head: ListHead
+    head: SrlHead
     listed: frozenset[str] | None
     signer_id: str
     feed: FeedHead
@@ -121,7 +118,7 @@ class History:
     # What it refused at each sequence.
     sets: dict[int, frozenset[str]] = field(default_factory=dict)
     # Why it refused what it was given.
-    refusals: list[Reason] = field(default_factory=list)
+    refusals: list[RejectionReason] = field(default_factory=list)
     followed: ClientState | None = None
 
     @classmethod
@@ -133,7 +130,7 @@ class History:
         tenant.sign(ports, key, SIGNED)
         revocation_id = tenant.revoke(ports, BEFORE)
         assert publication.publish_if_due(ports, tenant.id)
-        signer_id = in_force.signer(ports, tenant.id).id
+        signer_id = in_force.read_active_signer(ports, tenant.id).id
         world = Start(ports)
         return cls(world, clock, tenant, revocation_id, key.id, signer_id, "")
 
@@ -165,8 +162,8 @@ class History:
             self._meet_client()
         unsure = self._look(run)
         ports, tenant_id = self.ports, self.tenant.id
-        head = in_force.head(ports, tenant_id)
-        signer_id = in_force.signer(ports, tenant_id).id
+        head = in_force.read_srl_head(ports, tenant_id)
+        signer_id = in_force.read_active_signer(ports, tenant_id).id
         revoked, possible = self.accepted - unsure, self.accepted | unsure
         newest = current(ports, tenant_id)
         if self.moments and newest != self.moments[-1].feed:
@@ -197,9 +194,9 @@ class History:
             state = self.follower.poll(self.ports).state
             assert state is not None
             self.sets.setdefault(state.sequence, frozenset(self.follower.refuses))
-        except RefusedAnswer as refused:
+        except ResponseRejectedError as refused:
             # Until there is a list that covers the break, a client waits for it.
-            if refused.reason is not Reason.BREAK:
+            if refused.reason is not RejectionReason.BREAK:
                 self.refusals.append(refused.reason)
 
     def explore(self, actors: dict[str, Actor], mortal: str = "") -> Iterator[Run]:
@@ -259,20 +256,20 @@ class History:
         return frozenset().union(*self.unsure.values())
 
     def _revoked(self) -> frozenset[str]:
-        found = verdicts.verdicts(self.ports, self.tenant.id, WARRANTS)
+        found = verdicts.read_statuses(self.ports, self.tenant.id, WARRANTS)
         return frozenset(each for each, verdict in found.items() if verdict.revoked)
 
     def _listed(self) -> frozenset[str] | None:
         try:
             return frozenset(self.tenant.published(self.ports).revoked_ids)
-        except (Corrupt, InvalidSrl):
+        except (DataCorrupt, InvalidSrl):
             return None
 
 
 @pytest.fixture
 def history(monkeypatch: pytest.MonkeyPatch) -> Iterator[History]:
     # A schedule takes as long as this machine is busy.
-    pacing = operation.Pacing(limit=3600, pause=0, in_flight=1, sleep=_pause)
+    pacing = operation.RetryPacing(limit=3600, pause=0, in_flight=1, sleep=_pause)
     monkeypatch.setattr(operation, "PACING", pacing)
     # Each warrant is in a shard of its own, and there are others.
     monkeypatch.setattr(revocation_model, "SHARDS", 5)
@@ -362,7 +359,7 @@ def _key_revoker(history: History, ports: Ports) -> object:
 
 def _signer(history: History, ports: Ports) -> object:
     """Signs with the key, unless that is revoked meanwhile."""
-    order = Order(b"grant", warrant_id=LAST)
+    order = SignRequest(b"grant", warrant_id=LAST)
     try:
         return warrants.sign(ports, history.tenant.operator, key_id=history.key_id, order=order)
     except InvalidState:
@@ -415,7 +412,7 @@ def outcomes(history: History, run: Run) -> None:
     for outcome in run.outcomes.values():
         if isinstance(outcome, BaseException) and not isinstance(outcome, Crash):
             raise outcome
-        assert not isinstance(outcome, ListHead) or outcome in in_force
+        assert not isinstance(outcome, SrlHead) or outcome in in_force
 
 
 def served(history: History, run: Run) -> None:
@@ -455,17 +452,17 @@ def staged(history: History, run: Run) -> None:
     A key whose time is over has no seed.
     """
     found = [
-        ListSigner.from_item(entry.item)
-        for entry in history.ports.store.query(signers(history.tenant.id))
+        SrlSigner.from_item(entry.item)
+        for entry in history.ports.store.query(signers_partition(history.tenant.id))
     ]
-    head = in_force.head(history.ports, history.tenant.id)
-    assert [each.id for each in found if each.status is SignerStatus.ACTIVE] == [head.key_id]
+    head = in_force.read_srl_head(history.ports, history.tenant.id)
+    assert [each.id for each in found if each.status is SrlSignerStatus.ACTIVE] == [head.key_id]
     active = next(each for each in found if each.id == head.key_id)
-    pending = [each for each in found if each.status is SignerStatus.PENDING]
+    pending = [each for each in found if each.status is SrlSignerStatus.PENDING]
     assert [each.id for each in pending] == ([active.pending_id] if active.pending_id else [])
     for each in pending:
         assert each.statement is not None
-        assert Statement.opened(each.statement).previous == active.public_bytes
+        assert SuccessionStatement.parse(each.statement).previous == active.public_bytes
     alive = {each.id for each in (active, *pending)}
     assert all((each.sealed_seed is not None) == (each.id in alive) for each in found)
 
@@ -475,11 +472,11 @@ def nothing_lost(history: History, run: Run) -> None:
     ports, tenant = history.ports, history.tenant
     last = history.moments[-1]
     right = last.listed == last.revoked
-    named = srl_schedule.due(ports).tenant_ids == [tenant.id]
+    named = srl_schedule.read_due_tenants(ports).tenant_ids == [tenant.id]
     if history.torn and not named:
         # A worker saw a part of a write; it looks again when the rest must be visible.
         history.clock.moment += IN_FLIGHT_MAX
-        named = srl_schedule.due(ports).tenant_ids == [tenant.id]
+        named = srl_schedule.read_due_tenants(ports).tenant_ids == [tenant.id]
     assert right or named
     if not publication.publish_if_due(ports, tenant.id):
         assert right
@@ -487,8 +484,8 @@ def nothing_lost(history: History, run: Run) -> None:
     published = tenant.published(ports)
     assert published.version == last.head.version + 1
     assert set(published.revoked_ids) == last.revoked
-    assert publication.publish_due(ports) == publication.Tick()
-    assert srl_schedule.due(ports).tenant_ids == []
+    assert publication.publish_due(ports) == publication.PublicationRun()
+    assert srl_schedule.read_due_tenants(ports).tenant_ids == []
     _assert_quiet(history)
     tenant.check_totals(ports)
 
@@ -497,13 +494,13 @@ def _assert_quiet(history: History) -> None:
     """After one more look, and one more list if keys were revoked, nobody is named any more."""
     history.clock.moment += IN_FLIGHT_MAX
     publication.publish_due(history.ports)
-    assert srl_schedule.due(history.ports).tenant_ids == []
+    assert srl_schedule.read_due_tenants(history.ports).tenant_ids == []
     assert history.tenant.published(history.ports).revoked_ids == sorted(
         history.moments[-1].revoked
     )
     history.clock.moment += IN_FLIGHT_MAX
-    assert publication.publish_due(history.ports) == publication.Tick()
-    assert srl_schedule.due(history.ports) == srl_schedule.Due([], late=0)
+    assert publication.publish_due(history.ports) == publication.PublicationRun()
+    assert srl_schedule.read_due_tenants(history.ports) == srl_schedule.DueTenants([], late=0)
 
 
 def no_churn(history: History, run: Run) -> None:
@@ -523,8 +520,8 @@ def one_by_one(history: History, run: Run) -> None:
     for before, after in pairwise(feeds):
         gone = after.sequence - before.sequence
         assert gone in {0, 1} or before.sequence < after.broke_at <= after.sequence
-        assert gone or after.signed.chain == before.signed.chain
-        assert after.signed.issued_at >= before.signed.issued_at
+        assert gone or after.signed_head.chain == before.signed_head.chain
+        assert after.signed_head.issued_at >= before.signed_head.issued_at
 
 
 def based(history: History, run: Run) -> None:
@@ -572,7 +569,7 @@ def caught_up(history: History, run: Run) -> None:
     right = history._revoked()
     for state in (None, history.followed, history.follower.state):
         assert Follower(history.tenant, state).poll(ports).refuses == right
-    assert not srl_marks.set_on_warrants(ports, tenant_id, limit=1)[0]
+    assert not srl_marks.read_warrant_marks(ports, tenant_id, limit=1)[0]
     now.restore()
 
 
@@ -823,18 +820,18 @@ def _blobs_last(ports: Ports, caller: Caller, **how: Any) -> object:
     return made
 
 
-def _over_any_head(ports: Ports, _pen: Pen, made: Any, changes: Iterable[Change]) -> None:
-    address = head_address(made.making.facts.tenant_id)
+def _over_any_head(ports: Ports, _pen: SeedCache, made: Any, changes: Iterable[Change]) -> None:
+    address = head_address(made.draft.facts.tenant_id)
     ports.store.write(Put(address, made.head.to_item(), Expect.ANYTHING), *changes)
 
 
-def _cleared_as_they_are(ports: Ports, *marked: Any, revoked: Collection[str] | None = None) -> int:
+def _cleared_as_they_are(ports: Ports, *marked: Any, ids: Collection[str] | None = None) -> int:
     if marks := marked[-1]:
         ports.store.write(*(Delete(key, Expect.ANYTHING) for key in marks))
     return 0
 
 
-def _put_anyway(address: Address, item: Item, expected: At | Expect) -> Put:
+def _put_anyway(address: Address, item: Item, expected: VersionIs | Expect) -> Put:
     """Replace the head of a feed, whatever it is."""
     return Put(address, item, Expect.ANYTHING if address.sk == HEAD else expected)
 
@@ -847,8 +844,8 @@ _RIGHT: Any = SimpleNamespace(publish=publication.publish)
     [
         ("publisher", (publication, "publish"), _blobs_last, served),
         ("publisher, rotator", (publication, "_move_heads"), _over_any_head, rising),
-        ("worker, waverer", (srl_marks, "see"), _cleared_as_they_are, nothing_lost),
-        ("feeder, taker", (srl_marks, "clear"), _cleared_as_they_are, caught_up),
+        ("worker, waverer", (srl_marks, "acknowledge"), _cleared_as_they_are, nothing_lost),
+        ("feeder, taker", (srl_marks, "remove_published"), _cleared_as_they_are, caught_up),
         ("feeder, publisher", (storage, "Put"), _put_anyway, one_by_one),
     ],
 )
@@ -869,6 +866,6 @@ def test_another_way_is_caught(
 def _holds(guarantee: Guarantee, history: History, run: Run) -> bool:
     try:
         guarantee(history, run)
-    except (AssertionError, Corrupt):
+    except (AssertionError, DataCorrupt):
         return False
     return True

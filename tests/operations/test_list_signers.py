@@ -7,7 +7,7 @@ import pytest
 
 from shared.errors import InvalidState, NotFound
 from shared.model.items import Item
-from shared.model.lists.signers import ListSigner, SignerStatus, standby_address
+from shared.model.lists.signers import SrlSigner, SrlSignerStatus, standby_address
 from shared.operations.changes import list_signers
 from shared.operations.lists import signers
 from shared.operations.operator import doctor
@@ -34,26 +34,26 @@ def _with_document(ports: Ports) -> Tenant:
     return tenant
 
 
-def _of(ports: Ports, tenant: Tenant, status: SignerStatus) -> list[ListSigner]:
-    return [each for each in signers.read(ports, tenant.id) if each.status is status]
+def _of(ports: Ports, tenant: Tenant, status: SrlSignerStatus) -> list[SrlSigner]:
+    return [each for each in signers.read_unarchived(ports, tenant.id) if each.status is status]
 
 
 def test_of_two_pending_signers_one_is_refused(ports: Ports) -> None:
     """SIGNER-3: If two pending signers are asked for at once, there is one."""
     for race in races(ports, Tenant.another, _create, _create):
         assert sum(isinstance(each, InvalidState) for each in (race.first, race.second)) == 1
-        (pending,) = _of(ports, race.world, SignerStatus.PENDING)
-        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
+        (pending,) = _of(ports, race.world, SrlSignerStatus.PENDING)
+        (active,) = _of(ports, race.world, SrlSignerStatus.ACTIVE)
         assert active.pending_id == pending.id
 
 
 def test_a_theft_meets_a_rotation(ports: Ports) -> None:
     """SIGNER-5, F902a: A standby that was stolen, and becomes active meanwhile, is replaced."""
-    stolen = list[ListSigner]()
+    stolen = list[SrlSigner]()
 
     def make(ports: Ports) -> Tenant:
         tenant = _with_document(ports)
-        found = signers.standby(ports, tenant.id)
+        found = signers.read_standby(ports, tenant.id)
         assert found is not None
         stolen.append(found)
         return tenant
@@ -62,7 +62,7 @@ def test_a_theft_meets_a_rotation(ports: Ports) -> None:
         return list_signers.revoke(ports, tenant.operator, key_id=stolen[-1].id)
 
     for race in races(ports, make, revoke, _rotate):
-        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
+        (active,) = _of(ports, race.world, SrlSignerStatus.ACTIVE)
         is_revoked = not isinstance(race.first, NotFound)
         assert is_revoked == (active.id != stolen[-1].id)
         publishing.keep(ports, race.world.id)
@@ -74,12 +74,12 @@ def test_a_theft_meets_a_new_pending_signer(ports: Ports) -> None:
     """SIGNER-5, F924a: While the active signer is revoked, no other one stays pending unnamed."""
 
     def revoke(ports: Ports, tenant: Tenant) -> object:
-        (active,) = _of(ports, tenant, SignerStatus.ACTIVE)
+        (active,) = _of(ports, tenant, SrlSignerStatus.ACTIVE)
         return list_signers.revoke(ports, tenant.operator, key_id=active.id)
 
     for race in races(ports, _with_document, revoke, _create):
-        (active,) = _of(ports, race.world, SignerStatus.ACTIVE)
-        pending = [each.id for each in _of(ports, race.world, SignerStatus.PENDING)]
+        (active,) = _of(ports, race.world, SrlSignerStatus.ACTIVE)
+        pending = [each.id for each in _of(ports, race.world, SrlSignerStatus.PENDING)]
         assert pending == ([active.pending_id] if active.pending_id else [])
 
 
@@ -98,11 +98,11 @@ def test_a_rotation_after_one_that_is_visible_in_part(ports: Ports, verb: str) -
         return call()
 
     elsewhere = replace(ports, store=Intercepted(ports.store, late))
-    (active,) = _of(ports, tenant, SignerStatus.ACTIVE)
+    (active,) = _of(ports, tenant, SrlSignerStatus.ACTIVE)
     if verb == "rotate":
         _rotate(elsewhere, tenant)
     else:
         list_signers.revoke(elsewhere, tenant.operator, key_id=active.id)
-    (next_,) = _of(ports, tenant, SignerStatus.ACTIVE)
+    (next_,) = _of(ports, tenant, SrlSignerStatus.ACTIVE)
     assert shown
     assert next_.id != active.id

@@ -8,27 +8,33 @@ import pytest
 
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import Base, FeedEntry
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import times
 from shared.model.feed import LEAP, FeedHead
 from shared.model.items import Address
 from shared.model.lists import schedule
-from shared.model.lists.content import ListState
-from shared.model.lists.head import ListHead
-from shared.model.lists.schedule import IN_FLIGHT_MAX, Mark
-from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.model.lists.content import SrlState
+from shared.model.lists.head import SrlHead
+from shared.model.lists.schedule import IN_FLIGHT_MAX, OutboxMark
+from shared.model.lists.signers import SrlSigner, SrlSignerStatus
 from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings
-from shared.operations.base.counters import Counted
+from shared.operations.base.counters import ChangeTotals
 from shared.operations.lists import decisions
-from shared.operations.lists.decisions import Facts, Issue, Marked, Prior, Told
+from shared.operations.lists.decisions import (
+    PendingEntry,
+    PendingMarks,
+    PreviousSrl,
+    PublicationFacts,
+    SrlIssue,
+)
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 TENANT = "svc_tnt_a"
 CHAIN = b"c" * 32
 
-LISTED = ListHead(
+LISTED = SrlHead(
     version=7,
     issued_at=NOW,
     expires_at=NOW + HOUR,
@@ -52,25 +58,27 @@ def newest(sequence: int = 3, *, version: int = 7, covers: int = 3, broke_at: in
     return FeedHead(told.encode(), b"", LISTED.key_id, broke_at)
 
 
-FACTS = Facts(
+FACTS = PublicationFacts(
     TenantSettings(TENANT, "acme", "acme", 3600, 365, NOW),
     LISTED,
-    ListSigner(LISTED.key_id, TENANT, "", SignerStatus.ACTIVE, NOW, None),
+    SrlSigner(LISTED.key_id, TENANT, "", SrlSignerStatus.ACTIVE, NOW, None),
     newest(),
-    Marked(NOW, {}, are_all=True, signers={}),
-    counted=lambda: Counted(5, 0),
+    PendingMarks(NOW, {}, is_complete=True, signers={}),
+    totals=lambda: ChangeTotals(5, 0),
 )
-STATE = ListState(TENANT, 7, NOW, {"svc_wrt_b": times.text(NOW)}, ("svc_key_b",))
-PRIOR = Prior(["svc_wrt_a", "svc_wrt_b"], STATE, [])
+STATE = SrlState(TENANT, 7, NOW, {"svc_wrt_b": times.format_utc(NOW)}, ("svc_key_b",))
+PRIOR = PreviousSrl(["svc_wrt_a", "svc_wrt_b"], STATE, [])
 
 
-def damaged() -> Counted:
-    raise Corrupt("a counter")
+def damaged() -> ChangeTotals:
+    raise DataCorrupt("a counter")
 
 
-def told(sequence: int, revoked: str = "", removed: str = "", end: datetime | None = None) -> Told:
+def told(
+    sequence: int, revoked: str = "", removed: str = "", end: datetime | None = None
+) -> PendingEntry:
     ids = tuple(revoked.split())
-    return Told(FeedEntry(sequence, ids, tuple(removed.split())), [end for _ in ids])
+    return PendingEntry(FeedEntry(sequence, ids, tuple(removed.split())), [end for _ in ids])
 
 
 @pytest.mark.parametrize(
@@ -80,11 +88,11 @@ def told(sequence: int, revoked: str = "", removed: str = "", end: datetime | No
         (FACTS, HOUR / 2 - timedelta(seconds=1), False),
         (FACTS, HOUR / 2, True),
         (FACTS, -HOUR, True),
-        (replace(FACTS, newest=None), timedelta(0), True),
-        (replace(FACTS, newest=newest(4)), timedelta(0), True),
-        (replace(FACTS, newest=newest(version=6)), timedelta(0), True),
-        (replace(FACTS, counted=lambda: Counted(6, 0)), timedelta(0), True),
-        (replace(FACTS, counted=damaged, newest=newest(4)), timedelta(0), True),
+        (replace(FACTS, feed_head=None), timedelta(0), True),
+        (replace(FACTS, feed_head=newest(4)), timedelta(0), True),
+        (replace(FACTS, feed_head=newest(version=6)), timedelta(0), True),
+        (replace(FACTS, totals=lambda: ChangeTotals(6, 0)), timedelta(0), True),
+        (replace(FACTS, totals=damaged, feed_head=newest(4)), timedelta(0), True),
     ],
     ids=[
         "nothing new",
@@ -98,15 +106,15 @@ def told(sequence: int, revoked: str = "", removed: str = "", end: datetime | No
         "an entry beside a damaged counter",
     ],
 )
-def test_a_list_is_due(facts: Facts, after: timedelta, due: bool) -> None:
+def test_a_list_is_due(facts: PublicationFacts, after: timedelta, due: bool) -> None:
     """SRL-11: By half of its lifetime, a wrong clock, the feed or a counter; else not."""
-    assert decisions.is_due(facts, NOW + after) is due
+    assert decisions.is_srl_due(facts, NOW + after) is due
 
 
 def test_a_damaged_counter_decides_nothing() -> None:
     """SRL-11: If only the counters can say whether a list is due, they must be right."""
-    with pytest.raises(Corrupt):
-        decisions.is_due(replace(FACTS, counted=damaged), NOW)
+    with pytest.raises(DataCorrupt):
+        decisions.is_srl_due(replace(FACTS, totals=damaged), NOW)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +128,9 @@ def test_a_damaged_counter_decides_nothing() -> None:
 )
 def test_keys_are_looked_at_again(address: Address, seen: timedelta | None, anew: bool) -> None:
     """SRL-12: A change of keys that was in flight is found once it must be visible."""
-    mark = Mark(1, seen_at=None if seen is None else NOW - seen)
-    facts = replace(FACTS, on_tenant=lambda: {address: mark})
-    assert decisions.is_anew(facts, NOW) is anew
+    mark = OutboxMark(1, seen_at=None if seen is None else NOW - seen)
+    facts = replace(FACTS, tenant_marks=lambda: {address: mark})
+    assert decisions.needs_full_comparison(facts, NOW) is anew
 
 
 @pytest.mark.parametrize(
@@ -136,14 +144,18 @@ def test_keys_are_looked_at_again(address: Address, seen: timedelta | None, anew
 )
 def test_times_of_issue_do_not_go_back(now: datetime, issued_at: datetime) -> None:
     """SRL-5: Unless the list in force was issued in the future."""
-    made = decisions.issue(FACTS, now)
-    assert made == Issue(8, issued_at, FACTS.settings.srl_ttl)
+    made = decisions.next_issue(FACTS, now)
+    assert made == SrlIssue(8, issued_at, FACTS.settings.srl_ttl)
     assert made.expires_at - made.issued_at == made.issued_at - made.listed_since == made.lifetime
 
 
 def test_a_version_exceeds_all_that_were_published() -> None:
     """OPS-3: After a restore, of this list and of those that are known."""
-    assert [decisions.issue(FACTS, NOW, above=each).version for each in (0, 7, 50)] == [8, 8, 51]
+    assert [decisions.next_issue(FACTS, NOW, lower_bound=each).version for each in (0, 7, 50)] == [
+        8,
+        8,
+        51,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -157,25 +169,25 @@ def test_a_version_exceeds_all_that_were_published() -> None:
 )
 def test_some_lists_are_compared(change: dict[str, object], compared: bool) -> None:
     """SRL-12: Each hundredth, and each that may have to list a warrant again."""
-    made = Issue(8, NOW, HOUR)._replace(**change)  # type: ignore[arg-type]
-    assert decisions.is_compared(LISTED, made) is compared
+    made = SrlIssue(8, NOW, HOUR)._replace(**change)  # type: ignore[arg-type]
+    assert decisions.is_comparison_due(LISTED, made) is compared
 
 
 def test_an_entry_says_of_each_what_it_is() -> None:
     """FEED-4, SRL-9: Revoked, or removed: not revoked any more, or over for a lifetime."""
     past, soon = NOW - FACTS.settings.srl_ttl - timedelta(seconds=1), NOW + HOUR
     ends = {"svc_wrt_d": soon, "svc_wrt_b": None, "svc_wrt_c": past}
-    said = decisions.entry(FACTS, ["svc_wrt_a", *ends], ends, NOW)
+    said = decisions.next_entry(FACTS, ["svc_wrt_a", *ends], ends, NOW)
     entry = FeedEntry(4, ("svc_wrt_b", "svc_wrt_d"), ("svc_wrt_a", "svc_wrt_c"))
-    assert said == Told(entry, [None, soon])
+    assert said == PendingEntry(entry, [None, soon])
 
 
 def test_nothing_follows_from_a_list_without_a_sequence() -> None:
     """FEED-7: The next entry is then a break, and one is enough."""
-    behind = replace(FACTS, listed=replace(LISTED, sequence=None))
-    assert decisions.entry(behind, ["svc_wrt_a"], {}, NOW) == Told(FeedEntry(4), [])
-    broken = replace(behind, newest=newest(4, broke_at=4))
-    assert decisions.entry(broken, ["svc_wrt_a"], {}, NOW) == told(5, removed="svc_wrt_a")
+    behind = replace(FACTS, srl_head=replace(LISTED, sequence=None))
+    assert decisions.next_entry(behind, ["svc_wrt_a"], {}, NOW) == PendingEntry(FeedEntry(4), [])
+    broken = replace(behind, feed_head=newest(4, broke_at=4))
+    assert decisions.next_entry(broken, ["svc_wrt_a"], {}, NOW) == told(5, removed="svc_wrt_a")
 
 
 def test_a_restored_feed_goes_on_far_above() -> None:
@@ -185,8 +197,8 @@ def test_a_restored_feed_goes_on_far_above() -> None:
         3 + LEAP,
         9 + LEAP,
     ]
-    with pytest.raises(Corrupt):
-        decisions.next_sequence(replace(FACTS, newest=None))
+    with pytest.raises(DataCorrupt):
+        decisions.next_sequence(replace(FACTS, feed_head=None))
 
 
 @pytest.mark.parametrize(
@@ -201,23 +213,25 @@ def test_a_restored_feed_goes_on_far_above() -> None:
         ([told(4)], []),
     ],
 )
-def test_warrants_leave_that_ended(entries: list[Told], gone: list[str]) -> None:
+def test_warrants_leave_that_ended(entries: list[PendingEntry], gone: list[str]) -> None:
     """SRL-9: By the end that was stated last; none leave a list that does not follow."""
-    made = Issue(8, NOW + HOUR + timedelta(seconds=1), HOUR)
-    assert decisions.leaving(PRIOR._replace(told=entries), made) == gone
+    made = SrlIssue(8, NOW + HOUR + timedelta(seconds=1), HOUR)
+    assert decisions.expired_ids(PRIOR._replace(entries=entries), made) == gone
 
 
 def test_a_list_follows_from_the_one_in_force() -> None:
     """SRL-12: It is what the entries make of it, and covers the feed up to its head."""
-    facts = replace(FACTS, newest=newest(5))
+    facts = replace(FACTS, feed_head=newest(5))
     entries = [told(4, "svc_wrt_c"), told(5, "svc_wrt_d", "svc_wrt_a")]
-    plan = decisions.followed(facts, PRIOR._replace(told=entries), NOW)
+    plan = decisions.plan_from_feed(facts, PRIOR._replace(entries=entries), NOW)
     assert plan is not None
     assert plan.content.revoked_ids == ["svc_wrt_b", "svc_wrt_c", "svc_wrt_d"]
     assert plan.content.signers == STATE.signers
     assert (plan.sequence, plan.chain, plan.is_exact) == (5, CHAIN, True)
     ended = ("svc_key_c",), Tombstones(9)
-    plan = decisions.followed(facts, PRIOR._replace(told=entries, ended=ended), NOW)
+    plan = decisions.plan_from_feed(
+        facts, PRIOR._replace(entries=entries, signers_and_tombstones=ended), NOW
+    )
     assert plan is not None
     assert (plan.content.signers, plan.tombstones) == ended
 
@@ -225,17 +239,17 @@ def test_a_list_follows_from_the_one_in_force() -> None:
 @pytest.mark.parametrize(
     ("facts", "prior"),
     [
-        (replace(FACTS, newest=None), PRIOR),
+        (replace(FACTS, feed_head=None), PRIOR),
         (FACTS, PRIOR._replace(revoked_ids=None)),
         (FACTS, PRIOR._replace(state=None)),
-        (FACTS, PRIOR._replace(told=None)),
-        (FACTS, PRIOR._replace(told=[told(4, "svc_wrt_c"), told(5)])),
+        (FACTS, PRIOR._replace(entries=None)),
+        (FACTS, PRIOR._replace(entries=[told(4, "svc_wrt_c"), told(5)])),
     ],
     ids=["no feed", "no list", "no state", "no entries", "a break"],
 )
-def test_a_list_that_cannot_follow(facts: Facts, prior: Prior) -> None:
+def test_a_list_that_cannot_follow(facts: PublicationFacts, prior: PreviousSrl) -> None:
     """SRL-12: All records are read then."""
-    assert decisions.followed(facts, prior, NOW) is None
+    assert decisions.plan_from_feed(facts, prior, NOW) is None
 
 
 @pytest.mark.parametrize(
@@ -251,11 +265,11 @@ def test_a_list_from_all_records_covers_the_feed(
     feed: Callable[[], FeedHead | None], above: int | None, left: int | None, sequence: int
 ) -> None:
     """FEED-7: Up to its head; a feed that begins does so above what there may have been."""
-    found = decisions.begun(replace(FACTS, newest=feed()), above, left)
+    found = decisions.initial_position(replace(FACTS, feed_head=feed()), above, left)
     assert found == (sequence, CHAIN if feed() else wire.first_chain(TENANT))
 
 
 def test_the_first_list_begins_the_feed() -> None:
     """FEED-1: Where nothing was published before."""
-    new = replace(FACTS, newest=None, listed=replace(LISTED, sequence=None))
-    assert decisions.begun(new, None, None) == (0, wire.first_chain(TENANT))
+    new = replace(FACTS, feed_head=None, srl_head=replace(LISTED, sequence=None))
+    assert decisions.initial_position(new, None, None) == (0, wire.first_chain(TENANT))

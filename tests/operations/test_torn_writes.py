@@ -11,18 +11,18 @@ import pytest
 
 from shared.errors import Conflict, InvalidState, NotFound
 from shared.model import api_keys as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Scope
-from shared.model.idempotency import Request
+from shared.model.idempotency import IdempotencyKey
 from shared.model.identifiers import BATCH
-from shared.model.revocation_batches import Batch, BatchAction
+from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.model.revocations import Revocation
 from shared.model.service_accounts import AccountStatus
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_key_creation, api_key_rotation, api_keys, service_accounts
 from shared.operations.audit import revocation_counts, sealed_log, sealing
 from shared.operations.base import audit, operation
-from shared.operations.base.idempotency import Repeatable
+from shared.operations.base.idempotency import IdempotentOperation
 from shared.operations.changes import revocation_batches, revocations
 from shared.ports import Ports
 from tests.kit.tenants import Tenant, item_at
@@ -42,7 +42,7 @@ def ports(tmp_path: Path) -> Ports:
 @pytest.fixture(autouse=True)
 def _pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who lost a race, or found records that disagree, tries again when nothing is in flight."""
-    pacing = operation.Pacing(limit=3600, sleep=lambda _seconds: rest())
+    pacing = operation.RetryPacing(limit=3600, sleep=lambda _seconds: rest())
     monkeypatch.setattr(operation, "PACING", pacing)
 
 
@@ -90,7 +90,7 @@ def test_a_switched_account_has_no_other_key(
     """
     account = tenant.account(ports)
 
-    def create(ports: Ports) -> api_key_creation.Created:
+    def create(ports: Ports) -> api_key_creation.CreatedKey:
         return tenant.api_key(ports, Scope.SIGNER, account=account)
 
     key = create(ports).api_key
@@ -188,14 +188,14 @@ def test_a_repetition_gets_the_same_response(
     tmp_path: Path,
     ports: Ports,
     tenant: Tenant,
-    create: Repeatable[..., object],
+    create: IdempotentOperation[..., object],
     name: dict[str, str],
 ) -> None:
     """API-32, F486a: A repetition that sees its first request in part gets the same response."""
-    request = Request.of(tenant.operator, method="POST", path="/v1/x", key="k", body=b"{}")
+    request = IdempotencyKey.of(tenant.operator, method="POST", path="/v1/x", key="k", body=b"{}")
 
     def ask(ports: Ports) -> object:
-        return create.once(ports, tenant.operator, request, **name).result
+        return create.run_once(ports, tenant.operator, request, **name).result
 
     actors: dict[str, Actor] = {"first": ask, "second": ask}
     for run in explore(Start(ports), actors, torn=actors):
@@ -209,7 +209,7 @@ def test_a_repeated_take_back_sees_the_first_one_in_part(
 ) -> None:
     """REVOKE-22, F483c: A call that sees itself in part still reports what was taken back."""
     tenant.revoke(ports, "svc_wrt_a")
-    batch = Batch(BatchAction.TAKE_BACK, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))
+    batch = BatchRequest(BatchAction.TAKE_BACK, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))
 
     def take_back(ports: Ports) -> str:
         (result,) = revocation_batches.apply(ports, tenant.operator, batch=batch).results
@@ -222,7 +222,7 @@ def test_a_repeated_take_back_sees_the_first_one_in_part(
 
 
 def _entered(tenant: Tenant, ports: Ports) -> None:
-    action = Action.REVOCATION_CREATE
+    action = AuditAction.REVOCATION_CREATE
     entry = audit.entry(ports, tenant.operator, action, "svc_rev_a", warrant_id="svc_wrt_a")
     ports.store.write(entry)
 

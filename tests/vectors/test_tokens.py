@@ -69,7 +69,7 @@ def _verify_at_sign_in(ports: Ports, vector: Any, kind: TokenKind) -> str:
     """Return "ok", or the fault for which sign-in refuses the token."""
     binding = IssuerBinding(_ISSUER, _AUDIENCE, jwks=json.dumps(_key_set(vector)), kind=kind)
     try:
-        sign_in.checked(ports, binding, _encode_token(vector, int(ports.now().timestamp())))
+        sign_in.verify_token(ports, binding, _encode_token(vector, int(ports.now().timestamp())))
     except SignInRefused as refused:
         return str(refused.reason.value)
     return "ok"

@@ -5,7 +5,7 @@ from itertools import count
 import pytest
 
 from shared.errors import RateLimited
-from shared.model.rate_limit import Figures
+from shared.model.rate_limit import RateLimitHeaders
 from shared.web.strangers import AnonymousLimiter
 from tests.kit.worlds import Clock
 
@@ -45,7 +45,7 @@ def test_a_refused_request_takes_nothing(limiter: AnonymousLimiter, clock: Clock
     drain(limiter)
     for _ in range(100):
         assert drain(limiter) == 0
-    assert limiter.look(ADDRESS) == Figures(0, int(clock().timestamp()) + 2)
+    assert limiter.look(ADDRESS) == RateLimitHeaders(0, int(clock().timestamp()) + 2)
     clock.advance(milliseconds=1)
     assert drain(limiter) == 1
 

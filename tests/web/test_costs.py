@@ -8,10 +8,10 @@ import pytest
 from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.fleet.authorizers import registered_address
-from shared.model.rate_limit import BURST, HALF, Purpose, microseconds
+from shared.model.rate_limit import BURST, HALF, BucketPurpose, microseconds
 from shared.ports.store import Expect, Increment
 from shared.web.costs import COSTS
-from shared.web.routes import ContractRoute
+from shared.web.routes import ApiRoute
 from tests.kit.api import Client, Tenant
 from tests.kit.processes import ROOT
 from tests.kit.worlds import Clock
@@ -22,14 +22,14 @@ _EVENT = {"signature": "AA==", "signing_payload": "AA=="}
 _STOCK = "/compat/tenuo/v1/authorizers/svc_azr_01kbm4xt3rfz8c5w7y2q9n6d1e/events"
 
 
-def left(tenant: Tenant, clock: Clock, purpose: Purpose = Purpose.REQUESTS) -> int:
+def left(tenant: Tenant, clock: Clock, purpose: BucketPurpose = BucketPurpose.REQUESTS) -> int:
     """The tokens of the bucket, all of which are taken."""
     now = microseconds(clock())
     return tenant.ports.buckets.lease(purpose.bucket(tenant.id), BURST, now=now).granted
 
 
 def spend(tenant: Tenant, clock: Clock, tokens: int) -> None:
-    name, now = Purpose.REQUESTS.bucket(tenant.id), microseconds(clock())
+    name, now = BucketPurpose.REQUESTS.bucket(tenant.id), microseconds(clock())
     tenant.ports.buckets.lease(name, tokens, now=now)
 
 
@@ -78,7 +78,11 @@ def test_what_costs_more_takes_more(
     clock.advance(seconds=10)
     options = {} if body is None else {"json": body}
     tenant.admin.request(method, path, **options)
-    purpose = Purpose.HEARTBEATS if "reports" in path or "events" in path else Purpose.REQUESTS
+    purpose = (
+        BucketPurpose.HEARTBEATS
+        if "reports" in path or "events" in path
+        else BucketPurpose.REQUESTS
+    )
     # An instance leases eight tokens, or a few more, at a time.
     assert 1 + cost <= BURST - left(tenant, clock, purpose) <= 9 + cost
 
@@ -129,7 +133,7 @@ def test_the_table_of_costs_is_that_of_the_specification() -> None:
         route.name: (method, route.path)
         for router in ROUTERS
         for route in router.routes
-        if isinstance(route, ContractRoute)
+        if isinstance(route, ApiRoute)
         for method in route.methods or ()
     }
     page = (ROOT / "docs" / "spec" / "access.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from shared.errors import InvalidSettings, RequestError, Unavailable
 from shared.model import api_keys as model
 from shared.ports import Ports
 from shared.web.errors import STATUS
-from shared.web.gate import Gate
+from shared.web.gate import ApiMiddleware
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.asgi import Answer, bearer, exchange, request_scope, run, send
 from tests.kit.endpoints import shape
@@ -360,7 +360,7 @@ def test_bad_settings_are_an_error_like_any_other(caplog: pytest.LogCaptureFixtu
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError
 
-    answer = send(Gate(nothing, unset), "GET", KEYS, headers=bearer(SECRET))
+    answer = send(ApiMiddleware(nothing, unset), "GET", KEYS, headers=bearer(SECRET))
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "internal_error"
     assert "SVC_STORE" not in answer.text
@@ -389,7 +389,7 @@ def test_an_answer_that_broke_off_is_not_begun_again(tenant: Tenant) -> None:
     headers = [(b"authorization", f"Bearer {tenant.admin.secret}".encode())]
     scope = {"type": "http", "method": "GET", "path": "/", "headers": headers, "query_string": b""}
     with pytest.raises(RuntimeError, match="broke off"):
-        run(Gate(half, lambda: tenant.ports)(scope, receive, collect))
+        run(ApiMiddleware(half, lambda: tenant.ports)(scope, receive, collect))
     assert [message["type"] for message in sent] == ["http.response.start"]
 
 
@@ -406,5 +406,5 @@ def test_what_is_not_http_passes_the_gate(ports: Ports) -> None:
     async def ignore(message: Message) -> None:
         raise AssertionError
 
-    run(Gate(record, lambda: ports)({"type": "lifespan"}, receive, ignore))
+    run(ApiMiddleware(record, lambda: ports)({"type": "lifespan"}, receive, ignore))
     assert seen == ["lifespan"]

@@ -12,7 +12,7 @@ from starlette.types import Message
 from infra.server.routers import ROUTERS
 from shared.model.callers import Scope
 from shared.model.feed import head_address
-from shared.model.fleet.heartbeats import Description, Heartbeat
+from shared.model.fleet.heartbeats import AuthorizerDescription, Heartbeat
 from shared.operations.access import api_keys
 from shared.operations.changes import revocations
 from shared.operations.fleet import authorizers, registering
@@ -21,7 +21,7 @@ from shared.ports import Ports
 from shared.ports.store import Address, Expect, Put
 from shared.web import work as web_held
 from shared.web.app import create_app
-from shared.web.work import InPlace
+from shared.web.work import InlineWork
 from tests.kit.api import Tenant
 from tests.kit.asgi import Answer, bearer, exchange, request_scope, run
 from tests.kit.feeds import StoredFeed
@@ -30,7 +30,7 @@ FEED = "/v1/revocations/feed"
 
 
 @dataclass
-class Patient(InPlace):
+class Patient(InlineWork):
     """`Work` that lets requests wait until `news` comes; `asked` are the seconds they would."""
 
     wait_max = 25
@@ -160,7 +160,7 @@ def test_a_caller_that_leaves_during_the_wait(held: Held) -> None:
 
 
 @dataclass
-class Pausing(InPlace):
+class Pausing(InlineWork):
     """`Work` whose clock is `now`: a pause puts it forward, and one of `happens` happens in it.
 
     If `is_full`, too many requests wait, so that a pause ends at once.
@@ -193,8 +193,8 @@ class Proof:
     def of(cls, tenant: Tenant) -> "Proof":
         revocation_id = tenant.revoke("svc_wrt_a")
         publication.publish_feed(tenant.ports, tenant.id)
-        described = Description("gateway")
-        made = registering.register(tenant.ports, tenant.operator, described=described)
+        described = AuthorizerDescription("gateway")
+        made = registering.register(tenant.ports, tenant.operator, description=described)
         return cls(tenant, revocation_id, made.authorizer.id)
 
     def get(self, wait: str = "?wait=1") -> Answer:

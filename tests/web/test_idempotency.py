@@ -16,10 +16,10 @@ from shared.errors import Unavailable
 from shared.model import times
 from shared.model.callers import Scope
 from shared.model.items import Table, Value
-from shared.operations.base.idempotency import Repeatable
+from shared.operations.base.idempotency import IdempotentOperation
 from shared.operations.changes import key_revocation
 from shared.ports.store import Change, Put
-from shared.web.routes import ContractRoute
+from shared.web.routes import ApiRoute
 from tests.kit.api import Client, Tenant, serve
 from tests.kit.asgi import bearer, send
 from tests.kit.endpoints import ENDPOINTS, as_caller, audit_entries
@@ -102,9 +102,9 @@ def test_every_change_by_post_or_patch_can_be_repeated() -> None:
     """API-30, F366a: Every POST and PATCH that makes a change accepts an `Idempotency-Key`."""
     routes = [each for router in ROUTERS for each in router.routes]
     found = {
-        (method, each.path): isinstance(each.serving.operation, Repeatable)
+        (method, each.path): isinstance(each.serving.operation, IdempotentOperation)
         for each in routes
-        if isinstance(each, ContractRoute)
+        if isinstance(each, ApiRoute)
         for method in each.methods or ()
     }
     assert {key for key, is_repeatable in found.items() if is_repeatable} == KEPT
@@ -394,7 +394,7 @@ def test_a_cascade_that_was_interrupted_goes_on(
 
 def test_a_signature_is_made_again_while_the_key_may_sign(tenant: Tenant, clock: Clock) -> None:
     """API-33, F369b: A signature is not kept; if the key cannot sign, its repetition is refused."""
-    end = times.text(clock() + timedelta(hours=1))
+    end = times.format_utc(clock() + timedelta(hours=1))
     made_key = {"type": "root", "name": "root", "expires_at": end}
     key = tenant.admin.post("/v1/keys", json=made_key).json()["id"]
     path, body = f"/v1/keys/{key}/sign", b'{"payload": "aGVsbG8="}'

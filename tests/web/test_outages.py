@@ -90,7 +90,7 @@ def test_every_call_may_fail(
     first = entries = audited(other_tenant)
     for number in range(len(calls)):
         # Nothing is known from the attempt before.
-        freshness.FRESHNESS.forget()
+        freshness.FRESHNESS.clear()
         fault = len(script.calls) + number
         script.before = {fault: raises(THROTTLED)}
         answer = call(key, failing, target)

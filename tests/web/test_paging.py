@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from shared.model.callers import Caller, Scope
-from shared.web.paging import Pager
+from shared.web.paging import CursorCodec
 from tests.kit.api import Tenant
 from tests.kit.asgi import bearer, send
 
@@ -116,10 +116,10 @@ def test_a_walk_sees_what_stays(tenant: Tenant, each: List) -> None:
 def test_a_forged_position_is_refused(standing: Tenant, position: str) -> None:
     """F88a: The service refuses a cursor whose checksum is valid and whose position is false."""
     caller = Caller(standing.id, "", ())
-    pages = Pager(caller, None, "revocations")
-    forged = pages.after(position)
+    pages = CursorCodec(caller, None, "revocations")
+    forged = pages.cursor_after(position)
     refused(REVOCATIONS.page(standing, cursor=forged), "cursor")
-    likely = pages.after("svc_rev_0")
+    likely = pages.cursor_after("svc_rev_0")
     assert REVOCATIONS.page(standing, cursor=likely).status_code == 200
 
 

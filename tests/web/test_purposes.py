@@ -7,7 +7,7 @@ import pytest
 from fastapi import Response
 
 from infra.server.routers import ROUTERS
-from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.model.rate_limit import BURST, BucketPurpose, microseconds
 from shared.operations.changes import srl
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.app import create_app
@@ -23,7 +23,7 @@ routes = router("Feed")
 
 @routes.get(FEED)
 @routes.get(f"{FEED}/base/{{version}}")
-@serves(srl.current, purpose=Purpose.FEED)
+@serves(srl.current, purpose=BucketPurpose.FEED)
 async def polled(here: ApiRequest, after: str = "") -> Response:
     """Any endpoint with the bucket of the feed."""
     here.run(srl.current)

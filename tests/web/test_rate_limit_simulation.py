@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from shared.errors import RateLimited
-from shared.model.rate_limit import Bucket, Holder, Purpose
+from shared.model.rate_limit import Bucket, BucketPurpose, BucketUser
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
 from shared.web.work import result_of
 from tests.kit.worlds import embedded
 
 RATE, BURST = 1000, 2000
-ADMIN = Holder("acme", Purpose.REQUESTS, None)
+ADMIN = BucketUser("acme", BucketPurpose.REQUESTS, None)
 SECOND = 1_000_000
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 START_MICROSECONDS = int(START.timestamp()) * SECOND

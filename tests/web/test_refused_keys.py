@@ -8,7 +8,7 @@ import pytest
 
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as model
-from shared.model.api_keys import Credential, RevocationNote
+from shared.model.api_keys import Credential, CredentialTombstone
 from shared.model.callers import Scope
 from shared.model.items import Item
 from shared.model.rate_limit import BURST
@@ -196,7 +196,7 @@ def test_a_note_has_nothing_that_admits(tenant: Tenant, clock: Clock) -> None:
     note = tenant.ports.store.get(model.revocation_note_address(digest))
     assert note is not None
     assert {*note} == {"digest", "tenant_id", "revoked_at"}
-    assert RevocationNote.from_item(note).tenant_id == tenant.id
+    assert CredentialTombstone.from_item(note).tenant_id == tenant.id
 
 
 def test_no_note_opens(tenant: Tenant, clock: Clock) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
-from shared.model.identities.providers import Grant, ProviderKind
+from shared.model.identities.providers import ProviderKind, RoleMapping
 from shared.model.identities.roles import Role
 from shared.operations.access import api_keys, service_accounts
 from shared.operations.identities import identity_providers, people, roles, sessions
 from shared.operations.identities.identity_providers import ProviderChange
-from shared.operations.identities.sessions import Begun
+from shared.operations.identities.sessions import StartedSession
 from shared.ports import Ports
 from tests.engines import worlds
 from tests.kit.api import Client, Tenant, serve
@@ -46,11 +46,11 @@ def anywhere(
         yield Tenant(ports, serve(ports), handle="acme")
 
 
-def person_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> Begun:
+def person_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> StartedSession:
     return signed_in(tenant.ports, _provider(tenant), role, **said)
 
 
-def program_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> Begun:
+def program_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> StartedSession:
     service_accounts.create(tenant.ports, tenant.operator, name="robot")
     provider = bound(tenant.ports, tenant.operator, ProviderKind.PROGRAMS)
     return signed_in(tenant.ports, provider, role, **said)
@@ -122,40 +122,40 @@ def test_a_program_calls_as_its_account(tenant: Tenant) -> None:
     assert (who["person_id"], who["name"]) == (None, "robot")
 
 
-def _disable(tenant: Tenant, made: Begun) -> None:
+def _disable(tenant: Tenant, made: StartedSession) -> None:
     people.disable(tenant.ports, tenant.operator, person_id=made.session.owner)
 
 
-def _enable_again(tenant: Tenant, made: Begun) -> None:
+def _enable_again(tenant: Tenant, made: StartedSession) -> None:
     _disable(tenant, made)
     people.enable(tenant.ports, tenant.operator, person_id=made.session.owner)
 
 
-def _sign_out(tenant: Tenant, made: Begun) -> None:
+def _sign_out(tenant: Tenant, made: StartedSession) -> None:
     people.sign_out(tenant.ports, tenant.operator, person_id=made.session.owner)
 
 
-def _end(tenant: Tenant, made: Begun) -> None:
+def _end(tenant: Tenant, made: StartedSession) -> None:
     sessions.delete(tenant.ports, tenant.operator, session_id=made.session.id)
 
 
-def _take_grants_away(tenant: Tenant, made: Begun) -> None:
-    change = ProviderChange(grants=(Grant({"sub": "bob"}, Scope.ADMIN),))
+def _take_grants_away(tenant: Tenant, made: StartedSession) -> None:
+    change = ProviderChange(grants=(RoleMapping({"sub": "bob"}, Scope.ADMIN),))
     provider_id = made.session.provider_id
     identity_providers.update(tenant.ports, tenant.operator, provider_id=provider_id, change=change)
 
 
-def _delete_provider(tenant: Tenant, made: Begun) -> None:
+def _delete_provider(tenant: Tenant, made: StartedSession) -> None:
     provider_id = made.session.provider_id
     identity_providers.delete(tenant.ports, tenant.operator, provider_id=provider_id)
 
 
-def _let_pass(tenant: Tenant, _made: Begun) -> None:
+def _let_pass(tenant: Tenant, _made: StartedSession) -> None:
     clock: Any = tenant.ports.now
     clock.advance(seconds=3600)
 
 
-def _recover(tenant: Tenant, _made: Begun) -> None:
+def _recover(tenant: Tenant, _made: StartedSession) -> None:
     sessions.end_all(tenant.ports, tenant.id)
 
 
@@ -174,7 +174,7 @@ ENDS = [
 @pytest.mark.slow_on("moto")
 @pytest.mark.parametrize("end", ENDS)
 def test_a_session_ends_at_the_next_request(
-    anywhere: Tenant, end: Callable[[Tenant, Begun], None]
+    anywhere: Tenant, end: Callable[[Tenant, StartedSession], None]
 ) -> None:
     """AUTH-16, F1141a: What ends a session holds at the next request, on each store.
 
@@ -259,7 +259,7 @@ def test_a_session_sees_and_ends_its_own(tenant: Tenant) -> None:
 def test_limits_leave_an_administrator_the_own_sessions(tenant: Tenant) -> None:
     """AUTH-18, F1261f: An administrator with limits lists and ends the own sessions alone."""
     role = Role("paris", (Scope.ADMIN,), warrant_prefixes=("svc_wrt_paris-",))
-    roles.put(tenant.ports, tenant.operator, role=role)
+    roles.put_role(tenant.ports, tenant.operator, role=role)
     other, paris = person_of(tenant, sub="bob"), holding_role(tenant, "paris")
     listed = paris.get("/v1/sessions").json()["sessions"]
     assert [each["identity"] for each in listed] == ["paris@example.com"]

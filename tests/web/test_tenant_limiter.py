@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from shared.errors import RateLimited, Unavailable
-from shared.model.rate_limit import Holder, Purpose
+from shared.model.rate_limit import BucketPurpose, BucketUser
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
@@ -16,7 +16,7 @@ from tests.kit.api import Tenant
 from tests.kit.worlds import Clock
 
 RATE, BURST = 1000, 2000
-ADMIN = Holder("acme", Purpose.REQUESTS, None)
+ADMIN = BucketUser("acme", BucketPurpose.REQUESTS, None)
 SECOND = 1_000_000
 LOGGER = "shared.web.rate_limit"
 
@@ -60,7 +60,7 @@ def empty(ports: Ports, clock: Clock, name: str = "acme") -> None:
     ports.buckets.lease(name, BURST, now=microseconds(clock))
 
 
-def take(limiter: TenantLimiter, times: int = 1, holder: Holder = ADMIN) -> int:
+def take(limiter: TenantLimiter, times: int = 1, holder: BucketUser = ADMIN) -> int:
     """How many of as many requests of the holder were admitted."""
     admitted = 0
     for _ in range(times):
@@ -232,7 +232,7 @@ def test_a_flood_by_another_key_leaves_the_admin_able_to_act(tenant: Tenant, clo
     """
     empty(tenant.ports, clock, tenant.id)
     clock.advance(milliseconds=300)
-    admitted, flood = 0, Holder(tenant.id, Purpose.REQUESTS, "k")
+    admitted, flood = 0, BucketUser(tenant.id, BucketPurpose.REQUESTS, "k")
     for step in range(300):
         for _ in range(3):
             with suppress(RateLimited):

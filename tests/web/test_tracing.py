@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import context, trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, Status, StatusCode
 
-from shared.web.app import traced
+from shared.web.app import add_tracing
 from tests.kit.api import Tenant
 from tests.kit.asgi import run, send
 
@@ -95,7 +95,7 @@ def test_a_failure_is_an_error_of_the_span(provider: _Provider) -> None:
         await send({"type": "http.response.start", "status": 503, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    assert send(traced(failing), "GET", "/").status_code == 503
+    assert send(add_tracing(failing), "GET", "/").status_code == 503
     (span,) = provider.spans
     assert span.status is StatusCode.ERROR
 
@@ -107,11 +107,11 @@ def test_what_is_not_http_has_no_span(provider: _Provider) -> None:
     async def app(scope: Any, receive: Any, send: Any) -> None:
         seen.append(scope["type"])
 
-    run(traced(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
+    run(add_tracing(app)({"type": "lifespan"}, None, None))  # type: ignore[arg-type]
     assert (seen, provider.spans) == (["lifespan"], [])
 
 
 def test_without_a_collector_there_is_no_span(tenant: Tenant) -> None:
     """F426c: If nothing collects spans, a request passes no code of them."""
     app = tenant.admin.http.app
-    assert traced(app) is app
+    assert add_tracing(app) is app

@@ -10,14 +10,14 @@ import pytest
 from starlette.types import ASGIApp, Message
 from starlette.types import Scope as Exchange
 
-from shared.adapters.stored_usage import StoredUsage
+from shared.adapters.stored_usage import StoreUsageCounts
 from shared.errors import Unavailable
 from shared.model import api_keys as model
 from shared.model.api_keys import Usage
 from shared.model.callers import Caller, Scope
 from shared.operations.access import api_keys
 from shared.ports import Ports
-from shared.ports.token_buckets import Used
+from shared.ports.token_buckets import UsageDelta
 from shared.web.authentication import UsageCounter
 from shared.web.work import result_of
 from tests.kit.api import Client, Tenant, serve
@@ -48,7 +48,7 @@ def script() -> Script:
 def watched(tenant: Tenant, script: Script) -> Ports:
     """The tenant's ports, with a script around each call to the store."""
     ports = scripted(tenant.ports, script)
-    return replace(ports, usage=StoredUsage(ports.store))
+    return replace(ports, usage=StoreUsageCounts(ports.store))
 
 
 # --- exact counts ---
@@ -174,7 +174,7 @@ class NoUsage:
         self._usage = ports.usage
         self._after = after
 
-    def add(self, used: Used) -> None:
+    def add(self, used: UsageDelta) -> None:
         if not self._after:
             raise Unavailable("throttled")
         self._usage.add(used)
@@ -235,7 +235,7 @@ class Watching:
     async def send(self, message: Message) -> None:
         self.sent.append(message["type"])
 
-    def add(self, _used: Used) -> None:
+    def add(self, _used: UsageDelta) -> None:
         self.before.append(list(self.sent))
 
 

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from shared.model.rate_limit import Holder, Purpose
+from shared.model.rate_limit import BucketPurpose, BucketUser
 from shared.ports import Ports
 from shared.ports.token_buckets import Lease, TokenBuckets
 from shared.web.rate_limit import TenantLimiter
-from shared.web.work import IN_PLACE, InPlace, WorkKind, result_of
+from shared.web.work import IN_PLACE, InlineWork, WorkKind, result_of
 from tests.kit import asgi
 from tests.kit.worlds import Clock, embedded
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class Waiting(InPlace):
+class Waiting(InlineWork):
     """`Work` whose first piece waits until it may be done; `begun` counts them."""
 
     may_begin: asyncio.Event = field(default_factory=asyncio.Event)
@@ -78,7 +78,7 @@ def test_requests_share_one_lease(tmp_path: Path) -> None:
 
     async def ask() -> None:
         taking = [
-            asyncio.create_task(limiter.take(Holder("acme", Purpose.REQUESTS, None)))
+            asyncio.create_task(limiter.take(BucketUser("acme", BucketPurpose.REQUESTS, None)))
             for _ in range(6)
         ]
         await asyncio.sleep(0)

@@ -14,13 +14,13 @@ from shared.model.audit.audit_log import EntryFilters
 from shared.model.audit.checkpoint import (
     AuditSigner,
     Checkpoint,
-    Kept,
+    PinnedCheckpoint,
     is_signed_by,
     origin,
     signers,
 )
 from shared.model.audit.head import LogHead
-from shared.model.audit.records import AuditRecord
+from shared.model.audit.records import EntryCommitment
 from shared.model.items import Address, Item
 from shared.operations.audit import outside, sealing, statements
 from shared.ports import Ports
@@ -97,7 +97,7 @@ class Ledger:
             return
         self.overheard, head = item, LogHead.from_item(item)
         is_same = self.head is not None and head.generation == self.head.generation
-        leaves = [*(self.leaves[: head.stored] if is_same else ()), *head.unstored]
+        leaves = [*(self.leaves[: head.stored] if is_same else ()), *head.unstored_records]
         if len(leaves) == head.size:
             self._sign(head, leaves)
 
@@ -114,9 +114,9 @@ class Ledger:
             raise Broken(f"the sealed log falls from {before.size} to {head.size} leaves")
         is_same = before is not None and head.generation == before.generation
         known = self.leaves if is_same else []
-        if known[head.stored :] != head.unstored[: max(len(known) - head.stored, 0)]:
+        if known[head.stored :] != head.unstored_records[: max(len(known) - head.stored, 0)]:
             raise Broken(f"the sealed log says something else of its {len(known)} leaves")
-        self.head, self.leaves = head, known[: head.stored] + head.unstored
+        self.head, self.leaves = head, known[: head.stored] + head.unstored_records
         self._check(store, head)
 
     def _check(self, store: Records, head: LogHead) -> None:
@@ -183,9 +183,9 @@ class Ledger:
             self.look(store)
         # What a wrong clock has made is sealed when its time has come.
         until = desk.now().timestamp() * 1000
-        made = (each for each in map(AuditRecord.of, found) if each.made_ms <= until)
+        made = (each for each in map(EntryCommitment.of, found) if each.made_ms <= until)
         stored = {each.id: each.data for each in made}
-        sealed = {AuditRecord.parse(each).id: each for each in self.leaves}
+        sealed = {EntryCommitment.parse(each).id: each for each in self.leaves}
         if stored.items() - sealed.items():
             raise Broken("the sealed log lacks entries, or has them otherwise")
         for kept in outside.all_anchors(desk, self.tenant_id):
@@ -217,7 +217,10 @@ def rob(life: "Life", random: Random) -> None:
     if life.is_restoring or ledger.head is None or ledger.is_robbed or store.hidden:
         return
     # Until its blob is there, nobody outside the store knows of a checkpoint (LOG-12).
-    if Kept.of(ledger.head).name(ledger.tenant_id) not in blobs.found or len(ledger.items) < 2:
+    if (
+        PinnedCheckpoint.of(ledger.head).name(ledger.tenant_id) not in blobs.found
+        or len(ledger.items) < 2
+    ):
         return
     place = head_model.address(ledger.tenant_id)
     older = Put(place, random.choice(ledger.items[:-1]), Expect.ANYTHING)

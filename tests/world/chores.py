@@ -5,18 +5,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.model.fleet import authorizers as authorizer_model
-from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.items import Partition
-from shared.model.signing_keys import Type
+from shared.model.signing_keys import SigningKeyType
 from shared.model.tenants import SettingsChange
 from shared.model.webhooks import webhooks as webhook_model
 from shared.operations.access import tenant_settings
 from shared.operations.audit import sealed_log
 from shared.operations.changes import key_revocation, revocations, signing_keys, warrants
-from shared.operations.changes.warrants import Order
+from shared.operations.changes.warrants import SignRequest
 from shared.operations.fleet import authorizers, registering, registrations
 from shared.operations.lists import decisions, in_force, publication, records
-from shared.operations.lists.storage import Pen
+from shared.operations.lists.storage import SeedCache
 from shared.operations.webhooks import managing
 from shared.ports import Ports
 from tests.world.broken import Broken
@@ -52,7 +52,9 @@ def _hook(ports: Ports, deed: "Deed") -> str:
 
 def _edge(ports: Ports, deed: "Deed") -> str:
     name = f"edge-{deed.random.getrandbits(32)}"
-    return registering.register(ports, deed.caller, described=Description(name)).authorizer.id
+    return registering.register(
+        ports, deed.caller, description=AuthorizerDescription(name)
+    ).authorizer.id
 
 
 KINDS: Final = (
@@ -196,13 +198,13 @@ def lay_up(deed: "Deed") -> None:
 
 
 def _key(ports: Ports, deed: "Deed", parent: str | None) -> str:
-    type_ = Type.ISSUER if parent else Type.ROOT
+    type_ = SigningKeyType.ISSUER if parent else SigningKeyType.ROOT
     made = signing_keys.create(ports, deed.caller, type_=type_, name="k", parent_id=parent)
     return made.id
 
 
 def _sign(ports: Ports, deed: "Deed", key_id: str) -> bool:
-    warrants.sign(ports, deed.caller, key_id=key_id, order=Order(b"grant"))
+    warrants.sign(ports, deed.caller, key_id=key_id, order=SignRequest(b"grant"))
     return True
 
 
@@ -210,7 +212,7 @@ def count_again(ports: Ports, tenant_id: str) -> None:
     """Count the authorizers, as happens each day: a count beside a registration may be wrong."""
     item = ports.store.get(authorizer_model.registered_address(tenant_id))
     if item is not None:
-        registrations.recount(ports, tenant_id, registrations.registered(item))
+        registrations.recount(ports, tenant_id, registrations.parse_counts(item))
 
 
 def compare_ways(ports: Ports, tenant_id: str) -> list[str]:
@@ -218,14 +220,14 @@ def compare_ways(ports: Ports, tenant_id: str) -> list[str]:
 
     Return what is wrong.
     """
-    pen, read = Pen(ports), in_force.read_facts(ports, tenant_id)
-    making = publication._next(ports, read, publication.caught_up(ports, pen, read))
-    if decisions.is_compared(making.facts.listed, making.issue):
+    pen, read = SeedCache(ports), in_force.read_facts(ports, tenant_id)
+    making = publication._draft(ports, read, publication.publish_pending(ports, pen, read))
+    if decisions.is_comparison_due(making.facts.srl_head, making.issue):
         return []
-    making, followed = publication._planned(ports, pen, making, anew=False)
-    recorded = publication._recorded(ports, making).content
-    signers = records.revoked_signers(ports, tenant_id)
-    ended = records.tombstones(ports, tenant_id, changes=followed.tombstones.changes)
+    making, followed = publication._plan(ports, pen, making, compare_all=False)
+    recorded = publication._read_records(ports, making).content
+    signers = records.read_revoked_signers(ports, tenant_id)
+    ended = records.read_tombstones(ports, tenant_id, changes=followed.tombstones.changes)
     wanted = replace(recorded, signers=signers), ended
     is_same = (followed.content, followed.tombstones) == wanted
     return [] if is_same else [f"a list that follows is {followed}, one of all records {wanted}"]

@@ -18,7 +18,7 @@ from threading import current_thread
 from typing import Any, Final
 from unittest.mock import patch
 
-from shared.adapters.stored_usage import StoredUsage
+from shared.adapters.stored_usage import StoreUsageCounts
 from shared.model.identifiers import before_all_of
 from shared.ports import NewId, Ports
 from shared.ports.store import Address
@@ -133,7 +133,7 @@ def in_memory(folder: Path, clock: Callable[[], datetime]) -> Ports:
     records = Records()
     store: Any = records
     kept = embedded(folder, clock)
-    return replace(kept, store=store, blobs=Blobs(), usage=StoredUsage(store))
+    return replace(kept, store=store, blobs=Blobs(), usage=StoreUsageCounts(store))
 
 
 def _nothing(_run: Run) -> None:

@@ -8,13 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.errors import InsufficientScope, NotFound
 from shared.model import api_keys as model
 from shared.model.callers import Scope
-from shared.operations.access import (
-    api_key_creation,
-    api_key_rotation,
-    api_keys,
-    service_accounts,
-)
-from shared.operations.access.api_key_rotation import Rotated
+from shared.operations.access import api_key_creation, api_key_rotation, api_keys, service_accounts
+from shared.operations.access.api_key_rotation import RotatedKey
 from shared.operations.base import counters
 from shared.operations.changes import key_revocation, list_signers, revocations, signing_keys
 from shared.ports import Ports
@@ -44,7 +39,7 @@ def _end(deed: "Deed") -> datetime | None:
     return None if seconds is None else now + timedelta(seconds=seconds)
 
 
-def _hold(deed: "Deed", made: api_key_creation.Created) -> Held:
+def _hold(deed: "Deed", made: api_key_creation.CreatedKey) -> Held:
     ring, key = deed.books.ring, made.api_key
     account = ring.accounts.get(key.service_account_id or "")
     held = ring.keys[key.id] = Held.of(made, account)
@@ -88,7 +83,7 @@ def _change(
         done = deed.ask(f"{words} {held.id[-3:]}", call, mark)
         is_known = True
     finally:
-        if isinstance(done, Rotated) and isinstance(held, Held):
+        if isinstance(done, RotatedKey) and isinstance(held, Held):
             held.expires_at = min(held.expires_at or done.accepted_until, done.accepted_until)
         held.end(begun, None if done is None else to, is_known=is_known)
     if done is not None:

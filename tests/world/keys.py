@@ -16,10 +16,7 @@ from shared.model import service_accounts as account_model
 from shared.model.api_keys import ApiKey, ApiKeyStatus
 from shared.model.callers import Caller, Scope
 from shared.model.service_accounts import AccountStatus
-from shared.operations.access import (
-    api_key_creation,
-    api_keys,
-)
+from shared.operations.access import api_key_creation, api_keys
 from shared.ports import Ports
 from shared.web.authentication import authenticate
 from tests.kit import asgi
@@ -79,7 +76,7 @@ class Held(Account):
     is_final = True
 
     @classmethod
-    def of(cls, made: api_key_creation.Created, account: Account | None = None) -> Self:
+    def of(cls, made: api_key_creation.CreatedKey, account: Account | None = None) -> Self:
         """A new key."""
         key = made.api_key
         return cls(

@@ -8,9 +8,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol, cast
 
-from shared.authorizer.answers import NoAnswer, Response, parse_answer, unexpected
+from shared.authorizer.answers import NoResponse, Response, parse_answer, unexpected_status_error
 from shared.authorizer.formats.wire import FeedEntry
-from shared.authorizer.view import NEVER, Moment
+from shared.authorizer.view import NEVER, ClockReading
 from tests.kit.tenants import Tenant
 from tests.world.world import TIMEOUT, Machine, World
 
@@ -42,7 +42,7 @@ class Link:
         self, world: World, machine: Machine, tenant: Tenant, ups: Callable[[], Upward]
     ) -> None:
         self.world, self.machine, self.tenant, self._ups = world, machine, tenant, ups
-        self.confirmed: Callable[[], Moment] = lambda: NEVER
+        self.confirmed: Callable[[], ClockReading] = lambda: NEVER
         self.asked = NEVER
         self.heard: list[Response] = []
         # Whether the present poll met an attacker, and what was confirmed by one: who can say that
@@ -71,7 +71,7 @@ class Link:
         patience: float = math.inf,
     ) -> Response:
         """Ask, and wait for the answer: `seconds`, and at most `patience` more."""
-        self.asked = Moment.now()
+        self.asked = ClockReading.now()
         if "/feed" in path and "/base/" not in path:
             self._settle()
         if (old := self._replayed()) is not None:
@@ -88,7 +88,7 @@ class Link:
             self.heard.append(_unpacked(answer))
         answer = _unpacked(self._mangled(answer))
         if len(answer.body) > limit:
-            raise NoAnswer("the response has too many bytes")
+            raise NoResponse("the response has too many bytes")
         return answer
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class Link:
         """The body of an answer."""
         answer = self.get(path, limit=limit)
         if answer.status != HTTPStatus.OK:
-            raise unexpected(answer)
+            raise unexpected_status_error(answer)
         return answer.body
 
     def _settle(self) -> None:
@@ -156,4 +156,4 @@ def _unpacked(answer: Response) -> Response:
     try:
         return replace(answer, body=gzip.decompress(answer.body))
     except (OSError, EOFError, zlib.error) as error:
-        raise NoAnswer(str(error)) from None
+        raise NoResponse(str(error)) from None

@@ -12,27 +12,27 @@ from functions.feed import handler as feed_endpoints
 from functions.feed.handler import FeedQuery, PollAdvice
 from functions.trust import handler as trust_endpoints
 from functions.trust.handler import TrustQuery
-from infra.server.feed import Feed
+from infra.server.feed import FeedPublisher
 from infra.server.journal import Journaling
-from infra.server.leader import RENEW_SECONDS, Leader, LeaderItem
+from infra.server.leader import RENEW_SECONDS, LeaderElection, StoreLease
 from infra.server.sealing import Sealing
-from infra.server.timer import Timer
+from infra.server.timer import Scheduler
 from infra.server.trust import TrustKeeper
 from shared.adapters.file_sealer import FileSealer
-from shared.adapters.stored_usage import StoredUsage
+from shared.adapters.stored_usage import StoreUsageCounts
 from shared.authorizer import events
 from shared.authorizer.answers import Response
-from shared.authorizer.floor import MemoryFloor, Saved, _decoded, _encoded
-from shared.authorizer.follower import Follower
+from shared.authorizer.floor import MemoryStateStore, SavedState, _decode, _encode
+from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats.following import TrustState
-from shared.authorizer.policy import Policy
-from shared.authorizer.trust import KeyReader
+from shared.authorizer.policy import PollPolicy
+from shared.authorizer.trust import KeyFetcher
 from shared.errors import NotFound, RequestError, RescindError
 from shared.operations.lists import publication
 from shared.ports import Ports
 from shared.web.bodies import Body
 from shared.web.errors import STATUS
-from shared.web.freshness import Freshness
+from shared.web.freshness import FreshnessCache
 from shared.web.routes import ApiRequest, Context
 from shared.web.work import IN_PLACE, result_of
 from tests.kit import asgi
@@ -44,7 +44,7 @@ from tests.world.world import Machine, World
 # How often a publisher looks for marks, and how often and how long a client trusts.
 LOOK_SECONDS: Final = 2.0
 SEAL_SECONDS: Final = 12.0
-POLICY: Final = Policy(poll_seconds=3.0, max_staleness=12.0, wait_seconds=0)
+POLICY: Final = PollPolicy(poll_seconds=3.0, max_staleness=12.0, wait_seconds=0)
 _NO_DIGITS: Final = str.maketrans("", "", "0123456789")
 # Of those who follow a relay, which lets them wait for news.
 OF_A_RELAY: Final = replace(POLICY, wait_seconds=2.0)
@@ -56,7 +56,7 @@ def ports_of(world: World, machine: Machine, sealer: FileSealer, root: Any = Non
     return Ports(
         store=store,
         is_in_charge=lambda: store.fence().is_in_charge(),
-        usage=StoredUsage(store),
+        usage=StoreUsageCounts(store),
         buckets=_NoLimit(),
         blobs=world.blobs,
         sealer=sealer,
@@ -125,7 +125,7 @@ class FreshnessOfEach:
 
     def __getattr__(self, name: str) -> Any:
         memory = self._world.here().memory
-        return getattr(memory.setdefault("freshness", Freshness()), name)
+        return getattr(memory.setdefault("freshness", FreshnessCache()), name)
 
 
 class AdviceOfEach:
@@ -155,7 +155,7 @@ class Publisher:
 
     def _lead(self) -> None:
         clock = self.world.monotonic
-        leader = Leader(LeaderItem(self.ports.store, clock=clock), clock=clock)
+        leader = LeaderElection(StoreLease(self.ports.store, clock=clock), clock=clock)
         term = list[bool]()
         while True:
             leads = leader.leads()
@@ -170,9 +170,9 @@ class Publisher:
     def _begin(self, term: list[bool]) -> None:
         name = self.machine.name
         wanted, changed = list[str](), list[str]()
-        feed = Feed(self.ports, wanted.append, changed.append)
-        timer, trust = Timer(self.ports), TrustKeeper(self.ports)
-        sealing = Sealing(self.ports, begun=changed.append)
+        feed = FeedPublisher(self.ports, wanted.append, changed.append)
+        timer, trust = Scheduler(self.ports), TrustKeeper(self.ports)
+        sealing = Sealing(self.ports, on_start=changed.append)
         duties: list[tuple[str, Callable[[], object]]] = [
             ("feed", lambda: self._feed(feed, term)),
             ("journal", lambda: self._journal(feed.journaling, term)),
@@ -184,7 +184,7 @@ class Publisher:
         for duty, run in duties:
             self.world.start(f"{name} {duty}", self.machine, run)
 
-    def _feed(self, feed: Feed, term: list[bool]) -> None:
+    def _feed(self, feed: FeedPublisher, term: list[bool]) -> None:
         while term:
             self.world.sleep(feed._round())
             self.world.listen(feed._waits.seconds(LOOK_SECONDS))
@@ -194,7 +194,7 @@ class Publisher:
             journaling._round()
             self.world.sleep(1)
 
-    def _timer(self, timer: Timer, term: list[bool], wanted: list[str]) -> None:
+    def _timer(self, timer: Scheduler, term: list[bool], wanted: list[str]) -> None:
         due = 0.0
         while term:
             if self.world.now >= due:
@@ -226,7 +226,7 @@ class Publisher:
             self.world.sleep(1)
 
 
-class Disk(MemoryFloor):
+class Disk(MemoryStateStore):
     """The floor of a client, as bytes that outlive it, and how wrong the clock was then."""
 
     def __init__(self, machine: Machine) -> None:
@@ -235,11 +235,11 @@ class Disk(MemoryFloor):
         self._data: tuple[bytes, float] | None = None
         self._copy: tuple[bytes, float] | None = None
 
-    def load(self) -> Saved | None:
-        return _decoded(self._data[0]) if self._data else None
+    def load(self) -> SavedState | None:
+        return _decode(self._data[0]) if self._data else None
 
-    def save(self, saved: Saved) -> None:
-        self._data = _encoded(saved), self._machine.skew
+    def save(self, saved: SavedState) -> None:
+        self._data = _encode(saved), self._machine.skew
 
     @property
     def misleads(self) -> bool:
@@ -265,7 +265,7 @@ class Client:
         tenant: Tenant,
         pin: str,
         ups: Callable[[], Upward],
-        policy: Policy = POLICY,
+        policy: PollPolicy = POLICY,
     ) -> None:
         self.world, self.machine, self.tenant = world, machine, tenant
         self.floor, self.link = Disk(machine), Link(world, machine, tenant, ups)
@@ -281,10 +281,10 @@ class Client:
         self.follower = self._made()
         self.world.start(f"{self.machine.name} follows", self.machine, self._follow)
 
-    def _made(self) -> Follower:
-        made = Follower(self.link.transport, self.floor, self._trust, self._policy, self._note)
+    def _made(self) -> FeedFollower:
+        made = FeedFollower(self.link.transport, self.floor, self._trust, self._policy, self._note)
         self.link.confirmed = lambda: made.view.confirmed
-        self.keys = KeyReader(self.link.transport, made, self._note)
+        self.keys = KeyFetcher(self.link.transport, made, self._note)
         self.keys.is_wanted = True
         return made
 
@@ -296,7 +296,7 @@ class Client:
         while True:
             pause = follower.poll()
             self.world.observe()
-            self.keys.step()
+            self.keys.fetch_if_due()
             self.world.observe()
             self.world.sleep(pause)
 
@@ -315,17 +315,17 @@ class Client:
 
     def _note(self, event: events.Event) -> None:
         match event:
-            case events.Refused(reason):
+            case events.ResponseRejected(reason):
                 self.world.tally[f"refused {reason}"] += 1
                 self.world.tell(f"{self.machine.name} refuses an answer: {reason}")
-            case events.Advanced(before, after, count):
+            case events.StateAdvanced(before, after, count):
                 self._told = ""
                 self.world.tell(
                     f"{self.machine.name} goes from {before} to {after}, {count} revoked"
                 )
             case events.TrustChanged(version, _):
                 self.world.tell(f"{self.machine.name} believes document {version}")
-            case events.Failed(message):
+            case events.PollFailed(message):
                 self.world.tally["polls failed"] += 1
                 text = f"{self.machine.name} hears nothing: {message[:60]}"
                 # Once, however the seconds in it grow.

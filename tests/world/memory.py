@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shared.adapters.preconditions import added, check_blob_name, check_write
-from shared.errors import BlobExists, ExpectationLost
+from shared.adapters.preconditions import apply_increment, check_blob_name, check_write
+from shared.errors import BlobExists, PreconditionFailed
 from shared.ports.store import (
     EVERYTHING,
     Address,
-    At,
     Change,
     Check,
     ColumnPage,
@@ -24,11 +23,12 @@ from shared.ports.store import (
     Expectation,
     Increment,
     Item,
+    ItemFilter,
+    ItemRow,
     Partition,
     Put,
-    Row,
     Table,
-    Where,
+    VersionIs,
 )
 
 Rows = dict[str, Item]
@@ -81,8 +81,8 @@ class Records:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        where: Where = EVERYTHING,
-    ) -> Iterator[Row]:
+        where: ItemFilter = EVERYTHING,
+    ) -> Iterator[ItemRow]:
         rows = self.rows.get(partition, {})
         names = [
             sk
@@ -91,7 +91,7 @@ class Records:
             if where is EVERYTHING or where.holds(item)
         ]
         names.sort(reverse=newest_first)
-        return (Row(sk, rows[sk]) for sk in names[:limit])
+        return (ItemRow(sk, rows[sk]) for sk in names[:limit])
 
     def query_many(
         self,
@@ -100,7 +100,7 @@ class Records:
         after: str | None = None,
         before: str | None = None,
         limit: int | None = None,
-    ) -> dict[Partition, list[Row]]:
+    ) -> dict[Partition, list[ItemRow]]:
         bounds: dict[str, Any] = {"after": after, "before": before, "limit": limit}
         return {each: list(self.query(each, **bounds)) for each in partitions}
 
@@ -110,7 +110,7 @@ class Records:
         *,
         after: str | None = None,
         before: str | None = None,
-        where: Where = EVERYTHING,
+        where: ItemFilter = EVERYTHING,
     ) -> int:
         return sum(1 for _ in self.query(partition, after=after, before=before, where=where))
 
@@ -129,14 +129,14 @@ class Records:
         self.accept(changes)
 
     def accept(self, changes: Sequence[Change], *, hides: bool = False) -> list[Address]:
-        """Apply a write; return the items that it changed. Raises `ExpectationLost`.
+        """Apply a write; return the items that it changed. Raises `PreconditionFailed`.
 
         If it `hides` them, they are to be shown.
         """
         check_write(changes)
         lost = [each.address for each in changes if not _holds(each.expect, self.get(each.address))]
         if lost:
-            raise ExpectationLost(lost)
+            raise PreconditionFailed(lost)
         new = {each.address: self._after(each) for each in changes if not isinstance(each, Check)}
         if hides:
             self.hidden |= {each: self.get(each) for each in new}
@@ -154,7 +154,7 @@ class Records:
             case Put(item=item):
                 return deepcopy(dict(item))
             case Increment(address=address):
-                return added(self.get(address) or {}, change)
+                return apply_increment(self.get(address) or {}, change)
             case Delete() | Check():
                 return None
 
@@ -171,7 +171,7 @@ def _partition(address: Address) -> Partition:
 
 
 def _holds(expected: Expectation, item: Item | None) -> bool:
-    if isinstance(expected, At):
+    if isinstance(expected, VersionIs):
         version = None if item is None else item.get("version")
         return type(version) is int and version == expected.version
     return expected is Expect.ANYTHING or (item is None) == (expected is Expect.ABSENT)
@@ -195,7 +195,7 @@ class Blobs:
         check_blob_name(name)
         return self.found.get(name)
 
-    def file(self, _name: str, *, sha256: str) -> Path | None:  # noqa: ARG002 - of the port
+    def get_file(self, _name: str, *, sha256: str) -> Path | None:  # noqa: ARG002 - of the port
         return None
 
     def names(self, folder: str) -> Iterator[str]:

@@ -10,9 +10,9 @@ from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from shared.adapters.fenced import Fence, ReadOnlyStore
-from shared.adapters.stored_usage import StoredUsage
-from shared.errors import Corrupt, InvalidState
+from shared.adapters.fenced import DeploymentFence, ReadOnlyStore
+from shared.adapters.stored_usage import StoreUsageCounts
+from shared.errors import DataCorrupt, InvalidState
 from shared.model.deployment import ADDRESS, Deployment, DeploymentPart
 from shared.operations.lists import verdicts
 from shared.operations.operator import failover, moving, restored
@@ -62,10 +62,10 @@ def _recover(life: "Life", desk: Ports) -> None:
     for books in life.oracle.books.values():
         try:
             done = recovery.recover(desk, books.tenant.operator)
-        except Corrupt:
+        except DataCorrupt:
             # After two thefts at once, no document names who signed the newest list.
             trusted = life.oracle.list_keys[books.tenant.id]
-            done = recovery.recover(desk, books.tenant.operator, trusted=trusted)
+            done = recovery.recover(desk, books.tenant.operator, trusted_keys=trusted)
         life.oracle.recovered(books, desk, is_said=bool(done.unknown))
     restored.check_recovered(desk)
 
@@ -97,7 +97,7 @@ def fail_over(life: "Life", random: Random) -> None:
 
 def _on(ports: Ports, records: Records, blobs: Blobs) -> Ports:
     store: Any = records
-    return replace(ports, store=store, usage=StoredUsage(store), blobs=blobs)
+    return replace(ports, store=store, usage=StoreUsageCounts(store), blobs=blobs)
 
 
 def _revoked_here(life: "Life", copy: Ports) -> dict[str, set[str]]:
@@ -121,12 +121,12 @@ def _fail_over(life: "Life", known: dict[str, set[str]], desk: Ports) -> None:
     done = failover.recover(desk)
     if done.failed:
         trusted = [each for found in life.oracle.list_keys.values() for each in found]
-        done = failover.recover(desk, trusted=trusted)
+        done = failover.recover(desk, trusted_keys=trusted)
     if done.failed:
         raise Broken(f"a copy is not recovered: {done.failed}")
     for tenant_id, ids in known.items():
         with life.world.off_stage():
-            found = verdicts.verdicts(desk, tenant_id, ids)
+            found = verdicts.read_statuses(desk, tenant_id, ids)
         if lost := {each for each in ids if not found[each].revoked}:
             raise Broken(f"the failover lost {lost}, which had arrived")
 
@@ -168,7 +168,7 @@ def _leave(life: "Life", server: Server, follower: Machine) -> None:
     """Let a server read the source, and nothing else, until it dies; who follows it stays there."""
     # The same items until others take over.
     source: Any = Records(life.world.stage.records.rows)
-    fence = Fence(ReadOnlyStore(source), Deployment.of(source.get(ADDRESS)))
+    fence = DeploymentFence(ReadOnlyStore(source), Deployment.of(source.get(ADDRESS)))
     server.machine.memory |= {"fence": fence, "store": fence.store, "left": True}
     server.machine.is_up = True
     life.left[follower.name] = server

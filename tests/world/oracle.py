@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shared.authorizer.formats import wire
-from shared.authorizer.formats.wire import FeedEntry, Position
-from shared.authorizer.state import State
+from shared.authorizer.formats.wire import FeedEntry, FeedPosition
+from shared.authorizer.state import FeedState
 from shared.model import feed as feed_model
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.items import Item
-from shared.model.lists.head import ListHead, head_address
+from shared.model.lists.head import SrlHead, head_address
 from shared.model.signing_keys import KeyStatus, keys
-from shared.model.warrants import Standing as Recorded
+from shared.model.warrants import WarrantState as Recorded
 from shared.model.warrants import warrant_address
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.lists import journal, signers, verdicts
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -64,7 +64,7 @@ class Books:
     chains: dict[int, bytes] = field(default_factory=dict)
     folds: dict[int, frozenset[str] | None] = field(default_factory=dict)
     feed: FeedHead | None = None
-    listed: ListHead | None = None
+    listed: SrlHead | None = None
     # What each list states.
     lists: dict[int, frozenset[str]] = field(default_factory=dict)
     # What was seen last, to notice changes.
@@ -91,7 +91,7 @@ class Books:
 class Oracle:
     """Looks after each change whether all is as it must be."""
 
-    def __init__(self, world: World, tenants: Iterable[tuple[Tenant, Created]]) -> None:
+    def __init__(self, world: World, tenants: Iterable[tuple[Tenant, CreatedKey]]) -> None:
         self.world = world
         self.books = {
             each.id: Books(
@@ -112,7 +112,7 @@ class Oracle:
         self._before: dict[str, tuple[set[str], set[str]]] = {}
         # The keys of list signers before a restore, as an operator has noted them.
         self.list_keys: dict[str, list[bytes]] = {}
-        self._states: dict[Client, State | None] = {}
+        self._states: dict[Client, FeedState | None] = {}
         self._reached: dict[Client, tuple[int, int]] = {}
         self._held: dict[Client, dict[str, float]] = {}
         self.look()
@@ -200,7 +200,7 @@ class Oracle:
         for books in self.books.values():
             known = {each for each in books.warrants if books.revoked(each)}
             with self.world.off_stage():
-                said = journal.position(ports, books.tenant.id).said
+                said = journal.read_position(ports, books.tenant.id).said
             books.ring.before_restore(said.changes, ports.now())
             books.ledger.restored()
             for register in books.registers:
@@ -208,8 +208,8 @@ class Oracle:
             published = books.folds.get(said.sequence) or frozenset()
             self._before[books.tenant.id] = known, known & published
             with self.world.off_stage():
-                named = signers.read(ports, books.tenant.id)
-                standby = signers.standby(ports, books.tenant.id)
+                named = signers.read_unarchived(ports, books.tenant.id)
+                standby = signers.read_standby(ports, books.tenant.id)
             named += [standby] if standby else []
             self.list_keys[books.tenant.id] = [each.public_bytes for each in named]
             books.keys = dict.fromkeys(books.keys)
@@ -221,7 +221,7 @@ class Oracle:
         """A recovery has ended; `is_said` is whether it told that something may be missing."""
         known, published = self._before[books.tenant.id]
         with self.world.off_stage():
-            found = verdicts.verdicts(ports, books.tenant.id, known)
+            found = verdicts.read_statuses(ports, books.tenant.id, known)
             books.ring.recovered(ports, is_said=is_said)
         lost = {each for each in known if not found[each].revoked}
         if lost & published:
@@ -257,7 +257,7 @@ class Oracle:
         books.feed_item = item
         before, head = books.feed, FeedHead.from_item(item)
         books.heads.add(head.payload)
-        position = Position(head.sequence, head.signed.chain)
+        position = FeedPosition(head.sequence, head.signed_head.chain)
         if books.chains.setdefault(*position) != position.chain:
             raise Broken(f"two histories of the feed at {head.sequence}")
         if before is not None and head.sequence < before.sequence:
@@ -267,7 +267,7 @@ class Oracle:
 
     def _fold(self, books: Books, before: FeedHead | None, head: FeedHead) -> None:
         sequence = before.sequence if before else 0
-        chain = before.signed.chain if before else wire.first_chain(books.tenant.id)
+        chain = before.signed_head.chain if before else wire.first_chain(books.tenant.id)
         held = books.folds.get(sequence, frozenset()) if before else frozenset()
         while sequence < head.sequence:
             sequence += 1
@@ -275,7 +275,7 @@ class Oracle:
             item = self.world.stage.records.get(address)
             if item is None:
                 # A break far above the last entry.
-                held, chain, sequence = None, head.signed.chain, head.sequence
+                held, chain, sequence = None, head.signed_head.chain, head.sequence
                 continue
             stored = StoredEntry.from_item(item)
             entry = FeedEntry.decode(stored.entry)
@@ -287,7 +287,7 @@ class Oracle:
             books.chains.setdefault(sequence, chain)
             books.folds[sequence] = held
         books.folds.setdefault(head.sequence, held)
-        if chain != head.signed.chain:
+        if chain != head.signed_head.chain:
             raise Broken(f"the chain at {head.sequence} is not that of its entries")
 
     def _look_at_list(self, books: Books) -> None:
@@ -295,7 +295,7 @@ class Oracle:
         if item is None or item is books.list_item:
             return
         books.list_item = item
-        before, head = books.listed, ListHead.from_item(item)
+        before, head = books.listed, SrlHead.from_item(item)
         if before and (head.version <= before.version and head != before):
             raise Broken(f"the list goes from {before.version} to {head.version}")
         books.listed = head
@@ -347,7 +347,7 @@ class Oracle:
         for each in (self._reached, self._held, self._states):
             each.pop(client, None)  # type: ignore[call-overload]  # of others there is nothing
 
-    def _look_at_state(self, client: Client, books: Books, state: State) -> None:
+    def _look_at_state(self, client: Client, books: Books, state: FeedState) -> None:
         if state.latest and state.latest.payload not in books.heads:
             raise Broken(f"{client.machine.name} accepts a head that nobody published")
         held = self._held.get(client, {})

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from shared.authorizer.answers import NoAnswer
+from shared.authorizer.answers import NoResponse
 from shared.errors import RequestError, RescindError
 from shared.model.callers import Caller
-from shared.model.revocation_batches import Batch, BatchAction, BatchOutcome
-from shared.model.signing_keys import Type
+from shared.model.revocation_batches import BatchAction, BatchOutcome, BatchRequest
+from shared.model.signing_keys import SigningKeyType
 from shared.operations.changes import (
     key_revocation,
     list_signers,
@@ -20,7 +20,7 @@ from shared.operations.changes import (
     srl,
     warrants,
 )
-from shared.operations.changes.warrants import Order
+from shared.operations.changes.warrants import SignRequest
 from shared.ports import Ports
 from tests.world import chores, holders, moves, relays, upgrades
 from tests.world.audit import Asked, rob
@@ -83,12 +83,12 @@ class Deed:
         try:
             done = life.world.request(server.machine, serve, life.people)
             if life.restores != restores:
-                raise NoAnswer("the service was stopped")
+                raise NoResponse("the service was stopped")
         except RequestError as error:
             life.world.tell(f"{text}: refused ({type(error).__name__})")
             asked.is_done = False
             return None
-        except (NoAnswer, RescindError) as error:
+        except (NoResponse, RescindError) as error:
             life.world.tell(f"{text}: not known ({error})")
             raise Unknown from None
         life.world.tell(f"{text}: done")
@@ -171,12 +171,12 @@ def revoke_many(deed: Deed) -> None:
     ids = tuple(deed.random.sample(free, min(3, len(free))))
     if not ids:
         return
-    batch = Batch(BatchAction.REVOKE, ids, "stolen")
+    batch = BatchRequest(BatchAction.REVOKE, ids, "stolen")
 
     def call(ports: Ports) -> Any:
         applied = revocation_batches.apply(ports, deed.caller, batch=batch)
         if any(each.error is not None for each in applied.results):
-            raise NoAnswer("a part of it failed")
+            raise NoResponse("a part of it failed")
         return applied
 
     done = deed.change(f"revoke {', '.join(ids)}", ids, call, revokes=True)
@@ -189,7 +189,7 @@ def revoke_many(deed: Deed) -> None:
 
 def make_key(deed: Deed) -> None:
     parent = deed.pick([None, *(each for each, lost in deed.books.keys.items() if lost is False)])
-    type_ = Type.ISSUER if parent else Type.ROOT
+    type_ = SigningKeyType.ISSUER if parent else SigningKeyType.ROOT
 
     def call(ports: Ports) -> Any:
         return signing_keys.create(ports, deed.caller, type_=type_, name="k", parent_id=parent)
@@ -215,7 +215,7 @@ def sign(deed: Deed) -> None:
 
     def call(ports: Ports) -> Any:
         return warrants.sign(
-            ports, deed.caller, key_id=key_id, order=Order(b"grant", warrant_id=warrant_id)
+            ports, deed.caller, key_id=key_id, order=SignRequest(b"grant", warrant_id=warrant_id)
         )
 
     done = None
@@ -303,7 +303,7 @@ def list_at_once(deed: Deed) -> None:
         try:
             versions.append(srl.regenerate(ports, deed.caller).version)
         except RequestError as error:
-            raise NoAnswer(str(error)) from None
+            raise NoResponse(str(error)) from None
         return made
 
     done = deed.change(f"revoke {warrant_id}, and list it", [warrant_id], call, revokes=True)

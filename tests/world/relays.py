@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse
 from starlette.routing import Match, Route
 
-from shared.authorizer.answers import NoAnswer, Response
-from shared.authorizer.floor import FileFloor, Saved
+from shared.authorizer.answers import NoResponse, Response
+from shared.authorizer.floor import FileStateStore, SavedState
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay import relay as relay_module
 from shared.authorizer.relay import upstream as upstream_module
 from shared.authorizer.relay.app import app
-from shared.authorizer.relay.relay import Relay, Service
+from shared.authorizer.relay.relay import Relay, ServiceConfig
 from tests.kit import asgi
 from tests.kit.tenants import Tenant
 from tests.world.links import LIE, Link, Upward
@@ -83,7 +83,7 @@ class ActorLoop(asyncio.BaseEventLoop):
 
 
 class ActorLine:
-    """In the place of `Line`: its thread is an actor."""
+    """In the place of `UpstreamConnection`: its thread is an actor."""
 
     def __init__(self, transport: "Transport") -> None:
         self._transport, self._turn = transport, TurnOfActors()
@@ -141,7 +141,7 @@ class ActorEvent:
 def patches() -> list[tuple[Any, str, Any]]:
     """What lets relays run in a world."""
     return [
-        (relay_module, "Line", ActorLine),
+        (relay_module, "UpstreamConnection", ActorLine),
         (upstream_module, "threading", SimpleNamespace(Event=ActorEvent, Thread=ActorThread)),
         (upstream_module, "_POLL_SECONDS", POLL_SECONDS),
     ]
@@ -180,7 +180,7 @@ class House:
         # The first is that by which it follows; what others fetch is known by its hash.
         links = [link, *(self._line() for _ in range(4))][::-1]
         service = cast(
-            "Service",
+            "ServiceConfig",
             SimpleNamespace(transport=lambda: links.pop().transport, allow_http=True, name="relay"),
         )
         trust = TrustState(self.tenant.id, self._pin)
@@ -215,7 +215,7 @@ class House:
             return self._lied(path)
         loop, seat, answers = self._loop, _seat(), list[Response]()
         if loop is None:
-            raise NoAnswer("connection refused")
+            raise NoResponse("connection refused")
 
         async def answer() -> None:
             answers.append(await self._answer(path, etag))
@@ -226,7 +226,7 @@ class House:
         while not answers and self.world.now < until:
             self.world.sleep(TIMEOUT)
         if not answers:
-            raise NoAnswer("timeout")
+            raise NoResponse("timeout")
         if answers[0].status == 200 and "/feed" in path:
             self._said.append(answers[0])
         return answers[0]
@@ -278,14 +278,14 @@ def _body(made: Any) -> bytes:
     return Path(made.path).read_bytes() if isinstance(made, FileResponse) else bytes(made.body)
 
 
-class _Shelf(FileFloor):
+class _Shelf(FileStateStore):
     """The floor of a relay, which knows when it is written."""
 
     def __init__(self, folder: Path, house: House) -> None:
         super().__init__(folder)
         self._house = house
 
-    def save(self, saved: Saved) -> None:
+    def save(self, saved: SavedState) -> None:
         """Replace the floor."""
         super().save(saved)
         self._house.note_clock()

@@ -16,7 +16,7 @@ from shared.adapters.file_sealer import FileSealer
 from shared.model.deployment import SCHEMA
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.lists import in_force
 from shared.operations.operator import consistency
 from shared.operations.trust import documents, publishing
@@ -68,7 +68,7 @@ class Genesis:
     records: Records
     blobs: Blobs
     tenants: Sequence[Tenant]
-    admins: Sequence[Created]
+    admins: Sequence[CreatedKey]
     pins: Sequence[str]
 
 
@@ -93,9 +93,9 @@ def genesis() -> Genesis:
             change = SettingsChange(authorizers_max=QUOTA)
             tenant_settings.update(ports, each.operator, change=change)
             publishing.keep(ports, each.id)
-            head = in_force.trust_head(ports, each.id)
+            head = in_force.read_trust_head(ports, each.id)
             assert head is not None
-            pins.append(documents.read(ports, each.id, head.version).document.roots.pin)
+            pins.append(documents.read_document(ports, each.id, head.version).document.roots.pin)
     return Genesis(world.stage.records, world.stage.blobs, tenants, admins, pins)
 
 

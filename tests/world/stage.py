@@ -15,7 +15,7 @@ from itertools import count
 from random import Random, SystemRandom
 from typing import Any, Final, NamedTuple, TypeVar
 
-from shared.errors import BlobExists, ExpectationLost
+from shared.errors import BlobExists, PreconditionFailed
 from shared.ports.store import (
     EVERYTHING,
     Address,
@@ -23,10 +23,10 @@ from shared.ports.store import (
     Check,
     ColumnPage,
     Item,
+    ItemFilter,
+    ItemRow,
     Partition,
-    Row,
     Table,
-    Where,
 )
 from tests.world.memory import Blobs, Records
 
@@ -198,7 +198,7 @@ class Stage:
         self.perils.making(seat, footprint)
         try:
             result = call()
-        except (BlobExists, ExpectationLost):
+        except (BlobExists, PreconditionFailed):
             self.perils.made(seat.name, footprint, changed=False)
             raise
         self.perils.made(seat.name, footprint, changed=bool(footprint.writes))
@@ -386,11 +386,11 @@ class SteppedStore:
         before: str | None = None,
         newest_first: bool = False,
         limit: int | None = None,
-        where: Where = EVERYTHING,
-    ) -> Iterator[Row]:
+        where: ItemFilter = EVERYTHING,
+    ) -> Iterator[ItemRow]:
         bounds: dict[str, Any] = {"newest_first": newest_first, "limit": 1, "where": where}
 
-        def first() -> Row | None:
+        def first() -> ItemRow | None:
             seen = self._stage.records.seen(partition)
             return next(seen.query(partition, after=after, before=before, **bounds), None)
 
@@ -403,7 +403,7 @@ class SteppedStore:
 
     def query_many(
         self, partitions: Iterable[Partition], **bounds: Any
-    ) -> dict[Partition, list[Row]]:
+    ) -> dict[Partition, list[ItemRow]]:
         return {each: list(self.query(each, **bounds)) for each in partitions}
 
     def count(
@@ -412,7 +412,7 @@ class SteppedStore:
         *,
         after: str | None = None,
         before: str | None = None,
-        where: Where = EVERYTHING,
+        where: ItemFilter = EVERYTHING,
     ) -> int:
         bounds: dict[str, Any] = {"after": after, "before": before, "where": where}
 

@@ -12,20 +12,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from shared.errors import BlobExists, ExpectationLost
+from shared.errors import BlobExists, PreconditionFailed
 from shared.model.items import Address, Partition, Table
 from shared.ports import Ports
-from shared.ports.store import At, Check, Expect, Increment, Put
+from shared.ports.store import Check, Expect, Increment, Put, VersionIs
 from tests.kit.worlds import Clock
-from tests.world.explore import (
-    Actor,
-    Run,
-    Start,
-    explore,
-    explore_stops,
-    in_memory,
-    rest,
-)
+from tests.world.explore import Actor, Run, Start, explore, explore_stops, in_memory, rest
 
 SHELF = Partition(Table.KEYS, "shelf")
 A, B = PLACES = (SHELF.address("a"), SHELF.address("b"))
@@ -71,8 +63,8 @@ def bump(address: Address, ports: Ports) -> object:
     """Read, then write what follows if it is still so; give up where it is not."""
     version = int(str((ports.store.get(address) or {}).get("version")))
     try:
-        ports.store.write(Put(address, {"version": version + 1}, At(version)))
-    except ExpectationLost:
+        ports.store.write(Put(address, {"version": version + 1}, VersionIs(version)))
+    except PreconditionFailed:
         return "lost"
     return version
 
@@ -102,10 +94,10 @@ def swap(address: Address, ports: Ports) -> object:
     other = B if address == A else A
     try:
         ports.store.write(
-            Put(address, {"version": version + 1}, At(version)),
+            Put(address, {"version": version + 1}, VersionIs(version)),
             Increment(other, {"version": 100}, Expect.ANYTHING),
         )
-    except ExpectationLost:
+    except PreconditionFailed:
         return "lost"
     return version
 
@@ -115,10 +107,10 @@ def guard(address: Address, ports: Ports) -> object:
     version = int(str((ports.store.get(address) or {}).get("version")))
     try:
         ports.store.write(
-            Check(address, At(version)),
+            Check(address, VersionIs(version)),
             Increment(B if address == A else A, {"version": 1000}, Expect.ANYTHING),
         )
-    except ExpectationLost:
+    except PreconditionFailed:
         return "lost"
     return version
 

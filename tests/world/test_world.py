@@ -88,7 +88,9 @@ def test_a_rewritten_audit_log_is_found(monkeypatch: pytest.MonkeyPatch) -> None
 
     Who has taken its head and some entries can write to the store, and to nothing else.
     """
-    monkeypatch.setattr(outside, "compared", lambda ports, of, _known: log.head(ports, of))
+    monkeypatch.setattr(
+        outside, "compare_with_anchors", lambda ports, of, _known: log.head(ports, of)
+    )
     robbed = (each for each in range(_SEEDS) if any(it.kind == "rob" for it in plan(each)))
     assert "sealed log" in str(next(filter(None, (lived(seed)[1] for seed in robbed))))
 
@@ -111,7 +113,7 @@ def test_a_remembered_api_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_a_failure_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """F950d: What a failure does not need is left out, and the rest breaks the same."""
-    monkeypatch.setattr(publication, "_revoked", lambda *_: ({}, set()))
+    monkeypatch.setattr(publication, "_read_revoked_ends", lambda *_: ({}, set()))
     plans = {seed: plan(seed, happenings=6) for seed in range(9)}
     words = "is not what was acknowledged"
     seed = next(each for each, planned in plans.items() if words in str(lived(each, planned)[1]))

@@ -10,8 +10,8 @@ from types import SimpleNamespace, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
 from shared.adapters import fenced
-from shared.adapters.fenced import AGE_SECONDS_MAX, Fence
-from shared.errors import InvalidSettings, Outdated, RescindError
+from shared.adapters.fenced import AGE_SECONDS_MAX, DeploymentFence
+from shared.errors import InvalidSettings, RescindError, StaleProcess
 from shared.model.deployment import ADDRESS, SCHEMA, Deployment
 from shared.operations.operator import deployment
 from shared.ports.store import Expect, Put
@@ -36,8 +36,8 @@ class FencedOfEach:
         self.fence()
         return getattr(self._machine.memory["store"], name)
 
-    def fence(self) -> Fence:
-        """What keeps the process from the store. Raises `Outdated`: then it does not start."""
+    def fence(self) -> DeploymentFence:
+        """What keeps the process from the store. Raises `StaleProcess`: then it does not start."""
         memory, machine = self._machine.memory, self._machine
         if "fence" not in memory:
             store: Any = self._world.store
@@ -46,10 +46,10 @@ class FencedOfEach:
                 found.check_schema(machine.release)
                 found.check_in_charge()
             except InvalidSettings as error:
-                raise Outdated from error
-            made = memory["fence"] = Fence(store, found, schema=machine.release)
+                raise StaleProcess from error
+            made = memory["fence"] = DeploymentFence(store, found, schema=machine.release)
             memory["store"] = made.store
-        fence: Fence = memory["fence"]
+        fence: DeploymentFence = memory["fence"]
         return fence
 
 

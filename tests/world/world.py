@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 from infra.server import feed, sealing, timer, trust, waits
 from shared.authorizer import follower, view
-from shared.authorizer.answers import NoAnswer
+from shared.authorizer.answers import NoResponse
 from shared.authorizer.formats import ed25519
 from shared.errors import Unavailable
 from shared.model import feed as feed_model
@@ -43,7 +43,7 @@ EPOCH: Final = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 TIMEOUT: Final = 5.0
 # How many API keys an account may have, how many webhooks a tenant, how many authorizers an owner.
 QUOTA: Final = 2
-_MARKS: Final = schedule_model.marks()[0].pk.rstrip("0")
+_MARKS: Final = schedule_model.mark_partitions()[0].pk.rstrip("0")
 # The same for the same arguments: many clients verify one head, and most lives begin alike.
 _IS_SIGNED: Final = lru_cache(5000)(ed25519.is_signed)
 _SIGNATURE: Final = lru_cache(5000)(seeds.signature)
@@ -299,7 +299,7 @@ class World(Perils):
     ) -> R:
         """Have a server do something for the actor; `link` is whose network it is.
 
-        Raises `NoAnswer` if no answer comes in time; then it may have been done.
+        Raises `NoResponse` if no answer comes in time; then it may have been done.
         """
         began = self.now
         self._pass(link, server)
@@ -307,23 +307,23 @@ class World(Perils):
             with self.on(server):
                 result = serve()
         except Crash:
-            raise NoAnswer("the connection was closed") from None
+            raise NoResponse("the connection was closed") from None
         if link.perils and link.perils[0] == "lose a response":
             self._strike_link(link)
             self.sleep(TIMEOUT)
-            raise NoAnswer("timeout")
+            raise NoResponse("timeout")
         self._pass(link, server)
         if self.now - began > patience:
-            raise NoAnswer("timeout")
+            raise NoResponse("timeout")
         return result
 
     def _pass(self, link: Machine, server: Machine) -> None:
         self.sleep(self.random.random() * (2.4 if link.slow_until > self.now else 0.02))
         if max(link.cut_until, server.cut_until) > self.now:
             self.sleep(TIMEOUT)
-            raise NoAnswer("timeout")
+            raise NoResponse("timeout")
         if not server.is_up:
-            raise NoAnswer("connection refused")
+            raise NoResponse("connection refused")
 
     def _strike_link(self, link: Machine) -> None:
         peril = link.perils.pop(0)
@@ -354,7 +354,7 @@ class World(Perils):
     def in_force(self, *others: tuple[Any, str, Any]) -> Iterator[None]:
         """Let all code read these clocks, and draw from the seed; `others` are patched too."""
         drawn: Any = Drawn(f"{self.seed} secrets")
-        pacing = operation.Pacing(sleep=self._pause, clock=self.monotonic)
+        pacing = operation.RetryPacing(sleep=self._pause, clock=self.monotonic)
         time = SimpleNamespace(monotonic=self.monotonic, thread_time=lambda: 0.0, sleep=self._pause)
         with ExitStack() as stack:
             for target, name, value in (

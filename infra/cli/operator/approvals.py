@@ -6,11 +6,11 @@ import typer
 
 from infra.cli.client import segment
 from infra.cli.commands import ApiSession, command, noun
-from infra.cli.errors import SHOWN, Limit, Reason, WrongUsage
+from infra.cli.errors import SHOWN, Limit, Reason, UsageError
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column
 from shared.model import times
-from shared.model.identities.approvals import Act, ApprovalStatus
+from shared.model.identities.approvals import ApprovalStatus, ProtectedAction
 from shared.operations.identities import approvals, protected_acts
 
 _PATH: Final = "/v1/approvals"
@@ -38,7 +38,7 @@ Clear = Annotated[
     bool, typer.Option("--clear", help="Let no act of the tenant need an approval any more.")
 ]
 Acts = Annotated[
-    list[Act] | None,
+    list[ProtectedAction] | None,
     typer.Option(
         "--act",
         help="An act to protect. May be repeated. Use --restore-above for revocations.restore; "
@@ -62,8 +62,8 @@ def register(root: typer.Typer) -> None:
 def list_(session: ApiSession, limit: Limit = SHOWN, status: StatusOption = None) -> None:
     """List approvals, and what waits for one."""
     params = {"status": status.value if status else None}
-    page = session.api.listed(_PATH, "approvals", most=limit, params=params)
-    session.out.page(page, "approvals", _COLUMNS)
+    page = session.api.list_records(_PATH, "approvals", most=limit, params=params)
+    session.out.print_page(page, "approvals", _COLUMNS)
 
 
 @command(app, "show", example="rescind approvals show svc_apr_01J…", watches=True)
@@ -85,7 +85,7 @@ def reject(session: ApiSession, approval: ApprovalArgument) -> None:
 
 
 @command(app, "policy", example="rescind approvals policy")
-def policy(session: ApiSession) -> None:
+def show_policy(session: ApiSession) -> None:
     """Show which acts need an approval."""
     session.out.record(session.api.get(_POLICY))
 
@@ -117,11 +117,11 @@ def override(
     With --clear, nothing is protected any more, if nobody can sign in who could approve.
     """
     if (approval is None) is not clear:
-        raise WrongUsage("give either APPROVAL or --clear.")
+        raise UsageError("give either APPROVAL or --clear.")
     caller = operator.caller(tenant)
     if approval is None:
         protected_acts.clear(operator.ports, caller, reason=reason)
-        operator.out.say(f"No act of {tenant} needs an approval any more.")
+        operator.out.print_message(f"No act of {tenant} needs an approval any more.")
         return
     done = approvals.override(operator.ports, caller, approval_id=approval, reason=reason)
-    operator.out.record({"approval_id": done.id, "expires_at": times.text(done.expires_at)})
+    operator.out.record({"approval_id": done.id, "expires_at": times.format_utc(done.expires_at)})

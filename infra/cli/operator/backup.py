@@ -32,12 +32,12 @@ _LEFT_OUT = "It lacks admin.key: after a restore, create another key (rescind ad
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
-    for name, function in (("backup", back_up), ("restore", put_back)):
+    for name, function in (("backup", create_backup), ("restore", put_back)):
         example = f"rescind {name} /backups/monday --data .data"
         local_command(root, name, example=example)(function)
 
 
-def back_up(
+def create_backup(
     out: Output,
     folder: Destination,
     data: DataOption = None,
@@ -48,14 +48,16 @@ def back_up(
 
     It has the store, the lists in force and the sealed log, with a hash of each file.
     """
-    data = _named(data)
-    data_folder.chosen(data, keys, os.environ)
+    data = _backup_name(data)
+    data_folder.folder_environment(data, keys, os.environ)
     made = backup.back_up(
         data, data_folder.master_key(data, keys), folder, with_key=with_master_key
     )
-    out.say(f"Made and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files.")
-    out.say(_WITH_KEY if with_master_key else _WITHOUT_KEY)
-    out.say(_LEFT_OUT)
+    out.print_message(
+        f"Made and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files."
+    )
+    out.print_message(_WITH_KEY if with_master_key else _WITHOUT_KEY)
+    out.print_message(_LEFT_OUT)
 
 
 def put_back(
@@ -70,16 +72,18 @@ def put_back(
     Lists that are newer than the backup stay: `recover` revokes again what they have. Run it for
     each tenant before you start the server.
     """
-    data = _named(data)
+    data = _backup_name(data)
     done = backup.restore(folder, data, key=keys, replace=replace)
     if done.set_aside is not None:
-        out.say(f"The store that was there is {done.set_aside} now.")
-    out.say(f"Put the backup of {done.manifest.made_at} back. Before you start the server, run:")
+        out.print_message(f"The store that was there is {done.set_aside} now.")
+    out.print_message(
+        f"Put the backup of {done.manifest.made_at} back. Before you start the server, run:"
+    )
     for handle in done.handles:
-        out.say(f"  rescind recover {handle} --data {data}")
+        out.print_message(f"  rescind recover {handle} --data {data}")
 
 
-def _named(data: Path | None) -> Path:
-    if (folder := data_folder.named(data, os.environ)) is None:
+def _backup_name(data: Path | None) -> Path:
+    if (folder := data_folder.resolve_folder(data, os.environ)) is None:
         raise InvalidSettings("backup and restore work on a data folder: name it with --data.")
     return folder

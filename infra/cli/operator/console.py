@@ -13,10 +13,10 @@ Url = Annotated[str, typer.Option("--url", help="The address of the service.")]
 
 def register(root: typer.Typer) -> None:
     """Add the command."""
-    operator_command(root, "console", example="rescind console --data .data")(link)
+    operator_command(root, "console", example="rescind console --data .data")(print_link)
 
 
-def link(operator: Operator, tenant: Handle = "local", url: Url = addresses.LOCAL) -> None:
+def print_link(operator: Operator, tenant: Handle = "local", url: Url = addresses.LOCAL) -> None:
     """Print a link that signs in to the console once, as administrator of a tenant.
 
     It works within 5 minutes, in any browser that reaches the service.
@@ -24,4 +24,4 @@ def link(operator: Operator, tenant: Handle = "local", url: Url = addresses.LOCA
     ticket = tickets.issue(operator.ports, operator.caller(tenant))
     found = f"{url.rstrip('/')}/#ticket={ticket}"
     operator.out.show({"link": found}, found)
-    operator.out.say("It signs in once, within 5 minutes, for an hour.")
+    operator.out.print_message("It signs in once, within 5 minutes, for an hour.")

@@ -14,9 +14,9 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import functions
 from infra import private_files
-from infra.cli.commands import described, local_command
-from infra.cli.errors import Exit, WrongUsage
-from infra.cli.operator.maintenance import Signers, Unpublished
+from infra.cli.commands import format_error, local_command
+from infra.cli.errors import ExitCode, UsageError
+from infra.cli.operator.maintenance import PublicationFailed, Signers
 from infra.cli.operator.operators import Operator, operator_command
 from infra.cli.output import Output
 from shared import wiring
@@ -75,11 +75,11 @@ def register(root: typer.Typer) -> None:
 
 def name_region(operator: Operator, region: Region) -> None:
     """Name the region that writes, before a second one is made: processes elsewhere then do not."""
-    found = deployment.read(operator.ports).region
+    found = deployment.read_deployment(operator.ports).region
     if found not in (None, region):
-        raise WrongUsage(f"{found} is in charge; to change that, run rescind failover.")
+        raise UsageError(f"{found} is in charge; to change that, run rescind failover.")
     deployment.put_in_charge(operator.ports, region)
-    operator.out.say(f"{region} is in charge.")
+    operator.out.print_message(f"{region} is in charge.")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class _Failover:
         """The functions that must not write any more."""
         found = _PREFIX.fullmatch(self.settings.store.location)
         if found is None:
-            raise WrongUsage("SVC_STORE does not name the tables of a stage: dynamodb:rescind-…")
+            raise UsageError("SVC_STORE does not name the tables of a stage: dynamodb:rescind-…")
         return function_names(found[1])
 
 
@@ -118,33 +118,33 @@ def fail_over(
     """
     settings = wiring.settings(os.environ)
     if settings.region != to or from_ == to:
-        raise WrongUsage(f"set AWS_DEFAULT_REGION and SVC_… to those of {to}; --from is another.")
+        raise UsageError(f"set AWS_DEFAULT_REGION and SVC_… to those of {to}; --from is another.")
     doing = _Failover(out, settings, from_, to, from_endpoint)
     named = doing.functions
     if dry_run:
         _print_steps(doing, lost_region=lost_region)
-        return Exit.DONE
+        return ExitCode.DONE
     with closing(wiring.assemble(settings)) as copy:
-        if deployment.read(copy).region == to:
-            out.say(f"{to} is in charge already.")
+        if deployment.read_deployment(copy).region == to:
+            out.print_message(f"{to} is in charge already.")
             _publish(out, copy)
-            return Exit.DONE
-        _leave(doing, named, copy, lost_region=lost_region)
+            return ExitCode.DONE
+        _stop_other_region(doing, named, copy, lost_region=lost_region)
         unknown = _take_over(doing, copy, signer or [], leave or [])
     if lost_region:
-        out.say(_LOST.format(region=from_, to=to))
-    return Exit.UNKNOWN if unknown else Exit.DONE
+        out.print_message(_LOST.format(region=from_, to=to))
+    return ExitCode.UNKNOWN if unknown else ExitCode.DONE
 
 
-def _take_over(doing: _Failover, copy: Ports, trusted: list[bytes], leave: list[str]) -> bool:
+def _take_over(doing: _Failover, copy: Ports, trusted_keys: list[bytes], leave: list[str]) -> bool:
     """Recover, and put the region in charge; return whether changes are unknown."""
     last = _arrived_last(copy)
-    done = _recover(doing, copy, trusted, leave)
+    done = _recover(doing, copy, trusted_keys, leave)
     deployment.put_in_charge(copy, doing.to)
-    doing.out.say(f"{doing.to} is in charge.")
+    doing.out.print_message(f"{doing.to} is in charge.")
     _publish(doing.out, copy)
     for line in last:
-        doing.out.say(line)
+        doing.out.print_message(line)
     return any(each.unknown for each in done.recovered.values())
 
 
@@ -159,52 +159,58 @@ def _print_steps(doing: _Failover, *, lost_region: bool) -> None:
         steps[0] += " If it does not answer, go on."
         steps[1] = "Do not wait for what has not arrived: it is lost."
     for number, each in enumerate(steps, 1):
-        doing.out.say(f"{number}. {each}")
+        doing.out.print_message(f"{number}. {each}")
 
 
-def _leave(doing: _Failover, named: list[str], copy: Ports, *, lost_region: bool) -> None:
+def _stop_other_region(
+    doing: _Failover, names: list[str], copy: Ports, *, lost_region: bool
+) -> None:
     """Stop the writes of the other region, and wait for its last ones."""
     original = replace(
         copy, store=wiring.store_in(doing.settings, doing.from_, endpoint=doing.endpoint)
     )
     try:
-        stop_functions(named, region=doing.from_, endpoint=doing.endpoint)
-        doing.out.say(f"Stopped {len(named)} functions in {doing.from_}.")
+        stop_functions(names, region=doing.from_, endpoint=doing.endpoint)
+        doing.out.print_message(f"Stopped {len(names)} functions in {doing.from_}.")
         failover.fence(original)
     except RescindError as error:
         if not lost_region:
             remedy = "If the region is lost, add --lost-region: what has not arrived is lost then."
-            raise SilentRegion(f"{described(error)}\n{remedy}") from None
-        doing.out.say(f"{doing.from_} is given up: {error}")
+            raise SilentRegion(f"{format_error(error)}\n{remedy}") from None
+        doing.out.print_message(f"{doing.from_} is given up: {error}")
     if lost_region:
         # If the region comes back, it reads this and does not write.
         deployment.put_in_charge(copy, NOBODY)
         return
     failover.wait_until_copied(original, copy, seconds=_COPIED_SECONDS)
-    doing.out.say(f"The tables of {doing.to} have what was written to those of {doing.from_}.")
+    doing.out.print_message(
+        f"The tables of {doing.to} have what was written to those of {doing.from_}."
+    )
 
 
 def _recover(
-    doing: _Failover, copy: Ports, trusted: list[bytes], leave: list[str]
+    doing: _Failover, copy: Ports, trusted_keys: list[bytes], leave: list[str]
 ) -> RecoveredCopy:
-    done = failover.recover(copy, user=private_files.name(), trusted=trusted, report=doing.out.say)
+    done = failover.recover(
+        copy, user=private_files.name(), trusted_keys=trusted_keys, report=doing.out.print_message
+    )
     for handle, error in done.failed.items():
-        doing.out.say(f"{handle}: not recovered: {described(error)}")
+        doing.out.print_message(f"{handle}: not recovered: {format_error(error)}")
     if missing := sorted(done.failed.keys() - set(leave)):
         raise NotRecovered(
             f"{len(missing)} tenant(s) could not be recovered, so {doing.to} is not in charge. "
             f"Mend the cause and repeat, or go on without them: --leave {missing[0]}"
         )
-    doing.out.say(f"Recovered {len(done.recovered)} tenant(s).")
+    doing.out.print_message(f"Recovered {len(done.recovered)} tenant(s).")
     return done
 
 
 def _publish(out: Output, copy: Ports) -> None:
     tick = publication.publish_due(copy)
     for tenant_id, error in tick.failed.items():
-        out.say(f"{tenant_id}: not published: {described(error)}")
+        out.print_message(f"{tenant_id}: not published: {format_error(error)}")
     if tick.failed:
-        raise Unpublished(
+        raise PublicationFailed(
             f"{len(tick.failed)} list(s) could not be published; run: rescind publish"
         )
 
@@ -213,7 +219,7 @@ def _arrived_last(copy: Ports) -> list[str]:
     lines = []
     for each in tenants.directory(copy):
         if found := failover.newest_arrived(copy, each.tenant_id):
-            what = f"{found.action} of {times.text(found.timestamp)}"
+            what = f"{found.action} of {times.format_utc(found.timestamp)}"
             lines.append(
                 f"{each.handle}: the last change that arrived is {what}; one that was acknowledged "
                 "later may be lost."
@@ -231,18 +237,18 @@ def function_names(prefix: str) -> list[str]:
     return [f"{prefix}{each}" for each in sorted(found) if each != _KEPT]
 
 
-def stop_functions(named: list[str], *, region: str, endpoint: str | None) -> None:
+def stop_functions(names: list[str], *, region: str, endpoint: str | None) -> None:
     """Reserve no concurrency for those of these functions that exist, so that none begins any more.
 
     Raises `SilentRegion` if that cannot be done, or if there is none of them.
     """
     client: Any = boto3.client("lambda", region_name=region, endpoint_url=endpoint, config=_CONFIG)
     try:
-        stopped = [each for each in named if _is_stopped(client, each)]
+        stopped = [each for each in names if _is_stopped(client, each)]
     except (BotoCoreError, ClientError) as error:
         raise SilentRegion(f"The functions in {region} were not stopped: {error}") from None
     if not stopped:
-        raise SilentRegion(f"There is no function of this stage in {region}: {', '.join(named)}.")
+        raise SilentRegion(f"There is no function of this stage in {region}: {', '.join(names)}.")
 
 
 def _is_stopped(client: Any, name: str) -> bool:

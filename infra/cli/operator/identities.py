@@ -13,7 +13,7 @@ import typer
 
 from infra.cli import inputs
 from infra.cli.commands import ApiSession, Identifier, Resource, command, confirm, noun
-from infra.cli.errors import WrongUsage, Yes, checked, given
+from infra.cli.errors import UsageError, Yes, argument_type, drop_missing
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Column
 from shared.model import text
@@ -21,7 +21,7 @@ from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identities import providers as model
 from shared.model.identities import roles
-from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
 from shared.operations.identities import identity_providers
 from shared.operations.identities.identity_providers import ProviderChange
 
@@ -57,12 +57,12 @@ _providers = Resource(
     ),
     field="identity_providers",
 )
-_providers.lists("List the identity providers.")
-_providers.shows("Show one identity provider, with its grants.")
-_providers.acts(
+_providers.add_list("List the identity providers.")
+_providers.add_show("Show one identity provider, with its grants.")
+_providers.add_action(
     "check", "Ask the issuer what it publishes now, and compare it with what is stored."
 )
-_providers.deletes(
+_providers.add_delete(
     "Delete an identity provider. The sessions that it gave end.",
     "the identity provider {} and the sessions that it gave",
     is_protected=True,
@@ -81,10 +81,10 @@ _people = Resource(
         Column("name", "name", wraps=True),
     ),
 )
-_people.lists("List the people who have signed in.")
-_people.shows("Show one person.")
-_people.acts("enable", "Let a disabled person sign in again.", is_protected=True)
-_people.acts("sign-out", "End all sessions of a person, who can sign in again.")
+_people.add_list("List the people who have signed in.")
+_people.add_show("Show one person.")
+_people.add_action("enable", "Let a disabled person sign in again.", is_protected=True)
+_people.add_action("sign-out", "End all sessions of a person, who can sign in again.")
 
 _sessions = Resource(
     _sessions_app,
@@ -98,8 +98,8 @@ _sessions = Resource(
         Column("expires at", "expires_at"),
     ),
 )
-_sessions.lists("List the sessions that are accepted: all of the tenant, or your own.")
-_sessions.deletes("End a session; `current` is your own.", "the session {}")
+_sessions.add_list("List the sessions that are accepted: all of the tenant, or your own.")
+_sessions.add_delete("End a session; `current` is your own.", "the session {}")
 
 _roles = Resource(
     _roles_app,
@@ -114,11 +114,11 @@ _roles = Resource(
         Column("built in", "is_built_in"),
     ),
 )
-_roles.lists(
+_roles.add_list(
     "List the roles: the scopes, which are built in, and those of the tenant.", in_pages=False
 )
-_roles.shows("Show one role.")
-_roles.deletes(
+_roles.add_show("Show one role.")
+_roles.add_delete(
     "Delete a role. Who has it may do nothing from the next request on.",
     "the role {}",
     is_protected=True,
@@ -159,12 +159,14 @@ def disable(
     It lists these keys first. --made-keys is required if there are any.
     """
     params = {"created_by_id": person}
-    page = session.api.listed("/v1/api-keys", "api_keys", params=params)
+    page = session.api.list_records("/v1/api-keys", "api_keys", params=params)
     keys = [each for each in page["api_keys"] if each["status"] == "active"]
     for each in keys:
-        session.out.say(f"{each['id']} {','.join(each['scopes']) or each['role']} {each['name']}")
+        session.out.print_message(
+            f"{each['id']} {','.join(each['scopes']) or each['role']} {each['name']}"
+        )
     if keys and made_keys is None:
-        raise WrongUsage(f"The person made {len(keys)} API keys: add --made-keys end or keep.")
+        raise UsageError(f"The person made {len(keys)} API keys: add --made-keys end or keep.")
     if keys and made_keys is MadeKeys.END:
         confirm(f"End these {len(keys)} API keys of {person}? This cannot be undone.", yes=yes)
     body, ended = {"made_keys": made_keys or MadeKeys.END}, 0
@@ -182,7 +184,7 @@ def disable(
     example="rescind roles put laptops --scope revoker --warrant-prefix svc_wrt_laptop-",
     is_protected=True,
 )
-def put(
+def put_role(
     session: ApiSession,
     name: RoleOf,
     scope: Annotated[list[Scope], typer.Option("--scope", help="May be repeated.")],
@@ -191,35 +193,35 @@ def put(
 ) -> None:
     """Create a role, or replace it as a whole. Its holders follow the new one at once."""
     limits = {"warrant_prefixes": warrant_prefix, "signing_keys": signing_key}
-    session.out.record(session.api.put(_roles.at(name), {"scopes": scope, **given(limits)}))
+    session.out.record(session.api.put(_roles.at(name), {"scopes": scope, **drop_missing(limits)}))
 
 
-def _grant(value: str) -> Grant:
+def _grant(value: str) -> RoleMapping:
     """Return the grant that is written so. Raises `ValueError` if it is none."""
     condition, _, role = value.rpartition(":")
     claim, _, wanted = condition.partition("=")
     if not claim or not 0 < len(wanted) <= model.VALUE_MAX or not role:
         raise ValueError("write CLAIM=VALUE:ROLE, such as groups=security:admin")
-    return Grant({model.condition_name(claim): wanted}, roles.name(role))
+    return RoleMapping({model.condition_name(claim): wanted}, roles.name(role))
 
 
 Issuer = Annotated[
     str,
     typer.Option(
-        "--issuer", metavar="URL", parser=checked(model.issuer), help="As its tokens name it."
+        "--issuer", metavar="URL", parser=argument_type(model.issuer), help="As its tokens name it."
     ),
 ]
 Grants = Annotated[
-    list[Grant] | None,
+    list[RoleMapping] | None,
     typer.Option(
         "--grant",
         metavar="CLAIM=VALUE:ROLE",
-        parser=checked(_grant),
+        parser=argument_type(_grant),
         help="Who gets which role (a scope, or one of the tenant); the first that matches counts.",
     ),
 ]
 OfTenant = Annotated[
-    str, typer.Option("--tenant", metavar="NAME", parser=checked(handle), help="Its name.")
+    str, typer.Option("--tenant", metavar="NAME", parser=argument_type(handle), help="Its name.")
 ]
 Kind = Annotated[
     ProviderKind, typer.Option("--kind", help="Who signs in; tokens are only introspected.")
@@ -235,13 +237,13 @@ CliClientId = Annotated[
 NameOption = Annotated[
     str | None,
     typer.Option(
-        "--name", parser=checked(text.name), help="For people; without it, the issuer's host."
+        "--name", parser=argument_type(text.name), help="For people; without it, the issuer's host."
     ),
 ]
 Domains = Annotated[
     list[str] | None,
     typer.Option(
-        "--email-domain", parser=checked(model.domain), help="Of people. May be repeated."
+        "--email-domain", parser=argument_type(model.domain), help="Of people. May be repeated."
     ),
 ]
 Account = Annotated[
@@ -261,7 +263,7 @@ StepUp = Annotated[
     str | None,
     typer.Option(
         "--step-up",
-        parser=checked(model.step_up),
+        parser=argument_type(model.step_up),
         help="Evidence of a fresh sign-in: auth_time (default), acr:VALUES or sign_in.",
     ),
 ]
@@ -334,26 +336,26 @@ def add(
     caller = operator.caller(tenant)
     made = identity_providers.create(operator.ports, caller, kind=kind, change=change)
     if others := identity_providers.find_twins(operator.ports, made):
-        operator.out.say(
+        operator.out.print_message(
             f"Warning: {', '.join(others)} has the same issuer. Each gives people of its own, even "
             "if their subjects are the same. Delete the one that you do not need."
         )
     operator.out.record({each: getattr(made, each) for each in _SHOWN})
-    operator.out.say(_next(made, url.rstrip("/"), tenant))
+    operator.out.print_message(_next(made, url.rstrip("/"), tenant))
 
 
-def _next(made: IdentityProvider, url: str, tenant: str) -> str:
+def _next(provider: IdentityProvider, url: str, tenant: str) -> str:
     """Return what to do at the provider."""
-    if made.kind is ProviderKind.TOKENS:
+    if provider.kind is ProviderKind.TOKENS:
         return f"POST {url}/v1/oauth/introspect tells of its tokens."
-    if made.kind is ProviderKind.PROGRAMS:
-        return f"Programs ask for tokens with the audience {made.id}."
-    if made.authorization_endpoint is None or made.token_endpoint is None:
+    if provider.kind is ProviderKind.PROGRAMS:
+        return f"Programs ask for tokens with the audience {provider.id}."
+    if provider.authorization_endpoint is None or provider.token_endpoint is None:
         return "The issuer names no endpoint for sign-ins with a browser, so there are none."
-    of_cli = made.cli_client_id or made.client_id
+    of_cli = provider.cli_client_id or provider.client_id
     return (
         f"Register these redirect addresses at the provider:\n"
-        f"  {url}/console/signed-in/{made.id} of {made.client_id}, for the console\n"
+        f"  {url}/console/signed-in/{provider.id} of {provider.client_id}, for the console\n"
         f"  http://127.0.0.1/ of {of_cli}, with any port, for rescind login --sso\n"
         f"Then people sign in at {url}/?tenant={tenant}, or with "
         f"rescind login --sso --tenant {tenant}."
@@ -372,4 +374,4 @@ def _keys(file: Path) -> dict[str, Any]:
         found = inputs.read_json(file)
         return model.public_keys(found if isinstance(found, dict) else {})
     except ValueError as error:
-        raise WrongUsage(f"{file}: {error}.") from None
+        raise UsageError(f"{file}: {error}.") from None

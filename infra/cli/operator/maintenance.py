@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from infra.cli.commands import described
-from infra.cli.errors import Exit, checked
+from infra.cli.commands import format_error
+from infra.cli.errors import ExitCode, argument_type
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from shared.errors import RescindError
 from shared.model.callers import Caller
@@ -17,7 +17,7 @@ from shared.model.lists.verification import public_key_bytes
 from shared.operations.access import api_keys
 from shared.operations.base import tenants
 from shared.operations.fleet import propagation as registry
-from shared.operations.fleet.propagation import Progress
+from shared.operations.fleet.propagation import PropagationProgress
 from shared.operations.lists import in_force, publication
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
@@ -38,7 +38,7 @@ Signers = Annotated[
     list[bytes] | None,
     typer.Option(
         "--signer",
-        parser=checked(public_key_bytes),
+        parser=argument_type(public_key_bytes),
         metavar="PUBLIC_KEY",
         help="Public key, in base64, of a list signer that the restored tables do not have; may be "
         "repeated.",
@@ -71,7 +71,7 @@ class Unhealthy(RescindError):
     """The doctor found a problem."""
 
 
-class Unpublished(RescindError):
+class PublicationFailed(RescindError):
     """A list that is due could not be published."""
 
 
@@ -83,7 +83,7 @@ def register(root: typer.Typer) -> None:
         ("recover", "rescind recover acme --data .data", recover),
         ("restored", "rescind restored", mark_restored),
         ("upgrade", "rescind upgrade --data .data", upgrade),
-        ("canary", "rescind canary acme --seconds 60", fly_canary),
+        ("canary", "rescind canary acme --seconds 60", run_canary),
     ):
         operator_command(root, name, example=example)(function)
 
@@ -94,13 +94,13 @@ def examine(operator: Operator) -> None:
     A remark is printed too, but does not count: it tells of what the operator may have chosen.
     """
     _warn_of_old_admin_key(operator)
-    findings = list(doctor.examine(operator.ports, operator.out.say))
+    findings = list(doctor.examine(operator.ports, operator.out.print_message))
     for each in findings:
         kind = " (remark)" if each.is_remark else ""
-        operator.out.say(f"{each.subject}{kind}: {each.problem}\n  → {each.remedy}")
+        operator.out.print_message(f"{each.subject}{kind}: {each.problem}\n  → {each.remedy}")
     if problems := sum(not each.is_remark for each in findings):
         raise Unhealthy(f"{problems} problem(s) found")
-    operator.out.say("No problem was found." if findings else "All is well.")
+    operator.out.print_message("No problem was found." if findings else "All is well.")
 
 
 def _warn_of_old_admin_key(operator: Operator) -> None:
@@ -113,8 +113,10 @@ def _warn_of_old_admin_key(operator: Operator) -> None:
     with suppress(RescindError):
         secret = path.read_text(encoding="ascii", errors="replace").strip()
         api_keys.authenticate(operator.ports, secret)
-        operator.out.say(f"{path} is {age.days} days old, but its key is still in force.")
-        operator.out.say("  → create the keys that you need, revoke this one, and delete the file")
+        operator.out.print_message(f"{path} is {age.days} days old, but its key is still in force.")
+        operator.out.print_message(
+            "  → create the keys that you need, revoke this one, and delete the file"
+        )
 
 
 def upgrade(operator: Operator) -> None:
@@ -122,7 +124,9 @@ def upgrade(operator: Operator) -> None:
     deployment.mark_schema(operator.ports)
     # From now on, other tables are known as such.
     restored.are_other_tables(operator.ports)
-    operator.out.say(f"The data has schema {SCHEMA}; releases before this one refuse to use it.")
+    operator.out.print_message(
+        f"The data has schema {SCHEMA}; releases before this one refuse to use it."
+    )
 
 
 def publish(operator: Operator) -> None:
@@ -130,15 +134,17 @@ def publish(operator: Operator) -> None:
     handles = {each.tenant_id: each.handle for each in tenants.directory(operator.ports)}
     tick = publication.publish_due(operator.ports)
     for tenant_id in tick.published:
-        head = in_force.head(operator.ports, tenant_id)
+        head = in_force.read_srl_head(operator.ports, tenant_id)
         handle = handles.get(tenant_id, tenant_id)
-        operator.out.say(f"{handle}: published version {head.version} with {head.count} warrants.")
+        operator.out.print_message(
+            f"{handle}: published version {head.version} with {head.count} warrants."
+        )
     for tenant_id, error in tick.failed.items():
         handle = handles.get(tenant_id, tenant_id)
-        operator.out.say(f"{handle}: not published: {described(error)}")
+        operator.out.print_message(f"{handle}: not published: {format_error(error)}")
     if tick.failed:
-        raise Unpublished(f"{len(tick.failed)} list(s) could not be published")
-    operator.out.say(f"{len(tick.published)} list(s) published; no other was due.")
+        raise PublicationFailed(f"{len(tick.failed)} list(s) could not be published")
+    operator.out.print_message(f"{len(tick.published)} list(s) published; no other was due.")
 
 
 def recover(
@@ -156,16 +162,18 @@ def recover(
     recovered = recovery.recover(
         operator.ports,
         operator.caller(tenant),
-        report=operator.out.say,
-        trusted=signer or [],
+        report=operator.out.print_message,
+        trusted_keys=signer or [],
         reviewed=reviewed,
         trust_version=trust_version,
     )
     head = recovered.head
-    operator.out.say(f"Published version {head.version} with {head.count} warrants.")
+    operator.out.print_message(f"Published version {head.version} with {head.count} warrants.")
     if recovered.locked_out:
-        operator.out.say(f"No admin key is left; to create one, run: rescind admin-key {tenant}")
-    return Exit.UNKNOWN if recovered.unknown else Exit.DONE
+        operator.out.print_message(
+            f"No admin key is left; to create one, run: rescind admin-key {tenant}"
+        )
+    return ExitCode.UNKNOWN if recovered.unknown else ExitCode.DONE
 
 
 def mark_restored(operator: Operator, nothing_lost: NothingLost = False) -> None:
@@ -176,18 +184,20 @@ def mark_restored(operator: Operator, nothing_lost: NothingLost = False) -> None
     """
     if nothing_lost:
         deployment.note_tables(operator.ports)
-        operator.out.say("Noted: these tables have every acknowledged change.")
+        operator.out.print_message("Noted: these tables have every acknowledged change.")
         return
     restored.mark(operator.ports, copied_at=None)
     deployment.note_tables(operator.ports)
-    operator.out.say("Marked as restored. Before you start a server, run:")
+    operator.out.print_message("Marked as restored. Before you start a server, run:")
     for each in tenants.directory(operator.ports):
-        operator.out.say(f"  rescind recover {each.handle}")
+        operator.out.print_message(f"  rescind recover {each.handle}")
 
 
-def fly_canary(operator: Operator, tenant: Handle, seconds: Seconds = SECONDS_DEFAULT) -> None:
+def run_canary(operator: Operator, tenant: Handle, seconds: Seconds = SECONDS_DEFAULT) -> None:
     """Measure how long a revocation takes to reach all registered authorizers, in seconds."""
-    taken = measure(operator.ports, operator.caller(tenant), seconds, report=operator.out.say)
+    taken = measure(
+        operator.ports, operator.caller(tenant), seconds, report=operator.out.print_message
+    )
     operator.out.show({"seconds": round(taken, 1)}, f"{taken:.1f}")
 
 
@@ -203,7 +213,7 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
     if not any(True for _ in registry.registrations(ports, caller.tenant_id)):
         raise NotComplete("no authorizer is registered, so there is nothing to measure.")
     try:
-        taken, last = _measured(ports, caller, seconds, report)
+        taken, last = _measure(ports, caller, seconds, report)
     except KeyboardInterrupt:
         raise NotComplete("interrupted; the canary is restored.") from None
     if not last.propagation.is_complete:
@@ -214,22 +224,22 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
     return taken
 
 
-def _measured(
+def _measure(
     ports: Ports, caller: Caller, seconds: float, report: Report
-) -> tuple[float, Progress]:
+) -> tuple[float, PropagationProgress]:
     """Return how long it took, and what was known then."""
     with registry.canary(ports, caller) as record:
         report(f"Revoked {record.warrant_id} ({record.id}).")
         said = ""
-        for passed, progress in registry.watched(ports, caller, record.id, seconds=seconds):
-            if (now := _described(progress)) != said:
+        for passed, progress in registry.watch(ports, caller, record.id, seconds=seconds):
+            if (now := _progress_text(progress)) != said:
                 said = now
                 report(f"{passed:6.1f} s: {now}")
     report(f"Restored {record.warrant_id}.")
     return passed, progress
 
 
-def _described(progress: Progress) -> str:
+def _progress_text(progress: PropagationProgress) -> str:
     published, found = progress.traced.published, progress.propagation
     if published is None:
         return f"not in the feed yet; {found.registered} authorizers are registered."

@@ -63,17 +63,17 @@ def migrate(
     both, and puts the target in charge. It may be repeated if it was stopped.
     """
     with ExitStack() as stack:
-        source = stack.enter_context(_opened(from_, from_blobs, from_keys))
-        target = stack.enter_context(_opened(to, to_blobs, to_keys))
+        source = stack.enter_context(_open_store(from_, from_blobs, from_keys))
+        target = stack.enter_context(_open_store(to, to_blobs, to_keys))
         moving.begin(source, target)
         if not finish:
             _copy(out, source, target)
-            out.say(_NEXT)
+            out.print_message(_NEXT)
             return
         stack.enter_context(_frozen(from_))
         for handle, version in moving.finish(source, target, user=private_files.name()):
-            out.say(f"{handle}: published version {version} from the target.")
-        out.say("The target is in charge now. The source refuses to start.")
+            out.print_message(f"{handle}: published version {version} from the target.")
+        out.print_message("The target is in charge now. The source refuses to start.")
 
 
 def _copy(out: Output, source: Ports, target: Ports) -> None:
@@ -82,12 +82,12 @@ def _copy(out: Output, source: Ports, target: Ports) -> None:
 
         def report(so_far: int) -> None:
             nonlocal read
-            bar.by(so_far - read)
+            bar.advance(so_far - read)
             read = so_far
 
         done = moving.copy(source, target, report=report)
     moved = f"{done.put} put, {done.deleted} deleted, {done.blobs} blobs copied"
-    out.say(f"Read {done.read} items: {moved}.")
+    out.print_message(f"Read {done.read} items: {moved}.")
 
 
 def _frozen(store: str) -> AbstractContextManager[None]:
@@ -98,11 +98,11 @@ def _frozen(store: str) -> AbstractContextManager[None]:
     if (folder := data_folder.of_store(store)) is None:
         return nullcontext()
     remedy = "Restart it with SVC_MODE=read-only, and repeat this command."
-    return data_folder.alone(folder, remedy)
+    return data_folder.exclusive_access(folder, remedy)
 
 
 @contextmanager
-def _opened(store: str, blobs: str | None, keys: str | None) -> Iterator[Ports]:
+def _open_store(store: str, blobs: str | None, keys: str | None) -> Iterator[Ports]:
     """Open the ports of a place, which need not be in charge."""
     if folder := data_folder.of_store(store):
         blobs, keys = blobs or f"file:{folder / 'blobs'}", keys or f"file:{folder / 'master.key'}"

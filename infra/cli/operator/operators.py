@@ -17,8 +17,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from infra import data_folder, private_files
-from infra.cli.commands import OPTIONS, PANEL, Command, add, guarded, raise_on_signals
-from infra.cli.errors import checked
+from infra.cli.commands import OPTIONS, PANEL, Command, add, raise_on_signals, run_guarded
+from infra.cli.errors import argument_type
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import InvalidSettings
@@ -64,7 +64,8 @@ def handle(value: str) -> str:
 
 
 Handle = Annotated[
-    str, typer.Argument(metavar="TENANT", parser=checked(handle), help="The name of the tenant.")
+    str,
+    typer.Argument(metavar="TENANT", parser=argument_type(handle), help="The name of the tenant."),
 ]
 
 
@@ -84,23 +85,23 @@ class Operator:
 def operator_command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
     """Add a command that works on the store. Its first parameter is an `Operator`."""
 
-    def run(function: Command, given: dict[str, Any]) -> int | None:
-        data = data_folder.named(given.pop("data"), os.environ)
-        keys, out = given.pop("keys"), Output(given.pop("output"))
+    def run(function: Command, arguments: dict[str, Any]) -> int | None:
+        data = data_folder.resolve_folder(arguments.pop("data"), os.environ)
+        keys, out = arguments.pop("keys"), Output(arguments.pop("output"))
 
         def work() -> int | None:
-            with closing(_opened(data, keys)) as ports:
-                return function(Operator(out, ports, data), **given)
+            with closing(_open_ports(data, keys)) as ports:
+                return function(Operator(out, ports, data), **arguments)
 
         with raise_on_signals():
-            return guarded(out, work)
+            return run_guarded(out, work)
 
     return add(app, name, example=example, options=_OPTIONS, run=run)
 
 
-def _opened(data: Path | None, keys: Path | None) -> Ports:
+def _open_ports(data: Path | None, keys: Path | None) -> Ports:
     try:
-        return wiring.build(wiring.settings(data_folder.chosen(data, keys, os.environ)))
+        return wiring.build(wiring.settings(data_folder.folder_environment(data, keys, os.environ)))
     except InvalidSettings as error:
         if data is not None or data_folder.settings_in(os.environ):
             raise

@@ -12,14 +12,14 @@ from infra import private_files
 from infra.cli import trust
 from infra.cli.commands import ApiSession, command, confirm, local_command
 from infra.cli.drafts import Draft, words
-from infra.cli.errors import WrongUsage, Yes, checked, public_keys
+from infra.cli.errors import UsageError, Yes, argument_type, public_keys
 from infra.cli.operator.operators import Operator, handle, operator_command
 from infra.cli.output import Output
 from infra.cli.trust import DraftOut, Threshold
 from shared import wiring
 from shared.authorizer.formats.documents import signed_part
 from shared.authorizer.formats.members import to_base64
-from shared.authorizer.formats.trust import Roots
+from shared.authorizer.formats.trust import RootSet
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
 from shared.operations.trust import publishing
@@ -55,7 +55,9 @@ Passphrase = Annotated[
 Plain = Annotated[
     bool, typer.Option("--no-passphrase", help="Whoever reads the file may sign documents.")
 ]
-Tenant = Annotated[str, typer.Argument(metavar="TENANT", parser=checked(handle), help="Its name.")]
+Tenant = Annotated[
+    str, typer.Argument(metavar="TENANT", parser=argument_type(handle), help="Its name.")
+]
 
 
 def register(root: typer.Typer) -> None:
@@ -64,7 +66,7 @@ def register(root: typer.Typer) -> None:
 
 
 @local_command(trust.app, "new-root", example="rescind trust new-root --out root-1.key")
-def new_root(
+def create_root(
     out: Output, out_file: Out, passphrase_file: Passphrase = None, no_passphrase: Plain = False
 ) -> None:
     """Make a root key in a new file, and show its public key.
@@ -73,9 +75,9 @@ def new_root(
     """
     passphrase = None if no_passphrase else _new_passphrase(passphrase_file)
     made = wiring.create_root(out_file, passphrase)
-    alone = Roots((made.public_key,), 1)
+    alone = RootSet((made.public_key,), 1)
     out.record({"file": str(out_file), "public_key": to_base64(made.public_key), "pin": alone.pin})
-    out.say("The pin is for clients of a tenant whose only root this is.")
+    out.print_message("The pin is for clients of a tenant whose only root this is.")
 
 
 @local_command(trust.app, "sign", example="rescind trust sign draft.json --key root-1.key")
@@ -90,18 +92,18 @@ def sign(
 
     Sign only what you expected: whoever has enough signatures decides which keys clients believe.
     """
-    draft = Draft.read(file)
+    draft = Draft.load(file)
     draft.check_current(datetime.now(UTC))
-    root = _opened(key, passphrase_file)
+    root = _open_root(key, passphrase_file)
     # Before anybody is asked.
-    draft.signed(root.public_key, b"")
+    draft.add_signature(root.public_key, b"")
     out.record(words(draft))
     confirm("Sign this document?", yes=yes)
-    signed = _signed(draft, [root])
+    signed = _sign_draft(draft, [root])
     signed.write(file)
     missing = signed.missing()
     rest = f"{missing} more are missing" if missing else f"now run: rescind trust publish {file}"
-    out.say(f"Signed {file}; {rest}.")
+    out.print_message(f"Signed {file}; {rest}.")
 
 
 @operator_command(trust.app, "begin-anew", example="rescind trust begin-anew acme")
@@ -116,10 +118,12 @@ def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
     confirm(f"Have every client of {tenant} pinned anew?", yes=yes)
     publishing.begin_anew(ports, caller)
     if ports.root is None:
-        operator.out.say("Now have a first document signed: rescind trust draft --new-root …")
+        operator.out.print_message(
+            "Now have a first document signed: rescind trust draft --new-root …"
+        )
         return
     publishing.keep(ports, caller.tenant_id)
-    head = in_force.trust_head(ports, caller.tenant_id)
+    head = in_force.read_trust_head(ports, caller.tenant_id)
     if head is not None:
         operator.out.record({"tenant": tenant, "version": head.version, "pin": head.pin})
 
@@ -146,37 +150,39 @@ def rotate_root(
     them in the file. Otherwise it is published. The service renews documents by itself only if
     SVC_ROOT is one of the new roots, and alone suffices.
     """
-    present = [_opened(each, passphrase_file) for each in key]
-    added = [_opened(each, passphrase_file) for each in new or []]
+    present = [_open_root(each, passphrase_file) for each in key]
+    added = [_open_root(each, passphrase_file) for each in new or []]
     keys = sorted({*(each.public_key for each in added), *(new_public or [])})
     if not threshold <= len(keys):
-        raise WrongUsage("--threshold is more than there are new roots; add --new or --new-public.")
-    draft = trust.drafted(session, keys, threshold)
+        raise UsageError("--threshold is more than there are new roots; add --new or --new-public.")
+    draft = trust.create_draft(session, keys, threshold)
     draft.check_current(datetime.now(UTC))
     session.out.record(words(draft))
     confirm("Replace the roots by these?", yes=yes)
-    signed = _signed(draft, [*present, *added])
+    signed = _sign_draft(draft, [*present, *added])
     signed.write(out)
     if missing := signed.missing():
-        session.out.say(f"Wrote {out}; {missing} signature(s) are missing: rescind trust sign.")
+        session.out.print_message(
+            f"Wrote {out}; {missing} signature(s) are missing: rescind trust sign."
+        )
         return
-    trust.published(session, signed)
+    trust.publish_signed(session, signed)
 
 
-def _signed(draft: Draft, signing: Sequence[RootSigner]) -> Draft:
+def _sign_draft(draft: Draft, signing: Sequence[RootSigner]) -> Draft:
     for root in signing:
-        draft = draft.signed(root.public_key, root.sign(signed_part(draft.next.payload)))
+        draft = draft.add_signature(root.public_key, root.sign(signed_part(draft.next.payload)))
     return draft
 
 
-def _opened(place: str, passphrase_file: Path | None) -> RootSigner:
+def _open_root(place: str, passphrase_file: Path | None) -> RootSigner:
     """Open a root; ask for its passphrase if that is needed and no file has it."""
     passphrase = None
     if wiring.is_root_encrypted(place):
         if passphrase_file is not None:
             passphrase = wiring.read_passphrase(passphrase_file)
         else:
-            passphrase = _asked(f"Passphrase of {place}").encode()
+            passphrase = _prompt_passphrase(f"Passphrase of {place}").encode()
     return wiring.root_at(place, passphrase)
 
 
@@ -184,13 +190,13 @@ def _new_passphrase(file: Path | None) -> bytes:
     if file is not None:
         found = wiring.read_passphrase(file)
     else:
-        found = _asked("Passphrase of the new root", twice=True).encode()
+        found = _prompt_passphrase("Passphrase of the new root", twice=True).encode()
     if len(found) < _PASSPHRASE_MIN:
-        raise WrongUsage(f"A passphrase must have {_PASSPHRASE_MIN} characters or more.")
+        raise UsageError(f"A passphrase must have {_PASSPHRASE_MIN} characters or more.")
     return found
 
 
-def _asked(what: str, *, twice: bool = False) -> str:
+def _prompt_passphrase(what: str, *, twice: bool = False) -> str:
     if not sys.stdin.isatty():
-        raise WrongUsage(f"{what}: nobody can answer here: add --passphrase-file.")
+        raise UsageError(f"{what}: nobody can answer here: add --passphrase-file.")
     return str(typer.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))

@@ -8,11 +8,11 @@ from typing import Annotated, Final
 import typer
 
 from infra.cli.commands import local_command, noun
-from infra.cli.errors import checked
+from infra.cli.errors import argument_type
 from infra.cli.output import Output
 from infra.server import addresses, places
 from infra.server import server as local_server
-from infra.server.addresses import OpsAddress
+from infra.server.addresses import MetricsAddress
 from infra.server.documents import ConsoleMode, DocumentsMode
 from shared.authorizer.relay.connections import IDLE_SECONDS
 
@@ -27,7 +27,7 @@ Host = Annotated[
     str,
     typer.Option(
         "--host",
-        parser=checked(_address),
+        parser=argument_type(_address),
         metavar="ADDRESS",
         help="IP address to serve on. Only this machine reaches 127.0.0.1.",
     ),
@@ -49,10 +49,10 @@ Keys = Annotated[
 ]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that answer requests.")]
 Ops = Annotated[
-    OpsAddress | None,
+    MetricsAddress | None,
     typer.Option(
         "--ops-address",
-        parser=checked(OpsAddress.parse),
+        parser=argument_type(MetricsAddress.parse),
         metavar="ADDRESS:PORT",
         help="Serve metrics and health there without a key, such as 127.0.0.1:9464.",
     ),
@@ -117,7 +117,7 @@ def serve(
     in the feed at once. Ctrl-C stops it.
     """
     del out
-    address, place = addresses.ip(host), places.chosen(data, keys)
+    address, place = addresses.ip(host), places.choose_source(data, keys)
     return local_server.serve(
         local_server.Options(
             address, port, place, workers, ops_address, log_level, console, docs, drain, idle

@@ -10,7 +10,7 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import local_command
-from infra.cli.errors import WrongUsage, checked
+from infra.cli.errors import UsageError, argument_type
 from infra.cli.operator.operators import handle
 from infra.cli.operator.tenants import show_key
 from infra.cli.output import Output
@@ -25,7 +25,10 @@ _EXAMPLE: Final = "rescind setup --tenant acme > acme.key"
 Tenant = Annotated[
     str | None,
     typer.Option(
-        "--tenant", parser=checked(handle), metavar="NAME", help="The first tenant, to be created."
+        "--tenant",
+        parser=argument_type(handle),
+        metavar="NAME",
+        help="The first tenant, to be created.",
     ),
 ]
 
@@ -51,7 +54,7 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
     repeated: what exists stays as it is.
     """
     if not data_folder.settings_in(os.environ):
-        raise WrongUsage("name the stores in SVC_STORE, SVC_BLOBS and SVC_KEYS.")
+        raise UsageError("name the stores in SVC_STORE, SVC_BLOBS and SVC_KEYS.")
     settings = wiring.settings(os.environ)
     wiring.create_tables(settings, role=role)
     if settings.keys.scheme == "file":
@@ -61,7 +64,7 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
         _make_root(out, ports, wiring.default_root(settings))
         if tenant is not None:
             _make_tenant(out, ports, tenant)
-    out.say("The stores are ready; now run rescind serve with the same settings.")
+    out.print_message("The stores are ready; now run rescind serve with the same settings.")
 
 
 def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> None:
@@ -74,7 +77,9 @@ def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> Non
         if not file.exists():
             raise
     else:
-        out.say(f"Created {file}: each server needs the same file, and so does a restore.")
+        out.print_message(
+            f"Created {file}: each server needs the same file, and so does a restore."
+        )
 
 
 def _make_root(out: Output, ports: Ports, file: Path | None) -> None:
@@ -82,7 +87,7 @@ def _make_root(out: Output, ports: Ports, file: Path | None) -> None:
     if file is None or file.exists():
         return
     if has_documents(ports):
-        out.say(f"{file} is missing: {data_folder.LOST_ROOT}")
+        out.print_message(f"{file} is missing: {data_folder.LOST_ROOT}")
         return
     _make_file(out, file, wiring.create_root)
 
@@ -91,7 +96,9 @@ def _make_tenant(out: Output, ports: Ports, tenant: str) -> None:
     try:
         _, created = onboarding.create_tenant(ports, handle=tenant, user=private_files.name())
     except Conflict:
-        out.say(f"The tenant {tenant} exists; for an admin key, run: rescind admin-key {tenant}")
+        out.print_message(
+            f"The tenant {tenant} exists; for an admin key, run: rescind admin-key {tenant}"
+        )
         return
-    out.say(f"Created the tenant {tenant}.")
+    out.print_message(f"Created the tenant {tenant}.")
     show_key(out, created)

@@ -9,12 +9,12 @@ import typer
 
 from infra import data_folder, private_files
 from infra.cli.commands import confirm, noun
-from infra.cli.errors import LIFETIME, NeverExpires, WrongUsage, Yes, checked
+from infra.cli.errors import LIFETIME, NeverExpires, UsageError, Yes, argument_type
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from infra.cli.output import Column, Output
 from shared.model import text, times
 from shared.model.tenants import TenantSettings
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.base import tenants
 from shared.operations.operator import onboarding, removal
 from shared.operations.operator import tenants as operations
@@ -38,7 +38,7 @@ ExpiresIn = Annotated[
     timedelta | None,
     typer.Option(
         "--expires-in",
-        parser=checked(_duration),
+        parser=argument_type(_duration),
         metavar="TIME",
         help="Such as 30d, 12h or 45m; without it, 90d.",
     ),
@@ -48,7 +48,7 @@ Grace = Annotated[
     timedelta | None,
     typer.Option(
         "--grace",
-        parser=checked(_duration),
+        parser=argument_type(_duration),
         metavar="TIME",
         help="How long the tenant stays at least: 1d to 365d; without it, 30d.",
     ),
@@ -64,7 +64,7 @@ RequestApproval = Annotated[
     typer.Option(
         "--request-approval",
         metavar="WHY",
-        parser=checked(text.reason),
+        parser=argument_type(text.reason),
         help="Remove nothing, but ask the tenant's administrators for an approval.",
     ),
 ]
@@ -78,7 +78,9 @@ app = noun("Tenants of the service, for operators.")
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     root.add_typer(app, name="tenant")
-    operator_command(root, "admin-key", example="rescind admin-key acme --expires-in 12h")(mint)
+    operator_command(root, "admin-key", example="rescind admin-key acme --expires-in 12h")(
+        create_admin_key
+    )
 
 
 @operator_command(app, "create", example="rescind tenant create acme --data .data > admin.key")
@@ -87,8 +89,8 @@ def create(operator: Operator, tenant: Handle) -> None:
     settings, created = onboarding.create_tenant(
         operator.ports, handle=tenant, user=private_files.name()
     )
-    onboarding.first_document(operator.ports, settings.tenant_id)
-    operator.out.say(f"Created tenant {settings.handle} ({settings.tenant_id}).")
+    onboarding.create_first_document(operator.ports, settings.tenant_id)
+    operator.out.print_message(f"Created tenant {settings.handle} ({settings.tenant_id}).")
     show_key(operator.out, created)
 
 
@@ -99,11 +101,11 @@ def list_(operator: Operator) -> None:
         {
             "name": each.handle,
             "tenant_id": each.tenant_id,
-            "created_at": times.text(each.created_at),
+            "created_at": times.format_utc(each.created_at),
         }
         for each in tenants.directory(operator.ports)
     ]
-    operator.out.table({"tenants": rows}, rows, _COLUMNS)
+    operator.out.print_table({"tenants": rows}, rows, _COLUMNS)
 
 
 @operator_command(app, "show", example="rescind tenant show acme --data .data")
@@ -117,7 +119,7 @@ def show(operator: Operator, tenant: Handle) -> None:
             "service_accounts": found.service_accounts,
             "list_version": found.list.version,
             "list_count": found.list.count,
-            "list_expires_at": times.text(found.list.expires_at),
+            "list_expires_at": times.format_utc(found.list.expires_at),
         }
     )
 
@@ -129,7 +131,7 @@ def rename(operator: Operator, tenant: Handle, new: Handle) -> None:
     Accounts keep their identities, which the audit log has.
     """
     done = operations.rename(operator.ports, handle=tenant, new=new, user=private_files.name())
-    operator.out.say(f"The tenant {done.tenant_id} is {done.handle} now.")
+    operator.out.print_message(f"The tenant {done.tenant_id} is {done.handle} now.")
 
 
 @operator_command(app, "delete", example="rescind tenant delete acme --grace 30d --data .data")
@@ -144,16 +146,16 @@ def delete(operator: Operator, tenant: Handle, grace: Grace = None) -> None:
             operator.ports, handle=tenant, grace=grace, user=private_files.name()
         )
     except ValueError as error:
-        raise WrongUsage(str(error)) from None
+        raise UsageError(str(error)) from None
     operator.out.record(_document(done))
-    operator.out.say(f"After that time, run: rescind tenant remove {done.handle}")
+    operator.out.print_message(f"After that time, run: rescind tenant remove {done.handle}")
 
 
 @operator_command(app, "keep", example="rescind tenant keep acme --data .data")
 def keep(operator: Operator, tenant: Handle) -> None:
     """Withdraw the deletion of a tenant."""
     done = operations.keep(operator.ports, handle=tenant, user=private_files.name())
-    operator.out.say(f"The tenant {done.handle} stays.")
+    operator.out.print_message(f"The tenant {done.handle} stays.")
 
 
 @operator_command(app, "export", example="rescind tenant export acme acme.ndjson --data .data")
@@ -183,18 +185,20 @@ def remove(
     if request_approval is not None:
         user = private_files.name()
         asked = removal.request(operator.ports, handle=tenant, reason=request_approval, user=user)
-        operator.out.record({"approval_id": asked.id, "expires_at": times.text(asked.expires_at)})
-        operator.out.say(f"When a person approved it, add --approval {asked.id}")
+        operator.out.record(
+            {"approval_id": asked.id, "expires_at": times.format_utc(asked.expires_at)}
+        )
+        operator.out.print_message(f"When a person approved it, add --approval {asked.id}")
         return
     if (export is None) is not no_export:
-        raise WrongUsage("name a file with --export, or add --no-export.")
+        raise UsageError("name a file with --export, or add --no-export.")
     tenant_id = removal.check_due(operator.ports, handle=tenant)
     confirm(f"Remove the tenant {tenant} with all its data?", yes=yes)
     if export is not None:
         _export(operator, tenant_id, export)
     user = private_files.name()
     removed = removal.remove(operator.ports, handle=tenant, user=user, approval_id=approval)
-    operator.out.say(f"Removed the tenant {tenant}: {removed} items, and all its lists.")
+    operator.out.print_message(f"Removed the tenant {tenant}: {removed} items, and all its lists.")
 
 
 def _export(operator: Operator, tenant_id: str, file: Path) -> None:
@@ -202,20 +206,20 @@ def _export(operator: Operator, tenant_id: str, file: Path) -> None:
     try:
         written = data_folder.write_lines(file, lines)
     except OSError as error:
-        raise WrongUsage(f"{file} cannot be written: {error.strerror}.") from error
-    operator.out.say(f"Wrote {written} lines to {file}.")
+        raise UsageError(f"{file} cannot be written: {error.strerror}.") from error
+    operator.out.print_message(f"Wrote {written} lines to {file}.")
 
 
 def _document(settings: TenantSettings) -> dict[str, object]:
     return {
         "name": settings.handle,
         "tenant_id": settings.tenant_id,
-        "created_at": times.text(settings.created_at),
-        "removal_at": settings.removal_at and times.text(settings.removal_at),
+        "created_at": times.format_utc(settings.created_at),
+        "removal_at": settings.removal_at and times.format_utc(settings.removal_at),
     }
 
 
-def mint(
+def create_admin_key(
     operator: Operator,
     tenant: Handle,
     expires_in: ExpiresIn = None,
@@ -223,17 +227,21 @@ def mint(
 ) -> None:
     """Create an admin key for a tenant that is locked out, and print it."""
     if expires_in and never_expires:
-        raise WrongUsage("use one of --expires-in and --never-expires.")
+        raise UsageError("use one of --expires-in and --never-expires.")
     now = operator.ports.now()
-    expires_at = None if never_expires else times.whole(now + (expires_in or _duration(LIFETIME)))
+    expires_at = (
+        None
+        if never_expires
+        else times.truncate_to_second(now + (expires_in or _duration(LIFETIME)))
+    )
     created = onboarding.mint_admin_key(
         operator.ports, handle=tenant, user=private_files.name(), expires_at=expires_at
     )
     show_key(operator.out, created)
 
 
-def show_key(out: Output, created: Created) -> None:
+def show_key(out: Output, created_key: CreatedKey) -> None:
     """Print the secret of an admin key alone on standard output, so that a file can have it."""
-    key_id, secret = created.api_key.id, created.secret
-    out.say(f"Admin key {key_id}; its secret is shown only once:")
+    key_id, secret = created_key.api_key.id, created_key.secret
+    out.print_message(f"Admin key {key_id}; its secret is shown only once:")
     out.show({"api_key_id": key_id, "key": secret}, secret)

@@ -8,17 +8,17 @@ import uvicorn
 
 from infra import witness as service
 from infra.cli.commands import local_command
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 from infra.cli.output import Output
 from infra.server import addresses, worker
-from infra.witness import Memory
+from infra.witness import WitnessStore
 from shared.authorizer.relay.connections import Config
 from shared.model.audit.checkpoint import NoteKey
 
 EXAMPLE: Final = "rescind witness --data .witness --name witness.example/1"
 
 
-def witness(
+def run_witness(
     out: Output,
     data: Annotated[
         Path, typer.Option("--data", metavar="FOLDER", help="Where the witness keeps its memory.")
@@ -47,16 +47,16 @@ def witness(
     try:
         known = [NoteKey.parse(each) for each in log or ()]
     except ValueError as error:
-        raise WrongUsage(f"--log: {error}") from error
-    memory = Memory.opened(data, name)
+        raise UsageError(f"--log: {error}") from error
+    memory = WitnessStore.open(data, name)
     for each in known:
         memory.add(each)
     address = addresses.ip(host)
     with addresses.bind(address, port) as listener:
         listener.listen()
-        place = f"{addresses.named(address)}:{listener.getsockname()[1]}"
-        out.say(f"This is the witness {memory.identity.key}")
-        out.say(f"http://{place}")
+        place = f"{addresses.url_host(address)}:{listener.getsockname()[1]}"
+        out.print_message(f"This is the witness {memory.identity.key}")
+        out.print_message(f"http://{place}")
         config = Config(
             service.application(memory),
             worker.limits(),
@@ -68,4 +68,4 @@ def witness(
 
 def register(root: typer.Typer) -> None:
     """Add the command."""
-    local_command(root, "witness", example=EXAMPLE)(witness)
+    local_command(root, "witness", example=EXAMPLE)(run_witness)

@@ -32,11 +32,11 @@ def select_cutoffs(sorted_ids: list[str]) -> list[str]:
 
 
 def change_cutoffs(
-    cutoffs: Cutoffs, *, revoked: Iterable[str], removed: Iterable[str] = ()
+    cutoffs: Cutoffs, *, additions: Iterable[str], removals: Iterable[str] = ()
 ) -> Cutoffs:
-    """Return the cutoffs after `removed` and then `revoked`. `cutoffs` does not change."""
-    gone = [(subject, each) for each in removed if (subject := subject_of(each))]
-    new = [(subject, each) for each in revoked if (subject := subject_of(each))]
+    """Return the cutoffs after `removals` and then `additions`. `cutoffs` does not change."""
+    gone = [(subject, each) for each in removals if (subject := subject_of(each))]
+    new = [(subject, each) for each in additions if (subject := subject_of(each))]
     if not gone and not new:
         return cutoffs
     changed = dict(cutoffs)

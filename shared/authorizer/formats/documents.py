@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, Final, Self, TypeVar
 
 from . import ed25519
-from .members import Malformed, from_base64, parse_json, to_base64
-from .trust import Roots, TrustDocument
-from .wire import Reference
+from .members import MalformedBytes, from_base64, parse_json, to_base64
+from .trust import RootSet, TrustDocument
+from .wire import HashReference
 
 # The most bytes of a payload and of an answer, and how many documents and signatures they have.
 DOCUMENT_BYTES_MAX: Final = 64 * 1024
@@ -53,11 +53,11 @@ class NotTrusted(Exception):
         self.reason = reason
 
 
-def read(decode: Callable[[bytes], _Payload], payload: bytes) -> _Payload:
+def decode_payload(decode: Callable[[bytes], _Payload], payload: bytes) -> _Payload:
     """Return what `decode` reads in a payload. Raises `NotTrusted`: `MALFORMED`."""
     try:
         return decode(payload)
-    except Malformed:
+    except MalformedBytes:
         raise NotTrusted(RootReason.MALFORMED) from None
 
 
@@ -70,18 +70,18 @@ class SignedDocument:
     document: TrustDocument
 
     @classmethod
-    def opened(cls, payload: bytes, signatures: Mapping[bytes, bytes]) -> Self:
+    def decode(cls, payload: bytes, signatures: Mapping[bytes, bytes]) -> Self:
         """Return the document in these bytes. Raises `NotTrusted`: `TOO_LARGE`, `MALFORMED`."""
         if len(payload) > DOCUMENT_BYTES_MAX or len(signatures) > SIGNATURES_MAX:
             raise NotTrusted(RootReason.TOO_LARGE)
-        return cls(payload, signatures, read(TrustDocument.decode, payload))
+        return cls(payload, signatures, decode_payload(TrustDocument.decode, payload))
 
     @property
-    def reference(self) -> Reference:
+    def reference(self) -> HashReference:
         """How a head names the document."""
-        return Reference(hashlib.sha256(self.payload).digest(), self.document.version)
+        return HashReference(hashlib.sha256(self.payload).digest(), self.document.version)
 
-    def is_signed_by(self, roots: Roots) -> bool:
+    def is_signed_by(self, roots: RootSet) -> bool:
         """Return whether as many of these roots signed the document as have to."""
         signed, left = signed_part(self.payload), roots.threshold
         for key in roots.keys:
@@ -122,24 +122,27 @@ def documents(body: bytes) -> tuple[SignedDocument, ...]:
         raise NotTrusted(RootReason.MALFORMED) from None
     if len(given) > DOCUMENTS_MAX:
         raise NotTrusted(RootReason.TOO_LARGE)
-    return tuple(SignedDocument.opened(*each) for each in given)
+    return tuple(SignedDocument.decode(*each) for each in given)
 
 
-def answer(given: Iterable[SignedDocument]) -> bytes:
+def answer(documents: Iterable[SignedDocument]) -> bytes:
     """Return the body of an answer of `GET /v1/trust` with these documents."""
-    return json.dumps({"documents": [each.form() for each in given]}).encode()
+    return json.dumps({"documents": [each.form() for each in documents]}).encode()
 
 
-def needed(given: Sequence[SignedDocument], *, after: int) -> tuple[SignedDocument, ...]:
+def documents_after(
+    documents: Sequence[SignedDocument], *, after: int
+) -> tuple[SignedDocument, ...]:
     """Return which of all documents, by version, an answer to a client with `after` has (TRUST-8).
 
     They are those with other roots than the one before, and the newest.
     """
-    roots = [None, *(each.document.roots for each in given)]
+    roots = [None, *(each.document.roots for each in documents)]
     return tuple(
         each
-        for before, each in zip(roots, given, strict=False)
-        if each.document.version > after and (each.document.roots != before or each is given[-1])
+        for before, each in zip(roots, documents, strict=False)
+        if each.document.version > after
+        and (each.document.roots != before or each is documents[-1])
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from .members import Malformed, items, member, rising
+from .members import MalformedBytes, items, member, rising
 
 PUBLIC_KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
@@ -40,16 +40,16 @@ def is_signed(data: bytes, signature: bytes, *, public_key: bytes) -> bool:
 
 
 def key(members: Mapping[str, Any], name: str) -> bytes:
-    """Return the Ed25519 key (32 bytes, not of small order) in `name`. Raises `Malformed`."""
+    """Return the Ed25519 key (32 bytes, not of small order) in `name`. Raises `MalformedBytes`."""
     return _safe(member(members, name, bytes), name)
 
 
 def keys(members: Mapping[str, Any], name: str) -> tuple[bytes, ...]:
-    """Return the sorted Ed25519 keys in `name`, each once. Raises `Malformed`."""
+    """Return the sorted Ed25519 keys in `name`, each once. Raises `MalformedBytes`."""
     return rising((_safe(each, name) for each in items(members, name, bytes)), name)
 
 
 def _safe(value: bytes, name: str) -> bytes:
     if not is_safe(value):
-        raise Malformed(f"{name} must be an Ed25519 key of 32 bytes, not of small order")
+        raise MalformedBytes(f"{name} must be an Ed25519 key of 32 bytes, not of small order")
     return value

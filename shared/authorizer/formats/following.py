@@ -12,9 +12,9 @@ from typing import Final, NamedTuple, Self
 
 from . import documents as formats
 from . import ed25519, wire
-from .documents import NotTrusted, RootReason, SignedDocument, read
-from .trust import Roots, Use
-from .wire import Position, SignedHead
+from .documents import NotTrusted, RootReason, SignedDocument, decode_payload
+from .trust import KeyUse, RootSet
+from .wire import FeedPosition, SignedHead
 
 # The longest lifetime of a document.
 LIFETIME_MAX: Final = timedelta(days=400)
@@ -64,13 +64,13 @@ class TrustState:
         """The pins from which the held document follows."""
         return frozenset({self.pin, *([self.held.document.roots.pin] if self.held else [])})
 
-    def kept(self) -> dict[str, str]:
-        """Return what `resumed` reads, for JSON: the pin and the held document."""
+    def to_json(self) -> dict[str, str]:
+        """Return what `from_json` reads, for JSON: the pin and the held document."""
         held = [self.held] if self.held else []
         return {"pin": self.pin, "documents": formats.answer(held).decode()}
 
     @classmethod
-    def resumed(cls, tenant_id: str, kept: Mapping[str, str]) -> Self:
+    def from_json(cls, tenant_id: str, kept: Mapping[str, str]) -> Self:
         """Return the state of a tenant that kept this.
 
         Raises `KeyError`, `TypeError` or `ValueError` if it is damaged, or of another tenant.
@@ -83,26 +83,28 @@ class TrustState:
             raise ValueError("its trust document is of another tenant")
         return cls(tenant_id, kept["pin"], held)
 
-    def pinned(self, pin: str) -> Self:
+    def with_pin(self, pin: str) -> Self:
         """Return the state for a client that has this pin now.
 
         It begins anew unless the pin is that of the state, or of the roots of the held document.
         """
         return replace(self, pin=pin, held=self.held if pin in self.pins else None)
 
-    def named(self, use: str) -> tuple[bytes, ...]:
+    def keys_for_use(self, use: str) -> tuple[bytes, ...]:
         """Return the keys (32 bytes each) that have this use; none without a document."""
-        return self.held.document.named(use) if self.held else ()
+        return self.held.document.keys_for_use(use) if self.held else ()
 
-    def position(self, signed_by: bytes | None, saved: Position | None) -> Position | None:
+    def position(
+        self, signed_by: bytes | None, saved_position: FeedPosition | None
+    ) -> FeedPosition | None:
         """Return the position of the feed below which no head is accepted (TRUST-14).
 
-        `saved` is the position of the newest accepted head, and `signed_by` the key of that head.
-        If the document does not name this key any more, the state of the feed clears no warrant,
-        and the position is that of the document.
+        `saved_position` is the position of the newest accepted head, and `signed_by` the key of
+        that head. If the document does not name this key any more, the state of the feed clears no
+        warrant, and the position is that of the document.
         """
-        if self.held is None or (saved and signed_by in self.named(Use.LISTS)):
-            return saved
+        if self.held is None or (saved_position and signed_by in self.keys_for_use(KeyUse.LISTS)):
+            return saved_position
         return self.held.document.feed
 
     def judge(
@@ -117,7 +119,7 @@ class TrustState:
         key = _signer(wire.signed_part(payload), signature, self, likely)
         if self.held is None or key is None:
             raise NotTrusted(RootReason.SIGNATURE)
-        head = read(SignedHead.decode, payload)
+        head = decode_payload(SignedHead.decode, payload)
         if now >= self.expires_at:
             raise NotTrusted(RootReason.TRUST_EXPIRED)
         if head.trust is not None:
@@ -139,7 +141,7 @@ def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime
         return state
     held = state.held
     for each in documents:
-        held = _after(held, each, state.pin)
+        held = _next_document(held, each, state.pin)
     if held is None:
         raise NotTrusted(RootReason.ROOT)
     if documents[-1].document.version < held.document.version:
@@ -154,31 +156,33 @@ def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime
     return replace(state, held=held)
 
 
-def _after(held: SignedDocument | None, next_: SignedDocument, pin: str) -> SignedDocument | None:
+def _next_document(
+    document: SignedDocument | None, next_: SignedDocument, pin: str
+) -> SignedDocument | None:
     """Return the document that is held after the next one of an answer."""
     roots = next_.document.roots
-    if held is None:
-        return _signed(next_, roots) if roots.pin == pin else None
-    version = held.document.version
-    if next_.document.version < version or next_.payload == held.payload:
-        return held
+    if document is None:
+        return _require_signed(next_, roots) if roots.pin == pin else None
+    version = document.document.version
+    if next_.document.version < version or next_.payload == document.payload:
+        return document
     # It is evidence against the roots only if they signed it.
-    _signed(next_, held.document.roots)
+    _require_signed(next_, document.document.roots)
     if next_.document.version == version:
         raise NotTrusted(RootReason.EQUIVOCATION)
-    return next_ if roots == held.document.roots else _signed(next_, roots)
+    return next_ if roots == document.document.roots else _require_signed(next_, roots)
 
 
-def _signed(document: SignedDocument, roots: Roots) -> SignedDocument:
+def _require_signed(document: SignedDocument, roots: RootSet) -> SignedDocument:
     if not document.is_signed_by(roots):
         raise NotTrusted(RootReason.ROOT)
     return document
 
 
 def _signer(
-    signed: bytes, signature: bytes, state: TrustState, likely: bytes | None
+    token: bytes, signature: bytes, state: TrustState, likely: bytes | None
 ) -> bytes | None:
-    for key in sorted(state.named(Use.LISTS), key=lambda each: each != likely):
-        if ed25519.is_signed(signed, signature, public_key=key):
+    for key in sorted(state.keys_for_use(KeyUse.LISTS), key=lambda each: each != likely):
+        if ed25519.is_signed(token, signature, public_key=key):
             return key
     return None

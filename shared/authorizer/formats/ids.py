@@ -13,7 +13,7 @@ import cbor2
 
 from . import wire
 from .cutoffs import Cutoffs, change_cutoffs, select_cutoffs
-from .members import Malformed, decoded, rising
+from .members import MalformedBytes, decode, rising
 
 # How many changes are kept beside the large set before they are folded into a copy of it.
 _FOLD_AT: Final = 16_384
@@ -40,11 +40,11 @@ _MARKS: Final = (1 << 30) - 1
 _NONE: Final[Set[str]] = frozenset()
 
 
-class _OtherForm(Exception):
+class _NonCanonicalText(Exception):
     """Texts that are not encoded as an encoder of deterministic CBOR does."""
 
 
-class _Part(NamedTuple):
+class _TextRun(NamedTuple):
     """Texts that follow each other in a list, and where the first begins and the last ends.
 
     `sizes` are their numbers of characters, each once.
@@ -65,8 +65,9 @@ class CompactIds:
     in CBOR, and `places` is a hash table, in which 0 is none; a text is at the place that its hash
     and `mask` say, or in the next one that was free. There is the offset of its first byte, by
     `offsets`, and as much of its hash as has room beside that, by `tags`. So a look mostly compares
-    the text with no other. Raises `_OtherForm` if the CBOR is not deterministic, or a text has more
-    than 72 bytes; with `sorted_once`, `Malformed` if the texts are not sorted, or one comes twice.
+    the text with no other. Raises `_NonCanonicalText` if the CBOR is not deterministic, or a text
+    has more than 72 bytes; with `sorted_once`, `MalformedBytes` if the texts are not sorted, or one
+    comes twice.
     """
 
     __slots__ = ("_table", "begin", "count", "cutoffs", "end")
@@ -82,9 +83,9 @@ class CompactIds:
                 rising([*last, *part.texts], "RevokedIDs")
                 last = part.texts[-1:]
                 found += select_cutoffs(part.texts)
-            self._put(part)
+            self._append_part(part)
             self.end = part.end
-        self.cutoffs = change_cutoffs({}, revoked=found)
+        self.cutoffs = change_cutoffs({}, additions=found)
 
     @classmethod
     def of(cls, parts: Iterable[Iterable[str]]) -> Self:
@@ -100,9 +101,9 @@ class CompactIds:
         return self.has_any((text,))
 
     def has_any(
-        self, texts: Iterable[str], added: Set[str] = _NONE, removed: Set[str] = _NONE
+        self, texts: Iterable[str], additions: Set[str] = _NONE, removals: Set[str] = _NONE
     ) -> bool:
-        """Return whether one of `texts` is in this set but not `removed`, or `added`.
+        """Return whether one of `texts` is in this set but not `removals`, or `additions`.
 
         Raises `TypeError` if one is no text.
         """
@@ -119,11 +120,11 @@ class CompactIds:
                     found = data[begin : begin + _SIZES[data[begin - 1]]]
                     # No list has a text that is no Unicode.
                     if found == text.encode("utf-8", "surrogatepass"):
-                        if text not in removed:
+                        if text not in removals:
                             return True
                         break
                 at = (at + 1) & mask
-            if text in added:
+            if text in additions:
                 return True
         return False
 
@@ -134,7 +135,7 @@ class CompactIds:
         """Return the texts, a few thousand at a time."""
         return (part.texts for part in _parts(self._table[1], self.begin, self.count))
 
-    def _put(self, part: _Part) -> None:
+    def _append_part(self, part: _TextRun) -> None:
         places, _, mask, tags, _ = self._table
         marks = [each & _MARKS for each in map(hash, part.texts)]
         tagged = map(or_, _offsets(part), map(and_, marks, repeat(tags)))
@@ -147,7 +148,7 @@ class CompactIds:
 
 @dataclass(frozen=True, slots=True)
 class RevokedIds:
-    """The identifiers of revoked warrants. It never changes: `after` returns another set.
+    """The identifiers of revoked warrants. It never changes: `apply` returns another set.
 
     `added` are not in `whole`, and `removed` are, so that a change copies only these two.
     `cutoffs` are the subject cutoffs of all.
@@ -168,7 +169,7 @@ class RevokedIds:
         """Return the identifiers in a new set."""
         return set(chain.from_iterable(self.parts()))
 
-    def after(self, entries: Iterable[wire.FeedEntry]) -> Self:
+    def apply(self, entries: Iterable[wire.FeedEntry]) -> Self:
         """Return the set after `entries`, in their order. It takes time in proportion to them."""
         added, removed, times = set(self.added), set(self.removed), self.cutoffs
         for entry in entries:
@@ -176,11 +177,11 @@ class RevokedIds:
             removed.update(each for each in entry.removed if each in self.whole)
             removed.difference_update(entry.revoked)
             added.update(each for each in entry.revoked if each not in self.whole)
-            times = change_cutoffs(times, revoked=entry.revoked, removed=entry.removed)
+            times = change_cutoffs(times, additions=entry.revoked, removals=entry.removed)
         changed = type(self)(self.whole, added, removed, times)
-        return changed if len(added) + len(removed) <= _FOLD_AT else changed.folded()
+        return changed if len(added) + len(removed) <= _FOLD_AT else changed.compact()
 
-    def folded(self) -> Self:
+    def compact(self) -> Self:
         """Return the same set, with nothing beside the large one."""
         return type(self)(CompactIds.of(self.parts()), cutoffs=self.cutoffs)
 
@@ -200,9 +201,9 @@ def of_base(data: bytes, base: wire.Base) -> RevokedIds:
     try:
         whole = _in_place(data, base)
         return RevokedIds(whole, cutoffs=whole.cutoffs)
-    except _OtherForm:
+    except _NonCanonicalText:
         ids = wire.base_ids(data, base)
-        times = change_cutoffs({}, revoked=select_cutoffs(ids))
+        times = change_cutoffs({}, additions=select_cutoffs(ids))
         return RevokedIds(CompactIds.of([ids]), cutoffs=times)
 
 
@@ -221,30 +222,30 @@ def warrant_id(value: str) -> str:
 def _in_place(data: bytes, base: wire.Base) -> CompactIds:
     """Return the set in the payload of a list, without another copy of its texts.
 
-    Raises `_OtherForm` if that needs them all at once; `OtherVersion`.
+    Raises `_NonCanonicalText` if that needs them all at once; `BaseVersionMismatch`.
     """
     head = _list_head(base.count)
     at = data.find(_MEMBER) + len(_MEMBER)
     # Each text has a byte at least, whatever the head claims.
     if not data.startswith(head, at) or base.count > len(data):
-        raise _OtherForm
+        raise _NonCanonicalText
     try:
         found = CompactIds(data, at + len(head), base.count, sorted_once=True)
         # Whatever else it has is read as usual, with an empty list in place of the long one.
-        rest = decoded(data[:at] + _list_head(0) + data[found.end :])
-    except Malformed:
-        raise _OtherForm from None
+        rest = decode(data[:at] + _list_head(0) + data[found.end :])
+    except MalformedBytes:
+        raise _NonCanonicalText from None
     if rest.get("RevokedIDs") != [] or data.find(_MEMBER, found.end) >= 0:
-        raise _OtherForm
+        raise _NonCanonicalText
     wire.check_version(rest, base)
     return found
 
 
-def _parts(data: bytes, begin: int, count: int) -> Iterator[_Part]:
+def _parts(data: bytes, begin: int, count: int) -> Iterator[_TextRun]:
     """Return `count` texts from `begin` on, in parts, so that few are in memory at once.
 
     A part ends where a text seems to begin. If it does not, the part cannot be decoded, and the
-    rest is the last part. Raises `_OtherForm`.
+    rest is the last part. Raises `_NonCanonicalText`.
     """
     while count:
         part = _next_part(data, begin, count) or _rest(data, begin, count)
@@ -252,33 +253,33 @@ def _parts(data: bytes, begin: int, count: int) -> Iterator[_Part]:
         yield part
 
 
-def _next_part(data: bytes, begin: int, count: int) -> _Part | None:
+def _next_part(data: bytes, begin: int, count: int) -> _TextRun | None:
     found = data.find(b"svc_wrt_", begin + _PART)
     if found < 0:
         return None
     end = found - (1 if data[found - 1] >= _TEXTS else 2)
     try:
         texts = cbor2.loads(b"\x9f" + data[begin:end] + b"\xff")
-        part = _Part(begin, end, texts, {*map(str.__len__, texts)})
+        part = _TextRun(begin, end, texts, {*map(str.__len__, texts)})
     except Exception:  # noqa: BLE001 - a tag may raise errors of many kinds
         return None
     return part if len(texts) <= count else None
 
 
-def _rest(data: bytes, begin: int, count: int) -> _Part:
+def _rest(data: bytes, begin: int, count: int) -> _TextRun:
     head = _list_head(count)
     file = BytesIO(head + data[begin:])
     try:
         texts = cbor2.CBORDecoder(file).decode()
-        return _Part(begin, begin + file.tell() - len(head), texts, {*map(str.__len__, texts)})
+        return _TextRun(begin, begin + file.tell() - len(head), texts, {*map(str.__len__, texts)})
     except Exception:  # noqa: BLE001 - as above
-        raise _OtherForm from None
+        raise _NonCanonicalText from None
 
 
-def _offsets(part: _Part) -> Iterable[int]:
+def _offsets(part: _TextRun) -> Iterable[int]:
     """Return where the first byte of each text is, by the sizes of deterministic CBOR.
 
-    Raises `_OtherForm`.
+    Raises `_NonCanonicalText`.
     """
     size = part.end - part.begin
     alike, left = divmod(size, len(part.texts))
@@ -289,7 +290,7 @@ def _offsets(part: _Part) -> Iterable[int]:
         # Some have more bytes than characters.
         sizes = [len(each.encode()) for each in part.texts]
     if sum(_steps(sizes)) != size or max(sizes) > _SIZE_MAX:
-        raise _OtherForm
+        raise _NonCanonicalText
     ends = islice(accumulate(_steps(sizes), initial=part.begin), 1, None)
     return map(sub, ends, sizes)
 

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from . import ed25519
-from .documents import NotTrusted, RootReason, read
+from .documents import NotTrusted, RootReason, decode_payload
 from .members import (
-    Malformed,
-    decoded,
+    MalformedBytes,
+    decode,
     digest,
-    encoded,
+    encode,
     items,
     member,
     moment,
@@ -31,7 +31,7 @@ _PREFIX: Final = b"rescind-journal-v1\n"
 
 
 @dataclass(frozen=True, slots=True)
-class JournalNumber:
+class JournalRecord:
     """The additions of one publication: entries of the feed, and tombstones.
 
     `previous` is the hash (32 bytes) of the payload of the number before, `FIRST` if it is the
@@ -70,18 +70,18 @@ class JournalNumber:
         }
         if self.log is not None:
             members["Log"] = self.log.members()
-        return encoded(members)
+        return encode(members)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the number in a payload. Raises `Malformed`."""
-        members = decoded(data)
+        """Return the number in a payload. Raises `MalformedBytes`."""
+        members = decode(data)
         sequence, entries = number(members, "Sequence"), tuple(items(members, "Entries", bytes))
         ends = tuple(items(members, "Ends", bytes))
         # In the order of their numbers, up to Sequence.
         rising([*(FeedEntry.decode(each).sequence for each in entries), sequence + 1], "Entries")
         if len(ends) != len(entries):
-            raise Malformed("Ends must have one for each entry")
+            raise MalformedBytes("Ends must have one for each entry")
         return cls(
             member(members, "Tenant", str),
             number(members, "Number"),
@@ -102,11 +102,13 @@ class JournalNumber:
         return _PREFIX + payload
 
     @classmethod
-    def opened(cls, payload: bytes, signature: bytes, *, public_key: bytes, tenant_id: str) -> Self:
+    def verify_and_decode(
+        cls, payload: bytes, signature: bytes, *, public_key: bytes, tenant_id: str
+    ) -> Self:
         """Return the number that this list signer signed. Raises `NotTrusted`."""
         if not ed25519.is_signed(cls.signed_part(payload), signature, public_key=public_key):
             raise NotTrusted(RootReason.SIGNATURE)
-        found = read(cls.decode, payload)
+        found = decode_payload(cls.decode, payload)
         if found.tenant_id != tenant_id:
             raise NotTrusted(RootReason.TENANT)
         return found

@@ -79,7 +79,7 @@ def parse(token: str) -> ParsedToken:
     if len(parts) == _PARTS_ENCRYPTED:
         raise TokenRefused(TokenFault.NESTED, "The token is encrypted; send a signed JWT.")
     if len(parts) != _PARTS:
-        raise _malformed()
+        raise _malformed_error()
     header, claims, signature = (_decode(each) for each in parts)
     members = _parse_object(header)
     _check_header(members)
@@ -154,7 +154,7 @@ def check_signature(token: ParsedToken, keys: KeySet) -> None:
         raise TokenRefused(TokenFault.SIGNATURE, "The token's signature is wrong.")
 
 
-def _malformed() -> TokenRefused:
+def _malformed_error() -> TokenRefused:
     return TokenRefused(TokenFault.MALFORMED, "The token is not a well-formed signed JWT.")
 
 
@@ -163,9 +163,9 @@ def _decode(part: str) -> bytes:
     try:
         found = urlsafe_b64decode(f"{part}{'=' * (-len(part) % 4)}")
     except ValueError:
-        raise _malformed() from None
+        raise _malformed_error() from None
     if not found or urlsafe_b64encode(found).rstrip(b"=").decode() != part:
-        raise _malformed()
+        raise _malformed_error()
     return found
 
 
@@ -173,9 +173,9 @@ def _parse_object(data: bytes) -> dict[str, Any]:
     try:
         found = strict_json.parse(data)
     except ValueError:
-        raise _malformed() from None
+        raise _malformed_error() from None
     if not isinstance(found, dict):
-        raise _malformed()
+        raise _malformed_error()
     return found
 
 

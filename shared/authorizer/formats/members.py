@@ -34,37 +34,37 @@ _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}:\d{2}Z", re.ASCII)
 
 
-class Malformed(ValueError):
+class MalformedBytes(ValueError):
     """Bytes that are not in the wire format."""
 
 
-def encoded(members: Mapping[str, Any]) -> bytes:
+def encode(members: Mapping[str, Any]) -> bytes:
     """Return the deterministic CBOR of a map."""
     return cbor2.dumps(members, canonical=True)
 
 
-def decoded(data: bytes) -> dict[str, Any]:
-    """Return the map in `data`. Raises `Malformed`, also if another encoder would differ."""
-    members = loaded(data)
+def decode(data: bytes) -> dict[str, Any]:
+    """Return the map in `data`. Raises `MalformedBytes`, also if another encoder would differ."""
+    members = decode_lenient(data)
     _check_values([members])
     try:
         again = cbor2.dumps(members, canonical=True)
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError):
-        raise Malformed("not deterministic CBOR") from None
+        raise MalformedBytes("not deterministic CBOR") from None
     if again != data:
-        raise Malformed("not deterministic CBOR")
+        raise MalformedBytes("not deterministic CBOR")
     return members
 
 
 def _check_values(values: Collection[Any]) -> None:
-    """Raise `Malformed` for a value that no format has: a tag, a float, a key that is no text."""
+    """Raise `MalformedBytes` for a value that no format has, such as a tag or a float."""
     kinds = {*map(type, values)}
     if not kinds <= _KINDS:
-        raise Malformed("not a value of the format")
+        raise MalformedBytes("not a value of the format")
     if int in kinds and any(
         type(each) is int and not -_INT_MAX <= each < _INT_MAX for each in values
     ):
-        raise Malformed("not a number of the format")
+        raise MalformedBytes("not a number of the format")
     for each in values if kinds & {dict, list} else ():
         if type(each) is dict:
             _check_values(with_texts(each, "a member").values())
@@ -72,20 +72,20 @@ def _check_values(values: Collection[Any]) -> None:
             _check_values(each)
 
 
-def loaded(data: bytes) -> dict[str, Any]:
-    """Return the map in `data`, however it is encoded. Raises `Malformed`."""
+def decode_lenient(data: bytes) -> dict[str, Any]:
+    """Return the map in `data`, however it is encoded. Raises `MalformedBytes`."""
     try:
         members = cbor2.loads(data, max_depth=NESTING_MAX)
     # A tag may hold what its reader cannot use, which raises errors of many kinds.
     except Exception:  # noqa: BLE001
-        raise Malformed("not CBOR") from None
+        raise MalformedBytes("not CBOR") from None
     if not isinstance(members, dict):
-        raise Malformed("not a CBOR map")
+        raise MalformedBytes("not a CBOR map")
     return members
 
 
 def unambiguous(data: bytes) -> dict[str, Any]:
-    """Return the map in `data`, in which no map has a member twice. Raises `Malformed`."""
+    """Return the map in `data`, in which no map has a member twice. Raises `MalformedBytes`."""
     file = BytesIO(data)
     decoder = cbor2.CBORDecoder(
         file, max_depth=NESTING_MAX, allow_duplicate_keys=False, allow_indefinite=False
@@ -93,83 +93,86 @@ def unambiguous(data: bytes) -> dict[str, Any]:
     try:
         members = decoder.decode()
     except Exception:  # noqa: BLE001 - as above
-        raise Malformed("not CBOR in which each member comes once") from None
+        raise MalformedBytes("not CBOR in which each member comes once") from None
     if not isinstance(members, dict) or file.tell() != len(data):
-        raise Malformed("not a CBOR map alone")
+        raise MalformedBytes("not a CBOR map alone")
     return with_texts(members, "the content")
 
 
 def member(members: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """Return the member `name`, which must be of exactly this type. Raises `Malformed`."""
+    """Return the member `name`, which must be of exactly this type. Raises `MalformedBytes`."""
     value = members.get(name)
     if type(value) is not kind:
-        raise Malformed(f"{name} must be of type {kind.__name__}")
+        raise MalformedBytes(f"{name} must be of type {kind.__name__}")
     return value
 
 
 def items(members: Mapping[str, Any], name: str, kind: type[Any]) -> list[Any]:
-    """Return the list in the member `name`, whose items are of this type. Raises `Malformed`."""
+    """Return the list in the member `name`, whose items are of this type.
+
+    Raises `MalformedBytes`.
+    """
     values: list[Any] = member(members, name, list)
     if not {*map(type, values)} <= {kind}:
-        raise Malformed(f"{name} must be a list of type {kind.__name__}")
+        raise MalformedBytes(f"{name} must be a list of type {kind.__name__}")
     return values
 
 
 def table(members: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the map in the member `name`, whose keys are texts. Raises `Malformed`."""
+    """Return the map in the member `name`, whose keys are texts. Raises `MalformedBytes`."""
     return with_texts(member(members, name, dict), name)
 
 
 def tables(members: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the maps in the list `name`, whose keys are texts. Raises `Malformed`."""
+    """Return the maps in the list `name`, whose keys are texts. Raises `MalformedBytes`."""
     return [with_texts(each, name) for each in items(members, name, dict)]
 
 
 def with_texts(members: dict[Any, Any], name: str) -> dict[str, Any]:
-    """Return a map whose keys are texts. Raises `Malformed` for another one."""
+    """Return a map whose keys are texts. Raises `MalformedBytes` for another one."""
     if not {*map(type, members)} <= {str}:
-        raise Malformed(f"{name} must be a map whose keys are texts")
+        raise MalformedBytes(f"{name} must be a map whose keys are texts")
     return members
 
 
 def number(members: Mapping[str, Any], name: str) -> int:
-    """Return the number from 0 to 2^53 in the member `name`. Raises `Malformed`."""
+    """Return the number from 0 to 2^53 in the member `name`. Raises `MalformedBytes`."""
     value: int = member(members, name, int)
     if not 0 <= value <= NUMBER_MAX:
-        raise Malformed(f"{name} must be between 0 and 2^53")
+        raise MalformedBytes(f"{name} must be between 0 and 2^53")
     return value
 
 
 def digest(members: Mapping[str, Any], name: str) -> bytes:
-    """Return the hash (32 bytes) in the member `name`. Raises `Malformed`."""
+    """Return the hash (32 bytes) in the member `name`. Raises `MalformedBytes`."""
     value: bytes = member(members, name, bytes)
     if len(value) != HASH_BYTES:
-        raise Malformed(f"{name} must have 32 bytes")
+        raise MalformedBytes(f"{name} must have 32 bytes")
     return value
 
 
 def texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the texts in `name`, sorted by their UTF-8, each once. Raises `Malformed`."""
+    """Return the texts in `name`, sorted by their UTF-8, each once. Raises `MalformedBytes`."""
     return rising(items(members, name, str), name)
 
 
 def rising(values: Iterable[Any], name: str) -> tuple[Any, ...]:
-    """Return the values, which are sorted, each once. Raises `Malformed` if they are not."""
+    """Return the values, which are sorted, each once. Raises `MalformedBytes` if they are not."""
     found = tuple(values)
     if not all(map(lt, found, found[1:])):
-        raise Malformed(f"{name} is not sorted, or has a value twice")
+        raise MalformedBytes(f"{name} is not sorted, or has a value twice")
     return found
 
 
 def moment(members: Mapping[str, Any], name: str) -> datetime:
-    """Return the time in the member `name`. Raises `Malformed`."""
+    """Return the time in the member `name`. Raises `MalformedBytes`."""
     value: str = member(members, name, str)
     if not _TIME.fullmatch(value):
-        raise Malformed(f"{name} must be a time such as 2026-11-21T00:10:32Z")
+        raise MalformedBytes(f"{name} must be a time such as 2026-11-21T00:10:32Z")
     try:
         return datetime.fromisoformat(value)
     except ValueError:
-        raise Malformed(f"{name} is not a time") from None
+        raise MalformedBytes(f"{name} is not a time") from None
 
 
 def text(moment: datetime) -> str:

@@ -6,18 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Self
 
 from . import ed25519, wire
-from .documents import NotTrusted, RootReason, read
-from .members import (
-    HASH_BYTES,
-    Malformed,
-    decoded,
-    encoded,
-    member,
-    moment,
-    number,
-    table,
-    text,
-)
+from .documents import NotTrusted, RootReason, decode_payload
+from .members import HASH_BYTES, MalformedBytes, decode, encode, member, moment, number, table, text
 
 # The most bytes of a payload.
 PROOF_BYTES_MAX: Final = 4096
@@ -30,7 +20,7 @@ _REPORT_PREFIX: Final = b"rescind-report-v1\n"
 
 
 @dataclass(frozen=True, slots=True)
-class ProvenRegistration:
+class SignedRegistration:
     """The statement of an authorizer that it has the private key of `public_key` (32 bytes)."""
 
     tenant_id: str
@@ -46,12 +36,12 @@ class ProvenRegistration:
             "PublicKey": self.public_key,
             "IssuedAt": text(self.issued_at),
         }
-        return encoded(members)
+        return encode(members)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the statement in a payload. Raises `Malformed`."""
-        members = decoded(data)
+        """Return the statement in a payload. Raises `MalformedBytes`."""
+        members = decode(data)
         return cls(
             member(members, "Tenant", str),
             member(members, "Name", str),
@@ -65,10 +55,12 @@ class ProvenRegistration:
         return _REGISTRATION_PREFIX + payload
 
     @classmethod
-    def opened(cls, payload: bytes, signature: bytes, *, tenant_id: str, now: datetime) -> Self:
+    def verify_and_decode(
+        cls, payload: bytes, signature: bytes, *, tenant_id: str, now: datetime
+    ) -> Self:
         """Return the statement after all checks. Raises `NotTrusted`."""
         _check_size(payload)
-        proof = read(cls.decode, payload)
+        proof = decode_payload(cls.decode, payload)
         _check_signed(cls.signed_part(payload), signature, proof.public_key)
         if proof.tenant_id != tenant_id:
             raise NotTrusted(RootReason.TENANT)
@@ -80,7 +72,7 @@ class ProvenRegistration:
 
 
 @dataclass(frozen=True, slots=True)
-class ProvenReport:
+class SignedReport:
     """The statement of an authorizer about the entry of the feed that it holds, and its policy.
 
     `number` rises from report to report; milliseconds since 1970 do. `trust` is the version of the
@@ -113,12 +105,12 @@ class ProvenReport:
             "AllowWhenStale": self.allow_when_stale,
             "Refused": self.refused,
         }
-        return encoded(members)
+        return encode(members)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the report in a payload. Raises `Malformed`."""
-        members = decoded(data)
+        """Return the report in a payload. Raises `MalformedBytes`."""
+        members = decode(data)
         refused = table(members, "Refused")
         report = cls(
             member(members, "Tenant", str),
@@ -133,7 +125,7 @@ class ProvenReport:
             {reason: number(refused, reason) for reason in refused},
         )
         if len(report.chain) != (0 if report.sequence is None else HASH_BYTES):
-            raise Malformed("Chain must have 32 bytes, or none if Sequence is nil")
+            raise MalformedBytes("Chain must have 32 bytes, or none if Sequence is nil")
         return report
 
     @staticmethod
@@ -154,14 +146,14 @@ class ProvenReport:
             raise NotTrusted(RootReason.ROLLBACK)
 
     @classmethod
-    def opened(cls, payload: bytes, signature: bytes, *, public_key: bytes) -> Self:
+    def verify_and_decode(cls, payload: bytes, signature: bytes, *, public_key: bytes) -> Self:
         """Return the report that the authorizer with this key signed; `check` has to follow.
 
         Raises `NotTrusted`.
         """
         _check_size(payload)
         _check_signed(cls.signed_part(payload), signature, public_key)
-        return read(cls.decode, payload)
+        return decode_payload(cls.decode, payload)
 
 
 def _check_size(payload: bytes) -> None:
@@ -169,12 +161,12 @@ def _check_size(payload: bytes) -> None:
         raise NotTrusted(RootReason.TOO_LARGE)
 
 
-def _check_signed(signed: bytes, signature: bytes, public_key: bytes) -> None:
-    if not ed25519.is_signed(signed, signature, public_key=public_key):
+def _check_signed(token: bytes, signature: bytes, public_key: bytes) -> None:
+    if not ed25519.is_signed(token, signature, public_key=public_key):
         raise NotTrusted(RootReason.SIGNATURE)
 
 
 def _or_nil(members: Mapping[str, Any], name: str, read: Callable[..., Any]) -> Any:
     if name not in members:
-        raise Malformed(f"{name} is missing")
+        raise MalformedBytes(f"{name} is missing")
     return None if members[name] is None else read(members, name)

@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple, Self
 import cbor2
 
 from . import ed25519
-from .documents import NotTrusted, RootReason, read
+from .documents import NotTrusted, RootReason, decode_payload
 from .members import (
-    Malformed,
-    encoded,
+    MalformedBytes,
+    encode,
     member,
     moment,
     number,
@@ -28,7 +28,7 @@ from .members import (
     text,
     unambiguous,
 )
-from .wire import Reference
+from .wire import HashReference
 
 _COVERED_PREFIX: Final = b"rescind-keys-v1\n"
 _CERTIFIED_PREFIX: Final = b"rescind-key-v1\n"
@@ -43,13 +43,13 @@ class Certificate(NamedTuple):
 
     @classmethod
     def among(cls, members: Mapping[str, Any]) -> Self | None:
-        """Return the certificate in the members of a key, or None. Raises `Malformed`."""
+        """Return the certificate in the members of a key, or None. Raises `MalformedBytes`."""
         if "Certificate" not in members:
             return None
         given = table(members, "Certificate")
         certificate = cls(member(given, "By", str), member(given, "Signature", bytes))
         if len(certificate.signature) != ed25519.SIGNATURE_BYTES:
-            raise Malformed(f"Signature must have {ed25519.SIGNATURE_BYTES} bytes")
+            raise MalformedBytes(f"Signature must have {ed25519.SIGNATURE_BYTES} bytes")
         return certificate
 
 
@@ -95,7 +95,7 @@ class PublishedKey(NamedTuple):
             "PublicKey": self.public_key,
             "By": by,
         }
-        return _CERTIFIED_PREFIX + encoded(members)
+        return _CERTIFIED_PREFIX + encode(members)
 
     def may_be_certified_by(self, signer: "PublishedKey") -> bool:
         """Return whether `signer` is the one that vouches for this key.
@@ -130,7 +130,7 @@ class PublishedKey(NamedTuple):
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> Self:
-        """Return the key in these members. Raises `Malformed`."""
+        """Return the key in these members. Raises `MalformedBytes`."""
         # No loop over the moments: it would take a fifth longer.
         return cls(
             member(members, "Id", str),
@@ -162,11 +162,11 @@ class PublishedKeys:
     def encode(self) -> bytes:
         """Return the blob: deterministic CBOR."""
         keys = [each.members() for each in sorted(self.keys, key=_order)]
-        return encoded({"Keys": keys, "Tenant": self.tenant_id})
+        return encode({"Keys": keys, "Tenant": self.tenant_id})
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the keys in a blob. Raises `Malformed`.
+        """Return the keys in a blob. Raises `MalformedBytes`.
 
         The hash binds the bytes, so another encoding of the same members does no harm, and to
         encode a thousand keys again would cost as much as to read them.
@@ -177,13 +177,13 @@ class PublishedKeys:
         return cls(member(members, "Tenant", str), keys)
 
     @classmethod
-    def opened(cls, blob: bytes, reference: Reference, *, tenant_id: str) -> Self:
+    def from_blob(cls, blob: bytes, reference: HashReference, *, tenant_id: str) -> Self:
         """Return the keys in the blob that a head names so. Raises `NotTrusted`."""
         if len(blob) > reference.number:
             raise NotTrusted(RootReason.TOO_LARGE)
         if hashlib.sha256(blob).digest() != reference.sha256:
             raise NotTrusted(RootReason.HASH)
-        found = read(cls.decode, blob)
+        found = decode_payload(cls.decode, blob)
         if found.tenant_id != tenant_id:
             raise NotTrusted(RootReason.TENANT)
         return found
@@ -193,16 +193,16 @@ class PublishedKeys:
         """The keys with a certificate, without their state: what `check` need not verify again."""
         return frozenset(_lasting(each) for each in self.keys if each.certificate)
 
-    def check(self, covered: bytes | None, *, proven: "Iterable[PublishedKey]" = ()) -> None:
+    def check(self, covered_hash: bytes | None, *, proven: "Iterable[PublishedKey]" = ()) -> None:
         """Check that no key is here that only the signer of the head vouches for (TRUST-15).
 
-        `covered` is the hash in the held document; one without it vouches for any key. `proven` are
-        those of a blob that passed this check with the same hash. Raises `NotTrusted`.
+        `covered_hash` is the hash in the held document; one without it vouches for any key.
+        `proven` are those of a blob that passed this check with the same hash. Raises `NotTrusted`.
         """
-        if covered is None:
+        if covered_hash is None:
             return
         ready = [each for each in self.keys if each.certificate is None]
-        if covering(ready) != covered:
+        if covering(ready) != covered_hash:
             raise NotTrusted(RootReason.CERTIFICATE)
         known, led = frozenset(proven), list(vouching(ready, self.keys))
         if len(ready) + len(led) != len(self.keys) or not all(
@@ -259,6 +259,6 @@ def _lasting(key: PublishedKey) -> PublishedKey:
     )
 
 
-def reference(blob: bytes) -> Reference:
+def reference(blob: bytes) -> HashReference:
     """Return how a head names a blob of signing keys."""
-    return Reference(hashlib.sha256(blob).digest(), len(blob))
+    return HashReference(hashlib.sha256(blob).digest(), len(blob))

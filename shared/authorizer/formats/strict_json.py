@@ -62,7 +62,7 @@ def _number(text: str) -> float:
     return number
 
 
-def _constant(_name: str) -> NoReturn:
+def _refuse_constant(_name: str) -> NoReturn:
     raise ValueError("must not contain NaN or Infinity")
 
 
@@ -70,5 +70,5 @@ _decode = json.JSONDecoder(
     object_pairs_hook=_unique,
     parse_int=_integer,
     parse_float=_number,
-    parse_constant=_constant,
+    parse_constant=_refuse_constant,
 ).decode

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple, Self
 
 from . import ed25519
 from .members import (
-    Malformed,
-    decoded,
+    MalformedBytes,
+    decode,
     digest,
-    encoded,
+    encode,
     member,
     moment,
     number,
@@ -25,7 +25,7 @@ from .members import (
     text,
     texts,
 )
-from .wire import Position
+from .wire import FeedPosition
 
 ROOTS_MAX: Final = 8
 SIGNERS_MAX: Final = 256
@@ -33,7 +33,7 @@ SIGNERS_MAX: Final = 256
 _ROOTS_PREFIX: Final = b"rescind-roots-v1\n"
 
 
-class Use(StrEnum):
+class KeyUse(StrEnum):
     """The uses of a signer that this release knows. A document may name others."""
 
     LISTS = "lists"
@@ -43,7 +43,7 @@ class Use(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Roots:
+class RootSet:
     """Root keys (32 bytes each, sorted), and how many of them have to sign."""
 
     keys: tuple[bytes, ...]
@@ -52,7 +52,7 @@ class Roots:
     @property
     def pin(self) -> str:
         """The pin of these roots: 64 hexadecimal digits in lower case."""
-        return hashlib.sha256(_ROOTS_PREFIX + encoded(self.members())).hexdigest()
+        return hashlib.sha256(_ROOTS_PREFIX + encode(self.members())).hexdigest()
 
     def members(self) -> dict[str, Any]:
         """Return the member `Roots` of a document."""
@@ -60,17 +60,19 @@ class Roots:
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> Self:
-        """Return the roots in the member `Roots` of a document. Raises `Malformed`."""
+        """Return the roots in the member `Roots` of a document. Raises `MalformedBytes`."""
         roots = cls(ed25519.keys(members, "Keys"), number(members, "Threshold"))
         if not 1 <= roots.threshold <= len(roots.keys) <= ROOTS_MAX:
-            raise Malformed(f"Roots must have 1 to {ROOTS_MAX} keys, and a threshold of 1 to these")
+            raise MalformedBytes(
+                f"Roots must have 1 to {ROOTS_MAX} keys, and a threshold of 1 to these"
+            )
         # A member that changes what the roots mean must not be passed over.
         if len(members) != len(roots.members()):
-            raise Malformed("Roots must have no other member")
+            raise MalformedBytes("Roots must have no other member")
         return roots
 
 
-class NamedSigner(NamedTuple):
+class DocumentSigner(NamedTuple):
     """A key (32 bytes) that a document names, and its uses, sorted."""
 
     key: bytes
@@ -90,7 +92,7 @@ class LogAnchor(NamedTuple):
 
     @classmethod
     def among(cls, members: Mapping[str, Any]) -> Self | None:
-        """Return the anchor in the member `Log`, None without one. Raises `Malformed`."""
+        """Return the anchor in the member `Log`, None without one. Raises `MalformedBytes`."""
         if "Log" not in members:
             return None
         log = table(members, "Log")
@@ -116,14 +118,14 @@ class TrustDocument:
     version: int
     issued_at: datetime
     expires_at: datetime
-    roots: Roots
-    signers: tuple[NamedSigner, ...]
-    feed: Position
+    roots: RootSet
+    signers: tuple[DocumentSigner, ...]
+    feed: FeedPosition
     log: LogAnchor | None = None
     witnesses: Witnesses | None = None
     signing_keys: bytes | None = None
 
-    def named(self, use: str) -> tuple[bytes, ...]:
+    def keys_for_use(self, use: str) -> tuple[bytes, ...]:
         """Return the keys that have this use."""
         return tuple(each.key for each in self.signers if use in each.uses)
 
@@ -145,39 +147,39 @@ class TrustDocument:
             members["Witnesses"] = {"Keys": sorted(names), "Quorum": quorum}
         if self.signing_keys is not None:
             members["SigningKeys"] = self.signing_keys
-        return encoded(members)
+        return encode(members)
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the document in a payload. Raises `Malformed`."""
-        members = decoded(data)
+        """Return the document in a payload. Raises `MalformedBytes`."""
+        members = decode(data)
         feed = table(members, "Feed")
         document = cls(
             member(members, "Tenant", str),
             number(members, "Version"),
             moment(members, "IssuedAt"),
             moment(members, "ExpiresAt"),
-            Roots.of(table(members, "Roots")),
+            RootSet.of(table(members, "Roots")),
             _signers(members),
-            Position(number(feed, "Sequence"), digest(feed, "Chain")),
+            FeedPosition(number(feed, "Sequence"), digest(feed, "Chain")),
             LogAnchor.among(members),
             _witnesses(members),
             digest(members, "SigningKeys") if "SigningKeys" in members else None,
         )
         if document.version < 1:
-            raise Malformed("Version must be 1 or more")
+            raise MalformedBytes("Version must be 1 or more")
         if not {*document.roots.keys}.isdisjoint(each.key for each in document.signers):
-            raise Malformed("a root signs nothing but documents")
+            raise MalformedBytes("a root signs nothing but documents")
         return document
 
 
-def _signers(members: Mapping[str, Any]) -> tuple[NamedSigner, ...]:
+def _signers(members: Mapping[str, Any]) -> tuple[DocumentSigner, ...]:
     named = tables(members, "Signers")
     if len(named) > SIGNERS_MAX:
-        raise Malformed(f"Signers must be at most {SIGNERS_MAX}")
-    signers = tuple(NamedSigner(ed25519.key(each, "Key"), texts(each, "Uses")) for each in named)
+        raise MalformedBytes(f"Signers must be at most {SIGNERS_MAX}")
+    signers = tuple(DocumentSigner(ed25519.key(each, "Key"), texts(each, "Uses")) for each in named)
     if not all(each.uses for each in signers):
-        raise Malformed("Uses must be one text or more")
+        raise MalformedBytes("Uses must be one text or more")
     rising((each.key for each in signers), "Signers")
     return signers
 
@@ -188,5 +190,5 @@ def _witnesses(members: Mapping[str, Any]) -> Witnesses | None:
     given = table(members, "Witnesses")
     witnesses = Witnesses(texts(given, "Keys"), number(given, "Quorum"))
     if witnesses.quorum > len(witnesses.keys):
-        raise Malformed("Quorum must be at most the number of witnesses")
+        raise MalformedBytes("Quorum must be at most the number of witnesses")
     return witnesses

@@ -24,7 +24,7 @@ _CONTEXT: Final = "Signature1"
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class CoseMessage:
     """The parts of a COSE_Sign1 message. None of them is verified.
 
     `protected` and `payload` are encoded CBOR. `signature` is 64 bytes if this service made it.
@@ -35,7 +35,7 @@ class Message:
     signature: bytes
 
     @property
-    def signed(self) -> bytes:
+    def signed_bytes(self) -> bytes:
         """The bytes that the signature covers: the Sig_structure of RFC 9052, section 4.4."""
         return cbor2.dumps([_CONTEXT, self.protected, b"", self.payload], canonical=True)
 
@@ -54,14 +54,14 @@ def header(*, key_id: bytes, content_type: int) -> bytes:
     return cbor2.dumps(fields, canonical=True)
 
 
-def parse(data: bytes) -> Message:
+def parse(data: bytes) -> CoseMessage:
     """Return the parts of a tagged COSE_Sign1 message that has no unprotected header.
 
     Raises `ValueError` for any other bytes, also if the encoding is not the deterministic one.
     """
     match decode(data):
         case cbor2.CBORTag(value=[bytes(protected), Mapping(), bytes(payload), bytes(signature)]):
-            message = Message(protected, payload, signature)
+            message = CoseMessage(protected, payload, signature)
         case _:
             raise ValueError("a tagged COSE_Sign1 message is expected")
     # Re-encoding also checks the tag and the empty unprotected header.
@@ -70,16 +70,16 @@ def parse(data: bytes) -> Message:
     return message
 
 
-def key_id_of(protected: bytes, *, content_type: int) -> bytes:
+def key_id_of(protected_header: bytes, *, content_type: int) -> bytes:
     """Return the key identifier in an encoded header that `header` made.
 
     Raises `ValueError` if the header has another algorithm, another content type or other fields.
     """
-    fields = decode(protected)
+    fields = decode(protected_header)
     key_id = fields.get(_KEY_ID) if isinstance(fields, Mapping) else None
     if not isinstance(key_id, bytes):
         raise ValueError("a protected header with a key identifier is expected")  # noqa: TRY004
-    if header(key_id=key_id, content_type=content_type) != protected:
+    if header(key_id=key_id, content_type=content_type) != protected_header:
         raise ValueError(
             f"the algorithm EdDSA, the content type {content_type} and no other field are expected"
         )
@@ -181,11 +181,11 @@ def verify(
     `warrant` is the COSE_Sign1 message. `public_keys` are raw Ed25519 keys of 32 bytes: one of them
     must have signed the message, for this tenant. Raises `InvalidWarrant`.
     """
-    message, _ = opened(warrant)
+    message, _ = parse_warrant(warrant)
     return signed_claims(message, public_keys, tenant_id=tenant_id, now=now)
 
 
-def opened(warrant: bytes) -> tuple[Message, bytes]:
+def parse_warrant(warrant: bytes) -> tuple[CoseMessage, bytes]:
     """Return the message of a warrant, and the key identifier in its header; neither is verified.
 
     Raises `InvalidWarrant`.
@@ -203,11 +203,11 @@ def opened(warrant: bytes) -> tuple[Message, bytes]:
 
 
 def signed_claims(
-    message: Message, public_keys: Iterable[bytes], *, tenant_id: str, now: datetime
+    message: CoseMessage, public_keys: Iterable[bytes], *, tenant_id: str, now: datetime
 ) -> Claims:
     """Return the claims of an opened message after all further checks. Raises `InvalidWarrant`."""
     # The key identifier in the header proves nothing, so each key is tried.
-    signed = message.signed
+    signed = message.signed_bytes
     if not any(ed25519.is_signed(signed, message.signature, public_key=key) for key in public_keys):
         raise InvalidWarrant(WarrantReason.SIGNATURE, "none of the given keys made the signature")
     try:

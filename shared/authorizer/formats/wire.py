@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import cbor2
 
 from .members import NUMBER_MAX as NUMBER_MAX
-from .members import Malformed as Malformed
-from .members import decoded as decoded
+from .members import MalformedBytes as MalformedBytes
+from .members import decode as decode
 from .members import digest, items, member, number, rising, table
 from .members import moment as moment
 from .members import text as text
@@ -32,15 +32,15 @@ ID_BYTES_MAX: Final = 72
 BASE_BYTES_EACH: Final = 80
 
 
-class TooLong(Malformed):
+class BaseTooLarge(MalformedBytes):
     """A base that is longer than its count allows."""
 
 
-class OtherHash(Malformed):
+class BaseHashMismatch(MalformedBytes):
     """A base of another hash than the head says."""
 
 
-class OtherVersion(Malformed):
+class BaseVersionMismatch(MalformedBytes):
     """A base of another version than the head says."""
 
 
@@ -72,11 +72,11 @@ class FeedEntry:
 
     @classmethod
     def decode(cls, data: bytes) -> "FeedEntry":
-        """Return the entry in `data`. Raises `Malformed`."""
-        members = decoded(data)
+        """Return the entry in `data`. Raises `MalformedBytes`."""
+        members = decode(data)
         revoked, removed = _ids(members, "Revoked"), _ids(members, "Removed")
         if not set(revoked).isdisjoint(removed):
-            raise Malformed("an entry revokes and removes the same warrant")
+            raise MalformedBytes("an entry revokes and removes the same warrant")
         return cls(number(members, "Sequence"), revoked, removed)
 
 
@@ -95,14 +95,14 @@ class Base:
     count: int
 
 
-class Position(NamedTuple):
+class FeedPosition(NamedTuple):
     """A place in the feed: a sequence, and the chain (32 bytes) at it."""
 
     sequence: int
     chain: bytes
 
 
-class Reference(NamedTuple):
+class HashReference(NamedTuple):
     """Something that a head names: its hash (32 bytes), and its version or its size in bytes."""
 
     sha256: bytes
@@ -123,8 +123,8 @@ class SignedHead:
     issued_at: datetime
     expires_at: datetime
     base: Base
-    trust: Reference | None = None
-    keys: Reference | None = None
+    trust: HashReference | None = None
+    keys: HashReference | None = None
 
     def encode(self) -> bytes:
         """Return the deterministic CBOR."""
@@ -151,8 +151,8 @@ class SignedHead:
 
     @classmethod
     def decode(cls, data: bytes) -> "SignedHead":
-        """Return the head in `data`. Raises `Malformed`."""
-        members = decoded(data)
+        """Return the head in `data`. Raises `MalformedBytes`."""
+        members = decode(data)
         base = _base(table(members, "Base"))
         head = cls(
             member(members, "Tenant", str),
@@ -165,7 +165,7 @@ class SignedHead:
             _reference(members, "Keys", "Size"),
         )
         if base.sequence > head.sequence:
-            raise Malformed("the base is newer than the head")
+            raise MalformedBytes("the base is newer than the head")
         return head
 
 
@@ -187,13 +187,13 @@ def next_chain(chain: bytes, entry: bytes) -> bytes:
 def base_ids(data: bytes, base: Base) -> list[str]:
     """Return the identifiers in the payload of a list, which must be the one that `base` names.
 
-    Raises as `check_base` and `check_version` do; `Malformed`.
+    Raises as `check_base` and `check_version` do; `MalformedBytes`.
     """
     check_base(data, base)
-    members = decoded(data)
+    members = decode(data)
     ids = _checked_ids(members, "RevokedIDs")
     if len(ids) != base.count:
-        raise Malformed("RevokedIDs must be as many texts as the head says")
+        raise MalformedBytes("RevokedIDs must be as many texts as the head says")
     check_version(members, base)
     return list(ids)
 
@@ -201,19 +201,19 @@ def base_ids(data: bytes, base: Base) -> list[str]:
 def check_base(data: bytes, base: Base) -> None:
     """Check the size and the hash of the payload of a list, before anything is parsed.
 
-    Raises `TooLong` or `OtherHash`.
+    Raises `BaseTooLarge` or `BaseHashMismatch`.
     """
     if len(data) > base_size_max(base):
-        raise TooLong("the base is longer than its count allows")
+        raise BaseTooLarge("the base is longer than its count allows")
     if hashlib.sha256(data).digest() != base.sha256:
-        raise OtherHash("the base has another hash than the head says")
+        raise BaseHashMismatch("the base has another hash than the head says")
 
 
 def check_version(members: Mapping[str, Any], base: Base) -> None:
-    """Raise `OtherVersion` unless the list is of the version that `base` names."""
+    """Raise `BaseVersionMismatch` unless the list is of the version that `base` names."""
     version = members.get("Version")
     if type(version) is not int or version != base.version:
-        raise OtherVersion("the base is of another version than the head says")
+        raise BaseVersionMismatch("the base is of another version than the head says")
 
 
 def base_size_max(base: Base) -> int:
@@ -231,11 +231,11 @@ def _base(members: Mapping[str, Any]) -> Base:
     )
 
 
-def _reference(members: Mapping[str, Any], name: str, counted: str) -> Reference | None:
+def _reference(members: Mapping[str, Any], name: str, counter: str) -> HashReference | None:
     if name not in members:
         return None
     named = table(members, name)
-    return Reference(digest(named, "SHA256"), number(named, counted))
+    return HashReference(digest(named, "SHA256"), number(named, counter))
 
 
 def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
@@ -243,13 +243,16 @@ def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
         return ()
     ids = _checked_ids(members, name)
     if not ids:
-        raise Malformed(f"{name} must be a list of one text or more")
+        raise MalformedBytes(f"{name} must be a list of one text or more")
     return ids
 
 
 def _checked_ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the identifiers in `name`: sorted, each once, none too long. Raises `Malformed`."""
+    """Return the identifiers in `name`: sorted, each once, none too long.
+
+    Raises `MalformedBytes`.
+    """
     ids = items(members, name, str)
     if any(len(each.encode()) > ID_BYTES_MAX for each in ids):
-        raise Malformed(f"{name} has an identifier of more than {ID_BYTES_MAX} bytes")
+        raise MalformedBytes(f"{name} has an identifier of more than {ID_BYTES_MAX} bytes")
     return rising(ids, name)

@@ -20,15 +20,15 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from ..answers import NoAnswer
-from ..formats.documents import answer, needed
+from ..answers import NoResponse
+from ..formats.documents import answer, documents_after
 from ..formats.entity_tags import is_held
 from ..formats.wire import NUMBER_MAX
-from ..view import Moment
-from .blobs import Wanted
+from ..view import ClockReading
+from .blobs import BlobRequest
 from .errors import Problem
-from .fleet import AGE_MAX, ROOT, Fleet
-from .held import WAIT_MAX, Held
+from .fleet import AGE_MAX, ROOT, ReportEndpoints
+from .held import WAIT_MAX, CachedFeed
 from .native import PATH
 from .relay import Relay, age
 
@@ -43,7 +43,12 @@ def _render(name: str, meaning: str, value: int | Mapping[str, int]) -> str:
 
 def _read_metrics(relay: Relay) -> Iterator[tuple[str, str, int | Mapping[str, int]]]:
     """Yield the names, the meanings and the values of the metrics."""
-    held, now, counts, reports = relay.news.held, Moment.now(), dict(relay.counts), relay.reports
+    held, now, counts, reports = (
+        relay.news.held,
+        ClockReading.now(),
+        dict(relay.counts),
+        relay.reports,
+    )
     polls, failures = counts.pop("polls", 0), counts.pop("failures", 0)
     refusals = {f'{{reason="{name.removeprefix("refused ")}"}}': counts[name] for name in counts}
     statuses = {f'{{status="{name}"}}': each for name, each in dict(relay.answered).items()}
@@ -94,7 +99,7 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         finally:
             await relay.close()
 
-    endpoints = Endpoints(relay)
+    endpoints = RelayEndpoints(relay)
     digests = frozenset(map(_digest, tokens))
     open_to_all = [
         Route("/healthz", endpoints.health),
@@ -107,7 +112,7 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         _TRUST: endpoints.trust,
         "/v1/trust/keys/{sha256}": endpoints.signing_keys,
     }
-    fleet = Fleet(relay)
+    fleet = ReportEndpoints(relay)
     paths[PATH] = fleet.native_list
     posted: dict[str, Handler] = {
         "/v1/authorizers/register": fleet.register,
@@ -117,7 +122,7 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
         f"{ROOT}/authorizers/{{id}}/events": fleet.events,
     }
     routes = [
-        Route(path, _guarded(relay, run, digests, _PARAMETERS.get(path, ())), methods=[method])
+        Route(path, _with_limits(relay, run, digests, _PARAMETERS.get(path, ())), methods=[method])
         for method, found in (("GET", paths), ("POST", posted))
         for path, run in found.items()
     ]
@@ -128,7 +133,7 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
     )
 
 
-class Endpoints:
+class RelayEndpoints:
     """The requests that a relay answers from what it has."""
 
     def __init__(self, relay: Relay) -> None:
@@ -142,7 +147,7 @@ class Endpoints:
         state of this relay, or it is too old. A balancer then leads them to another one.
         """
         relay, held = self._relay, self._relay.news.held
-        seconds = age(relay.news.confirmed, Moment.now())
+        seconds = age(relay.news.confirmed, ClockReading.now())
         is_ready = relay.is_usable() and seconds <= AGE_MAX
         is_well = is_ready if request.url.path == "/readyz" else relay.is_alive
         body = {
@@ -161,12 +166,12 @@ class Endpoints:
 
     async def poll(self, request: Request) -> Response:
         """Answer a poll of the feed, with `wait` once there is something new."""
-        asked = Moment.now()
+        asked = ClockReading.now()
         after, wait = _number(request, "after", NUMBER_MAX), _number(request, "wait", _WAIT_LIMIT)
-        held = self._held(after)
+        held = self._current_held(after)
         if wait and _is_held(request, held.etag):
             await self._relay.waiting.change(min(wait, WAIT_MAX))
-            held = self._held(after)
+            held = self._current_held(after)
         seconds = age(self._relay.news.confirmed, asked)
         return _respond(request, held.etag, held.answer(after), seconds)
 
@@ -182,20 +187,20 @@ class Endpoints:
 
     async def trust(self, request: Request) -> Response:
         """Answer with the trust documents that a client lacks."""
-        asked, after = Moment.now(), _number(request, "after", NUMBER_MAX)
+        asked, after = ClockReading.now(), _number(request, "after", NUMBER_MAX)
         news = self._relay.news
         if not news.documents:
             raise Problem(503, "unavailable", "The relay has no trust document.")
-        data = answer(needed(news.documents, after=after or 0))
+        data = answer(documents_after(news.documents, after=after or 0))
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         return _respond(request, etag, data, age(news.confirmed, asked))
 
-    def _held(self, after: int | None) -> Held:
+    def _current_held(self, sequence: int | None) -> CachedFeed:
         """Return what clients accept now. Raises `Problem` if there is nothing of the kind."""
         held = self._relay.news.held
         if held is None or not self._relay.is_usable():
             raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
-        if after is not None and after > held.head.sequence:
+        if sequence is not None and sequence > held.head.sequence:
             # An older head would be refused as a rollback, and reported.
             raise Problem(503, "unavailable", "The relay does not have this entry yet.")
         return held
@@ -209,10 +214,10 @@ def _respond(request: Request, etag: str | None, body: bytes, seconds: int) -> R
     return Response(body, headers=headers, media_type="application/json")
 
 
-def _file(request: Request, found: tuple[Path, Wanted] | None, absent: str) -> Response:
-    if found is None:
+def _file(request: Request, file: tuple[Path, BlobRequest] | None, absent: str) -> Response:
+    if file is None:
         raise Problem(404, "not_found", absent)
-    path, wanted = found
+    path, wanted = file
     etag = f'"{wanted.sha256.hex()}"'
     if _is_held(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
@@ -220,26 +225,26 @@ def _file(request: Request, found: tuple[Path, Wanted] | None, absent: str) -> R
     return FileResponse(path, headers=headers, media_type="application/cbor")
 
 
-def _guarded(
-    relay: Relay, run: Handler, digests: frozenset[bytes], allowed: Sequence[str]
+def _with_limits(
+    relay: Relay, run: Handler, digests: frozenset[bytes], parameters: Sequence[str]
 ) -> Handler:
-    async def guarded(request: Request) -> Response:
+    async def handle(request: Request) -> Response:
         try:
             if digests and _digest(_bearer(request)) not in digests:
                 raise Problem(401, "unauthorized", "The relay needs one of its own tokens.")
-            _check_query(request, allowed)
+            _check_query(request, parameters)
             response = await run(request)
         except Problem as problem:
             response = problem.response()
         except ClientDisconnect:
             # Starlette would log a traceback. No client reads this response.
             response = Response(status_code=400)
-        except (NoAnswer, OSError) as error:
+        except (NoResponse, OSError) as error:
             response = Problem(503, "unavailable", f"The relay cannot answer: {error}").response()
         relay.answered[str(response.status_code)] += 1
         return response
 
-    return guarded
+    return handle
 
 
 def _bearer(request: Request) -> str:
@@ -252,11 +257,11 @@ def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def _check_query(request: Request, allowed: Sequence[str]) -> None:
+def _check_query(request: Request, parameters: Sequence[str]) -> None:
     """Refuse unknown parameters, and those that are given twice (API-4). Raises `Problem`."""
     names = [name for name, _ in request.query_params.multi_items()]
-    if not set(names).issubset(allowed):
-        listed = ", ".join(allowed) or "none"
+    if not set(names).issubset(parameters):
+        listed = ", ".join(parameters) or "none"
         raise Problem(400, "invalid_request", f"query: unknown parameter; allowed: {listed}.")
     if len(names) > len(set(names)):
         raise Problem(400, "invalid_request", "query: a parameter must not be repeated.")

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final, Self
 
 from .. import files
-from ..answers import NoAnswer
-from ..floor import Floor
+from ..answers import NoResponse
+from ..floor import StateStore
 from ..follower import BASE_MAX
 from ..formats import wire
 from ..transport import Transport
 from ..trust import KEYS_BYTES_MAX, KEYS_PATH
-from .upstream import Line
+from .upstream import UpstreamConnection
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 
@@ -30,7 +30,7 @@ _BLOCK: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BlobRequest:
     """Something that a head names by its hash. `key` is how clients ask for it."""
 
     key: str
@@ -46,40 +46,40 @@ class Wanted:
         return cls(str(base.version), base.sha256, path, limit)
 
     @classmethod
-    def keys(cls, named: wire.Reference) -> Self:
+    def keys(cls, reference: wire.HashReference) -> Self:
         """Return what a head says of the signing keys."""
-        key = named.sha256.hex()
-        limit = min(named.number, KEYS_BYTES_MAX)
-        return cls(key, named.sha256, f"{KEYS_PATH}/{key}", limit)
+        key = reference.sha256.hex()
+        limit = min(reference.number, KEYS_BYTES_MAX)
+        return cls(key, reference.sha256, f"{KEYS_PATH}/{key}", limit)
 
 
-class Blobs:
+class BlobCache:
     """Keeps what the newest heads name in a folder. It belongs to one event loop.
 
     `floor` has the base from which the relay itself began.
     """
 
-    def __init__(self, folder: Path, line: Line, floor: Floor) -> None:
+    def __init__(self, folder: Path, line: UpstreamConnection, floor: StateStore) -> None:
         self._folder = folder
         self._line = line
         self._floor = floor
-        self._named: dict[str, Wanted] = {}
+        self._named: dict[str, BlobRequest] = {}
         self._checked: set[bytes] = set()
         self._fetching: dict[str, asyncio.Task[Path]] = {}
 
-    def note(self, wanted: Wanted) -> None:
+    def note(self, request: BlobRequest) -> None:
         """Fetch what a head names that was verified, unless it is here."""
-        if self._named.get(wanted.key) == wanted:
+        if self._named.get(request.key) == request:
             return
-        self._named[wanted.key] = wanted
+        self._named[request.key] = request
         while len(self._named) > _KEPT:
             del self._named[next(iter(self._named))]
-        self._fetch(wanted)
+        self._fetch(request)
 
-    async def file(self, key: str) -> tuple[Path, Wanted] | None:
+    async def file(self, key: str) -> tuple[Path, BlobRequest] | None:
         """Return the file, in gzip, that clients ask for so; None if no recent head names it.
 
-        Raises `NoAnswer` or `OSError` if it is not here and cannot be fetched.
+        Raises `NoResponse` or `OSError` if it is not here and cannot be fetched.
         """
         wanted = self._named.get(key)
         if wanted is None:
@@ -94,33 +94,35 @@ class Blobs:
         for task in self._fetching.values():
             task.cancel()
 
-    def _fetch(self, wanted: Wanted) -> "asyncio.Task[Path]":
-        task = self._fetching.get(wanted.key)
+    def _fetch(self, request: BlobRequest) -> "asyncio.Task[Path]":
+        task = self._fetching.get(request.key)
         if task is None:
-            task = asyncio.ensure_future(self._line.run(lambda line: self._made(wanted, line)))
-            self._fetching[wanted.key] = task
-            task.add_done_callback(lambda done: self._done(wanted, done))
+            task = asyncio.ensure_future(
+                self._line.run(lambda line: self._ensure_file(request, line))
+            )
+            self._fetching[request.key] = task
+            task.add_done_callback(lambda done: self._finish_fetch(request, done))
         return task
 
-    def _done(self, wanted: Wanted, task: "asyncio.Task[Path]") -> None:
-        del self._fetching[wanted.key]
+    def _finish_fetch(self, request: BlobRequest, task: "asyncio.Task[Path]") -> None:
+        del self._fetching[request.key]
         if task.cancelled():
             return
         if error := task.exception():
-            _log.warning("%s cannot be fetched: %s", wanted.path, error)
+            _log.warning("%s cannot be fetched: %s", request.path, error)
             return
-        self._checked.add(wanted.sha256)
+        self._checked.add(request.sha256)
 
-    def _made(self, wanted: Wanted, transport: Transport) -> Path:
+    def _ensure_file(self, request: BlobRequest, transport: Transport) -> Path:
         """Return the file, which is fetched unless it is here and whole."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._path(wanted)
-        if not _has(path, wanted.sha256):
-            data = self._floor.load_base(wanted.sha256)
+        path = self._path(request)
+        if not _has(path, request.sha256):
+            data = self._floor.load_base(request.sha256)
             if data is None:
-                data = transport.get_far(wanted.path, limit=wanted.limit)
-            if hashlib.sha256(data).digest() != wanted.sha256:
-                raise NoAnswer("it has another hash than the head says")
+                data = transport.get_far(request.path, limit=request.limit)
+            if hashlib.sha256(data).digest() != request.sha256:
+                raise NoResponse("it has another hash than the head says")
             files.replace(path, gzip.compress(data, _GZIP_LEVEL, mtime=0))
         self._remove(but={self._path(each) for each in list(self._named.values())} | {path})
         return path
@@ -131,8 +133,8 @@ class Blobs:
                 with suppress(FileNotFoundError):
                     each.unlink()
 
-    def _path(self, wanted: Wanted) -> Path:
-        return self._folder / f"{wanted.sha256.hex()}.gz"
+    def _path(self, request: BlobRequest) -> Path:
+        return self._folder / f"{request.sha256.hex()}.gz"
 
 
 def _has(path: Path, sha256: bytes) -> bool:

@@ -13,11 +13,11 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
-from ..floor import FileFloor
+from ..floor import FileStateStore
 from ..formats.following import TrustState
 from .app import app
 from .connections import Config, Limits
-from .relay import Relay, Service
+from .relay import Relay, ServiceConfig
 
 _CONNECTIONS_MAX: Final = 8000
 _BACKLOG_MAX: Final = 1024
@@ -73,7 +73,7 @@ _NAME_BYTES_MAX: Final = 64
 def run(options: argparse.Namespace, api_key: str) -> int:
     """Answer the clients of a service near it until an interrupt or SIGTERM. Return 0.
 
-    Raises `ValueError`, `OSError` or `DamagedFloor` if the relay cannot start.
+    Raises `ValueError`, `OSError` or `SavedStateCorrupt` if the relay cannot start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     host, port = _address(options.listen)
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     relay = _relay(options, api_key, most)
     relay.load()
     with open_socket(host, port) as sock:
-        print(f"listening on {_said(sock)}", flush=True)
+        print(f"listening on {_format_address(sock)}", flush=True)
         # uvicorn raises the signal again when it has stopped.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         server = Server(relay, app(relay, tokens), most, options.certificate, options.key)
@@ -100,16 +100,16 @@ def run(options: argparse.Namespace, api_key: str) -> int:
 def _relay(options: argparse.Namespace, api_key: str, most: Limits) -> Relay:
     state = Path(options.state)
     return Relay(
-        Service(options.url, api_key, options.allow_http, _name(options.name)),
+        ServiceConfig(options.url, api_key, options.allow_http, _name(options.name)),
         TrustState(options.tenant, options.root),
-        FileFloor(state / "floor"),
+        FileStateStore(state / "floor"),
         state,
         most_waiting=most.waiting,
     )
 
 
-def _name(given: str | None) -> str:
-    name = given or socket.gethostname()
+def _name(value: str | None) -> str:
+    name = value or socket.gethostname()
     if not 0 < len(name.encode()) <= _NAME_BYTES_MAX:
         raise ValueError(f"the name of a relay has 1 to {_NAME_BYTES_MAX} bytes: pass --name")
     return name
@@ -122,7 +122,7 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _said(sock: socket.socket) -> str:
+def _format_address(sock: socket.socket) -> str:
     host, port = sock.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

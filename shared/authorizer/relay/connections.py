@@ -203,7 +203,7 @@ class Connection(H11Protocol):
             )
         if secured is None or transport.is_closing():
             # asyncio does not report a connection that is lost during its handshake.
-            self._leave()
+            self._remove_from_count()
             return
         super().connection_made(secured)
         self.data_received(self._early)
@@ -218,7 +218,7 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the application."""
         super().connection_lost(exc)
-        self._leave()
+        self._remove_from_count()
 
     def handle_events(self) -> None:
         """Handle received events."""
@@ -273,7 +273,7 @@ class Connection(H11Protocol):
         state = (self._waiting, self.cycle)
         if state != self._state:
             self._state, self.since, self._unsent = state, self.loop.time(), math.inf
-            self._leave_crowd()
+            self._remove_from_crowd()
             crowd = self.config.crowds[self._subscriber]
             is_idle = self._waiting in {Waiting.IDLE, Waiting.HEADER}
             (crowd.idle if is_idle else crowd.busy)[self] = None
@@ -304,17 +304,17 @@ class Connection(H11Protocol):
         """
         if len(self.connections) > self.config.limits.connections:
             closed = min(self.config.crowds.values(), key=lambda each: each.rank).first
-            closed._leave()  # noqa: SLF001
+            closed._remove_from_count()  # noqa: SLF001
             closed.transport.abort()
 
-    def _leave(self) -> None:
+    def _remove_from_count(self) -> None:
         """Count this connection no longer."""
         self.connections.discard(self)
-        self._leave_crowd()
+        self._remove_from_crowd()
         if self._deadline:
             self._deadline.cancel()
 
-    def _leave_crowd(self) -> None:
+    def _remove_from_crowd(self) -> None:
         crowd = self.config.crowds[self._subscriber]
         crowd.idle.pop(self, None)
         crowd.busy.pop(self, None)

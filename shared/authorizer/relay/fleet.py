@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from ..answers import Response as Answer
-from ..view import Moment
+from ..view import ClockReading
 from .errors import Problem
 from .relay import Relay, age
 
@@ -31,7 +31,7 @@ AGE_MAX: Final = 30
 _EVENTS_BYTES_MAX: Final = 4 * 2**20
 
 
-class Fleet:
+class ReportEndpoints:
     """Answers authorizers that report, and unmodified `tenuo` authorizers."""
 
     def __init__(self, relay: Relay) -> None:
@@ -40,7 +40,7 @@ class Fleet:
     async def register(self, request: Request) -> Response:
         """Answer as the service does at the same path."""
         reported = await members(request)
-        return repeated(await self._relay.reports.register(reported, request.scope["path"]))
+        return forward_response(await self._relay.reports.register(reported, request.scope["path"]))
 
     async def heartbeat(self, request: Request) -> Response:
         """Take a report, and answer with what the service said of the one before."""
@@ -54,10 +54,10 @@ class Fleet:
         reported = await members(request)
         return self._take(request, {name: reported[name] for name in _STOCK if name in reported})
 
-    def _take(self, request: Request, reported: Mapping[str, Any]) -> Response:
+    def _take(self, request: Request, report: Mapping[str, Any]) -> Response:
         """Return the answer to a report. Raises `Problem`."""
         identifier = request.path_params["id"]
-        outcome = self._relay.reports.take(identifier, reported, caller(request))
+        outcome = self._relay.reports.take(identifier, report, caller(request))
         if outcome is None or outcome.status == "full":
             raise Problem(429, "rate_limited", "Too many authorizers report.", _FULL_SECONDS)
         if outcome.status == "not_found":
@@ -83,11 +83,11 @@ class Fleet:
         answer = await self._relay.reports.passed_on(f"{ROOT}/authorizers", identifier, data)
         if answer is None:
             raise Problem(404, "not_found", "There is no such authorizer.")
-        return repeated(answer)
+        return forward_response(answer)
 
     async def native_list(self, _request: Request) -> Response:
         """Answer with the native list of the newest entry."""
-        news, asked = self._relay.news, Moment.now()
+        news, asked = self._relay.news, ClockReading.now()
         if news.held is None or not self._relay.is_usable():
             raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
         seconds = age(news.confirmed, asked)
@@ -104,7 +104,7 @@ def caller(request: Request) -> str:
     return hashlib.sha256(token.strip().encode()).hexdigest()
 
 
-def repeated(answer: Answer) -> Response:
+def forward_response(answer: Answer) -> Response:
     """Return a response of the service as it is."""
     names = ("content-type", "retry-after")
     headers = {name: answer.headers[name] for name in names if name in answer.headers}

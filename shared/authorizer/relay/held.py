@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Self
 
-from ..answers import ANSWER_BYTES_MAX, Answer
+from ..answers import ANSWER_BYTES_MAX, FeedResponse
 from ..formats import wire
-from ..state import Position, State
+from ..state import FeedPosition, FeedState
 
 # The pause between two polls and the longest wait that a relay grants, in seconds.
 POLL_SECONDS: Final = 1.0
@@ -23,24 +23,24 @@ _ENCODED_MAX: Final = 2 * ANSWER_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
+class EntryLog:
     """Entries without a gap after `start`, and `end`, the position after them."""
 
-    start: Position
-    end: Position
+    start: FeedPosition
+    end: FeedPosition
     entries: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, answer: Answer, head: wire.SignedHead) -> Self:
+    def of(cls, answer: FeedResponse, head: wire.SignedHead) -> Self:
         """Return the entries of `answer` that lead from the base to the head; none if they do not.
 
         `head` is verified, and is that of the answer.
         """
-        base = Position(head.base.sequence, head.base.chain)
-        end = Position(head.sequence, head.chain)
+        base = FeedPosition(head.base.sequence, head.base.chain)
+        end = FeedPosition(head.sequence, head.chain)
         return cls(base, base).to(answer, end) or cls(end, end)
 
-    def to(self, answer: Answer, end: Position) -> Self | None:
+    def to(self, answer: FeedResponse, end: FeedPosition) -> Self | None:
         """Return this with the entries of `answer` up to `end`; None if they do not lead there."""
         number = end.sequence - self.end.sequence
         if not 0 <= number <= len(answer.entries):
@@ -51,14 +51,14 @@ class Trail:
             chain = wire.next_chain(chain, each)
         if chain != end.chain:
             return None
-        return replace(self, end=end, entries=self.entries + added).bounded()
+        return replace(self, end=end, entries=self.entries + added).trim()
 
-    def after(self, sequence: int) -> tuple[bytes, ...] | None:
+    def entries_after(self, sequence: int) -> tuple[bytes, ...] | None:
         """Return the entries after `sequence`; None if they are not all kept."""
         skipped = sequence - self.start.sequence
         return self.entries[skipped:] if skipped >= 0 else None
 
-    def bounded(self) -> Self:
+    def trim(self) -> Self:
         """Return this without the oldest entries, if there are too many."""
         weight, kept = 0, 0
         for each in reversed(self.entries[-_ENTRIES_MAX:]):
@@ -72,11 +72,11 @@ class Trail:
         for each in dropped:
             sequence, chain = sequence + 1, wire.next_chain(chain, each)
         entries = self.entries[len(dropped) :]
-        return replace(self, start=Position(sequence, chain), entries=entries)
+        return replace(self, start=FeedPosition(sequence, chain), entries=entries)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class CachedFeed:
     """The newest head that was verified, as it was received, and the entries before it.
 
     `head` is what `payload` encodes.
@@ -85,15 +85,15 @@ class Held:
     head: wire.SignedHead
     payload: bytes
     signature: bytes
-    trail: Trail
+    trail: EntryLog
     _encoded: OrderedDict[int, bytes] = field(default_factory=OrderedDict)
 
     @classmethod
-    def of(cls, state: State, answer: Answer, before: Self | None) -> Self:
+    def of(cls, state: FeedState, answer: FeedResponse, old: Self | None) -> Self:
         """Return what is held after `state`, whose head is that of `answer`."""
         end = state.position
-        trail = before.trail.to(answer, end) if before else None
-        trail = trail or Trail.of(answer, state.head)
+        trail = old.trail.to(answer, end) if old else None
+        trail = trail or EntryLog.of(answer, state.head)
         return cls(state.head, answer.payload, answer.signature, trail)
 
     @property
@@ -106,17 +106,17 @@ class Held:
         """Return whether the signed lifetime of the head has ended."""
         return now >= self.head.expires_at
 
-    def answer(self, after: int | None) -> bytes:
-        """Return the JSON of the answer with the entries after `after`, or after the base.
+    def answer(self, sequence: int | None) -> bytes:
+        """Return the JSON of the answer with the entries after `sequence`, or after the base.
 
-        After the base if `after` is None, or if the entries after it are not kept.
+        After the base if `sequence` is None, or if the entries after it are not kept.
         """
         base = self.head.base.sequence
-        begin = base if after is None or self.trail.after(after) is None else after
+        begin = base if sequence is None or self.trail.entries_after(sequence) is None else sequence
         begin = min(begin, self.head.sequence)
         if begin not in self._encoded:
-            entries = self.trail.after(begin) or ()
-            found = Answer(self.payload, self.signature, entries, POLL_SECONDS, WAIT_MAX)
+            entries = self.trail.entries_after(begin) or ()
+            found = FeedResponse(self.payload, self.signature, entries, POLL_SECONDS, WAIT_MAX)
             self._encoded[begin] = found.encode()
             while sum(map(len, self._encoded.values())) > _ENCODED_MAX:
                 self._encoded.popitem(last=False)

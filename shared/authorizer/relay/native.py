@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import cbor2
 
-from ..answers import NoAnswer
+from ..answers import NoResponse
 from ..formats import ed25519
-from ..state import State
+from ..state import FeedState
 from ..transport import Transport
-from .upstream import Line
+from .upstream import UpstreamConnection
 
 PATH: Final = "/compat/tenuo/v1/revocations/srl/signed"
 
@@ -32,7 +32,7 @@ _PAUSE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class _List:
+class _FetchedList:
     """A list as the service sent it, the sequence that it covers, and when it was read."""
 
     body: bytes
@@ -42,27 +42,27 @@ class _List:
     read_at: float
 
 
-class NewestNativeList:
+class NativeListCache:
     """Holds the newest list. It belongs to one event loop.
 
     `state` returns what the relay has verified of the feed. The signer of the first list stays the
     only one (NATIVE-2).
     """
 
-    def __init__(self, line: Line, state: Callable[[], State | None]) -> None:
+    def __init__(self, line: UpstreamConnection, state: Callable[[], FeedState | None]) -> None:
         self._line = line
         self._state = state
-        self._kept: _List | None = None
+        self._kept: _FetchedList | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def body(self, sequence: int) -> bytes:
-        """Return the response that covers entry `sequence`, or a later one. Raises `NoAnswer`."""
+        """Return the response that covers entry `sequence`, or a later one. Raises `NoResponse`."""
         if not self._is_enough(sequence):
             if self._task is None:
                 self._task = asyncio.ensure_future(self._refresh())
             await asyncio.shield(self._task)
         if self._kept is None or self._kept.sequence < sequence:
-            raise NoAnswer("the relay does not have the list of the newest entry")
+            raise NoResponse("the relay does not have the list of the newest entry")
         return self._kept.body
 
     def close(self) -> None:
@@ -78,7 +78,7 @@ class NewestNativeList:
 
     async def _refresh(self) -> None:
         try:
-            found = await self._line.run(_fetched)
+            found = await self._line.run(_fetch)
             for _ in range(_ATTEMPTS):
                 state = self._state()
                 if state and state.sequence >= found.sequence:
@@ -90,19 +90,19 @@ class NewestNativeList:
         finally:
             self._task = None
 
-    def _check(self, found: _List, state: State | None) -> None:
-        """Raise `NoAnswer` unless the list says what the feed says at its sequence."""
-        if self._kept and self._kept.issuer != found.issuer:
-            raise NoAnswer("the list has another signer than before")
-        if state is None or state.sequence != found.sequence:
-            raise NoAnswer("the list does not cover the end of the feed")
-        is_same = len(found.revoked) == len(state.revoked)
-        if not is_same or not all(each in state.revoked for each in found.revoked):
-            raise NoAnswer("the list differs from the feed")
+    def _check(self, fetched_list: _FetchedList, state: FeedState | None) -> None:
+        """Raise `NoResponse` unless the list says what the feed says at its sequence."""
+        if self._kept and self._kept.issuer != fetched_list.issuer:
+            raise NoResponse("the list has another signer than before")
+        if state is None or state.sequence != fetched_list.sequence:
+            raise NoResponse("the list does not cover the end of the feed")
+        is_same = len(fetched_list.revoked) == len(state.revoked)
+        if not is_same or not all(each in state.revoked for each in fetched_list.revoked):
+            raise NoResponse("the list differs from the feed")
 
 
-def _fetched(transport: Transport) -> _List:
-    """Return the list of the service, whose signature was checked. Raises `NoAnswer`."""
+def _fetch(transport: Transport) -> _FetchedList:
+    """Return the list of the service, whose signature was checked. Raises `NoResponse`."""
     body = transport.get_far(PATH, limit=_BYTES_MAX)
     try:
         members = json.loads(body)
@@ -111,16 +111,16 @@ def _fetched(transport: Transport) -> _List:
         payload, (_, signature) = signed["payload"], signed["signature"]
         (_, issuer), version = payload["issuer"], payload["version"]
         if not _is_signed(data, payload, signature, issuer):
-            raise NoAnswer("the list is not signed by its issuer")
+            raise NoResponse("the list is not signed by its issuer")
         if type(version) is not int or version != members["version"]:
-            raise NoAnswer("the list has two versions")
+            raise NoResponse("the list has two versions")
         revoked = frozenset(map(_as_revoked, payload["revoked_ids"]))
     # A tag of CBOR may raise errors of many kinds.
     except Exception as error:
-        if isinstance(error, NoAnswer):
+        if isinstance(error, NoResponse):
             raise
-        raise NoAnswer(f"the list is malformed: {type(error).__name__}") from None
-    return _List(body, version - 1, issuer, revoked, monotonic())
+        raise NoResponse(f"the list is malformed: {type(error).__name__}") from None
+    return _FetchedList(body, version - 1, issuer, revoked, monotonic())
 
 
 def _is_signed(data: bytes, payload: Any, signature: bytes, issuer: bytes) -> bool:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ..floor import Floor
+from ..floor import StateStore
 from ..formats.following import TrustState
 from ..transport import Transport
-from ..view import NEVER, Moment, today
-from .blobs import Blobs, Wanted
-from .native import NewestNativeList
-from .reports import Reports
-from .upstream import Line, Upstream, UpstreamNews
+from ..view import NEVER, ClockReading, today
+from .blobs import BlobCache, BlobRequest
+from .native import NativeListCache
+from .reports import ReportForwarder
+from .upstream import UpstreamConnection, UpstreamFollower, UpstreamUpdate
 
 # How many are woken in one turn of the event loop, which serves others in the next one.
 _AT_ONCE: Final = 8
@@ -72,7 +72,7 @@ _LAST_REPORTS_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class ServiceConfig:
     """How a relay reaches the service, and under which `name` it reports."""
 
     url: str
@@ -93,33 +93,33 @@ class Relay:
 
     def __init__(
         self,
-        service: Service,
+        service: ServiceConfig,
         trust: TrustState,
-        floor: Floor,
+        floor: StateStore,
         folder: Path,
         *,
         most_waiting: int,
     ) -> None:
-        self.news = UpstreamNews(None, NEVER)
+        self.news = UpstreamUpdate(None, NEVER)
         self.waiting = WaitingPolls(most_waiting)
         self.answered: Counter[str] = Counter()
-        self._upstream = Upstream(
+        self._upstream = UpstreamFollower(
             service.transport(),
             floor,
             trust,
-            post=self._posted,
-            kept=folder / "trust.json",
+            post=self._handle_news,
+            folder=folder / "trust.json",
             allow_http=service.allow_http,
         )
-        self._lines = [Line(service.transport()) for _ in range(4)]
-        self.bases = Blobs(folder / "bases", self._lines[0], floor)
-        self.signing_keys = Blobs(folder / "keys", self._lines[0], floor)
-        self.reports = Reports(self._lines[2], self._lines[3], service.name)
-        self.native = NewestNativeList(self._lines[1], lambda: self._upstream.state)
+        self._lines = [UpstreamConnection(service.transport()) for _ in range(4)]
+        self.bases = BlobCache(folder / "bases", self._lines[0], floor)
+        self.signing_keys = BlobCache(folder / "keys", self._lines[0], floor)
+        self.reports = ReportForwarder(self._lines[2], self._lines[3], service.name)
+        self.native = NativeListCache(self._lines[1], lambda: self._upstream.state)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> None:
-        """Take up the floor. Raises `DamagedFloor` or `OSError`."""
+        """Take up the floor. Raises `SavedStateCorrupt` or `OSError`."""
         self._upstream.load()
 
     async def start(self) -> None:
@@ -153,25 +153,25 @@ class Relay:
         """Return whether there is a head that clients accept now."""
         return self.news.is_usable(today())
 
-    def _posted(self, news: UpstreamNews) -> None:
+    def _handle_news(self, news: UpstreamUpdate) -> None:
         loop = self._loop
         # The loop may have ended before the thread.
         with suppress(RuntimeError):
             if loop:
                 loop.call_soon_threadsafe(self._take, news)
 
-    def _take(self, news: UpstreamNews) -> None:
+    def _take(self, news: UpstreamUpdate) -> None:
         is_new = news.held is not self.news.held
         self.news = news
         if news.held and is_new:
-            self.bases.note(Wanted.base(news.held.head.base))
+            self.bases.note(BlobRequest.base(news.held.head.base))
             if keys := news.held.head.keys:
-                self.signing_keys.note(Wanted.keys(keys))
+                self.signing_keys.note(BlobRequest.keys(keys))
         if is_new:
             self.waiting.wake()
 
 
-def age(confirmed: Moment, asked: Moment) -> int:
-    """Return the seconds from `confirmed` until a request of `asked`, rounded up (FLEET-21)."""
-    passed = max(asked.monotonic - confirmed.monotonic, asked.wall - confirmed.wall, 0.0)
+def age(confirmation: ClockReading, start: ClockReading) -> int:
+    """Return the seconds from `confirmation` until a request of `start`, rounded up (FLEET-21)."""
+    passed = max(start.monotonic - confirmation.monotonic, start.wall - confirmation.wall, 0.0)
     return math.ceil(min(passed, _AGE_MAX))

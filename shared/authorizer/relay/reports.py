@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, TypeAlias
 
-from ..answers import NoAnswer, Response, unexpected
+from ..answers import NoResponse, Response, unexpected_status_error
 from ..formats.members import parse_json
-from ..reports import REGISTER, Terms
+from ..reports import REGISTER, ReportInterval
 from ..transport import Transport
-from .upstream import Line
+from .upstream import UpstreamConnection
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 
@@ -44,22 +44,24 @@ class ReportOutcome:
     """The last response to a report of an authorizer, and how often the service wants reports."""
 
     status: str
-    terms: Terms
+    terms: ReportInterval
 
 
-class Reports:
+class ReportForwarder:
     """Registers authorizers, and collects their reports. It belongs to one event loop.
 
     `name` is that of the relay. The reports of callers with different tokens are kept apart, as the
     relay cannot tell whose authorizer it is: the service can, by the signature.
     """
 
-    def __init__(self, registering: Line, reporting: Line, name: str) -> None:
+    def __init__(
+        self, registering: UpstreamConnection, reporting: UpstreamConnection, name: str
+    ) -> None:
         self.counts: Counter[str] = Counter()
         self._registering = registering
         self._reporting = reporting
         self._name = name
-        self._terms = Terms()
+        self._terms = ReportInterval()
         self._pending: dict[_Key, dict[str, Any]] = {}
         self._sending: set[_Key] = set()
         self._outcomes: dict[_Key, str] = {}
@@ -87,7 +89,7 @@ class Reports:
     async def register(self, members: Mapping[str, Any], path: str = REGISTER) -> Response:
         """Return the answer of the service to a registration with this body.
 
-        The relay becomes its owner, and the registration names the relay. Raises `NoAnswer`.
+        The relay becomes its owner, and the registration names the relay. Raises `NoResponse`.
         """
         body = json.dumps({**members, "relay": self._name}).encode()
         return await self._registering.run(
@@ -95,7 +97,7 @@ class Reports:
         )
 
     async def passed_on(self, path: str, identifier: str, data: bytes) -> Response | None:
-        """Return the answer to events; None if they are of nobody. Raises `NoAnswer`."""
+        """Return the answer to events; None if they are of nobody. Raises `NoResponse`."""
         if not _ID.fullmatch(identifier):
             return None
         return await self._registering.run(
@@ -141,9 +143,9 @@ class Reports:
             self._sending = set(batch)
             try:
                 await self._send(batch)
-            except NoAnswer as error:
+            except NoResponse as error:
                 self._pending = batch | self._pending
-                return self._failed(error)
+                return self._record_failure(error)
             finally:
                 self._sending = set()
             self._failures = 0
@@ -164,31 +166,35 @@ class Reports:
         body = json.dumps({"relay": self._name, "reports": reports}).encode()
         response = await self._reporting.run(lambda line: _post(line, body))
         if response.status == _OK:
-            self._taken(response, batch)
+            self._record_results(response, batch)
             self.counts["sent"] += len(batch)
         elif response.status not in _BAD:
-            raise unexpected(response)
+            raise unexpected_status_error(response)
         elif len(batch) == 1:
             self.counts["dropped"] += 1
-            _log.warning("the report of %s is dropped: %s", reports[0]["id"], unexpected(response))
+            _log.warning(
+                "the report of %s is dropped: %s",
+                reports[0]["id"],
+                unexpected_status_error(response),
+            )
         else:
             pairs, half = list(batch.items()), len(batch) // 2
             await self._send(dict(pairs[:half]))
             await self._send(dict(pairs[half:]))
 
-    def _taken(self, response: Response, batch: Iterable[_Key]) -> None:
+    def _record_results(self, response: Response, batch: Iterable[_Key]) -> None:
         try:
             members = parse_json(response.body)
             outcomes = {each["id"]: each["status"] for each in members["results"]}
-            self._terms = Terms.of(members)
+            self._terms = ReportInterval.of(members)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise NoAnswer("the answer to reports is malformed") from None
+            raise NoResponse("the answer to reports is malformed") from None
         bad = {key: outcomes[key[0]] for key in batch if outcomes.get(key[0], "ok") != "ok"}
         self._outcomes |= bad
         while len(self._outcomes) > AUTHORIZERS_MAX:
             del self._outcomes[next(iter(self._outcomes))]
 
-    def _failed(self, error: NoAnswer) -> float:
+    def _record_failure(self, error: NoResponse) -> float:
         pause = max(min(_PAUSE * 2.0**self._failures, _BACKOFF_MAX), error.retry_after)
         self._failures = min(self._failures + 1, 10)
         self.counts["failures"] += 1

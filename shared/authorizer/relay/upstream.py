@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from .. import events, files
-from ..answers import Answer
-from ..floor import Floor
-from ..follower import Follower
+from ..answers import FeedResponse
+from ..floor import StateStore
+from ..follower import FeedFollower
 from ..formats.documents import NotTrusted, SignedDocument, answer, documents
 from ..formats.following import TrustState
-from ..policy import Policy
-from ..state import State
+from ..policy import PollPolicy
+from ..state import FeedState
 from ..transport import Transport
-from ..view import Moment
-from .held import Held
+from ..view import ClockReading
+from .held import CachedFeed
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 
@@ -33,7 +33,7 @@ _POLL_SECONDS: Final = 1.0
 T = TypeVar("T")
 
 
-class RelayPolicy(Policy):
+class RelayPolicy(PollPolicy):
     """The policy of a relay. Its pauses add to the pauses of its clients, so they are short."""
 
     @property
@@ -43,15 +43,15 @@ class RelayPolicy(Policy):
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamNews:
+class UpstreamUpdate:
     """The last news of the service: `held`, which it confirmed when it was asked at `confirmed`.
 
     `held` is None if nothing may be passed on: nothing was verified yet, or the key that signed it
     does not count any more. `documents` are all trust documents of the last answer.
     """
 
-    held: Held | None
-    confirmed: Moment
+    held: CachedFeed | None
+    confirmed: ClockReading
     documents: tuple[SignedDocument, ...] = ()
 
     def is_usable(self, now: datetime) -> bool:
@@ -59,7 +59,7 @@ class UpstreamNews:
         return self.held is not None and not self.held.is_expired(now)
 
 
-class Upstream:
+class UpstreamFollower:
     """Follows the feed of one tenant, and calls `post` in its thread after each exchange.
 
     `counts` counts what happened, by the names of docs/relay.md.
@@ -68,37 +68,37 @@ class Upstream:
     def __init__(
         self,
         transport: Transport,
-        floor: Floor,
+        floor: StateStore,
         trust: TrustState,
         *,
-        post: Callable[[UpstreamNews], None],
-        kept: Path,
+        post: Callable[[UpstreamUpdate], None],
+        folder: Path,
         allow_http: bool = False,
     ) -> None:
         policy = RelayPolicy(
             poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
         )
         self.counts: Counter[str] = Counter()
-        self._follower = Follower(transport, floor, trust, policy, self._note, asks_all=True)
-        self._file = kept
+        self._follower = FeedFollower(transport, floor, trust, policy, self._note, asks_all=True)
+        self._file = folder
         self._kept: tuple[SignedDocument, ...] = ()
         self._post = post
-        self._held: Held | None = None
+        self._held: CachedFeed | None = None
         self._stop = threading.Event()
-        follow = partial(self._follower.follow, self._stop, self._tell)
+        follow = partial(self._follower.follow, self._stop, self._announce_update)
         self._thread = threading.Thread(target=follow, name="rescind-relay", daemon=True)
 
     def load(self) -> None:
-        """Take up the floor. Raises `DamagedFloor` or `OSError`."""
+        """Take up the floor. Raises `SavedStateCorrupt` or `OSError`."""
         self._follower.load()
-        kept, version = _loaded(self._file), self._follower.trust.version
+        kept, version = _load_documents(self._file), self._follower.trust.version
         # The floor was saved before, so it may have a newer one. Then all are read again.
         if kept and kept[-1].document.version == version:
             self._follower.documents = self._kept = kept
 
     def start(self) -> None:
         """Pass on what the floor has, and begin to follow."""
-        self._tell()
+        self._announce_update()
         self._thread.start()
 
     def close(self, *, timeout: float = 5.0) -> None:
@@ -109,7 +109,7 @@ class Upstream:
             self._thread.join(timeout)
 
     @property
-    def state(self) -> State | None:
+    def state(self) -> FeedState | None:
         """The verified state of the feed; None if its signer was revoked. Any thread may ask."""
         view = self._follower.view
         return view.state if view.is_trusted else None
@@ -119,14 +119,14 @@ class Upstream:
         """Whether the thread runs."""
         return self._thread.is_alive()
 
-    def _tell(self) -> None:
+    def _announce_update(self) -> None:
         view, last = self._follower.view, self._follower.last
         if view.state is not None:
             # After a start, the answer is what the floor has.
-            self._held = self._next(view.state, last or _saved(view.state))
+            self._held = self._next(view.state, last or _to_response(view.state))
         self._keep(self._follower.documents)
         held = self._held if view.is_trusted else None
-        self._post(UpstreamNews(held, view.confirmed, self._kept))
+        self._post(UpstreamUpdate(held, view.confirmed, self._kept))
 
     def _keep(self, given: tuple[SignedDocument, ...]) -> None:
         if given and given != self._kept:
@@ -134,28 +134,28 @@ class Upstream:
             files.replace(self._file, answer(given))
             self._kept = given
 
-    def _next(self, state: State, answer: Answer | None) -> Held | None:
+    def _next(self, state: FeedState, answer: FeedResponse | None) -> CachedFeed | None:
         held = self._held
         is_same = held and answer and held.payload == answer.payload
         if answer is None or (is_same and held and held.signature == answer.signature):
             return held
-        return Held.of(state, answer, held)
+        return CachedFeed.of(state, answer, held)
 
     def _note(self, event: events.Event) -> None:
         """Count and log an event, unless the relay stops."""
         if self._stop.is_set():
             return
         match event:
-            case events.Polled():
+            case events.PollSucceeded():
                 self.counts["polls"] += 1
-            case events.Refused(reason):
+            case events.ResponseRejected(reason):
                 self.counts[f"refused {reason}"] += 1
-            case events.Failed():
+            case events.PollFailed():
                 self.counts["failures"] += 1
         events.log(event, _log)
 
 
-def _loaded(file: Path) -> tuple[SignedDocument, ...]:
+def _load_documents(file: Path) -> tuple[SignedDocument, ...]:
     """Return what an earlier relay kept; nothing if it is not whole."""
     try:
         return documents(file.read_bytes())
@@ -166,16 +166,16 @@ def _loaded(file: Path) -> tuple[SignedDocument, ...]:
         return ()
 
 
-def _saved(state: State) -> Answer | None:
+def _to_response(state: FeedState) -> FeedResponse | None:
     """Return one answer with all entries since the base from which `state` began."""
     latest = state.latest
     if latest is None:
         return None
     entries = state.origin.entries + latest.entries
-    return Answer(latest.payload, latest.signature, entries)
+    return FeedResponse(latest.payload, latest.signature, entries)
 
 
-class Line:
+class UpstreamConnection:
     """One thread with a connection to the service, for requests that the feed must not wait for."""
 
     def __init__(self, transport: Transport) -> None:

@@ -22,7 +22,7 @@ _PARTITION: Final = "audit-of"
 _KIND: Final = f"svc_{AUDIT_ENTRY}_"
 
 
-class Action(StrEnum):
+class AuditAction(StrEnum):
     """A kind of change. Each change writes an entry."""
 
     API_KEY_CREATE = "api_key.create"
@@ -112,7 +112,7 @@ class AuditEntry(Record):
     id: str
     timestamp: datetime
     actor: str
-    action: Action
+    action: AuditAction
     resource_id: str
     result: str
     source_ip: str | None
@@ -135,7 +135,7 @@ class EntryFilters:
 
     start: datetime
     end: datetime
-    action: Action | None = None
+    action: AuditAction | None = None
     actor: str | None = None
     resource_id: str | None = None
     actor_key_id: str | None = None
@@ -165,12 +165,12 @@ class EntryFilters:
         return {path: str(value) for path, value in values.items() if value is not None}
 
     @property
-    def after(self) -> str:
+    def lower_bound(self) -> str:
         """A text that sorts before the identifiers of all entries in the range of time."""
         return before_all_of(self.start, kind=AUDIT_ENTRY)
 
     @property
-    def before(self) -> str:
+    def upper_bound(self) -> str:
         """A text that sorts after the identifiers of all entries in the range of time."""
         return before_all_of(self.end + timedelta(seconds=1), kind=AUDIT_ENTRY)
 
@@ -209,7 +209,7 @@ def entries_of(tenant_id: str, warrant_id: str) -> Partition:
     return Partition(Table.AUDIT, f"{tenant_id}#{_PARTITION}#{warrant_id}")
 
 
-def indexed(tenant_id: str, entry: Item) -> Iterator[tuple[Address, Item]]:
+def index_items(tenant_id: str, entry: Item) -> Iterator[tuple[Address, Item]]:
     """Yield the items of the index for an entry as it is stored; they expire with it."""
     for warrant_id in warrants_of(entry):
         place = entries_of(tenant_id, warrant_id).address(sort_key(str(entry["id"])))

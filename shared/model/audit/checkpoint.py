@@ -15,14 +15,14 @@ from typing import ClassVar, Final, NamedTuple, Self
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.authorizer.formats.trust import LogAnchor
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import seeds, times
 from shared.model.audit import merkle
 from shared.model.audit.head import LogHead
 from shared.model.audit.merkle import HASH_BYTES
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
-from shared.model.seeds import SealedKey, SeedPurpose
+from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
 ED25519: Final = b"\x01"
 # Of timestamped cosignatures (C2SP tlog-cosignature).
@@ -81,7 +81,7 @@ class Checkpoint(NamedTuple):
         """The text that is signed: three lines."""
         return f"{self.origin}\n{self.size}\n{_base64(self.root)}\n"
 
-    def signed(self, signing: Iterable[bytes]) -> str:
+    def sign(self, signing: Iterable[bytes]) -> str:
         """Return the note, signed with these seeds (32 bytes each) under the origin as name."""
         lines = []
         for seed in signing:
@@ -119,12 +119,12 @@ def signatures(note: str, key: NoteKey) -> Iterator[bytes]:
     """Yield what the lines of a note have as signatures of this key, valid or not."""
     for each in note.partition("\n\n")[2].split("\n"):
         mark, _, rest = each.partition(f"{key.name} ")
-        data = _decoded(rest) if mark == _SIGNED else b""
+        data = _decode_base64(rest) if mark == _SIGNED else b""
         if data[:_KEY_ID_BYTES] == key.id:
             yield data[_KEY_ID_BYTES:]
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError:
@@ -136,7 +136,7 @@ def _base64(data: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditSigner(SealedKey, Record):
+class AuditSigner(WrappedKeyRecord, Record):
     """A key that signs checkpoints.
 
     `public_key` is base64 of the 32 raw bytes. `signs_until` is None for the current signer. One
@@ -144,7 +144,7 @@ class AuditSigner(SealedKey, Record):
     before the log had a head: then it does not say that there was one.
     """
 
-    PURPOSE: ClassVar = SeedPurpose.AUDIT
+    PURPOSE: ClassVar = KeyPurpose.AUDIT
 
     id: str
     tenant_id: str
@@ -168,11 +168,11 @@ class AuditSigner(SealedKey, Record):
         """Return whether the key signs checkpoints at `now`."""
         return not times.has_passed(self.signs_until, now)
 
-    def replaced(self, *, signs_until: datetime) -> Self:
+    def retire(self, *, signs_until: datetime) -> Self:
         """Return the key, replaced by another one."""
         return replace(self, version=self.version + 1, signs_until=signs_until)
 
-    def ended(self) -> Self:
+    def without_seed(self) -> Self:
         """Return the key without its seed, because it has ceased to sign."""
         return replace(self, version=self.version + 1, sealed_seed=None)
 
@@ -186,7 +186,7 @@ _GENERATIONS: Final = 10**8
 _SIZES: Final = 10**16
 
 
-class Kept(NamedTuple):
+class PinnedCheckpoint(NamedTuple):
     """A statement of a log: its generation, its number of leaves, and the root over them.
 
     They compare as the log grows.
@@ -202,16 +202,21 @@ class Kept(NamedTuple):
         return cls(head.generation, head.size, head.root)
 
     @classmethod
-    def begun(cls, generation: int) -> Self:
+    def empty(cls, generation: int) -> Self:
         """Return what is stated of a generation that has no leaf yet."""
         return cls(generation, 0, merkle.EMPTY)
 
     @classmethod
-    def named(cls, anchor: LogAnchor, tenant_id: str) -> Self:
-        """Return what an anchor of this tenant's log states. Raises `Corrupt` for another log."""
+    def from_anchor(cls, anchor: LogAnchor, tenant_id: str) -> Self:
+        """Return what an anchor of this tenant's log states.
+
+        Raises `DataCorrupt` for another log.
+        """
         generation = anchor.origin.rpartition("/")[2]
         if not generation.isdecimal() or anchor.origin != origin(tenant_id, int(generation)):
-            raise Corrupt(f"it names the sealed log {anchor.origin}, which is not of {tenant_id}")
+            raise DataCorrupt(
+                f"it names the sealed log {anchor.origin}, which is not of {tenant_id}"
+            )
         return cls(int(generation), anchor.size, anchor.root)
 
     def anchor(self, tenant_id: str) -> LogAnchor:
@@ -225,12 +230,12 @@ class Kept(NamedTuple):
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Return what the blob of this name states. Raises `Corrupt`."""
+        """Return what the blob of this name states. Raises `DataCorrupt`."""
         try:
             generation, size, root = name.rpartition("/")[2].split("-")
             return cls(_GENERATIONS - int(generation), _SIZES - int(size), bytes.fromhex(root))
         except ValueError:
-            raise Corrupt("a blob among the checkpoints of a log has another name") from None
+            raise DataCorrupt("a blob among the checkpoints of a log has another name") from None
 
 
 def folder(tenant_id: str) -> str:

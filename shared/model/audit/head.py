@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Final, NamedTuple, Self
 
 from shared.model.audit import merkle, records
-from shared.model.audit.merkle import WIDTH, Edge, Place
+from shared.model.audit.merkle import WIDTH, TileAddress, TreeFrontier
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 
@@ -29,7 +29,7 @@ _SEGMENTS_APART: Final = 8
 _NUMBER_BYTES: Final = 8
 
 
-class Segment(NamedTuple):
+class LogSegment(NamedTuple):
     """A part of the log: the leaves up to `end`, and when the newest of their entries was made."""
 
     end: int
@@ -65,46 +65,46 @@ class LogHead(Record):
         return cls(generation, 0, 0, b"", (), b"", "", now, version=0)
 
     @property
-    def unstored(self) -> list[bytes]:
+    def unstored_records(self) -> list[bytes]:
         """The records of the leaves from `stored` on."""
         return records.split(self.records)
 
     @property
-    def edge(self) -> Edge:
+    def edge(self) -> TreeFrontier:
         """The right edge at `stored` leaves."""
-        return Edge(self.stored, ((), *(tuple(merkle.hashes(each)) for each in self.edges)))
+        return TreeFrontier(self.stored, ((), *(tuple(merkle.hashes(each)) for each in self.edges)))
 
     @property
-    def spans(self) -> list[Segment]:
+    def spans(self) -> list[LogSegment]:
         """The segments, in order of leaves."""
         starts = range(0, len(self.segments), _NUMBER_BYTES)
         numbers = [
             int.from_bytes(self.segments[each : each + _NUMBER_BYTES], "big") for each in starts
         ]
-        return [Segment(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+        return [LogSegment(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
 
     @property
     def root(self) -> bytes:
         """The root over all leaves, 32 bytes."""
-        return self.edge.extended([records.leaf(each) for each in self.unstored])[0].root()
+        return self.edge.append([records.leaf(each) for each in self.unstored_records])[0].root()
 
     def with_checkpoint(self, note: str) -> Self:
         """Return the head with its signed checkpoint."""
         return replace(self, checkpoint=note)
 
-    def full_tiles(self) -> dict[Place, bytes]:
+    def full_tiles(self) -> dict[TileAddress, bytes]:
         """Return the full tiles and bundles that follow from the head and are not stored yet."""
-        data = self.unstored[: self._full]
-        _, full = self.edge.extended([records.leaf(each) for each in data])
+        data = self.unstored_records[: self._full]
+        _, full = self.edge.append([records.leaf(each) for each in data])
         for start in range(0, self._full, WIDTH):
-            place = Place(None, (self.stored + start) // WIDTH)
+            place = TileAddress(None, (self.stored + start) // WIDTH)
             full[place] = merkle.bundle(data[start : start + WIDTH])
         return full
 
-    def settled(self) -> Self:
+    def drop_stored_records(self) -> Self:
         """Return the next head, without the records of full tiles, once these are stored."""
-        data = self.unstored
-        edge, _ = self.edge.extended([records.leaf(each) for each in data[: self._full]])
+        data = self.unstored_records
+        edge, _ = self.edge.append([records.leaf(each) for each in data[: self._full]])
         return replace(
             self,
             stored=edge.size,
@@ -113,16 +113,16 @@ class LogHead(Record):
             version=self.version + 1,
         )
 
-    def appended(self, added: Sequence[bytes], now: datetime) -> Self:
+    def append(self, leaves: Sequence[bytes], now: datetime) -> Self:
         """Return the head with these records (56 bytes each) at its end, without checkpoint."""
         newest = self.newest_ms(_ms(now)) or 0
-        made = [records.milliseconds(each) for each in records.ulids(b"".join(added))]
-        size = self.size + len(added)
+        made = [records.milliseconds(each) for each in records.ulids(b"".join(leaves))]
+        size = self.size + len(leaves)
         return replace(
             self,
             size=size,
-            records=self.records + b"".join(added),
-            segments=_joined([*self.spans, Segment(size, max(made))], _ms(now)),
+            records=self.records + b"".join(leaves),
+            segments=_merge_segments([*self.spans, LogSegment(size, max(made))], _ms(now)),
             checkpoint="",
             sealed_at=now,
             late=self.late + sum(each < newest - LATE_MS for each in made),
@@ -137,7 +137,7 @@ class LogHead(Record):
             (each.newest_ms for each in self.spans if each.newest_ms <= until_ms), default=None
         )
 
-    def since(self, made_ms: int) -> list[tuple[int, int]]:
+    def leaves_since(self, made_ms: int) -> list[tuple[int, int]]:
         """Return the ranges of leaves in which all entries are that were made since then."""
         spans = self.spans
         starts = [0, *(each.end for each in spans)]
@@ -171,26 +171,26 @@ def folder(tenant_id: str, generation: int | None = None) -> str:
     return tenant if generation is None else f"{tenant}/{generation}"
 
 
-def blob(tenant_id: str, generation: int, place: Place) -> str:
+def blob(tenant_id: str, generation: int, place: TileAddress) -> str:
     """Return the name of the blob with a full tile or bundle."""
     return f"{folder(tenant_id, generation)}/tile/{place.path}"
 
 
-def _joined(segments: Sequence[Segment], now_ms: int) -> bytes:
+def _merge_segments(segments: Sequence[LogSegment], now_ms: int) -> bytes:
     """Return the segments as bytes. Neighbours of the same period are joined, except the newest."""
-    kept: list[Segment] = []
+    kept: list[LogSegment] = []
     for each in segments[:-_SEGMENTS_APART]:
         if kept and _period(kept[-1], now_ms) == _period(each, now_ms):
-            each = Segment(each.end, max(kept.pop().newest_ms, each.newest_ms))  # noqa: PLW2901
+            each = LogSegment(each.end, max(kept.pop().newest_ms, each.newest_ms))  # noqa: PLW2901
         kept.append(each)
     while len(kept) > _SEGMENTS_MAX:
         first, second, *rest = kept
-        kept = [Segment(second.end, max(first.newest_ms, second.newest_ms)), *rest]
+        kept = [LogSegment(second.end, max(first.newest_ms, second.newest_ms)), *rest]
     kept += segments[-_SEGMENTS_APART:]
     return b"".join(number.to_bytes(_NUMBER_BYTES, "big") for each in kept for number in each)
 
 
-def _period(segment: Segment, now_ms: int) -> tuple[str, int]:
+def _period(segment: LogSegment, now_ms: int) -> tuple[str, int]:
     """Return the minute or hour of a segment. One of the future is joined with no other."""
     made = segment.newest_ms
     age = now_ms - made

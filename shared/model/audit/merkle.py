@@ -133,7 +133,7 @@ def _range(start: int, end: int, subtree: Subtree) -> bytes:
     return join(roots)
 
 
-class Place(NamedTuple):
+class TileAddress(NamedTuple):
     """Which tile or bundle: `level` is None for a bundle, `width` counts its hashes or records."""
 
     level: int | None
@@ -163,7 +163,7 @@ class Place(NamedTuple):
         return f"{BUNDLES if self.level is None else self.level}/{name}{part}"
 
 
-class Edge(NamedTuple):
+class TreeFrontier(NamedTuple):
     """The right edge of a tree of `size` leaves: the hashes of the partial tile of each level."""
 
     size: int
@@ -180,9 +180,9 @@ class Edge(NamedTuple):
                     start += 1 << bit
         return join(roots)
 
-    def extended(self, leaves: Sequence[bytes]) -> tuple["Edge", dict[Place, bytes]]:
+    def append(self, leaves: Sequence[bytes]) -> tuple["TreeFrontier", dict[TileAddress, bytes]]:
         """Return the edge after these leaf hashes, and the tiles that became full."""
-        full: dict[Place, bytes] = {}
+        full: dict[TileAddress, bytes] = {}
         levels, arriving, level = [list(each) for each in self.levels], list(leaves), 0
         while arriving:
             if level == len(levels):
@@ -191,14 +191,14 @@ class Edge(NamedTuple):
             hashes, ready = levels[level] + arriving, list[bytes]()
             for start in range(0, len(hashes) - WIDTH + 1, WIDTH):
                 tile = hashes[start : start + WIDTH]
-                full[Place(level, first + start // WIDTH)] = b"".join(tile)
+                full[TileAddress(level, first + start // WIDTH)] = b"".join(tile)
                 ready.append(perfect(tile))
             levels[level] = hashes[len(ready) * WIDTH :]
             arriving, level = ready, level + 1
-        return Edge(self.size + len(leaves), tuple(map(tuple, levels))), full
+        return TreeFrontier(self.size + len(leaves), tuple(map(tuple, levels))), full
 
 
-NOTHING: Final = Edge(0, ())
+NOTHING: Final = TreeFrontier(0, ())
 
 
 def bundle(data: Sequence[bytes]) -> bytes:
@@ -206,7 +206,7 @@ def bundle(data: Sequence[bytes]) -> bytes:
     return b"".join(_LENGTH + each for each in data)
 
 
-def unbundled(data: bytes) -> list[bytes] | None:
+def parse_bundle(data: bytes) -> list[bytes] | None:
     """Return the records in a bundle, or None if it is malformed."""
     size = len(_LENGTH) + records.SIZE
     parts = [data[start : start + size] for start in range(0, len(data), size)]
@@ -220,7 +220,7 @@ def hashes(data: bytes) -> list[bytes]:
     return [data[start : start + HASH_BYTES] for start in range(0, len(data), HASH_BYTES)]
 
 
-def holding(level: int, number: int) -> tuple[Place, int]:
+def holding(level: int, number: int) -> tuple[TileAddress, int]:
     """Return the full tile that determines a complete subtree, and the first of its hashes.
 
     The subtree has 2**`level` leaves and is the `number`-th of its kind. Its root is that over
@@ -228,7 +228,7 @@ def holding(level: int, number: int) -> tuple[Place, int]:
     """
     height = level % _WIDTH_BITS
     first = number << height
-    return Place(level // _WIDTH_BITS, first // WIDTH), first % WIDTH
+    return TileAddress(level // _WIDTH_BITS, first // WIDTH), first % WIDTH
 
 
 def count(level: int, size: int) -> int:

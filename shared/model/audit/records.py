@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple, Self
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import times
 from shared.model.identifiers import AUDIT_ENTRY, is_identifier
 from shared.model.items import Item, Value
@@ -29,7 +29,7 @@ _LEAF: Final = b"\x00"
 _MOST_INTEGER: Final = 2**53
 
 
-class AuditRecord(NamedTuple):
+class EntryCommitment(NamedTuple):
     """The commitment to one audit entry.
 
     `expires` is in seconds since the epoch; `digest` is the SHA-256 of the entry's line, 32 bytes.
@@ -41,20 +41,20 @@ class AuditRecord(NamedTuple):
 
     @classmethod
     def of(cls, item: Item) -> Self:
-        """Return the record of an entry as it is stored. Raises `Corrupt`."""
+        """Return the record of an entry as it is stored. Raises `DataCorrupt`."""
         entry_id = item.get("id")
         if not isinstance(entry_id, str) or not is_identifier(entry_id, kind=AUDIT_ENTRY):
-            raise Corrupt("an audit entry has no identifier")
+            raise DataCorrupt("an audit entry has no identifier")
         expires = integer(item, "expires")
         if not 0 <= expires < 2 ** (8 * _EXPIRES_BYTES):
-            raise Corrupt(f"the expiry of the audit entry {entry_id} is malformed")
+            raise DataCorrupt(f"the expiry of the audit entry {entry_id} is malformed")
         return cls(entry_id, expires, hashlib.sha256(line(item)).digest())
 
     @classmethod
     def parse(cls, data: bytes) -> Self:
-        """Return the record in 56 bytes. Raises `Corrupt`."""
+        """Return the record in 56 bytes. Raises `DataCorrupt`."""
         if len(data) != SIZE:
-            raise Corrupt("a record of the sealed log has another length")
+            raise DataCorrupt("a record of the sealed log has another length")
         ulid, rest = data[:_ULID_BYTES], data[_ULID_BYTES:]
         return cls(
             identifier(ulid), int.from_bytes(rest[:_EXPIRES_BYTES], "big"), rest[_EXPIRES_BYTES:]
@@ -74,14 +74,14 @@ class AuditRecord(NamedTuple):
 def line(item: Item) -> bytes:
     """Return the line of an entry: its item in canonical JSON (RFC 8785).
 
-    Members are sorted, and nothing stands between tokens. Raises `Corrupt` if the item cannot be
-    written as JSON.
+    Members are sorted, and nothing stands between tokens. Raises `DataCorrupt` if the item cannot
+    be written as JSON.
     """
     try:
         text = json.dumps(dict(item), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return text.encode()
     except (TypeError, ValueError):
-        raise Corrupt("an audit entry cannot be written as JSON") from None
+        raise DataCorrupt("an audit entry cannot be written as JSON") from None
 
 
 def check(item: Item) -> None:
@@ -126,11 +126,11 @@ def milliseconds(ulid: bytes) -> int:
 
 
 def moment(entry_id: str) -> datetime:
-    """Return the time in the identifier of an entry, in whole seconds. Raises `Corrupt`."""
+    """Return the time in the identifier of an entry, in whole seconds. Raises `DataCorrupt`."""
     try:
         return times.from_seconds(milliseconds(ulid_of(entry_id)) // 1000)
     except (OverflowError, ValueError):
-        raise Corrupt("the identifier of an audit entry has no time") from None
+        raise DataCorrupt("the identifier of an audit entry has no time") from None
 
 
 def _check(value: Value) -> None:

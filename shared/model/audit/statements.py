@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import times
 from shared.model.audit import head
 from shared.model.items import Address, Item, Value
@@ -32,16 +32,16 @@ class AuditStatement:
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        """Return the statement of these details. Raises `Corrupt` if they are malformed."""
+        """Return the statement of these details. Raises `DataCorrupt` if they are malformed."""
         changes = item.get("changes")
         if not isinstance(changes, list) or not all(type(each) is int for each in changes):
-            raise Corrupt("a statement has no list of changes")
+            raise DataCorrupt("a statement has no list of changes")
         numbers = tuple(each for each in changes if isinstance(each, int))
         return cls(integer(item, "generation"), integer(item, "size"), numbers)
 
 
 @dataclass(frozen=True, slots=True)
-class Last:
+class LatestStatement:
     """The last statement of a tenant, as it is kept beside the head of the log."""
 
     statement: AuditStatement
@@ -50,16 +50,19 @@ class Last:
 
     def to_item(self) -> dict[str, Value]:
         """Return the item that `from_item` turns back into an equal value."""
-        kept: dict[str, Value] = {"stated_at": times.text(self.stated_at), "version": self.version}
+        kept: dict[str, Value] = {
+            "stated_at": times.format_utc(self.stated_at),
+            "version": self.version,
+        }
         return self.statement.to_item() | kept
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        """Return the last statement. Raises `Corrupt` if the item is malformed."""
+        """Return the last statement. Raises `DataCorrupt` if the item is malformed."""
         try:
             stated_at = times.parse(str(item.get("stated_at")))
         except ValueError as error:
-            raise Corrupt("a statement has no time") from error
+            raise DataCorrupt("a statement has no time") from error
         return cls(AuditStatement.from_item(item), stated_at, integer(item, "version"))
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from shared.authorizer.formats.ed25519 import is_signed
 from shared.authorizer.formats.members import from_base64, to_base64
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import seeds, times
 from shared.model.audit import checkpoint, head
 from shared.model.audit.checkpoint import NoteKey
@@ -75,25 +75,25 @@ def _witness(key: str, url: str) -> Witness:
 
 
 @dataclass(frozen=True, slots=True)
-class Cosigned:
+class CosignedCheckpoint:
     """A checkpoint and its cosignatures: a line of each witness that signed, by verifier key."""
 
     note: str = ""
     lines: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def whole(self) -> str:
+    def signed_note(self) -> str:
         """The note with all signatures."""
         return self.note + "".join(self.lines[each] for each in sorted(self.lines))
 
     def is_fresh(self, witness: NoteKey, now: datetime) -> bool:
         """Return whether this witness signed the checkpoint not long ago."""
-        at = cosigned_at(self.whole, witness)
+        at = cosigned_at(self.signed_note, witness)
         return at is not None and now - at < RENEWED_AFTER
 
 
 @dataclass(frozen=True, slots=True)
-class LogWitnessing:
+class WitnessState:
     """The cosignatures of a tenant's log, and the state of each witness.
 
     `newest` is the checkpoint that they were asked about last, and `agreed` the newest one that has
@@ -102,29 +102,29 @@ class LogWitnessing:
     """
 
     origin: str = ""
-    newest: Cosigned = field(default_factory=Cosigned)
-    agreed: Cosigned = field(default_factory=Cosigned)
+    newest: CosignedCheckpoint = field(default_factory=CosignedCheckpoint)
+    agreed: CosignedCheckpoint = field(default_factory=CosignedCheckpoint)
     known: Mapping[str, int] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
 
-    def asked(self, origin: str, note: str) -> Self:
+    def with_request(self, origin: str, note: str) -> Self:
         """Return the same, before the witnesses are asked about this checkpoint."""
         kept = self if origin == self.origin else type(self)(origin, version=self.version)
         text = checkpoint.text_of(note)
         if checkpoint.text_of(kept.newest.note) == text:
-            return replace(kept, newest=Cosigned(note, kept.newest.lines))
-        return replace(kept, newest=Cosigned(note))
+            return replace(kept, newest=CosignedCheckpoint(note, kept.newest.lines))
+        return replace(kept, newest=CosignedCheckpoint(note))
 
-    def signed(self, witness: Witness, line: str, size: int) -> Self:
+    def with_cosignature(self, witness: Witness, line: str, size: int) -> Self:
         """Return the same with the cosignature of a witness, which then knows this many leaves."""
         key = str(witness.key)
-        newest = Cosigned(self.newest.note, {**self.newest.lines, key: line})
+        newest = CosignedCheckpoint(self.newest.note, {**self.newest.lines, key: line})
         problems = {each: why for each, why in self.problems.items() if each != key}
         known = {**self.known, key: size}
         return replace(self, newest=newest, known=known, problems=problems)
 
-    def refused(self, witness: Witness, problem: str) -> Self:
+    def with_refusal(self, witness: Witness, problem: str) -> Self:
         """Return the same with the reason why a witness did not sign."""
         return replace(self, problems={**self.problems, str(witness.key): problem})
 
@@ -132,7 +132,7 @@ class LogWitnessing:
         """Return the same with the number of leaves that a witness says it has signed."""
         return replace(self, known={**self.known, str(witness.key): size})
 
-    def settled(self, policy: WitnessPolicy) -> Self:
+    def settle(self, policy: WitnessPolicy) -> Self:
         """Return the same without other witnesses, and with the newest one agreed if it is."""
         keys = {*policy.keys}
         kept = replace(
@@ -157,12 +157,12 @@ class LogWitnessing:
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        """Return what an item has. Raises `Corrupt`."""
+        """Return what an item has. Raises `DataCorrupt`."""
         known = _table(item, "known")
         return cls(
             str(item["origin"]) if isinstance(item.get("origin"), str) else "",
-            _cosigned(item, "newest"),
-            _cosigned(item, "agreed"),
+            _decode_cosigned(item, "newest"),
+            _decode_cosigned(item, "agreed"),
             {key: integer(known, key) for key in known},
             _texts(item, "problems"),
             integer(item, "version"),
@@ -174,18 +174,18 @@ def address(tenant_id: str) -> Address:
     return head.partition(tenant_id).address("witnesses")
 
 
-def _cosigned(item: Item, name: str) -> Cosigned:
+def _decode_cosigned(item: Item, name: str) -> CosignedCheckpoint:
     found = _table(item, name)
     note = found.get("note")
     if not isinstance(note, str):
-        raise Corrupt("what witnesses said of a log has no checkpoint")
-    return Cosigned(note, _texts(found, "lines"))
+        raise DataCorrupt("what witnesses said of a log has no checkpoint")
+    return CosignedCheckpoint(note, _texts(found, "lines"))
 
 
 def _table(item: Item, name: str) -> Item:
     found = item.get(name)
     if not isinstance(found, dict):
-        raise Corrupt(f"what witnesses said of a log has no {name}")
+        raise DataCorrupt(f"what witnesses said of a log has no {name}")
     return found
 
 
@@ -201,7 +201,7 @@ _TIME_BYTES: Final = 8
 _NUMBER: Final = re.compile("0|[1-9][0-9]{0,17}", re.ASCII)
 
 
-class Submission(NamedTuple):
+class AddCheckpointRequest(NamedTuple):
     """The request that a witness sign a checkpoint, a signed `note`.
 
     `proof` shows that its tree extends that of `old` leaves, which the witness signed last.
@@ -237,10 +237,10 @@ def number(text: str) -> int:
     return int(text)
 
 
-def cosigned(note: str, name: str, now: datetime, *, seed: bytes) -> str:
+def cosign(note: str, name: str, now: datetime, *, seed: bytes) -> str:
     """Return the line with which a witness of this name and seed (32 bytes) signs a note."""
     at = int(now.timestamp())
-    signature = seeds.signature(_signed(note, at), seed=seed)
+    signature = seeds.signature(_signed_message(note, at), seed=seed)
     return cosigner(name, seed=seed).line(at.to_bytes(_TIME_BYTES, "big") + signature)
 
 
@@ -284,9 +284,9 @@ def _is_valid(note: str, signature: bytes, witness: NoteKey) -> bool:
     # Later times are none: the year 9999 ends there.
     if not 0 < at < 253_402_300_800:  # noqa: PLR2004
         return False
-    signed = _signed(note, at)
+    signed = _signed_message(note, at)
     return is_signed(signed, signature[_TIME_BYTES:], public_key=witness.public_key)
 
 
-def _signed(note: str, at: int) -> bytes:
+def _signed_message(note: str, at: int) -> bytes:
     return f"cosignature/v1\ntime {at}\n{checkpoint.text_of(note)}".encode()

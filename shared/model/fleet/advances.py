@@ -30,32 +30,34 @@ class Advance(NamedTuple):
         return datetime.fromtimestamp(self.second, UTC)
 
 
-def advances(stored: bytes) -> list[Advance]:
+def advances(data: bytes) -> list[Advance]:
     """Return the stored pairs, the oldest first; those that are cut short are left out."""
-    whole = len(stored) - len(stored) % _PAIR.size
-    pairs = _PAIR.iter_unpack(stored[:whole])
+    whole = len(data) - len(data) % _PAIR.size
+    pairs = _PAIR.iter_unpack(data[:whole])
     return [Advance(marked >> 1, second, bool(marked & 1)) for marked, second in pairs]
 
 
-def advanced(stored: bytes, sequence: int | None, now: datetime, *, before: int | None) -> bytes:
+def record_advance(
+    data: bytes, sequence: int | None, now: datetime, *, previous: int | None
+) -> bytes:
     """Return the pairs after a report of `sequence` that the service took `now`.
 
-    `before` is the entry that it held. Later entries are forgotten. An entry that is far
+    `previous` is the entry that it held. Later entries are forgotten. An entry that is far
     beyond any feed is not noted.
     """
     if sequence is None or sequence > _SEQUENCE_MAX:
         return b""
-    kept = [each for each in advances(stored) if each.sequence <= sequence]
+    kept = [each for each in advances(data) if each.sequence <= sequence]
     if not kept or kept[-1].sequence < sequence:
         # The clocks of two servers may differ.
         second = max(int(now.timestamp()), kept[-1].second if kept else 0)
         # It may have held the entry for long, if it held more.
-        is_bound = before is not None and (not kept or before > sequence)
+        is_bound = previous is not None and (not kept or previous > sequence)
         kept.append(Advance(sequence, second, is_bound))
     if len(kept) > PAIRS_MAX:
         kept = [each._replace(is_bound=True) for each in kept[1:_THINNED:2]] + kept[_THINNED:]
-    return b"".join(_packed(kept))
+    return b"".join(_pack(kept))
 
 
-def _packed(pairs: list[Advance]) -> Iterator[bytes]:
+def _pack(pairs: list[Advance]) -> Iterator[bytes]:
     return (_PAIR.pack(each.sequence << 1 | each.is_bound, each.second) for each in pairs)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from shared.model.fleet.advances import advanced
-from shared.model.fleet.heartbeats import Description, Heartbeat
+from shared.model.fleet.advances import record_advance
+from shared.model.fleet.heartbeats import AuthorizerDescription, Heartbeat
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 
@@ -93,7 +93,7 @@ class Authorizer(Record):
     def new(
         cls,
         authorizer_id: str,
-        described: Description,
+        description: AuthorizerDescription,
         *,
         owner: str,
         now: datetime,
@@ -102,18 +102,18 @@ class Authorizer(Record):
         """Return the registration of an authorizer that has not reported yet."""
         return cls(
             authorizer_id,
-            described.name,
+            description.name,
             owner,
             registered_at=now,
             seen_at=now,
-            type=described.type,
-            program_version=described.program_version,
-            metadata=dict(described.metadata),
-            relay=described.relay,
-            features=described.features,
+            type=description.type,
+            program_version=description.program_version,
+            metadata=dict(description.metadata),
+            relay=description.relay,
+            features=description.features,
             key_id=key_id,
             stored=int(now.timestamp()),
-            **_key(described),
+            **_key(description),
         )
 
     @property
@@ -158,29 +158,29 @@ class Authorizer(Record):
         """Return whether `owner` registered it: an identity, or the identifier of an API key."""
         return owner in (self.owner, self.key_id)
 
-    def is_named_by(self, described: Description) -> bool:
+    def is_named_by(self, description: AuthorizerDescription) -> bool:
         """Return whether who describes itself so may have the name of this registration.
 
         A name whose key was proved is that key's until the registration ends (FLEET-27).
         """
-        has_key = described.is_proven and described.public_key == self.any_key
+        has_key = description.is_proven and description.public_key == self.any_key
         return has_key or not self.is_proven
 
-    def described_as(self, described: Description, now: datetime) -> "Authorizer":
+    def described_as(self, description: AuthorizerDescription, now: datetime) -> "Authorizer":
         """Return the registration after it was registered again with this description.
 
         Reports with another key, or without one, do not count for a new key.
         """
-        key = (described.public_key, described.is_proven)
+        key = (description.public_key, description.is_proven)
         before = self if key == (self.any_key, self.is_proven) else self._without_report()
         return replace(
             before,
-            type=described.type,
-            program_version=described.program_version,
-            **_key(described),
-            metadata=dict(described.metadata),
-            relay=described.relay,
-            features=described.features,
+            type=description.type,
+            program_version=description.program_version,
+            **_key(description),
+            metadata=dict(description.metadata),
+            relay=description.relay,
+            features=description.features,
             seen_at=max(now, self.seen_at),
             version=self.version + 1,
             stored=int(now.timestamp()),
@@ -190,7 +190,7 @@ class Authorizer(Record):
         at = self.registered_at, self.seen_at, self.stored
         return Authorizer(self.id, self.name, self.owner, *at, key_id=self.key_id)
 
-    def after(
+    def with_heartbeat(
         self, beat: Heartbeat, now: datetime, *, relay: str, is_foreign: bool
     ) -> "Authorizer":
         """Return the registration after a heartbeat.
@@ -214,14 +214,14 @@ class Authorizer(Record):
             stored=int(now.timestamp()),
             advances=b""
             if is_foreign
-            else advanced(self.advances, beat.sequence, now, before=self.sequence),
+            else record_advance(self.advances, beat.sequence, now, previous=self.sequence),
         )
 
-    def says_more_than(self, before: "Authorizer") -> bool:
-        """Return whether this must be stored in the place of `before` (FLEET-4)."""
+    def says_more_than(self, previous: "Authorizer") -> bool:
+        """Return whether this must be stored in the place of `previous` (FLEET-4)."""
         # These change at each heartbeat, and are no news.
         same = self == replace(
-            before,
+            previous,
             seen_at=self.seen_at,
             verified_at=self.verified_at,
             refused=self.refused,
@@ -231,11 +231,11 @@ class Authorizer(Record):
             stored=self.stored,
             advances=self.advances,
         )
-        return not same or self.seen_at - before.seen_at >= STORED_EVERY
+        return not same or self.seen_at - previous.seen_at >= STORED_EVERY
 
 
 @dataclass(frozen=True, slots=True)
-class Registered(Record):
+class RegistrationCounts(Record):
     """How many authorizers a tenant has registered, and how many of them poll the service.
 
     Expired registrations count until they are removed. A lost write may leave wrong numbers, also
@@ -276,7 +276,7 @@ class Registered(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class OfOwner(Record):
+class OwnerRegistrationCount(Record):
     """How many of the registered authorizers an owner has registered (FLEET-3).
 
     A lost write may leave a wrong number, until the next count.
@@ -296,12 +296,12 @@ def authorizers(tenant_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers")
 
 
-def ended(tenant_id: str) -> Partition:
+def ended_partition(tenant_id: str) -> Partition:
     """Return the partition of the registrations that have ended, as long as they are remembered."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#ended-authorizers")
 
 
-def removed(tenant_id: str) -> Partition:
+def removed_partition(tenant_id: str) -> Partition:
     """Return the partition of the notes that registrations were removed or ended, by time."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
 
@@ -333,8 +333,8 @@ def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> A
     return Address(Table.REVOCATIONS, f"{tenant_id}#authorizer-names", digest)
 
 
-def _key(described: Description) -> dict[str, Any]:
+def _key(description: AuthorizerDescription) -> dict[str, Any]:
     """Return the fields that have the key of a description."""
-    if described.is_proven:
-        return {"public_key": "", "proven_key": bytes.fromhex(described.public_key)}
-    return {"public_key": described.public_key, "proven_key": b""}
+    if description.is_proven:
+        return {"public_key": "", "proven_key": bytes.fromhex(description.public_key)}
+    return {"public_key": description.public_key, "proven_key": b""}

@@ -38,7 +38,7 @@ class RefusedReport(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class AuthorizerDescription:
     """The description that an authorizer gives of itself when it registers.
 
     `public_key` is 64 hexadecimal digits, or empty. If `is_proven`, the authorizer has proved that

@@ -17,9 +17,9 @@ from shared.authorizer.formats.ed25519 import is_signed
 from shared.model import seeds, times
 from shared.model.fleet.authorizers import native_version
 from shared.model.items import Address, Table
-from shared.model.lists.head import Form
+from shared.model.lists.head import StoredBody
 from shared.model.records import Record
-from shared.model.seeds import SealedKey, SeedPurpose
+from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
 # A stored list is made again after this time, before the store removes it by its age.
 KEPT: Final = timedelta(hours=12)
@@ -42,14 +42,14 @@ _SEQUENCE_DIGITS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class NativeSigner(SealedKey, Record):
+class NativeSigner(WrappedKeyRecord, Record):
     """The key that signs a tenant's native lists, and nothing else (NATIVE-2).
 
     `public_key` is base64 of the 32 raw bytes. It is never replaced, because a stock authorizer
     takes another key only with a new configuration.
     """
 
-    PURPOSE: ClassVar = SeedPurpose.NATIVE
+    PURPOSE: ClassVar = KeyPurpose.NATIVE
 
     id: str
     tenant_id: str
@@ -81,9 +81,9 @@ class NativeList(Record):
     version: int = 1
 
     @property
-    def form(self) -> Form:
+    def form(self) -> StoredBody:
         """The response body as it is stored."""
-        return Form(self.blob, self.size)
+        return StoredBody(self.blob, self.size)
 
     def is_kept(self, now: datetime) -> bool:
         """Return whether the blob is not so old that the store may remove it."""
@@ -135,7 +135,7 @@ def signed_body(
         {
             "revoked_ids": list(warrant_ids),
             "version": version,
-            "issued_at": times.text(issued_at),
+            "issued_at": times.format_utc(issued_at),
             "issuer": [_ED25519, public_key],
         }
     )

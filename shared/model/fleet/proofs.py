@@ -6,12 +6,12 @@ from typing import Final
 
 from shared.authorizer.formats.documents import NotTrusted, RootReason
 from shared.authorizer.formats.members import from_base64
-from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
 from shared.errors import InvalidRequest
 from shared.model import times
 from shared.model.fleet.authorizers import Authorizer
 from shared.model.fleet.heartbeats import (
-    Description,
+    AuthorizerDescription,
     Heartbeat,
     RefusedReport,
     SignedStatement,
@@ -27,35 +27,41 @@ _REGISTRATION: Final = {
 }
 
 
-def proved(
-    described: Description, statement: SignedStatement, *, tenant_id: str, now: datetime
-) -> Description:
+def verify_registration(
+    description: AuthorizerDescription, statement: SignedStatement, *, tenant_id: str, now: datetime
+) -> AuthorizerDescription:
     """Return the description with the key that the statement proves.
 
     Raises `InvalidRequest` if the statement is not of this name, tenant and time, or not signed.
     """
     try:
-        proof = ProvenRegistration.opened(*_bytes(statement), tenant_id=tenant_id, now=now)
+        proof = SignedRegistration.verify_and_decode(
+            *_bytes(statement), tenant_id=tenant_id, now=now
+        )
     except NotTrusted as refused:
         why = _REGISTRATION.get(refused.reason) or _clock(now)
         raise InvalidRequest(f"proof: {refused.reason}: {why}") from None
-    if proof.name != described.name:
+    if proof.name != description.name:
         raise InvalidRequest("proof: it must have the name of the registration.")
-    return replace(described, public_key=proof.public_key.hex(), is_proven=True)
+    return replace(description, public_key=proof.public_key.hex(), is_proven=True)
 
 
-def reported(beat: Heartbeat, before: Authorizer, *, tenant_id: str) -> Heartbeat | RefusedReport:
-    """Return what counts of a heartbeat of `before`, or why nothing does.
+def verify_heartbeat(
+    beat: Heartbeat, previous: Authorizer, *, tenant_id: str
+) -> Heartbeat | RefusedReport:
+    """Return what counts of a heartbeat of `previous`, or why nothing does.
 
     Of an authorizer that proved its key, nothing counts but what it signed.
     """
     if beat.signed is None:
-        return RefusedReport.UNSIGNED if before.is_proven else beat
-    if not before.is_proven:
+        return RefusedReport.UNSIGNED if previous.is_proven else beat
+    if not previous.is_proven:
         return RefusedReport.UNPROVEN
     try:
-        report = ProvenReport.opened(*_bytes(beat.signed), public_key=before.proven_key)
-        report.check(tenant_id=tenant_id, authorizer_id=before.id, after=before.number)
+        report = SignedReport.verify_and_decode(
+            *_bytes(beat.signed), public_key=previous.proven_key
+        )
+        report.check(tenant_id=tenant_id, authorizer_id=previous.id, after=previous.number)
     except NotTrusted as refused:
         return RefusedReport(refused.reason.value)
     if not are_reasons(report.refused):
@@ -87,6 +93,5 @@ def _bytes(statement: SignedStatement) -> tuple[bytes, bytes]:
 
 
 def _clock(now: datetime) -> str:
-    return (
-        f"the clock is wrong, or the proof is more than five minutes old; it is {times.text(now)}."
-    )
+    time = times.format_utc(now)
+    return f"the clock is wrong, or the proof is more than five minutes old; it is {time}."

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from shared.model import times
 from shared.model.fleet.advances import advances
-from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.authorizers import Authorizer, RegistrationCounts
 from shared.model.fleet.unregistered import UnregisteredClient
 
 # The most stragglers that are named, and the most points of a curve.
@@ -27,7 +27,7 @@ CURVE_MAX: Final = 200
 VISIBLE_AFTER: Final = timedelta(minutes=1)
 
 
-class Proof(StrEnum):
+class EnforcementState(StrEnum):
     """The state of an authorizer for a warrant."""
 
     # It reported that it has the entry.
@@ -40,7 +40,7 @@ class Proof(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedEntry:
     """The entry of the feed from which on clients refuse a warrant.
 
     `chains` has the chain (32 bytes) at each entry from this one on; it is empty if not stored.
@@ -52,7 +52,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AuthorizerStatus:
     """An authorizer, and what is known of it.
 
     It refuses everything from `denies_all_from` on unless it has the entry then. None if that
@@ -60,7 +60,7 @@ class Judged:
     """
 
     authorizer: Authorizer
-    proof: Proof
+    proof: EnforcementState
     denies_all_from: datetime | None = None
 
 
@@ -79,7 +79,7 @@ class Propagation:
     closed: int
     unknown: int
     unproven: int
-    stragglers: tuple[Judged, ...]
+    stragglers: tuple[AuthorizerStatus, ...]
     unregistered: tuple[UnregisteredClient, ...] = ()
     unsupported: int = 0
 
@@ -96,30 +96,30 @@ class Propagation:
 
 def propagation(
     authorizers: Iterable[Authorizer],
-    published: Published | None,
+    entry: PublishedEntry | None,
     now: datetime,
     *,
     has_cutoff: bool = False,
 ) -> Propagation:
-    """Return how far an entry has got; `published` is None if there is none yet.
+    """Return how far an entry has got; `entry` is None if there is none yet.
 
     If it `has_cutoff`, authorizers that do not support subject cutoffs are unknown.
     """
-    return counted([judge(each, published, now, has_cutoff=has_cutoff) for each in authorizers])
+    return count_statuses([judge(each, entry, now, has_cutoff=has_cutoff) for each in authorizers])
 
 
-def counted(judged: Sequence[Judged]) -> Propagation:
+def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
     """Return how far an entry has got among these authorizers."""
-    behind = [each for each in judged if each.proof is not Proof.HOLDING]
-    closed = sum(each.proof is Proof.CLOSED for each in behind)
+    behind = [each for each in status if each.proof is not EnforcementState.HOLDING]
+    closed = sum(each.proof is EnforcementState.CLOSED for each in behind)
     return Propagation(
-        registered=len(judged),
-        holding=len(judged) - len(behind),
+        registered=len(status),
+        holding=len(status) - len(behind),
         closed=closed,
         unknown=len(behind) - closed,
-        unproven=sum(not each.authorizer.is_proven for each in judged),
+        unproven=sum(not each.authorizer.is_proven for each in status),
         stragglers=tuple(heapq.nsmallest(STRAGGLERS_MAX, behind, key=_urgency)),
-        unsupported=sum(each.proof is Proof.UNSUPPORTED for each in behind),
+        unsupported=sum(each.proof is EnforcementState.UNSUPPORTED for each in behind),
     )
 
 
@@ -146,19 +146,19 @@ class FleetSummary:
 
 
 def summary(
-    authorizers: Iterable[Authorizer], newest: Published | None, now: datetime
+    authorizers: Iterable[Authorizer], newest: PublishedEntry | None, now: datetime
 ) -> FleetSummary:
     """Return what is known of all authorizers for the entry `newest` (FLEET-28)."""
     judged = [judge(each, newest, now) for each in authorizers]
     proofs = Counter(each.proof for each in judged)
-    heard_after = now - Registered(len(judged)).silent_after
+    heard_after = now - RegistrationCounts(len(judged)).silent_after
     return FleetSummary(
         None if newest is None else newest.sequence,
         None if newest is None else newest.issued_at,
         len(judged),
-        proofs[Proof.HOLDING],
-        proofs[Proof.CLOSED],
-        proofs[Proof.UNKNOWN],
+        proofs[EnforcementState.HOLDING],
+        proofs[EnforcementState.CLOSED],
+        proofs[EnforcementState.UNKNOWN],
         silent=sum(each.authorizer.seen_at < heard_after for each in judged),
         allow_when_stale=sum(each.authorizer.allow_when_stale for each in judged),
         next_change_at=next_closing(judged),
@@ -167,22 +167,26 @@ def summary(
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class PropagationCurve:
     """When authorizers were known to refuse a change, in seconds after it, and by which proof.
 
     They are in order of time; `CURVE_MAX` of them at most, evenly chosen, with the first and the
     last. `is_bound` is whether one of them may have refused it earlier. `last` is of the last one.
     """
 
-    points: tuple[tuple[int, Proof], ...]
+    points: tuple[tuple[int, EnforcementState], ...]
     is_bound: bool
     last: datetime | None
 
 
-def curve(judged: Iterable[Judged], published: Published | None, recorded_at: datetime) -> Curve:
+def curve(
+    status: Iterable[AuthorizerStatus], entry: PublishedEntry | None, recorded_at: datetime
+) -> PropagationCurve:
     """Return since when each of these authorizers is known to refuse a change (FLEET-31)."""
-    sequence = 0 if published is None else published.sequence
-    refusing = (each for each in judged if each.proof in (Proof.HOLDING, Proof.CLOSED))
+    sequence = 0 if entry is None else entry.sequence
+    refusing = (
+        each for each in status if each.proof in (EnforcementState.HOLDING, EnforcementState.CLOSED)
+    )
     moments = [_refuses_from(each, sequence) for each in refusing]
     moments.sort(key=lambda each: each.at)
     chosen = moments
@@ -190,74 +194,78 @@ def curve(judged: Iterable[Judged], published: Published | None, recorded_at: da
         step = (len(moments) - 1) / (CURVE_MAX - 1)
         chosen = [moments[round(each * step)] for each in range(CURVE_MAX)]
     points = ((int((each.at - recorded_at).total_seconds()), each.proof) for each in chosen)
-    return Curve(
+    return PropagationCurve(
         tuple((max(0, seconds), proof) for seconds, proof in points),
         any(each.is_bound for each in moments),
         moments[-1].at if moments else None,
     )
 
 
-class _Refuses(NamedTuple):
+class _DeniesFrom(NamedTuple):
     at: datetime
-    proof: Proof
+    proof: EnforcementState
     is_bound: bool
 
 
-def _refuses_from(judged: Judged, sequence: int) -> _Refuses:
+def _refuses_from(status: AuthorizerStatus, sequence: int) -> _DeniesFrom:
     """Return since when an authorizer that is not unknown refuses what the entry revokes."""
-    authorizer = judged.authorizer
-    if judged.denies_all_from is not None:
-        return _Refuses(judged.denies_all_from, judged.proof, is_bound=False)
+    authorizer = status.authorizer
+    if status.denies_all_from is not None:
+        return _DeniesFrom(status.denies_all_from, status.proof, is_bound=False)
     known = (each for each in advances(authorizer.advances) if each.sequence >= sequence)
     first = next(known, None)
     if first is not None:
-        return _Refuses(first.at, judged.proof, first.is_bound)
+        return _DeniesFrom(first.at, status.proof, first.is_bound)
     # Nothing says when it reported the entry: it was when this was stored last, or before.
-    return _Refuses(times.from_seconds(authorizer.stored), judged.proof, is_bound=True)
+    return _DeniesFrom(times.from_seconds(authorizer.stored), status.proof, is_bound=True)
 
 
-def next_closing(judged: Iterable[Judged]) -> datetime | None:
+def next_closing(status: Iterable[AuthorizerStatus]) -> datetime | None:
     """Return when the time alone closes the next of these authorizers; None if it never will."""
-    unknown = (each.denies_all_from for each in judged if each.proof is Proof.UNKNOWN)
+    unknown = (each.denies_all_from for each in status if each.proof is EnforcementState.UNKNOWN)
     return min(filter(None, unknown), default=None)
 
 
 def judge(
     authorizer: Authorizer,
-    published: Published | None,
+    entry: PublishedEntry | None,
     now: datetime,
     *,
     has_cutoff: bool = False,
-) -> Judged:
+) -> AuthorizerStatus:
     """Return what is known of one authorizer.
 
     If the entry `has_cutoff`, an authorizer that does not support subject cutoffs refuses nothing
     by it.
     """
     if has_cutoff and not authorizer.supports_cutoffs:
-        return Judged(authorizer, Proof.UNSUPPORTED)
-    if published is None:
-        return Judged(authorizer, Proof.UNKNOWN)
-    if _holds(authorizer, published):
-        return Judged(authorizer, Proof.HOLDING)
-    denies_all_from = _denies_all_from(authorizer, published)
+        return AuthorizerStatus(authorizer, EnforcementState.UNSUPPORTED)
+    if entry is None:
+        return AuthorizerStatus(authorizer, EnforcementState.UNKNOWN)
+    if _holds(authorizer, entry):
+        return AuthorizerStatus(authorizer, EnforcementState.HOLDING)
+    denies_all_from = _denies_all_from(authorizer, entry)
     is_closed = denies_all_from is not None and denies_all_from <= now
-    return Judged(authorizer, Proof.CLOSED if is_closed else Proof.UNKNOWN, denies_all_from)
+    return AuthorizerStatus(
+        authorizer,
+        EnforcementState.CLOSED if is_closed else EnforcementState.UNKNOWN,
+        denies_all_from,
+    )
 
 
-def _holds(authorizer: Authorizer, published: Published) -> bool:
+def _holds(authorizer: Authorizer, entry: PublishedEntry) -> bool:
     sequence = authorizer.sequence
-    if sequence is None or sequence < published.sequence or authorizer.is_foreign:
+    if sequence is None or sequence < entry.sequence or authorizer.is_foreign:
         return False
     # After a restore, authorizers may report entries that are lost.
-    chain = published.chains.get(sequence)
+    chain = entry.chains.get(sequence)
     # Authorizers of other makers do not know the chain.
     return chain is not None and authorizer.chain in (b"", chain)
 
 
-def _denies_all_from(authorizer: Authorizer, published: Published) -> datetime | None:
-    seconds, visible_at = authorizer.max_staleness_seconds, published.issued_at + VISIBLE_AFTER
-    if seconds is None or authorizer.allow_when_stale or _contradicts(authorizer, published):
+def _denies_all_from(authorizer: Authorizer, entry: PublishedEntry) -> datetime | None:
+    seconds, visible_at = authorizer.max_staleness_seconds, entry.issued_at + VISIBLE_AFTER
+    if seconds is None or authorizer.allow_when_stale or _contradicts(authorizer, entry):
         return None
     try:
         return visible_at + timedelta(seconds=seconds)
@@ -265,14 +273,14 @@ def _denies_all_from(authorizer: Authorizer, published: Published) -> datetime |
         return None
 
 
-def _contradicts(authorizer: Authorizer, published: Published) -> bool:
+def _contradicts(authorizer: Authorizer, entry: PublishedEntry) -> bool:
     """Return whether its report shows that it does not follow this feed as a client does."""
-    if authorizer.is_foreign or (authorizer.sequence or 0) >= published.sequence:
+    if authorizer.is_foreign or (authorizer.sequence or 0) >= entry.sequence:
         return True
     confirmed_at = authorizer.verified_at
-    return confirmed_at is not None and confirmed_at > published.issued_at + VISIBLE_AFTER
+    return confirmed_at is not None and confirmed_at > entry.issued_at + VISIBLE_AFTER
 
 
-def _urgency(judged: Judged) -> tuple[bool, datetime, str]:
-    authorizer = judged.authorizer
-    return judged.proof is Proof.CLOSED, authorizer.seen_at, authorizer.id
+def _urgency(status: AuthorizerStatus) -> tuple[bool, datetime, str]:
+    authorizer = status.authorizer
+    return status.proof is EnforcementState.CLOSED, authorizer.seen_at, authorizer.id

@@ -42,6 +42,6 @@ class UnregisteredClient(Record):
         return now - self.seen_at < _RECENT
 
 
-def unregistered(tenant_id: str) -> Partition:
+def unregistered_partition(tenant_id: str) -> Partition:
     """Return the partition of a tenant's clients without a registration."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#unregistered-clients")

@@ -26,7 +26,7 @@ _HOUR: Final = 3600
 _MINUTE: Final = 60
 
 
-class Act(StrEnum):
+class ProtectedAction(StrEnum):
     """An act that may need an approval."""
 
     RESTORE = "revocations.restore"
@@ -42,8 +42,10 @@ class Act(StrEnum):
 
 # Why an act is not among those that are protected by their names.
 _UNNAMED: Final = {
-    Act.RESTORE: "set restore_above (--restore-above) to protect revocations.restore",
-    Act.CHANGE_ACCESS: "leave out access.change, which is implied if anything is protected",
+    ProtectedAction.RESTORE: "set restore_above (--restore-above) to protect revocations.restore",
+    ProtectedAction.CHANGE_ACCESS: (
+        "leave out access.change, which is implied if anything is protected"
+    ),
 }
 
 
@@ -58,7 +60,7 @@ class ApprovalStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ProtectedActs(Record):
+class ProtectedActions(Record):
     """The acts of a tenant that need an approval.
 
     More than `restore_above` revocations an hour are taken back only with one; any number if None.
@@ -66,7 +68,7 @@ class ProtectedActs(Record):
     the return of disabled people.
     """
 
-    acts: tuple[Act, ...] = ()
+    acts: tuple[ProtectedAction, ...] = ()
     restore_above: int | None = None
     version: int = 0
 
@@ -75,26 +77,26 @@ class ProtectedActs(Record):
         """Whether anything is protected."""
         return bool(self.acts) or self.restore_above is not None
 
-    def has(self, act: Act) -> bool:
+    def has(self, act: ProtectedAction) -> bool:
         """Return whether an act may need an approval."""
-        if act is Act.RESTORE:
+        if act is ProtectedAction.RESTORE:
             return self.restore_above is not None
-        return self.protects if act is Act.CHANGE_ACCESS else act in self.acts
+        return self.protects if act is ProtectedAction.CHANGE_ACCESS else act in self.acts
 
 
 @dataclass(frozen=True, slots=True)
-class RecentRestores(Record):
+class UnrevokeUsage(Record):
     """How many revocations were taken back without an approval, by minute since 1970."""
 
     minutes: dict[str, Value] = field(default_factory=dict)
     version: int = 0
 
     def within_hour(self, now: datetime) -> int:
-        """Return at least how many there were in the hour before `now`. Raises `Corrupt`."""
+        """Return at least how many there were in the hour before `now`. Raises `DataCorrupt`."""
         return sum(integer(self.minutes, each) for each in _recent(self.minutes, now))
 
     def plus(self, number: int, now: datetime) -> Self:
-        """Return the record with so many more. Raises `Corrupt`."""
+        """Return the record with so many more. Raises `DataCorrupt`."""
         minute = str(int(now.timestamp()) // _MINUTE)
         kept: dict[str, Value] = {each: self.minutes[each] for each in _recent(self.minutes, now)}
         counted = integer(kept, minute) if minute in kept else 0
@@ -122,7 +124,7 @@ class Approval(Record):
 
     id: str
     tenant_id: str
-    act: Act
+    act: ProtectedAction
     subject: str
     count: int
     remaining: int
@@ -157,9 +159,7 @@ class Approval(Record):
         is_left = by is not None and by.epoch != self.requested_by_epoch
         return is_before or is_left or times.has_passed(self.expires_at, now)
 
-    def decided(
-        self, status: ApprovalStatus, by: str, person: Person | None, now: datetime
-    ) -> Self:
+    def decide(self, status: ApprovalStatus, by: str, person: Person | None, now: datetime) -> Self:
         """Return the approval as it was decided at `now`, by a person or the operator."""
         is_approved = status is ApprovalStatus.APPROVED
         return replace(
@@ -169,16 +169,16 @@ class Approval(Record):
             decided_by_id=person.id if person else None,
             decided_by_epoch=person.epoch if person else 0,
             decided_at=now,
-            expires_at=times.whole(now + USABLE) if is_approved else self.expires_at,
+            expires_at=times.truncate_to_second(now + USABLE) if is_approved else self.expires_at,
             version=self.version + 1,
         )
 
-    def used(self, number: int) -> Self:
+    def use(self, number: int) -> Self:
         """Return the approval after so many more acts."""
         return replace(self, remaining=self.remaining - number, version=self.version + 1)
 
 
-def protectable(act: Act) -> Act:
+def protectable(act: ProtectedAction) -> ProtectedAction:
     """Return `act`. Raises `ValueError` if it is not protected by its name."""
     if act in _UNNAMED:
         raise ValueError(_UNNAMED[act])
@@ -191,11 +191,11 @@ def approvals(tenant_id: str) -> Partition:
 
 
 def protected_address(tenant_id: str) -> Address:
-    """Return the address of a tenant's `ProtectedActs`."""
+    """Return the address of a tenant's `ProtectedActions`."""
     return Address(Table.KEYS, tenant_id, "protected-acts")
 
 
 def restores_address(tenant_id: str) -> Address:
-    """Return the address of a tenant's `RecentRestores`."""
+    """Return the address of a tenant's `UnrevokeUsage`."""
     # A partition of its own, so that IAM need not let those who count change settings.
     return Address(Table.KEYS, f"{tenant_id}#restores")

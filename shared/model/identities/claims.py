@@ -17,7 +17,7 @@ class CodeFault(StrEnum):
     CLIENT = "client"
 
 
-class SignInFault(StrEnum):
+class OAuthErrorCode(StrEnum):
     """Why a sign-in is refused, in the words of RFC 6749 and RFC 8693."""
 
     INVALID_REQUEST = "invalid_request"
@@ -33,15 +33,15 @@ class SignInRefused(RescindError):
     The message may be shown to whoever tried.
     """
 
-    def __init__(self, reason: SignInFault | TokenFault | CodeFault, message: str) -> None:
+    def __init__(self, reason: OAuthErrorCode | TokenFault | CodeFault, message: str) -> None:
         self.reason = reason
         super().__init__(message)
 
     @property
-    def fault(self) -> SignInFault:
+    def fault(self) -> OAuthErrorCode:
         """The reason for a client of OAuth."""
         is_of_token = isinstance(self.reason, TokenFault | CodeFault)
-        return SignInFault.INVALID_GRANT if is_of_token else SignInFault(self.reason)
+        return OAuthErrorCode.INVALID_GRANT if is_of_token else OAuthErrorCode(self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class IssuerBinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Discovered:
+class ProviderMetadata:
     """The endpoints that an issuer publishes about itself; None if it has none of this kind."""
 
     authorization_endpoint: str | None

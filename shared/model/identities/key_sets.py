@@ -36,13 +36,13 @@ class IssuerKeys(Record):
     expires: int
 
     @classmethod
-    def trying(cls, before: Self | None, now: datetime) -> Self:
+    def trying(cls, old: Self | None, now: datetime) -> Self:
         """Return the record of a try that begins now."""
         expires = int((now + _KEPT).timestamp())
         now = now.replace(microsecond=0)
-        if before is None:
+        if old is None:
             return cls(None, None, now, 1, expires)
-        return cls(before.document, before.fetched, now, before.version + 1, expires)
+        return cls(old.document, old.fetched, now, old.version + 1, expires)
 
     def tried_with(self, document: str | None) -> Self:
         """Return the record after the try, which got a document or None."""
@@ -63,9 +63,9 @@ class IssuerKeys(Record):
         """Whether the newest try got a document."""
         return self.fetched == self.tried
 
-    def is_fresh(self, now: datetime, *, within: timedelta = _FRESH) -> bool:
+    def is_fresh(self, now: datetime, *, max_age: timedelta = _FRESH) -> bool:
         """Return whether the document may be used without a look for a newer one."""
-        return self.fetched is not None and abs(now - self.fetched) < within
+        return self.fetched is not None and abs(now - self.fetched) < max_age
 
     def keys(self, now: datetime) -> KeySet:
         """Return the keys; none if they are too old. Raises `ValueError` if they are malformed."""

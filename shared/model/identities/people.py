@@ -47,7 +47,7 @@ class Person(Record):
         """Where the person is stored."""
         return people(self.tenant_id).address(self.id)
 
-    def disabled(self) -> Self:
+    def disable(self) -> Self:
         """Return the disabled person. Sessions of this epoch do not revive if it is enabled."""
         return replace(
             self, status=PersonStatus.DISABLED, epoch=self.epoch + 1, version=self.version + 1

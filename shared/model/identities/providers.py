@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 
 from shared.authorizer.formats.jwk_sets import usable_keys
 from shared.model import seeds
-from shared.model.identities.claims import Discovered
+from shared.model.identities.claims import ProviderMetadata
 from shared.model.items import Address, Partition, Table, Value
 from shared.model.records import Record
-from shared.model.seeds import SeedPurpose
+from shared.model.seeds import KeyPurpose
 
 GRANTS_MAX: Final = 50
 CONDITIONS_MAX: Final = 5
@@ -95,7 +95,7 @@ def family_of(issuer: str) -> Family:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class RoleMapping:
     """The name of a role for tokens whose claims match all conditions of `when`.
 
     The name of a condition is a claim, or a JSON Pointer (RFC 6901) if it begins with `/`.
@@ -107,15 +107,15 @@ class Grant:
     service_account: str | None = None
 
     @classmethod
-    def of(cls, stored: Mapping[str, Value]) -> Self:
-        """Return the grant that `stored` gives."""
-        when, account = stored["when"], stored.get("service_account")
+    def of(cls, item: Mapping[str, Value]) -> Self:
+        """Return the grant that `to_value` gives."""
+        when, account = item["when"], item.get("service_account")
         conditions = when.items() if isinstance(when, dict) else ()
         texts = {name: str(value) for name, value in conditions}
-        return cls(texts, str(stored["role"]), None if account is None else str(account))
+        return cls(texts, str(item["role"]), None if account is None else str(account))
 
     @property
-    def stored(self) -> dict[str, Value]:
+    def to_value(self) -> dict[str, Value]:
         """The grant as a value of an item."""
         named: dict[str, Value] = {"when": dict(self.when), "role": self.role}
         return named | ({"service_account": self.service_account} if self.service_account else {})
@@ -135,7 +135,7 @@ class Grant:
         )
 
 
-def first(grants: Iterable[Grant], claims: Mapping[str, object]) -> Grant | None:
+def first(grants: Iterable[RoleMapping], claims: Mapping[str, object]) -> RoleMapping | None:
     """Return the first grant that matches, or None."""
     return next((each for each in grants if each.matches(claims)), None)
 
@@ -161,20 +161,20 @@ def _find_claim(claims: Mapping[str, object], name: str) -> object:
     return found
 
 
-def _holds(wanted: str, claim: object) -> bool:
-    """Return whether a claim is `wanted`, or a list that contains it.
+def _holds(value: str, claim: object) -> bool:
+    """Return whether a claim is `value`, or a list that contains it.
 
-    `*` at the end of `wanted` stands for any text. Numbers and flags equal no text.
+    `*` at the end of `value` stands for any text. Numbers and flags equal no text.
     """
     if isinstance(claim, list):
-        return any(_is_text(wanted, each) for each in claim)
-    return _is_text(wanted, claim)
+        return any(_is_text(value, each) for each in claim)
+    return _is_text(value, claim)
 
 
-def _is_text(wanted: str, claim: object) -> bool:
+def _is_text(value: str, claim: object) -> bool:
     if not isinstance(claim, str):
         return False
-    return claim.startswith(wanted[:-1]) if wanted.endswith(_ANY) else claim == wanted
+    return claim.startswith(value[:-1]) if value.endswith(_ANY) else claim == value
 
 
 PROVIDERS_MAX: Final = 10
@@ -276,9 +276,9 @@ class IdentityProvider(Record):
         return self.sealed_client_secret is not None
 
     @property
-    def granted(self) -> tuple[Grant, ...]:
+    def grant_list(self) -> tuple[RoleMapping, ...]:
         """The grants, in order."""
-        return tuple(map(Grant.of, self.grants))
+        return tuple(map(RoleMapping.of, self.grants))
 
     @property
     def exchanges_tokens(self) -> bool:
@@ -287,10 +287,10 @@ class IdentityProvider(Record):
             return self.token_exchange
         return self.kind is ProviderKind.PROGRAMS or self.cli_client_id is not None
 
-    def with_endpoints(self, found: Discovered | None) -> Self:
+    def with_endpoints(self, metadata: ProviderMetadata | None) -> Self:
         """Return the provider with what its issuer publishes, or without endpoints."""
         endpoints: dict[str, Any] = {
-            each.name: getattr(found, each.name, None) for each in fields(Discovered)
+            each.name: getattr(metadata, each.name, None) for each in fields(ProviderMetadata)
         }
         return replace(self, **endpoints)
 
@@ -298,7 +298,7 @@ class IdentityProvider(Record):
     def seal_context(self) -> dict[str, str]:
         """The context in which the client secret of this number is sealed."""
         return seeds.seal_context(
-            self.tenant_id, self.id, purpose=SeedPurpose.IDENTITY, version=self.secret_number
+            self.tenant_id, self.id, purpose=KeyPurpose.IDENTITY, version=self.secret_number
         )
 
 

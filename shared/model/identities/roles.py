@@ -55,10 +55,10 @@ def name(value: str) -> str:
 
 def of_tenant(access: AccessRecord) -> dict[str, Role]:
     """Return all roles of a tenant by name."""
-    return BUILT_IN | {each: held(access, each) for each in access.roles}
+    return BUILT_IN | {each: effective_role(access, each) for each in access.roles}
 
 
-def held(access: AccessRecord, name_: str) -> Role:
+def effective_role(access: AccessRecord, name_: str) -> Role:
     """Return the role of a caller as it is now; one without scopes if it was deleted."""
     stored = access.roles.get(name_)
     return BUILT_IN.get(name_) or (

@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
 from shared.authorizer.formats.trust import LogAnchor
 from shared.authorizer.formats.wire import Base, FeedEntry
-from shared.errors import Corrupt, InvalidSrl, SrlReason
+from shared.errors import DataCorrupt, InvalidSrl, SrlReason
 from shared.model import seeds, times
-from shared.model.audit.checkpoint import Kept
+from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.items import Address, Partition, Table
-from shared.model.lists.head import ListHead, version_prefix
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.head import SrlHead, version_prefix
+from shared.model.lists.signers import SrlSigner
 from shared.model.lists.tombstones import Tombstones
 from shared.model.records import Record
 
@@ -60,13 +60,13 @@ class Payload:
         """Return the four members, with the names and in the order of SRL-2."""
         return {
             "Version": self.version,
-            "IssuedAt": times.text(self.issued_at),
-            "ExpiresAt": times.text(self.expires_at),
+            "IssuedAt": times.format_utc(self.issued_at),
+            "ExpiresAt": times.format_utc(self.expires_at),
             "RevokedIDs": self.revoked_ids,
         }
 
     @cached_property
-    def encoded(self) -> bytes:
+    def cbor(self) -> bytes:
         """The deterministic CBOR. The members already have the order of RFC 8949, 4.2.1."""
         ids = self.revoked_ids
         if len(sizes := set(map(len, ids))) == 1:
@@ -81,10 +81,10 @@ class Payload:
     @cached_property
     def encoded_text(self) -> bytes:
         """The same in base64."""
-        return base64.b64encode(self.encoded)
+        return base64.b64encode(self.cbor)
 
     @cached_property
-    def shown(self) -> list[bytes]:
+    def body_prefix(self) -> list[bytes]:
         """The pieces of a response body before the signed part."""
         members = json.dumps(self.members() | {"RevokedIDs": []}, separators=(",", ":")).encode()
         before, after = members.split(b"[]")
@@ -106,8 +106,8 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
 
     `seed` is the 32 bytes of the Ed25519 private key.
     """
-    signature = seeds.sign(payload.encoded, seed=seed).encode()
-    return b"".join([*payload.shown, payload.encoded_text, _SIGNATURE, signature, _END])
+    signature = seeds.sign(payload.cbor, seed=seed).encode()
+    return b"".join([*payload.body_prefix, payload.encoded_text, _SIGNATURE, signature, _END])
 
 
 def pack(data: bytes) -> bytes:
@@ -124,7 +124,7 @@ def signature(body: bytes, *, shows: Payload) -> memoryview:
     Raises `ValueError` if `sign` did not make `body` from the payload `shows`.
     """
     start = 0
-    for piece in (*shows.shown, shows.encoded_text, _SIGNATURE):
+    for piece in (*shows.body_prefix, shows.encoded_text, _SIGNATURE):
         if not body.startswith(piece, start):
             raise ValueError("it differs from the signed content")
         start += len(piece)
@@ -154,7 +154,7 @@ _RUN: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class RevokedSet:
     """The revoked warrants, sorted bytewise, each once.
 
     `ends` has the known ends by warrant, as RFC 3339 text in UTC. `signers` are the revoked signers
@@ -172,16 +172,16 @@ class Content:
         ends: Mapping[str, datetime | None],
         *,
         signers: tuple[str, ...],
-    ) -> "Content":
+    ) -> "RevokedSet":
         """Return the content for these warrants, each given once, in any order."""
         return cls(sorted(revoked_ids), _texts(ends), signers)
 
-    def after(
+    def apply(
         self,
         entries: Iterable[tuple[FeedEntry, Sequence[datetime | None]]],
         *,
         signers: tuple[str, ...],
-    ) -> "Content":
+    ) -> "RevokedSet":
         """Return the content after these entries of the feed, in order, with their ends.
 
         No entry may be a break.
@@ -193,35 +193,35 @@ class Content:
                 revoked.pop(each, None)
             removed.update(entry.removed)
             revoked.update(zip(entry.revoked, ends, strict=True))
-        return self.changed({*removed, *revoked}, revoked, signers=signers)
+        return self.update({*removed, *revoked}, revoked, signers=signers)
 
-    def differences(self, other: "Content") -> set[str]:
+    def differences(self, other: "RevokedSet") -> set[str]:
         """Return the warrants that are listed here or in `other`, but not in both."""
         return self.missing(other.revoked_ids) | other.missing(self.revoked_ids)
 
-    def changed(
+    def update(
         self,
         looked_at: Collection[str],
-        revoked: Mapping[str, datetime | None],
+        expiries: Mapping[str, datetime | None],
         *,
         signers: tuple[str, ...],
-    ) -> "Content":
+    ) -> "RevokedSet":
         """Return the content after a new look at some warrants.
 
-        Those of `looked_at` are listed if they are in `revoked`, and otherwise not. All others
+        Those of `looked_at` are listed if they are in `expiries`, and otherwise not. All others
         stay.
         """
         ids, before, start = list[str](), self.revoked_ids, 0
         # What lies between two changes is copied without a look at the names.
-        for each in sorted({*looked_at, *revoked}):
+        for each in sorted({*looked_at, *expiries}):
             end = bisect_left(before, each, start)
             ids += before[start:end]
-            ids += [each] if each in revoked else []
+            ids += [each] if each in expiries else []
             start = end + (before[end : end + 1] == [each])
         ids += before[start:]
         # Known ends of the other warrants stay.
         ends = {each: at for each, at in self.ends.items() if each not in looked_at}
-        return Content(ids, ends | _texts(revoked), signers)
+        return RevokedSet(ids, ends | _texts(expiries), signers)
 
     def missing(self, revoked_ids: Sequence[str]) -> set[str]:
         """Return those of `revoked_ids` that are not listed here. Sorted input is fastest."""
@@ -241,20 +241,20 @@ class Content:
         address = bisect_left(self.revoked_ids, warrant_id)
         return self.revoked_ids[address : address + 1] == [warrant_id]
 
-    def at(self, now: datetime, *, ttl: timedelta) -> "Content":
+    def at(self, now: datetime, *, ttl: timedelta) -> "RevokedSet":
         """Return the content at `now`, a whole second, without warrants that SRL-9 leaves out."""
         # Texts of whole seconds in UTC sort by time.
-        limit = times.text(now - ttl)
+        limit = times.format_utc(now - ttl)
         gone = {each for each, at in self.ends.items() if at < limit}
-        return self.changed(gone, {}, signers=self.signers) if gone else self
+        return self.update(gone, {}, signers=self.signers) if gone else self
 
 
-def _texts(revoked: Mapping[str, datetime | None]) -> dict[str, str]:
-    return {each: times.text(at) for each, at in revoked.items() if at is not None}
+def _texts(expiries: Mapping[str, datetime | None]) -> dict[str, str]:
+    return {each: times.format_utc(at) for each, at in expiries.items() if at is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class ListState:
+class SrlState:
     """The state of one version of a tenant's list.
 
     `ends` has the known ends of listed warrants, as RFC 3339 text in UTC. `signers` are the revoked
@@ -268,10 +268,10 @@ class ListState:
     issued_at: datetime
     ends: Mapping[str, str] = field(default_factory=dict)
     signers: tuple[str, ...] = ()
-    list_signers: tuple[ListSigner, ...] = ()
+    list_signers: tuple[SrlSigner, ...] = ()
     tombstones: Tombstones = field(default_factory=Tombstones)
     sequence: int = 0
-    log: Kept | None = None
+    log: PinnedCheckpoint | None = None
 
     def sign(self, *, seed: bytes) -> bytes:
         """Return the blob: the Ed25519 signature (64 bytes), the prefix, the state as CBOR.
@@ -281,13 +281,15 @@ class ListState:
         return signed_blob(self._members(), PREFIX, seed=seed)
 
     @classmethod
-    def opened(cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int) -> "ListState":
+    def verify_and_decode(
+        cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int
+    ) -> "SrlState":
         """Return the state in a blob that `sign` made for this version of this tenant's list.
 
-        Raises `NotSigned` if the key did not sign it, and `Corrupt` if it is the state of another
-        list.
+        Raises `BlobNotSigned` if the key did not sign it, and `DataCorrupt` if it is the state of
+        another list.
         """
-        members = opened_blob(blob, PREFIX, public_key=public_key)
+        members = open_blob(blob, PREFIX, public_key=public_key)
         try:
             state = cls(
                 members["Tenant"],
@@ -295,22 +297,22 @@ class ListState:
                 times.parse(members["IssuedAt"]),
                 members["Ends"],
                 tuple(members["Signers"]),
-                tuple(map(ListSigner.from_item, members["ListSigners"])),
+                tuple(map(SrlSigner.from_item, members["ListSigners"])),
                 Tombstones.of(members["Tombstones"]),
                 int(members["Sequence"]),
                 _log_of(members),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise Corrupt("the signed state of a list is malformed") from None
+            raise DataCorrupt("the signed state of a list is malformed") from None
         if (state.tenant_id, state.version) != (tenant_id, version):
-            raise Corrupt("a blob holds the state of another list")
+            raise DataCorrupt("a blob holds the state of another list")
         return state
 
     def _members(self) -> dict[str, Any]:
         return _log_members(self.log) | {
             "Tenant": self.tenant_id,
             "Version": self.version,
-            "IssuedAt": times.text(self.issued_at),
+            "IssuedAt": times.format_utc(self.issued_at),
             "Ends": self.ends,
             "Signers": self.signers,
             "ListSigners": [each.to_item() for each in self.list_signers],
@@ -319,44 +321,44 @@ class ListState:
         }
 
 
-def claimed_statements(blob: bytes) -> list[dict[str, str]]:
+def read_unverified_statements(blob: bytes) -> list[dict[str, str]]:
     """Return the statements in a state, without a check of the state's signature.
 
-    Each statement has a signature of its own. Raises `Corrupt` if the blob is not a state.
+    Each statement has a signature of its own. Raises `DataCorrupt` if the blob is not a state.
     """
-    found = claimed_members(blob, PREFIX).get("ListSigners")
+    found = read_unverified_members(blob, PREFIX).get("ListSigners")
     signers = found if isinstance(found, list) else []
     return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
 
 
-def claimed_log(blob: bytes, tenant_id: str) -> LogAnchor | None:
+def read_unverified_checkpoint(blob: bytes, tenant_id: str) -> LogAnchor | None:
     """Return what a state says of the sealed log, if anything, without a check of its signature.
 
-    Raises `Corrupt` if the blob is not a state.
+    Raises `DataCorrupt` if the blob is not a state.
     """
-    members = claimed_members(blob, PREFIX)
+    members = read_unverified_members(blob, PREFIX)
     try:
         log = _log_of(members)
         return log and log.anchor(tenant_id)
     except (KeyError, TypeError, ValueError):
-        raise Corrupt("the signed state of a list is malformed") from None
+        raise DataCorrupt("the signed state of a list is malformed") from None
 
 
-def _log_members(log: Kept | None) -> dict[str, Any]:
+def _log_members(log: PinnedCheckpoint | None) -> dict[str, Any]:
     if log is None:
         return {}
     return {"Log": {"Generation": log.generation, "Size": log.size, "Root": log.root}}
 
 
-def _log_of(members: Mapping[str, Any]) -> Kept | None:
+def _log_of(members: Mapping[str, Any]) -> PinnedCheckpoint | None:
     """Return what `_log_members` wrote. Raises `KeyError`, `TypeError`, `ValueError`."""
     if "Log" not in members:
         return None
     log = members["Log"]
-    return Kept(int(log["Generation"]), int(log["Size"]), bytes(log["Root"]))
+    return PinnedCheckpoint(int(log["Generation"]), int(log["Size"]), bytes(log["Root"]))
 
 
-class NotSigned(Corrupt):
+class BlobNotSigned(DataCorrupt):
     """A blob whose signature is missing, or made by another key."""
 
 
@@ -366,27 +368,30 @@ def signed_blob(members: Mapping[str, Any], prefix: bytes, *, seed: bytes) -> by
     return base64.b64decode(seeds.sign(signed, seed=seed)) + signed
 
 
-def opened_blob(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any]:
-    """Return the members. Raises `NotSigned` if the key did not sign the blob, `Corrupt`."""
+def open_blob(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any]:
+    """Return the members.
+
+    Raises `BlobNotSigned` if the key did not sign the blob, `DataCorrupt`.
+    """
     signature, signed = blob[:SIGNATURE_BYTES], blob[SIGNATURE_BYTES:]
     try:
         Ed25519PublicKey.from_public_bytes(public_key).verify(signature, signed)
     except InvalidSignature:
-        raise NotSigned("a signed blob is not signed by a signer of this tenant") from None
-    return claimed_members(blob, prefix)
+        raise BlobNotSigned("a signed blob is not signed by a signer of this tenant") from None
+    return read_unverified_members(blob, prefix)
 
 
-def claimed_members(blob: bytes, prefix: bytes) -> dict[str, Any]:
-    """Return the members without a check of the signature. Raises `Corrupt`."""
+def read_unverified_members(blob: bytes, prefix: bytes) -> dict[str, Any]:
+    """Return the members without a check of the signature. Raises `DataCorrupt`."""
     signed = blob[SIGNATURE_BYTES:]
     if not signed.startswith(prefix):
-        raise Corrupt("a signed blob is not what its folder is for")
+        raise DataCorrupt("a signed blob is not what its folder is for")
     try:
         members = cbor2.loads(signed[len(prefix) :])
     except (cbor2.CBORError, UnicodeError, RecursionError, ValueError):
-        raise Corrupt("a signed blob is malformed") from None
+        raise DataCorrupt("a signed blob is malformed") from None
     if not isinstance(members, dict):
-        raise Corrupt("a signed blob is malformed")
+        raise DataCorrupt("a signed blob is malformed")
     return members
 
 
@@ -395,7 +400,7 @@ KEPT: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedVersion(Record):
+class SrlVersionRecord(Record):
     """A list that was published.
 
     `sha256` is the hash of its signed bytes, in hex. `added` and `removed` are how many warrants it
@@ -414,15 +419,17 @@ class PublishedVersion(Record):
     removed: int | None = None
 
     @classmethod
-    def of(cls, head: ListHead, base: Base, content: Content, before: Sequence[str] | None) -> Self:
+    def of(
+        cls, head: SrlHead, base: Base, content: RevokedSet, previous: Sequence[str] | None
+    ) -> Self:
         """Return the row of the list that `head` publishes, and that the feed has as `base`.
 
-        `before` are the warrants on the list before, sorted; None if they are not known.
+        `previous` are the warrants on the list before, sorted; None if they are not known.
         """
         added, removed = None, None
-        if before is not None:
-            removed = len(content.missing(before))
-            added = head.count - len(before) + removed
+        if previous is not None:
+            removed = len(content.missing(previous))
+            added = head.count - len(previous) + removed
         return cls(
             head.version,
             head.issued_at,

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import times
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
@@ -76,11 +76,11 @@ def sha256_of(blob: str) -> str:
 
 
 def version_of(blob: str) -> int:
-    """Return the version from the name of a blob. Raises `Corrupt` if it has none."""
+    """Return the version from the name of a blob. Raises `DataCorrupt` if it has none."""
     try:
         return int(blob.rpartition("/")[2].partition("-")[0])
     except ValueError:
-        raise Corrupt("a blob among a tenant's lists has another name than a list") from None
+        raise DataCorrupt("a blob among a tenant's lists has another name than a list") from None
 
 
 def media_type(name: str) -> str:
@@ -94,7 +94,7 @@ def content_encoding(name: str) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class StoredBody:
     """A response body as it is stored. `size` is in bytes."""
 
     blob: str
@@ -112,7 +112,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class ListHead(Record):
+class SrlHead(Record):
     """The list of a tenant that is in force: its blobs, and what it was made from.
 
     `changes` is the sum of the shards' change counters, read before the content: a later change may
@@ -142,24 +142,24 @@ class ListHead(Record):
     sequence: int | None = None
     packs_until: datetime | None = None
 
-    def form(self, *, packed: bool = False) -> Form:
-        """Return the body as it is stored: in gzip if `packed` is true and there is such a blob.
+    def form(self, *, is_gzip: bool = False) -> StoredBody:
+        """Return the body as it is stored: in gzip if `is_gzip` is true and there is such a blob.
 
-        Raises `Corrupt` if the name of the blob does not match `sha256`.
+        Raises `DataCorrupt` if the name of the blob does not match `sha256`.
         """
         if sha256_of(self.blob) != self.sha256:
-            raise Corrupt(f"the head of version {self.version} contradicts itself")
-        if packed and self.packed is not None and self.packed_size is not None:
-            return Form(self.packed, self.packed_size)
-        return Form(self.blob, self.size)
+            raise DataCorrupt(f"the head of version {self.version} contradicts itself")
+        if is_gzip and self.packed is not None and self.packed_size is not None:
+            return StoredBody(self.packed, self.packed_size)
+        return StoredBody(self.blob, self.size)
 
-    def is_packed_next(self, now: datetime) -> bool:
+    def is_gzip_wanted(self, now: datetime) -> bool:
         """Return whether the list that follows is stored in gzip too: somebody asked for it."""
         return self.packs_until is not None and now < self.packs_until
 
-    def asked_for_gzip(self, now: datetime) -> "ListHead | None":
+    def with_gzip_request(self, now: datetime) -> "SrlHead | None":
         """Return the head that notes that somebody asks for gzip now; None if it need not."""
-        until = times.whole(now + _PACKED_FOR)
+        until = times.truncate_to_second(now + _PACKED_FOR)
         is_noted = self.packs_until is not None and until < self.packs_until + _NOTED_EVERY
         return None if is_noted or self.size < PACKED_FROM else replace(self, packs_until=until)
 
@@ -172,16 +172,16 @@ class ListHead(Record):
         return history_address(tenant_id, self.version)
 
 
-def publications(tenant_id: str) -> Partition:
+def heads_partition(tenant_id: str) -> Partition:
     """Return the partition of a tenant's head and the heads of its last `HEADS_KEPT` lists."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl")
 
 
 def history_address(tenant_id: str, version: int) -> Address:
     """Return the address where the head of this version, or a later one, has its copy."""
-    return publications(tenant_id).address(f"{version % HEADS_KEPT:02d}")
+    return heads_partition(tenant_id).address(f"{version % HEADS_KEPT:02d}")
 
 
 def head_address(tenant_id: str) -> Address:
     """Return the address of the head of the list in force."""
-    return publications(tenant_id).address("head")
+    return heads_partition(tenant_id).address("head")

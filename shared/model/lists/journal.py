@@ -1,6 +1,6 @@
 """The journal: what was published since the newest list, in blobs outside the store (OPS-23).
 
-A blob is a number of the journal (`JournalNumber`, TRUST-11) behind its signature (64 bytes) and
+A blob is a number of the journal (`JournalRecord`, TRUST-11) behind its signature (64 bytes) and
 the prefix that is signed with it. After a loss of the store, lists with their states and the
 journal are what is known.
 """
@@ -12,23 +12,23 @@ from typing import Final
 
 from shared.authorizer.formats.documents import NotTrusted, RootReason
 from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
-from shared.authorizer.formats.journal import JournalNumber
+from shared.authorizer.formats.journal import JournalRecord
 from shared.authorizer.formats.members import NUMBER_MAX
-from shared.authorizer.formats.wire import FeedEntry, Malformed
-from shared.errors import Corrupt
+from shared.authorizer.formats.wire import FeedEntry, MalformedBytes
+from shared.errors import DataCorrupt
 from shared.model import seeds
 from shared.model.feed import StoredEntry
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.signing_keys import KeyStatus, SigningKey
 
-PREFIX: Final = JournalNumber.signed_part(b"")
+PREFIX: Final = JournalRecord.signed_part(b"")
 _DIGITS: Final = 20
 _LAST: Final = 10**_DIGITS - 1
 
 
-def sign(number: JournalNumber, *, seed: bytes) -> bytes:
+def sign(number: JournalRecord, *, seed: bytes) -> bytes:
     """Return the blob of a number, signed with the seed (32 bytes) of the list signer."""
-    part = JournalNumber.signed_part(number.encode())
+    part = JournalRecord.signed_part(number.encode())
     return seeds.signature(part, seed=seed) + part
 
 
@@ -38,48 +38,50 @@ def payload_of(blob: bytes) -> bytes:
     return part.removeprefix(PREFIX) if part.startswith(PREFIX) else b""
 
 
-def claimed(blob: bytes, name: str) -> JournalNumber:
-    """Return the number in the blob of this name, whoever signed it. Raises `Corrupt`."""
+def decode_unverified(blob: bytes, name: str) -> JournalRecord:
+    """Return the number in the blob of this name, whoever signed it. Raises `DataCorrupt`."""
     try:
-        found = JournalNumber.decode(payload_of(blob))
-    except Malformed as error:
-        raise Corrupt(f"a blob of a journal is malformed: {error}") from None
+        found = JournalRecord.decode(payload_of(blob))
+    except MalformedBytes as error:
+        raise DataCorrupt(f"a blob of a journal is malformed: {error}") from None
     return _at(found, name)
 
 
-def opened(blob: bytes, name: str, *, tenant_id: str, keys: Collection[bytes]) -> JournalNumber:
+def verify_and_decode(
+    blob: bytes, name: str, *, tenant_id: str, keys: Collection[bytes]
+) -> JournalRecord:
     """Return the number in the blob of this name, if one of these keys signed it for the tenant.
 
-    Raises `Corrupt`.
+    Raises `DataCorrupt`.
     """
     for key in keys:
         try:
-            found = JournalNumber.opened(
+            found = JournalRecord.verify_and_decode(
                 payload_of(blob), blob[:SIGNATURE_BYTES], public_key=key, tenant_id=tenant_id
             )
         except NotTrusted as error:
             if error.reason is not RootReason.SIGNATURE:
-                raise Corrupt(f"it is signed, and not valid: {error.reason}") from None
+                raise DataCorrupt(f"it is signed, and not valid: {error.reason}") from None
         else:
             return _at(found, name)
-    raise Corrupt("it is not signed by a signer of this tenant")
+    raise DataCorrupt("it is not signed by a signer of this tenant")
 
 
-def _at(found: JournalNumber, name: str) -> JournalNumber:
-    if name_of(found.tenant_id, found.number) != name:
-        raise Corrupt("a blob of a journal is that of another place")
-    entries_of(found), tombstones_of(found)
-    return found
+def _at(record: JournalRecord, name: str) -> JournalRecord:
+    if name_of(record.tenant_id, record.number) != name:
+        raise DataCorrupt("a blob of a journal is that of another place")
+    entries_of(record), tombstones_of(record)
+    return record
 
 
-def entries_of(number: JournalNumber) -> list[tuple[FeedEntry, list[datetime | None]]]:
-    """Return the entries with the ends of what they revoke. Raises `Corrupt`."""
+def entries_of(number: JournalRecord) -> list[tuple[FeedEntry, list[datetime | None]]]:
+    """Return the entries with the ends of what they revoke. Raises `DataCorrupt`."""
     pairs = zip(number.entries, number.ends, strict=True)
-    return [StoredEntry(entry, ends, number.issued_at).opened() for entry, ends in pairs]
+    return [StoredEntry(entry, ends, number.issued_at).decode() for entry, ends in pairs]
 
 
-def tombstones_of(number: JournalNumber) -> Tombstones:
-    """Return the tombstones; `changes` is always that of now. Raises `Corrupt`."""
+def tombstones_of(number: JournalRecord) -> Tombstones:
+    """Return the tombstones; `changes` is always that of now. Raises `DataCorrupt`."""
     return Tombstones.of(dict(number.tombstones))
 
 
@@ -102,27 +104,31 @@ def number_of(name: str) -> int | None:
     return number if 0 < number <= NUMBER_MAX else None
 
 
-def since(found: Tombstones, moment: datetime) -> Tombstones:
+def tombstones_since(tombstones: Tombstones, moment: datetime) -> Tombstones:
     """Return the tombstones that a list of that moment may lack.
 
     Those of states that can be undone are always among them: suspended keys, disabled accounts.
     """
     return replace(
-        found,
-        api_keys=tuple(each for each in found.api_keys if each.at is None or each.at >= moment),
-        accounts=tuple(each for each in found.accounts if each.at is None or each.at >= moment),
-        keys=tuple(each for each in found.keys if _is_of(each, moment)),
+        tombstones,
+        api_keys=tuple(
+            each for each in tombstones.api_keys if each.at is None or each.at >= moment
+        ),
+        accounts=tuple(
+            each for each in tombstones.accounts if each.at is None or each.at >= moment
+        ),
+        keys=tuple(each for each in tombstones.keys if _is_of(each, moment)),
     )
 
 
-def merged(found: Sequence[Tombstones]) -> Tombstones:
+def merge_tombstones(all_tombstones: Sequence[Tombstones]) -> Tombstones:
     """Return what several say, the newest last: what can be undone is as the last one says."""
-    last = found[-1]
+    last = all_tombstones[-1]
     undone = {each.id for each in last.accounts} | {each.id for each in last.keys}
     api_keys: dict[str, Tombstone] = {}
     accounts: dict[str, Tombstone] = {}
     keys: dict[str, SigningKey] = {}
-    for some in found:
+    for some in all_tombstones:
         api_keys |= {each.id: each for each in some.api_keys}
         accounts |= {each.id: each for each in some.accounts}
         keys |= {each.id: each for each in some.keys}

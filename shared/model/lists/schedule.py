@@ -17,7 +17,7 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 
 if TYPE_CHECKING:
-    from shared.model.lists.head import ListHead
+    from shared.model.lists.head import SrlHead
 
 # The next turn of each tenant, earliest first.
 TURNS: Final = Partition(Table.KEYS, "srl-turns")
@@ -41,7 +41,7 @@ _MARKS: Final = "srl-marks#"
 
 
 @dataclass(frozen=True, slots=True)
-class Turn(Record):
+class PublicationDeadline(Record):
     """When the list of a tenant is to be replaced, early enough for retries."""
 
     tenant_id: str
@@ -50,7 +50,7 @@ class Turn(Record):
     expires_at: datetime
 
     @classmethod
-    def after(cls, head: "ListHead", tenant_id: str) -> "Turn":
+    def after_publication(cls, head: "SrlHead", tenant_id: str) -> "PublicationDeadline":
         """Return the turn after a publication: at half of the list's lifetime."""
         return cls(tenant_id, head.version, _half_of(head), head.expires_at)
 
@@ -61,7 +61,9 @@ class Turn(Record):
     @property
     def address(self) -> Address:
         """Where the turn is stored: in order of time, with one address for each list."""
-        return TURNS.address(f"{times.text(self.due_at)}#{self.tenant_id}#{self.list_version}")
+        return TURNS.address(
+            f"{times.format_utc(self.due_at)}#{self.tenant_id}#{self.list_version}"
+        )
 
 
 def new_version() -> int:
@@ -70,7 +72,7 @@ def new_version() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark(Record):
+class OutboxMark(Record):
     """A mark on a tenant or a warrant.
 
     `version` is a new random number each time it is set or seen. `seen_at` is when a worker first
@@ -84,23 +86,23 @@ class Mark(Record):
     set_at: datetime | None = None
 
     @classmethod
-    def fresh(cls, *, seen_at: datetime | None = None, set_at: datetime | None = None) -> Self:
+    def new(cls, *, seen_at: datetime | None = None, set_at: datetime | None = None) -> Self:
         """Return a mark with a new version."""
         return cls(new_version(), seen_at, set_at)
 
-    def waits(self, now: datetime) -> bool:
+    def is_cooling_down(self, now: datetime) -> bool:
         """Return whether the mark was seen and it is too early for the second look."""
         if self.seen_at is None or times.is_ahead(self.seen_at, now):
             return False
         return now < self.seen_at + IN_FLIGHT_MAX
 
-    def is_over(self, now: datetime) -> bool:
+    def is_settled(self, now: datetime) -> bool:
         """Return whether the mark was seen so long ago that its change must be visible."""
-        return self.seen_at is not None and not self.waits(now)
+        return self.seen_at is not None and not self.is_cooling_down(now)
 
 
 @dataclass(frozen=True, slots=True)
-class SignersMark(Record):
+class SignerOutboxMark(Record):
     """A mark on revoked signers, as text, whose warrants the feed does not name yet.
 
     `set_at` is when they were revoked, and `changes` are the identifiers of their keys. Marks of
@@ -113,19 +115,19 @@ class SignersMark(Record):
     changes: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
 
-def due_by(head: "ListHead", oldest_pending_at: datetime | None, now: datetime) -> datetime:
+def due_by(head: "SrlHead", oldest_pending_at: datetime | None, now: datetime) -> datetime:
     """Return by when the schedule begins the next list at the latest, if it runs each minute.
 
     It is due when half of its lifetime has passed, when a change waits, and at once if it was
     issued in the future (SRL-11).
     """
     due_at = min(_half_of(head), oldest_pending_at or _half_of(head))
-    return times.whole(now if head.is_ahead(now) else due_at) + EVERY
+    return times.truncate_to_second(now if head.is_ahead(now) else due_at) + EVERY
 
 
-def issue_address(head: "ListHead", tenant_id: str) -> Address:
+def issue_address(head: "SrlHead", tenant_id: str) -> Address:
     """Return the address of the issue of a list. The address holds all data; the item is empty."""
-    return ISSUES.address(f"{times.text(head.issued_at)}#{tenant_id}#{head.version}")
+    return ISSUES.address(f"{times.format_utc(head.issued_at)}#{tenant_id}#{head.version}")
 
 
 def tenant_of(sk: str) -> str:
@@ -138,12 +140,12 @@ def tenant_of_mark(sk: str) -> str:
     return sk.partition("#")[0]
 
 
-def until(moment: datetime) -> str:
+def upper_bound(moment: datetime) -> str:
     """Return a sort key that follows those of all turns, or issues, up to `moment`."""
-    return f"{times.text(moment)}~"
+    return f"{times.format_utc(moment)}~"
 
 
-def marks() -> list[Partition]:
+def mark_partitions() -> list[Partition]:
     """Return the partitions of the marks of all tenants."""
     return [_marks(number) for number in range(MARK_PARTITIONS)]
 
@@ -153,12 +155,12 @@ def is_mark(address: Address) -> bool:
     return address.table is Table.KEYS and address.pk.startswith(_MARKS)
 
 
-def around_marks_of(tenant_id: str) -> tuple[str, str]:
+def mark_range(tenant_id: str) -> tuple[str, str]:
     """Return two sort keys between which a tenant's marks are, in each of the partitions."""
     return f"{tenant_id}#", f"{tenant_id}$"
 
 
-def is_of_keys(mark: Address) -> bool:
+def is_key_mark(mark: Address) -> bool:
     """Return whether a mark says that a key or an account was revoked, deleted or disabled."""
     return mark.sk.endswith(_OF_KEYS)
 
@@ -206,9 +208,9 @@ def signers_marks(tenant_id: str) -> Partition:
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl-changed-signers")
 
 
-def _half_of(head: "ListHead") -> datetime:
+def _half_of(head: "SrlHead") -> datetime:
     """Return when half of the lifetime of a list has passed."""
-    return times.whole(head.issued_at + (head.expires_at - head.issued_at) / 2)
+    return times.truncate_to_second(head.issued_at + (head.expires_at - head.issued_at) / 2)
 
 
 def _marks(number: int) -> Partition:

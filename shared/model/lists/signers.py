@@ -21,10 +21,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from shared.authorizer.formats import ed25519, wire
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
-from shared.model.seeds import SealedKey, SeedPurpose
+from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
 
-class SignerStatus(StrEnum):
+class SrlSignerStatus(StrEnum):
     """The state of a list signer. One is active, and at most one is pending.
 
     A standby signs nothing either: the trust document names it, so that it may replace a stolen
@@ -39,29 +39,29 @@ class SignerStatus(StrEnum):
 
 
 # A key in one of these states never signs again.
-ENDED: Final = (SignerStatus.RETIRED, SignerStatus.REVOKED)
+ENDED: Final = (SrlSignerStatus.RETIRED, SrlSignerStatus.REVOKED)
 
 
 @dataclass(frozen=True, slots=True)
-class ListSigner(SealedKey, Record):
+class SrlSigner(WrappedKeyRecord, Record):
     """A key that signs lists.
 
     `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key cannot sign any
     more. `activated_at` is None for a key that was active from its creation or was never active.
     `listed_until` is when the last list of a retired key expires; None unless it is retired.
     `statement` is about this key and signed by the key then in force
-    (`Statement`). `pending_id`, of the active key, names the pending
+    (`SuccessionStatement`). `pending_id`, of the active key, names the pending
     key. Each operation that creates, activates or revokes the pending key also writes this record,
     so that only one of them succeeds. `is_archived` is True for a retired or revoked key in the
     archive, else None. `revoked_at` is None also if a recovery revoked it.
     """
 
-    PURPOSE: ClassVar = SeedPurpose.SRL
+    PURPOSE: ClassVar = KeyPurpose.SRL
 
     id: str
     tenant_id: str
     public_key: str
-    status: SignerStatus
+    status: SrlSignerStatus
     created_at: datetime
     sealed_seed: bytes | None = field(repr=False)
     version: int = 1
@@ -75,38 +75,38 @@ class ListSigner(SealedKey, Record):
     @property
     def address(self) -> Address:
         """Where the record is stored."""
-        if self.status is SignerStatus.STANDBY:
+        if self.status is SrlSignerStatus.STANDBY:
             return standby_address(self.tenant_id)
         partition = archive(self.tenant_id, self.status) if self.is_archived else None
-        return (partition or signers(self.tenant_id)).address(self.id)
+        return (partition or signers_partition(self.tenant_id)).address(self.id)
 
-    def activated(self, now: datetime) -> Self:
+    def activate(self, now: datetime) -> Self:
         """Return the key, active from `now` on."""
-        return self._next(status=SignerStatus.ACTIVE, activated_at=now)
+        return self._next(status=SrlSignerStatus.ACTIVE, activated_at=now)
 
-    def retired(self, *, listed_until: datetime) -> Self:
+    def retire(self, *, listed_until: datetime) -> Self:
         """Return the key, retired because another one became active."""
         return self._next(
-            status=SignerStatus.RETIRED,
+            status=SrlSignerStatus.RETIRED,
             listed_until=listed_until,
             sealed_seed=None,
             pending_id=None,
         )
 
-    def revoked(self, at: datetime | None = None) -> Self:
+    def revoke(self, at: datetime | None = None) -> Self:
         """Return the key, revoked `at` a time: verifiers must not accept it any more."""
-        ended = self._next(status=SignerStatus.REVOKED, sealed_seed=None, pending_id=None)
+        ended = self._next(status=SrlSignerStatus.REVOKED, sealed_seed=None, pending_id=None)
         return replace(ended, is_archived=None, revoked_at=at)
 
-    def archived(self) -> Self:
+    def archive(self) -> Self:
         """Return the retired or revoked key as it is stored in the archive."""
         return self._next(sealed_seed=None, is_archived=True)
 
-    def followed_by(self, pending_id: str | None) -> Self:
+    def with_successor(self, pending_id: str | None) -> Self:
         """Return the active key with this pending key after it, or with none."""
         return self._next(pending_id=pending_id)
 
-    def unproved(self) -> Self:
+    def without_statement(self) -> Self:
         """Return the key without its statement, which is void if its signer was stolen."""
         return replace(self, statement=None)
 
@@ -114,7 +114,7 @@ class ListSigner(SealedKey, Record):
         return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
 
 
-def signers(tenant_id: str) -> Partition:
+def signers_partition(tenant_id: str) -> Partition:
     """Return the partition of a tenant's unarchived list signers, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys")
 
@@ -124,7 +124,7 @@ def standby_address(tenant_id: str) -> Address:
     return Address(Table.KEYS, f"{tenant_id}#srl-standby")
 
 
-def archive(tenant_id: str, status: SignerStatus) -> Partition:
+def archive(tenant_id: str, status: SrlSignerStatus) -> Partition:
     """Return the partition of a tenant's archived signers with `status`, in order of creation.
 
     None is ever removed, except that a retired signer leaves if it is revoked (docs/adr/13).
@@ -141,7 +141,7 @@ Form = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SuccessionStatement:
     """A statement that `public_key` may follow `previous` (32 raw bytes each) as list signer.
 
     `number` is higher than in all earlier statements of the tenant.
@@ -154,7 +154,7 @@ class Statement:
     previous: bytes
     issued_at: datetime
 
-    def signed(self, *, seed: bytes) -> dict[str, str]:
+    def sign(self, *, seed: bytes) -> dict[str, str]:
         """Return the statement as the API returns it. `seed` is the seed of `previous`."""
         encoded = self.encode()
         signature = Ed25519PrivateKey.from_private_bytes(seed).sign(_DOMAIN + encoded)
@@ -164,13 +164,13 @@ class Statement:
         }
 
     @classmethod
-    def opened(cls, form: Form) -> Self:
+    def parse(cls, form: Form) -> Self:
         """Return the statement in an API response. Raises `ValueError` if it is not signed."""
-        return cls._verified(form["Payload"], form["Signature"])
+        return cls._require_valid_signature(form["Payload"], form["Signature"])
 
     @classmethod
     @lru_cache(maxsize=512)
-    def _verified(cls, *texts: str) -> Self:
+    def _require_valid_signature(cls, *texts: str) -> Self:
         # With each poll a client follows all its statements, so each is verified once.
         encoded, signature = (base64.b64decode(each, validate=True) for each in texts)
         statement = cls._decode(encoded)
@@ -195,13 +195,13 @@ class Statement:
         return cbor2.dumps(members, canonical=True)
 
     @classmethod
-    def _decode(cls, encoded: bytes) -> Self:
+    def _decode(cls, data: bytes) -> Self:
         try:
-            statement = cls._of(wire.decoded(encoded))
+            statement = cls._of(wire.decode(data))
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a statement about a signer: {error}") from None
         # A difference means other members, which the service never signs.
-        if statement.encode() != encoded:
+        if statement.encode() != data:
             raise ValueError("a statement has other members")
         return statement
 
@@ -219,20 +219,24 @@ class Statement:
 
 
 def follow(
-    pinned: Iterable[bytes], forms: Iterable[Form], *, revoked: frozenset[bytes] = frozenset()
+    pins: Iterable[bytes], forms: Iterable[Form], *, revoked_keys: frozenset[bytes] = frozenset()
 ) -> dict[bytes, list[Form]]:
     """Return the keys to accept, each with the statements that lead to it from a pinned key.
 
-    `pinned` keys need no statement. A key in `revoked` is not accepted, and its statements do not
-    count. A statement is ignored if it is malformed, if the key that it names did not sign it, or
-    if it is for another tenant or has a lower number than the statement before it.
+    `pins` keys need no statement. A key in `revoked_keys` is not accepted, and its statements do
+    not count. A statement is ignored if it is malformed, if the key that it names did not sign it,
+    or if it is for another tenant or has a lower number than the statement before it.
     """
-    believed: dict[bytes, list[Form]] = {key: [] for key in pinned if key not in revoked}
-    last: dict[bytes, Statement] = {}
+    believed: dict[bytes, list[Form]] = {key: [] for key in pins if key not in revoked_keys}
+    last: dict[bytes, SuccessionStatement] = {}
     # Numbers rise along a chain, so in this order each statement follows those that it depends on.
-    for statement, form in sorted(_opened(forms), key=lambda each: each[0].number):
+    for statement, form in sorted(_parse_all(forms), key=lambda each: each[0].number):
         chain, before = believed.get(statement.previous), last.get(statement.previous)
-        if chain is None or statement.public_key in revoked or statement.public_key in believed:
+        if (
+            chain is None
+            or statement.public_key in revoked_keys
+            or statement.public_key in believed
+        ):
             continue
         if before is not None and not before.may_precede(statement):
             continue
@@ -243,24 +247,24 @@ def follow(
 
 def authors(forms: Iterable[Form]) -> frozenset[bytes]:
     """Return the keys that signed the well-formed statements."""
-    return frozenset(statement.previous for statement, _form in _opened(forms))
+    return frozenset(statement.previous for statement, _form in _parse_all(forms))
 
 
 def highest(forms: Iterable[Form]) -> int:
     """Return the highest number in the well-formed statements, or 0."""
-    return max((statement.number for statement, _form in _opened(forms)), default=0)
+    return max((statement.number for statement, _form in _parse_all(forms)), default=0)
 
 
-def _opened(forms: Iterable[Form]) -> Iterable[tuple[Statement, Form]]:
+def _parse_all(forms: Iterable[Form]) -> Iterable[tuple[SuccessionStatement, Form]]:
     for form in forms:
         try:
-            yield Statement.opened(form), form
+            yield SuccessionStatement.parse(form), form
         except (KeyError, TypeError, ValueError):
             continue
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedSigners:
+class ServedSigners:
     """The content of `GET /v1/revocations/srl/keys`.
 
     `listed` has the raw public key of each signer, with its statement, or None if it has none.
@@ -291,7 +295,7 @@ class ReportedSigners:
         """All statements, as they were received."""
         return tuple(each for each in self.listed.values() if each is not None)
 
-    def joined(self, page: Self) -> Self:
+    def merge(self, page: Self) -> Self:
         """Return this with the next page."""
         revoked = self.revoked | page.revoked
         return replace(page, listed={**self.listed, **page.listed}, revoked=revoked)

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.signing_keys import SigningKey
@@ -60,7 +60,7 @@ class Tombstones:
 
     @classmethod
     def of(cls, members: dict[str, Any]) -> "Tombstones":
-        """Return the tombstones that `members` made. Raises `Corrupt` for anything else."""
+        """Return the tombstones that `members` made. Raises `DataCorrupt` for anything else."""
         try:
             return cls(
                 changes=int(members["Changes"]),
@@ -69,7 +69,7 @@ class Tombstones:
                 keys=tuple(map(SigningKey.from_item, members["Keys"])),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise Corrupt("the tombstones in a state are malformed") from None
+            raise DataCorrupt("the tombstones in a state are malformed") from None
 
 
 def sorted_by_id(tombstones: Iterable[Tombstone]) -> tuple[Tombstone, ...]:
@@ -77,7 +77,7 @@ def sorted_by_id(tombstones: Iterable[Tombstone]) -> tuple[Tombstone, ...]:
     return tuple(sorted(tombstones, key=lambda each: each.id))
 
 
-def deleted(tenant_id: str) -> Partition:
+def deleted_partition(tenant_id: str) -> Partition:
     """Return the partition of the tombstones of deleted records, by identifier."""
     return Partition(Table.KEYS, f"{tenant_id}#tombstones")
 

@@ -21,7 +21,7 @@ from shared.model import identifiers, times
 from shared.model.lists import content as srl
 from shared.model.lists import signers as srl_statements
 from shared.model.lists.content import Payload
-from shared.model.lists.signers import Form, ReportedSigners
+from shared.model.lists.signers import Form, ServedSigners
 
 LIFETIME_MAX: Final = timedelta(days=7)
 
@@ -39,7 +39,7 @@ MAX_STEP: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
+class VerifiedSrl:
     """A list that passed every check, the signed bytes, and the raw public key of its signer."""
 
     payload: Payload
@@ -60,7 +60,7 @@ def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 
 
 def verify_by_one_of(
     body: bytes, *, public_keys: Iterable[bytes], now: datetime, min_version: int = 1
-) -> Verified:
+) -> VerifiedSrl:
     """Do the same as `verify` for a list that one of several keys signed."""
     shown, encoded, signature = _open(body)
     signer = _signer(encoded, signature, public_keys)
@@ -72,7 +72,7 @@ def verify_by_one_of(
     if payload.version < min_version:
         problem = f"version {payload.version} is older than {min_version}"
         raise InvalidSrl(SrlReason.ROLLBACK, problem)
-    return Verified(payload, encoded, signer)
+    return VerifiedSrl(payload, encoded, signer)
 
 
 def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetime) -> None:
@@ -83,13 +83,13 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
     Raises `InvalidSrl`.
     """
     try:
-        signature = _decoded(srl.signature(body, shows=payload))
-        members = cbor2.loads(payload.encoded)
+        signature = _decode_base64(srl.signature(body, shows=payload))
+        members = cbor2.loads(payload.cbor)
     except (ValueError, cbor2.CBORError) as error:
         raise InvalidSrl(
             SrlReason.MALFORMED, f"not the response that was to be made: {error}"
         ) from None
-    _signer(payload.encoded, signature, [public_key])
+    _signer(payload.cbor, signature, [public_key])
     if members != payload.members():
         raise InvalidSrl(
             SrlReason.MIXED, "the signed content differs from what was to be published"
@@ -134,10 +134,10 @@ def _members(value: Any, *names: str) -> list[Any]:
 def _base64(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError("base64 text is expected")
-    return _decoded(text.encode())
+    return _decode_base64(text.encode())
 
 
-def _decoded(text: bytes | memoryview) -> bytes:
+def _decode_base64(text: bytes | memoryview) -> bytes:
     try:
         decoded = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:
@@ -149,18 +149,18 @@ def _decoded(text: bytes | memoryview) -> bytes:
     return decoded
 
 
-def _signer(encoded: bytes, signature: bytes, public_keys: Iterable[bytes]) -> bytes:
+def _signer(data: bytes, signature: bytes, public_keys: Iterable[bytes]) -> bytes:
     for key in public_keys:
-        if ed25519.is_signed(encoded, signature, public_key=key):
+        if ed25519.is_signed(data, signature, public_key=key):
             return key
     raise InvalidSrl(SrlReason.SIGNATURE, "none of the given keys made the signature")
 
 
-def _decode(encoded: bytes) -> Any:
+def _decode(data: bytes) -> Any:
     try:
-        members = cbor2.loads(encoded)
+        members = cbor2.loads(data)
         # A difference means duplicate keys, tags, or another order.
-        if cbor2.dumps(members, canonical=True) == encoded:
+        if cbor2.dumps(members, canonical=True) == data:
             return members
     except (cbor2.CBORError, UnicodeError, RecursionError, TypeError, ValueError):
         pass
@@ -190,14 +190,14 @@ def _moment(value: Any) -> datetime:
     if not isinstance(value, str):
         raise TypeError("a time is text")
     moment = times.parse(value)
-    if times.text(moment) != value:
+    if times.format_utc(moment) != value:
         raise ValueError("a time is in UTC, whole seconds, with Z")
     return moment
 
 
-def _same(shown: Any, members: dict[str, Any]) -> bool:
+def _same(member: Any, members: dict[str, Any]) -> bool:
     # Python has `1 == True == 1.0`, but only an integer is what was signed.
-    return bool(shown == members) and type(shown["Version"]) is int
+    return bool(member == members) and type(member["Version"]) is int
 
 
 def _check(payload: Payload, now: datetime) -> None:
@@ -222,10 +222,10 @@ def _check_times(payload: Payload, now: datetime) -> None:
         raise InvalidSrl(SrlReason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
     if times.is_ahead(payload.issued_at, now):
         raise InvalidSrl(
-            SrlReason.FUTURE, f"issued in the future, at {times.text(payload.issued_at)}"
+            SrlReason.FUTURE, f"issued in the future, at {times.format_utc(payload.issued_at)}"
         )
     if payload.expires_at <= now:
-        raise InvalidSrl(SrlReason.EXPIRED, f"expired at {times.text(payload.expires_at)}")
+        raise InvalidSrl(SrlReason.EXPIRED, f"expired at {times.format_utc(payload.expires_at)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +236,13 @@ class VerifierPolicy:
     """
 
     pinned: Iterable[bytes]
-    reported: ReportedSigners = field(default_factory=ReportedSigners)
+    reported: ServedSigners = field(default_factory=ServedSigners)
     min_version: int = 1
     max_step: int = MAX_STEP
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class LastAcceptedSrl:
     """The last list that was accepted.
 
     `sha256` is the hash of the signed bytes, in hex. `signer` is the raw key that signed them, and
@@ -260,37 +260,46 @@ class Seen:
 
 
 def verify_next(
-    body: bytes, policy: VerifierPolicy, *, seen: Seen | None, now: datetime
-) -> tuple[Payload, Seen]:
+    body: bytes, policy: VerifierPolicy, *, last_accepted: LastAcceptedSrl | None, now: datetime
+) -> tuple[Payload, LastAcceptedSrl]:
     """Return the content of the next list, and what the verifier must keep (VERIFY-3).
 
-    The signer must be a pinned key, or one that statements of `policy` or `seen` lead to from a
-    pinned key, and must not be revoked. The version must not be below that of `seen`, nor equal
-    with another content, nor more than `max_step` above it. Raises `InvalidSrl`, also if a check of
-    `verify` fails.
+    The signer must be a pinned key, or one that statements of `policy` or `last_accepted` lead to
+    from a pinned key, and must not be revoked. The version must not be below that of
+    `last_accepted`, nor equal with another content, nor more than `max_step` above it. Raises
+    `InvalidSrl`, also if a check of `verify` fails.
     """
-    before = (seen.statements, seen.revoked) if seen else ((), frozenset[bytes]())
+    before = (
+        (last_accepted.statements, last_accepted.revoked)
+        if last_accepted
+        else ((), frozenset[bytes]())
+    )
     revoked = before[1] | policy.reported.revoked
     statements = [*before[0], *policy.reported.statements]
-    signed = srl_statements.authors(statements) | ({seen.signer} if seen else set())
+    signed = srl_statements.authors(statements) | (
+        {last_accepted.signer} if last_accepted else set()
+    )
     kept = before[1] | revoked & signed
-    believed = srl_statements.follow(policy.pinned, statements, revoked=revoked)
+    believed = srl_statements.follow(policy.pinned, statements, revoked_keys=revoked)
     verified = verify_by_one_of(body, public_keys=believed, now=now, min_version=policy.min_version)
     version, sha256 = verified.payload.version, hashlib.sha256(verified.signed).hexdigest()
-    if seen is not None:
-        _check_step(version, sha256, seen, policy.max_step)
+    if last_accepted is not None:
+        _check_step(version, sha256, last_accepted, policy.max_step)
     chain = tuple(believed[verified.signer])
-    return verified.payload, Seen(version, sha256, verified.signer, chain, kept)
+    return verified.payload, LastAcceptedSrl(version, sha256, verified.signer, chain, kept)
 
 
-def _check_step(version: int, sha256: str, seen: Seen, max_step: int) -> None:
-    if version < seen.version:
-        raise InvalidSrl(SrlReason.ROLLBACK, f"version {version} is older than {seen.version}")
-    if version == seen.version and sha256 != seen.sha256:
+def _check_step(version: int, sha256: str, last_accepted: LastAcceptedSrl, max_step: int) -> None:
+    if version < last_accepted.version:
+        raise InvalidSrl(
+            SrlReason.ROLLBACK, f"version {version} is older than {last_accepted.version}"
+        )
+    if version == last_accepted.version and sha256 != last_accepted.sha256:
         raise InvalidSrl(
             SrlReason.EQUIVOCATION, f"another list of version {version} was accepted before"
         )
-    if version - seen.version > max_step:
+    if version - last_accepted.version > max_step:
         raise InvalidSrl(
-            SrlReason.STEP, f"version {version} is {version - seen.version} above the last one"
+            SrlReason.STEP,
+            f"version {version} is {version - last_accepted.version} above the last one",
         )

@@ -49,7 +49,7 @@ class EventMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class DeliveryAnswer:
+class DeliveryResponse:
     """The outcome of one attempt. `body` has the first bytes of the answer, as text.
 
     `status` is None unless `outcome` is `answered`; `retry_after` is in seconds.
@@ -62,7 +62,7 @@ class DeliveryAnswer:
     body: str = ""
 
 
-class Judgement(StrEnum):
+class DeliveryDecision(StrEnum):
     """The consequence of an answer (HOOK-9).
 
     `accepted`: done. `wait`: the webhook waits, and is then sent the same event. `aside`: the event
@@ -104,17 +104,17 @@ class Delivery(Record):
     expires: int
 
 
-def judge(answer: DeliveryAnswer) -> Judgement:
+def judge(answer: DeliveryResponse) -> DeliveryDecision:
     """Return what follows from an answer."""
     status = answer.status
     if status is None or status >= _SERVER_ERROR or status in _LATER:
-        return Judgement.WAIT
+        return DeliveryDecision.WAIT
     if _OK <= status < _REDIRECTION:
-        return Judgement.ACCEPTED
-    return Judgement.GONE if status == _GONE else Judgement.ASIDE
+        return DeliveryDecision.ACCEPTED
+    return DeliveryDecision.GONE if status == _GONE else DeliveryDecision.ASIDE
 
 
-def pause(failures: int, answer: DeliveryAnswer, *, jitter: float) -> timedelta:
+def pause(failures: int, answer: DeliveryResponse, *, jitter: float) -> timedelta:
     """Return how long to wait after this many failures in a row; `answer` is the last.
 
     `jitter` is from -1 to 1: the pause differs by up to a fifth, so that webhooks of one receiver

@@ -12,19 +12,19 @@ from shared.model.webhooks.deliveries import (
     KEPT,
     PATIENCE,
     Delivery,
-    DeliveryAnswer,
+    DeliveryDecision,
+    DeliveryResponse,
     DeliveryState,
-    Judgement,
     judge,
     pause,
 )
-from shared.model.webhooks.webhooks import ASIDE_MAX, Cause, Webhook
+from shared.model.webhooks.webhooks import ASIDE_MAX, DisableReason, Webhook
 
-_ENDS: Final = (Judgement.WAIT, Judgement.GONE)
+_ENDS: Final = (DeliveryDecision.WAIT, DeliveryDecision.GONE)
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class IndexedEvent:
     """An entry of the audit log, with its index in the sealed log."""
 
     index: int
@@ -40,7 +40,7 @@ class EventBatch:
     changes was made.
     """
 
-    events: tuple[Event, ...]
+    events: tuple[IndexedEvent, ...]
     first: int
     end: int
     passed_at: datetime | None = None
@@ -55,10 +55,10 @@ class WebhookProgress(NamedTuple):
     """The webhook after a batch, and the cause if it is disabled now."""
 
     webhook: Webhook
-    cause: Cause | None
+    cause: DisableReason | None
 
 
-class Aside(NamedTuple):
+class RetryEntry(NamedTuple):
     """An event that is set aside: how often it was refused, since when, when it is sent again.
 
     The times are in seconds since the epoch.
@@ -69,9 +69,9 @@ class Aside(NamedTuple):
     next_at: int
 
 
-def asides(webhook: Webhook) -> dict[int, Aside]:
+def asides(webhook: Webhook) -> dict[int, RetryEntry]:
     """Return the events that are set aside, by index."""
-    return {int(index): Aside(*each) for index, each in sorted(webhook.aside.items())}
+    return {int(index): RetryEntry(*each) for index, each in sorted(webhook.aside.items())}
 
 
 def due_aside(webhook: Webhook, now: datetime) -> list[int]:
@@ -93,10 +93,10 @@ def due_at(webhook: Webhook) -> datetime | None:
     return times.from_seconds(min(seconds)) if seconds else None
 
 
-def progressed(
+def apply_responses(
     webhook: Webhook,
     batch: EventBatch,
-    answers: Sequence[DeliveryAnswer],
+    answers: Sequence[DeliveryResponse],
     now: datetime,
     *,
     jitter: float,
@@ -104,12 +104,12 @@ def progressed(
     """Return the webhook after a batch got these answers; `jitter` is that of `pause`."""
     judged = [judge(each) for each in answers]
     stopped = next((n for n, each in enumerate(judged) if each in _ENDS), None)
-    after = _moved(webhook, batch, stopped)
+    after = _advance_index(webhook, batch, stopped)
     count = len(judged) if stopped is None or batch.is_of_aside else stopped
     outcomes = zip(batch.events[:count], answers[:count], judged[:count], strict=True)
     for event, answer, judgement in outcomes:
-        after = _noted(after, event.index, answer, judgement, now, jitter)
-    accepted = Judgement.ACCEPTED in judged
+        after = _record_response(after, event.index, answer, judgement, now, jitter)
+    accepted = DeliveryDecision.ACCEPTED in judged
     if judged:
         since = None if accepted else after.failing_since or now
         after = replace(after, failing_since=since, waits_until=None)
@@ -119,24 +119,33 @@ def progressed(
         after = replace(after, attempts=failures, waits_until=waits_until)
     elif judged:
         after = replace(after, attempts=0)
-    return _judged(after, gone=Judgement.GONE in judged, tried=bool(judged), now=now)
+    return _apply_failure_policy(
+        after, is_gone=DeliveryDecision.GONE in judged, is_attempted=bool(judged), now=now
+    )
 
 
-def _judged(webhook: Webhook, *, gone: bool, tried: bool, now: datetime) -> WebhookProgress:
+def _apply_failure_policy(
+    webhook: Webhook, *, is_gone: bool, is_attempted: bool, now: datetime
+) -> WebhookProgress:
     """Return the webhook, disabled if it asked for that, or accepted nothing for a day."""
     since = webhook.failing_since
-    is_failing = tried and since is not None and now - since >= PATIENCE
-    if not (gone or is_failing):
+    is_failing = is_attempted and since is not None and now - since >= PATIENCE
+    if not (is_gone or is_failing):
         return WebhookProgress(webhook, None)
-    cause = Cause.GONE if gone else Cause.FAILING
-    return WebhookProgress(webhook.disabled(cause), cause)
+    cause = DisableReason.GONE if is_gone else DisableReason.FAILING
+    return WebhookProgress(webhook.disable(cause), cause)
 
 
 def delivery(
-    event: Event, answer: DeliveryAnswer, before: Delivery | None, now: datetime, *, given_up: bool
+    event: IndexedEvent,
+    answer: DeliveryResponse,
+    previous: Delivery | None,
+    now: datetime,
+    *,
+    given_up: bool,
 ) -> Delivery:
-    """Return what is shown of an event after an attempt; `before` is what was shown of it."""
-    accepted = judge(answer) is Judgement.ACCEPTED
+    """Return what is shown of an event after an attempt; `previous` is what was shown of it."""
+    accepted = judge(answer) is DeliveryDecision.ACCEPTED
     state = (
         DeliveryState.DELIVERED
         if accepted
@@ -149,7 +158,7 @@ def delivery(
         index=event.index,
         type=webhooks.type_of(event.entry.action),
         state=state,
-        attempts=before.attempts + 1 if before else 1,
+        attempts=previous.attempts + 1 if previous else 1,
         attempted_at=now,
         outcome=answer.outcome,
         status=answer.status,
@@ -159,21 +168,21 @@ def delivery(
     )
 
 
-def _moved(webhook: Webhook, batch: EventBatch, stopped: int | None) -> Webhook:
+def _advance_index(webhook: Webhook, batch: EventBatch, stop: int | None) -> Webhook:
     """Return the webhook with the index that is sent next."""
     # It may have been set back while the batch was sent.
     if batch.is_of_aside or webhook.next_index != batch.first:
         return webhook
-    if stopped is None:
+    if stop is None:
         return replace(webhook, next_index=batch.end, passed_at=batch.passed_at)
-    return replace(webhook, next_index=batch.events[stopped].index)
+    return replace(webhook, next_index=batch.events[stop].index)
 
 
-def _noted(
+def _record_response(
     webhook: Webhook,
     index: int,
-    answer: DeliveryAnswer,
-    judgement: Judgement,
+    answer: DeliveryResponse,
+    judgement: DeliveryDecision,
     now: datetime,
     jitter: float,
 ) -> Webhook:
@@ -182,13 +191,15 @@ def _noted(
     One that was set aside stays so if it is not answered, so that others go on before its turn.
     """
     before = asides(webhook).get(index)
-    if judgement is Judgement.GONE or (judgement is Judgement.WAIT and before is None):
+    if judgement is DeliveryDecision.GONE or (
+        judgement is DeliveryDecision.WAIT and before is None
+    ):
         return webhook
     aside = {name: each for name, each in webhook.aside.items() if name != str(index)}
     seconds = int(now.timestamp())
     attempts, since = (before.attempts + 1, before.since) if before else (1, seconds)
     is_over = seconds - since >= PATIENCE.total_seconds()
-    if judgement is not Judgement.ACCEPTED and not is_over and index < webhook.next_index:
+    if judgement is not DeliveryDecision.ACCEPTED and not is_over and index < webhook.next_index:
         wait = pause(attempts, answer, jitter=jitter).total_seconds()
         aside[str(index)] = [attempts, since, seconds + int(wait)]
     return replace(webhook, aside=aside)

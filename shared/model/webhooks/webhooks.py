@@ -9,10 +9,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from shared.model import seeds
-from shared.model.audit.audit_log import Action, AuditEntry
+from shared.model.audit.audit_log import AuditAction, AuditEntry
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
-from shared.model.seeds import SeedPurpose
+from shared.model.seeds import KeyPurpose
 
 # The most webhooks that a tenant may have (HOOK-2).
 WEBHOOKS_MAX: Final = 10
@@ -28,9 +28,9 @@ LEASE: Final = timedelta(seconds=90)
 ALL: Final = "*"
 TEST: Final = "rescind.test"
 # Events that have another name than the action in the audit log.
-_NAMED: Final = {Action.SRL_REGENERATE: "srl.published", Action.WEBHOOK_TEST: TEST}
+_NAMED: Final = {AuditAction.SRL_REGENERATE: "srl.published", AuditAction.WEBHOOK_TEST: TEST}
 TYPES: Final = tuple(
-    _NAMED.get(each, each.value) for each in Action if each is not Action.WEBHOOK_TEST
+    _NAMED.get(each, each.value) for each in AuditAction if each is not AuditAction.WEBHOOK_TEST
 )
 
 _SECRET_BYTES: Final = 32
@@ -43,7 +43,7 @@ class WebhookStatus(StrEnum):
     DISABLED = "disabled"
 
 
-class Cause(StrEnum):
+class DisableReason(StrEnum):
     """Why a webhook is disabled.
 
     `gone`: it answered 410. `failing`: it accepted nothing for a day.
@@ -83,7 +83,7 @@ class Webhook(Record):
     secret_number: int = 1
     former_secret: bytes | None = field(default=None, repr=False)
     former_until: datetime | None = None
-    disabled_because: Cause | None = None
+    disabled_because: DisableReason | None = None
     failing_since: datetime | None = None
     attempts: int = 0
     waits_until: datetime | None = None
@@ -102,7 +102,7 @@ class Webhook(Record):
         """The name of the host that events are sent to."""
         return urlsplit(self.url).hostname or ""
 
-    def masked(self) -> "Webhook":
+    def redact_url(self) -> "Webhook":
         """Return the webhook with the host alone in its address, whose rest is often a secret."""
         return replace(self, url=f"https://{self.host}/***")
 
@@ -120,7 +120,7 @@ class Webhook(Record):
         """Return whether an entry of the audit log is sent."""
         if entry.timestamp < self.begins_at:
             return False
-        if entry.action is Action.WEBHOOK_TEST:
+        if entry.action is AuditAction.WEBHOOK_TEST:
             return entry.resource_id == self.id
         return ALL in self.events or type_of(entry.action) in self.events
 
@@ -135,7 +135,7 @@ class Webhook(Record):
             seals.append((self.former_secret, self.secret_number - 1))
         return [(sealed, seal_context(self.tenant_id, self.id, number)) for sealed, number in seals]
 
-    def changed(
+    def update(
         self,
         *,
         url: str | None = None,
@@ -150,23 +150,23 @@ class Webhook(Record):
             events=events or self.events,
         )
 
-    def rotated(self, sealed: bytes, *, until: datetime | None) -> "Webhook":
+    def rotate_secret(self, ciphertext: bytes, *, until: datetime | None) -> "Webhook":
         """Return the webhook with a new secret; the present one signs too, up to `until`."""
         return replace(
             self,
-            sealed_secret=sealed,
+            sealed_secret=ciphertext,
             secret_number=self.secret_number + 1,
             former_secret=self.sealed_secret if until else None,
             former_until=until,
         )
 
-    def enabled(self) -> "Webhook":
+    def enable(self) -> "Webhook":
         """Return the webhook enabled, as if it had not failed; it goes on where it was."""
         return replace(
             self.at_once(), status=WebhookStatus.ENABLED, disabled_because=None, failing_since=None
         )
 
-    def disabled(self, cause: Cause) -> "Webhook":
+    def disable(self, cause: DisableReason) -> "Webhook":
         """Return the webhook disabled. Unsent events are kept until it is enabled."""
         return replace(self, status=WebhookStatus.DISABLED, disabled_because=cause)
 
@@ -174,11 +174,11 @@ class Webhook(Record):
         """Return the webhook without the wait after a failure."""
         return replace(self, waits_until=None, attempts=0)
 
-    def leased(self, worker: str, now: datetime) -> "Webhook":
+    def lease(self, worker: str, now: datetime) -> "Webhook":
         """Return the webhook as one worker's own."""
         return replace(self, leased_by=worker, leased_until=now + LEASE)
 
-    def released(self) -> "Webhook":
+    def release(self) -> "Webhook":
         """Return the webhook as no worker's own."""
         return replace(self, leased_by=None, leased_until=None)
 
@@ -199,7 +199,7 @@ class Webhook(Record):
             aside={},
         )
 
-    def replayed(self, index: int) -> "Webhook":
+    def rewind(self, index: int) -> "Webhook":
         """Return the webhook so that it is sent all events from `index` on, whatever their age."""
         begins_at = min(
             self.begins_at, datetime.min.replace(year=1970, tzinfo=self.begins_at.tzinfo)
@@ -208,7 +208,7 @@ class Webhook(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookTurn(Record):
+class DispatchMarker(Record):
     """The note that a worker must look at a webhook, once `due_at` has come."""
 
     tenant_id: str
@@ -230,7 +230,7 @@ def turn_name(tenant_id: str, webhook_id: str) -> str:
     return f"{tenant_id}#{webhook_id}"
 
 
-def type_of(action: Action) -> str:
+def type_of(action: AuditAction) -> str:
     """Return the type of the event for an entry of the audit log."""
     return _NAMED.get(action, action.value)
 
@@ -243,7 +243,7 @@ def new_secret() -> str:
 
 def seal_context(tenant_id: str, webhook_id: str, number: int) -> dict[str, str]:
     """Return the context in which the secret of this number is sealed."""
-    return seeds.seal_context(tenant_id, webhook_id, purpose=SeedPurpose.WEBHOOK, version=number)
+    return seeds.seal_context(tenant_id, webhook_id, purpose=KeyPurpose.WEBHOOK, version=number)
 
 
 def webhooks(tenant_id: str) -> Partition:

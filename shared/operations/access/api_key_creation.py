@@ -16,7 +16,7 @@ from shared.model.service_accounts import ServiceAccount
 from shared.model.tenants import PERSON_ADMIN_KEY_MAX_DAYS, TenantSettings
 from shared.operations.base.allowance import find
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Expect, Increment, Put
+from shared.ports.store import Change, Check, Expect, Increment, Put, VersionIs
 
 if TYPE_CHECKING:
     from shared.model.identities.roles import Role
@@ -27,7 +27,7 @@ _SKEW: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Created:
+class CreatedKey:
     """A new key and its secret, which is returned only once and not stored."""
 
     api_key: ApiKey
@@ -63,7 +63,7 @@ def find_maker(ports: Ports, caller: Caller) -> Maker:
         key = ApiKey.from_optional(item)
         if key is None or key.status is not ApiKeyStatus.ACTIVE:
             raise InvalidApiKey
-        checks = (Check(key.address, At(key.version)), *check_makers(ports.store, key))
+        checks = (Check(key.address, VersionIs(key.version)), *check_makers(ports.store, key))
         return Maker(key.id, key.people_ids, checks, key.networks)
     if caller.person_id is None:
         return Maker(caller.owner_id)
@@ -71,7 +71,7 @@ def find_maker(ports: Ports, caller: Caller) -> Maker:
     person = people.Person.from_optional(ports.store.get(place))
     if person is None or not person.is_active:
         raise InvalidApiKey("The session has ended; sign in again.")
-    return Maker(person.id, (person.id,), (Check(place, At(person.version)),))
+    return Maker(person.id, (person.id,), (Check(place, VersionIs(person.version)),))
 
 
 def creation(  # noqa: PLR0913 (callers pass them by name)
@@ -85,7 +85,7 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
     role: str | None = None,
     networks: tuple[str, ...] = (),
     maker: Maker | None = None,
-) -> tuple[Created, list[Change]]:
+) -> tuple[CreatedKey, list[Change]]:
     """Return a new key, and the changes that store it; the caller of `creation` writes them."""
     maker = maker or Maker()
     if len(maker.people_ids) > model.PEOPLE_MAX:
@@ -111,7 +111,7 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
         networks=networks,
     )
     accepted = credential(key, settings, account)
-    return Created(key, secret), [
+    return CreatedKey(key, secret), [
         Put(key.address, key.to_item(), Expect.ABSENT),
         Put(accepted.address, accepted.to_item(), Expect.ABSENT),
         Put(
@@ -120,7 +120,11 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
             Expect.ABSENT,
         ),
         Increment(model.count_address(key.tenant_id), {"count": 1}, Expect.ANYTHING),
-        *([Put(owned(account.id, key), {"id": key.id}, Expect.ABSENT)] if account else []),
+        *(
+            [Put(account_key_address(account.id, key), {"id": key.id}, Expect.ABSENT)]
+            if account
+            else []
+        ),
         *(Put(each, {"id": key.id}, Expect.ABSENT) for each in key.listings),
         *maker.checks,
     ]
@@ -149,7 +153,7 @@ def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: st
         raise InvalidRequest("role: must be one of GET /v1/roles.")
 
 
-def admitted(
+def admin_key_approval_changes(
     ports: Ports,
     caller: Caller,
     key: ApiKey,
@@ -162,14 +166,14 @@ def admitted(
     A key may rotate itself: nobody gets more by that than the key has. Raises `ApprovalRequired`.
     """
     # Here, so that requests with API keys load nothing of it.
-    from shared.model.identities.approvals import Act  # noqa: PLC0415
+    from shared.model.identities.approvals import ProtectedAction  # noqa: PLC0415
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
     is_own = predecessor is not None and predecessor.id == caller.key_id
-    return protected_acts.admitted(
+    return protected_acts.approval_changes(
         ports,
         caller,
-        Act.CREATE_ADMIN_KEY,
+        ProtectedAction.CREATE_ADMIN_KEY,
         predecessor.id if predecessor else "api key",
         details,
         version=predecessor.version if predecessor else 0,
@@ -197,8 +201,8 @@ def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
     end = caller.bounds_keys_at
     if end is not None and (expires_at is None or expires_at > end):
         raise InvalidRequest(
-            f"expires_at: must be given, and be {times.text(end)} or earlier: the calling key "
-            "expires then, and cannot create one that outlives it."
+            f"expires_at: must be given, and be {times.format_utc(end)} or earlier: the calling "
+            "key expires then, and cannot create one that outlives it."
         )
 
 
@@ -211,7 +215,7 @@ def find_latest_end(
     days = settings.person_key_max_days
     if Scope.ADMIN in _scopes(ports, key):
         days = min(days, PERSON_ADMIN_KEY_MAX_DAYS)
-    return times.whole(ports.now()) + timedelta(days=days)
+    return times.truncate_to_second(ports.now()) + timedelta(days=days)
 
 
 def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey) -> None:
@@ -219,9 +223,9 @@ def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: Ap
     latest = find_latest_end(ports, settings, maker, key)
     if latest is not None and (key.expires_at is None or key.expires_at > latest + _SKEW):
         raise InvalidRequest(
-            f"expires_at: must be given, and be {times.text(latest)} or earlier: keys that people "
-            f"make live for {settings.person_key_max_days} days at most, and with the scope admin "
-            f"for {PERSON_ADMIN_KEY_MAX_DAYS} days (person_key_max_days)."
+            f"expires_at: must be given, and be {times.format_utc(latest)} or earlier: keys that "
+            f"people make live for {settings.person_key_max_days} days at most, and with the scope "
+            f"admin for {PERSON_ADMIN_KEY_MAX_DAYS} days (person_key_max_days)."
         )
 
 
@@ -259,15 +263,15 @@ def joinable(ports: Ports, caller: Caller, account_id: str | None) -> ServiceAcc
     return account
 
 
-def joined(account: ServiceAccount | None) -> list[Change]:
+def account_key_count_changes(account: ServiceAccount | None) -> list[Change]:
     """Return the changes of an account that a new key joins; none if there is no account."""
     if account is None:
         return []
     # The write expects the version on which the number of keys was checked.
     counted = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
-    return [Put(account.address, counted.to_item(), At(account.version))]
+    return [Put(account.address, counted.to_item(), VersionIs(account.version))]
 
 
-def owned(account_id: str, key: ApiKey) -> Address:
+def account_key_address(account_id: str, key: ApiKey) -> Address:
     """Return the address of a key among the keys of its account."""
     return model.owned_by(key.tenant_id, account_id).address(key.id)

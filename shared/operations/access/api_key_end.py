@@ -8,8 +8,8 @@ from typing import Final
 from shared.errors import Conflict
 from shared.model import api_keys as model
 from shared.model import service_accounts
-from shared.model.api_keys import ApiKey, ApiKeyStatus, RevocationNote
-from shared.model.audit.audit_log import Action
+from shared.model.api_keys import ApiKey, ApiKeyStatus, CredentialTombstone
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
 from shared.model.differences import changed_details
 from shared.model.items import Value
@@ -18,7 +18,7 @@ from shared.model.tenants import TenantSettings
 from shared.operations.base import audit
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import Address, At, Change, Check, Delete, Expect, Put
+from shared.ports.store import Address, Change, Check, Delete, Expect, Put, VersionIs
 
 # The remaining admin key must be valid for at least this long.
 REMAINING: Final = timedelta(hours=24)
@@ -42,26 +42,28 @@ def revoke(
     after = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
     described = changed_details(key.name, key, after) | details
     ports.store.write(
-        Put(key.address, after.to_item(), At(key.version)),
-        *revoked(key, now, Expect.PRESENT),
+        Put(key.address, after.to_item(), VersionIs(key.version)),
+        *revocation_changes(key, now, Expect.PRESENT),
         *(guard(ports, caller, losing=[key]) if is_last_kept else ()),
-        *srl_records.noted(key.tenant_id),
-        audit.entry(ports, caller, Action.API_KEY_REVOKE, key.id, settings=settings, **described),
+        *srl_records.tombstone_counter_changes(key.tenant_id),
+        audit.entry(
+            ports, caller, AuditAction.API_KEY_REVOKE, key.id, settings=settings, **described
+        ),
         *keep(after),
     )
     return after
 
 
-def revoked(key: ApiKey, at: datetime, expect: Expect) -> list[Change]:
+def revocation_changes(key: ApiKey, at: datetime, expect: Expect) -> list[Change]:
     """Return the changes for the write that revokes a key `at`; `expect` is of its credential."""
-    note = RevocationNote(key.digest, key.tenant_id, at)
+    note = CredentialTombstone(key.digest, key.tenant_id, at)
     return [
         Delete(model.credential_address(key.digest), expect),
         Put(note.address, note.to_item(), Expect.ANYTHING),
     ]
 
 
-def deleted(key: ApiKey) -> list[Change]:
+def deletion_changes(key: ApiKey) -> list[Change]:
     """Return the changes for the write that deletes a key in any state."""
     return [
         Delete(model.credential_address(key.digest), Expect.ANYTHING),
@@ -71,11 +73,11 @@ def deleted(key: ApiKey) -> list[Change]:
 
 
 def guard(
-    ports: Ports, caller: Caller, *, losing: Collection[ApiKey], written: Collection[Address] = ()
+    ports: Ports, caller: Caller, *, losing: Collection[ApiKey], addresses: Collection[Address] = ()
 ) -> list[Change]:
     """Return checks for the write that ends the keys `losing`: another admin key must remain.
 
-    Items at `written` are not checked, because the same write already expects their version.
+    Items at `addresses` are not checked, because the same write already expects their version.
     Raises `Conflict` if one of `losing` is a live admin key and no other admin key stays
     accepted for `REMAINING`.
     """
@@ -92,7 +94,11 @@ def guard(
             "expire within 24 hours."
         )
     # A concurrent write that ends that key or disables its account conflicts with this one.
-    return [Check(each.address, At(each.version)) for each in stays if each.address not in written]
+    return [
+        Check(each.address, VersionIs(each.version))
+        for each in stays
+        if each.address not in addresses
+    ]
 
 
 def is_left(ports: Ports, tenant_id: str) -> bool:

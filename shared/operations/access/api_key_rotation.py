@@ -9,44 +9,44 @@ from shared.errors import InvalidState
 from shared.model import api_keys as model
 from shared.model import times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identifiers import API_KEY
 from shared.operations.access import api_key_creation, api_key_end
-from shared.operations.access.api_key_creation import Created, Maker
+from shared.operations.access.api_key_creation import CreatedKey, Maker
 from shared.operations.base import allowance, audit, tenants
-from shared.operations.base.idempotency import Keep, once, secret_shown
+from shared.operations.base.idempotency import Keep, idempotent, secret_shown
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import Change, Expect, Put, VersionIs
 
 _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Rotated:
+class RotatedKey:
     """The new key, the key in whose place it is, and the moment from which that one is refused."""
 
-    created: Created
+    created: CreatedKey
     predecessor: ApiKey
     accepted_until: datetime
 
 
-def _created_id(rotated: Rotated) -> str:
-    return rotated.created.api_key.id
+def _created_id(rotated_key: RotatedKey) -> str:
+    return rotated_key.created.api_key.id
 
 
-@once(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
+@idempotent(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
 def rotate(
     ports: Ports,
     caller: Caller,
-    keep: Keep[Rotated],
+    keep: Keep[RotatedKey],
     *,
     key_id: str,
     grace_seconds: int,
     expires_at: datetime | None = None,
-) -> Rotated:
+) -> RotatedKey:
     """Create a key with the name, scopes and account of another, which ends soon (APIKEY-10).
 
     The old key is accepted for `grace_seconds`, and no longer than before; with 0 it is revoked.
@@ -57,7 +57,7 @@ def rotate(
     left (APIKEY-7); `InvalidRequest` if `expires_at` has passed, or if the new key would outlive
     the calling key (APIKEY-4) or have other networks.
     """
-    records, now = model.records(caller.tenant_id), times.whole(ports.now())
+    records, now = model.records(caller.tenant_id), times.truncate_to_second(ports.now())
     key = allowance.find(ports, records, key_id, kind=API_KEY, record=ApiKey)
     _check_rotates(key, now)
     settings = tenants.settings(ports, caller.tenant_id)
@@ -81,25 +81,30 @@ def rotate(
     until = min(key.expires_at or _LAST, now + timedelta(seconds=grace_seconds))
     ending = _ending(key, created.api_key.id, until, is_at_once=not grace_seconds)
     details = changed_details(key.name, None, created.api_key)
-    rotated, joined = Rotated(created, ending, until), api_key_creation.joined(account)
-    taken = api_key_creation.admitted(ports, caller, created.api_key, details, predecessor=key)
+    rotated, joined = (
+        RotatedKey(created, ending, until),
+        api_key_creation.account_key_count_changes(account),
+    )
+    taken = api_key_creation.admin_key_approval_changes(
+        ports, caller, created.api_key, details, predecessor=key
+    )
     ports.store.write(
         *changes,
         *taken,
         # It conflicts with a write that disables the account meanwhile.
         *joined,
         *_guard(ports, caller, key, max(until, end or _LAST), [*joined, *maker.checks]),
-        *_ended(key, ending, api_key_creation.credential(ending, settings, account)),
-        *srl_records.noted(caller.tenant_id),
+        *_expiry_changes(key, ending, api_key_creation.credential(ending, settings, account)),
+        *srl_records.tombstone_counter_changes(caller.tenant_id),
         audit.entry(
             ports,
             caller,
-            Action.API_KEY_ROTATE,
+            AuditAction.API_KEY_ROTATE,
             key.id,
             settings=settings,
             **details,
             successor_id=created.api_key.id,
-            accepted_until=times.text(until),
+            accepted_until=times.format_utc(until),
         ),
         *keep(rotated),
     )
@@ -139,7 +144,7 @@ def _end(
     allowance.check_end(ports, expires_at)
     if expires_at is None:
         if key.expires_at is not None:
-            lifetime = key.expires_at - times.whole(key.created_at)
+            lifetime = key.expires_at - times.truncate_to_second(key.created_at)
             expires_at = now + min(lifetime, _LAST - now)
         if latest is not None:
             expires_at = min(expires_at or latest, latest)
@@ -148,17 +153,17 @@ def _end(
 
 
 def _guard(
-    ports: Ports, caller: Caller, key: ApiKey, last: datetime, joined: Sequence[Change]
+    ports: Ports, caller: Caller, key: ApiKey, last: datetime, extra_changes: Sequence[Change]
 ) -> list[Change]:
-    """Return the checks of a write with `joined`, after which both keys have ended at `last`.
+    """Return the checks of a write with `extra_changes` that ends both keys by `last`.
 
     Raises `Conflict` if they end soon, sooner than the old key did, and no admin key would be left.
     """
     is_soon = times.has_passed(last, ports.now() + api_key_end.REMAINING)
     if not is_soon or last >= (key.expires_at or _LAST):
         return []
-    written = [each.address for each in joined]
-    return api_key_end.guard(ports, caller, losing=[key], written=written)
+    written = [each.address for each in extra_changes]
+    return api_key_end.guard(ports, caller, losing=[key], addresses=written)
 
 
 def _ending(key: ApiKey, successor_id: str, until: datetime, *, is_at_once: bool) -> ApiKey:
@@ -168,9 +173,9 @@ def _ending(key: ApiKey, successor_id: str, until: datetime, *, is_at_once: bool
     return replace(ending, expires_at=until)
 
 
-def _ended(key: ApiKey, ending: ApiKey, credential: Credential) -> list[Change]:
+def _expiry_changes(key: ApiKey, ending: ApiKey, credential: Credential) -> list[Change]:
     """Return the changes after which the old key and its secret end as `ending` says."""
     accepted: list[Change] = [Put(credential.address, credential.to_item(), Expect.PRESENT)]
     if ending.revoked_at is not None:
-        accepted = api_key_end.revoked(key, ending.revoked_at, Expect.PRESENT)
-    return [Put(ending.address, ending.to_item(), At(key.version)), *accepted]
+        accepted = api_key_end.revocation_changes(key, ending.revoked_at, Expect.PRESENT)
+    return [Put(ending.address, ending.to_item(), VersionIs(key.version)), *accepted]

@@ -9,7 +9,7 @@ from shared.errors import InvalidApiKey, InvalidRequest, NotFound
 from shared.model import api_keys as model
 from shared.model import service_accounts, times
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identifiers import API_KEY, PERSON, SERVICE_ACCOUNT, is_identifier
@@ -17,15 +17,15 @@ from shared.model.items import Address, Item, Partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.tenants import TenantSettings
 from shared.operations.access import api_key_creation, api_key_end
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.base import allowance, audit, tenants
 from shared.operations.base.allowance import find
-from shared.operations.base.idempotency import Keep, of_record, once, secret_shown
+from shared.operations.base.idempotency import Keep, idempotent, of_record, secret_shown
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, Walk, count
+from shared.operations.base.paging import Page, PageQueryPlan, count
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs
 
 _MAKERS: Final = (PERSON, SERVICE_ACCOUNT, API_KEY)
 
@@ -99,10 +99,10 @@ def page_of_account(
 
 
 def _page_of(
-    ports: Ports, caller: Caller, listed: Partition, total: int, before: str | None, limit: int
+    ports: Ports, caller: Caller, partition: Partition, total: int, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
     """Return a page of the keys whose identifiers are in a partition."""
-    found = ports.store.query(listed, before=before, newest_first=True, limit=limit + 1)
+    found = ports.store.query(partition, before=before, newest_first=True, limit=limit + 1)
     ids = [entry.sk for entry in found]
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
     items = ports.store.get_many(of.address(each) for each in ids for of in (records, usage_of))
@@ -124,7 +124,7 @@ def _page_of_all(
 ) -> Page[tuple[ApiKey, Usage]]:
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
     (found, next_before), usages, total = ports.gather(
-        lambda: Walk(records, ApiKey.from_item, before, limit).run(ports),
+        lambda: PageQueryPlan(records, ApiKey.from_item, before, limit).run(ports),
         lambda: _usages(ports, usage_of, before=before, limit=limit),
         lambda: count(ports, model.count_address(caller.tenant_id)),
     )
@@ -141,15 +141,15 @@ def _page_of_all(
     return Page(keys, total, next_before)
 
 
-def _created_id(created: Created) -> str:
-    return created.api_key.id
+def _created_id(created_key: CreatedKey) -> str:
+    return created_key.api_key.id
 
 
-@once(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
+@idempotent(Scope.ADMIN, keeps=secret_shown(_created_id), fresh=True)
 def create(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
-    keep: Keep[Created],
+    keep: Keep[CreatedKey],
     *,
     name: str,
     scopes: tuple[Scope, ...],
@@ -157,7 +157,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     service_account_id: str | None = None,
     role: str | None = None,
     networks: tuple[str, ...] = (),
-) -> Created:
+) -> CreatedKey:
     """Create an active key (APIKEY-3).
 
     Raises `InvalidRequest` unless there are either scopes or a role, if `expires_at` has passed, if
@@ -186,9 +186,17 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     api_key_creation.check_lifetime(ports, settings, maker, created.api_key)
     details = changed_details(name, None, created.api_key)
     key_id = created.api_key.id
-    entry = audit.entry(ports, caller, Action.API_KEY_CREATE, key_id, settings=settings, **details)
-    taken = api_key_creation.admitted(ports, caller, created.api_key, details)
-    ports.store.write(*changes, *api_key_creation.joined(account), entry, *taken, *keep(created))
+    entry = audit.entry(
+        ports, caller, AuditAction.API_KEY_CREATE, key_id, settings=settings, **details
+    )
+    taken = api_key_creation.admin_key_approval_changes(ports, caller, created.api_key, details)
+    ports.store.write(
+        *changes,
+        *api_key_creation.account_key_count_changes(account),
+        entry,
+        *taken,
+        *keep(created),
+    )
     return created
 
 
@@ -202,7 +210,7 @@ def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
     return key, Usage.from_item(item)
 
 
-@once(Scope.ADMIN, keeps=of_record(ApiKey), fresh=True)
+@idempotent(Scope.ADMIN, keeps=of_record(ApiKey), fresh=True)
 def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> ApiKey:
     """Revoke a key; the next request with it fails (APIKEY-5). A revoked key is returned unchanged.
 
@@ -223,16 +231,18 @@ def delete(ports: Ports, caller: Caller, *, key_id: str) -> None:
     key = _find(ports, caller, key_id)
     leaving = _leave_account(key)
     ports.store.write(
-        Delete(key.address, At(key.version)),
-        *api_key_end.deleted(key),
+        Delete(key.address, VersionIs(key.version)),
+        *api_key_end.deletion_changes(key),
         Delete(model.usage(key.tenant_id).address(key.id), Expect.PRESENT),
         Increment(model.count_address(key.tenant_id), {"count": -1}, Expect.PRESENT),
         *leaving,
-        *api_key_end.guard(ports, caller, losing=[key], written=[each.address for each in leaving]),
-        *srl_records.left(
+        *api_key_end.guard(
+            ports, caller, losing=[key], addresses=[each.address for each in leaving]
+        ),
+        *srl_records.tombstone_changes(
             key.tenant_id, Tombstone(key.id, TombstoneStatus.DELETED, ports.now(), key.digest)
         ),
-        _entry(ports, caller, Action.API_KEY_DELETE, key, None),
+        _entry(ports, caller, AuditAction.API_KEY_DELETE, key, None),
     )
 
 
@@ -241,10 +251,10 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> ApiKey:
 
 
 def _entry(
-    ports: Ports, caller: Caller, action: Action, before: ApiKey, after: ApiKey | None
+    ports: Ports, caller: Caller, action: AuditAction, old: ApiKey, new: ApiKey | None
 ) -> Put:
-    details = changed_details(before.name, before, after)
-    return audit.entry(ports, caller, action, before.id, settings=None, **details)
+    details = changed_details(old.name, old, new)
+    return audit.entry(ports, caller, action, old.id, settings=None, **details)
 
 
 def _usages(
@@ -261,12 +271,12 @@ def _leave_account(key: ApiKey) -> list[Change]:
     account = service_accounts.accounts(key.tenant_id).address(key.service_account_id)
     return [
         Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT),
-        Delete(api_key_creation.owned(key.service_account_id, key), Expect.PRESENT),
+        Delete(api_key_creation.account_key_address(key.service_account_id, key), Expect.PRESENT),
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
+class CallerProfile:
     """A caller with the settings of its tenant and the record of its API key, if it has one."""
 
     caller: Caller
@@ -275,14 +285,16 @@ class Introduction:
     creates_until: datetime | None
 
 
-@operation(*Scope, limited=True)
-def introduce(ports: Ports, caller: Caller) -> Introduction:
+@operation(*Scope, rate_limited=True)
+def introduce(ports: Ports, caller: Caller) -> CallerProfile:
     """Return who calls (AUTH-13). Raises `InvalidApiKey` if the key was deleted meanwhile."""
     if caller.session_id is not None:
         settings, until = tenants.settings(ports, caller.tenant_id), caller.bounds_keys_at
         if caller.person_id is not None:
-            until = times.whole(ports.now()) + timedelta(days=settings.person_key_max_days)
-        return Introduction(caller, settings, None, until)
+            until = times.truncate_to_second(ports.now()) + timedelta(
+                days=settings.person_key_max_days
+            )
+        return CallerProfile(caller, settings, None, until)
     records = model.records(caller.tenant_id)
     try:
         settings, key = ports.gather(
@@ -291,4 +303,4 @@ def introduce(ports: Ports, caller: Caller) -> Introduction:
         )
     except NotFound:
         raise InvalidApiKey from None
-    return Introduction(caller, settings, key, caller.bounds_keys_at)
+    return CallerProfile(caller, settings, key, caller.bounds_keys_at)

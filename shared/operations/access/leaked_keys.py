@@ -6,10 +6,10 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from shared import logs
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey, Credential
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.tenants import TenantSettings, settings_address
@@ -36,7 +36,7 @@ class LeakReport(NamedTuple):
 def end(ports: Ports, report: LeakReport) -> None:
     """Revoke the API key with this secret, also the last admin key.
 
-    An unknown secret costs as many reads, and changes nothing. Raises `Corrupt`, `Unavailable`.
+    An unknown secret costs as many reads, and changes nothing. Raises `DataCorrupt`, `Unavailable`.
     """
     settle(partial(_end, ports, report))
 
@@ -51,7 +51,7 @@ def _end(ports: Ports, report: LeakReport) -> None:
     if credential is None:
         return
     if not {key_at, settings_at} <= found.keys():
-        raise Corrupt("a credential has no record")
+        raise DataCorrupt("a credential has no record")
     key, settings = ApiKey.from_item(found[key_at]), TenantSettings.from_item(found[settings_at])
     inside = Caller.inside(tenant_id, name="leaks", handle=settings.handle)
     caller = replace(inside, source_ip=report.source_ip, request_id=report.request_id)
@@ -59,7 +59,7 @@ def _end(ports: Ports, report: LeakReport) -> None:
     def announce(_: ApiKey) -> list[Change]:
         # After the entry of the revocation, because identifiers are in order of time.
         details: dict[str, Value] = {"name": key.name, "url": report.url and report.url[:URL_MAX]}
-        action = Action.API_KEY_LEAKED
+        action = AuditAction.API_KEY_LEAKED
         return [audit.entry(ports, caller, action, key.id, settings=settings, **details)]
 
     api_key_end.revoke(ports, caller, key, announce, is_last_kept=False, settings=settings)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from shared.errors import Conflict, ExpectationLost
+from shared.errors import Conflict, PreconditionFailed
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey, MadeKeys
 from shared.model.callers import Caller, Scope
@@ -18,7 +18,7 @@ _PART: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Disabled:
+class DisabledPerson:
     """A disabled person, the number of keys that the request ended, and the number still active."""
 
     person: Person
@@ -29,7 +29,7 @@ class Disabled:
 @operation(Scope.ADMIN, fresh=True)
 def disable_person(
     ports: Ports, caller: Caller, *, person_id: str, made_keys: MadeKeys
-) -> Disabled:
+) -> DisabledPerson:
     """Disable a person, then revoke up to 50 keys that the person made, also through keys.
 
     A caller repeats it until no key is left. Raises `NotFound`; `Conflict` if the last admin key is
@@ -40,14 +40,14 @@ def disable_person(
     wait_for_writes()
     active = _find_active(ports, person)
     if made_keys is MadeKeys.KEEP or not active:
-        return Disabled(person, 0, len(active))
+        return DisabledPerson(person, 0, len(active))
     # The calling key ends last, so that it can repeat the request.
     active.sort(key=lambda each: each.id == caller.key_id)
     ended, refusal = 0, None
     for each in active[:_PART]:
         try:
             api_key_end.revoke(ports, caller, each, person_id=person_id)
-        except ExpectationLost:
+        except PreconditionFailed:
             # Another request changed the key, which is still among those that are left.
             continue
         except Conflict as error:
@@ -58,7 +58,7 @@ def disable_person(
         done = "The person is disabled, and other keys have ended; then repeat the request."
         raise Conflict(f"{refusal} {done}")
     # None of them has made another one since (`api_key_creation.find_maker`).
-    return Disabled(person, ended, len(active) - ended)
+    return DisabledPerson(person, ended, len(active) - ended)
 
 
 def _find_active(ports: Ports, person: Person) -> list[ApiKey]:

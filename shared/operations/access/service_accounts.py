@@ -7,11 +7,11 @@ from shared.errors import Conflict
 from shared.model import api_keys
 from shared.model import service_accounts as model
 from shared.model.api_keys import ApiKey, Credential
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope, identity
 from shared.model.differences import changed_details
 from shared.model.identifiers import SERVICE_ACCOUNT
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.providers import IdentityProvider, providers
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import AccountStatus, ServiceAccount
@@ -19,17 +19,17 @@ from shared.model.tenants import TenantSettings
 from shared.operations.access import api_key_end
 from shared.operations.base import allowance, audit, tenants
 from shared.operations.base.allowance import find
-from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation, wait_for_writes
-from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.base.paging import Page, PageQueryPlan, count, newest
 from shared.operations.identities import protected_acts, roles
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs
 
 _SWITCHED: Final = {
-    AccountStatus.DISABLED: Action.SERVICE_ACCOUNT_DISABLE,
-    AccountStatus.ACTIVE: Action.SERVICE_ACCOUNT_ENABLE,
+    AccountStatus.DISABLED: AuditAction.SERVICE_ACCOUNT_DISABLE,
+    AccountStatus.ACTIVE: AuditAction.SERVICE_ACCOUNT_ENABLE,
 }
 
 
@@ -37,7 +37,7 @@ _SWITCHED: Final = {
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[ServiceAccount]:
     """Return a page of the tenant's accounts, newest first."""
     partition = model.accounts(caller.tenant_id)
-    walk = Walk(partition, ServiceAccount.from_item, before, limit)
+    walk = PageQueryPlan(partition, ServiceAccount.from_item, before, limit)
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
@@ -47,7 +47,7 @@ def get(ports: Ports, caller: Caller, *, account_id: str) -> ServiceAccount:
     return _find(ports, caller, account_id)
 
 
-@once(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
+@idempotent(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
 def create(
     ports: Ports,
     caller: Caller,
@@ -66,7 +66,7 @@ def create(
         audit.entry(
             ports,
             caller,
-            Action.SERVICE_ACCOUNT_CREATE,
+            AuditAction.SERVICE_ACCOUNT_CREATE,
             account.id,
             settings=settings,
             name=name,
@@ -77,7 +77,7 @@ def create(
     return account
 
 
-@once(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
+@idempotent(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
 def disable(
     ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
 ) -> ServiceAccount:
@@ -88,7 +88,7 @@ def disable(
     return _switch(ports, caller, keep, account_id, AccountStatus.DISABLED)
 
 
-@once(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
+@idempotent(Scope.ADMIN, keeps=of_record(ServiceAccount), fresh=True)
 def enable(
     ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
 ) -> ServiceAccount:
@@ -109,12 +109,14 @@ def delete(ports: Ports, caller: Caller, *, account_id: str) -> None:
     if account.api_key_count:
         raise Conflict("The service account owns API keys; delete them first.")
     ports.store.write(
-        Delete(account.address, At(account.version)),
+        Delete(account.address, VersionIs(account.version)),
         Increment(model.count_address(caller.tenant_id), {"count": -1}, Expect.PRESENT),
-        *srl_records.left(
+        *srl_records.tombstone_changes(
             caller.tenant_id, Tombstone(account.id, TombstoneStatus.DELETED, ports.now())
         ),
-        audit.entry(ports, caller, Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
+        audit.entry(
+            ports, caller, AuditAction.SERVICE_ACCOUNT_DELETE, account.id, name=account.name
+        ),
     )
 
 
@@ -163,10 +165,10 @@ def _switch(
     if target is AccountStatus.DISABLED:
         checks = api_key_end.guard(ports, caller, losing=keys)
     else:
-        checks = protected_acts.admitted(
+        checks = protected_acts.approval_changes(
             ports,
             caller,
-            Act.CREATE_ADMIN_KEY,
+            ProtectedAction.CREATE_ADMIN_KEY,
             account.id,
             details,
             version=account.version,
@@ -174,10 +176,10 @@ def _switch(
         )
     ports.store.write(
         # If a key of the account is created or deleted concurrently, the version differs.
-        Put(account.address, switched.to_item(), At(account.version)),
-        *_credentials(ports, keys, disabled=target is AccountStatus.DISABLED),
+        Put(account.address, switched.to_item(), VersionIs(account.version)),
+        *_credentials(ports, keys, is_disabled=target is AccountStatus.DISABLED),
         *checks,
-        *srl_records.noted(caller.tenant_id),
+        *srl_records.tombstone_counter_changes(caller.tenant_id),
         audit.entry(ports, caller, _SWITCHED[target], account.id, settings=None, **details),
         *keep(switched),
     )
@@ -195,7 +197,7 @@ def _gives_admin(ports: Ports, account: ServiceAccount, keys: list[ApiKey]) -> b
     """Return whether a key of an account, or a grant for programs, gives the scope `admin`."""
     live = [each for each in keys if each.is_live(ports.now())]
     found = IdentityProvider.from_rows(ports.store.query(providers(account.tenant_id)))
-    grants = [each for source in found for each in source.granted]
+    grants = [each for source in found for each in source.grant_list]
     named = {each.role for each in grants if each.service_account == account.name}
     named |= {each.role for each in live if each.role is not None}
     known = roles.of_tenant(ports, account.tenant_id)
@@ -203,10 +205,10 @@ def _gives_admin(ports: Ports, account: ServiceAccount, keys: list[ApiKey]) -> b
     return any(Scope.ADMIN in each for each in given)
 
 
-def _credentials(ports: Ports, keys: list[ApiKey], *, disabled: bool) -> list[Change]:
+def _credentials(ports: Ports, keys: list[ApiKey], *, is_disabled: bool) -> list[Change]:
     # A revoked key has no credential, so enabling does not restore it.
     items = ports.store.get_many(api_keys.credential_address(key.digest) for key in keys)
     return [
-        Put(each.address, replace(each, disabled=disabled).to_item(), Expect.PRESENT)
+        Put(each.address, replace(each, disabled=is_disabled).to_item(), Expect.PRESENT)
         for each in map(Credential.from_item, items.values())
     ]

@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.differences import changed_details
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.tenants import SettingsChange, TenantSettings
 from shared.operations.base import audit, tenants
-from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation
 from shared.operations.identities import protected_acts
 from shared.ports import Ports
-from shared.ports.store import At, Put
+from shared.ports.store import Put, VersionIs
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -21,7 +21,7 @@ def get(ports: Ports, caller: Caller) -> TenantSettings:
     return tenants.settings(ports, caller.tenant_id)
 
 
-@once(Scope.ADMIN, keeps=of_record(TenantSettings), fresh=True)
+@idempotent(Scope.ADMIN, keeps=of_record(TenantSettings), fresh=True)
 def update(
     ports: Ports, caller: Caller, keep: Keep[TenantSettings], *, change: SettingsChange
 ) -> TenantSettings:
@@ -30,13 +30,13 @@ def update(
     Nothing is written if the settings stay the same. Raises `ApprovalRequired` (APPROVAL-1).
     """
     settings = tenants.settings(ports, caller.tenant_id)
-    changed = change.beside(settings)
+    changed = change.changed_values(settings)
     updated = replace(settings, version=settings.version + 1, **changed)
     details = changed_details(updated.name, settings, updated)
-    taken = protected_acts.admitted(
+    taken = protected_acts.approval_changes(
         ports,
         caller,
-        Act.WEAKEN_SETTINGS,
+        ProtectedAction.WEAKEN_SETTINGS,
         "settings",
         details,
         version=settings.version,
@@ -45,11 +45,11 @@ def update(
     if not changed:
         return settings
     ports.store.write(
-        Put(settings.address, updated.to_item(), At(settings.version)),
+        Put(settings.address, updated.to_item(), VersionIs(settings.version)),
         audit.entry(
             ports,
             caller,
-            Action.TENANT_UPDATE_SETTINGS,
+            AuditAction.TENANT_UPDATE_SETTINGS,
             caller.tenant_id,
             # If the retention becomes shorter, keep this entry for the longer one.
             settings=max(settings, updated, key=lambda each: each.audit_retention_days),

@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Final
 
-from shared.errors import Conflict, ExpectationLost
+from shared.errors import Conflict, PreconditionFailed
 from shared.model import api_keys as model
 from shared.model import deployment
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Usage
@@ -22,7 +22,7 @@ _MOST: Final = 50
 def revoke_unused(ports: Ports, tenant_id: str) -> None:
     """Revoke up to 50 keys that were not used for `unused_key_days`, but no last admin key.
 
-    After a restore the uses are unknown, so it waits for the review. Raises `Corrupt`,
+    After a restore the uses are unknown, so it waits for the review. Raises `DataCorrupt`,
     `Unavailable`.
     """
     settings = tenants.settings(ports, tenant_id)
@@ -33,7 +33,7 @@ def revoke_unused(ports: Ports, tenant_id: str) -> None:
     caller = Caller.inside(tenant_id, name="monitor", handle=settings.handle)
     for key in islice(_find_unused(ports, tenant_id, timedelta(days=days)), _MOST):
         # The last admin key stays, and the next pass judges a key that changed at the same time.
-        with suppress(Conflict, ExpectationLost):
+        with suppress(Conflict, PreconditionFailed):
             api_key_end.revoke(ports, caller, key, settings=settings, unused_days=days)
 
 

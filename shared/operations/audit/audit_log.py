@@ -16,9 +16,9 @@ from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX, AUDIT_RETENTION_DAYS_
 from shared.operations.audit import log
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, merged
+from shared.operations.base.paging import Page, merge_partitions
 from shared.ports import Ports
-from shared.ports.store import Where
+from shared.ports.store import ItemFilter
 
 # Entries, each with the month of its partition.
 _Found: TypeAlias = list[tuple[str, AuditEntry]]
@@ -121,12 +121,12 @@ def newest(
     """Return up to `limit` entries that match, newest first, older than the entry `before`."""
     filters, found = reachable(ports, filters), list[AuditEntry]()
     for _, partitions in model.months(caller.tenant_id, filters):
-        rows, _ = merged(
+        rows, _ = merge_partitions(
             ports,
             partitions,
             limit=limit - len(found),
-            after=filters.after,
-            before=min(filter(None, (before, filters.before))),
+            after=filters.lower_bound,
+            before=min(filter(None, (before, filters.upper_bound))),
             where=where_of(ports, filters),
         )
         found += (AuditEntry.from_item(each.item) for each in rows)
@@ -135,20 +135,20 @@ def newest(
     return found
 
 
-def _fitting(found: _Found) -> _Found:
+def _fitting(item: _Found) -> _Found:
     """Return the first entries that fit into a page, at least one of any."""
     size = 0
-    for count, (_, entry) in enumerate(found):
+    for count, (_, entry) in enumerate(item):
         size += len(str(entry.details).encode())
         if size > BYTES_MAX and count:
-            return found[:count]
-    return found
+            return item[:count]
+    return item
 
 
 def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item]:
     """Return the items of all entries about the warrant of the filters that match, newest first."""
     where = where_of(ports, filters)
-    items = log.about(ports, caller.tenant_id, str(filters.warrant_id), filters)
+    items = log.read_about_warrant(ports, caller.tenant_id, str(filters.warrant_id), filters)
     return [each for each in items if where.holds(each)]
 
 
@@ -178,17 +178,17 @@ def _walk(
     found: _Found = []
     total = 0
     for month, partitions in model.months(caller.tenant_id, filters):
-        last = filters.before
+        last = filters.upper_bound
         if before is not None and month > before.month:
             continue
         if before is not None and month == before.month:
             last = min(last, before.entry_id)
-        stored, counted = merged(
+        stored, counted = merge_partitions(
             ports,
             partitions,
             limit=limit - len(found),
-            beside=counts,
-            after=filters.after,
+            counters=counts,
+            after=filters.lower_bound,
             before=last,
             where=where_of(ports, filters),
         )
@@ -201,7 +201,7 @@ def _walk(
 
 def _counts(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Callable[[], int]]:
     """Return a function for each partition that counts its matching entries."""
-    bounds = {"after": filters.after, "before": filters.before}
+    bounds = {"after": filters.lower_bound, "before": filters.upper_bound}
     where = where_of(ports, filters)
     return [
         partial(ports.store.count, partition, **bounds, where=where)
@@ -210,11 +210,11 @@ def _counts(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Callabl
     ]
 
 
-def where_of(ports: Ports, filters: EntryFilters) -> Where:
+def where_of(ports: Ports, filters: EntryFilters) -> ItemFilter:
     """Return the condition for the store; entries younger than any retention cannot be expired."""
     now = ports.now()
     may_have_expired = filters.start <= now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
-    return Where(filters.values, int(now.timestamp()) if may_have_expired else None)
+    return ItemFilter(filters.values, int(now.timestamp()) if may_have_expired else None)
 
 
 def _seconds(moment: datetime) -> int:
@@ -227,7 +227,7 @@ def _moment(seconds: str) -> datetime:
 
 def reachable(ports: Ports, filters: EntryFilters) -> EntryFilters:
     """Limit the window of the filters to the time in which there can be entries."""
-    now = times.whole(ports.now())
+    now = times.truncate_to_second(ports.now())
     oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)
     return replace(
         filters, start=max(filters.start, oldest), end=min(filters.end, now + _AHEAD_MAX)
@@ -298,15 +298,15 @@ def _export_walk(
         if after is not None and month < after.month:
             continue
         is_begun = after is not None and month == after.month
-        first = after.entry_id if after is not None and is_begun else filters.after
+        first = after.entry_id if after is not None and is_begun else filters.lower_bound
         while True:
-            rows, _ = merged(
+            rows, _ = merge_partitions(
                 ports,
                 partitions,
                 limit=_ROUND,
                 newest_first=False,
                 after=first,
-                before=filters.before,
+                before=filters.upper_bound,
                 where=where,
             )
             yield from ((month, row.item) for row in rows)

@@ -9,23 +9,23 @@ from functools import partial
 from itertools import chain
 from typing import Final
 
-from shared.errors import BlobExists, Corrupt
+from shared.errors import BlobExists, DataCorrupt
 from shared.model import times
 from shared.model.audit import audit_log, merkle
 from shared.model.audit import head as model
 from shared.model.audit import records as record_model
-from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.audit.audit_log import AuditAction, AuditEntry, EntryFilters
 from shared.model.audit.head import LogHead
-from shared.model.audit.merkle import WIDTH, Place
-from shared.model.audit.records import AuditRecord
+from shared.model.audit.merkle import WIDTH, TileAddress
+from shared.model.audit.records import EntryCommitment
 from shared.model.items import Item
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, Expect, Put, Where
+from shared.ports.store import MOST_CHANGES, Expect, ItemFilter, Put
 
 FIRST_GENERATION: Final = 1
 
 # The actions whose entries name several warrants.
-_OF_BATCHES: Final = tuple(each for each in Action if each.endswith("_batch"))
+_OF_BATCHES: Final = tuple(each for each in AuditAction if each.endswith("_batch"))
 # How far behind the newest sealed entry one may be that is not sealed yet.
 _LATE_MAX: Final = timedelta(seconds=120)
 
@@ -35,15 +35,15 @@ def head(ports: Ports, tenant_id: str) -> LogHead | None:
     return LogHead.from_optional(ports.store.get(model.address(tenant_id)))
 
 
-def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[AuditRecord]:
+def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[EntryCommitment]:
     """Return the records of the leaves from `first` to `end`, or to the end of the log.
 
-    Raises `Corrupt` if a bundle is missing or malformed, `Unavailable`.
+    Raises `DataCorrupt` if a bundle is missing or malformed, `Unavailable`.
     """
     found = head(ports, tenant_id)
     if found is None:
         return []
-    return [AuditRecord.parse(each) for each in data(ports, tenant_id, found, first, end)]
+    return [EntryCommitment.parse(each) for each in data(ports, tenant_id, found, first, end)]
 
 
 def entries(
@@ -51,25 +51,27 @@ def entries(
 ) -> list[tuple[int, AuditEntry | None]]:
     """Return the entries of these leaves with their indexes; None if one expired or was removed.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     wanted = records(ports, tenant_id, first, end)
     found = by_record(ports, tenant_id, wanted)
     return [(first + number, found.get(each.id)) for number, each in enumerate(wanted)]
 
 
-def by_record(ports: Ports, tenant_id: str, wanted: Sequence[AuditRecord]) -> dict[str, AuditEntry]:
+def by_record(
+    ports: Ports, tenant_id: str, commitments: Sequence[EntryCommitment]
+) -> dict[str, AuditEntry]:
     """Return the entries of these records that have not expired, by identifier.
 
     Raises `Unavailable`.
     """
     now = ports.now().timestamp()
-    alive = [each.id for each in wanted if each.expires > now]
-    items = stored(ports, tenant_id, alive)
+    alive = [each.id for each in commitments if each.expires > now]
+    items = read_entries(ports, tenant_id, alive)
     return {entry_id: AuditEntry.from_item(item) for entry_id, item in items.items()}
 
 
-def stored(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict[str, Item]:
+def read_entries(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict[str, Item]:
     """Return the items of these entries that exist, by identifier. Raises `Unavailable`."""
     items = ports.store.get_many(
         audit_log.address(tenant_id, each, record_model.moment(each)) for each in entry_ids
@@ -77,82 +79,83 @@ def stored(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict[str, 
     return {address.sk: item for address, item in items.items()}
 
 
-def data(ports: Ports, tenant_id: str, found: LogHead, first: int, end: int) -> list[bytes]:
-    """Return the records of these leaves, of 56 bytes each. Raises `Corrupt`, `Unavailable`."""
-    start, last = first // WIDTH, -(-min(end, found.stored) // WIDTH)
-    read = [partial(_bundle, ports, tenant_id, found, number) for number in range(start, last)]
+def data(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> list[bytes]:
+    """Return the records of these leaves, of 56 bytes each. Raises `DataCorrupt`, `Unavailable`."""
+    start, last = first // WIDTH, -(-min(end, head.stored) // WIDTH)
+    read = [partial(_bundle, ports, tenant_id, head, number) for number in range(start, last)]
     bundles = [each for bundle in ports.gather(*read) for each in bundle] if read else []
-    begins = start * WIDTH if read else found.stored
-    every = bundles + found.unstored
+    begins = start * WIDTH if read else head.stored
+    every = bundles + head.unstored_records
     return every[max(first - begins, 0) : max(end - begins, 0)]
 
 
-def find(ports: Ports, tenant_id: str, found: LogHead, entry_id: str) -> int | None:
-    """Return the leaf of an entry, or None if it is not sealed. Raises `Corrupt`, `Unavailable`.
+def find(ports: Ports, tenant_id: str, head: LogHead, entry_id: str) -> int | None:
+    """Return the leaf of an entry, or None if it is not sealed.
 
-    The log is about in the order of identifiers, so the neighbourhood is read first.
+    Raises `DataCorrupt`, `Unavailable`. The log is about in the order of identifiers, so the
+    neighbourhood is read first.
     """
     ulid = record_model.ulid_of(entry_id)
-    low, high = 0, found.stored // WIDTH
+    low, high = 0, head.stored // WIDTH
     while low < high:
         middle = (low + high) // 2
-        ahead = _ulids(ports, tenant_id, found, middle * WIDTH, middle * WIDTH + 1)
+        ahead = _ulids(ports, tenant_id, head, middle * WIDTH, middle * WIDTH + 1)
         low, high = (middle + 1, high) if ahead[0] <= ulid else (low, middle)
     near = (max(low - 2, 0) * WIDTH, (low + 1) * WIDTH)
-    tail = (found.stored, found.size)
+    tail = (head.stored, head.size)
     made_ms = record_model.milliseconds(ulid)
-    for first, end in (near, tail, *reversed(found.since(made_ms))):
-        ulids = _ulids(ports, tenant_id, found, first, end)
+    for first, end in (near, tail, *reversed(head.leaves_since(made_ms))):
+        ulids = _ulids(ports, tenant_id, head, first, end)
         if ulid in ulids:
             return first + ulids.index(ulid)
     return None
 
 
-def _ulids(ports: Ports, tenant_id: str, found: LogHead, first: int, end: int) -> list[bytes]:
-    return list(record_model.ulids(b"".join(data(ports, tenant_id, found, first, end))))
+def _ulids(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> list[bytes]:
+    return list(record_model.ulids(b"".join(data(ports, tenant_id, head, first, end))))
 
 
-def _bundle(ports: Ports, tenant_id: str, found: LogHead, number: int) -> list[bytes]:
-    name = model.blob(tenant_id, found.generation, Place(None, number))
-    read = merkle.unbundled(ports.blobs.get(name) or b"")
+def _bundle(ports: Ports, tenant_id: str, head: LogHead, number: int) -> list[bytes]:
+    name = model.blob(tenant_id, head.generation, TileAddress(None, number))
+    read = merkle.parse_bundle(ports.blobs.get(name) or b"")
     if read is None or len(read) != WIDTH:
-        raise Corrupt(f"the bundle {number} of the sealed log is missing or malformed")
+        raise DataCorrupt(f"the bundle {number} of the sealed log is missing or malformed")
     return read
 
 
-class Tree:
+class LogTree:
     """The tree of a head: its tiles and bundles, stored or not, and what follows from them."""
 
-    def __init__(self, ports: Ports, tenant_id: str, found: LogHead) -> None:
-        self._ports, self._tenant_id, self._head = ports, tenant_id, found
-        leaves = [record_model.leaf(each) for each in found.unstored]
-        self._edge, full = found.edge.extended(leaves)
+    def __init__(self, ports: Ports, tenant_id: str, head: LogHead) -> None:
+        self._ports, self._tenant_id, self._head = ports, tenant_id, head
+        leaves = [record_model.leaf(each) for each in head.unstored_records]
+        self._edge, full = head.edge.append(leaves)
         self._read = {place: merkle.hashes(tile) for place, tile in full.items()}
 
-    def tile(self, place: Place) -> bytes | None:
+    def tile(self, place: TileAddress) -> bytes | None:
         """Return a tile or bundle as it is served, or None if the log does not reach so far.
 
-        Raises `Corrupt`, `Unavailable`.
+        Raises `DataCorrupt`, `Unavailable`.
         """
         first, end = place.number * WIDTH, place.number * WIDTH + place.width
         if end > merkle.count(place.level or 0, self._head.size):
             return None
         if place.level is None:
             return merkle.bundle(data(self._ports, self._tenant_id, self._head, first, end))
-        return b"".join(self._hashes(Place(place.level, place.number))[: place.width])
+        return b"".join(self._hashes(TileAddress(place.level, place.number))[: place.width])
 
     def root(self, size: int) -> bytes:
-        """Return the root over the first `size` leaves. Raises `Corrupt`, `Unavailable`."""
+        """Return the root over the first `size` leaves. Raises `DataCorrupt`, `Unavailable`."""
         return merkle.root(size, self._subtree)
 
     def path(self, index: int) -> list[bytes]:
-        """Return the path of a leaf to the root. Raises `Corrupt`, `Unavailable`."""
+        """Return the path of a leaf to the root. Raises `DataCorrupt`, `Unavailable`."""
         return merkle.inclusion(index, self._head.size, self._subtree)
 
     def extends(self, size: int) -> list[bytes]:
         """Return the proof that the log extends its first `size` leaves (RFC 6962, 2.1.2).
 
-        Raises `Corrupt`, `Unavailable`.
+        Raises `DataCorrupt`, `Unavailable`.
         """
         return merkle.consistency(size, self._head.size, self._subtree)
 
@@ -160,7 +163,7 @@ class Tree:
         place, first = merkle.holding(level, number)
         return merkle.perfect(self._hashes(place)[first : first + (1 << level % 8)])
 
-    def _hashes(self, place: Place) -> list[bytes]:
+    def _hashes(self, place: TileAddress) -> list[bytes]:
         """Return the hashes of a tile: all of a full one, those that exist of a partial one."""
         level, number, _ = place
         if level is None or number == merkle.count(level + 1, self._head.size):
@@ -169,42 +172,48 @@ class Tree:
             name = model.blob(self._tenant_id, self._head.generation, place)
             self._read[place] = merkle.hashes(self._ports.blobs.get(name) or b"")
             if len(self._read[place]) != WIDTH:
-                raise Corrupt(f"the tile {place.path} of the sealed log is missing or malformed")
+                raise DataCorrupt(
+                    f"the tile {place.path} of the sealed log is missing or malformed"
+                )
         return self._read[place]
 
 
-def store_tiles(ports: Ports, tenant_id: str, found: LogHead) -> None:
+def store_tiles(ports: Ports, tenant_id: str, head: LogHead) -> None:
     """Store the full tiles of a stored head that are not stored yet.
 
-    Raises `Corrupt` if one is there with other content, `OutOfSpace`, `Unavailable`.
+    Raises `DataCorrupt` if one is there with other content, `OutOfSpace`, `Unavailable`.
     """
-    for place, content in found.full_tiles().items():
-        name = model.blob(tenant_id, found.generation, place)
+    for place, content in head.full_tiles().items():
+        name = model.blob(tenant_id, head.generation, place)
         try:
             ports.blobs.put(name, content)
         except BlobExists:
             # A pass before this one was interrupted, or another one does the same.
             if ports.blobs.get(name) != content:
-                raise Corrupt(f"the tile {place.path} of the sealed log has other hashes") from None
+                raise DataCorrupt(
+                    f"the tile {place.path} of the sealed log has other hashes"
+                ) from None
 
 
 def index(ports: Ports, tenant_id: str, entries: Iterable[Item]) -> None:
     """Index entries that are about to be sealed; again is harmless. Raises `Unavailable`."""
-    items = chain.from_iterable(audit_log.indexed(tenant_id, each) for each in entries)
+    items = chain.from_iterable(audit_log.index_items(tenant_id, each) for each in entries)
     changes = [Put(address, item, Expect.ANYTHING) for address, item in items]
     for start in range(0, len(changes), MOST_CHANGES):
         ports.store.write(*changes[start : start + MOST_CHANGES])
 
 
-def about(ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters) -> list[Item]:
+def read_about_warrant(
+    ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters
+) -> list[Item]:
     """Return the entries about a warrant that were made in the window, newest first.
 
     Expired ones may be among them. Raises `Unavailable`.
     """
     partition = audit_log.entries_of(tenant_id, warrant_id)
-    after, before = map(audit_log.sort_key, (filters.after, filters.before))
+    after, before = map(audit_log.sort_key, (filters.lower_bound, filters.upper_bound))
     rows = ports.store.query(partition, after=after, before=before)
-    found = stored(ports, tenant_id, [audit_log.entry_id(row.sk) for row in rows])
+    found = read_entries(ports, tenant_id, [audit_log.entry_id(row.sk) for row in rows])
     for item in _unsealed_about(ports, tenant_id, warrant_id, filters):
         found[str(item["id"])] = item
     return [found[entry_id] for entry_id in sorted(found, reverse=True)]
@@ -220,8 +229,8 @@ def _unsealed_about(
         since = times.from_seconds(newest // 1000) - _LATE_MAX
         filters = EntryFilters(max(filters.start, since), filters.end)
     conditions = [
-        Where({"details.warrant_id": warrant_id}),
-        *(Where({"action": each}) for each in _OF_BATCHES),
+        ItemFilter({"details.warrant_id": warrant_id}),
+        *(ItemFilter({"action": each}) for each in _OF_BATCHES),
     ]
     if filters.start > filters.end:
         return
@@ -229,7 +238,7 @@ def _unsealed_about(
     for partition in partitions:
         for where in conditions:
             rows = ports.store.query(
-                partition, after=filters.after, before=filters.before, where=where
+                partition, after=filters.lower_bound, before=filters.upper_bound, where=where
             )
             items = (row.item for row in rows)
             yield from (each for each in items if warrant_id in audit_log.warrants_of(each))

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import NotTrusted
-from shared.authorizer.formats.members import Malformed
+from shared.authorizer.formats.members import MalformedBytes
 from shared.authorizer.formats.trust import LogAnchor
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import trust
 from shared.model.audit import head as model
-from shared.model.audit.checkpoint import Kept
+from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.audit.head import LogHead
 from shared.model.lists import content, journal
 from shared.model.lists.head import states_folder, version_of
@@ -27,10 +27,10 @@ from shared.operations.base.operation import reread
 from shared.ports import Ports
 
 
-def newest_anchors(ports: Ports, tenant_id: str) -> set[Kept]:
+def newest_anchors(ports: Ports, tenant_id: str) -> set[PinnedCheckpoint]:
     """Return what the newest blob of the journal and the newest trust document name.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     found = ports.gather(
         lambda: _of(ports, tenant_id, next(_journal(ports, tenant_id), None), _in_journal),
@@ -39,19 +39,21 @@ def newest_anchors(ports: Ports, tenant_id: str) -> set[Kept]:
     return {*found[0], *found[1]}
 
 
-def all_anchors(ports: Ports, tenant_id: str, *, passes_over: bool = False) -> set[Kept]:
+def all_anchors(
+    ports: Ports, tenant_id: str, *, passes_over: bool = False
+) -> set[PinnedCheckpoint]:
     """Return what any blob of the journal, any trust document and the newest list name.
 
     If `passes_over`, blobs that cannot be read do not count, as in a recovery, which names them.
     Otherwise only those of the journal do not that a readable number follows, as after a recovery.
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    found = set[Kept]()
+    found = set[PinnedCheckpoint]()
     is_followed = False
     for name, among in _every(ports, tenant_id):
         try:
             found |= _of(ports, tenant_id, name, among)
-        except Corrupt:
+        except DataCorrupt:
             if not (passes_over or (is_followed and among is _in_journal)):
                 raise
         else:
@@ -71,19 +73,22 @@ def _every(ports: Ports, tenant_id: str) -> Iterator[tuple[str, _Among]]:
             yield name, _in_document
     newest_state = max(ports.blobs.names(states_folder(tenant_id)), key=version_of, default=None)
     if newest_state is not None:
-        yield newest_state, lambda blob: content.claimed_log(blob, tenant_id)
+        yield newest_state, lambda blob: content.read_unverified_checkpoint(blob, tenant_id)
 
 
-def _of(ports: Ports, tenant_id: str, name: str | None, among: _Among) -> set[Kept]:
-    """Return what the blob of this name says of the log. Raises `Corrupt`, which has the name."""
+def _of(ports: Ports, tenant_id: str, name: str | None, among: _Among) -> set[PinnedCheckpoint]:
+    """Return what the blob of this name says of the log.
+
+    Raises `DataCorrupt`, which has the name.
+    """
     blob = None if name is None else ports.blobs.get(name)
     if blob is None:
         return set()  # There is none, or it has expired since it was listed.
     try:
         found = among(blob)
-        return set() if found is None else {Kept.named(found, tenant_id)}
-    except (Malformed, NotTrusted, Corrupt, ValueError) as error:
-        raise Corrupt(f"{name}: {error}") from None
+        return set() if found is None else {PinnedCheckpoint.from_anchor(found, tenant_id)}
+    except (MalformedBytes, NotTrusted, DataCorrupt, ValueError) as error:
+        raise DataCorrupt(f"{name}: {error}") from None
 
 
 def _journal(ports: Ports, tenant_id: str) -> Iterator[str]:
@@ -101,7 +106,11 @@ def _newest_document(ports: Ports, tenant_id: str) -> str | None:
 def _in_journal(blob: bytes) -> LogAnchor | None:
     # What is no number of the journal names nothing.
     is_number = bool(journal.payload_of(blob))
-    return LogAnchor.among(content.claimed_members(blob, journal.PREFIX)) if is_number else None
+    return (
+        LogAnchor.among(content.read_unverified_members(blob, journal.PREFIX))
+        if is_number
+        else None
+    )
 
 
 def _in_document(blob: bytes) -> LogAnchor | None:
@@ -112,27 +121,29 @@ def _in_document(blob: bytes) -> LogAnchor | None:
 def head(ports: Ports, tenant_id: str) -> LogHead | None:
     """Return the head of a tenant's log, or None if nothing was ever sealed.
 
-    Raises `Corrupt` if the head is missing, older or another one than what is kept outside says, or
-    than the signers or tiles say; `Unavailable`.
+    Raises `DataCorrupt` if the head is missing, older or another one than what is kept outside
+    says, or than the signers or tiles say; `Unavailable`.
     """
-    return reread(lambda: compared(ports, tenant_id, ()))
+    return reread(lambda: compare_with_anchors(ports, tenant_id, ()))
 
 
 def check_anchors(ports: Ports, tenant_id: str) -> None:
     """Compare the log with what the newest signed records outside the store name.
 
-    Raises `Corrupt` if the log does not extend that, `Unavailable`.
+    Raises `DataCorrupt` if the log does not extend that, `Unavailable`.
     """
-    reread(lambda: compared(ports, tenant_id, newest_anchors(ports, tenant_id)))
+    reread(lambda: compare_with_anchors(ports, tenant_id, newest_anchors(ports, tenant_id)))
 
 
-def compared(ports: Ports, tenant_id: str, anchored: Iterable[Kept]) -> LogHead | None:
+def compare_with_anchors(
+    ports: Ports, tenant_id: str, anchors: Iterable[PinnedCheckpoint]
+) -> LogHead | None:
     """Return the same, also compared with these anchors, without another look."""
     # Before the head: it was stored before any checkpoint that is found now.
     kept = audit.newest_checkpoint(ports, tenant_id)
     found = log.head(ports, tenant_id)
     if found is None:
-        known = {*anchored, *all_anchors(ports, tenant_id), *([kept] if kept else [])}
+        known = {*anchors, *all_anchors(ports, tenant_id), *([kept] if kept else [])}
         _check_never_begun(ports, tenant_id, known)
         return None
     if kept is not None:
@@ -140,14 +151,14 @@ def compared(ports: Ports, tenant_id: str, anchored: Iterable[Kept]) -> LogHead 
         # A recovery keeps a checkpoint of the generation that it begins. An anchor may be older.
         if found.generation > kept.generation:
             raise _cut(tenant_id, f"no recovery began its generation {found.generation}")
-    for each in {*anchored} - {kept}:
+    for each in {*anchors} - {kept}:
         _check_continues(ports, tenant_id, found, each)
     return found
 
 
-def _check_never_begun(ports: Ports, tenant_id: str, known: set[Kept]) -> None:
-    if known:
-        sealed = max(each.size for each in known)
+def _check_never_begun(ports: Ports, tenant_id: str, anchors: set[PinnedCheckpoint]) -> None:
+    if anchors:
+        sealed = max(each.size for each in anchors)
         raise _cut(tenant_id, f"it has no head, but {sealed} leaves were sealed")
     if next(ports.blobs.names(model.folder(tenant_id)), None) is not None:
         raise _cut(tenant_id, "it has no head, but tiles")
@@ -156,20 +167,26 @@ def _check_never_begun(ports: Ports, tenant_id: str, known: set[Kept]) -> None:
         raise _cut(tenant_id, "it has no head, but a signer")
 
 
-def _check_continues(ports: Ports, tenant_id: str, found: LogHead, known: Kept) -> None:
-    if (found.generation, found.size) < known[:2]:
+def _check_continues(
+    ports: Ports, tenant_id: str, head: LogHead, pinned_checkpoint: PinnedCheckpoint
+) -> None:
+    if (head.generation, head.size) < pinned_checkpoint[:2]:
         raise _cut(
             tenant_id,
-            f"it has {found.size} leaves in generation {found.generation}, but {known.size} were "
-            f"sealed in generation {known.generation}",
+            f"it has {head.size} leaves in generation {head.generation}, but "
+            f"{pinned_checkpoint.size} were sealed in generation {pinned_checkpoint.generation}",
         )
-    if found.generation > known.generation:
+    if head.generation > pinned_checkpoint.generation:
         return
-    is_newest = found.size == known.size
-    root = found.root if is_newest else log.Tree(ports, tenant_id, found).root(known.size)
-    if root != known.root:
-        raise _cut(tenant_id, f"its first {known.size} leaves are not those that were sealed")
+    is_newest = head.size == pinned_checkpoint.size
+    root = (
+        head.root if is_newest else log.LogTree(ports, tenant_id, head).root(pinned_checkpoint.size)
+    )
+    if root != pinned_checkpoint.root:
+        raise _cut(
+            tenant_id, f"its first {pinned_checkpoint.size} leaves are not those that were sealed"
+        )
 
 
-def _cut(tenant_id: str, why: str) -> Corrupt:
-    return Corrupt(f"the sealed log of {tenant_id} was cut, or its store is older: {why}")
+def _cut(tenant_id: str, why: str) -> DataCorrupt:
+    return DataCorrupt(f"the sealed log of {tenant_id} was cut, or its store is older: {why}")

@@ -8,72 +8,77 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import revocation_counts as model
 from shared.model.audit.head import LogHead
 from shared.model.callers import Caller, Scope
 from shared.model.items import Item
 from shared.model.records import integer
-from shared.model.revocation_counts import Counts, SpanCount
+from shared.model.revocation_counts import RevocationCount, RevocationCountSeries
 from shared.operations.audit import log
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import Change, Expect, Put, VersionIs
 
 
-def begun(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
+def start_counting(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
     """Return the head before a pass with the day from which revocations are counted.
 
-    Raises `Corrupt` if a log with entries has none; `Unavailable`.
+    Raises `DataCorrupt` if a log with entries has none; `Unavailable`.
     """
     if log.counted_from is not None:
         return log
     if log.size:
-        raise Corrupt("the head of a sealed log does not have the start of its counts")
+        raise DataCorrupt("the head of a sealed log does not have the start of its counts")
     created_at = tenants.settings(ports, tenant_id).created_at
     return replace(log, counted_from=model.begin(created_at, ports.now()))
 
 
-def counted(ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item]) -> list[Change]:
+def count_changes(
+    ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item]
+) -> list[Change]:
     """Return the changes that count the revocations in entries that are appended to `log`.
 
     Each expects the item that was read: the write of the pass before may be visible in part.
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     sums = model.tally(entries, tenant_id=tenant_id, log=log)
     items = ports.store.get_many(sums)
     return [
         Put(
             address,
-            model.added(address, items.get(address, {}), amounts),
-            At(integer(items[address], "version")) if address in items else Expect.ABSENT,
+            model.add_amounts(address, items.get(address, {}), amounts),
+            VersionIs(integer(items[address], "version")) if address in items else Expect.ABSENT,
         )
         for address, amounts in sums.items()
     ]
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
-def counts(ports: Ports, caller: Caller, *, start: date, end: date, hourly: bool = False) -> Counts:
+def counts(
+    ports: Ports, caller: Caller, *, start: date, end: date, hourly: bool = False
+) -> RevocationCountSeries:
     """Return the numbers of the days from `start` to `end`, both included, or of their hours.
 
-    A change is counted once its audit entry is sealed. Raises `Corrupt`, `Unavailable`.
+    A change is counted once its audit entry is sealed. Raises `DataCorrupt`, `Unavailable`.
     """
     first = datetime.combine(start, time(), UTC)
     days = [first + timedelta(each) for each in range((end - start).days + 1)]
     head = log.head(ports, caller.tenant_id)
     if head is None or head.counted_from is None:
-        return Counts(
-            None, [SpanCount(each) for day in days for each in model.parts(day, hourly=hourly)]
+        return RevocationCountSeries(
+            None,
+            [RevocationCount(each) for day in days for each in model.parts(day, hourly=hourly)],
         )
     known_from = head.counted_from
     place = model.address_of_hours if hourly else model.address
     places = {each: place(caller.tenant_id, head.generation, each) for each in days}
     items = ports.store.get_many(dict.fromkeys(places[each] for each in days if each >= known_from))
-    spans: list[SpanCount] = []
+    spans: list[RevocationCount] = []
     for day in days:
         item = items.get(places[day], {})
         for each in model.parts(day, hourly=hourly):
             known = model.span(each, item, hourly=hourly)
-            spans.append(known if day >= known_from else SpanCount(each))
-    return Counts(known_from.date(), spans)
+            spans.append(known if day >= known_from else RevocationCount(each))
+    return RevocationCountSeries(known_from.date(), spans)

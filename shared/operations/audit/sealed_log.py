@@ -6,19 +6,19 @@ from typing import Final
 
 from shared.errors import Conflict, NotFound
 from shared.model.audit import checkpoint as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.audit.checkpoint import AuditSigner
 from shared.model.audit.head import LogHead
-from shared.model.audit.merkle import Place
+from shared.model.audit.merkle import TileAddress
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import AUDIT_ENTRY, is_identifier
 from shared.model.items import Item
 from shared.operations.audit import log, outside, signers, witnessing
 from shared.operations.base import audit, tenants
-from shared.operations.base.idempotency import Keep, Outcome, item, once
+from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent, item
 from shared.operations.base.operation import operation
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import Change, Expect, Put, VersionIs
 
 READERS = (Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 
@@ -50,24 +50,24 @@ class AuditSigners:
 
 
 @operation(*READERS)
-def checkpoint(ports: Ports, caller: Caller, *, witnessed: bool = False) -> str:
+def checkpoint(ports: Ports, caller: Caller, *, with_cosignatures: bool = False) -> str:
     """Return the newest checkpoint, or the newest one that a quorum of witnesses signed (LOG-32).
 
-    Raises `NotFound` if there is none yet, `Corrupt` if the log was cut (LOG-12).
+    Raises `NotFound` if there is none yet, `DataCorrupt` if the log was cut (LOG-12).
     """
-    newest = _sealed(outside.head(ports, caller.tenant_id)).checkpoint
-    if not witnessed:
+    newest = _require_log_head(outside.head(ports, caller.tenant_id)).checkpoint
+    if not with_cosignatures:
         return newest
-    found = witnessing.agreed(ports, caller.tenant_id)
+    found = witnessing.quorum_checkpoint(ports, caller.tenant_id)
     if found is None:
         raise NotFound(_UNWITNESSED)
     return found
 
 
 @operation(*READERS)
-def tile(ports: Ports, caller: Caller, *, place: Place) -> bytes:
+def tile(ports: Ports, caller: Caller, *, place: TileAddress) -> bytes:
     """Return a tile or a bundle. Raises `NotFound` if the log does not reach so far."""
-    found = log.Tree(ports, caller.tenant_id, _head(ports, caller)).tile(place)
+    found = log.LogTree(ports, caller.tenant_id, _head(ports, caller)).tile(place)
     if found is None:
         raise NotFound
     return found
@@ -89,27 +89,27 @@ def proof(ports: Ports, caller: Caller, *, entry_id: str) -> InclusionProof:
     if not is_identifier(entry_id, kind=AUDIT_ENTRY):
         raise NotFound
     head = _head(ports, caller)
-    if not log.stored(ports, caller.tenant_id, [entry_id]):
+    if not log.read_entries(ports, caller.tenant_id, [entry_id]):
         raise NotFound
     index = log.find(ports, caller.tenant_id, head, entry_id)
     if index is None:
         raise NotFound("The entry is not sealed yet.")
     (record,) = log.data(ports, caller.tenant_id, head, index, index + 1)
-    path = log.Tree(ports, caller.tenant_id, head).path(index)
+    path = log.LogTree(ports, caller.tenant_id, head).path(index)
     return InclusionProof(entry_id, index, record, path, head.checkpoint)
 
 
-def _kept(result: AuditSigners) -> Item:
+def _stored_result(result: AuditSigners) -> Item:
     return {"origin": result.origin, "signers": [item(each, but=_SEALS) for each in result.signers]}
 
 
-def _again(_ports: Ports, _caller: Caller, kept: Item) -> AuditSigners:
-    found = kept["signers"]
+def _restore_result(_ports: Ports, _caller: Caller, outcome: Item) -> AuditSigners:
+    found = outcome["signers"]
     items = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    return AuditSigners(str(kept["origin"]), [AuditSigner.from_item(each) for each in items])
+    return AuditSigners(str(outcome["origin"]), [AuditSigner.from_item(each) for each in items])
 
 
-@once(Scope.ADMIN, keeps=Outcome(_kept, _again))
+@idempotent(Scope.ADMIN, keeps=OutcomeCodec(_stored_result, _restore_result))
 def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigners:
     """Replace the audit signer. The replaced one signs beside it for one audit retention (LOG-9).
 
@@ -117,19 +117,19 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigne
     """
     settings = tenants.settings(ports, caller.tenant_id)
     now, origin = ports.now(), keys(ports, caller).origin
-    found = signers.settled(ports, caller.tenant_id)
+    found = signers.read_settled(ports, caller.tenant_id)
     if sum(each.signs(now) for each in found) >= signers.SIGNING_MAX:
         raise Conflict(f"At most {signers.SIGNING_MAX} audit signers sign at the same time.")
     is_first = log.head(ports, caller.tenant_id) is None
     made = replace(signers.make(ports, caller.tenant_id), precedes_log=is_first)
     until = now + settings.audit_retention
-    after = [_after(each, now, until) for each in found]
+    after = [_rotate_signer(each, now, until) for each in found]
     changes: list[Change] = [Put(made.address, made.to_item(), Expect.ABSENT)]
     changes += [_update(*each) for each in zip(found, after, strict=True) if each[0] != each[1]]
     entry = audit.entry(
         ports,
         caller,
-        Action.AUDIT_LOG_ROTATE_KEY,
+        AuditAction.AUDIT_LOG_ROTATE_KEY,
         made.id,
         settings=settings,
         public_key=made.public_key,
@@ -140,23 +140,23 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigne
     return result
 
 
-def _after(signer: AuditSigner, now: datetime, until: datetime) -> AuditSigner:
+def _rotate_signer(signer: AuditSigner, now: datetime, until: datetime) -> AuditSigner:
     """Return a signer after a rotation: the current one signs beside its successor `until` then."""
     if signer.signs_until is None:
-        return signer.replaced(signs_until=until)
+        return signer.retire(signs_until=until)
     is_over = not signer.signs(now) and signer.sealed_seed is not None
-    return signer.ended() if is_over else signer
+    return signer.without_seed() if is_over else signer
 
 
-def _update(before: AuditSigner, after: AuditSigner) -> Change:
-    return Put(after.address, after.to_item(), At(before.version))
+def _update(old: AuditSigner, new: AuditSigner) -> Change:
+    return Put(new.address, new.to_item(), VersionIs(old.version))
 
 
 def _head(ports: Ports, caller: Caller) -> LogHead:
-    return _sealed(log.head(ports, caller.tenant_id))
+    return _require_log_head(log.head(ports, caller.tenant_id))
 
 
-def _sealed(found: LogHead | None) -> LogHead:
-    if found is None or not found.size:
+def _require_log_head(head: LogHead | None) -> LogHead:
+    if head is None or not head.size:
         raise NotFound(_NOTHING)
-    return found
+    return head

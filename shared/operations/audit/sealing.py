@@ -15,23 +15,23 @@ from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from shared import logs
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import times
 from shared.model.audit import audit_log, checkpoint, records
 from shared.model.audit import head as model
-from shared.model.audit.audit_log import Action, EntryFilters
-from shared.model.audit.checkpoint import Checkpoint, Kept
+from shared.model.audit.audit_log import AuditAction, EntryFilters
+from shared.model.audit.checkpoint import Checkpoint, PinnedCheckpoint
 from shared.model.audit.head import APPENDED_MAX, LogHead
-from shared.model.audit.records import AuditRecord
+from shared.model.audit.records import EntryCommitment
 from shared.model.identifiers import AUDIT_ENTRY, before_all_of
-from shared.model.items import Address, Row
+from shared.model.items import Address, ItemRow
 from shared.model.records import Record
 from shared.operations.audit import log, outside, revocation_counts, signers
 from shared.operations.base import audit, operation, tenants
 from shared.operations.base.operation import settle
 from shared.ports import Ports
-from shared.ports.outside import AuditSink, Copied
-from shared.ports.store import At, Change, Expect, Put, Where
+from shared.ports.outside import AuditSink, CopiedRange
+from shared.ports.store import Change, Expect, ItemFilter, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ _BEFORE: Final = timedelta(days=1)
 _COPIED_MAX: Final = 1000
 
 
-class Extended(NamedTuple):
+class AppendResult(NamedTuple):
     """The result of a pass: the log's size before and after, and how many new entries were late."""
 
     first: int
@@ -63,44 +63,44 @@ def extend(
     ports: Ports,
     tenant_id: str,
     *,
-    named: Iterable[str] = (),
+    names: Iterable[str] = (),
     overlap: timedelta = OVERLAP,
     seconds: float = _SECONDS,
-) -> Extended:
+) -> AppendResult:
     """Append the entries that are not in the log yet, in passes, for about that many seconds.
 
-    Entries that became visible later than `overlap` after newer ones are found if they are `named`
-    by their identifiers. Repeated and concurrent calls are harmless. Raises `Corrupt` if an entry
-    or the log is damaged, or if the log was cut (LOG-12); `Unavailable`.
+    Entries that became visible later than `overlap` after newer ones are found if they are `names`
+    by their identifiers. Repeated and concurrent calls are harmless. Raises `DataCorrupt` if an
+    entry or the log is damaged, or if the log was cut (LOG-12); `Unavailable`.
     """
     deadline = operation.PACING.clock() + seconds
     begin: LogHead | None = None
-    wanted = sorted(set(named))
+    wanted = sorted(set(names))
     while True:
         before, after = settle(lambda: _pass(ports, tenant_id, wanted, overlap))
         begin = begin or before
         whole = after.size - before.size < APPENDED_MAX and not after.full_tiles()
         if whole or operation.PACING.clock() >= deadline:
-            return Extended(begin.size, after.size, after.late - begin.late)
+            return AppendResult(begin.size, after.size, after.late - begin.late)
 
 
-def sweep(ports: Ports, tenant_id: str) -> Extended:
+def sweep(ports: Ports, tenant_id: str) -> AppendResult:
     """Append what every pass has missed: entries of the last two days, however late.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     return extend(ports, tenant_id, overlap=SWEEP)
 
 
 def _pass(
-    ports: Ports, tenant_id: str, named: list[str], overlap: timedelta
+    ports: Ports, tenant_id: str, names: list[str], overlap: timedelta
 ) -> tuple[LogHead, LogHead]:
-    """Make one pass; return the head before and after it. Raises `ExpectationLost`."""
+    """Make one pass; return the head before and after it. Raises `PreconditionFailed`."""
     found = outside.head(ports, tenant_id)
     before = found or LogHead.empty(log.FIRST_GENERATION, ports.now())
     log.store_tiles(ports, tenant_id, before)
-    after = before.settled()
-    rows = _unsealed(ports, tenant_id, after, named, overlap)
+    after = before.drop_stored_records()
+    rows = _read_unlogged_rows(ports, tenant_id, after, names, overlap)
     added = [_record(each) for each in rows]
     if not added and after.stored == before.stored:
         return before, before
@@ -110,23 +110,23 @@ def _pass(
             outside.check_anchors(ports, tenant_id)
         items = [row.item for row in rows]
         log.index(ports, tenant_id, items)
-        after = revocation_counts.begun(ports, tenant_id, after)
-        after, changes = _signed(ports, tenant_id, after.appended(added, ports.now()))
-        changes += revocation_counts.counted(ports, tenant_id, after, items)
-    expect = At(before.version) if before.version else Expect.ABSENT
+        after = revocation_counts.start_counting(ports, tenant_id, after)
+        after, changes = _sign_checkpoint(ports, tenant_id, after.append(added, ports.now()))
+        changes += revocation_counts.count_changes(ports, tenant_id, after, items)
+    expect = VersionIs(before.version) if before.version else Expect.ABSENT
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), *changes)
     if added:
         _report(tenant_id, rows)
-        audit.keep_checkpoint(ports, tenant_id, Kept.of(after), after.checkpoint)
+        audit.keep_checkpoint(ports, tenant_id, PinnedCheckpoint.of(after), after.checkpoint)
     return before, after
 
 
-def _report(tenant_id: str, rows: list[Row]) -> None:
+def _report(tenant_id: str, rows: list[ItemRow]) -> None:
     """Log overrides by the operator and changes of trust anchors, for the alarms.
 
     Here, because the operator's command is no part of the service, whose metrics are collected.
     """
-    number = sum(row.item["action"] == Action.APPROVAL_OVERRIDE for row in rows)
+    number = sum(row.item["action"] == AuditAction.APPROVAL_OVERRIDE for row in rows)
     if number:
         figures = logs.fields(tenant_id=tenant_id, metrics={"ApprovalsOverridden": number})
         _log.warning("approvals were overridden by the operator", extra=figures)
@@ -141,9 +141,9 @@ def _is_first_of_minute(head: LogHead, now: datetime) -> bool:
     return head.sealed_at.replace(second=0, microsecond=0) != now.replace(second=0, microsecond=0)
 
 
-def _signed(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:
+def _sign_checkpoint(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:
     """Return the head with its checkpoint, and the change that stores the first signer."""
-    found, changes = signers.settled(ports, tenant_id), list[Change]()
+    found, changes = signers.read_settled(ports, tenant_id), list[Change]()
     if all(each.signs_until for each in found):
         made = signers.make(ports, tenant_id)
         found.append(made)
@@ -153,33 +153,35 @@ def _signed(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[
     return head.with_checkpoint(note), changes
 
 
-def _unsealed(
-    ports: Ports, tenant_id: str, head: LogHead, named: list[str], overlap: timedelta
-) -> list[Row]:
+def _read_unlogged_rows(
+    ports: Ports, tenant_id: str, head: LogHead, names: list[str], overlap: timedelta
+) -> list[ItemRow]:
     """Return the rows of entries that are not in the log, oldest first; not of too many."""
     now_ms = _ms(ports.now())
-    since_ms = _since(ports, tenant_id, head, now_ms) - int(overlap.total_seconds() * 1000)
-    older = [each for each in named if _made_ms(each) < since_ms]
-    sealed = _sealed(ports, tenant_id, head, min([since_ms, *map(_made_ms, older)]))
-    late = log.stored(
+    since_ms = _newest_sealed_ms(ports, tenant_id, head, now_ms) - int(
+        overlap.total_seconds() * 1000
+    )
+    older = [each for each in names if _made_ms(each) < since_ms]
+    sealed = _logged_ids(ports, tenant_id, head, min([since_ms, *map(_made_ms, older)]))
+    late = log.read_entries(
         ports, tenant_id, [each for each in older if records.ulid_of(each) not in sealed]
     )
     # An entry of the future is left for the time when it is none, because it would hide others.
     rows = _entries(ports, tenant_id, since_ms, now_ms + _AHEAD_MS)
-    found = (*(Row(*each) for each in sorted(late.items())),)
+    found = (*(ItemRow(*each) for each in sorted(late.items())),)
     fresh = (row for row in chain(found, rows) if records.ulid_of(row.sk) not in sealed)
-    alive = Where(alive_at=now_ms // 1000)
+    alive = ItemFilter(alive_at=now_ms // 1000)
     return list(islice((row for row in fresh if alive.holds(row.item)), APPENDED_MAX))
 
 
-def _record(row: Row) -> bytes:
-    record = AuditRecord.of(row.item)
+def _record(row: ItemRow) -> bytes:
+    record = EntryCommitment.of(row.item)
     if record.id != row.sk:
-        raise Corrupt(f"the audit entry {row.sk} has another identifier")
+        raise DataCorrupt(f"the audit entry {row.sk} has another identifier")
     return record.data
 
 
-def _since(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) -> int:
+def _newest_sealed_ms(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) -> int:
     """Return when the newest sealed entry was made, or before the first, in milliseconds."""
     newest = head.newest_ms(now_ms)
     if newest is not None:
@@ -187,16 +189,16 @@ def _since(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) -> int:
     return _ms(tenants.settings(ports, tenant_id).created_at - _BEFORE)
 
 
-def _sealed(ports: Ports, tenant_id: str, head: LogHead, since_ms: int) -> set[bytes]:
+def _logged_ids(ports: Ports, tenant_id: str, head: LogHead, since_ms: int) -> set[bytes]:
     """Return the ULIDs of sealed entries, at least of those that were made since then."""
     return {
         ulid
-        for first, end in head.since(since_ms)
+        for first, end in head.leaves_since(since_ms)
         for ulid in records.ulids(b"".join(log.data(ports, tenant_id, head, first, end)))
     }
 
 
-def _entries(ports: Ports, tenant_id: str, since_ms: int, now_ms: int) -> Iterator[Row]:
+def _entries(ports: Ports, tenant_id: str, since_ms: int, now_ms: int) -> Iterator[ItemRow]:
     """Yield the rows of the entries that were made between the two, in order of identifiers."""
     start, end = _moment(max(since_ms, 0)), _moment(now_ms + 1)
     after, before = (before_all_of(each, kind=AUDIT_ENTRY) for each in (start, end))
@@ -231,14 +233,17 @@ def copy_to_sink(ports: Ports, sink: AuditSink, tenant_id: str) -> None:
     """Copy the sealed entries that the sink does not have, with the checkpoint that covers them.
 
     After a failure, the next call begins where the last one ended, and may repeat a copy. Raises
-    `Corrupt`, `Unavailable`.
+    `DataCorrupt`, `Unavailable`.
     """
     while settle(lambda: _copy(ports, sink, tenant_id)):
         pass
 
 
 def _copy(ports: Ports, sink: AuditSink, tenant_id: str) -> bool:
-    """Copy up to `_COPIED_MAX` leaves; return whether there are more. Raises `ExpectationLost`."""
+    """Copy up to `_COPIED_MAX` leaves; return whether there are more.
+
+    Raises `PreconditionFailed`.
+    """
     head = log.head(ports, tenant_id)
     if head is None:
         return False
@@ -251,17 +256,19 @@ def _copy(ports: Ports, sink: AuditSink, tenant_id: str) -> bool:
         return False
     keep = ports.now() + tenants.settings(ports, tenant_id).audit_retention
     lines = _lines(ports, tenant_id, head, first, end)
-    sink.add(Copied(tenant_id, head.generation, first, end, lines, keep))
+    sink.add(CopiedRange(tenant_id, head.generation, first, end, lines, keep))
     after = SinkCursor(head.generation, end, before.version + 1)
-    ports.store.write(Put(place, after.to_item(), At(before.version) if item else Expect.ABSENT))
+    ports.store.write(
+        Put(place, after.to_item(), VersionIs(before.version) if item else Expect.ABSENT)
+    )
     return end < head.size
 
 
 def _lines(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> bytes:
     """Return a line for each leaf, with its entry unless that expired, and the checkpoint."""
     data = log.data(ports, tenant_id, head, first, end)
-    ids = [AuditRecord.parse(each).id for each in data]
-    items = log.stored(ports, tenant_id, ids)
+    ids = [EntryCommitment.parse(each).id for each in data]
+    items = log.read_entries(ports, tenant_id, ids)
     lines = []
     for index, (entry_id, record) in enumerate(zip(ids, data, strict=True), first):
         item = items.get(entry_id)

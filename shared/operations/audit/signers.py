@@ -5,21 +5,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.audit import head as model
 from shared.model.audit import merkle, records
-from shared.model.audit.audit_log import Action
-from shared.model.audit.checkpoint import AuditSigner, Checkpoint, Kept, signers
+from shared.model.audit.audit_log import AuditAction
+from shared.model.audit.checkpoint import AuditSigner, Checkpoint, PinnedCheckpoint, signers
 from shared.model.audit.head import LogHead
-from shared.model.audit.merkle import BUNDLES, WIDTH, Place
+from shared.model.audit.merkle import BUNDLES, WIDTH, TileAddress
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.items import Value
-from shared.model.lists.schedule import Mark, trust_mark_address
+from shared.model.lists.schedule import OutboxMark, trust_mark_address
 from shared.operations.audit import log
 from shared.operations.base import audit, operation, seals
-from shared.operations.base.seals import SeedLost
+from shared.operations.base.seals import SeedUnavailable
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Expect, Put, VersionIs
 
 # How many signers may sign one checkpoint.
 SIGNING_MAX: Final = 4
@@ -36,7 +36,7 @@ def all_of(ports: Ports, tenant_id: str) -> list[AuditSigner]:
     return [AuditSigner.from_item(each.item) for each in ports.store.query(signers(tenant_id))]
 
 
-def settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
+def read_settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
     """Return the same, read again after a pause if all of them were replaced.
 
     The items of a rotation become visible one by one, the successor perhaps last. Raises
@@ -58,29 +58,29 @@ def make(ports: Ports, tenant_id: str) -> AuditSigner:
 
 def mark(tenant_id: str) -> Put:
     """Return the mark on the tenant, for the write that makes or replaces a signer."""
-    return Put(trust_mark_address(tenant_id), Mark.fresh().to_item(), Expect.ANYTHING)
+    return Put(trust_mark_address(tenant_id), OutboxMark.new().to_item(), Expect.ANYTHING)
 
 
 def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:
     """Return the checkpoint, signed by all signers that sign now.
 
-    The signature of a replaced signer is left out if its seed is lost. Raises `SeedLost` if that of
-    the current one is, and `Unavailable`.
+    The signature of a replaced signer is left out if its seed is lost. Raises `SeedUnavailable` if
+    that of the current one is, and `Unavailable`.
     """
     opened = []
     for each in found:
         if not each.signs(ports.now()):
             continue
         try:
-            opened.append(seals.opened(ports, each))
-        except SeedLost:
+            opened.append(seals.unwrap_seed(ports, each))
+        except SeedUnavailable:
             if each.signs_until is None:
                 raise
             _log.warning("the seed of a replaced audit signer does not open; it cannot sign")
-    return checkpoint.signed(opened)
+    return checkpoint.sign(opened)
 
 
-class Beyond(NamedTuple):
+class UnknownTiles(NamedTuple):
     """The newest generation that has tiles, and those of its bundles that the head does not know.
 
     `generation` is 0 if there are no tiles.
@@ -90,10 +90,10 @@ class Beyond(NamedTuple):
     bundles: list[int]
 
 
-def beyond(ports: Ports, tenant_id: str) -> Beyond | None:
+def find_unknown_tiles(ports: Ports, tenant_id: str) -> UnknownTiles | None:
     """Return which tiles the head does not know, because it is older; None if it knows all.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     found = list(_bundles(ports, tenant_id))
     # Read after the names: tiles are stored from heads that are stored.
@@ -101,48 +101,50 @@ def beyond(ports: Ports, tenant_id: str) -> Beyond | None:
     known = (head.generation, head.size // WIDTH) if head else (0, 0)
     newest = max((generation for generation, _ in found), default=0)
     bundles = [number for each, number in found if each == newest and (each, number) >= known]
-    return Beyond(newest, bundles) if bundles else None
+    return UnknownTiles(newest, bundles) if bundles else None
 
 
-def begin(ports: Ports, tenant_id: str, entry: Callable[..., Put], *, above: int = 0) -> int | None:
+def begin(
+    ports: Ports, tenant_id: str, entry: Callable[..., Put], *, lower_bound: int = 0
+) -> int | None:
     """Begin the next generation; return its number, or None if nothing was ever sealed.
 
-    `entry` makes the audit entry from action, resource and details. `above` is a generation that
-    the newest list names, or 0. The next pass seals all entries that are retained. Raises
-    `ExpectationLost`, `Corrupt`, `Unavailable`.
+    `entry` makes the audit entry from action, resource and details. `lower_bound` is a generation
+    that the newest list names, or 0. The next pass seals all entries that are retained. Raises
+    `PreconditionFailed`, `DataCorrupt`, `Unavailable`.
     """
     kept = audit.newest_checkpoint(ports, tenant_id)
-    head, ahead = log.head(ports, tenant_id), beyond(ports, tenant_id)
+    head, ahead = log.head(ports, tenant_id), find_unknown_tiles(ports, tenant_id)
     found = [each.generation for each in (kept, head, ahead) if each is not None]
-    found += [above] if above else []
+    found += [lower_bound] if lower_bound else []
     if not found and all(each.precedes_log for each in all_of(ports, tenant_id)):
         return None
     before = max(found, default=log.FIRST_GENERATION)
     empty = LogHead.empty(before + 1, ports.now())
     after = replace(empty, version=head.version + 1 if head else 1)
-    lost = list(_lost(ports, tenant_id, ahead)) if ahead else []
+    lost = list(_find_lost_entries(ports, tenant_id, ahead)) if ahead else []
     details: dict[str, Value] = {
         "before": head.checkpoint if head else None,
         "lost": [*lost[:_NAMED_MAX]],
         "lost_count": len(lost),
     }
-    made = entry(Action.AUDIT_LOG_NEW_GENERATION, f"audit_log/{after.generation}", **details)
-    expect = At(head.version) if head else Expect.ABSENT
+    made = entry(AuditAction.AUDIT_LOG_NEW_GENERATION, f"audit_log/{after.generation}", **details)
+    expect = VersionIs(head.version) if head else Expect.ABSENT
     # First: what is kept must never be older than what a recovery has begun.
-    audit.keep_checkpoint(ports, tenant_id, Kept.begun(after.generation))
+    audit.keep_checkpoint(ports, tenant_id, PinnedCheckpoint.empty(after.generation))
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), made)
     return after.generation
 
 
-def _lost(ports: Ports, tenant_id: str, ahead: Beyond) -> Iterator[str]:
+def _find_lost_entries(ports: Ports, tenant_id: str, missing: UnknownTiles) -> Iterator[str]:
     """Yield the entries in bundles that the head does not know, and that are not stored."""
-    for number in ahead.bundles:
-        name = model.blob(tenant_id, ahead.generation, Place(None, number))
-        found = merkle.unbundled(ports.blobs.get(name) or b"")
+    for number in missing.bundles:
+        name = model.blob(tenant_id, missing.generation, TileAddress(None, number))
+        found = merkle.parse_bundle(ports.blobs.get(name) or b"")
         if found is None:
-            raise Corrupt(f"the bundle {number} of the sealed log is malformed")
-        ids = [records.AuditRecord.parse(each).id for each in found]
-        stored = log.stored(ports, tenant_id, ids)
+            raise DataCorrupt(f"the bundle {number} of the sealed log is malformed")
+        ids = [records.EntryCommitment.parse(each).id for each in found]
+        stored = log.read_entries(ports, tenant_id, ids)
         yield from (each for each in ids if each not in stored)
 
 
@@ -151,4 +153,4 @@ def _bundles(ports: Ports, tenant_id: str) -> Iterator[tuple[int, int]]:
     for name in ports.blobs.names(model.folder(tenant_id)):
         generation, _, path = name.removeprefix(f"{model.folder(tenant_id)}/").partition("/tile/")
         if path.startswith(f"{BUNDLES}/"):
-            yield int(generation), Place.parse(path).number
+            yield int(generation), TileAddress.parse(path).number

@@ -10,17 +10,17 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
-from shared.errors import ExpectationLost
+from shared.errors import PreconditionFailed
 from shared.model.audit import statements as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.audit.head import APPENDED_MAX
-from shared.model.audit.statements import AuditStatement, Last
+from shared.model.audit.statements import AuditStatement, LatestStatement
 from shared.model.callers import Caller
 from shared.operations.audit import log, sealing
-from shared.operations.audit.sealing import Extended
+from shared.operations.audit.sealing import AppendResult
 from shared.operations.base import audit, counters, operation, tenants
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import Change, Expect, Put, VersionIs
 
 # A little less than a day, so that the daily run does not find it just too early.
 _APART: Final = timedelta(hours=20)
@@ -30,10 +30,10 @@ _TRIES: Final = 5
 _log = logging.getLogger(__name__)
 
 
-def sweep(ports: Ports, tenant_id: str) -> Extended:
+def sweep(ports: Ports, tenant_id: str) -> AppendResult:
     """Append what every pass has missed, then state the counters if they are due.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     swept = sealing.sweep(ports, tenant_id)
     last = _last(ports, tenant_id)
@@ -53,37 +53,37 @@ def forgotten(ports: Ports, tenant_id: str, entry: Callable[..., Put]) -> list[C
     if last is None or not last.statement.generation:
         return []
     generation = last.statement.generation
-    made = entry(Action.AUDIT_LOG_STATEMENT, f"audit_log/{generation}", generation=generation)
+    made = entry(AuditAction.AUDIT_LOG_STATEMENT, f"audit_log/{generation}", generation=generation)
     none = AuditStatement(0, 0, (0,) * len(last.statement.changes))
-    kept = Last(none, ports.now(), last.version + 1)
-    return [Put(model.address(tenant_id), kept.to_item(), At(last.version)), made]
+    kept = LatestStatement(none, ports.now(), last.version + 1)
+    return [Put(model.address(tenant_id), kept.to_item(), VersionIs(last.version)), made]
 
 
-def _last(ports: Ports, tenant_id: str) -> Last | None:
+def _last(ports: Ports, tenant_id: str) -> LatestStatement | None:
     item = ports.store.get(model.address(tenant_id))
-    return None if item is None else Last.from_item(item)
+    return None if item is None else LatestStatement.from_item(item)
 
 
-def _is_due(ports: Ports, tenant_id: str, last: Last | None) -> bool:
+def _is_due(ports: Ports, tenant_id: str, last: LatestStatement | None) -> bool:
     head = log.head(ports, tenant_id)
     if head is None or last is None or last.statement.generation != head.generation:
         return head is not None
     return ports.now() - last.stated_at >= _APART
 
 
-def _state(ports: Ports, tenant_id: str, last: Last | None) -> None:
+def _state(ports: Ports, tenant_id: str, last: LatestStatement | None) -> None:
     """Write a statement if there are changes since the last one, and none during the reading."""
     for _ in range(_TRIES):
-        changes = _counted(ports, tenant_id)
+        changes = _read_shard_counts(ports, tenant_id)
         if not _is_news(tenant_id, changes, last):
             return
-        statement = _sealed(ports, tenant_id, changes)
+        statement = _build_statement(ports, tenant_id, changes)
         if statement is not None:
             _write(ports, tenant_id, statement, last)
             return
 
 
-def _is_news(tenant_id: str, changes: tuple[int, ...], last: Last | None) -> bool:
+def _is_news(tenant_id: str, changes: tuple[int, ...], last: LatestStatement | None) -> bool:
     if last is None:
         return any(changes)
     if any(now < before for now, before in zip(changes, last.statement.changes, strict=False)):
@@ -92,7 +92,9 @@ def _is_news(tenant_id: str, changes: tuple[int, ...], last: Last | None) -> boo
     return changes != last.statement.changes
 
 
-def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> AuditStatement | None:
+def _build_statement(
+    ports: Ports, tenant_id: str, changes: tuple[int, ...]
+) -> AuditStatement | None:
     """Seal the entries of all counted changes; return None if more changes were made meanwhile."""
     before = log.head(ports, tenant_id)
     # After this pause, all items of the writes that were counted are visible, and after the other
@@ -100,7 +102,7 @@ def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> AuditStat
     operation.wait_for_writes()
     extended = sealing.extend(ports, tenant_id)
     operation.wait_for_writes()
-    is_same = _counted(ports, tenant_id) == changes
+    is_same = _read_shard_counts(ports, tenant_id) == changes
     after = log.head(ports, tenant_id)
     if not (is_same and _is_whole(extended) and before and after):
         return None
@@ -109,27 +111,29 @@ def _sealed(ports: Ports, tenant_id: str, changes: tuple[int, ...]) -> AuditStat
     return AuditStatement(after.generation, extended.size, changes)
 
 
-def _write(ports: Ports, tenant_id: str, statement: AuditStatement, last: Last | None) -> None:
+def _write(
+    ports: Ports, tenant_id: str, statement: AuditStatement, last: LatestStatement | None
+) -> None:
     settings = tenants.settings(ports, tenant_id)
     entry = audit.entry(
         ports,
         Caller.inside(tenant_id, name="sealing", handle=settings.handle),
-        Action.AUDIT_LOG_STATEMENT,
+        AuditAction.AUDIT_LOG_STATEMENT,
         f"audit_log/{statement.generation}",
         settings=settings,
         **statement.to_item(),
     )
-    made = Last(statement, ports.now(), last.version + 1 if last else 1)
-    expect = At(last.version) if last else Expect.ABSENT
+    made = LatestStatement(statement, ports.now(), last.version + 1 if last else 1)
+    expect = VersionIs(last.version) if last else Expect.ABSENT
     # If this is lost, another run has stated, or a recovery begins.
-    with suppress(ExpectationLost):
+    with suppress(PreconditionFailed):
         ports.store.write(Put(model.address(tenant_id), made.to_item(), expect), entry)
 
 
-def _is_whole(extended: Extended) -> bool:
+def _is_whole(append_result: AppendResult) -> bool:
     """Return whether the passes left no entry: one that leaves any has appended as many."""
-    return extended.size - extended.first < APPENDED_MAX
+    return append_result.size - append_result.first < APPENDED_MAX
 
 
-def _counted(ports: Ports, tenant_id: str) -> tuple[int, ...]:
+def _read_shard_counts(ports: Ports, tenant_id: str) -> tuple[int, ...]:
     return tuple(each["changes"] for each in counters.of_shards(ports, tenant_id))

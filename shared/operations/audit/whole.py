@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.audit import audit_log, checkpoint, records
 from shared.model.audit import head as model
 from shared.model.audit.audit_log import EntryFilters
-from shared.model.audit.checkpoint import Kept
+from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.audit.head import LogHead
-from shared.model.audit.merkle import NOTHING, WIDTH, Edge
-from shared.model.audit.records import AuditRecord
-from shared.model.items import Row
+from shared.model.audit.merkle import NOTHING, WIDTH, TreeFrontier
+from shared.model.audit.records import EntryCommitment
+from shared.model.items import ItemRow
 from shared.operations.audit import log, outside, signers
 from shared.operations.base import tenants
 from shared.operations.base.operation import reread
@@ -36,26 +36,26 @@ _REPORTED: Final = 100_000
 def problems(
     ports: Ports,
     tenant_id: str,
-    listed: Iterable[Kept],
+    anchors: Iterable[PinnedCheckpoint],
     report: Callable[[int, int], object] = lambda _done, _size: None,
 ) -> Iterator[str]:
     """Yield a sentence for each thing that is wrong with a tenant's log.
 
-    `listed` is what states of lists name of the log. `report` is called with the leaves that
+    `anchors` is what states of lists name of the log. `report` is called with the leaves that
     were verified and their number, every 100,000 leaves. Raises `Unavailable`.
     """
     try:
-        anchored = {*listed, *outside.all_anchors(ports, tenant_id)}
-        head = reread(lambda: outside.compared(ports, tenant_id, anchored))
+        anchored = {*anchors, *outside.all_anchors(ports, tenant_id)}
+        head = reread(lambda: outside.compare_with_anchors(ports, tenant_id, anchored))
         if head is not None:
-            walk = _Walk(ports, tenant_id, head, report)
+            walk = _LogWalk(ports, tenant_id, head, report)
             yield from walk.problems()
             yield from _never_sealed(ports, tenant_id, walk.found)
-    except Corrupt as error:
+    except DataCorrupt as error:
         yield str(error)
 
 
-class _Walk:
+class _LogWalk:
     """One walk over all leaves of a log; `found` counts the entries that are not young."""
 
     def __init__(
@@ -71,17 +71,19 @@ class _Walk:
         edge = NOTHING
         for first in range(0, self._head.size, WIDTH):
             data = log.data(self._ports, self._tenant_id, self._head, first, first + WIDTH)
-            edge, problem = self._extended(edge, data, first)
+            edge, problem = self._append_bundle(edge, data, first)
             if problem is not None:
                 yield problem
             yield from self._entries(data, first)
             if first and first % _REPORTED < WIDTH:
                 self._report(first, self._head.size)
-        yield from self._signed(edge)
+        yield from self._check_checkpoint(edge)
 
-    def _extended(self, edge: Edge, data: list[bytes], first: int) -> tuple[Edge, str | None]:
+    def _append_bundle(
+        self, edge: TreeFrontier, data: list[bytes], first: int
+    ) -> tuple[TreeFrontier, str | None]:
         """Return the edge after a bundle, and a problem if a tile differs from what follows."""
-        after, full = edge.extended([records.leaf(each) for each in data])
+        after, full = edge.append([records.leaf(each) for each in data])
         for place, content in full.items() if first < self._head.stored else ():
             name = model.blob(self._tenant_id, self._head.generation, place)
             if self._ports.blobs.get(name) != content:
@@ -89,21 +91,21 @@ class _Walk:
         return after, None
 
     def _entries(self, data: list[bytes], first: int) -> Iterator[str]:
-        sealed = [AuditRecord.parse(each) for each in data]
+        sealed = [EntryCommitment.parse(each) for each in data]
         alive = [each for each in sealed if each.expires > self._now.timestamp() + _EXPIRING]
-        stored = log.stored(self._ports, self._tenant_id, [each.id for each in alive])
+        stored = log.read_entries(self._ports, self._tenant_id, [each.id for each in alive])
         for index, each in enumerate(sealed, first):
             item = stored.get(each.id)
             if item is not None and records.moment(each.id) < self._now - _PENDING:
                 self.found += 1
-            if each not in alive or (item is not None and AuditRecord.of(item) == each):
+            if each not in alive or (item is not None and EntryCommitment.of(item) == each):
                 continue
             self._named += 1
             if self._named <= _NAMED:
                 what = "removed" if item is None else "changed"
                 yield f"the audit entry {each.id} (leaf {index}) was {what}"
 
-    def _signed(self, edge: Edge) -> Iterator[str]:
+    def _check_checkpoint(self, edge: TreeFrontier) -> Iterator[str]:
         if not self._head.size:
             return
         note = self._head.checkpoint
@@ -120,13 +122,13 @@ class _Walk:
             yield "no audit signer signed the checkpoint of its sealed log"
 
 
-def _never_sealed(ports: Ports, tenant_id: str, found: int) -> Iterator[str]:
+def _never_sealed(ports: Ports, tenant_id: str, number: int) -> Iterator[str]:
     """Yield the entries that are in no leaf, if there are more than were found by the leaves.
 
     Only their number is counted at first: to look up each of them takes long.
     """
     now = ports.now()
-    if sum(1 for _ in _old_entries(ports, tenant_id, now)) <= found:
+    if sum(1 for _ in _old_entries(ports, tenant_id, now)) <= number:
         return
     # Read now: an entry may have been sealed since.
     head, named = log.head(ports, tenant_id), 0
@@ -137,13 +139,13 @@ def _never_sealed(ports: Ports, tenant_id: str, found: int) -> Iterator[str]:
                 yield f"the audit entry {row.sk} was never sealed"
 
 
-def _old_entries(ports: Ports, tenant_id: str, now: datetime) -> Iterator[Row]:
+def _old_entries(ports: Ports, tenant_id: str, now: datetime) -> Iterator[ItemRow]:
     created_at = tenants.settings(ports, tenant_id).created_at
     filters = EntryFilters(min(created_at, now) - _BEFORE, now)
     ends = now.timestamp() + _EXPIRING
     for _, partitions in audit_log.months(tenant_id, filters):
         for each in partitions:
-            for row in ports.store.query(each, after=filters.after):
+            for row in ports.store.query(each, after=filters.lower_bound):
                 is_old = records.moment(row.sk) < now - _PENDING
-                if is_old and AuditRecord.of(row.item).expires > ends:
+                if is_old and EntryCommitment.of(row.item).expires > ends:
                     yield row

@@ -10,11 +10,11 @@ from datetime import timedelta
 from http import HTTPStatus
 from typing import Final
 
-from shared.errors import ExpectationLost
+from shared.errors import PreconditionFailed
 from shared.model.audit import checkpoint
 from shared.model.audit import witnesses as model
 from shared.model.audit.head import LogHead
-from shared.model.audit.witnesses import LogWitnessing, Submission, Witness, WitnessPolicy
+from shared.model.audit.witnesses import AddCheckpointRequest, Witness, WitnessPolicy, WitnessState
 from shared.operations.audit import log
 from shared.ports import Ports
 from shared.ports.outside import WitnessAnswer, WitnessClient
@@ -40,39 +40,39 @@ _PROBLEMS: Final = {
 _log = logging.getLogger(__name__)
 
 
-def read(ports: Ports, tenant_id: str) -> LogWitnessing:
-    """Return what witnesses have said of a tenant's log. Raises `Corrupt`, `Unavailable`."""
+def read_state(ports: Ports, tenant_id: str) -> WitnessState:
+    """Return what witnesses have said of a tenant's log. Raises `DataCorrupt`, `Unavailable`."""
     item = ports.store.get(model.address(tenant_id))
-    return LogWitnessing() if item is None else LogWitnessing.from_item(item)
+    return WitnessState() if item is None else WitnessState.from_item(item)
 
 
-def agreed(ports: Ports, tenant_id: str) -> str | None:
+def quorum_checkpoint(ports: Ports, tenant_id: str) -> str | None:
     """Return the newest checkpoint that a quorum signed, with cosignatures; None without one.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    return read(ports, tenant_id).agreed.whole or None
+    return read_state(ports, tenant_id).agreed.signed_note or None
 
 
-class Round:
+class WitnessRound:
     """One round over tenants: a witness that does not answer is not asked again in it."""
 
     def __init__(self, ports: Ports, client: WitnessClient, policy: WitnessPolicy) -> None:
         self._ports, self._client, self._policy = ports, client, policy
         self._away = set[Witness]()
 
-    def cosign(self, tenant_id: str) -> LogWitnessing | None:
+    def cosign(self, tenant_id: str) -> WitnessState | None:
         """Have the newest checkpoint of a tenant signed by the witnesses that have not signed it.
 
         Returns what was kept, or None if there was nothing to ask. If another process keeps
-        something at the same time, that counts. Raises `Corrupt`, `Unavailable`.
+        something at the same time, that counts. Raises `DataCorrupt`, `Unavailable`.
         """
-        ports, before = self._ports, read(self._ports, tenant_id)
+        ports, before = self._ports, read_state(self._ports, tenant_id)
         head = log.head(ports, tenant_id)
         if head is None or not head.size:
             return None
         origin = checkpoint.origin(tenant_id, head.generation)
-        found = before.asked(origin, head.checkpoint)
+        found = before.with_request(origin, head.checkpoint)
         due = [
             each
             for each in self._policy.witnesses
@@ -80,83 +80,83 @@ class Round:
         ]
         if not due:
             return None
-        after = self._asked(tenant_id, head, found, due).settled(self._policy)
-        _tell(tenant_id, before, after)
+        after = self._request_cosignatures(tenant_id, head, found, due).settle(self._policy)
+        _log_changes(tenant_id, before, after)
         _keep(ports, tenant_id, before, after)
         return after
 
-    def _asked(
-        self, tenant_id: str, head: LogHead, found: LogWitnessing, due: list[Witness]
-    ) -> LogWitnessing:
-        tree = log.Tree(self._ports, tenant_id, head)
+    def _request_cosignatures(
+        self, tenant_id: str, head: LogHead, state: WitnessState, due: list[Witness]
+    ) -> WitnessState:
+        tree = log.LogTree(self._ports, tenant_id, head)
         for _ in range(_TRIES):
             asked = [each for each in due if each not in self._away]
             answers = self._client.ask(
-                [(f"{each.url}/add-checkpoint", _body(head, found, each, tree)) for each in asked]
+                [(f"{each.url}/add-checkpoint", _body(head, state, each, tree)) for each in asked]
             )
             again = list[Witness]()
             for each, answer in zip(asked, answers, strict=True):
-                before = found.known.get(str(each.key), 0)
-                found = self._judged(found, each, answer, head)
+                before = state.known.get(str(each.key), 0)
+                state = self._apply_response(state, each, answer, head)
                 if answer.status == HTTPStatus.CONFLICT:
-                    again += [each] if found.known.get(str(each.key), 0) != before else []
+                    again += [each] if state.known.get(str(each.key), 0) != before else []
                 elif not answer.status:
                     self._away.add(each)
             due = again
-        return _with_away(found, self._away)
+        return _with_away(state, self._away)
 
-    def _judged(
-        self, found: LogWitnessing, witness: Witness, answer: WitnessAnswer, head: LogHead
-    ) -> LogWitnessing:
+    def _apply_response(
+        self, state: WitnessState, witness: Witness, answer: WitnessAnswer, head: LogHead
+    ) -> WitnessState:
         """Return what follows from an answer."""
         if answer.status == HTTPStatus.CONFLICT:
-            return _conflicted(found, witness, answer.body, head.size)
+            return _apply_conflict(state, witness, answer.body, head.size)
         if answer.status != HTTPStatus.OK:
             said = _PROBLEMS.get(answer.status, f"it answers with status {answer.status}")
-            return found.refused(witness, said)
+            return state.with_refusal(witness, said)
         note = head.checkpoint + answer.body.decode(errors="replace")
         at = model.cosigned_at(note, witness.key)
         if at is None:
-            return found.refused(witness, "its answer has no signature by its key")
+            return state.with_refusal(witness, "its answer has no signature by its key")
         if at > self._ports.now() + _AHEAD:
-            return found.refused(witness, "its clock is ahead")
-        return found.signed(witness, model.lines_of(note, witness.key), head.size)
+            return state.with_refusal(witness, "its clock is ahead")
+        return state.with_cosignature(witness, model.lines_of(note, witness.key), head.size)
 
 
-def _body(head: LogHead, found: LogWitnessing, witness: Witness, tree: log.Tree) -> bytes:
+def _body(head: LogHead, state: WitnessState, witness: Witness, tree: log.LogTree) -> bytes:
     # A witness that knows more says so, and nothing is proved to it.
-    old = min(found.known.get(str(witness.key), 0), head.size)
-    return Submission(old, tuple(tree.extends(old)), head.checkpoint).encode()
+    old = min(state.known.get(str(witness.key), 0), head.size)
+    return AddCheckpointRequest(old, tuple(tree.extends(old)), head.checkpoint).encode()
 
 
-def _conflicted(found: LogWitnessing, witness: Witness, body: bytes, size: int) -> LogWitnessing:
+def _apply_conflict(state: WitnessState, witness: Witness, body: bytes, size: int) -> WitnessState:
     """Return what follows from the number of leaves that a witness says it has signed."""
     try:
         known = model.number(body.decode().removesuffix("\n"))
     except ValueError:
-        return found.refused(witness, "it does not say how many leaves it has signed")
+        return state.with_refusal(witness, "it does not say how many leaves it has signed")
     if known > size:
         problem = f"it has signed {known} leaves, and the log has {size}: it was cut or put back"
-        return found.refused(witness, problem)
-    return found.knowing(witness, known).refused(witness, f"it insists on {known} leaves")
+        return state.with_refusal(witness, problem)
+    return state.knowing(witness, known).with_refusal(witness, f"it insists on {known} leaves")
 
 
-def _with_away(found: LogWitnessing, away: set[Witness]) -> LogWitnessing:
-    for each in away:
-        found = found.refused(each, _NO_ANSWER)
-    return found
+def _with_away(state: WitnessState, unreachable: set[Witness]) -> WitnessState:
+    for each in unreachable:
+        state = state.with_refusal(each, _NO_ANSWER)
+    return state
 
 
-def _keep(ports: Ports, tenant_id: str, before: LogWitnessing, after: LogWitnessing) -> None:
-    item = {**after.to_item(), "version": before.version + 1}
-    with suppress(ExpectationLost):
-        ports.store.write(Put(model.address(tenant_id), item, expect_version(before.version)))
+def _keep(ports: Ports, tenant_id: str, old: WitnessState, new: WitnessState) -> None:
+    item = {**new.to_item(), "version": old.version + 1}
+    with suppress(PreconditionFailed):
+        ports.store.write(Put(model.address(tenant_id), item, expect_version(old.version)))
 
 
-def _tell(tenant_id: str, before: LogWitnessing, after: LogWitnessing) -> None:
+def _log_changes(tenant_id: str, old: WitnessState, new: WitnessState) -> None:
     """Log what has changed."""
-    for key in sorted({*before.problems, *after.problems}):
-        was, is_now = before.problems.get(key), after.problems.get(key)
+    for key in sorted({*old.problems, *new.problems}):
+        was, is_now = old.problems.get(key), new.problems.get(key)
         name = key.partition("+")[0]
         if is_now is None:
             _log.warning("the witness %s signs the log of tenant %s again", name, tenant_id)
@@ -169,9 +169,9 @@ def _tell(tenant_id: str, before: LogWitnessing, after: LogWitnessing) -> None:
 def problems(ports: Ports, tenant_id: str) -> Iterator[tuple[str, bool]]:
     """Yield why witnesses did not sign, and whether that is no answer alone.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    for key, why in sorted(read(ports, tenant_id).problems.items()):
+    for key, why in sorted(read_state(ports, tenant_id).problems.items()):
         yield (
             f"the witness {key.partition('+')[0]} does not sign its sealed log: {why}",
             (why == _NO_ANSWER),

@@ -22,8 +22,8 @@ from shared.model.items import Partition
 from shared.model.rate_limit import (
     HALF,
     RATE_PER_SECOND,
-    Holder,
-    Purpose,
+    BucketPurpose,
+    BucketUser,
     is_of_another_clock,
     microseconds,
 )
@@ -44,7 +44,9 @@ _NOT_REACHED: Final = "Your role does not reach this warrant or signing key."
 R = TypeVar("R", bound=Record)
 
 
-def lease(buckets: TokenBuckets, holder: Holder, tokens: int, *, now: int, least: int = 1) -> Lease:
+def lease(
+    buckets: TokenBuckets, holder: BucketUser, tokens: int, *, now: int, least: int = 1
+) -> Lease:
     """Take up to `tokens` of the tenant's bucket for `holder`, or none if fewer than `least`.
 
     A key that is not an admin key may take what is above `HALF`. Below, it takes no more than its
@@ -69,13 +71,13 @@ def lease(buckets: TokenBuckets, holder: Holder, tokens: int, *, now: int, least
     return Lease(free.granted + more.granted, more.full_at, free.refilled or more.refilled)
 
 
-def _share(buckets: TokenBuckets, holder: Holder, tokens: int, *, now: int, least: int) -> int:
+def _share(buckets: TokenBuckets, holder: BucketUser, tokens: int, *, now: int, least: int) -> int:
     """Return how many of these tokens the holder may take of the lower half."""
     own = buckets.lease(holder.own_bucket, _OWN * tokens, now=now, reserve=HALF, least=_OWN * least)
     return tokens if is_of_another_clock(own.full_at, now) else own.granted // _OWN
 
 
-def take(ports: Ports, caller: Caller, purpose: Purpose, cost: int) -> None:
+def take(ports: Ports, caller: Caller, purpose: BucketPurpose, cost: int) -> None:
     """Take `cost` tokens (at least 1) of the tenant's bucket for `purpose`, or none.
 
     Raises `RateLimited`. If the buckets are unavailable, or a clock that was ahead has written this
@@ -83,7 +85,7 @@ def take(ports: Ports, caller: Caller, purpose: Purpose, cost: int) -> None:
     """
     now = microseconds(ports.now())
     try:
-        taken = lease(ports.buckets, Holder.of(caller, purpose), cost, now=now, least=cost)
+        taken = lease(ports.buckets, BucketUser.of(caller, purpose), cost, now=now, least=cost)
     except Unavailable:
         _log.exception("the allowance cannot be read; going on without it", extra=_OPEN)
         return

@@ -12,8 +12,8 @@ from shared.errors import BlobExists
 from shared.model.audit import audit_log as model
 from shared.model.audit import checkpoint as kept_model
 from shared.model.audit import records
-from shared.model.audit.audit_log import Action, AuditEntry
-from shared.model.audit.checkpoint import Kept
+from shared.model.audit.audit_log import AuditAction, AuditEntry
+from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.callers import Caller
 from shared.model.identifiers import AUDIT_ENTRY
 from shared.model.items import Value
@@ -32,7 +32,7 @@ _ALL: Final = "~"
 def entry(
     ports: Ports,
     caller: Caller,
-    action: Action,
+    action: AuditAction,
     resource_id: str,
     /,
     *,
@@ -68,28 +68,30 @@ def entry(
     return Put(model.address(caller.tenant_id, made.id, now), item, Expect.ABSENT)
 
 
-def newest_checkpoint(ports: Ports, tenant_id: str) -> Kept | None:
-    """Return the newest checkpoint that is kept, or None. Raises `Corrupt`, `Unavailable`.
+def newest_checkpoint(ports: Ports, tenant_id: str) -> PinnedCheckpoint | None:
+    """Return the newest checkpoint that is kept, or None. Raises `DataCorrupt`, `Unavailable`.
 
     Costs one listing.
     """
     names = ports.blobs.names(kept_model.folder(tenant_id))
     # The one of an empty generation has a longer name, which precedes those with leaves.
-    return max(map(Kept.parse, islice(names, 2)), default=None)
+    return max(map(PinnedCheckpoint.parse, islice(names, 2)), default=None)
 
 
 def anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
     """Return what a new trust document or blob of the journal says of the sealed log (LOG-12).
 
-    None if nothing was sealed yet. Costs one listing. Raises `Corrupt`, `Unavailable`.
+    None if nothing was sealed yet. Costs one listing. Raises `DataCorrupt`, `Unavailable`.
     """
     kept = newest_checkpoint(ports, tenant_id)
     return None if kept is None else kept.anchor(tenant_id)
 
 
-def keep_checkpoint(ports: Ports, tenant_id: str, stated: Kept, note: str = "") -> None:
+def keep_checkpoint(
+    ports: Ports, tenant_id: str, pinned_checkpoint: PinnedCheckpoint, note: str = ""
+) -> None:
     """Keep a checkpoint; `note` is the signed one. Raises `OutOfSpace`, `Unavailable`."""
     with suppress(BlobExists):
-        ports.blobs.put(stated.name(tenant_id), note.encode())
+        ports.blobs.put(pinned_checkpoint.name(tenant_id), note.encode())
     folder = kept_model.folder(tenant_id)
     ports.blobs.discard(folder, before=_ALL, older_than_seconds=_OLD_SECONDS)

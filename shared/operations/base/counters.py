@@ -10,11 +10,11 @@ from shared.model.identifiers import BEFORE_WARRANT_IDS
 from shared.model.items import Item, Partition
 from shared.model.lists import tombstones
 from shared.model.records import integer
-from shared.model.signing_keys import Signer
+from shared.model.signing_keys import WarrantSigner
 from shared.ports import Ports
 
 
-class Counted(NamedTuple):
+class ChangeTotals(NamedTuple):
     """How many changes the tenant has made that a list or its state must contain.
 
     `changes` counts all of them. `tombstones` counts only changes of tombstones and revoked
@@ -25,14 +25,14 @@ class Counted(NamedTuple):
     tombstones: int
 
 
-def counted(ports: Ports, tenant_id: str) -> Counted:
-    """Read the counters of the tenant. Raises `Corrupt`, `Unavailable`."""
+def read_counts(ports: Ports, tenant_id: str) -> ChangeTotals:
+    """Read the counters of the tenant. Raises `DataCorrupt`, `Unavailable`."""
     ended = of_tombstones(ports, tenant_id)
-    return Counted(of_revocations(ports, tenant_id)["changes"] + ended, ended)
+    return ChangeTotals(of_revocations(ports, tenant_id)["changes"] + ended, ended)
 
 
 def of_tombstones(ports: Ports, tenant_id: str) -> int:
-    """Count the changes of tombstones and revoked signers. Raises `Corrupt`, `Unavailable`."""
+    """Count the changes of tombstones and revoked signers. Raises `DataCorrupt`, `Unavailable`."""
     signers = revocations.marker_count_address(tenant_id)
     items = ports.store.get_many([tombstones.counter_address(tenant_id), signers])
     return sum(
@@ -42,29 +42,32 @@ def of_tombstones(ports: Ports, tenant_id: str) -> int:
 
 
 def of_revocations(ports: Ports, tenant_id: str) -> Counter[str]:
-    """Sum `count` (revoked warrants) and `changes` over all shards. Raises `Corrupt`."""
+    """Sum `count` (revoked warrants) and `changes` over all shards. Raises `DataCorrupt`."""
     return total(of_shards(ports, tenant_id))
 
 
 def of_shards(ports: Ports, tenant_id: str) -> list[Counter[str]]:
-    """Sum `count` and `changes` of each shard. Raises `Corrupt`."""
+    """Sum `count` and `changes` of each shard. Raises `DataCorrupt`."""
     found = ports.store.query_many(revocations.shards(tenant_id), before=BEFORE_WARRANT_IDS)
     return [total(row.item for row in rows) for rows in found.values()]
 
 
 def of_shard(ports: Ports, shard: Partition) -> Counter[str]:
-    """Sum `count` and `changes` of one shard. Raises `Corrupt`."""
+    """Sum `count` and `changes` of one shard. Raises `DataCorrupt`."""
     return total(entry.item for entry in ports.store.query(shard, before=BEFORE_WARRANT_IDS))
 
 
 def of_signed(ports: Ports, tenant_id: str, key_id: str) -> Counter[str]:
-    """Sum the counters of the warrants that a key signed, by name. Raises `Corrupt`."""
+    """Sum the counters of the warrants that a key signed, by name. Raises `DataCorrupt`."""
     partition = warrants.signed_counts(tenant_id, key_id)
     return total(entry.item for entry in ports.store.query(partition))
 
 
-def of_signers(ports: Ports, tenant_id: str, signers: Sequence[Signer]) -> list[int]:
-    """Return how many warrants each of these signed; one query for each key. Raises `Corrupt`."""
+def of_signers(ports: Ports, tenant_id: str, signers: Sequence[WarrantSigner]) -> list[int]:
+    """Return how many warrants each of these signed; one query for each key.
+
+    Raises `DataCorrupt`.
+    """
     key_ids = list(dict.fromkeys(each.key_id for each in signers))
     reads = [partial(of_signed, ports, tenant_id, each) for each in key_ids]
     counts = dict(zip(key_ids, ports.gather(*reads), strict=True)) if reads else {}
@@ -72,7 +75,7 @@ def of_signers(ports: Ports, tenant_id: str, signers: Sequence[Signer]) -> list[
 
 
 def total(items: Iterable[Item]) -> Counter[str]:
-    """Sum the attributes of counter items by name. Raises `Corrupt` if one is no integer."""
+    """Sum the attributes of counter items by name. Raises `DataCorrupt` if one is no integer."""
     sums: Counter[str] = Counter()
     for item in items:
         sums.update({name: integer(item, name) for name in item})

@@ -7,14 +7,19 @@ from shared.errors import InsufficientScope, InvalidApiKey
 from shared.model import api_keys, revocations, signing_keys, status_lists, tenants
 from shared.model.callers import Caller, Scope
 from shared.model.identities import approvals, people, providers, sessions
-from shared.model.identities.approvals import Act, Approval, ApprovalStatus, ProtectedActs
+from shared.model.identities.approvals import (
+    Approval,
+    ApprovalStatus,
+    ProtectedAction,
+    ProtectedActions,
+)
 from shared.model.items import Address
 from shared.model.lists import signers
 from shared.model.tenants import TenantSettings
-from shared.ports.store import At, Change, Check, Delete, Expect, Item, Put, Store
+from shared.ports.store import Change, Check, Delete, Expect, Item, Put, Store, VersionIs
 
-_NONE: Final = frozenset[Act]()
-_RESTORES: Final = frozenset({Act.RESTORE, Act.RESTORE_OTHERS})
+_NONE: Final = frozenset[ProtectedAction]()
+_RESTORES: Final = frozenset({ProtectedAction.RESTORE, ProtectedAction.RESTORE_OTHERS})
 _OF_DISABLED: Final = (
     "A person who made or rotated the calling key is disabled; use a key that another person made."
 )
@@ -29,7 +34,7 @@ def find_unproved(store: Store, tenant_id: str, changes: Iterable[Change]) -> Ch
     return None
 
 
-def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[Act]:
+def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[ProtectedAction]:
     """Return the acts that cover the effect of a change: none if it has no protected effect."""
     address = change.address
     if isinstance(change, Delete) and address.pk.startswith(revocations.records_prefix(tenant_id)):
@@ -38,13 +43,13 @@ def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[Act]:
         address.pk == providers.providers(tenant_id).pk
         or address in (sessions.access_address(tenant_id), approvals.protected_address(tenant_id))
     ):
-        return frozenset({Act.CHANGE_ACCESS})
+        return frozenset({ProtectedAction.CHANGE_ACCESS})
     effect = _find_effect(tenant_id, address)
     if effect is None or not isinstance(change, Put):
         return _NONE
     act, has_effect = effect
     before = None if change.expect is Expect.ABSENT else store.get(address)
-    expected = change.expect.version if isinstance(change.expect, At) else None
+    expected = change.expect.version if isinstance(change.expect, VersionIs) else None
     if expected is not None and (before is None or before["version"] != expected):
         # The record has changed since, so the store refuses the write.
         return _NONE
@@ -79,68 +84,68 @@ def check_makers(store: Store, key: api_keys.ApiKey) -> list[Check]:
     found = [people.Person.from_item(each) for each in store.get_many(places).values()]
     if len(found) < len(places) or not all(each.is_active for each in found):
         raise InsufficientScope([Scope.ADMIN], _OF_DISABLED)
-    return [Check(each.address, At(each.version)) for each in found]
+    return [Check(each.address, VersionIs(each.version)) for each in found]
 
 
-def _activates(before: Item | None, after: Item) -> bool:
-    status = signers.SignerStatus.ACTIVE.value
-    return after["status"] == status and (before is None or before["status"] != status)
+def _activates(old: Item | None, new: Item) -> bool:
+    status = signers.SrlSignerStatus.ACTIVE.value
+    return new["status"] == status and (old is None or old["status"] != status)
 
 
-def _gives_access(before: Item | None, after: Item) -> bool:
-    scopes, role = after["scopes"], after.get("role")
+def _gives_access(old: Item | None, new: Item) -> bool:
+    scopes, role = new["scopes"], new.get("role")
     is_wide = role is not None or (isinstance(scopes, list) and Scope.ADMIN.value in scopes)
-    is_held = before is not None and not before.get("disabled")
-    held = (before["scopes"], before.get("role")) if before and is_held else None
-    return is_wide and not after.get("disabled") and held != (scopes, role)
+    is_held = old is not None and not old.get("disabled")
+    held = (old["scopes"], old.get("role")) if old and is_held else None
+    return is_wide and not new.get("disabled") and held != (scopes, role)
 
 
-def _weakens(before: Item | None, after: Item) -> bool:
-    if before is None:
+def _weakens(old: Item | None, new: Item) -> bool:
+    if old is None:
         return False
-    return TenantSettings.from_item(after).weakens(TenantSettings.from_item(before))
+    return TenantSettings.from_item(new).weakens(TenantSettings.from_item(old))
 
 
-def _revokes_root(before: Item | None, after: Item) -> bool:
+def _revokes_root(old: Item | None, new: Item) -> bool:
     status = signing_keys.KeyStatus.REVOKED.value
-    is_root = after["type"] == signing_keys.Type.ROOT.value
-    return is_root and after["status"] == status and (before is None or before["status"] != status)
+    is_root = new["type"] == signing_keys.SigningKeyType.ROOT.value
+    return is_root and new["status"] == status and (old is None or old["status"] != status)
 
 
-def _replaces(before: Item | None, after: Item) -> bool:
-    return before is not None and before["id"] != after["id"]
+def _replaces(old: Item | None, new: Item) -> bool:
+    return old is not None and old["id"] != new["id"]
 
 
-def _enables(before: Item | None, after: Item) -> bool:
+def _enables(old: Item | None, new: Item) -> bool:
     disabled = people.PersonStatus.DISABLED.value
-    return before is not None and before["status"] == disabled != after["status"]
+    return old is not None and old["status"] == disabled != new["status"]
 
 
 def _find_effect(
     tenant_id: str, address: Address
-) -> tuple[Act, Callable[[Item | None, Item], bool]] | None:
+) -> tuple[ProtectedAction, Callable[[Item | None, Item], bool]] | None:
     """Return the act that covers changes of an item, and whether a change has the effect."""
     if api_keys.is_credential_at(address):
-        return Act.CREATE_ADMIN_KEY, _gives_access
-    effects: dict[Address | str, tuple[Act, Callable[[Item | None, Item], bool]]] = {
-        signers.signers(tenant_id).pk: (Act.FORCE_SIGNER, _activates),
-        people.people(tenant_id).pk: (Act.CHANGE_ACCESS, _enables),
-        tenants.settings_address(tenant_id): (Act.WEAKEN_SETTINGS, _weakens),
-        signing_keys.keys(tenant_id).pk: (Act.REVOKE_ROOT, _revokes_root),
-        status_lists.signer_address(tenant_id): (Act.ROTATE_STATUS_SIGNER, _replaces),
+        return ProtectedAction.CREATE_ADMIN_KEY, _gives_access
+    effects: dict[Address | str, tuple[ProtectedAction, Callable[[Item | None, Item], bool]]] = {
+        signers.signers_partition(tenant_id).pk: (ProtectedAction.FORCE_SIGNER, _activates),
+        people.people(tenant_id).pk: (ProtectedAction.CHANGE_ACCESS, _enables),
+        tenants.settings_address(tenant_id): (ProtectedAction.WEAKEN_SETTINGS, _weakens),
+        signing_keys.keys(tenant_id).pk: (ProtectedAction.REVOKE_ROOT, _revokes_root),
+        status_lists.signer_address(tenant_id): (ProtectedAction.ROTATE_STATUS_SIGNER, _replaces),
     }
     return effects.get(address) or effects.get(address.pk)
 
 
 def is_proved(
-    store: Store, tenant_id: str, changes: Iterable[Change], acts: frozenset[Act]
+    store: Store, tenant_id: str, changes: Iterable[Change], acts: frozenset[ProtectedAction]
 ) -> bool:
     """Return whether a write proves that its operation asked the policy about one of the acts."""
     policy, asked = approvals.protected_address(tenant_id), approvals.approvals(tenant_id).pk
     # A change of the policy needs an approval as soon as the policy protects anything.
     is_free = not any(isinstance(each, Put) and each.address == policy for each in changes)
     if not is_free:
-        stored = ProtectedActs.from_optional(store.get(policy))
+        stored = ProtectedActions.from_optional(store.get(policy))
         is_free = stored is None or not stored.protects
     for each in changes:
         if is_free and isinstance(each, Check) and each.address == policy:
@@ -148,6 +153,6 @@ def is_proved(
         if isinstance(each, Put) and each.address.pk == asked:
             used = Approval.from_item(each.item)
             is_used = used.status is ApprovalStatus.APPROVED and used.remaining < used.count
-            if is_used and used.act in acts and each.expect == At(used.version - 1):
+            if is_used and used.act in acts and each.expect == VersionIs(used.version - 1):
                 return True
     return False

@@ -8,15 +8,15 @@ from contextlib import suppress
 from math import ceil
 from typing import Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
-from shared.errors import Conflict, Corrupt, ExpectationLost, RequestError, Unavailable
+from shared.errors import Conflict, DataCorrupt, PreconditionFailed, RequestError, Unavailable
 from shared.model.callers import Caller, Scope
-from shared.model.idempotency import Once, Request
+from shared.model.idempotency import IdempotencyKey, IdempotencyRecord
 from shared.model.items import Item, Value
 from shared.model.records import Record
 from shared.operations.base.guard import guard_writes
-from shared.operations.base.operation import Admits, Fresh, Operation, settle, wait_for_writes
+from shared.operations.base.operation import AccessPolicy, Fresh, Operation, settle, wait_for_writes
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Put
+from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,7 +32,7 @@ _IN_PROGRESS: Final = (
 )
 
 
-class Outcome(NamedTuple, Generic[R]):
+class OutcomeCodec(NamedTuple, Generic[R]):
     """How the result of an operation is kept, which must be without any secret.
 
     `again` takes the ports, the caller, what was kept, and the arguments of the operation. It
@@ -50,16 +50,16 @@ class StoredAnswer(NamedTuple, Generic[R]):
     replayed: bool
 
 
-def of_record(kind: type[S], *, but: Iterable[str] = ()) -> Outcome[S]:
+def of_record(kind: type[S], *, but: Iterable[str] = ()) -> OutcomeCodec[S]:
     """Return how a result that is a record is kept, without the sealed secrets in the fields `but`.
 
     A repetition has empty bytes there.
     """
 
-    def again(_ports: Ports, _caller: Caller, kept: Item, **_: Any) -> S:
-        return kind.from_item(kept)
+    def restore(_ports: Ports, _caller: Caller, outcome: Item, **_: Any) -> S:
+        return kind.from_item(outcome)
 
-    return Outcome(lambda record: item(record, but=but), again)
+    return OutcomeCodec(lambda record: item(record, but=but), restore)
 
 
 def item(record: Record, *, but: Iterable[str] = ()) -> dict[str, Value]:
@@ -68,30 +68,30 @@ def item(record: Record, *, but: Iterable[str] = ()) -> dict[str, Value]:
     return stored | {name: b"" for name in but if name in stored}
 
 
-def nested(kept: Item, name: str) -> Item:
-    """Return the item that is kept under `name`. Raises `Corrupt` if there is none."""
-    found = kept.get(name)
+def nested_item(outcome: Item, name: str) -> Item:
+    """Return the item that is kept under `name`. Raises `DataCorrupt` if there is none."""
+    found = outcome.get(name)
     if not isinstance(found, dict):
-        raise Corrupt(f"what is kept of a request lacks {name}")
+        raise DataCorrupt(f"what is kept of a request lacks {name}")
     return found
 
 
-def secret_shown(owner_id: Callable[[R], str]) -> Outcome[R]:
+def secret_shown(owner_id: Callable[[R], str]) -> OutcomeCodec[R]:
     """Return how a result with a secret is kept: the identifier of what has it, and nothing else.
 
     So the result is never repeated.
     """
 
-    def again(_ports: Ports, _caller: Caller, kept: Item, **_: Any) -> R:
+    def restore(_ports: Ports, _caller: Caller, outcome: Item, **_: Any) -> R:
         raise Conflict(
-            f"This request created the secret of {kept['id']!s}, which is shown once and not kept. "
-            "Rotate it, or delete what has it."
+            f"This request created the secret of {outcome['id']!s}, which is shown once and not "
+            "kept. Rotate it, or delete what has it."
         )
 
-    return Outcome(lambda result: {"id": owner_id(result)}, again)
+    return OutcomeCodec(lambda result: {"id": owner_id(result)}, restore)
 
 
-class Repeatable(Operation[P, R]):
+class IdempotentOperation(Operation[P, R]):
     """An operation `(ports, caller, keep, …)` that a caller may repeat under one `Idempotency-Key`.
 
     Its write contains `keep(result)`. If it makes no change, it need not call `keep`. If it
@@ -101,8 +101,8 @@ class Repeatable(Operation[P, R]):
     def __init__(
         self,
         run: Callable[Concatenate[Ports, Caller, Keep[R], P], R],
-        admits: Admits,
-        outcome: Outcome[R],
+        admits: AccessPolicy,
+        outcome: OutcomeCodec[R],
         *,
         claims: bool,
     ) -> None:
@@ -113,8 +113,13 @@ class Repeatable(Operation[P, R]):
         self.__doc__, self.__name__, self.__module__ = run.__doc__, run.__name__, run.__module__
         self._keeping, self._outcome, self._claims = run, outcome, claims
 
-    def once(
-        self, ports: Ports, caller: Caller, request: Request, *args: P.args, **kwargs: P.kwargs
+    def run_once(
+        self,
+        ports: Ports,
+        caller: Caller,
+        request: IdempotencyKey,
+        *args: P.args,
+        **kwargs: P.kwargs,
     ) -> StoredAnswer[R]:
         """Return what the operation returns, or returned when it was first done for `request`.
 
@@ -124,12 +129,12 @@ class Repeatable(Operation[P, R]):
         self.admit(ports, caller, *args, **kwargs)
         ports = guard_writes(ports, caller)
 
-        def attempt(claim: Once | None = None) -> StoredAnswer[R]:
+        def attempt(claim: IdempotencyRecord | None = None) -> StoredAnswer[R]:
             return self._attempt(ports, caller, request, claim, *args, **kwargs)
 
         if not self._claims:
             return settle(attempt)
-        claim = settle(lambda: _claimed(ports, request))
+        claim = settle(lambda: _claim(ports, request))
         try:
             return settle(lambda: attempt(claim))
         except Exception:
@@ -140,76 +145,88 @@ class Repeatable(Operation[P, R]):
         self,
         ports: Ports,
         caller: Caller,
-        request: Request,
-        claim: Once | None,
+        request: IdempotencyKey,
+        claim: IdempotencyRecord | None,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> StoredAnswer[R]:
-        found = _found(ports, request, claim)
+        found = _read_live(ports, request, claim)
         if found is not None and found.outcome is not None and found.is_kept(ports.now()):
             again = self._outcome.again(ports, caller, found.outcome, *args, **kwargs)
             return StoredAnswer(again, replayed=True)
-        keep = _Keep(ports, request, found, self._outcome)
+        keep = _OutcomeWriter(ports, request, found, self._outcome)
         try:
             result = self._keeping(ports, caller, keep, *args, **kwargs)
         except RequestError:
             # The same request may have been done since, and what it changed is in the way.
             if _is_done_since(ports, request, found):
-                raise ExpectationLost([request.address]) from None
+                raise PreconditionFailed([request.address]) from None
             raise
         if not keep.is_called:
             ports.store.write(*keep(result))
         return StoredAnswer(result, replayed=False)
 
 
-def once(
+def idempotent(
     *scopes: Scope,
-    keeps: Outcome[R],
+    keeps: OutcomeCodec[R],
     claims: bool = False,
     fresh: Fresh = False,
-    limited: bool = False,
-) -> Callable[[Callable[Concatenate[Ports, Caller, Keep[R], P], R]], Repeatable[P, R]]:
-    """Decorate a function as a `Repeatable`, which admits as `Admits` says."""
-    return lambda run: Repeatable(run, Admits(scopes, fresh, limited), keeps, claims=claims)
+    rate_limited: bool = False,
+) -> Callable[[Callable[Concatenate[Ports, Caller, Keep[R], P], R]], IdempotentOperation[P, R]]:
+    """Decorate a function as a `IdempotentOperation`, which admits as `AccessPolicy` says."""
+    return lambda run: IdempotentOperation(
+        run, AccessPolicy(scopes, fresh, rate_limited), keeps, claims=claims
+    )
 
 
-class _Keep(Generic[R]):
+class _OutcomeWriter(Generic[R]):
     """The `Keep` of one attempt. `found` is the item that the outcome replaces."""
 
     def __init__(
-        self, ports: Ports, request: Request, found: Once | None, outcome: Outcome[R]
+        self,
+        ports: Ports,
+        request: IdempotencyKey,
+        record: IdempotencyRecord | None,
+        outcome: OutcomeCodec[R],
     ) -> None:
-        self._ports, self._request, self._found, self._outcome = ports, request, found, outcome
+        self._ports, self._request, self._found, self._outcome = ports, request, record, outcome
         self.is_called = False
 
     def __call__(self, result: R) -> Sequence[Change]:
         self.is_called = True
         kept, now = self._outcome.kept(result), self._ports.now()
-        made = Once.made(self._request, now, after=self._found, outcome=kept)
-        return [_put(self._request, made, self._found)]
+        made = IdempotencyRecord.for_outcome(self._request, now, new=self._found, outcome=kept)
+        return [_store_outcome(self._request, made, self._found)]
 
 
-def _put(request: Request, made: Once, before: Once | None) -> Put:
-    expected: At | Expect = Expect.ABSENT if before is None else At(before.version)
-    return Put(request.address, made.to_item(), expected)
+def _store_outcome(
+    request: IdempotencyKey, record: IdempotencyRecord, previous: IdempotencyRecord | None
+) -> Put:
+    expected: VersionIs | Expect = (
+        Expect.ABSENT if previous is None else VersionIs(previous.version)
+    )
+    return Put(request.address, record.to_item(), expected)
 
 
-def _read(ports: Ports, request: Request) -> Once | None:
-    return Once.from_optional(ports.store.get(request.address))
+def _read(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
+    return IdempotencyRecord.from_optional(ports.store.get(request.address))
 
 
-def _is_done_since(ports: Ports, request: Request, found: Once | None) -> bool:
-    """Return whether an outcome was kept since `found` was read.
+def _is_done_since(ports: Ports, request: IdempotencyKey, record: IdempotencyRecord | None) -> bool:
+    """Return whether an outcome was kept since `record` was read.
 
     The items of its write become visible one by one, so what it changed may be visible before it.
     """
-    if _read(ports, request) not in (None, found):
+    if _read(ports, request) not in (None, record):
         return True
     wait_for_writes()
-    return _read(ports, request) not in (None, found)
+    return _read(ports, request) not in (None, record)
 
 
-def _found(ports: Ports, request: Request, claim: Once | None) -> Once | None:
+def _read_live(
+    ports: Ports, request: IdempotencyKey, claim: IdempotencyRecord | None
+) -> IdempotencyRecord | None:
     """Read what is kept of a request, which may have expired.
 
     Raises `Conflict` if it is of another body, or a claim, unless this request has `claim`. If that
@@ -226,19 +243,19 @@ def _found(ports: Ports, request: Request, claim: Once | None) -> Once | None:
     return found
 
 
-def _claimed(ports: Ports, request: Request) -> Once | None:
+def _claim(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
     """Claim a request and return the claim; None if its outcome is kept already."""
-    found, now = _found(ports, request, None), ports.now()
+    found, now = _read_live(ports, request, None), ports.now()
     if found is not None and found.is_kept(now):
         return None
-    claim = Once.made(request, now, after=found)
-    ports.store.write(_put(request, claim, found))
+    claim = IdempotencyRecord.for_outcome(request, now, new=found)
+    ports.store.write(_store_outcome(request, claim, found))
     return claim
 
 
-def _release(ports: Ports, request: Request, claim: Once | None) -> None:
+def _release(ports: Ports, request: IdempotencyKey, claim: IdempotencyRecord | None) -> None:
     """Let the request be repeated at once, if it failed without an outcome."""
     if claim is not None:
         # Otherwise the claim ends by itself.
-        with suppress(ExpectationLost, Unavailable):
-            ports.store.write(Delete(request.address, At(claim.version)))
+        with suppress(PreconditionFailed, Unavailable):
+            ports.store.write(Delete(request.address, VersionIs(claim.version)))

@@ -16,10 +16,10 @@ from random import SystemRandom
 from typing import Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from shared.errors import (
-    Corrupt,
-    ExpectationLost,
+    DataCorrupt,
     InsufficientScope,
-    SignInAgain,
+    PreconditionFailed,
+    ReauthenticationRequired,
     Unavailable,
 )
 from shared.model.callers import Caller, Scope
@@ -45,7 +45,7 @@ _TOGETHER: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pacing:
+class RetryPacing:
     """When an operation is retried; times are in seconds. Tests set `sleep` and `clock`.
 
     `limit` is the time after which `settle` gives up, less than the time-out of any gateway.
@@ -60,10 +60,10 @@ class Pacing:
     clock: Callable[[], float] = time.monotonic
 
 
-PACING = Pacing()
+PACING = RetryPacing()
 
 
-class Admits(NamedTuple):
+class AccessPolicy(NamedTuple):
     """The callers of an operation: they need one of the scopes (AUTH-5).
 
     If it is `fresh`, a person needs to have signed in lately (AUTH-17). Callers whose role has
@@ -78,7 +78,9 @@ class Admits(NamedTuple):
 class Operation(Generic[P, R]):
     """A function `(ports, caller, …)`, and whom it admits."""
 
-    def __init__(self, run: Callable[Concatenate[Ports, Caller, P], R], admits: Admits) -> None:
+    def __init__(
+        self, run: Callable[Concatenate[Ports, Caller, P], R], admits: AccessPolicy
+    ) -> None:
         self._run = run
         self.scopes, self.fresh, self.limited = admits
         self.__doc__ = run.__doc__
@@ -91,26 +93,27 @@ class Operation(Generic[P, R]):
     def authorize(self, ports: Ports, caller: Caller) -> None:
         """Raise `InsufficientScope` unless the caller has one of the scopes (AUTH-5).
 
-        Raises `SignInAgain` if each call is fresh, and the caller's sign-in is not (AUTH-17).
+        Raises `ReauthenticationRequired` if each call is fresh, and the caller's sign-in is not
+        (AUTH-17).
         """
         if not set(self.scopes).intersection(caller.scopes):
             raise InsufficientScope(self.scopes)
         if caller.limits is not None and not self.limited:
             raise InsufficientScope((), _LIMITED)
         if self.fresh is True and caller.has_to_sign_in(ports.now()):
-            raise SignInAgain
+            raise ReauthenticationRequired
 
     def admit(self, ports: Ports, caller: Caller, *args: P.args, **kwargs: P.kwargs) -> None:
         """Raise as `authorize` does, also if calls with these arguments are fresh."""
         self.authorize(ports, caller)
         is_fresh = callable(self.fresh) and self.fresh(*args, **kwargs)
         if is_fresh and caller.has_to_sign_in(ports.now()):
-            raise SignInAgain
+            raise ReauthenticationRequired
 
     def __call__(self, ports: Ports, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Authorise the caller and run the function, repeatedly if it loses a race.
 
-        Raises what the function raises, except `ExpectationLost`; see `settle`.
+        Raises what the function raises, except `PreconditionFailed`; see `settle`.
         """
         self.admit(ports, caller, *args, **kwargs)
         guarded = guard_writes(ports, caller)
@@ -118,14 +121,14 @@ class Operation(Generic[P, R]):
 
 
 def operation(
-    *scopes: Scope, fresh: Fresh = False, limited: bool = False
+    *scopes: Scope, fresh: Fresh = False, rate_limited: bool = False
 ) -> Callable[[Callable[Concatenate[Ports, Caller, P], R]], Operation[P, R]]:
-    """Decorate a function as an `Operation`, which admits as `Admits` says."""
-    return lambda run: Operation(run, Admits(scopes, fresh, limited))
+    """Decorate a function as an `Operation`, which admits as `AccessPolicy` says."""
+    return lambda run: Operation(run, AccessPolicy(scopes, fresh, rate_limited))
 
 
 def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:
-    """Return what `attempt` returns; run it again if it raises `ExpectationLost`.
+    """Return what `attempt` returns; run it again if it raises `PreconditionFailed`.
 
     Raises `Unavailable` if it still does after `limit` seconds, or after the limit of `PACING`.
     """
@@ -133,7 +136,7 @@ def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:
     while True:
         try:
             return attempt()
-        except ExpectationLost as lost:
+        except PreconditionFailed as lost:
             if PACING.clock() >= deadline:
                 raise Unavailable("the same records changed during every attempt") from lost
             PACING.sleep(_RANDOM.uniform(0, PACING.pause))
@@ -145,19 +148,21 @@ def wait_for_writes() -> None:
 
 
 def reread(read: Callable[[], R]) -> R:
-    """Return what `read` returns; run it once more, after a pause, if it raises `Corrupt`.
+    """Return what `read` returns; run it once more, after a pause, if it raises `DataCorrupt`.
 
     Records may contradict each other during a write, because its items become visible one by one
-    (shared/ports/store.py). Raises `Corrupt` if the second run does.
+    (shared/ports/store.py). Raises `DataCorrupt` if the second run does.
     """
     try:
         return read()
-    except Corrupt:
+    except DataCorrupt:
         wait_for_writes()
     return read()
 
 
-def divided(members: Iterable[M], key: Callable[[M], Hashable], *, most: int) -> list[Sequence[M]]:
+def group_by_key(
+    members: Iterable[M], key: Callable[[M], Hashable], *, most: int
+) -> list[Sequence[M]]:
     """Divide into groups of at most `most` members that have the same key."""
     alike: dict[Hashable, list[M]] = defaultdict(list)
     for each in members:
@@ -170,7 +175,7 @@ def divided(members: Iterable[M], key: Callable[[M], Hashable], *, most: int) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class GroupRunner:
     """Runs attempts for groups. None begins after `deadline`, by the clock of `PACING`."""
 
     ports: Ports
@@ -180,21 +185,21 @@ class Groups:
         self,
         groups: Iterable[Sequence[M]],
         attempt: Callable[[Sequence[M]], dict[M, R]],
-        failed: Callable[[M, Unavailable], R],
+        on_failure: Callable[[M, Unavailable], R],
     ) -> dict[M, R]:
         """Return what `attempt` returns for each group, concurrently, and retried by `settle`.
 
         If a group fails, each of its members is tried alone: a record that is damaged must not
-        prevent what is asked of the others. `failed` makes the result of a member that fails.
+        prevent what is asked of the others. `on_failure` makes the result of a member that fails.
         """
-        runs = (partial(self._try, group, attempt, failed) for group in groups)
+        runs = (partial(self._try, group, attempt, on_failure) for group in groups)
         return dict(chain.from_iterable(each.items() for each in self.ports.gather(*runs)))
 
-    def led(
+    def run_first_then_rest(
         self,
         groups: Sequence[Sequence[M]],
         attempt: Callable[[Sequence[M]], dict[M, R]],
-        failed: Callable[[M, Unavailable], R],
+        on_failure: Callable[[M, Unavailable], R],
     ) -> dict[M, R]:
         """Return the same as `each`, but attempt the first group before the others begin.
 
@@ -204,23 +209,23 @@ class Groups:
         if len(groups) > 1 and PACING.clock() < self.deadline:
             with suppress(Unavailable):
                 done = settle(lambda: attempt(groups[0]), limit=_TOGETHER)
-        return done | self.each(groups[1:] if done else groups, attempt, failed)
+        return done | self.each(groups[1:] if done else groups, attempt, on_failure)
 
     def _try(
         self,
         group: Sequence[M],
         attempt: Callable[[Sequence[M]], dict[M, R]],
-        failed: Callable[[M, Unavailable], R],
+        on_failure: Callable[[M, Unavailable], R],
     ) -> dict[M, R]:
         if PACING.clock() >= self.deadline:
             late = Unavailable("the request has taken too long")
-            return {each: failed(each, late) for each in group}
+            return {each: on_failure(each, late) for each in group}
         try:
             return settle(lambda: attempt(group), limit=_TOGETHER)
         except Unavailable as error:
             if len(group) == 1:
-                return {group[0]: failed(group[0], error)}
-        alone = (self._try([each], attempt, failed).items() for each in group)
+                return {group[0]: on_failure(group[0], error)}
+        alone = (self._try([each], attempt, on_failure).items() for each in group)
         return dict(chain.from_iterable(alone))
 
 
@@ -240,7 +245,7 @@ def _write(ports: Ports, batch: list[Sequence[Change]]) -> int:
     while batch:
         try:
             ports.store.write(*chain.from_iterable(batch))
-        except ExpectationLost as conflict:
+        except PreconditionFailed as conflict:
             lost = set(conflict.lost)
             batch = [step for step in batch if lost.isdisjoint(each.address for each in step)]
         else:

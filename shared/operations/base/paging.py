@@ -7,10 +7,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, Generic, TypedDict, TypeVar, Unpack
 
-from shared.model.items import Address, Item, Partition, Row
+from shared.model.items import Address, Item, ItemRow, Partition
 from shared.model.records import integer
 from shared.ports import Ports
-from shared.ports.store import Where
+from shared.ports.store import ItemFilter
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ _READ_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Walk(Generic[T]):
+class PageQueryPlan(Generic[T]):
     """The query for a page: up to `limit` records older than the identifier `before`.
 
     If `keep` is given, only records for which it returns true are in the page; the query reads on
@@ -70,45 +70,45 @@ class Walk(Generic[T]):
         return [record for _, record in page], last
 
 
-def newest(ports: Ports, walk: Walk[T], *, total: Callable[[], int]) -> Page[T]:
+def newest(ports: Ports, walk: PageQueryPlan[T], *, total: Callable[[], int]) -> Page[T]:
     """Return the page that `walk` describes; `total` counts the whole collection."""
     (entries, next_before), counted = ports.gather(lambda: walk.run(ports), total)
     return Page(entries, counted, next_before)
 
 
-class Bounds(TypedDict, total=False):
+class RowBounds(TypedDict, total=False):
     """Which rows of a partition to return, as `Store.query` takes it."""
 
     after: str | None
     before: str | None
-    where: Where
+    where: ItemFilter
 
 
-def merged(
+def merge_partitions(
     ports: Ports,
     partitions: Sequence[Partition],
     *,
     limit: int,
     newest_first: bool = True,
-    beside: Sequence[Callable[[], int]] = (),
-    **bounds: Unpack[Bounds],
-) -> tuple[list[Row], int]:
-    """Return the first `limit` rows of all partitions in order, and the sum of `beside`.
+    counters: Sequence[Callable[[], int]] = (),
+    **bounds: Unpack[RowBounds],
+) -> tuple[list[ItemRow], int]:
+    """Return the first `limit` rows of all partitions in order, and the sum of `counters`.
 
     Sort keys must be unique across the partitions. Each partition is first queried for its share
-    and a few more, concurrently with `beside`. Partitions with more rows that may be among the
+    and a few more, concurrently with `counters`. Partitions with more rows that may be among the
     first are then queried again for `limit` rows.
     """
     # One of eight partitions rarely has more than its share by this.
     spare = 3 + limit // 16
     share = min(limit, -(-limit // len(partitions)) + spare)
     read = partial(_reads, ports, bounds=bounds, newest_first=newest_first)
-    answers = ports.gather(*read(partitions, share), *beside)
-    runs: dict[Partition, list[Row]] = dict(zip(partitions, answers, strict=False))
+    answers = ports.gather(*read(partitions, share), *counters)
+    runs: dict[Partition, list[ItemRow]] = dict(zip(partitions, answers, strict=False))
     first = _first(runs.values(), limit, newest_first=newest_first)
     last = first[-1].sk if len(first) == limit else None
 
-    def is_short(run: list[Row]) -> bool:
+    def is_short(run: list[ItemRow]) -> bool:
         return len(run) == share and (last is None or (run[-1].sk > last) is newest_first)
 
     short = [each for each, run in runs.items() if is_short(run)]
@@ -123,17 +123,17 @@ def _reads(
     partitions: Sequence[Partition],
     limit: int,
     *,
-    bounds: Bounds,
+    bounds: RowBounds,
     newest_first: bool,
 ) -> list[Callable[[], Any]]:
-    def read(partition: Partition) -> list[Row]:
+    def read(partition: Partition) -> list[ItemRow]:
         found = ports.store.query(partition, newest_first=newest_first, limit=limit, **bounds)
         return list(found)
 
     return [partial(read, each) for each in partitions]
 
 
-def _first(runs: Iterable[list[Row]], limit: int, *, newest_first: bool) -> list[Row]:
+def _first(runs: Iterable[list[ItemRow]], limit: int, *, newest_first: bool) -> list[ItemRow]:
     in_order = heapq.merge(*runs, key=lambda entry: entry.sk, reverse=newest_first)
     return list(islice(in_order, limit))
 

@@ -1,17 +1,20 @@
-"""Sealed seeds: creation and opening. `Corrupt` of `opened` says what to do about a seal."""
+"""Sealed seeds: creation and opening.
 
-from shared.errors import Corrupt
+`DataCorrupt` of `unwrap_seed` says what to do about a seal.
+"""
+
+from shared.errors import DataCorrupt
 from shared.model import seeds
-from shared.model.seeds import SealedKey
+from shared.model.seeds import WrappedKeyRecord
 from shared.ports import Ports
 
 
-class SeedLost(Corrupt):
+class SeedUnavailable(DataCorrupt):
     """The seal of a seed does not open, or there is none."""
 
 
 def create(
-    ports: Ports, kind: type[SealedKey], tenant_id: str, key_id: str, *, version: int = 1
+    ports: Ports, kind: type[WrappedKeyRecord], tenant_id: str, key_id: str, *, version: int = 1
 ) -> tuple[str, bytes]:
     """Create a key pair: public key (base64), and seed sealed for this kind of key and version.
 
@@ -22,17 +25,17 @@ def create(
     return public_key, ports.sealer.seal(seed, context=context)
 
 
-def opened(ports: Ports, key: SealedKey) -> bytes:
+def unwrap_seed(ports: Ports, key: WrappedKeyRecord) -> bytes:
     """Return the seed (32 bytes) of an active key.
 
-    Raises `SeedLost` if it has none or the seal does not open for this key, purpose and version;
-    `Unavailable` if the key service does not answer.
+    Raises `SeedUnavailable` if it has none or the seal does not open for this key, purpose and
+    version; `Unavailable` if the key service does not answer.
     """
     try:
         if key.sealed_seed is None:
-            raise Corrupt("an active key has no seed")
+            raise DataCorrupt("an active key has no seed")
         return ports.sealer.unseal(key.sealed_seed, context=key.seal_context)
-    except Corrupt as error:
-        raise SeedLost(
+    except DataCorrupt as error:
+        raise SeedUnavailable(
             f"the sealed seed of {key.id} does not open; put back the master key that sealed it"
         ) from error

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from shared.errors import Corrupt, NotFound
+from shared.errors import DataCorrupt, NotFound
 from shared.model import tenants as model
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.ports import Ports
 
 
 def settings(ports: Ports, tenant_id: str) -> TenantSettings:
-    """Read the settings of a tenant. Raises `Corrupt` if there are none."""
+    """Read the settings of a tenant. Raises `DataCorrupt` if there are none."""
     item = ports.store.get(model.settings_address(tenant_id))
     if item is None:
-        raise Corrupt("a tenant has no settings")
+        raise DataCorrupt("a tenant has no settings")
     return TenantSettings.from_item(item)
 
 

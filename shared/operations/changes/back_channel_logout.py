@@ -17,7 +17,7 @@ from shared.errors import NotFound, RateLimited
 from shared.model import times
 from shared.model.callers import Caller
 from shared.model.identities import people, sessions
-from shared.model.identities.claims import IssuerBinding, SignInFault, SignInRefused
+from shared.model.identities.claims import IssuerBinding, OAuthErrorCode, SignInRefused
 from shared.model.identities.providers import TOKEN_SECONDS, IdentityProvider, ProviderKind
 from shared.model.identities.sessions import SessionRecord
 from shared.model.items import Item
@@ -26,7 +26,7 @@ from shared.operations.changes import revocation_changes, revocations
 from shared.operations.identities import issuers, sign_in
 from shared.operations.identities import people as people_operations
 from shared.operations.identities import sessions as session_operations
-from shared.operations.identities.admission import Stranger
+from shared.operations.identities.admission import UnauthenticatedClient
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
@@ -59,9 +59,9 @@ def prepare(ports: Ports, provider_id: str, form: Mapping[str, str]) -> LogoutAt
     found = sign_in.find_provider(ports, provider_id)
     if found is None or found.kind is not ProviderKind.PEOPLE:
         message = "The address must name an identity provider of people."
-        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if not form.get("logout_token"):
-        raise SignInRefused(SignInFault.INVALID_REQUEST, "logout_token: is required.")
+        raise SignInRefused(OAuthErrorCode.INVALID_REQUEST, "logout_token: is required.")
     provider, now = issuers.current(ports, found), ports.now().timestamp()
     try:
         token = jwts.parse(form["logout_token"])
@@ -76,7 +76,7 @@ def prepare(ports: Ports, provider_id: str, form: Mapping[str, str]) -> LogoutAt
     return LogoutAttempt(provider, binding, token, not sign_in.is_decided(ports, binding, token))
 
 
-def end(ports: Ports, stranger: Stranger, attempt: LogoutAttempt) -> None:
+def end(ports: Ports, stranger: UnauthenticatedClient, attempt: LogoutAttempt) -> None:
     """Revoke the session or the subject of a logout token, and end sessions here.
 
     A token counts once. An interrupted attempt is completed by the next one with the same token.

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats.wire import FeedEntry
-from shared.errors import Corrupt, NotFound
+from shared.errors import DataCorrupt, NotFound
 from shared.model import feed as model
 from shared.model.callers import Caller, Scope
 from shared.model.feed import FeedHead, StoredEntry
-from shared.model.items import Row
-from shared.model.lists.head import Form, ListHead, history_address, sha256_of
+from shared.model.items import ItemRow
+from shared.model.lists.head import SrlHead, StoredBody, history_address, sha256_of
 from shared.operations.base.operation import operation, reread
 from shared.operations.lists import in_force, unpublished
-from shared.operations.lists.unpublished import Look
+from shared.operations.lists.unpublished import BacklogSnapshot
 from shared.ports import Ports
 
 # The most bytes of entries in an answer, as base64 in JSON. With the rest, it has 4 MiB at most.
@@ -25,7 +25,7 @@ _NO_FEED: Final = "The tenant has no feed yet. The next list begins it; retry in
 _GONE: Final = "There is no base of this version, or not any more; poll the feed for the newest."
 
 
-class FeedNews(NamedTuple):
+class FeedPage(NamedTuple):
     """The head of a feed, and encoded entries: consecutive ones that end at the head."""
 
     head: FeedHead
@@ -34,43 +34,44 @@ class FeedNews(NamedTuple):
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def news(
-    ports: Ports, caller: Caller, *, after: int | None = None, known: FeedHead | None = None
-) -> FeedNews:
-    """Return the head, and the entries after the sequence `after`, in one query.
+    ports: Ports, caller: Caller, *, sequence: int | None = None, head: FeedHead | None = None
+) -> FeedPage:
+    """Return the head, and the entries after the sequence `sequence`, in one query.
 
-    If the head that is `known` has the sequence `after`, it is returned, and nothing is read.
+    If the head that is `head` has the sequence `sequence`, it is returned, and nothing is read.
 
-    The entries after the base are returned instead if `after` is None, if an entry after it was
+    The entries after the base are returned instead if `sequence` is None, if an entry after it was
     removed, if the base covers a break after it, or if the entries do not fit. If even those after
     the base do not fit, only the newest of them are returned. Raises `NotFound` if there is no feed
-    yet; `Corrupt`, `Unavailable`.
+    yet; `DataCorrupt`, `Unavailable`.
     """
-    if known is not None and after == known.sequence:
-        return FeedNews(known, [])
-    return reread(lambda: _news(ports, caller.tenant_id, after))
+    if head is not None and sequence == head.sequence:
+        return FeedPage(head, [])
+    return reread(lambda: _news(ports, caller.tenant_id, sequence))
 
 
-def _news(ports: Ports, tenant_id: str, after: int | None) -> FeedNews:
-    bound = None if after is None else model.entry_sk(after)
+def _news(ports: Ports, tenant_id: str, sequence: int | None) -> FeedPage:
+    bound = None if sequence is None else model.entry_sk(sequence)
     # The head sorts after all entries, so it comes first.
-    rows = ports.store.query(model.feed(tenant_id), after=bound, newest_first=True)
+    rows = ports.store.query(model.feed_partition(tenant_id), after=bound, newest_first=True)
     first = next(rows, None)
     if first is None or first.sk != model.HEAD:
         raise NotFound(_NO_FEED)
     newest = FeedHead.from_item(first.item)
     base = newest.base.sequence
-    start = base if after is None or after < newest.broke_at <= base else after
+    start = base if sequence is None or sequence < newest.broke_at <= base else sequence
     entries = _run(rows, newest, start)
     if start < newest.sequence - len(entries) < base:
         # They do not reach back to the start, so those that the base covers are of no use.
         del entries[newest.sequence - base :]
-    return FeedNews(newest, entries[::-1])
+    return FeedPage(newest, entries[::-1])
 
 
-def _run(rows: Iterator[Row], newest: FeedHead, start: int) -> list[bytes]:
+def _run(rows: Iterator[ItemRow], newest: FeedHead, start: int) -> list[bytes]:
     """Return the entries from that of `newest` down to the one after `start`, as far as they fit.
 
-    They end sooner if an older one was removed. Raises `Corrupt` if one is missing that must exist.
+    They end sooner if an older one was removed. Raises `DataCorrupt` if one is missing that must
+    exist.
     """
     found, size = list[bytes](), 0
     for sequence in range(newest.sequence, start, -1):
@@ -82,7 +83,7 @@ def _run(rows: Iterator[Row], newest: FeedHead, start: int) -> list[bytes]:
             # Before a break, which no base covers yet, a restore lets the sequence jump.
             is_jump = found[-1:] == [FeedEntry(sequence + 1).encode()]
             if sequence > newest.base.sequence and not is_jump:
-                raise Corrupt(f"entry {sequence} of the feed is missing")
+                raise DataCorrupt(f"entry {sequence} of the feed is missing")
             break
         size += -(-len(entry) // 3) * 4 + len('"",')
         if size > ENTRIES_BYTES_MAX:
@@ -94,7 +95,7 @@ def _run(rows: Iterator[Row], newest: FeedHead, start: int) -> list[bytes]:
 class StoredBase(NamedTuple):
     """The payload of a list as it is stored, in gzip."""
 
-    form: Form
+    form: StoredBody
     is_in_force: bool
 
 
@@ -102,47 +103,53 @@ class StoredBase(NamedTuple):
 def base(ports: Ports, caller: Caller, *, version: int) -> StoredBase:
     """Return the base that the list of this version is.
 
-    Raises `NotFound` if there is no such list, or not any more; `Corrupt`, `Unavailable`.
+    Raises `NotFound` if there is no such list, or not any more; `DataCorrupt`, `Unavailable`.
     """
-    newest = in_force.head(ports, caller.tenant_id)
+    newest = in_force.read_srl_head(ports, caller.tenant_id)
     listed = newest
     if version != newest.version:
         item = ports.store.get(history_address(caller.tenant_id, version))
-        listed = newest if item is None else ListHead.from_item(item)
+        listed = newest if item is None else SrlHead.from_item(item)
     if listed.version != version:
         raise NotFound(_GONE)
-    return StoredBase(Form(listed.base, listed.base_size), listed is newest)
+    return StoredBase(StoredBody(listed.base, listed.base_size), listed is newest)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base_body(ports: Ports, _caller: Caller, *, of: StoredBase) -> bytes:
-    """Read a base; check its hash. Raises `NotFound` if it is gone; `Corrupt`, `Unavailable`."""
+    """Read a base; check its hash.
+
+    Raises `NotFound` if it is gone; `DataCorrupt`, `Unavailable`.
+    """
     with _gone_if_old(of):
-        return in_force.read(ports, of.form.blob)
+        return in_force.read_blob(ports, of.form.blob)
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base_file(ports: Ports, _caller: Caller, *, of: StoredBase) -> Path | None:
     """Return the file of a base, checked likewise; None if the store has no files.
 
-    Raises `NotFound` if it is gone; `Corrupt`, `Unavailable`.
+    Raises `NotFound` if it is gone; `DataCorrupt`, `Unavailable`.
     """
     with _gone_if_old(of):
-        return ports.blobs.file(of.form.blob, sha256=sha256_of(of.form.blob))
+        return ports.blobs.get_file(of.form.blob, sha256=sha256_of(of.form.blob))
 
 
 @contextmanager
 def _gone_if_old(of: StoredBase) -> Iterator[None]:
-    """Raise `NotFound` if the blob of an old list is missing; `Corrupt` for the list in force."""
+    """Raise `NotFound` if the blob of an old list is missing.
+
+    `DataCorrupt` for the list in force.
+    """
     try:
         yield
-    except Corrupt:
+    except DataCorrupt:
         if of.is_in_force:
             raise
         raise NotFound(_GONE) from None
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
-def look(ports: Ports, caller: Caller) -> Look:
-    """Look at what the tenant's feed lacks. Raises `Corrupt`, `Unavailable`."""
-    return unpublished.look(ports, caller.tenant_id)
+def look(ports: Ports, caller: Caller) -> BacklogSnapshot:
+    """Look at what the tenant's feed lacks. Raises `DataCorrupt`, `Unavailable`."""
+    return unpublished.read_backlog(ports, caller.tenant_id)

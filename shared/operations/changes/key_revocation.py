@@ -10,20 +10,20 @@ from itertools import chain
 from typing import TypedDict
 
 from shared.model import signing_keys as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.items import Item, Value
 from shared.model.records import integer
-from shared.model.revocations import Marker
+from shared.model.revocations import SignerRevocation
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, counters, operation, tenants
-from shared.operations.base.idempotency import Keep, Outcome, item, nested, once
-from shared.operations.changes.signing_keys import counted, find_key
+from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent, item, nested_item
+from shared.operations.changes.signing_keys import count_change, find_key
 from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
-from shared.ports.store import At, Change, Put
+from shared.ports.store import Change, Put, VersionIs
 
 # Each key takes three changes, and what belongs to the write seven; a write may have a hundred.
 _KEYS_A_WRITE = 31
@@ -37,7 +37,7 @@ class _Details(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class KeyReach:
+class RevocationImpact:
     """Numbers of keys that a revocation would revoke, and of warrants that they signed."""
 
     keys: int
@@ -45,7 +45,7 @@ class KeyReach:
 
 
 @dataclass(frozen=True, slots=True)
-class Revoked:
+class RevokedKey:
     """A key after its revocation; for a dry run, before it, with `reach`.
 
     `descendants` is the number of active or suspended descendants that are not revoked.
@@ -53,35 +53,37 @@ class Revoked:
 
     key: SigningKey
     descendants: int
-    reach: KeyReach | None = None
+    reach: RevocationImpact | None = None
 
 
-def _kept(result: Revoked) -> Item:
+def _stored_result(result: RevokedKey) -> Item:
     reach = None if result.reach is None else asdict(result.reach)
     key = item(result.key, but=["sealed_seed"])
     return {"key": key, "descendants": result.descendants, "reach": reach}
 
 
-def _again(_ports: Ports, _caller: Caller, kept: Item, **_: object) -> Revoked:
+def _restore_result(_ports: Ports, _caller: Caller, outcome: Item, **_: object) -> RevokedKey:
     reach = None
-    if kept.get("reach") is not None:
-        found = nested(kept, "reach")
-        reach = KeyReach(integer(found, "keys"), integer(found, "warrants"))
-    key = SigningKey.from_item(nested(kept, "key"))
-    return Revoked(key, integer(kept, "descendants"), reach)
+    if outcome.get("reach") is not None:
+        found = nested_item(outcome, "reach")
+        reach = RevocationImpact(integer(found, "keys"), integer(found, "warrants"))
+    key = SigningKey.from_item(nested_item(outcome, "key"))
+    return RevokedKey(key, integer(outcome, "descendants"), reach)
 
 
-@once(Scope.ADMIN, keeps=Outcome(_kept, _again), claims=True, limited=True)
+@idempotent(
+    Scope.ADMIN, keeps=OutcomeCodec(_stored_result, _restore_result), claims=True, rate_limited=True
+)
 def revoke(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
-    keep: Keep[Revoked],
+    keep: Keep[RevokedKey],
     *,
     key_id: str,
     reason: str,
     cascade: bool = False,
     dry_run: bool = False,
-) -> Revoked:
+) -> RevokedKey:
     """Revoke a key, and its descendants if `cascade` is true; a revoked key stays as it is.
 
     The first write revokes the key and up to 30 descendants, further writes the rest. If a call
@@ -92,37 +94,39 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
     staying = 0 if cascade else _staying(ports, key)
     details = _Details(reason=reason, cascade=cascade)
     is_change = not dry_run and key.status is not KeyStatus.REVOKED
-    taken = _admitted(ports, caller, key, details, is_needed=is_change)
+    taken = _approval_changes(ports, caller, key, details, is_needed=is_change)
     if dry_run:
-        return Revoked(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
+        return RevokedKey(key, staying, _reach(ports, _living(ports, key, cascade=cascade)))
     settings = tenants.settings(ports, caller.tenant_id)
 
-    def beside(revoked: Mapping[str, SigningKey]) -> Sequence[Change]:
+    def extra_changes(keys: Mapping[str, SigningKey]) -> Sequence[Change]:
         # A cascade may go on, so its outcome is kept when it has ended.
-        kept = () if cascade else keep(Revoked(revoked[key_id], staying))
-        return [*kept, *(taken if key_id in revoked else [])]
+        kept = () if cascade else keep(RevokedKey(keys[key_id], staying))
+        return [*kept, *(taken if key_id in keys else [])]
 
     # Read again after each write: a child may have been created before its parent was revoked.
-    while living := _left(ports, key, cascade=cascade):
-        revoked = _revoke_all(ports, caller, settings, living[:_KEYS_A_WRITE], details, beside)
+    while living := _keys_to_revoke(ports, key, cascade=cascade):
+        revoked = _revoke_all(
+            ports, caller, settings, living[:_KEYS_A_WRITE], details, extra_changes
+        )
         key = revoked.get(key.id, key)
-    return Revoked(key, staying)
+    return RevokedKey(key, staying)
 
 
-def _admitted(
+def _approval_changes(
     ports: Ports, caller: Caller, key: SigningKey, details: _Details, *, is_needed: bool
 ) -> list[Change]:
     """Return the changes by which a caller revokes a key, if it is a root that is protected."""
     # Here, so that those who sign load nothing of it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
-    is_root = key.type is model.Type.ROOT
+    is_root = key.type is model.SigningKeyType.ROOT
     reason, cascade = details["reason"], details["cascade"]
     shown: dict[str, Value] = {"name": key.name, "reason": reason, "cascade": cascade}
-    return protected_acts.admitted(
+    return protected_acts.approval_changes(
         ports,
         caller,
-        Act.REVOKE_ROOT,
+        ProtectedAction.REVOKE_ROOT,
         key.id,
         shown,
         version=key.version,
@@ -130,7 +134,7 @@ def _admitted(
     )
 
 
-def _left(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
+def _keys_to_revoke(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
     """Return the keys that are to be revoked, also one that becomes visible only now."""
     living = _living(ports, key, cascade=cascade)
     if living or not cascade:
@@ -153,12 +157,12 @@ def _staying(ports: Ports, key: SigningKey) -> int:
     return sum(1 for each in _descendants(ports, key) if each.status in living)
 
 
-def _reach(ports: Ports, keys: Sequence[SigningKey]) -> KeyReach:
+def _reach(ports: Ports, keys: Sequence[SigningKey]) -> RevocationImpact:
     """Count `keys` and their warrants."""
-    return KeyReach(len(keys), sum(_signed(ports, keys).values()))
+    return RevocationImpact(len(keys), sum(_count_warrants(ports, keys).values()))
 
 
-def _signed(ports: Ports, keys: Sequence[SigningKey]) -> dict[str, int]:
+def _count_warrants(ports: Ports, keys: Sequence[SigningKey]) -> dict[str, int]:
     """Count the warrants of each key; a superseded version counts as part of its key."""
     going = {key.id for key in keys}
     counted = [key for key in keys if key.current_id not in going]
@@ -179,21 +183,23 @@ def _revoke_all(
     settings: TenantSettings,
     keys: Sequence[SigningKey],
     details: _Details,
-    beside: Callable[[Mapping[str, SigningKey]], Sequence[Change]],
+    extra_changes: Callable[[Mapping[str, SigningKey]], Sequence[Change]],
 ) -> dict[str, SigningKey]:
-    """Revoke `keys` in one write, with the changes that `beside` returns for what they become."""
+    """Revoke `keys` in one write, with the changes that `extra_changes` returns for them."""
     now, reason = ports.now(), details["reason"]
-    signed = _signed(ports, keys)
-    markers = {key.signer: Marker(now, reason) for key in keys}
-    changes = verdicts.revoking(ports, caller.tenant_id, markers)
-    revoked = {key.id: key.revoked(now, reason=reason) for key in keys}
+    signed = _count_warrants(ports, keys)
+    markers = {key.signer: SignerRevocation(now, reason) for key in keys}
+    changes = verdicts.signer_revocation_changes(ports, caller.tenant_id, markers)
+    revoked = {key.id: key.revoke(now, reason=reason) for key in keys}
     for key in keys:
-        changes.append(Put(key.address, revoked[key.id].to_item(), At(key.version)))
-        action = Action.KEY_REVOKE
+        changes.append(Put(key.address, revoked[key.id].to_item(), VersionIs(key.version)))
+        action = AuditAction.KEY_REVOKE
         entry = partial(audit.entry, ports, caller, action, key.id, settings=settings, **details)
         changes.append(entry(warrants=signed.get(key.id, 0)))
     amounts = chain(((key, -1) for key in keys), ((key, 1) for key in revoked.values()))
-    counts = counted(caller.tenant_id, *amounts)
-    mark = marks.on_signers(caller.tenant_id, markers, now, revoked)
-    ports.store.write(*changes, marks.on_keys(caller.tenant_id), mark, counts, *beside(revoked))
+    counts = count_change(caller.tenant_id, *amounts)
+    mark = marks.signers_mark(caller.tenant_id, markers, now, revoked)
+    ports.store.write(
+        *changes, marks.keys_mark(caller.tenant_id), mark, counts, *extra_changes(revoked)
+    )
     return revoked

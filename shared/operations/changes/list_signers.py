@@ -12,31 +12,36 @@ from typing import Final
 
 from shared.errors import (
     Conflict,
-    Corrupt,
-    ExpectationLost,
+    DataCorrupt,
     InvalidState,
     NotFound,
+    PreconditionFailed,
     TrustUnsigned,
 )
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, is_identifier
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.items import Item, Value
-from shared.model.lists.head import ListHead
-from shared.model.lists.signers import ListSigner, SignerStatus, signers, standby_address
+from shared.model.lists.head import SrlHead
+from shared.model.lists.signers import (
+    SrlSigner,
+    SrlSignerStatus,
+    signers_partition,
+    standby_address,
+)
 from shared.model.records import moment
 from shared.model.tenants import TenantSettings
 from shared.operations.base import allowance, audit, tenants
-from shared.operations.base.idempotency import Keep, Outcome, item, nested, once
+from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent, item, nested_item
 from shared.operations.base.operation import operation
 from shared.operations.lists import in_force, marks, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
 from shared.operations.trust import documents, publishing
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Expect, Put
+from shared.ports.store import Change, Check, Expect, Put, VersionIs
 
 _UNSIGNED: Final = (
     "The trust document does not name this key yet; retry in a minute, or let the roots sign the "
@@ -46,14 +51,14 @@ _ONE_PENDING: Final = "A signer is pending already; activate or revoke that one 
 
 
 @dataclass(frozen=True, slots=True)
-class ShownSigner:
+class SrlSignerView:
     """A list signer as callers see it.
 
     `activates_at` is the time from which a pending signer may be activated without `force`, or the
     time since which another one signs; None if it is revoked.
     """
 
-    record: ListSigner
+    record: SrlSigner
     activates_at: datetime | None
 
 
@@ -61,7 +66,7 @@ class ShownSigner:
 class SignerPage:
     """A page of signers. `next_before` is the `before` of the next page, None on the last one."""
 
-    signers: list[ShownSigner]
+    signers: list[SrlSignerView]
     next_before: str | None
 
 
@@ -70,25 +75,25 @@ class _SignerFacts:
     """The records that operations on signers depend on."""
 
     settings: TenantSettings
-    head: ListHead
-    active: ListSigner
+    head: SrlHead
+    active: SrlSigner
 
-    def shown(self, list_signer: ListSigner) -> ShownSigner:
-        return _shown(list_signer, self.settings)
-
-
-def _kept(shown: ShownSigner) -> Item:
-    since = shown.activates_at
-    record = item(shown.record, but=["sealed_seed"])
-    return {"record": record, "activates_at": None if since is None else times.text(since)}
+    def to_view(self, list_signer: SrlSigner) -> SrlSignerView:
+        return _to_view(list_signer, self.settings)
 
 
-def _again(_ports: Ports, _caller: Caller, kept: Item, **_: object) -> ShownSigner:
-    record = ListSigner.from_item(nested(kept, "record"))
-    return ShownSigner(record, moment(kept.get("activates_at"), "activates_at"))
+def _stored_result(view: SrlSignerView) -> Item:
+    since = view.activates_at
+    record = item(view.record, but=["sealed_seed"])
+    return {"record": record, "activates_at": None if since is None else times.format_utc(since)}
 
 
-_KEPT: Final = Outcome[ShownSigner](_kept, _again)
+def _restore_result(_ports: Ports, _caller: Caller, outcome: Item, **_: object) -> SrlSignerView:
+    record = SrlSigner.from_item(nested_item(outcome, "record"))
+    return SrlSignerView(record, moment(outcome.get("activates_at"), "activates_at"))
+
+
+_KEPT: Final = OutcomeCodec[SrlSignerView](_stored_result, _restore_result)
 
 
 @operation(*Scope)
@@ -101,48 +106,50 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
     """
     tenant_id, now = caller.tenant_id, ports.now()
     if before is not None:
-        archived, position = srl_signers.page(ports, tenant_id, before=before)
-        return SignerPage([ShownSigner(each, None) for each in archived], position)
+        archived, position = srl_signers.read_archive_page(ports, tenant_id, before=before)
+        return SignerPage([SrlSignerView(each, None) for each in archived], position)
     settings, head = ports.gather(
-        lambda: tenants.settings(ports, tenant_id), lambda: in_force.head(ports, tenant_id)
+        lambda: tenants.settings(ports, tenant_id), lambda: in_force.read_srl_head(ports, tenant_id)
     )
     # Read after the head: the signer that the head names is then among the records.
-    records = srl_signers.read(ports, tenant_id)
-    listed = srl_signers.listed(records, now)
+    records = srl_signers.read_unarchived(ports, tenant_id)
+    listed = srl_signers.filter_listed(records, now)
     first = [each for each in records if each.id == head.key_id]
     others = [each for each in listed if each.id != head.key_id]
-    shown = [_shown(each, settings) for each in (*first, *others)]
-    return SignerPage(shown, srl_signers.first_page(ports, tenant_id))
+    shown = [_to_view(each, settings) for each in (*first, *others)]
+    return SignerPage(shown, srl_signers.first_archive_page(ports, tenant_id))
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
-def create(ports: Ports, caller: Caller, keep: Keep[ShownSigner]) -> ShownSigner:
+@idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
+def create(ports: Ports, caller: Caller, keep: Keep[SrlSignerView]) -> SrlSignerView:
     """Create a pending signer, with a statement by the active signer.
 
     Raises `InvalidState` if there is a pending signer, `Conflict` if too many retired signers are
-    listed, `Corrupt` if the active signer's seed does not open.
+    listed, `DataCorrupt` if the active signer's seed does not open.
     """
     facts = _facts(ports, caller)
     if facts.active.pending_id is not None:
         raise InvalidState(_ONE_PENDING)
-    pending = _new(ports, facts, SignerStatus.PENDING)
+    pending = _new(ports, facts, SrlSignerStatus.PENDING)
     if pending.statement is None:
-        raise Corrupt("the seed of the list signer does not open, so it cannot vouch for another")
-    shown = facts.shown(pending)
+        raise DataCorrupt(
+            "the seed of the list signer does not open, so it cannot vouch for another"
+        )
+    shown = facts.to_view(pending)
     ports.store.write(
         Put(pending.address, pending.to_item(), Expect.ABSENT),
-        _update(facts.active, facts.active.followed_by(pending.id)),
-        _entry(ports, caller, facts, Action.SRL_CREATE_KEY, pending),
-        marks.on_trust(caller.tenant_id),
+        _update(facts.active, facts.active.with_successor(pending.id)),
+        _entry(ports, caller, facts, AuditAction.SRL_CREATE_KEY, pending),
+        marks.trust_mark(caller.tenant_id),
         *keep(shown),
     )
     return shown
 
 
-@once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
 def activate(
-    ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str, force: bool = False
-) -> ShownSigner:
+    ports: Ports, caller: Caller, keep: Keep[SrlSignerView], *, key_id: str, force: bool = False
+) -> SrlSignerView:
     """Activate a pending signer, and publish a list that it signs.
 
     Raises `NotFound`; `InvalidState` if the signer is retired or revoked, or if its grace period
@@ -151,26 +158,26 @@ def activate(
     facts = _facts(ports, caller)
     found = _find(ports, caller, key_id)
     is_early = ports.now() < found.created_at + facts.settings.rotation_grace
-    is_forced = force and is_early and found.status is SignerStatus.PENDING
-    taken = _admitted(ports, caller, facts, found.id, is_needed=is_forced)
-    if found.status is SignerStatus.ACTIVE:
-        return facts.shown(found)
-    if found.status is not SignerStatus.PENDING:
+    is_forced = force and is_early and found.status is SrlSignerStatus.PENDING
+    taken = _approval_changes(ports, caller, facts, found.id, is_needed=is_forced)
+    if found.status is SrlSignerStatus.ACTIVE:
+        return facts.to_view(found)
+    if found.status is not SrlSignerStatus.PENDING:
         raise InvalidState(f"A {found.status} signer cannot be activated; create another one.")
     if not force and is_early:
         raise InvalidState(
             "Verifiers may not know this signer yet; wait until its activates_at, or give force."
         )
-    if not _named(ports, facts, [found]):
+    if not _named_in_trust_document(ports, facts, [found]):
         raise TrustUnsigned(_UNSIGNED)
-    entry = _entry(ports, caller, facts, Action.SRL_ACTIVATE_KEY, found, force=force)
-    return _succeed(ports, caller, keep, facts, found, [entry, *taken])
+    entry = _entry(ports, caller, facts, AuditAction.SRL_ACTIVATE_KEY, found, force=force)
+    return _replace_active_signer(ports, caller, keep, facts, found, [entry, *taken])
 
 
-@once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
 def rotate(
-    ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, compromised: bool = False
-) -> ShownSigner:
+    ports: Ports, caller: Caller, keep: Keep[SrlSignerView], *, compromised: bool = False
+) -> SrlSignerView:
     """Activate the pending signer or the standby, without the grace period.
 
     The trust document names it already; a tenant without documents gets a new signer if none is
@@ -182,18 +189,20 @@ def rotate(
     facts = _facts(ports, caller)
     if compromised:
 
-        def beside(signer: ListSigner) -> Sequence[Change]:
-            return keep(facts.shown(signer))
+        def extra_changes(signer: SrlSigner) -> Sequence[Change]:
+            return keep(facts.to_view(signer))
 
-        return facts.shown(_replace_stolen(ports, caller, facts, facts.active, beside))
-    taken = _admitted(ports, caller, facts, facts.active.id)
-    successor = _successor(ports, facts) or _new(ports, facts, SignerStatus.ACTIVE)
-    entry = _entry(ports, caller, facts, Action.SRL_ROTATE_KEY, successor)
-    return _succeed(ports, caller, keep, facts, successor, [entry, *taken])
+        return facts.to_view(_replace_stolen(ports, caller, facts, facts.active, extra_changes))
+    taken = _approval_changes(ports, caller, facts, facts.active.id)
+    successor = _successor(ports, facts) or _new(ports, facts, SrlSignerStatus.ACTIVE)
+    entry = _entry(ports, caller, facts, AuditAction.SRL_ROTATE_KEY, successor)
+    return _replace_active_signer(ports, caller, keep, facts, successor, [entry, *taken])
 
 
-@once(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
-def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str) -> ShownSigner:
+@idempotent(Scope.ADMIN, keeps=_KEPT, claims=True, fresh=True)
+def revoke(
+    ports: Ports, caller: Caller, keep: Keep[SrlSignerView], *, key_id: str
+) -> SrlSignerView:
     """Revoke a stolen signer; if it is active or signed the list in force, publish by another one.
 
     That other signer has no statement, because the stolen key could also sign a statement for a
@@ -201,10 +210,10 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str
     """
     facts = _facts(ports, caller)
     found = facts.active if key_id == facts.active.id else _find(ports, caller, key_id)
-    if found.status is SignerStatus.REVOKED:
+    if found.status is SrlSignerStatus.REVOKED:
         allowance.check_asks_nothing(caller)
-        return facts.shown(found)
-    shown = facts.shown(found.revoked(ports.now()))
+        return facts.to_view(found)
+    shown = facts.to_view(found.revoke(ports.now()))
     if found.id in (facts.active.id, facts.head.key_id):
         _replace_stolen(ports, caller, facts, found, lambda _: keep(shown))
     else:
@@ -214,129 +223,138 @@ def revoke(ports: Ports, caller: Caller, keep: Keep[ShownSigner], *, key_id: str
 
 
 def _drop(
-    ports: Ports, caller: Caller, facts: _SignerFacts, stolen: ListSigner, kept: Sequence[Change]
+    ports: Ports, caller: Caller, facts: _SignerFacts, stolen: SrlSigner, kept: Sequence[Change]
 ) -> None:
     """Revoke a signer that neither is active nor signed the list in force."""
-    changes = srl_signers.replaced(stolen, stolen.revoked(ports.now()))
+    changes = srl_signers.replacement_changes(stolen, stolen.revoke(ports.now()))
     if facts.active.pending_id == stolen.id:
-        changes.append(_update(facts.active, facts.active.followed_by(None)))
+        changes.append(_update(facts.active, facts.active.with_successor(None)))
     else:
         # Otherwise it may have become the active one since.
-        changes.append(_unchanged(facts.active))
+        changes.append(_expect_unchanged(facts.active))
     details: dict[str, Value] = {"was": stolen.status.value}
-    entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
-    moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
-    ports.store.write(*changes, *srl_records.noted(caller.tenant_id), entry, *moves, *kept)
+    entry = _entry(ports, caller, facts, AuditAction.SRL_REVOKE_KEY, stolen, **details)
+    moves = srl_signers.archive_changes(ports, caller.tenant_id, ids=[stolen.id])
+    ports.store.write(
+        *changes, *srl_records.tombstone_counter_changes(caller.tenant_id), entry, *moves, *kept
+    )
 
 
 def _replace_stolen(
     ports: Ports,
     caller: Caller,
     facts: _SignerFacts,
-    stolen: ListSigner,
-    beside: Callable[[ListSigner], Sequence[Change]],
-) -> ListSigner:
+    stolen: SrlSigner,
+    extra_changes: Callable[[SrlSigner], Sequence[Change]],
+) -> SrlSigner:
     """Revoke the active signer or that of the list in force; publish a list by another one.
 
     In the same write the feed breaks, above what a thief may have signed, so that a client that
-    accepted it begins anew at the list (FEED-7). `beside` returns further changes for that write.
-    Return the signer that is active then.
+    accepted it begins anew at the list (FEED-7). `extra_changes` returns further changes for that
+    write. Return the signer that is active then.
     """
-    signer, takes_over = facts.active, [_unchanged(facts.active)]
+    signer, takes_over = facts.active, [_expect_unchanged(facts.active)]
     is_active = stolen.id == facts.active.id
-    taken = _admitted(ports, caller, facts, stolen.id, is_needed=is_active)
+    taken = _approval_changes(ports, caller, facts, stolen.id, is_needed=is_active)
     if is_active:
         successor = _successor(ports, facts, is_urgent=True)
-        successor = successor or srl_signers.make(ports, caller.tenant_id)
-        signer, takes_over = _takes_over(ports, facts, successor.unproved())
+        successor = successor or srl_signers.create_signer(ports, caller.tenant_id)
+        signer, takes_over = _takes_over(ports, facts, successor.without_statement())
     details: dict[str, Value] = {"was": stolen.status.value, "successor": signer.id}
-    entry = _entry(ports, caller, facts, Action.SRL_REVOKE_KEY, stolen, **details)
-    moves = srl_signers.moves(ports, caller.tenant_id, changed=[stolen.id])
-    revoked = srl_signers.replaced(stolen, stolen.revoked(ports.now()))
-    mark = marks.on_trust(caller.tenant_id)
-    changes = [*takes_over, *revoked, entry, mark, *moves, *beside(signer), *taken]
-    publication.hand_over(ports, caller, facts.head, signer, changes, leaps=True)
+    entry = _entry(ports, caller, facts, AuditAction.SRL_REVOKE_KEY, stolen, **details)
+    moves = srl_signers.archive_changes(ports, caller.tenant_id, ids=[stolen.id])
+    revoked = srl_signers.replacement_changes(stolen, stolen.revoke(ports.now()))
+    mark = marks.trust_mark(caller.tenant_id)
+    changes = [*takes_over, *revoked, entry, mark, *moves, *extra_changes(signer), *taken]
+    publication.publish_with_new_signer(ports, caller, facts.head, signer, changes, leaps=True)
     return signer
 
 
-def _succeed(
+def _replace_active_signer(
     ports: Ports,
     caller: Caller,
-    keep: Keep[ShownSigner],
+    keep: Keep[SrlSignerView],
     facts: _SignerFacts,
-    successor: ListSigner,
-    beside: Sequence[Change],
-) -> ShownSigner:
+    successor: SrlSigner,
+    extra_changes: Sequence[Change],
+) -> SrlSignerView:
     """Retire the active signer, and publish a list by its successor."""
     signer, takes_over = _takes_over(ports, facts, successor)
-    retired = facts.active.retired(listed_until=facts.head.expires_at)
-    moves = srl_signers.moves(ports, caller.tenant_id, changed=[retired.id])
-    shown = facts.shown(signer)
-    mark = marks.on_trust(caller.tenant_id)
+    retired = facts.active.retire(listed_until=facts.head.expires_at)
+    moves = srl_signers.archive_changes(ports, caller.tenant_id, ids=[retired.id])
+    shown = facts.to_view(signer)
+    mark = marks.trust_mark(caller.tenant_id)
     ends = _update(facts.active, retired)
-    changes = [*takes_over, ends, *beside, mark, *moves, *keep(shown)]
-    publication.hand_over(ports, caller, facts.head, signer, changes)
+    changes = [*takes_over, ends, *extra_changes, mark, *moves, *keep(shown)]
+    publication.publish_with_new_signer(ports, caller, facts.head, signer, changes)
     return shown
 
 
 def _takes_over(
-    ports: Ports, facts: _SignerFacts, successor: ListSigner
-) -> tuple[ListSigner, list[Change]]:
+    ports: Ports, facts: _SignerFacts, successor: SrlSigner
+) -> tuple[SrlSigner, list[Change]]:
     """Return the successor as active signer, and the changes that store it."""
-    if successor.status is SignerStatus.PENDING:
-        activated = successor.activated(ports.now())
+    if successor.status is SrlSignerStatus.PENDING:
+        activated = successor.activate(ports.now())
         return activated, [_update(successor, activated)]
     # The pending one stays so.
     signer = replace(successor, pending_id=facts.active.pending_id)
     changes = list[Change]()
-    if successor.status is SignerStatus.STANDBY:
-        signer = signer.activated(ports.now())
-        changes.append(srl_signers.new_standby(ports, signer.tenant_id, after=successor))
+    if successor.status is SrlSignerStatus.STANDBY:
+        signer = signer.activate(ports.now())
+        changes.append(srl_signers.standby_change(ports, signer.tenant_id, after=successor))
     return signer, [Put(signer.address, signer.to_item(), Expect.ABSENT), *changes]
 
 
-def _successor(ports: Ports, facts: _SignerFacts, *, is_urgent: bool = False) -> ListSigner | None:
+def _successor(ports: Ports, facts: _SignerFacts, *, is_urgent: bool = False) -> SrlSigner | None:
     """Return the pending signer or the standby, whichever the trust document names.
 
     None if a new one has to sign: the tenant has no document, or none of them and it `is_urgent`.
     Raises `TrustUnsigned` if the document names none of them otherwise.
     """
-    pending, standby = _pending(ports, facts), srl_signers.standby(ports, facts.active.tenant_id)
+    pending, standby = (
+        _pending(ports, facts),
+        srl_signers.read_standby(ports, facts.active.tenant_id),
+    )
     if standby is not None and standby.id == facts.active.id:
         # A rotation is visible in part: the standby signs, and its successor is not shown yet.
-        raise ExpectationLost([standby_address(facts.active.tenant_id)])
-    if in_force.trust_head(ports, facts.active.tenant_id) is None:
+        raise PreconditionFailed([standby_address(facts.active.tenant_id)])
+    if in_force.read_trust_head(ports, facts.active.tenant_id) is None:
         return pending
     found = [each for each in (pending, standby) if each is not None]
-    named = _named(ports, facts, found) or (found if is_urgent else [])
+    named = _named_in_trust_document(ports, facts, found) or (found if is_urgent else [])
     if not named and not is_urgent:
         raise TrustUnsigned(_UNSIGNED)
     successor = next(iter(named), None)
-    if successor is None or successor.status is SignerStatus.PENDING or is_urgent:
+    if successor is None or successor.status is SrlSignerStatus.PENDING or is_urgent:
         return successor
-    records = srl_signers.read(ports, successor.tenant_id)
+    records = srl_signers.read_unarchived(ports, successor.tenant_id)
     _check_room(records, ports.now())
-    return srl_signers.vouched(ports, successor, facts.active, records)
+    return srl_signers.add_statement(ports, successor, facts.active, records)
 
 
-def _named(ports: Ports, facts: _SignerFacts, found: Sequence[ListSigner]) -> list[ListSigner]:
+def _named_in_trust_document(
+    ports: Ports, facts: _SignerFacts, signers: Sequence[SrlSigner]
+) -> list[SrlSigner]:
     """Return those of the signers that the trust document names; all if there is no document.
 
     Clients refuse what another one signs. If the root is here, the document is made first.
     """
-    named = _known(ports, facts, found)
+    named = _known_signers(ports, facts, signers)
     if not named and ports.root is not None:
         publishing.keep(ports, facts.active.tenant_id)
-        named = _known(ports, facts, found)
+        named = _known_signers(ports, facts, signers)
     return named
 
 
-def _known(ports: Ports, facts: _SignerFacts, found: Sequence[ListSigner]) -> list[ListSigner]:
+def _known_signers(
+    ports: Ports, facts: _SignerFacts, signers: Sequence[SrlSigner]
+) -> list[SrlSigner]:
     keys = documents.list_keys(ports, facts.active.tenant_id)
-    return [each for each in found if keys is None or each.public_bytes in keys]
+    return [each for each in signers if keys is None or each.public_bytes in keys]
 
 
-def _admitted(
+def _approval_changes(
     ports: Ports, caller: Caller, facts: _SignerFacts, key_id: str, *, is_needed: bool = True
 ) -> list[Change]:
     """Return the changes by which a caller makes another signer active before its time."""
@@ -344,10 +362,10 @@ def _admitted(
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
     details: dict[str, Value] = {"active": facts.active.id}
-    return protected_acts.admitted(
+    return protected_acts.approval_changes(
         ports,
         caller,
-        Act.FORCE_SIGNER,
+        ProtectedAction.FORCE_SIGNER,
         key_id,
         details,
         version=facts.active.version,
@@ -358,46 +376,46 @@ def _admitted(
 def _facts(ports: Ports, caller: Caller) -> _SignerFacts:
     settings, (head, active) = ports.gather(
         lambda: tenants.settings(ports, caller.tenant_id),
-        lambda: in_force.head_and_signer(ports, caller.tenant_id),
+        lambda: in_force.read_head_and_signer(ports, caller.tenant_id),
     )
     return _SignerFacts(settings, head, active)
 
 
-def _find(ports: Ports, caller: Caller, key_id: str) -> ListSigner:
+def _find(ports: Ports, caller: Caller, key_id: str) -> SrlSigner:
     if not is_identifier(key_id, kind=SIGNING_KEY):
         raise NotFound
-    found = srl_signers.find(ports, caller.tenant_id, [key_id])
+    found = srl_signers.read_by_ids(ports, caller.tenant_id, [key_id])
     if key_id not in found:
         raise NotFound
     return found[key_id]
 
 
-def _pending(ports: Ports, facts: _SignerFacts) -> ListSigner | None:
+def _pending(ports: Ports, facts: _SignerFacts) -> SrlSigner | None:
     """Read the pending signer, if there is one.
 
-    Raises `ExpectationLost` if the signer that the active one names is not pending.
+    Raises `PreconditionFailed` if the signer that the active one names is not pending.
     """
     if facts.active.pending_id is None:
         return None
-    address = signers(facts.settings.tenant_id).address(facts.active.pending_id)
-    pending = ListSigner.from_optional(ports.store.get(address))
-    if pending is None or pending.status is not SignerStatus.PENDING:
+    address = signers_partition(facts.settings.tenant_id).address(facts.active.pending_id)
+    pending = SrlSigner.from_optional(ports.store.get(address))
+    if pending is None or pending.status is not SrlSignerStatus.PENDING:
         # The write of another call is in flight.
-        raise ExpectationLost([address])
+        raise PreconditionFailed([address])
     return pending
 
 
-def _new(ports: Ports, facts: _SignerFacts, status: SignerStatus) -> ListSigner:
+def _new(ports: Ports, facts: _SignerFacts, status: SrlSignerStatus) -> SrlSigner:
     """Create a signer, with a statement by the active one if the active one's seed opens."""
-    records = srl_signers.read(ports, facts.settings.tenant_id)
+    records = srl_signers.read_unarchived(ports, facts.settings.tenant_id)
     _check_room(records, ports.now())
-    signer = srl_signers.make(ports, facts.settings.tenant_id, status)
-    return srl_signers.vouched(ports, signer, facts.active, records)
+    signer = srl_signers.create_signer(ports, facts.settings.tenant_id, status)
+    return srl_signers.add_statement(ports, signer, facts.active, records)
 
 
-def _check_room(records: list[ListSigner], now: datetime) -> None:
-    listed = srl_signers.listed(records, now)
-    if sum(each.status is SignerStatus.RETIRED for each in listed) >= srl_signers.KEPT:
+def _check_room(records: list[SrlSigner], now: datetime) -> None:
+    listed = srl_signers.filter_listed(records, now)
+    if sum(each.status is SrlSignerStatus.RETIRED for each in listed) >= srl_signers.KEPT:
         raise Conflict(
             f"At most {srl_signers.KEPT} retired signers are listed; "
             "wait until the last list of one of them has expired."
@@ -408,8 +426,8 @@ def _entry(
     ports: Ports,
     caller: Caller,
     facts: _SignerFacts,
-    action: Action,
-    list_signer: ListSigner,
+    action: AuditAction,
+    list_signer: SrlSigner,
     **details: Value,
 ) -> Change:
     settings, active_id = facts.settings, facts.active.id
@@ -418,16 +436,18 @@ def _entry(
     )
 
 
-def _update(before: ListSigner, after: ListSigner) -> Change:
-    return Put(after.address, after.to_item(), At(before.version))
+def _update(old: SrlSigner, new: SrlSigner) -> Change:
+    return Put(new.address, new.to_item(), VersionIs(old.version))
 
 
-def _unchanged(list_signer: ListSigner) -> Change:
-    return Check(list_signer.address, At(list_signer.version))
+def _expect_unchanged(list_signer: SrlSigner) -> Change:
+    return Check(list_signer.address, VersionIs(list_signer.version))
 
 
-def _shown(list_signer: ListSigner, settings: TenantSettings) -> ShownSigner:
+def _to_view(list_signer: SrlSigner, settings: TenantSettings) -> SrlSignerView:
     since = list_signer.activated_at or list_signer.created_at
-    if list_signer.status is SignerStatus.PENDING:
-        return ShownSigner(list_signer, list_signer.created_at + settings.rotation_grace)
-    return ShownSigner(list_signer, None if list_signer.status is SignerStatus.REVOKED else since)
+    if list_signer.status is SrlSignerStatus.PENDING:
+        return SrlSignerView(list_signer, list_signer.created_at + settings.rotation_grace)
+    return SrlSignerView(
+        list_signer, None if list_signer.status is SrlSignerStatus.REVOKED else since
+    )

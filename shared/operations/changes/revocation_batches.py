@@ -14,33 +14,33 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from shared import logs
-from shared.errors import ApprovalRequired, ExpectationLost, RescindError, Unavailable
+from shared.errors import ApprovalRequired, PreconditionFailed, RescindError, Unavailable
 from shared.model import revocation_batches as model
 from shared.model import revocations, times
-from shared.model.audit.audit_log import Action as Audited
+from shared.model.audit.audit_log import AuditAction as Audited
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import BATCH, REVOCATION
 from shared.model.items import Address, Value
 from shared.model.revocation_batches import (
-    Applied,
-    Batch,
     BatchAction,
     BatchOutcome,
     BatchPart,
-    Result,
+    BatchRequest,
+    BatchResult,
+    BatchResults,
 )
 from shared.model.revocations import Revocation
 from shared.model.tenants import TenantSettings
-from shared.model.warrants import Standing
+from shared.model.warrants import WarrantState
 from shared.operations.base import allowance, audit, operation, tenants
-from shared.operations.base.operation import Groups, divided
+from shared.operations.base.operation import GroupRunner, group_by_key
 from shared.operations.changes import revocation_changes as changes
-from shared.operations.changes.revocation_changes import Summary
+from shared.operations.changes.revocation_changes import BatchSummary
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Expect, Put
 
 if TYPE_CHECKING:
-    from shared.operations.identities.protected_acts import Restoring
+    from shared.operations.identities.protected_acts import UnrevokeAdmission
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ _NO_MORE: Final = "The approval, or the number of an hour, covers no more."
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _BatchCall:
     """A call of `apply`, and what runs the groups that it is divided into.
 
     `summary` is the entry about the whole call.
@@ -70,12 +70,12 @@ class _Call:
 
     ports: Ports
     caller: Caller
-    batch: Batch
+    batch: BatchRequest
     batch_id: str
     settings: TenantSettings
-    groups: Groups
-    summary: Summary
-    restoring: "Restoring | None"
+    groups: GroupRunner
+    summary: BatchSummary
+    restoring: "UnrevokeAdmission | None"
 
     @property
     def tenant_id(self) -> str:
@@ -83,7 +83,7 @@ class _Call:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _UnrevokeTarget:
     """A revocation that is to be taken back, and the identifier by which the caller named it."""
 
     id: str
@@ -91,12 +91,12 @@ class _Wanted:
     warrant_id: str
 
 
-def _undoes_safety(*, batch: Batch) -> bool:
+def _undoes_safety(*, batch: BatchRequest) -> bool:
     return batch.action is not BatchAction.REVOKE and not batch.dry_run
 
 
-@operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_undoes_safety, limited=True)
-def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
+@operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_undoes_safety, rate_limited=True)
+def apply(ports: Ports, caller: Caller, *, batch: BatchRequest) -> BatchResults:
     """Revoke the warrants of a batch, or take its revocations back; return a result for each.
 
     A repeated call with the same `batch.id` returns what the first one did (REVOKE-22). Raises
@@ -107,35 +107,37 @@ def apply(ports: Ports, caller: Caller, *, batch: Batch) -> Applied:
     return carry_out(ports, caller, batch)
 
 
-def carry_out(ports: Ports, caller: Caller, batch: Batch, subject: str | None = None) -> Applied:
+def carry_out(
+    ports: Ports, caller: Caller, batch: BatchRequest, subject: str | None = None
+) -> BatchResults:
     """Return as `apply` does. An approval is for the `subject`; a batch alone has none."""
     batch_id = batch.id or ports.new_id(BATCH)
     settings = tenants.settings(ports, caller.tenant_id)
-    groups = Groups(ports, operation.PACING.clock() + operation.PACING.limit)
-    summary = Summary(_summary(ports, caller, batch, batch_id, settings))
+    groups = GroupRunner(ports, operation.PACING.clock() + operation.PACING.limit)
+    summary = BatchSummary(_summary(ports, caller, batch, batch_id, settings))
     found = _out_of_reach(caller, batch)
     reached = replace(batch, ids=tuple(each for each in batch.ids if each not in found))
     takes_back = batch.action is BatchAction.TAKE_BACK and not batch.dry_run
     restoring = changes.restoring(ports, caller, subject) if takes_back else None
-    call = _Call(ports, caller, reached, batch_id, settings, groups, summary, restoring)
-    found |= _revoked(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
+    call = _BatchCall(ports, caller, reached, batch_id, settings, groups, summary, restoring)
+    found |= _revoke_all(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
     results = [found[each] for each in batch.ids]
     if not batch.dry_run:
         _count(call, results)
     _report(results)
-    return Applied(call.batch_id, results)
+    return BatchResults(call.batch_id, results)
 
 
-def _out_of_reach(caller: Caller, batch: Batch) -> dict[str, Result]:
+def _out_of_reach(caller: Caller, batch: BatchRequest) -> dict[str, BatchResult]:
     """Return the results for warrants that the role does not reach; revocations are looked up."""
     if batch.by_revocation:
         return {}
     faults = ((each, allowance.fault_of_warrant(caller, each)) for each in batch.ids)
-    return {each: _failed(each, fault) for each, fault in faults if fault}
+    return {each: _failure_result(each, fault) for each, fault in faults if fault}
 
 
 def _summary(
-    ports: Ports, caller: Caller, batch: Batch, batch_id: str, settings: TenantSettings
+    ports: Ports, caller: Caller, batch: BatchRequest, batch_id: str, settings: TenantSettings
 ) -> Put:
     """Return the change that stores the entry about the whole call (REVOKE-25)."""
     details: dict[str, Value] = {
@@ -149,7 +151,7 @@ def _summary(
     return audit.entry(ports, caller, action, batch_id, settings=settings, **details)
 
 
-def _count(call: _Call, results: Sequence[Result]) -> None:
+def _count(call: _BatchCall, results: Sequence[BatchResult]) -> None:
     """Log how many results have each outcome, for the metrics."""
     counts = Counter(each.outcome for each in results)
     changes.count_taken_back(call.tenant_id, counts[BatchOutcome.TAKEN_BACK])
@@ -159,7 +161,7 @@ def _count(call: _Call, results: Sequence[Result]) -> None:
         _log.info("batch", extra=figures)
 
 
-def _report(results: Sequence[Result]) -> None:
+def _report(results: Sequence[BatchResult]) -> None:
     """Log how many results are unavailable. Raises `Unavailable` if all are."""
     failed = [each.error for each in results if isinstance(each.error, Unavailable)]
     if len(failed) == len(results):
@@ -174,15 +176,15 @@ def _report(results: Sequence[Result]) -> None:
         )
 
 
-def _revoked(call: _Call) -> dict[str, Result]:
+def _revoke_all(call: _BatchCall) -> dict[str, BatchResult]:
     allowance.check_asks_nothing(call.caller)
     ids, shard = call.batch.ids, partial(revocations.shard_of, call.tenant_id)
-    groups = divided(ids, shard, most=_REVOKED_A_WRITE)
-    return call.groups.led(groups, partial(_revoke, call), _failed)
+    groups = group_by_key(ids, shard, most=_REVOKED_A_WRITE)
+    return call.groups.run_first_then_rest(groups, partial(_revoke, call), _failure_result)
 
 
-def _revoke(call: _Call, warrant_ids: Sequence[str]) -> dict[str, Result]:
-    """Revoke warrants of one shard in one write. Raises `ExpectationLost`, `Unavailable`."""
+def _revoke(call: _BatchCall, warrant_ids: Sequence[str]) -> dict[str, BatchResult]:
+    """Revoke warrants of one shard in one write. Raises `PreconditionFailed`, `Unavailable`."""
     standings = changes.standings(call.ports, call.tenant_id, warrant_ids)
     named = {name: each.revocation_id for name, each in standings.items() if each.revocation_id}
     # If a revocation was deleted between the two reads, the warrant is not revoked.
@@ -206,14 +208,14 @@ def _revoke(call: _Call, warrant_ids: Sequence[str]) -> dict[str, Result]:
     if again and not call.batch.dry_run:
         _write_again(call, known, standings, again)
     return {
-        **{name: _known(call, record) for name, record in known.items()},
-        **{name: Result(name, BatchOutcome.EXTENDED, known[name].id) for name in later},
-        **{name: _failed(name, fault) for name, fault in faults.items() if fault},
-        **{each.warrant_id: _made(call, each) for each in new},
+        **{name: _existing_result(call, record) for name, record in known.items()},
+        **{name: BatchResult(name, BatchOutcome.EXTENDED, known[name].id) for name in later},
+        **{name: _failure_result(name, fault) for name, fault in faults.items() if fault},
+        **{each.warrant_id: _created_result(call, each) for each in new},
     }
 
 
-def _record(call: _Call, warrant_id: str) -> Revocation:
+def _record(call: _BatchCall, warrant_id: str) -> Revocation:
     return Revocation(
         call.ports.new_id(REVOCATION),
         warrant_id,
@@ -227,28 +229,29 @@ def _record(call: _Call, warrant_id: str) -> Revocation:
     )
 
 
-def _known(call: _Call, record: Revocation) -> Result:
+def _existing_result(call: _BatchCall, record: Revocation) -> BatchResult:
     """Return the result for a revoked warrant; a repeated call returns that of the first one."""
     is_ours = record.batch_id == call.batch_id
     outcome = BatchOutcome.REVOKED if is_ours else BatchOutcome.ALREADY_REVOKED
-    return Result(record.warrant_id, outcome, record.id)
+    return BatchResult(record.warrant_id, outcome, record.id)
 
 
-def _made(call: _Call, record: Revocation) -> Result:
+def _created_result(call: _BatchCall, record: Revocation) -> BatchResult:
     stored = None if call.batch.dry_run else record.id
-    return Result(record.warrant_id, BatchOutcome.REVOKED, stored)
+    return BatchResult(record.warrant_id, BatchOutcome.REVOKED, stored)
 
 
-def _failed(name: str, error: RescindError) -> Result:
-    return Result(name, BatchOutcome.FAILED, error=error)
+def _failure_result(name: str, error: RescindError) -> BatchResult:
+    return BatchResult(name, BatchOutcome.FAILED, error=error)
 
 
 def _write_revocations(
-    call: _Call, standings: Mapping[str, Standing], new: Sequence[Revocation]
+    call: _BatchCall, standings: Mapping[str, WarrantState], new: Sequence[Revocation]
 ) -> None:
     ends_at = call.batch.ends_at
     revoked = [
-        changes.revoked(call.tenant_id, standings[each.warrant_id], each, ends_at) for each in new
+        changes.revoke_changes(call.tenant_id, standings[each.warrant_id], each, ends_at)
+        for each in new
     ]
     details: dict[str, Value] = {"reason": call.batch.reason, **changes.end_details(ends_at)}
     named: list[Value] = [{"id": each.id, "warrant_id": each.warrant_id} for each in new]
@@ -256,14 +259,14 @@ def _write_revocations(
 
 
 def _write_again(
-    call: _Call,
+    call: _BatchCall,
     known: Mapping[str, Revocation],
-    standings: Mapping[str, Standing],
-    again: Mapping[str, Standing],
+    standings: Mapping[str, WarrantState],
+    existing: Mapping[str, WarrantState],
 ) -> None:
     """Note other makers and later ends. They are in no part, so the batch does not undo them."""
     now, made, named = call.ports.now(), list[Change](), list[Value]()
-    for name, after in again.items():
+    for name, after in existing.items():
         standing = standings[name]
         made += changes.revoke_again(call.tenant_id, standing, after, name, now)
         details = changes.extension_details(standing, after)
@@ -279,44 +282,50 @@ def _write_again(
         batch_id=call.batch_id,
         summary_id=call.summary.id,
     )
-    some = next(iter(again))
+    some = next(iter(existing))
     call.summary.write_with(
         call.ports.store,
         *made,
-        *changes.counted(call.tenant_id, some, len(again), extended=True),
+        *changes.count_changes(call.tenant_id, some, len(existing), is_extension=True),
         entry,
     )
 
 
-def _taken_back(call: _Call) -> dict[str, Result]:
+def _taken_back(call: _BatchCall) -> dict[str, BatchResult]:
     ids = call.batch.ids
     chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
-    found = call.groups.each(chunks, partial(_find, call), _failed)
+    found = call.groups.each(chunks, partial(_find, call), _failure_result)
     # Read last: a revocation that was found although the same call took one back came later.
-    before = _done(call) if call.batch.id else {}
-    results = {each.id: each for each in found.values() if isinstance(each, Result)} | before
+    before = _earlier_results(call) if call.batch.id else {}
+    results = {each.id: each for each in found.values() if isinstance(each, BatchResult)} | before
     wanted = [
-        each for each in found.values() if isinstance(each, _Wanted) and each.id not in before
+        each
+        for each in found.values()
+        if isinstance(each, _UnrevokeTarget) and each.id not in before
     ]
-    restored = _restored(call, wanted)
+    restored = _unrevoke_all(call, wanted)
     results |= {each.id: each for each in restored.values()}
     gone = [each.id for each in results.values() if each.outcome is BatchOutcome.NOT_REVOKED]
-    return results | call.groups.each([gone] if gone else [], partial(_gone, call), _failed)
+    return results | call.groups.each(
+        [gone] if gone else [], partial(_not_revoked_results, call), _failure_result
+    )
 
 
-def _restored(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
+def _unrevoke_all(
+    call: _BatchCall, targets: Sequence[_UnrevokeTarget]
+) -> dict[_UnrevokeTarget, BatchResult]:
     """Take these back, one write after the other if they are limited: all change one item then."""
     limited = call.restoring if call.restoring and call.restoring.is_limited else None
-    groups = divided(
-        wanted,
+    groups = group_by_key(
+        targets,
         lambda each: revocations.shard_of(call.tenant_id, each.warrant_id),
         most=_LIMITED_A_WRITE if limited else _RESTORED_A_WRITE,
     )
     attempt = partial(_restore, call)
     if limited is None:
         allowance.check_asks_nothing(call.caller)
-        return call.groups.led(groups, attempt, _failed_wanted)
-    ids = [each.revocation_id for each in wanted]
+        return call.groups.run_first_then_rest(groups, attempt, _failed_wanted)
+    ids = [each.revocation_id for each in targets]
     records = [record for _, record in changes.records(call.ports, call.tenant_id, ids).values()]
     names = (each.warrant_id for each in records)
     standings = changes.standings(call.ports, call.tenant_id, names)
@@ -330,59 +339,66 @@ def _restored(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     return dict(chain.from_iterable(each.items() for each in runs))
 
 
-def _failed_wanted(wanted: _Wanted, error: RescindError) -> Result:
-    return _failed(wanted.id, error)
+def _failed_wanted(target: _UnrevokeTarget, error: RescindError) -> BatchResult:
+    return _failure_result(target.id, error)
 
 
-def _gone(call: _Call, ids: Sequence[str]) -> dict[str, Result]:
+def _not_revoked_results(call: _BatchCall, ids: Sequence[str]) -> dict[str, BatchResult]:
     """Return the results for what is not revoked.
 
     This call took it back if the answer to a write was lost, or if the call runs twice.
     """
-    done = dict[str, Result]()
+    done = dict[str, BatchResult]()
     if not call.batch.dry_run:
         # A revocation may be seen to be gone before the part of its write is seen.
         operation.wait_for_writes()
-        done = _done(call)
-    return {each: done.get(each) or Result(each, BatchOutcome.NOT_REVOKED) for each in ids}
+        done = _earlier_results(call)
+    return {each: done.get(each) or BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
 
 
-def _done(call: _Call) -> dict[str, Result]:
+def _earlier_results(call: _BatchCall) -> dict[str, BatchResult]:
     """Return what the same call took back so far, by the identifiers that it has."""
     after, before = model.around_parts_of(call.batch.call)
     partition = model.parts(call.tenant_id, call.batch_id)
     rows = call.ports.store.query(partition, after=after, before=before)
     pairs = chain.from_iterable(BatchPart.from_item(row.item).pairs for row in rows)
-    taken = (_taken(call, warrant_id, revocation_id) for warrant_id, revocation_id in pairs)
+    taken = (
+        _restored_result(call, warrant_id, revocation_id) for warrant_id, revocation_id in pairs
+    )
     return {each.id: each for each in taken}
 
 
-def _taken(call: _Call, warrant_id: str, revocation_id: str) -> Result:
+def _restored_result(call: _BatchCall, warrant_id: str, revocation_id: str) -> BatchResult:
     if call.batch.by_revocation:
         taken = BatchOutcome.TAKEN_BACK
-        return Result(revocation_id, taken, revocation_id, warrant_id=warrant_id)
-    return Result(warrant_id, BatchOutcome.TAKEN_BACK, revocation_id)
+        return BatchResult(revocation_id, taken, revocation_id, warrant_id=warrant_id)
+    return BatchResult(warrant_id, BatchOutcome.TAKEN_BACK, revocation_id)
 
 
-def _find(call: _Call, ids: Sequence[str]) -> dict[str, _Wanted | Result]:
+def _find(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | BatchResult]:
     """Find the revocation that each identifier names."""
     if call.batch.by_revocation:
         records = changes.records(call.ports, call.tenant_id, ids)
-        found = {name: _Wanted(name, name, each.warrant_id) for name, (_, each) in records.items()}
+        found = {
+            name: _UnrevokeTarget(name, name, each.warrant_id)
+            for name, (_, each) in records.items()
+        }
     else:
         standings = changes.standings(call.ports, call.tenant_id, ids)
         found = {
-            name: _Wanted(name, each.revocation_id, name)
+            name: _UnrevokeTarget(name, each.revocation_id, name)
             for name, each in standings.items()
             if each.revocation_id
         }
-    return {each: found.get(each) or Result(each, BatchOutcome.NOT_REVOKED) for each in ids}
+    return {each: found.get(each) or BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
 
 
-def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
+def _restore(
+    call: _BatchCall, targets: Sequence[_UnrevokeTarget]
+) -> dict[_UnrevokeTarget, BatchResult]:
     """Take back revocations of one shard in one write. Raises as `_revoke`."""
-    records = changes.records(call.ports, call.tenant_id, (each.revocation_id for each in wanted))
-    known = [each for each in wanted if each.revocation_id in records]
+    records = changes.records(call.ports, call.tenant_id, (each.revocation_id for each in targets))
+    known = [each for each in targets if each.revocation_id in records]
     standings = changes.standings(call.ports, call.tenant_id, (each.warrant_id for each in known))
     pairs = {each: (records[each.revocation_id][1], standings[each.warrant_id]) for each in known}
     faults = {
@@ -393,89 +409,89 @@ def _restore(call: _Call, wanted: Sequence[_Wanted]) -> dict[_Wanted, Result]:
     # A write that is still in flight may be seen in part. Also, a warrant has one revocation.
     lost = [at for at, record, standing in found if standing.revocation_id != record.id]
     if lost:
-        raise ExpectationLost(lost)
+        raise PreconditionFailed(lost)
     if found and not call.batch.dry_run:
         number, fault = _write_admitted(call, found)
         faults |= dict.fromkeys(present[number:], fault)
         present = present[:number]
-    gone = {each: Result(each.id, BatchOutcome.NOT_REVOKED) for each in wanted}
-    refused = {each: _failed(each.id, fault) for each, fault in faults.items()}
+    gone = {each: BatchResult(each.id, BatchOutcome.NOT_REVOKED) for each in targets}
+    refused = {each: _failure_result(each.id, fault) for each, fault in faults.items()}
     return (
         gone
         | refused
-        | {each: _taken(call, each.warrant_id, each.revocation_id) for each in present}
+        | {each: _restored_result(call, each.warrant_id, each.revocation_id) for each in present}
     )
 
 
 def _fault_of_taking_back(
-    call: _Call, record: Revocation, standing: Standing
+    call: _BatchCall, record: Revocation, standing: WarrantState
 ) -> RescindError | None:
     return changes.fault_of_taking_back(call.caller, call.settings, record, standing)
 
 
 def _write_admitted(
-    call: _Call, found: Sequence[tuple[Address, Revocation, Standing]]
+    call: _BatchCall, targets: Sequence[tuple[Address, Revocation, WarrantState]]
 ) -> tuple[int, RescindError]:
     """Take back as many as the call may; return how many, and why the others are not."""
-    pairs = [(record, standing) for _, record, standing in found]
+    pairs = [(record, standing) for _, record, standing in targets]
     fault: RescindError = ApprovalRequired(_NO_MORE)
     try:
-        number, taken = call.restoring.take(pairs) if call.restoring else (len(found), [])
+        number, taken = call.restoring.take(pairs) if call.restoring else (len(targets), [])
     except ApprovalRequired as error:
         number, taken, fault = 0, [], error
-    if number < len(found):
+    if number < len(targets):
         _check_present(call, (record for record, _ in pairs))
     if number:
-        _write_restorations(call, found[:number], taken)
+        _write_restorations(call, targets[:number], taken)
     return number, fault
 
 
-def _check_present(call: _Call, records: Iterable[Revocation]) -> None:
-    """Raise `ExpectationLost` if another call took some of these back since they were read.
+def _check_present(call: _BatchCall, records: Iterable[Revocation]) -> None:
+    """Raise `PreconditionFailed` if another call took some of these back since they were read.
 
     That call may have used up the approval for them, or the number of the hour.
     """
     places = {revocations.record_address(call.tenant_id, each.id) for each in records}
     if gone := places - call.ports.store.get_many(places).keys():
-        raise ExpectationLost([*gone])
+        raise PreconditionFailed([*gone])
 
 
 def _write_restorations(
-    call: _Call,
-    found: Sequence[tuple[Address, Revocation, Standing]],
+    call: _BatchCall,
+    targets: Sequence[tuple[Address, Revocation, WarrantState]],
     taken: Sequence[Change],
 ) -> None:
     now = call.ports.now()
     restored = [
-        changes.restored(call.tenant_id, standing, record, at, now)
-        for at, record, standing in found
+        changes.unrevoke_changes(call.tenant_id, standing, record, at, now)
+        for at, record, standing in targets
     ]
-    reasons = list(dict.fromkeys(record.reason for _, record, _ in found))
+    reasons = list(dict.fromkeys(record.reason for _, record, _ in targets))
     named: list[Value] = [
         {
             "id": record.id,
             "warrant_id": record.warrant_id,
             "reason": reasons.index(record.reason),
-            "created_at": times.text(record.created_at),
+            "created_at": times.format_utc(record.created_at),
             "created_by": record.created_by,
             **({"batch_id": record.batch_id} if record.batch_id else {}),
             **changes.end_details(standing.said_to_end_at),
         }
-        for _, record, standing in found
+        for _, record, standing in targets
     ]
     details: dict[str, Value] = {
         "reasons": [*reasons],
         "revocations": named,
         "reason": call.batch.reason,
     }
-    records = [record for _, record, _ in found]
+    records = [record for _, record, _ in targets]
     _write(call, Audited.REVOCATION_DELETE_BATCH, [*restored, taken], records, details)
 
 
 def _write(
-    call: _Call,
+    call: _BatchCall,
     action: Audited,
-    made: Iterable[Sequence[Change]],
+    writes: Iterable[Sequence[Change]],
     records: Sequence[Revocation],
     details: dict[str, Value],
 ) -> None:
@@ -494,8 +510,8 @@ def _write(
     amount = len(records) if call.batch.action is BatchAction.REVOKE else -len(records)
     call.summary.write_with(
         call.ports.store,
-        *chain.from_iterable(made),
-        *changes.counted(call.tenant_id, records[0].warrant_id, amount),
+        *chain.from_iterable(writes),
+        *changes.count_changes(call.tenant_id, records[0].warrant_id, amount),
         Put(address, part.to_item(), Expect.ABSENT),
         entry,
     )

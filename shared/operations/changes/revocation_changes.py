@@ -8,23 +8,32 @@ from typing import TYPE_CHECKING, Final
 
 from shared import logs
 from shared.authorizer.formats.cutoffs import subject_of
-from shared.errors import ExpectationLost, InsufficientScope, InvalidRequest
+from shared.errors import InsufficientScope, InvalidRequest, PreconditionFailed
 from shared.model import identifiers, times, warrants
 from shared.model import revocations as model
 from shared.model.callers import Caller, Scope
 from shared.model.items import Address, Value
 from shared.model.revocations import Revocation, RevokedWarrant
-from shared.model.tenants import TakeBack, TenantSettings
+from shared.model.tenants import TenantSettings, UnrevokePolicy
 from shared.model.warrant_format import WarrantFormat
-from shared.model.warrants import OtherMaker, Standing
+from shared.model.warrants import OtherMaker, WarrantState
 from shared.operations.base import allowance
 from shared.operations.lists import marks
 from shared.operations.lists import records as srl_records
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put, Store, expect_version
+from shared.ports.store import (
+    Change,
+    Delete,
+    Expect,
+    Increment,
+    Put,
+    Store,
+    VersionIs,
+    expect_version,
+)
 
 if TYPE_CHECKING:
-    from shared.operations.identities.protected_acts import Restoring
+    from shared.operations.identities.protected_acts import UnrevokeAdmission
 
 _log = logging.getLogger(__name__)
 
@@ -37,24 +46,27 @@ _NOT_OWN: Final = (
 _CUTOFF_AHEAD_SECONDS: Final = 86_400
 
 
-def standings(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, Standing]:
-    """Read the standing of each warrant. Raises `Corrupt`, `Unavailable`."""
+def standings(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, WarrantState]:
+    """Read the standing of each warrant. Raises `DataCorrupt`, `Unavailable`."""
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     items = ports.store.get_many(addresses.values())
-    return {each: Standing.of(items.get(address)) for each, address in addresses.items()}
+    return {each: WarrantState.of(items.get(address)) for each, address in addresses.items()}
 
 
 def records(
     ports: Ports, tenant_id: str, revocation_ids: Iterable[str]
 ) -> dict[str, tuple[Address, Revocation]]:
-    """Read the revocations that exist, with their addresses. Raises `Corrupt`, `Unavailable`."""
+    """Read the revocations that exist, with their addresses.
+
+    Raises `DataCorrupt`, `Unavailable`.
+    """
     items = ports.store.get_many(model.record_address(tenant_id, each) for each in revocation_ids)
     return {address.sk: (address, Revocation.from_item(item)) for address, item in items.items()}
 
 
-def check_end(ports: Ports, said: datetime | None) -> None:
-    """Raise `InvalidRequest` unless `said` is in the future (REVOKE-3)."""
-    if times.has_passed(said, ports.now()):
+def check_end(ports: Ports, expires_at: datetime | None) -> None:
+    """Raise `InvalidRequest` unless `expires_at` is in the future (REVOKE-3)."""
+    if times.has_passed(expires_at, ports.now()):
         raise InvalidRequest(
             "warrant_expires_at: must be in the future; leave it out to keep the warrant listed."
         )
@@ -99,11 +111,7 @@ def fault_of_cutoff(warrant_id: str, now: datetime) -> InvalidRequest | None:
 def longest_lifetime(ports: Ports, tenant_id: str, issuer: str) -> int | None:
     """Return the longest lifetime of an issuer's tokens in seconds; None if it is not stated."""
     # Here, so that checks and other revocations load nothing of it.
-    from shared.model.identities.providers import (  # noqa: PLC0415
-        IdentityProvider,
-        ProviderKind,
-        providers,
-    )
+    from shared.model.identities.providers import IdentityProvider, ProviderKind, providers  # noqa: PLC0415
 
     found = IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
     stated = [
@@ -116,18 +124,18 @@ def longest_lifetime(ports: Ports, tenant_id: str, issuer: str) -> int | None:
 
 
 def fault_of_taking_back(
-    caller: Caller, settings: TenantSettings, record: Revocation, standing: Standing
+    caller: Caller, settings: TenantSettings, record: Revocation, standing: WarrantState
 ) -> InsufficientScope | None:
     """Return the error if the caller may not take this revocation back (REVOKE-9, AUTH-18)."""
     if fault := allowance.fault_of_warrant(caller, record.warrant_id):
         return fault
-    is_free = caller.is_admin or settings.take_back is TakeBack.ANY
+    is_free = caller.is_admin or settings.take_back is UnrevokePolicy.ANY
     if is_free or (record.is_by(caller) and standing.also_by is not OtherMaker.IDENTITY):
         return None
     return InsufficientScope([Scope.ADMIN], _NOT_OWN)
 
 
-def restoring(ports: Ports, caller: Caller, subject: str | None) -> "Restoring":
+def restoring(ports: Ports, caller: Caller, subject: str | None) -> "UnrevokeAdmission":
     """Return whether a call may take revocations back (APPROVAL-1)."""
     # Here, so that checks and revocations load nothing of it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
@@ -142,23 +150,29 @@ def count_taken_back(tenant_id: str, number: int) -> None:
         _log.info("taken back", extra=figures)
 
 
-def fault_of_end(standing: Standing, said: datetime | None) -> InvalidRequest | None:
-    """Return the error if `said` differs from the end that verifiers read in the warrant."""
-    if said is not None and standing.format is WarrantFormat.COSE and said != standing.ends_at:
+def fault_of_end(standing: WarrantState, expires_at: datetime | None) -> InvalidRequest | None:
+    """Return the error if `expires_at` differs from the end that verifiers read in the warrant."""
+    if (
+        expires_at is not None
+        and standing.format is WarrantFormat.COSE
+        and expires_at != standing.ends_at
+    ):
         return InvalidRequest(
             "warrant_expires_at: is not what was signed; leave it out for this warrant."
         )
     return None
 
 
-def revoked(
-    tenant_id: str, standing: Standing, record: Revocation, ends_at: datetime | None
+def revoke_changes(
+    tenant_id: str, standing: WarrantState, record: Revocation, ends_at: datetime | None
 ) -> list[Change]:
     """Return the four changes that revoke a warrant; `standing` is that before them.
 
-    `counted` returns those of the whole write.
+    `count_changes` returns those of the whole write.
     """
-    after = standing.revoked(record.id, at=record.created_at, reason=record.reason, ends_at=ends_at)
+    after = standing.with_revocation(
+        record.id, at=record.created_at, reason=record.reason, ends_at=ends_at
+    )
     warrant_id = record.warrant_id
     shard = model.shard_of(tenant_id, warrant_id)
     return [
@@ -169,19 +183,19 @@ def revoked(
         ),
         Put(shard.address(warrant_id), RevokedWarrant(after.end).to_item(), Expect.ABSENT),
         Put(model.record_address(tenant_id, record.id), record.to_item(), Expect.ABSENT),
-        marks.on_warrant(tenant_id, warrant_id, record.created_at),
+        marks.warrant_mark(tenant_id, warrant_id, record.created_at),
     ]
 
 
 def revoke_again(
-    tenant_id: str, standing: Standing, after: Standing, warrant_id: str, now: datetime
+    tenant_id: str, standing: WarrantState, after: WarrantState, warrant_id: str, now: datetime
 ) -> list[Change]:
     """Return the changes of a second revocation: four if the end is later or none, else one.
 
     The warrant returns to its shard if it was moved out, and to the list if it had left it.
     """
     address = warrants.warrant_address(tenant_id, warrant_id)
-    put = Put(address, after.to_item(), At(standing.version))
+    put = Put(address, after.to_item(), VersionIs(standing.version))
     if after.said_to_end_at == standing.said_to_end_at:
         return [put]
     shard = model.shard_of(tenant_id, warrant_id)
@@ -189,70 +203,70 @@ def revoke_again(
     return [
         put,
         Put(shard.address(warrant_id), listed, Expect.ANYTHING),
-        *_unmoved(tenant_id, warrant_id, standing.end),
-        marks.on_warrant(tenant_id, warrant_id, now),
+        *_delete_from_ended(tenant_id, warrant_id, standing.end),
+        marks.warrant_mark(tenant_id, warrant_id, now),
     ]
 
 
-def restored(
-    tenant_id: str, standing: Standing, record: Revocation, address: Address, now: datetime
+def unrevoke_changes(
+    tenant_id: str, standing: WarrantState, record: Revocation, address: Address, now: datetime
 ) -> list[Change]:
     """Return the four or five changes that take back the revocation that is stored at `address`."""
     warrant_id = record.warrant_id
     return [
         Delete(address, Expect.PRESENT),
-        _restored(warrants.warrant_address(tenant_id, warrant_id), standing),
-        *_unlisted(tenant_id, warrant_id, standing.end),
-        marks.on_warrant(tenant_id, warrant_id, now),
+        _restore_standing(warrants.warrant_address(tenant_id, warrant_id), standing),
+        *_delete_from_shard(tenant_id, warrant_id, standing.end),
+        marks.warrant_mark(tenant_id, warrant_id, now),
     ]
 
 
-def counted(
-    tenant_id: str, warrant_id: str, amount: int, *, extended: bool = False
+def count_changes(
+    tenant_id: str, warrant_id: str, amount: int, *, is_extension: bool = False
 ) -> list[Change]:
     """Return the two changes that count `amount` warrants of one shard, and mark the tenant.
 
     `warrant_id` is any of them. A negative amount counts warrants that were restored. Warrants
-    whose revocations were `extended` are changes, but not more revoked warrants.
+    whose revocations were `is_extension` are changes, but not more revoked warrants.
     """
     counter = model.counter_address(tenant_id, warrant_id)
-    amounts = {"count": 0 if extended else amount, "changes": abs(amount)}
+    amounts = {"count": 0 if is_extension else amount, "changes": abs(amount)}
     # A revocation may have been added to another counter; only the sum of a shard is read.
     return [
         Increment(counter, amounts, Expect.ANYTHING),
-        marks.on_tenant(tenant_id, warrant_id),
+        marks.tenant_mark(tenant_id, warrant_id),
     ]
 
 
-def extension_details(standing: Standing, after: Standing) -> dict[str, Value]:
+def extension_details(standing: WarrantState, after: WarrantState) -> dict[str, Value]:
     """Return the end before a second revocation and the one after it, for an audit entry."""
     was, said = standing.said_to_end_at, after.said_to_end_at
     return {
-        "was": None if was is None else times.text(was),
-        "warrant_expires_at": None if said is None else times.text(said),
+        "was": None if was is None else times.format_utc(was),
+        "warrant_expires_at": None if said is None else times.format_utc(said),
     }
 
 
-def end_details(said: datetime | None) -> dict[str, Value]:
+def end_details(expires_at: datetime | None) -> dict[str, Value]:
     """Return the `warrant_expires_at` that the administrator gave, for an audit entry."""
-    return {} if said is None else {"warrant_expires_at": times.text(said)}
+    return {} if expires_at is None else {"warrant_expires_at": times.format_utc(expires_at)}
 
 
-def _restored(address: Address, standing: Standing) -> Put | Delete:
+def _restore_standing(address: Address, standing: WarrantState) -> Put | Delete:
     """Remove the revocation from a standing; delete the item if the warrant was not signed here."""
-    expected = At(standing.version)
+    expected = VersionIs(standing.version)
     if standing.key_id is None:
         return Delete(address, expected)
-    return Put(address, standing.restored().to_item(), expected)
+    return Put(address, standing.without_revocation().to_item(), expected)
 
 
-def _unlisted(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
+def _delete_from_shard(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
     """Delete a warrant from its shard, and from the partition of those that ended long ago."""
     listed = Delete(model.shard_of(tenant_id, warrant_id).address(warrant_id), Expect.ANYTHING)
-    return [listed, *_unmoved(tenant_id, warrant_id, ends_at)]
+    return [listed, *_delete_from_ended(tenant_id, warrant_id, ends_at)]
 
 
-def _unmoved(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
+def _delete_from_ended(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
     """Delete a warrant from the partition of those that ended long ago."""
     if ends_at is None:
         return []
@@ -260,7 +274,7 @@ def _unmoved(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[
 
 
 @dataclass(slots=True)
-class Summary:
+class BatchSummary:
     """The change that stores the entry, and whether it is known to be stored.
 
     The first write of the call stores it, so an entry that names it is never without it.
@@ -277,13 +291,13 @@ class Summary:
     def write_with(self, store: Store, *changes: Change) -> None:
         """Apply the changes, and store the entry in the same write unless it is stored.
 
-        Raises `ExpectationLost` also if the entry is stored by now: by another write of the call
+        Raises `PreconditionFailed` also if the entry is stored by now: by another write of the call
         at the same time, or by one whose answer was lost. Raises `Unavailable`.
         """
         own = () if self.is_stored else (self.entry,)
         try:
             store.write(*changes, *own)
-        except ExpectationLost as error:
+        except PreconditionFailed as error:
             self.is_stored = self.is_stored or self.entry.address in error.lost
             raise
         self.is_stored = True

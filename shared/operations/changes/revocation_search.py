@@ -8,11 +8,11 @@ from shared.model import revocation_batches as batches
 from shared.model import revocations as model
 from shared.model.callers import Caller
 from shared.model.identifiers import BATCH, BEFORE_WARRANT_IDS, is_identifier
-from shared.model.items import Row
+from shared.model.items import ItemRow
 from shared.model.revocation_batches import BatchPart
 from shared.model.revocations import Revocation, RevocationFilters
 from shared.model.warrants import of_by_end
-from shared.operations.base.paging import Page, merged
+from shared.operations.base.paging import Page, merge_partitions
 from shared.operations.changes import revocation_changes as changes
 from shared.ports import Ports
 
@@ -22,14 +22,14 @@ _READ_MOST: Final = 1000
 _NAMED_MOST: Final = 100
 
 
-class _Read(NamedTuple):
+class _ReadRecord(NamedTuple):
     """A record that was read, None if it is gone, and the position after it."""
 
     position: str
     record: Revocation | None
 
 
-class _Named(NamedTuple):
+class _NamedPosition(NamedTuple):
     """A position of a search by name, and the warrant there; None if it does not match."""
 
     position: str
@@ -45,29 +45,29 @@ def page(
     """
     if filters.warrant_id is not None:
         of_warrant = [] if before else _of_warrant(ports, caller, filters.warrant_id)
-        return _sifted(of_warrant, filters, limit, has_more=False)
+        return _filter_page(of_warrant, filters, limit, has_more=False)
     most = _READ_MOST if filters.are_selective else min(_READ_MOST, limit + 1)
     if filters.batch_id is not None:
         found = list(
             islice(revocations_of_batch(ports, caller, filters.batch_id, before), most + 1)
         )
         records = _records(ports, caller, found[:most])
-        return _sifted(records, filters, limit, has_more=len(found) > most)
+        return _filter_page(records, filters, limit, has_more=len(found) > most)
     if filters.warrant_prefix is not None:
         return _by_name(ports, caller, filters, before, limit)
-    rows, _ = merged(
+    rows, _ = merge_partitions(
         ports,
         model.records(caller.tenant_id),
         limit=most + 1,
-        after=filters.after,
-        before=min(filter(None, (before, filters.before)), default=None),
+        after=filters.lower_bound,
+        before=min(filter(None, (before, filters.upper_bound)), default=None),
     )
-    read = [_Read(row.sk, Revocation.from_item(row.item)) for row in rows[:most]]
-    return _sifted(read, filters, limit, has_more=len(rows) > most)
+    read = [_ReadRecord(row.sk, Revocation.from_item(row.item)) for row in rows[:most]]
+    return _filter_page(read, filters, limit, has_more=len(rows) > most)
 
 
-def _sifted(
-    read: Sequence[_Read], filters: RevocationFilters, limit: int, *, has_more: bool
+def _filter_page(
+    read: Sequence[_ReadRecord], filters: RevocationFilters, limit: int, *, has_more: bool
 ) -> Page[Revocation]:
     """Return the page of those that match; the next one begins after the last that was sifted."""
     entries: list[Revocation] = []
@@ -81,12 +81,12 @@ def _sifted(
     return Page(entries, None, last if has_more else None)
 
 
-def _of_warrant(ports: Ports, caller: Caller, warrant_id: str) -> list[_Read]:
+def _of_warrant(ports: Ports, caller: Caller, warrant_id: str) -> list[_ReadRecord]:
     standing = changes.standings(ports, caller.tenant_id, [warrant_id])[warrant_id]
     if standing.revocation_id is None:
         return []
     found = changes.records(ports, caller.tenant_id, [standing.revocation_id])
-    return [_Read(record.id, record) for _, record in found.values()]
+    return [_ReadRecord(record.id, record) for _, record in found.values()]
 
 
 def _by_name(
@@ -98,9 +98,9 @@ def _by_name(
     """
     is_alone = filters == RevocationFilters(warrant_prefix=filters.warrant_prefix)
     most = limit if is_alone else _NAMED_MOST
-    rows: list[Row] = []
+    rows: list[ItemRow] = []
     if position is None or _is_name(position):
-        rows, _ = merged(
+        rows, _ = merge_partitions(
             ports,
             model.shards(caller.tenant_id),
             limit=most + 1,
@@ -108,43 +108,47 @@ def _by_name(
             after=max(filter(None, (position, filters.names_after))),
             before=filters.names_before,
         )
-    found, has_more = [_Named(row.sk, row.sk) for row in rows[:most]], len(rows) > most
+    found, has_more = [_NamedPosition(row.sk, row.sk) for row in rows[:most]], len(rows) > most
     if not has_more:
         after = None if position is None or _is_name(position) else position
-        ended, has_more = _ended(ports, caller, filters, after, most - len(found))
+        ended, has_more = _search_ended(ports, caller, filters, after, most - len(found))
         found += ended
-    return _sifted(_of_names(ports, caller, found), filters, limit, has_more=has_more)
+    return _filter_page(_of_names(ports, caller, found), filters, limit, has_more=has_more)
 
 
-def _ended(
+def _search_ended(
     ports: Ports, caller: Caller, filters: RevocationFilters, position: str | None, most: int
-) -> tuple[list[_Named], bool]:
+) -> tuple[list[_NamedPosition], bool]:
     """Return warrants that ended long ago until `most` match, and whether more follow.
 
     Those that do not match have no name.
     """
-    shards = [model.ended(each) for each in model.shards(caller.tenant_id)]
-    rows, _ = merged(ports, shards, limit=_READ_MOST + 1, newest_first=False, after=position)
-    found: list[_Named] = []
+    shards = [model.ended_partition(each) for each in model.shards(caller.tenant_id)]
+    rows, _ = merge_partitions(
+        ports, shards, limit=_READ_MOST + 1, newest_first=False, after=position
+    )
+    found: list[_NamedPosition] = []
     for row in rows[:_READ_MOST]:
         name, _ = of_by_end(row.sk)
         matches = name.startswith(filters.warrant_prefix or "")
         if matches and not most:
             return found, True
         most -= matches
-        found.append(_Named(row.sk, name if matches else None))
+        found.append(_NamedPosition(row.sk, name if matches else None))
     return found, len(rows) > _READ_MOST
 
 
-def _of_names(ports: Ports, caller: Caller, found: Sequence[_Named]) -> list[_Read]:
+def _of_names(
+    ports: Ports, caller: Caller, positions: Sequence[_NamedPosition]
+) -> list[_ReadRecord]:
     """Read the records of the warrants that have a name."""
-    names = [name for _, name in found if name is not None]
+    names = [name for _, name in positions if name is not None]
     standings = changes.standings(ports, caller.tenant_id, names)
     ids = {name: each.revocation_id for name, each in standings.items() if each.revocation_id}
     records = changes.records(ports, caller.tenant_id, ids.values())
     return [
-        _Read(position, records.get(ids.get(name or "", ""), (None, None))[1])
-        for position, name in found
+        _ReadRecord(position, records.get(ids.get(name or "", ""), (None, None))[1])
+        for position, name in positions
     ]
 
 
@@ -173,6 +177,10 @@ def revocations_of_batch(
         yield from ((f"{row.sk}#{each}", each) for each in ids)
 
 
-def _records(ports: Ports, caller: Caller, found: Sequence[tuple[str, str]]) -> list[_Read]:
-    records = changes.records(ports, caller.tenant_id, (each for _, each in found))
-    return [_Read(position, records.get(each, (None, None))[1]) for position, each in found]
+def _records(
+    ports: Ports, caller: Caller, positions: Sequence[tuple[str, str]]
+) -> list[_ReadRecord]:
+    records = changes.records(ports, caller.tenant_id, (each for _, each in positions))
+    return [
+        _ReadRecord(position, records.get(each, (None, None))[1]) for position, each in positions
+    ]

@@ -9,39 +9,39 @@ from typing import Final
 from shared.errors import NotFound, Unavailable
 from shared.model import revocations as model
 from shared.model import times, warrants
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import REVOCATION, is_identifier
 from shared.model.items import Address, Item, Partition, Value
-from shared.model.revocations import Revocation, RevocationFilters, WarrantVerdict
+from shared.model.revocations import Revocation, RevocationFilters, WarrantStatus
 from shared.model.tenants import TenantSettings
-from shared.model.warrants import Standing
+from shared.model.warrants import WarrantState
 from shared.operations.base import allowance, audit, counters, tenants
-from shared.operations.base.idempotency import Keep, Outcome, once
+from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, merged
+from shared.operations.base.paging import Page, merge_partitions
 from shared.operations.changes import revocation_changes as changes
 from shared.operations.changes import revocation_search
 from shared.operations.lists import in_force, reach
-from shared.operations.lists.reach import Reach
+from shared.operations.lists.reach import PublicationStatus
 from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 from shared.ports.store import Put
 
 
 def _created_again(
-    _ports: Ports, _caller: Caller, kept: Item, **_: object
+    _ports: Ports, _caller: Caller, outcome: Item, **_: object
 ) -> tuple[Revocation, bool]:
-    return Revocation.from_item(kept), bool(kept["is_new"])
+    return Revocation.from_item(outcome), bool(outcome["is_new"])
 
 
 _EVERYTHING: Final = RevocationFilters()
-_CREATED: Final = Outcome[tuple[Revocation, bool]](
+_CREATED: Final = OutcomeCodec[tuple[Revocation, bool]](
     lambda created: created[0].to_item() | {"is_new": created[1]}, _created_again
 )
 
 
-@once(Scope.ADMIN, Scope.REVOKER, keeps=_CREATED, limited=True)
+@idempotent(Scope.ADMIN, Scope.REVOKER, keeps=_CREATED, rate_limited=True)
 def create(  # noqa: PLR0913
     ports: Ports,
     caller: Caller,
@@ -81,14 +81,14 @@ def create(  # noqa: PLR0913
             entry = _entry(
                 ports,
                 caller,
-                Action.REVOCATION_EXTEND,
+                AuditAction.REVOCATION_EXTEND,
                 replace(existing, reason=reason),
                 settings,
                 **changes.extension_details(standing, after),
             )
             ports.store.write(
                 *changes.revoke_again(caller.tenant_id, standing, after, warrant_id, ports.now()),
-                *changes.counted(caller.tenant_id, warrant_id, 1, extended=True),
+                *changes.count_changes(caller.tenant_id, warrant_id, 1, is_extension=True),
                 entry,
                 *keep((existing, False)),
             )
@@ -108,12 +108,12 @@ def create(  # noqa: PLR0913
         token_value=token_value,
     )
     ports.store.write(
-        *changes.revoked(caller.tenant_id, standing, record, warrant_expires_at),
-        *changes.counted(caller.tenant_id, warrant_id, 1),
+        *changes.revoke_changes(caller.tenant_id, standing, record, warrant_expires_at),
+        *changes.count_changes(caller.tenant_id, warrant_id, 1),
         _entry(
             ports,
             caller,
-            Action.REVOCATION_CREATE,
+            AuditAction.REVOCATION_CREATE,
             record,
             settings,
             **changes.end_details(warrant_expires_at),
@@ -123,7 +123,7 @@ def create(  # noqa: PLR0913
     return record, True
 
 
-@operation(Scope.ADMIN, Scope.REVOKER, limited=True)
+@operation(Scope.ADMIN, Scope.REVOKER, rate_limited=True)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | None = None) -> None:
     """Delete a revocation, so that its warrant is valid again (REVOKE-4).
 
@@ -143,15 +143,15 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
     _, taken = restoring.take([(record, standing)])
     because: dict[str, Value] = {} if reason is None else {"take_back_reason": reason}
     ports.store.write(
-        *changes.restored(caller.tenant_id, standing, record, address, ports.now()),
-        *changes.counted(caller.tenant_id, record.warrant_id, -1),
+        *changes.unrevoke_changes(caller.tenant_id, standing, record, address, ports.now()),
+        *changes.count_changes(caller.tenant_id, record.warrant_id, -1),
         _entry(
             ports,
             caller,
-            Action.REVOCATION_DELETE,
+            AuditAction.REVOCATION_DELETE,
             record,
             settings,
-            created_at=times.text(record.created_at),
+            created_at=times.format_utc(record.created_at),
             created_by=record.created_by,
             **changes.end_details(standing.said_to_end_at),
             **because,
@@ -174,22 +174,24 @@ def page(
     if filters != _EVERYTHING:
         return revocation_search.page(ports, caller, filters=filters, before=before, limit=limit)
     shards = model.shards(caller.tenant_id)
-    found, total = merged(
+    found, total = merge_partitions(
         ports,
         model.records(caller.tenant_id),
         before=before,
         limit=limit + 1,
-        beside=[partial(_count, ports, shard) for shard in shards],
+        counters=[partial(_count, ports, shard) for shard in shards],
     )
     entries = [Revocation.from_item(entry.item) for entry in found[:limit]]
     return Page(entries, total, entries[-1].id if len(found) > limit else None)
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
-def get(ports: Ports, caller: Caller, *, revocation_id: str) -> tuple[Revocation, Reach]:
+def get(
+    ports: Ports, caller: Caller, *, revocation_id: str
+) -> tuple[Revocation, PublicationStatus]:
     """Return a revocation, and how far it has got (REVOKE-8). Raises `NotFound`."""
     found = record(ports, caller, revocation_id=revocation_id)
-    return found, reach.of_revocation(ports, caller.tenant_id, found)
+    return found, reach.publication_status(ports, caller.tenant_id, found)
 
 
 def record(ports: Ports, caller: Caller, *, revocation_id: str) -> Revocation:
@@ -197,11 +199,11 @@ def record(ports: Ports, caller: Caller, *, revocation_id: str) -> Revocation:
     return _find(ports, caller, revocation_id)[1]
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, limited=True)
-def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantVerdict:
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
+def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantStatus:
     """Return whether a warrant is revoked, by live records (CHECK-1); an unknown one is not.
 
-    Raises `Corrupt`, `Unavailable`: a fault is never reported as "not revoked".
+    Raises `DataCorrupt`, `Unavailable`: a fault is never reported as "not revoked".
     """
     if caller.limits:
         allowance.check_warrants(caller, [warrant_id])
@@ -209,10 +211,10 @@ def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantVerdict:
     return token_verdicts(ports, caller.tenant_id, [warrant_id])[warrant_id]
 
 
-@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, limited=True)
+@operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
 def check_batch(
     ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]
-) -> dict[str, WarrantVerdict]:
+) -> dict[str, WarrantStatus]:
     """Return the verdict on each warrant, as `check` does."""
     warrant_ids = list(warrant_ids)
     if caller.limits:
@@ -225,15 +227,15 @@ def _check_is_recent(ports: Ports, caller: Caller) -> None:
     """Raise `Unavailable` on a standby whose list has expired: nothing arrives there (OPS-25)."""
     if ports.is_in_charge():
         return
-    if in_force.head(ports, caller.tenant_id).expires_at <= ports.now():
+    if in_force.read_srl_head(ports, caller.tenant_id).expires_at <= ports.now():
         raise Unavailable("nothing has arrived from the region in charge for too long")
 
 
-def _standing(ports: Ports, caller: Caller, warrant_id: str) -> Standing:
-    return Standing.of(ports.store.get(warrants.warrant_address(caller.tenant_id, warrant_id)))
+def _standing(ports: Ports, caller: Caller, warrant_id: str) -> WarrantState:
+    return WarrantState.of(ports.store.get(warrants.warrant_address(caller.tenant_id, warrant_id)))
 
 
-def _existing(ports: Ports, caller: Caller, standing: Standing) -> Revocation | None:
+def _existing(ports: Ports, caller: Caller, standing: WarrantState) -> Revocation | None:
     if standing.revocation_id is None:
         return None
     found = _at(ports, caller, standing.revocation_id)
@@ -263,7 +265,7 @@ def _at(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revo
 def _entry(
     ports: Ports,
     caller: Caller,
-    action: Action,
+    action: AuditAction,
     record: Revocation,
     settings: TenantSettings,
     **more: Value,

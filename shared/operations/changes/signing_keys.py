@@ -9,24 +9,34 @@ from typing import Final, NamedTuple
 from shared.errors import Conflict, InvalidRequest, InvalidState, NotFound
 from shared.model import signing_keys as model
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY
-from shared.model.signing_keys import PARENTS, TRANSITIONS, KeyFilters, KeyStatus, SigningKey, Type
+from shared.model.signing_keys import (
+    PARENTS,
+    TRANSITIONS,
+    KeyFilters,
+    KeyStatus,
+    SigningKey,
+    SigningKeyType,
+)
 from shared.operations.base import allowance, audit, counters, seals
 from shared.operations.base.allowance import find
-from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.base.seals import SeedLost
+from shared.operations.base.paging import Page, PageQueryPlan, count, newest
+from shared.operations.base.seals import SeedUnavailable
 from shared.operations.lists import marks, records
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Expect, Increment, Put
+from shared.ports.store import Change, Check, Expect, Increment, Put, VersionIs
 
 # The sealed seed is shown to nobody, and not kept twice.
 _KEPT: Final = of_record(SigningKey, but=["sealed_seed", "certificate"])
 
-_MOVED: Final = {KeyStatus.SUSPENDED: Action.KEY_SUSPEND, KeyStatus.ACTIVE: Action.KEY_ENABLE}
+_MOVED: Final = {
+    KeyStatus.SUSPENDED: AuditAction.KEY_SUSPEND,
+    KeyStatus.ACTIVE: AuditAction.KEY_ENABLE,
+}
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
@@ -51,13 +61,13 @@ def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
     return [current, *(SigningKey.from_item(items[address]) for address in addresses)]
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@idempotent(Scope.ADMIN, keeps=_KEPT)
 def create(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
     keep: Keep[SigningKey],
     *,
-    type_: Type,
+    type_: SigningKeyType,
     name: str,
     parent_id: str | None = None,
     expires_at: datetime | None = None,
@@ -72,28 +82,28 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     parent = _parent(ports, caller, type_, parent_id)
     _check_quota(ports, caller.tenant_id)
     key = _new(ports, caller, type_, name, parent, _expiry(parent, expires_at))
-    key = key if parent is None else _certified(ports, key, parent)
+    key = key if parent is None else _certify_version(ports, key, parent)
     ports.store.write(
         Put(key.address, key.to_item(), Expect.ABSENT),
-        *([Check(parent.address, At(parent.version))] if parent else []),
-        counted(caller.tenant_id, (key, 1)),
-        marks.on_trust(caller.tenant_id),
+        *([Check(parent.address, VersionIs(parent.version))] if parent else []),
+        count_change(caller.tenant_id, (key, 1)),
+        marks.trust_mark(caller.tenant_id),
         audit.entry(
             ports,
             caller,
-            Action.KEY_CREATE,
+            AuditAction.KEY_CREATE,
             key.id,
             type=type_.value,
             name=name,
             parent_id=parent_id,
-            expires_at=times.text(key.expires_at) if key.expires_at else None,
+            expires_at=times.format_utc(key.expires_at) if key.expires_at else None,
         ),
         *keep(key),
     )
     return key
 
 
-@once(Scope.ADMIN, keeps=_KEPT, limited=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, rate_limited=True)
 def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Create a new version of a key; the old one becomes a record of its own and stops signing.
 
@@ -102,22 +112,22 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
     key = find_key(ports, caller, key_id)
     _check_transition(key, KeyStatus.ROTATED)
     now = ports.now()
-    superseded = key.superseded(now, record_id=ports.new_id(SIGNING_KEY))
+    superseded = key.supersede(now, record_id=ports.new_id(SIGNING_KEY))
     version = key.key_version + 1
     public_key, sealed = seals.create(ports, SigningKey, key.tenant_id, key.id, version=version)
-    rotated = key.rotated(now, public_key=public_key, sealed_seed=sealed)
-    rotated = _certified(ports, rotated, key)
+    rotated = key.rotate(now, public_key=public_key, sealed_seed=sealed)
+    rotated = _certify_version(ports, rotated, key)
     address = model.versions(caller.tenant_id, key.id).address(model.version_sk(key.key_version))
     ports.store.write(
-        Put(key.address, rotated.to_item(), At(key.version)),
+        Put(key.address, rotated.to_item(), VersionIs(key.version)),
         Put(superseded.address, superseded.to_item(), Expect.ABSENT),
         Put(address, {"id": superseded.id}, Expect.ABSENT),
-        counted(caller.tenant_id, (superseded, 1)),
-        *records.noted(caller.tenant_id),
+        count_change(caller.tenant_id, (superseded, 1)),
+        *records.tombstone_counter_changes(caller.tenant_id),
         audit.entry(
             ports,
             caller,
-            Action.KEY_ROTATE,
+            AuditAction.KEY_ROTATE,
             key.id,
             superseded_id=superseded.id,
             key_version=rotated.key_version,
@@ -127,26 +137,26 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
     return rotated
 
 
-@once(Scope.ADMIN, keeps=_KEPT, limited=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, rate_limited=True)
 def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Suspend a key; a suspended one is returned unchanged.
 
     Raises `NotFound`; `InvalidState` if the key is neither active nor suspended.
     """
 
-    def suspended(key: SigningKey) -> SigningKey:
-        return key.suspended(ports.now())
+    def apply(key: SigningKey) -> SigningKey:
+        return key.suspend(ports.now())
 
-    return _move(ports, caller, keep, key_id, KeyStatus.SUSPENDED, suspended)
+    return _move(ports, caller, keep, key_id, KeyStatus.SUSPENDED, apply)
 
 
-@once(Scope.ADMIN, keeps=_KEPT, limited=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, rate_limited=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
     """Enable a suspended key; an active one is returned unchanged.
 
     Raises `NotFound`; `InvalidState` if the key is neither suspended nor active.
     """
-    return _move(ports, caller, keep, key_id, KeyStatus.ACTIVE, SigningKey.enabled)
+    return _move(ports, caller, keep, key_id, KeyStatus.ACTIVE, SigningKey.enable)
 
 
 def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
@@ -157,7 +167,7 @@ def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
     return key
 
 
-def counted(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:
+def count_change(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:
     """Return the change that adds each amount to the count of keys like this one.
 
     Keys are counted by type and status.
@@ -182,9 +192,9 @@ def _move(
     _check_transition(key, target)
     moved = change(key)
     ports.store.write(
-        Put(key.address, moved.to_item(), At(key.version)),
-        counted(caller.tenant_id, (key, -1), (moved, 1)),
-        *records.noted(caller.tenant_id),
+        Put(key.address, moved.to_item(), VersionIs(key.version)),
+        count_change(caller.tenant_id, (key, -1), (moved, 1)),
+        *records.tombstone_counter_changes(caller.tenant_id),
         audit.entry(ports, caller, _MOVED[target], key.id),
         *keep(moved),
     )
@@ -198,7 +208,9 @@ def _check_transition(key: SigningKey, target: KeyStatus) -> None:
         raise InvalidState(f"The key is {key.status}; this needs a key that is {states}.")
 
 
-def _parent(ports: Ports, caller: Caller, type_: Type, parent_id: str | None) -> SigningKey | None:
+def _parent(
+    ports: Ports, caller: Caller, type_: SigningKeyType, parent_id: str | None
+) -> SigningKey | None:
     allowed = PARENTS[type_]
     if not allowed:
         if parent_id is not None:
@@ -233,7 +245,7 @@ def _expiry(parent: SigningKey | None, expires_at: datetime | None) -> datetime 
 def _new(
     ports: Ports,
     caller: Caller,
-    type_: Type,
+    type_: SigningKeyType,
     name: str,
     parent: SigningKey | None,
     expires_at: datetime | None,
@@ -256,23 +268,23 @@ def _new(
     )
 
 
-def _certified(ports: Ports, key: SigningKey, signer: SigningKey) -> SigningKey:
+def _certify_version(ports: Ports, key: SigningKey, signer: SigningKey) -> SigningKey:
     """Return the new version, with a certificate if the seed that signs it opens."""
     try:
-        return key.certified(signer, seed=seals.opened(ports, signer))
-    except SeedLost:
+        return key.certify(signer, seed=seals.unwrap_seed(ports, signer))
+    except SeedUnavailable:
         # The next trust document covers the key.
         return key
 
 
 def _check_quota(ports: Ports, tenant_id: str) -> None:
     living = (KeyStatus.ACTIVE, KeyStatus.SUSPENDED)
-    names = [model.count_name(type_, status) for type_ in Type for status in living]
+    names = [model.count_name(type_, status) for type_ in SigningKeyType for status in living]
     if count(ports, model.counts_address(tenant_id), names=names) >= model.KEYS_MAX:
         raise Conflict(f"A tenant has at most {model.KEYS_MAX} active or suspended keys.")
 
 
-class Listed(NamedTuple):
+class ListedKey(NamedTuple):
     """A key, and how many warrants it signed; None if that was not asked for."""
 
     key: SigningKey
@@ -287,16 +299,16 @@ def page(
     before: str | None,
     limit: int,
     filters: KeyFilters,
-    counted: bool = False,
-) -> Page[Listed]:
+    with_count: bool = False,
+) -> Page[ListedKey]:
     """Return a page of the tenant's keys that match `filters`, newest first (KEY-13).
 
-    If `counted`, each has the number of warrants that it signed (KEY-15).
+    If `with_count`, each has the number of warrants that it signed (KEY-15).
     """
     keys = model.keys(caller.tenant_id)
-    walk = Walk(keys, SigningKey.from_item, before, limit, keep=filters.hold)
+    walk = PageQueryPlan(keys, SigningKey.from_item, before, limit, keep=filters.hold)
     counts = model.counts_address(caller.tenant_id)
     found = newest(ports, walk, total=lambda: count(ports, counts, names=filters.count_names))
     signers = [key.signer for key in found.entries]
-    signed = counters.of_signers(ports, caller.tenant_id, signers) if counted else repeat(None)
-    return Page(list(map(Listed, found.entries, signed)), found.total, found.next_before)
+    signed = counters.of_signers(ports, caller.tenant_id, signers) if with_count else repeat(None)
+    return Page(list(map(ListedKey, found.entries, signed)), found.total, found.next_before)

@@ -7,23 +7,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
 
-from shared.errors import Corrupt, ExpectationLost, InvalidRequest, NotFound, Unavailable
+from shared.errors import DataCorrupt, InvalidRequest, NotFound, PreconditionFailed, Unavailable
 from shared.model import feed
 from shared.model.callers import Caller, Scope
 from shared.model.feed import FeedHead
 from shared.model.lists import content as model
-from shared.model.lists.content import PublishedVersion
-from shared.model.lists.head import Form, ListHead, head_address, sha256_of, version_of
+from shared.model.lists.content import SrlVersionRecord
+from shared.model.lists.head import SrlHead, StoredBody, head_address, sha256_of, version_of
 from shared.model.lists.schedule import due_by
-from shared.model.rate_limit import BURST, Purpose
+from shared.model.rate_limit import BURST, BucketPurpose
 from shared.operations.base import allowance
-from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation
 from shared.operations.base.paging import Page
 from shared.operations.lists import in_force, publication, unpublished
-from shared.operations.lists.unpublished import Pending
+from shared.operations.lists.unpublished import UnlistedChanges
 from shared.ports import Ports
-from shared.ports.store import At, Put, Where
+from shared.ports.store import ItemFilter, Put, VersionIs
 
 T = TypeVar("T")
 
@@ -35,25 +35,25 @@ _WARRANTS_A_TOKEN: Final = 500
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def current(
-    ports: Ports, caller: Caller, *, packed: bool = False
-) -> tuple[ListHead, FeedHead | None]:
+    ports: Ports, caller: Caller, *, is_gzip: bool = False
+) -> tuple[SrlHead, FeedHead | None]:
     """Return the head, which names the tenant's list in force, and that of the feed.
 
-    The list is the base of that feed, or a later one; if it is not, the feed is None. `packed` says
-    that the caller accepts gzip: lists that are made from then on have that form (SRL-18). Raises
-    `Corrupt`, `Unavailable`.
+    The list is the base of that feed, or a later one; if it is not, the feed is None. `is_gzip`
+    says that the caller accepts gzip: lists that are made from then on have that form (SRL-18).
+    Raises `DataCorrupt`, `Unavailable`.
     """
     of_list, of_feed = head_address(caller.tenant_id), feed.head_address(caller.tenant_id)
     found = ports.store.get_many([of_list, of_feed])
     if of_list not in found:
-        raise Corrupt("a tenant has no published list")
-    head = ListHead.from_item(found[of_list])
+        raise DataCorrupt("a tenant has no published list")
+    head = SrlHead.from_item(found[of_list])
     newest = FeedHead.from_item(found[of_feed]) if of_feed in found else None
-    noted = head.asked_for_gzip(ports.now()) if packed else None
+    noted = head.with_gzip_request(ports.now()) if is_gzip else None
     if noted is not None:
         # If a list was published since, the next request notes it.
-        with suppress(ExpectationLost, Unavailable):
-            ports.store.write(Put(of_list, noted.to_item(), At(head.version)))
+        with suppress(PreconditionFailed, Unavailable):
+            ports.store.write(Put(of_list, noted.to_item(), VersionIs(head.version)))
     is_base = newest is not None and newest.base.version <= head.version
     return head, newest if is_base else None
 
@@ -61,66 +61,66 @@ def current(
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def old(
     ports: Ports, caller: Caller, *, version: int | None = None, sha256: str | None = None
-) -> ListHead:
+) -> SrlHead:
     """Return the head of a list that was published, by its version or the hash of its payload.
 
-    Raises `NotFound` if it is not kept (SRL-20), `InvalidRequest` if both are given; `Corrupt`,
+    Raises `NotFound` if it is not kept (SRL-20), `InvalidRequest` if both are given; `DataCorrupt`,
     `Unavailable`.
     """
     if version is not None and sha256 is not None:
         raise InvalidRequest("query: pass either version or sha256.")
     if version is not None:
-        found = in_force.of_version(ports, caller.tenant_id, version)
+        found = in_force.read_head_of_version(ports, caller.tenant_id, version)
     else:
-        found = in_force.of_payload(ports, caller.tenant_id, sha256 or "")
+        found = in_force.read_head_of_payload(ports, caller.tenant_id, sha256 or "")
     if found is None:
         raise NotFound
     return found
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
-def body(ports: Ports, caller: Caller, *, of: Form) -> bytes:
-    """Read a stored response body; check its hash. Raises `Corrupt`, `Unavailable`.
+def body(ports: Ports, caller: Caller, *, of: StoredBody) -> bytes:
+    """Read a stored response body; check its hash. Raises `DataCorrupt`, `Unavailable`.
 
     Raises `NotFound` if it is not that of the list in force, and was removed.
     """
-    return _unless_removed(ports, caller, of, lambda: in_force.read(ports, of.blob))
+    return _unless_removed(ports, caller, of, lambda: in_force.read_blob(ports, of.blob))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
-def file(ports: Ports, caller: Caller, *, of: Form) -> Path | None:
+def file(ports: Ports, caller: Caller, *, of: StoredBody) -> Path | None:
     """Return the file of a response body, checked likewise; None if the store has no files.
 
-    Raises `Corrupt`, `Unavailable`, `NotFound`.
+    Raises `DataCorrupt`, `Unavailable`, `NotFound`.
     """
     sha256 = sha256_of(of.blob)
-    return _unless_removed(ports, caller, of, lambda: ports.blobs.file(of.blob, sha256=sha256))
+    return _unless_removed(ports, caller, of, lambda: ports.blobs.get_file(of.blob, sha256=sha256))
 
 
-def _unless_removed(ports: Ports, caller: Caller, of: Form, read: Callable[[], T]) -> T:
+def _unless_removed(ports: Ports, caller: Caller, of: StoredBody, read: Callable[[], T]) -> T:
     try:
         return read()
-    except Corrupt:
+    except DataCorrupt:
         folder, _, _ = of.blob.rpartition("/")
-        is_old = version_of(of.blob) < in_force.head(ports, caller.tenant_id).version
+        is_old = version_of(of.blob) < in_force.read_srl_head(ports, caller.tenant_id).version
         if is_old and of.blob not in ports.blobs.names(folder):
             raise NotFound from None
         raise
 
 
-@once(Scope.ADMIN, keeps=of_record(ListHead), claims=True)
-def regenerate(ports: Ports, caller: Caller, keep: Keep[ListHead]) -> ListHead:
-    """Publish the next version of the list (SRL-13). Raises `Corrupt`, `Unavailable`."""
-    return publication.publish(ports, caller, beside=keep)
+@idempotent(Scope.ADMIN, keeps=of_record(SrlHead), claims=True)
+def regenerate(ports: Ports, caller: Caller, keep: Keep[SrlHead]) -> SrlHead:
+    """Publish the next version of the list (SRL-13). Raises `DataCorrupt`, `Unavailable`."""
+    return publication.publish(ports, caller, extra_changes=keep)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.AUDITOR)
-def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[PublishedVersion]:
+def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[SrlVersionRecord]:
     """Return a page of the tenant's lists of the last 30 days (SRL-22); they are not counted.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    alive = Where(alive_at=int(ports.now().timestamp()))
+    alive = ItemFilter(alive_at=int(ports.now().timestamp()))
     rows = ports.store.query(
         model.versions(caller.tenant_id),
         before=before,
@@ -130,7 +130,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
     )
     found = list(rows)
     shown = found[:limit]
-    entries = [PublishedVersion.from_item(row.item) for row in shown]
+    entries = [SrlVersionRecord.from_item(row.item) for row in shown]
     return Page(entries, None, shown[-1].sk if len(found) > limit else None)
 
 
@@ -141,9 +141,9 @@ def take(ports: Ports, caller: Caller) -> None:
     This bucket is not that of requests, and the schedule does not use it. If the bucket cannot be
     read, the publication is allowed.
     """
-    count = in_force.head(ports, caller.tenant_id).count
+    count = in_force.read_srl_head(ports, caller.tenant_id).count
     cost = min(BURST, _LEAST + count // _WARRANTS_A_TOKEN)
-    allowance.take(ports, caller, Purpose.PUBLICATIONS, cost)
+    allowance.take(ports, caller, BucketPurpose.PUBLICATIONS, cost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +153,16 @@ class ListStatus:
     `feed_sequence` is the newest entry of the feed, None before the first.
     """
 
-    head: ListHead
+    head: SrlHead
     feed_sequence: int | None
-    pending: Pending
+    pending: UnlistedChanges
     next_due_at: datetime
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.AUDITOR)
 def read(ports: Ports, caller: Caller) -> ListStatus:
-    """Return the status of the tenant's list (SRL-21). Raises `Corrupt`, `Unavailable`."""
-    head, newest, waiting = unpublished.pending(ports, caller.tenant_id)
+    """Return the status of the tenant's list (SRL-21). Raises `DataCorrupt`, `Unavailable`."""
+    head, newest, waiting = unpublished.read_unlisted_changes(ports, caller.tenant_id)
     sequence = None if newest is None else newest.sequence
     due_at = due_by(head, waiting.oldest_at, ports.now())
     return ListStatus(head, sequence, waiting, due_at)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from shared.errors import (
     BlobExists,
     Conflict,
-    Corrupt,
+    DataCorrupt,
     ListFull,
     NotFound,
     OutOfSpace,
@@ -20,21 +20,21 @@ from shared.errors import (
     Unavailable,
 )
 from shared.model import status_lists as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SIGNING_KEY, STATUS_LIST
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.items import Item, Value
 from shared.model.lists.content import revoked_ids
-from shared.model.lists.head import ListHead, head_address, version_prefix
+from shared.model.lists.head import SrlHead, head_address, version_prefix
 from shared.model.records import integer
-from shared.model.status_lists import LISTS_MAX, Projection, StatusList, StatusSigner
+from shared.model.status_lists import LISTS_MAX, StatusList, StatusListContent, StatusSigner
 from shared.operations.base import audit, seals
-from shared.operations.base.idempotency import Keep, Outcome, of_record, once
+from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent, of_record
 from shared.operations.base.operation import operation, reread
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import Change, Expect, Put, VersionIs
 
 _ORDER_BYTES: Final = 32
 # How long a kept list of before stays on one machine: a request may be about to read it.
@@ -60,7 +60,7 @@ class Allocation:
         return self.status_list.indexes(self.first, self.count)
 
 
-@once(Scope.ADMIN, keeps=of_record(StatusList, but=("order",)))
+@idempotent(Scope.ADMIN, keeps=of_record(StatusList, but=("order",)))
 def create(
     ports: Ports, caller: Caller, keep: Keep[StatusList], *, name: str, url: str
 ) -> StatusList:
@@ -78,10 +78,16 @@ def create(
     signer = (before or _new_signer(ports, caller.tenant_id)).signing(list_id)
     ports.store.write(
         Put(made.address, made.to_item(), Expect.ABSENT),
-        _stored(signer, before),
-        *([marks.on_trust(caller.tenant_id)] if before is None else ()),
+        _put_signer(signer, before),
+        *([marks.trust_mark(caller.tenant_id)] if before is None else ()),
         audit.entry(
-            ports, caller, Action.STATUS_LIST_CREATE, list_id, name=name, uri=uri, key_id=signer.id
+            ports,
+            caller,
+            AuditAction.STATUS_LIST_CREATE,
+            list_id,
+            name=name,
+            uri=uri,
+            key_id=signer.id,
         ),
         *keep(made),
     )
@@ -90,7 +96,7 @@ def create(
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def every(ports: Ports, caller: Caller) -> list[StatusList]:
-    """Return all lists of the tenant, newest first. Raises `Corrupt`, `Unavailable`."""
+    """Return all lists of the tenant, newest first. Raises `DataCorrupt`, `Unavailable`."""
     signer = _signer(ports, caller.tenant_id)
     addresses = [model.list_address(each) for each in signer.lists[::-1]] if signer else []
     found = ports.store.get_many(addresses)
@@ -98,16 +104,18 @@ def every(ports: Ports, caller: Caller) -> list[StatusList]:
     return [StatusList.from_item(found[each]) for each in addresses if each in found]
 
 
-def _kept_allocation(made: Allocation) -> Item:
-    return {"first": made.first, "count": made.count}
+def _kept_allocation(allocation: Allocation) -> Item:
+    return {"first": allocation.first, "count": allocation.count}
 
 
-def _again(ports: Ports, caller: Caller, kept: Item, *, list_id: str, **_: Any) -> Allocation:
+def _restore_result(
+    ports: Ports, caller: Caller, outcome: Item, *, list_id: str, **_: Any
+) -> Allocation:
     found = _of_tenant(ports, caller, list_id)
-    return Allocation(found, integer(kept, "first"), integer(kept, "count"))
+    return Allocation(found, integer(outcome, "first"), integer(outcome, "count"))
 
 
-@once(Scope.ADMIN, keeps=Outcome(_kept_allocation, _again))
+@idempotent(Scope.ADMIN, keeps=OutcomeCodec(_kept_allocation, _restore_result))
 def allocate(
     ports: Ports, caller: Caller, keep: Keep[Allocation], *, list_id: str, count: int
 ) -> Allocation:
@@ -121,16 +129,16 @@ def allocate(
         raise ListFull(f"The list has {left} entries left; create another list.")
     after = before.allocating(count)
     made = Allocation(before, before.allocated, count)
-    action, allocated = Action.STATUS_LIST_ALLOCATE, after.allocated
+    action, allocated = AuditAction.STATUS_LIST_ALLOCATE, after.allocated
     ports.store.write(
-        Put(after.address, after.to_item(), At(before.version)),
+        Put(after.address, after.to_item(), VersionIs(before.version)),
         audit.entry(ports, caller, action, list_id, count=count, allocated=allocated),
         *keep(made),
     )
     return made
 
 
-@once(Scope.ADMIN, keeps=of_record(StatusSigner, but=("sealed_seed",)))
+@idempotent(Scope.ADMIN, keeps=of_record(StatusSigner, but=("sealed_seed",)))
 def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSigner:
     """Replace the status signer at once: verifiers refuse the one before (TOKEN-8).
 
@@ -139,63 +147,65 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSign
     before = _signer(ports, caller.tenant_id)
     if before is None:
         raise NotFound("There is no status list yet.")
-    taken = _admitted(ports, caller, before)
+    taken = _approval_changes(ports, caller, before)
     new = _new_signer(ports, caller.tenant_id)
     made = replace(new, lists=before.lists, version=before.version + 1)
     entry = audit.entry(
         ports,
         caller,
-        Action.STATUS_LIST_ROTATE_KEY,
+        AuditAction.STATUS_LIST_ROTATE_KEY,
         made.id,
         public_key=made.public_key,
         replaced=before.id,
     )
-    mark = marks.on_trust(caller.tenant_id)
-    ports.store.write(_stored(made, before), mark, entry, *taken, *keep(made))
+    mark = marks.trust_mark(caller.tenant_id)
+    ports.store.write(_put_signer(made, before), mark, entry, *taken, *keep(made))
     return made
 
 
-def _admitted(ports: Ports, caller: Caller, before: StatusSigner) -> list[Change]:
+def _approval_changes(ports: Ports, caller: Caller, previous: StatusSigner) -> list[Change]:
     # Here, so that those who get lists load nothing of it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
-    act, details = Act.ROTATE_STATUS_SIGNER, dict[str, Value](replaced=before.id)
-    return protected_acts.admitted(ports, caller, act, before.id, details, version=before.version)
+    act, details = ProtectedAction.ROTATE_STATUS_SIGNER, dict[str, Value](replaced=previous.id)
+    return protected_acts.approval_changes(
+        ports, caller, act, previous.id, details, version=previous.version
+    )
 
 
 def signer_of(ports: Ports, list_id: str) -> StatusSigner:
     """Return the signer of a list, whoever asks.
 
-    Raises `NotFound`, `Corrupt`, `Unavailable`.
+    Raises `NotFound`, `DataCorrupt`, `Unavailable`.
     """
     return _found_signer(_signer(ports, _list(ports, list_id).tenant_id))
 
 
-def look(ports: Ports, list_id: str) -> Projection:
+def look(ports: Ports, list_id: str) -> StatusListContent:
     """Return what the signed list is made of now, whoever asks.
 
-    Raises `NotFound`; `Unavailable` if the Signed Revocation List has expired; `Corrupt`.
+    Raises `NotFound`; `Unavailable` if the Signed Revocation List has expired; `DataCorrupt`.
     """
     return reread(lambda: _projection(ports, _list(ports, list_id)))
 
 
-def kept(ports: Ports, of: Projection) -> bytes | None:
+def read_cached(ports: Ports, of: StatusListContent) -> bytes | None:
     """Return the signed list if it is kept and whole. Raises `Unavailable`."""
     data = ports.blobs.get(of.blob)
     return data if data is not None and of.is_made(data) else None
 
 
-def make(ports: Ports, list_id: str) -> tuple[Projection, bytes]:
+def make(ports: Ports, list_id: str) -> tuple[StatusListContent, bytes]:
     """Return the signed list of now, which is made if it is not kept.
 
-    Raises as `look` does, and `Corrupt` if the Signed Revocation List or the seed is damaged.
+    Raises as `look` does, and `DataCorrupt` if the Signed Revocation List or the seed is damaged.
     """
     of = look(ports, list_id)
-    found = kept(ports, of)
+    found = read_cached(ports, of)
     if found is not None:
         return of, found
-    seed = seals.opened(ports, of.signer)
-    signed = of.signed(revoked_ids(in_force.body(ports, of.head)), seed=seed)
+    seed = seals.unwrap_seed(ports, of.signer)
+    signed = of.sign(revoked_ids(in_force.read_srl_body(ports, of.head)), seed=seed)
     before = version_prefix(of.head.version)
     # It is served without being kept, too: by a process that changes nothing, or on a full disk.
     with suppress(BlobExists, OutOfSpace, ReadOnly):
@@ -204,13 +214,16 @@ def make(ports: Ports, list_id: str) -> tuple[Projection, bytes]:
     return of, signed
 
 
-def _projection(ports: Ports, found: StatusList) -> Projection:
-    of_list, of_signer = head_address(found.tenant_id), model.signer_address(found.tenant_id)
+def _projection(ports: Ports, status_list: StatusList) -> StatusListContent:
+    of_list, of_signer = (
+        head_address(status_list.tenant_id),
+        model.signer_address(status_list.tenant_id),
+    )
     items = ports.store.get_many([of_list, of_signer])
     if of_list not in items:
-        raise Corrupt("a tenant has no published list")
+        raise DataCorrupt("a tenant has no published list")
     signer = StatusSigner.from_item(items[of_signer]) if of_signer in items else None
-    made = Projection(found, ListHead.from_item(items[of_list]), _found_signer(signer))
+    made = StatusListContent(status_list, SrlHead.from_item(items[of_list]), _found_signer(signer))
     if not made.seconds_left(ports.now()):
         raise Unavailable("the Signed Revocation List has expired")
     return made
@@ -235,10 +248,10 @@ def _signer(ports: Ports, tenant_id: str) -> StatusSigner | None:
     return StatusSigner.from_optional(ports.store.get(model.signer_address(tenant_id)))
 
 
-def _found_signer(found: StatusSigner | None) -> StatusSigner:
-    if found is None:
-        raise Corrupt("a tenant with status lists has no status signer")
-    return found
+def _found_signer(signer: StatusSigner | None) -> StatusSigner:
+    if signer is None:
+        raise DataCorrupt("a tenant with status lists has no status signer")
+    return signer
 
 
 def _new_signer(ports: Ports, tenant_id: str) -> StatusSigner:
@@ -247,6 +260,6 @@ def _new_signer(ports: Ports, tenant_id: str) -> StatusSigner:
     return StatusSigner(key_id, tenant_id, public_key, ports.now(), sealed)
 
 
-def _stored(signer: StatusSigner, before: StatusSigner | None) -> Put:
-    expected = Expect.ABSENT if before is None else At(before.version)
+def _put_signer(signer: StatusSigner, previous: StatusSigner | None) -> Put:
+    expected = Expect.ABSENT if previous is None else VersionIs(previous.version)
     return Put(signer.address, signer.to_item(), expected)

@@ -10,7 +10,7 @@ from shared.model import revocations, signing_keys
 from shared.model import trust_bundle as model
 from shared.model.callers import Caller, Scope
 from shared.model.lists import tombstones
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.signers import SrlSigner
 from shared.model.signing_keys import SigningKey
 from shared.model.trust_bundle import TrustedKey
 from shared.operations.base.operation import operation
@@ -19,11 +19,11 @@ from shared.ports import Ports
 
 
 @dataclass(frozen=True, slots=True)
-class Revision:
+class BundleRevision:
     """The revision of a tenant's bundle, the list signers, and whether any key is revoked."""
 
     name: str
-    list_signers: list[ListSigner]
+    list_signers: list[SrlSigner]
     has_revoked: bool
 
 
@@ -36,10 +36,10 @@ class KeyPage:
 
 
 @operation(*Scope)
-def revision(ports: Ports, caller: Caller) -> Revision:
+def revision(ports: Ports, caller: Caller) -> BundleRevision:
     """Read the revision of the tenant's bundle (TRUST-3): three items and the list signers.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     revoked = revocations.marker_count_address(caller.tenant_id)
     addresses = [
@@ -48,17 +48,18 @@ def revision(ports: Ports, caller: Caller) -> Revision:
         revoked,
     ]
     counters, records = ports.gather(
-        lambda: ports.store.get_many(addresses), lambda: signers.read(ports, caller.tenant_id)
+        lambda: ports.store.get_many(addresses),
+        lambda: signers.read_unarchived(ports, caller.tenant_id),
     )
-    listed = signers.listed(records, ports.now())
-    return Revision(model.revision(counters, listed), listed, revoked in counters)
+    listed = signers.filter_listed(records, ports.now())
+    return BundleRevision(model.revision(counters, listed), listed, revoked in counters)
 
 
 @operation(*Scope)
-def page(ports: Ports, caller: Caller, *, of: Revision, before: str | None) -> KeyPage:
+def page(ports: Ports, caller: Caller, *, of: BundleRevision, before: str | None) -> KeyPage:
     """Return a page of the tenant's keys and their superseded versions, newest first (TRUST-1).
 
-    A version without a public key, which only a repair leaves, is omitted. Raises `Corrupt`,
+    A version without a public key, which only a repair leaves, is omitted. Raises `DataCorrupt`,
     `Unavailable`.
     """
     rows = ports.store.query(
@@ -69,7 +70,7 @@ def page(ports: Ports, caller: Caller, *, of: Revision, before: str | None) -> K
     )
     found = [SigningKey.from_item(row.item) for row in rows]
     # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
-    markers = records.revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
+    markers = records.read_revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
     shown, revoked = found[: model.PAGE], frozenset(markers)
     position = shown[-1].id if len(found) > model.PAGE else None
     return KeyPage(

@@ -10,12 +10,18 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from shared.errors import Corrupt, InvalidRequest, NotFound
+from shared.errors import DataCorrupt, InvalidRequest, NotFound
 from shared.model import times
 from shared.model import unrevoke_manifests as model
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import BATCH, MANIFEST
-from shared.model.revocation_batches import Applied, Batch, BatchAction, BatchOutcome, Result
+from shared.model.revocation_batches import (
+    BatchAction,
+    BatchOutcome,
+    BatchRequest,
+    BatchResult,
+    BatchResults,
+)
 from shared.model.unrevoke_manifests import ManifestPart, Member, UnrevokeManifest
 from shared.operations.base import allowance
 from shared.operations.base.operation import operation
@@ -30,7 +36,7 @@ from shared.ports.store import Expect, Put
 _PARTS_A_WRITE: Final = 25
 
 
-@operation(Scope.ADMIN, Scope.REVOKER, limited=True)
+@operation(Scope.ADMIN, Scope.REVOKER, rate_limited=True)
 def create(
     ports: Ports,
     caller: Caller,
@@ -59,7 +65,7 @@ def create(
     members = [records[each][1] for each in sorted(records)]
     if caller.limits:
         allowance.check_warrants(caller, (each.warrant_id for each in members))
-    expires_at = times.whole(ports.now() + model.KEPT)
+    expires_at = times.truncate_to_second(ports.now() + model.KEPT)
     made = UnrevokeManifest(
         id=ports.new_id(MANIFEST),
         tenant_id=caller.tenant_id,
@@ -86,7 +92,7 @@ def create(
     return made, [name for name, each in named.items() if each not in records]
 
 
-@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, limited=True)
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
 def get(ports: Ports, caller: Caller, *, manifest_id: str) -> UnrevokeManifest:
     """Return a manifest. Raises `NotFound`; `InsufficientScope` as `create` does."""
     found = _find(ports, caller, manifest_id)
@@ -96,7 +102,7 @@ def get(ports: Ports, caller: Caller, *, manifest_id: str) -> UnrevokeManifest:
     return found
 
 
-@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, limited=True)
+@operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
 def members(
     ports: Ports, caller: Caller, *, manifest_id: str, before: str | None, limit: int
 ) -> Page[Member]:
@@ -126,8 +132,10 @@ def members(
     return Page(listed, found.count, str(end) if end < found.count else None)
 
 
-@operation(Scope.ADMIN, Scope.REVOKER, fresh=True, limited=True)
-def apply(ports: Ports, caller: Caller, *, manifest_id: str, number: int, reason: str) -> Applied:
+@operation(Scope.ADMIN, Scope.REVOKER, fresh=True, rate_limited=True)
+def apply(
+    ports: Ports, caller: Caller, *, manifest_id: str, number: int, reason: str
+) -> BatchResults:
     """Unrevoke the members of part `number`, from 1 (REVOKE-27).
 
     A member that changed since has the outcome `NOT_REVOKED`, with the revocation that its warrant
@@ -138,9 +146,9 @@ def apply(ports: Ports, caller: Caller, *, manifest_id: str, number: int, reason
         raise NotFound
     if caller.asks_approval:
         restoring = changes.restoring(ports, caller, found.id)
-        restoring.ask(found, partial(_has_other_makers, ports, found))
+        restoring.request_approval(found, partial(_has_other_makers, ports, found))
     part = _part(ports, found, number)
-    batch = Batch(
+    batch = BatchRequest(
         BatchAction.TAKE_BACK,
         part.revocation_ids,
         reason,
@@ -162,8 +170,8 @@ def _has_other_makers(ports: Ports, manifest: UnrevokeManifest) -> bool:
 
 
 def _explain(
-    ports: Ports, caller: Caller, part: ManifestPart, results: Sequence[Result]
-) -> list[Result]:
+    ports: Ports, caller: Caller, part: ManifestPart, results: Sequence[BatchResult]
+) -> list[BatchResult]:
     """Add to each member that changed its warrant, and the revocation that the warrant has now."""
     names = dict(zip(part.revocation_ids, part.warrant_ids, strict=True))
     changed = [names[each.id] for each in results if each.outcome is BatchOutcome.NOT_REVOKED]
@@ -187,8 +195,8 @@ def _find(ports: Ports, caller: Caller, manifest_id: str) -> UnrevokeManifest:
 
 
 def _part(ports: Ports, manifest: UnrevokeManifest, number: int) -> ManifestPart:
-    """Read a part, from 1. Raises `Corrupt` if it does not exist."""
+    """Read a part, from 1. Raises `DataCorrupt` if it does not exist."""
     item = ports.store.get(manifest.part_address(number))
     if item is None:
-        raise Corrupt("a part of a manifest is missing")
+        raise DataCorrupt("a part of a manifest is missing")
     return ManifestPart.from_item(item)

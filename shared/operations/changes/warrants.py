@@ -9,23 +9,23 @@ from typing import Final
 from shared.authorizer.formats import ed25519
 from shared.authorizer.formats.cutoffs import subject_of
 from shared.authorizer.formats.warrants import Claims
-from shared.errors import Conflict, Corrupt, InsufficientScope, InvalidRequest, InvalidState
+from shared.errors import Conflict, DataCorrupt, InsufficientScope, InvalidRequest, InvalidState
 from shared.model import revocations, seeds, signing_keys, times, warrant_format
 from shared.model import warrants as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import WARRANT, before_all_of
 from shared.model.items import Item
-from shared.model.signing_keys import KeyStatus, Signer, SigningKey
+from shared.model.signing_keys import KeyStatus, SigningKey, WarrantSigner
 from shared.model.warrant_format import WarrantFormat
-from shared.model.warrants import Standing, WarrantRecord
+from shared.model.warrants import WarrantRecord, WarrantState
 from shared.operations.base import allowance, audit, counters, seals, tenants
-from shared.operations.base.idempotency import Keep, Outcome, once
+from shared.operations.base.idempotency import Keep, OutcomeCodec, idempotent
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, Walk, newest
+from shared.operations.base.paging import Page, PageQueryPlan, newest
 from shared.operations.changes.signing_keys import find_key
 from shared.operations.lists import records
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import read_statuses
 from shared.ports import Ports
 from shared.ports.store import Expect, Increment, Put
 
@@ -34,7 +34,7 @@ _CLOCKS_APART: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SignRequest:
     """A request to sign `payload` (at most 64 KiB) in a format."""
 
     payload: bytes
@@ -57,25 +57,29 @@ class SignedWarrant:
     message: str | None = None
 
 
-def _kept(signed: SignedWarrant) -> Item:
+def _stored_result(warrant: SignedWarrant) -> Item:
     """Return what is kept of a signature: it can be made again from the payload."""
-    return signed.warrant.to_item()
+    return warrant.warrant.to_item()
 
 
-def _again(ports: Ports, caller: Caller, kept: Item, *, key_id: str, order: Order) -> SignedWarrant:
+def _sign_again(
+    ports: Ports, caller: Caller, outcome: Item, *, key_id: str, order: SignRequest
+) -> SignedWarrant:
     """Sign again what was signed. Raises `InvalidState` if the key cannot sign it any more."""
-    warrant, key = WarrantRecord.from_item(kept), find_key(ports, caller, key_id)
+    warrant, key = WarrantRecord.from_item(outcome), find_key(ports, caller, key_id)
     if key.key_version != warrant.key_version:
         raise InvalidState("The key was rotated since; the signature of this request is not kept.")
     _check_line(ports, key)
-    signed = _signed(ports, key, warrant, order)
+    signed = _sign_and_verify(ports, key, warrant, order)
     _check_still(ports, key, warrant.warrant_id)
     return signed
 
 
-@once(Scope.ADMIN, Scope.SIGNER, keeps=Outcome(_kept, _again), limited=True)
+@idempotent(
+    Scope.ADMIN, Scope.SIGNER, keeps=OutcomeCodec(_stored_result, _sign_again), rate_limited=True
+)
 def sign(
-    ports: Ports, caller: Caller, keep: Keep[SignedWarrant], *, key_id: str, order: Order
+    ports: Ports, caller: Caller, keep: Keep[SignedWarrant], *, key_id: str, order: SignRequest
 ) -> SignedWarrant:
     """Sign with the current version of a key, and record that this key signed the warrant.
 
@@ -102,12 +106,12 @@ def sign(
     ports.gather(
         lambda: _check_line(ports, key), lambda: _check_free(ports, caller.tenant_id, warrant_id)
     )
-    now = times.whole(ports.now())
+    now = times.truncate_to_second(ports.now())
     warrant = WarrantRecord(warrant_id, key.id, key.key_version, now, order.expires_at)
-    signed = _signed(ports, key, warrant, order)
+    signed = _sign_and_verify(ports, key, warrant, order)
     counted = model.signed_count_address(caller.tenant_id, key.id, warrant_id)
     amounts = {"count": 1, model.version_count(key.key_version): 1}
-    standing = Standing(key.id, key.key_version, order.format, warrant.ends_at)
+    standing = WarrantState(key.id, key.key_version, order.format, warrant.ends_at)
     ports.store.write(
         Put(model.warrant_address(caller.tenant_id, warrant_id), standing.to_item(), Expect.ABSENT),
         Put(
@@ -115,18 +119,18 @@ def sign(
             warrant.to_item(),
             Expect.ABSENT,
         ),
-        records.put_by_end(caller.tenant_id, warrant),
+        records.end_index_change(caller.tenant_id, warrant),
         Increment(counted, amounts, Expect.ANYTHING),
         audit.entry(
             ports,
             caller,
-            Action.KEY_SIGN,
+            AuditAction.KEY_SIGN,
             key.id,
             settings=settings,
             warrant_id=warrant_id,
             key_version=key.key_version,
             format=order.format.value,
-            expires_at=times.text(order.expires_at) if order.expires_at else None,
+            expires_at=times.format_utc(order.expires_at) if order.expires_at else None,
         ),
         *keep(signed),
     )
@@ -134,7 +138,7 @@ def sign(
     return signed
 
 
-def _check_order(ports: Ports, order: Order) -> None:
+def _check_order(ports: Ports, order: SignRequest) -> None:
     """Raise `InvalidRequest` if the order is not valid for its format."""
     allowance.check_end(ports, order.expires_at)
     if order.format is not WarrantFormat.RAW:
@@ -149,9 +153,11 @@ def _check_order(ports: Ports, order: Order) -> None:
         )
 
 
-def _signed(ports: Ports, key: SigningKey, warrant: WarrantRecord, order: Order) -> SignedWarrant:
-    """Sign, and verify with the public key. Raises `Corrupt` if that fails, `Unavailable`."""
-    seed = seals.opened(ports, key)
+def _sign_and_verify(
+    ports: Ports, key: SigningKey, warrant: WarrantRecord, order: SignRequest
+) -> SignedWarrant:
+    """Sign, and verify with the public key. Raises `DataCorrupt` if that fails, `Unavailable`."""
+    seed = seals.unwrap_seed(ports, key)
     if order.format is WarrantFormat.RAW:
         signature = seeds.signature(order.payload, seed=seed)
         _check_signature(key, order.payload, signature)
@@ -160,13 +166,13 @@ def _signed(ports: Ports, key: SigningKey, warrant: WarrantRecord, order: Order)
         key.tenant_id, warrant.warrant_id, warrant.signed_at, warrant.ends_at, order.payload
     )
     message = warrant_format.sign(claims, key_id=key.id, key_version=key.key_version, seed=seed)
-    _check_signature(key, message.signed, message.signature)
+    _check_signature(key, message.signed_bytes, message.signature)
     return SignedWarrant(warrant, key.public_key, message=_base64(message.encode()))
 
 
-def _check_signature(key: SigningKey, signed: bytes, signature: bytes) -> None:
-    if not ed25519.is_signed(signed, signature, public_key=key.public_bytes):
-        raise Corrupt("the seed of a signing key belongs to another key")
+def _check_signature(key: SigningKey, token: bytes, signature: bytes) -> None:
+    if not ed25519.is_signed(token, signature, public_key=key.public_bytes):
+        raise DataCorrupt("the seed of a signing key belongs to another key")
 
 
 def _base64(data: bytes) -> str:
@@ -183,7 +189,7 @@ def page(
     """
     key = find_key(ports, caller, key_id)
     signed = model.signed_by(caller.tenant_id, key.signer.key_id)
-    walk = Walk(signed, WarrantRecord.from_item, before, limit)
+    walk = PageQueryPlan(signed, WarrantRecord.from_item, before, limit)
     version = key.signer.key_version
 
     def total() -> int:
@@ -201,10 +207,12 @@ def page(
     return found
 
 
-def _in_time(walk: Walk[WarrantRecord], superseded: SigningKey) -> Walk[WarrantRecord]:
+def _in_time(
+    walk: PageQueryPlan[WarrantRecord], version: SigningKey
+) -> PageQueryPlan[WarrantRecord]:
     """Limit the walk to the time in which a superseded version signed."""
-    signed_from = superseded.version_created_at - _CLOCKS_APART
-    until = (superseded.rotated_at or superseded.version_created_at) + _CLOCKS_APART
+    signed_from = version.version_created_at - _CLOCKS_APART
+    until = (version.rotated_at or version.version_created_at) + _CLOCKS_APART
     last = before_all_of(until, kind=WARRANT)
     return replace(
         walk,
@@ -228,10 +236,10 @@ def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
     Checks and lists find a revoked key by its marker. If there is no marker after the warrant is
     stored, every list made after a later revocation contains the warrant (docs/adr/07).
     """
-    signers = (Signer(key.id, None), Signer(key.id, key.key_version))
+    signers = (WarrantSigner(key.id, None), WarrantSigner(key.id, key.key_version))
     markers = [revocations.marker_address(key.tenant_id, each) for each in signers]
     verdict, found, _ = ports.gather(
-        lambda: verdicts(ports, key.tenant_id, [warrant_id])[warrant_id],
+        lambda: read_statuses(ports, key.tenant_id, [warrant_id])[warrant_id],
         lambda: ports.store.get_many(markers),
         lambda: _check_active(ports, key, (key.id, *key.ancestors)),
     )
@@ -243,7 +251,7 @@ def _check_active(ports: Ports, key: SigningKey, key_ids: Iterable[str]) -> None
     addresses = [signing_keys.keys(key.tenant_id).address(each) for each in key_ids]
     items = ports.store.get_many(addresses)
     if len(items) != len(addresses):
-        raise Corrupt("a key has an ancestor that does not exist")
+        raise DataCorrupt("a key has an ancestor that does not exist")
     for each in (SigningKey.from_item(items[address]) for address in addresses):
         if each.status is not KeyStatus.ACTIVE:
             raise InvalidState(_INACTIVE if each.id == key.id else _BELOW_INACTIVE)

@@ -7,21 +7,21 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from shared.errors import Conflict, InvalidRequest, NotFound, RateLimited
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as model
 from shared.model.fleet.authorizers import POLL_SECONDS_MIN as POLL_SECONDS_MIN
-from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.authorizers import Authorizer, RegistrationCounts
 from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import API_KEY, AUTHORIZER, is_identifier
 from shared.model.items import Partition, Value
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.base.paging import Page, PageQueryPlan, count, newest
 from shared.operations.fleet import heartbeats
 from shared.operations.fleet import registrations as rules
-from shared.operations.fleet.heartbeats import HeartbeatOutcome, Taken
+from shared.operations.fleet.heartbeats import AcceptedReports, HeartbeatOutcome
 from shared.ports import Ports
 
 # What an authorizer can do about a report that was refused.
@@ -61,7 +61,7 @@ class HeartbeatAnswer(NamedTuple):
 
     status: HeartbeatStatus
     latest: int | None
-    numbers: Registered
+    numbers: RegistrationCounts
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -86,7 +86,9 @@ def heartbeat(
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def report(ports: Ports, caller: Caller, *, relay: str, beats: Mapping[str, Heartbeat]) -> Taken:
+def report(
+    ports: Ports, caller: Caller, *, relay: str, beats: Mapping[str, Heartbeat]
+) -> AcceptedReports:
     """Take what a relay reports of authorizers that the caller registered, by their identifiers.
 
     There are at most `REPORTS_MAX` (FLEET-7).
@@ -98,14 +100,14 @@ def report(ports: Ports, caller: Caller, *, relay: str, beats: Mapping[str, Hear
 def poll_seconds(ports: Ports, caller: Caller) -> int:
     """Return how many seconds authorizers should wait between two polls. Raises `Unavailable`."""
     item = ports.store.get(model.registered_address(caller.tenant_id))
-    return rules.registered(item).poll_seconds
+    return rules.parse_counts(item).poll_seconds
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Authorizer]:
     """Return a page of the tenant's authorizers, newest first, without those that have ended."""
     partition, now = model.authorizers(caller.tenant_id), ports.now()
-    walk = Walk(
+    walk = PageQueryPlan(
         partition, Authorizer.from_item, before, limit, keep=lambda of: not of.is_expired(now)
     )
     counter = model.registered_address(caller.tenant_id)
@@ -127,7 +129,7 @@ def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
 
     Raises `NotFound`, also if the caller is no administrator and has not registered it.
     """
-    kept = rules.ended(ports, caller.tenant_id, _well_formed(authorizer_id))
+    kept = rules.read_ended(ports, caller.tenant_id, _well_formed(authorizer_id))
     gone = kept.get(authorizer_id) or _find(ports, caller, authorizer_id)
     if not caller.is_admin and gone.owner != caller.identity:
         raise NotFound
@@ -135,7 +137,7 @@ def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
     ports.store.write(
         *removal(caller.tenant_id, gone),
         *rules.noting(caller.tenant_id, ports.now(), gone),
-        audit.entry(ports, caller, Action.AUTHORIZER_REMOVE, gone.id, name=gone.name),
+        audit.entry(ports, caller, AuditAction.AUTHORIZER_REMOVE, gone.id, name=gone.name),
     )
 
 
@@ -153,14 +155,14 @@ def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
     tenant_id, left = caller.tenant_id, _REMOVED_MAX
     present, ended = ports.gather(
         lambda: _of_owner(ports, model.authorizers(tenant_id), owner),
-        lambda: _of_owner(ports, model.ended(tenant_id), owner),
+        lambda: _of_owner(ports, model.ended_partition(tenant_id), owner),
     )
     for gone, removal in ((present, rules.removal), (ended, rules.forgetting)):
         for start in range(0, min(len(gone), left), rules.AT_ONCE):
             some = gone[start : min(start + rules.AT_ONCE, left)]
             named: list[Value] = [{"id": each.id, "name": each.name} for each in some]
             entry = audit.entry(
-                ports, caller, Action.AUTHORIZER_REMOVE_BATCH, owner, authorizers=named
+                ports, caller, AuditAction.AUTHORIZER_REMOVE_BATCH, owner, authorizers=named
             )
             ports.store.write(
                 *removal(tenant_id, *some),

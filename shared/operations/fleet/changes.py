@@ -13,15 +13,15 @@ from shared.model import api_keys, times
 from shared.model import revocation_batches as batches
 from shared.model.api_keys import ApiKey
 from shared.model.audit import records as audit_records
-from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.audit.audit_log import AuditAction, AuditEntry, EntryFilters
 from shared.model.callers import Caller, Scope
 from shared.model.changes import Actor, ChangeFilters, ChangeKind, RecordedChange
 from shared.model.feed import StoredEntry
 from shared.model.fleet import propagation as model
-from shared.model.fleet.propagation import Curve, Propagation, Published, judge
+from shared.model.fleet.propagation import Propagation, PropagationCurve, PublishedEntry, judge
 from shared.model.identifiers import API_KEY, BATCH, REVOCATION, SIGNING_KEY, is_identifier
 from shared.model.lists import schedule
-from shared.model.lists.head import ListHead
+from shared.model.lists.head import SrlHead
 from shared.model.lists.schedule import IN_FLIGHT_MAX
 from shared.model.revocation_batches import BatchAction, BatchPart
 from shared.model.signing_keys import SigningKey, keys
@@ -41,22 +41,22 @@ _MARKS_MAX: Final = 1_000
 _APART: Final = timedelta(seconds=10)
 # The most entries that are searched for one that names a revocation which is gone.
 _MADE_MAX: Final = 1_000
-_RESTORED: Final = (Action.REVOCATION_DELETE, Action.REVOCATION_DELETE_BATCH)
+_RESTORED: Final = (AuditAction.REVOCATION_DELETE, AuditAction.REVOCATION_DELETE_BATCH)
 
 
-class ChangeReach(NamedTuple):
+class ChangeImpact(NamedTuple):
     """How many keys a change revoked, and how many warrants are revoked by it."""
 
     keys: int
     warrants: int
 
 
-class InFeed(NamedTuple):
+class FeedCoverage(NamedTuple):
     """How far the feed has a change: `published` of its parts, and the entry that has the last."""
 
     published: int
     of: int
-    entry: Published | None
+    entry: PublishedEntry | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class ChangeProgress:
     """
 
     change: RecordedChange
-    reach: ChangeReach
+    reach: ChangeImpact
     undoable: bool
     undone_at: datetime | None
-    feed: InFeed | None
-    listed: ListHead | None
+    feed: FeedCoverage | None
+    listed: SrlHead | None
     list_due_at: datetime | None
     propagation: Propagation
-    curve: Curve
+    curve: PropagationCurve
 
     @property
     def is_complete(self) -> bool:
@@ -90,23 +90,23 @@ class ChangeProgress:
         return self.curve.last if self.is_complete else None
 
 
-class _Found(NamedTuple):
+class _FoundChange(NamedTuple):
     change: RecordedChange
-    reach: ChangeReach
-    feed: InFeed | None
+    reach: ChangeImpact
+    feed: FeedCoverage | None
     undoable: bool = False
     undone_at: datetime | None = None
     has_cutoff: bool = False
 
 
-_Find: TypeAlias = Callable[[Ports, Caller, str], _Found]
+_Find: TypeAlias = Callable[[Ports, Caller, str], _FoundChange]
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
 def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress:
     """Return how far a change has got among the authorizers (FLEET-30).
 
-    Raises `NotFound`; `Corrupt`, `Unavailable`: a fault is never reported as complete.
+    Raises `NotFound`; `DataCorrupt`, `Unavailable`: a fault is never reported as complete.
     """
     now, tenant_id = ports.now(), caller.tenant_id
     # The authorizers first: what they report was published before the feed is read.
@@ -122,10 +122,10 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     if found.feed is None:
         registered, clients = [each for each in registered if each.key_id == change_id], ()
     judged = [judge(each, entry, now, has_cutoff=found.has_cutoff) for each in registered]
-    listed = reach.list_of(ports, tenant_id, entry.sequence) if entry else None
+    listed = reach.first_covering_srl(ports, tenant_id, entry.sequence) if entry else None
     due_at = None
     if found.feed is not None and listed is None and found.undone_at is None:
-        head = in_force.head(ports, tenant_id)
+        head = in_force.read_srl_head(ports, tenant_id)
         due_at = schedule.due_by(head, found.change.recorded_at, now)
     return ChangeProgress(
         found.change,
@@ -135,7 +135,7 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
         found.feed,
         listed,
         due_at,
-        replace(model.counted(judged), unregistered=clients),
+        replace(model.count_statuses(judged), unregistered=clients),
         model.curve(judged, entry, found.change.recorded_at),
     )
 
@@ -151,7 +151,7 @@ def page(
 ) -> Page[RecordedChange]:
     """Return a page of the changes of a window, newest first, as the audit log has them.
 
-    `before` is the entry of the last one of the page before. Raises `Corrupt`, `Unavailable`.
+    `before` is the entry of the last one of the page before. Raises `DataCorrupt`, `Unavailable`.
     """
     kinds = list(ChangeKind) if filters.kind is None else [filters.kind]
 
@@ -168,18 +168,20 @@ def page(
 
 
 def _with_names(
-    ports: Ports, tenant_id: str, found: Sequence[RecordedChange]
+    ports: Ports, tenant_id: str, changes: Sequence[RecordedChange]
 ) -> list[RecordedChange]:
     """Return the changes, those of signing keys with their names, which entries do not have."""
     partition = keys(tenant_id)
     addresses = {
-        each.id: partition.address(each.id) for each in found if each.kind is ChangeKind.SIGNING_KEY
+        each.id: partition.address(each.id)
+        for each in changes
+        if each.kind is ChangeKind.SIGNING_KEY
     }
     items = ports.store.get_many(dict.fromkeys(addresses.values())) if addresses else {}
     names = {
         own: SigningKey.from_item(items[at]).name for own, at in addresses.items() if at in items
     }
-    return [replace(each, name=names.get(each.id, each.name)) for each in found]
+    return [replace(each, name=names.get(each.id, each.name)) for each in changes]
 
 
 def _revokes(entry: AuditEntry) -> bool:
@@ -187,36 +189,38 @@ def _revokes(entry: AuditEntry) -> bool:
     return entry.details.get("action", BatchAction.REVOKE) == BatchAction.REVOKE
 
 
-def _warrant(ports: Ports, caller: Caller, change_id: str) -> _Found:
+def _warrant(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     try:
         record = revocations.record(ports, caller, revocation_id=change_id)
     except NotFound:
-        return _restored(ports, caller, change_id)
-    traced = reach.traced(ports, caller.tenant_id, record)
+        return _find_restored(ports, caller, change_id)
+    traced = reach.trace_revocation(ports, caller.tenant_id, record)
     actor = Actor(record.created_by, record.actor_key_id, record.created_by_name)
     change = RecordedChange(
         record.id, ChangeKind.WARRANT, record.warrant_id, record.created_at, record.reason, actor
     )
     entry = traced.published
-    feed = InFeed(int(entry is not None), 0 if traced.ended_at else 1, entry)
+    feed = FeedCoverage(int(entry is not None), 0 if traced.ended_at else 1, entry)
     has_cutoff = subject_of(record.warrant_id) is not None
-    return _Found(change, ChangeReach(0, 1), feed, undoable=True, has_cutoff=has_cutoff)
+    return _FoundChange(change, ChangeImpact(0, 1), feed, undoable=True, has_cutoff=has_cutoff)
 
 
-def _restored(ports: Ports, caller: Caller, change_id: str) -> _Found:
+def _find_restored(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     """Return a revocation that was taken back, by the audit log. Raises `NotFound`."""
     # Its identifier has the time of its entry.
     at = audit_records.moment(change_id)
-    window = EntryFilters(times.whole(at - _APART), at + _APART)
-    for action in (ChangeKind.WARRANT.action, Action.REVOCATION_CREATE_BATCH):
+    window = EntryFilters(times.truncate_to_second(at - _APART), at + _APART)
+    for action in (ChangeKind.WARRANT.action, AuditAction.REVOCATION_CREATE_BATCH):
         filters = replace(window, action=action)
         for made in audit_log.newest(ports, caller, filters, before=None, limit=_MADE_MAX):
-            for warrant_id in (name for own, name in _named(made) if own == change_id):
+            for warrant_id in (name for own, name in _named_revocations(made) if own == change_id):
                 undone_at = _restored_at(ports, caller, change_id, warrant_id, at)
                 change = replace(
                     RecordedChange.of_entry(made, ChangeKind.WARRANT), id=change_id, name=warrant_id
                 )
-                return _Found(change, ChangeReach(0, 1), InFeed(0, 0, None), undone_at=undone_at)
+                return _FoundChange(
+                    change, ChangeImpact(0, 1), FeedCoverage(0, 0, None), undone_at=undone_at
+                )
     raise NotFound
 
 
@@ -224,15 +228,17 @@ def _restored_at(
     ports: Ports, caller: Caller, change_id: str, warrant_id: str, since: datetime
 ) -> datetime:
     """Return when the revocation of a warrant was taken back. Raises `NotFound`."""
-    filters = EntryFilters(times.whole(since), ports.now() + _APART, warrant_id=warrant_id)
+    filters = EntryFilters(
+        times.truncate_to_second(since), ports.now() + _APART, warrant_id=warrant_id
+    )
     for item in audit_log.of_warrant(ports, caller, audit_log.reachable(ports, filters)):
         entry = AuditEntry.from_item(item)
-        if entry.action in _RESTORED and change_id in dict(_named(entry)):
+        if entry.action in _RESTORED and change_id in dict(_named_revocations(entry)):
             return entry.timestamp
     raise NotFound
 
 
-def _named(entry: AuditEntry) -> list[tuple[str, str]]:
+def _named_revocations(entry: AuditEntry) -> list[tuple[str, str]]:
     """Return the revocations that an entry names, each with its warrant."""
     each = entry.details.get("revocations")
     if not isinstance(each, list):
@@ -240,7 +246,7 @@ def _named(entry: AuditEntry) -> list[tuple[str, str]]:
     return [(str(it["id"]), str(it["warrant_id"])) for it in each if isinstance(it, dict)]
 
 
-def _batch(ports: Ports, caller: Caller, change_id: str) -> _Found:
+def _batch(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     tenant_id = caller.tenant_id
     rows = ports.store.query(batches.parts(tenant_id, change_id))
     parts = [(row.sk.rpartition("#")[2], BatchPart.from_item(row.item)) for row in rows]
@@ -250,20 +256,20 @@ def _batch(ports: Ports, caller: Caller, change_id: str) -> _Found:
     entry_id, _ = min(revoked)
     recorded_at = audit_records.moment(entry_id)
     ids = {each for _, part in revoked for each in part.warrant_ids}
-    traced = reach.traced_many(ports, tenant_id, ids, recorded_at)
-    item = log.stored(ports, tenant_id, [entry_id]).get(entry_id)
+    traced = reach.trace_batch(ports, tenant_id, ids, recorded_at)
+    item = log.read_entries(ports, tenant_id, [entry_id]).get(entry_id)
     change = RecordedChange(change_id, ChangeKind.BATCH, None, recorded_at, None, None)
     if item is not None:
         entry = AuditEntry.from_item(item)
         reason = str(entry.details.get("reason", ""))
         change = replace(change, reason=reason, actor=Actor.of(entry))
-    feed = InFeed(traced.told, traced.of, traced.published)
+    feed = FeedCoverage(traced.told, traced.of, traced.published)
     has_cutoff = any(map(subject_of, ids))
-    reached = ChangeReach(0, len(ids))
-    return _Found(change, reached, feed, undoable=traced.of > 0, has_cutoff=has_cutoff)
+    reached = ChangeImpact(0, len(ids))
+    return _FoundChange(change, reached, feed, undoable=traced.of > 0, has_cutoff=has_cutoff)
 
 
-def _key(ports: Ports, caller: Caller, change_id: str) -> _Found:
+def _key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     """Return the revocation of a signing key, or of a list signer."""
     tenant_id = caller.tenant_id
     item = ports.store.get(keys(tenant_id).address(change_id))
@@ -272,20 +278,23 @@ def _key(ports: Ports, caller: Caller, change_id: str) -> _Found:
     key = SigningKey.from_item(item)
     if key.revoked_at is None:
         raise NotFound
-    change, entry = _recorded(
+    change, entry = _find_change(
         ports, caller, ChangeKind.SIGNING_KEY, change_id, key.revoked_at, name=key.name
     )
-    going = [key, *(_below(ports, key) if entry and entry.details.get("cascade") else [])]
+    going = [
+        key,
+        *(_read_revoked_descendants(ports, key) if entry and entry.details.get("cascade") else []),
+    ]
     ids = {each.id for each in going}
     # A superseded version counts as part of its key.
     signers = [each.signer for each in going if each.current_id not in ids]
     signed = sum(counters.of_signers(ports, tenant_id, signers))
     feed = _of_keys(ports, tenant_id, going, key.revoked_at)
-    found = InFeed(int(feed is not None), 1, feed)
-    return _Found(change, ChangeReach(len(going), signed), found)
+    found = FeedCoverage(int(feed is not None), 1, feed)
+    return _FoundChange(change, ChangeImpact(len(going), signed), found)
 
 
-def _below(ports: Ports, key: SigningKey) -> list[SigningKey]:
+def _read_revoked_descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
     """Return the keys that were revoked with a key: no other is made below it any more."""
     found = SigningKey.from_rows(ports.store.query(keys(key.tenant_id)))
     return [
@@ -300,53 +309,55 @@ def _below(ports: Ports, key: SigningKey) -> list[SigningKey]:
 
 def _of_keys(
     ports: Ports, tenant_id: str, going: Sequence[SigningKey], at: datetime
-) -> Published | None:
+) -> PublishedEntry | None:
     """Return the entry at which the feed has every warrant that these revoked keys signed."""
     # Before the feed: a mark is removed only after the entry is written.
-    waiting = marks.set_on_signers(ports, tenant_id, limit=_MARKS_MAX)
+    waiting = marks.read_signer_marks(ports, tenant_id, limit=_MARKS_MAX)
     signers = {str(each.signer) for each in going}
     if len(waiting) == _MARKS_MAX or any(not signers.isdisjoint(each.signers) for each in waiting):
         return None
-    newest, ids = in_force.feed_head(ports, tenant_id), {each.id for each in going}
+    newest, ids = in_force.read_feed_head(ports, tenant_id), {each.id for each in going}
 
-    def states(stored: StoredEntry, entry: FeedEntry) -> Collection[str]:
-        if entry.is_break and stored.issued_at > at:
+    def states(stored_entry: StoredEntry, entry: FeedEntry) -> Collection[str]:
+        if entry.is_break and stored_entry.issued_at > at:
             return ids
-        return ids.intersection(stored.changes)
+        return ids.intersection(stored_entry.changes)
 
-    found = reach.first_entry(ports, tenant_id, newest, at, states)
+    found = reach.first_covering_entry(ports, tenant_id, newest, at, states)
     # They signed nothing, or their mark is not visible yet.
     if found is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
-        return reach.latest(newest)
+        return reach.latest_entry(newest)
     return found
 
 
-def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _Found:
+def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     """Return the revocation of a list signer: the feed breaks if it signed the list in force."""
-    signer = list_signers.find(ports, caller.tenant_id, [change_id]).get(change_id)
+    signer = list_signers.read_by_ids(ports, caller.tenant_id, [change_id]).get(change_id)
     if signer is None or signer.revoked_at is None:
         raise NotFound
     at = signer.revoked_at
 
-    def states(stored: StoredEntry, entry: FeedEntry) -> Collection[str]:
-        return (change_id,) if stored.issued_at >= at and entry.is_break else ()
+    def states(stored_entry: StoredEntry, entry: FeedEntry) -> Collection[str]:
+        return (change_id,) if stored_entry.issued_at >= at and entry.is_break else ()
 
-    newest = in_force.feed_head(ports, caller.tenant_id)
-    entry = reach.first_entry(ports, caller.tenant_id, newest, at, states)
-    change, _ = _recorded(ports, caller, ChangeKind.LIST_SIGNER, change_id, at, name=None)
-    return _Found(change, ChangeReach(1, 0), InFeed(int(entry is not None), 1, entry))
+    newest = in_force.read_feed_head(ports, caller.tenant_id)
+    entry = reach.first_covering_entry(ports, caller.tenant_id, newest, at, states)
+    change, _ = _find_change(ports, caller, ChangeKind.LIST_SIGNER, change_id, at, name=None)
+    return _FoundChange(change, ChangeImpact(1, 0), FeedCoverage(int(entry is not None), 1, entry))
 
 
-def _api_key(ports: Ports, caller: Caller, change_id: str) -> _Found:
+def _api_key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     place = api_keys.records(caller.tenant_id).address(change_id)
     key = ApiKey.from_optional(ports.store.get(place))
     if key is None or key.revoked_at is None:
         raise NotFound
-    change, _ = _recorded(ports, caller, ChangeKind.API_KEY, key.id, key.revoked_at, name=key.name)
-    return _Found(change, ChangeReach(1, 0), None)
+    change, _ = _find_change(
+        ports, caller, ChangeKind.API_KEY, key.id, key.revoked_at, name=key.name
+    )
+    return _FoundChange(change, ChangeImpact(1, 0), None)
 
 
-def _recorded(
+def _find_change(
     ports: Ports,
     caller: Caller,
     kind: ChangeKind,
@@ -356,7 +367,7 @@ def _recorded(
     name: str | None,
 ) -> tuple[RecordedChange, AuditEntry | None]:
     """Return a change with what its entry of the audit log says, and that, if it is kept."""
-    start = times.whole(at - _APART)
+    start = times.truncate_to_second(at - _APART)
     filters = EntryFilters(start, at + _APART, kind.action, resource_id=change_id)
     found = audit_log.newest(ports, caller, filters, before=None, limit=1)
     if not found:

@@ -9,14 +9,14 @@ from enum import StrEnum
 from typing import NamedTuple, TypeAlias
 
 from shared import logs
-from shared.errors import AuthorizerLimit, ExpectationLost
+from shared.errors import AuthorizerLimit, PreconditionFailed
 from shared.model import feed, times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.fleet import authorizers as model
 from shared.model.fleet import proofs
-from shared.model.fleet.authorizers import Authorizer, Registered
+from shared.model.fleet.authorizers import Authorizer, RegistrationCounts
 from shared.model.fleet.heartbeats import Heartbeat, RefusedReport
 from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.model.items import Item
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Chains:
+class KnownChains:
     """The chains of a feed that are known, by sequence; none if there is no feed yet."""
 
     newest: int | None
@@ -53,23 +53,23 @@ class Chains:
 
 def chains_of(
     ports: Ports, tenant_id: str, head: Item | None, beats: Iterable[Heartbeat]
-) -> Chains:
+) -> KnownChains:
     """Return the chains that `beats` report, by the item of the head and the entries.
 
-    Entries are read only for sequences whose chain is not in the head. Raises `Corrupt`,
+    Entries are read only for sequences whose chain is not in the head. Raises `DataCorrupt`,
     `Unavailable`.
     """
     if head is None:
-        return Chains(None, {})
+        return KnownChains(None, {})
     newest = FeedHead.from_item(head)
-    known = {newest.base.sequence: newest.base.chain, newest.sequence: newest.signed.chain}
+    known = {newest.base.sequence: newest.base.chain, newest.sequence: newest.signed_head.chain}
     asked = {beat.sequence for beat in beats if beat.chain and beat.sequence is not None}
     wanted = [each for each in asked if each < newest.sequence and each not in known]
     addresses = {feed.entry_address(tenant_id, each): each for each in wanted}
     for address, item in ports.store.get_many(addresses).items() if addresses else ():
         if chain := StoredEntry.from_item(item).chain:
             known[addresses[address]] = chain
-    return Chains(newest.sequence, known)
+    return KnownChains(newest.sequence, known)
 
 
 class HeartbeatOutcome(StrEnum):
@@ -90,7 +90,7 @@ _Outcome: TypeAlias = HeartbeatOutcome | RefusedReport
 _Decision: TypeAlias = tuple[_Outcome, Sequence[Change]]
 
 
-class Taken(NamedTuple):
+class AcceptedReports(NamedTuple):
     """The outcomes, in the order of the heartbeats; for a refused one, why it is.
 
     `latest` is the last entry of the feed, None before the first list.
@@ -98,7 +98,7 @@ class Taken(NamedTuple):
 
     outcomes: list[_Outcome]
     latest: int | None
-    numbers: Registered
+    numbers: RegistrationCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,30 +115,32 @@ class _HeartbeatFacts:
     own: Mapping[str, Authorizer]
     kept: AbstractSet[str]
     reported: Mapping[str, Heartbeat | RefusedReport]
-    chains: Chains
-    numbers: Registered
+    chains: KnownChains
+    numbers: RegistrationCounts
 
 
-def take(ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay: str) -> Taken:
+def take(
+    ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay: str
+) -> AcceptedReports:
     """Take heartbeats by identifier of the authorizer; store those that say something new.
 
     `relay` names the relay that reports them, empty if the authorizer itself does. Raises
-    `ExpectationLost` if a registration changed meanwhile; some heartbeats may then be stored.
+    `PreconditionFailed` if a registration changed meanwhile; some heartbeats may then be stored.
     """
-    facts = _read(ports, caller, beats, relay)
+    facts = _read_facts(ports, caller, beats, relay)
     outcomes, changes = list[_Outcome](), list[Sequence[Change]]()
     for authorizer_id in beats:
         outcome, change = _report(ports, facts, authorizer_id)
         outcomes.append(outcome)
         changes.append(change)
     _store(ports, changes)
-    _tell(facts, dict(zip(beats, outcomes, strict=True)))
+    _log_refused_reports(facts, dict(zip(beats, outcomes, strict=True)))
     if rules.is_due(facts.numbers, facts.now):
         rules.recount(ports, caller.tenant_id, facts.numbers)
-    return Taken(outcomes, facts.chains.newest, facts.numbers)
+    return AcceptedReports(outcomes, facts.chains.newest, facts.numbers)
 
 
-def _read(
+def _read_facts(
     ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], relay: str
 ) -> _HeartbeatFacts:
     tenant_id = caller.tenant_id
@@ -152,22 +154,22 @@ def _read(
         for each in ids
         if (at := partition.address(each)) in items
     }
-    kept = rules.ended(ports, tenant_id, [each for each in ids if each not in found])
+    kept = rules.read_ended(ports, tenant_id, [each for each in ids if each not in found])
     own = {each: of for each, of in (found | kept).items() if of.owner == caller.identity}
     reported = {
-        each: proofs.reported(beats[each], before, tenant_id=tenant_id)
+        each: proofs.verify_heartbeat(beats[each], before, tenant_id=tenant_id)
         for each, before in own.items()
     }
     counted = [each for each in reported.values() if isinstance(each, Heartbeat)]
     return _HeartbeatFacts(
         caller,
         relay,
-        times.whole(ports.now()),
+        times.truncate_to_second(ports.now()),
         own,
         kept.keys(),
         reported,
         chains_of(ports, tenant_id, items.get(head), counted),
-        rules.registered(items.get(counter)),
+        rules.parse_counts(items.get(counter)),
     )
 
 
@@ -178,52 +180,52 @@ def _report(ports: Ports, facts: _HeartbeatFacts, authorizer_id: str) -> _Decisi
         return HeartbeatOutcome.NOT_FOUND, []
     if isinstance(beat, RefusedReport):
         return beat, []
-    after = _after(facts, before, beat)
+    after = _apply_heartbeat(facts, before, beat)
     if before.is_expired(facts.now):
         # A late report does not show that the authorizer runs.
         if after.is_expired(facts.now):
             return HeartbeatOutcome.NOT_FOUND, []
-        return _revived(ports, facts, before, after)
+        return _reactivate(ports, facts, before, after)
     return _outcome(after), rules.change(facts.caller.tenant_id, before, after)
 
 
-def _revived(
-    ports: Ports, facts: _HeartbeatFacts, before: Authorizer, after: Authorizer
+def _reactivate(
+    ports: Ports, facts: _HeartbeatFacts, old: Authorizer, new: Authorizer
 ) -> _Decision:
     """Let a registration that has ended count again, if there is room (FLEET-5)."""
-    caller, is_kept = facts.caller, before.id in facts.kept
+    caller, is_kept = facts.caller, old.id in facts.kept
     settings = tenants.settings(ports, caller.tenant_id)
     if is_kept:
         try:
             registering.check_room(ports, caller, facts.numbers, settings)
         except AuthorizerLimit:
             return HeartbeatOutcome.NOT_FOUND, []
-    changes = rules.revival(caller.tenant_id, before, after, is_kept=is_kept)
+    changes = rules.revival(caller.tenant_id, old, new, is_kept=is_kept)
     entry = audit.entry(
         ports,
         caller,
-        Action.AUTHORIZER_REGISTER,
-        after.id,
+        AuditAction.AUTHORIZER_REGISTER,
+        new.id,
         settings=settings,
-        **rules.details(after, is_revived=True),
+        **rules.details(new, is_revived=True),
     )
-    return _outcome(after), [*changes, entry]
+    return _outcome(new), [*changes, entry]
 
 
-def _after(facts: _HeartbeatFacts, before: Authorizer, beat: Heartbeat) -> Authorizer:
+def _apply_heartbeat(facts: _HeartbeatFacts, previous: Authorizer, beat: Heartbeat) -> Authorizer:
     is_foreign = facts.chains.is_foreign(beat)
     if is_foreign is None:
         # It cannot be compared any more, so the last comparison of the same counts.
-        is_same = (before.sequence, before.chain.hex()) == (beat.sequence, beat.chain)
-        is_foreign = before.is_foreign and is_same
-    return before.after(beat, facts.now, relay=facts.relay, is_foreign=is_foreign)
+        is_same = (previous.sequence, previous.chain.hex()) == (beat.sequence, beat.chain)
+        is_foreign = previous.is_foreign and is_same
+    return previous.with_heartbeat(beat, facts.now, relay=facts.relay, is_foreign=is_foreign)
 
 
 def _outcome(authorizer: Authorizer) -> HeartbeatOutcome:
     return HeartbeatOutcome.FOREIGN if authorizer.is_foreign else HeartbeatOutcome.OK
 
 
-def _tell(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome]) -> None:
+def _log_refused_reports(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome]) -> None:
     """Log which reports were refused, and who reports a foreign chain as news (FLEET-16)."""
     told = {each for each, before in facts.own.items() if before.is_foreign}
     found = [each for each, outcome in outcomes.items() if outcome is HeartbeatOutcome.FOREIGN]
@@ -248,4 +250,4 @@ def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:
         if len(each) > 1:
             ports.store.write(*each)
     if operation.apply_steps(ports, [each for each in changes if len(each) == 1], most=1):
-        raise ExpectationLost(())
+        raise PreconditionFailed(())

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from shared.authorizer.formats import wire
-from shared.authorizer.formats.wire import Malformed
-from shared.errors import BlobExists, Corrupt, OutOfSpace, Unavailable
+from shared.authorizer.formats.wire import MalformedBytes
+from shared.errors import BlobExists, DataCorrupt, OutOfSpace, Unavailable
 from shared.model import feed, times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeList, NativeSigner
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.items import Item
-from shared.model.lists.head import Form, sha256_of
+from shared.model.lists.head import StoredBody, sha256_of
 from shared.operations.base import audit, seals
 from shared.operations.base.operation import operation, reread
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
-from shared.ports.store import At, Delete, Expect, Put
+from shared.ports.store import Delete, Expect, Put, VersionIs
 
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class _NativeFacts(NamedTuple):
         made, newest = self.made, self.newest
         if made is None or newest is None or self.signer is None:
             return None
-        told = (newest.sequence, newest.signed.chain, self.signer.id)
+        told = (newest.sequence, newest.signed_head.chain, self.signer.id)
         return made if (made.sequence, made.chain, made.signer_id) == told else None
 
 
@@ -65,68 +65,68 @@ def signer(ports: Ports, caller: Caller) -> NativeSigner:
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def kept(ports: Ports, caller: Caller) -> tuple[Form, FeedHead] | None:
+def read_cached(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead] | None:
     """Return the native list that covers the feed to its end; None if it has to be made.
 
     The head is that of the feed. Raises what `current` raises.
     """
-    return reread(lambda: _kept(_facts(ports, caller.tenant_id), ports.now()))
+    return reread(lambda: _cached_if_current(_facts(ports, caller.tenant_id), ports.now()))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def current(ports: Ports, caller: Caller) -> tuple[Form, FeedHead]:
+def current(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead]:
     """Return the native list that covers the feed to its end, which is made if there is none.
 
     The head is that of the feed.
 
     Raises `Unavailable` if the feed does not say now what is revoked: before the first list, after
-    a break that no list covers yet, or if its head has expired (NATIVE-5). Raises `Corrupt`.
+    a break that no list covers yet, or if its head has expired (NATIVE-5). Raises `DataCorrupt`.
     """
     return reread(lambda: _current(ports, caller))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def body(ports: Ports, caller: Caller, *, of: Form) -> bytes:
-    """Read a native list; check its hash. Raises `Corrupt`, `Unavailable`."""
-    return _or_anew(ports, caller, lambda: in_force.read(ports, of.blob))
+def body(ports: Ports, caller: Caller, *, of: StoredBody) -> bytes:
+    """Read a native list; check its hash. Raises `DataCorrupt`, `Unavailable`."""
+    return _or_anew(ports, caller, lambda: in_force.read_blob(ports, of.blob))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
-def file(ports: Ports, caller: Caller, *, of: Form) -> Path | None:
+def file(ports: Ports, caller: Caller, *, of: StoredBody) -> Path | None:
     """Return the file of a native list, checked likewise; None if the store has no files.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     sha256 = sha256_of(of.blob)
-    return _or_anew(ports, caller, lambda: ports.blobs.file(of.blob, sha256=sha256))
+    return _or_anew(ports, caller, lambda: ports.blobs.get_file(of.blob, sha256=sha256))
 
 
 def _or_anew(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:
     """Return what `read` returns. If the blob is damaged, the next request makes the list again."""
     try:
         return read()
-    except Corrupt:
+    except DataCorrupt:
         ports.store.write(Delete(native.list_address(caller.tenant_id), Expect.ANYTHING))
         raise
 
 
-def _current(ports: Ports, caller: Caller) -> tuple[Form, FeedHead]:
+def _current(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead]:
     facts, now = _facts(ports, caller.tenant_id), ports.now()
-    if made := _kept(facts, now):
+    if made := _cached_if_current(facts, now):
         return made
     newest = _usable(facts.newest, now)
     signer = facts.signer or _make_signer(ports, caller)
-    ids = native.native_ids(_revoked(ports, caller.tenant_id, newest))
-    seed = seals.opened(ports, signer)
-    at = times.whole(now)
+    ids = native.native_ids(_revoked_ids(ports, caller.tenant_id, newest))
+    seed = seals.unwrap_seed(ports, signer)
+    at = times.truncate_to_second(now)
     body = native.signed_body(ids, sequence=newest.sequence, issued_at=at, seed=seed)
     return _replace(ports, facts, signer, newest, body).form, newest
 
 
-def _kept(facts: _NativeFacts, now: datetime) -> tuple[Form, FeedHead] | None:
+def _cached_if_current(facts: _NativeFacts, now: datetime) -> tuple[StoredBody, FeedHead] | None:
     newest, made = _usable(facts.newest, now), facts.current
     if facts.made is not None and facts.made.sequence > newest.sequence:
-        raise Corrupt("a native list covers more than the feed has")
+        raise DataCorrupt("a native list covers more than the feed has")
     return (made.form, newest) if made is not None and made.is_kept(now) else None
 
 
@@ -151,34 +151,34 @@ def _usable(newest: FeedHead | None, now: datetime) -> FeedHead:
         raise Unavailable("the tenant has no feed yet; its next list begins it")
     if newest.is_broken:
         raise Unavailable("no list covers the break of the feed yet")
-    if newest.signed.expires_at <= now:
+    if newest.signed_head.expires_at <= now:
         # A stock authorizer does not see that the service stopped publishing.
         raise Unavailable("the head of the feed has expired")
     return newest
 
 
-def _revoked(ports: Ports, tenant_id: str, newest: FeedHead) -> list[str]:
+def _revoked_ids(ports: Ports, tenant_id: str, newest: FeedHead) -> list[str]:
     """Return the warrants that the feed says are revoked, sorted.
 
-    Raises `Corrupt` if what is stored is not what the head names by hash; `Unavailable`.
+    Raises `DataCorrupt` if what is stored is not what the head names by hash; `Unavailable`.
     """
     base = newest.base
-    listed = in_force.of_version(ports, tenant_id, base.version)
+    listed = in_force.read_head_of_version(ports, tenant_id, base.version)
     if listed is None:
-        raise Corrupt("the base of the feed is missing")
+        raise DataCorrupt("the base of the feed is missing")
     if listed.sequence is None:
         raise Unavailable("the list in force is not what the feed makes of the one before")
     try:
-        ids = wire.base_ids(gzip.decompress(in_force.read(ports, listed.base)), base)
-    except (Malformed, OSError, EOFError) as error:
-        raise Corrupt("the base of the feed is not the one that its head names") from error
-    stored = in_force.entries(ports, tenant_id, after=base.sequence, until=newest.sequence)
-    return _folded(ids, [each.entry for each in stored], newest)
+        ids = wire.base_ids(gzip.decompress(in_force.read_blob(ports, listed.base)), base)
+    except (MalformedBytes, OSError, EOFError) as error:
+        raise DataCorrupt("the base of the feed is not the one that its head names") from error
+    stored = in_force.read_entries(ports, tenant_id, after=base.sequence, until=newest.sequence)
+    return _apply_entries(ids, [each.entry for each in stored], newest)
 
 
-def _folded(ids: list[str], entries: list[bytes], newest: FeedHead) -> list[str]:
-    if reduce(wire.next_chain, entries, newest.base.chain) != newest.signed.chain:
-        raise Corrupt("an entry of the feed was altered")
+def _apply_entries(ids: list[str], entries: list[bytes], newest: FeedHead) -> list[str]:
+    if reduce(wire.next_chain, entries, newest.base.chain) != newest.signed_head.chain:
+        raise DataCorrupt("an entry of the feed was altered")
     if not entries:
         return ids
     found = set(ids)
@@ -189,12 +189,12 @@ def _folded(ids: list[str], entries: list[bytes], newest: FeedHead) -> list[str]
 
 
 def _make_signer(ports: Ports, caller: Caller) -> NativeSigner:
-    """Create the signer. Raises `ExpectationLost` if another caller did; `Unavailable`."""
+    """Create the signer. Raises `PreconditionFailed` if another caller did; `Unavailable`."""
     tenant_id, key_id = caller.tenant_id, ports.new_id(SIGNING_KEY)
     public_key, sealed = seals.create(ports, NativeSigner, tenant_id, key_id)
     made = NativeSigner(key_id, tenant_id, public_key, ports.now(), sealed)
-    entry = audit.entry(ports, caller, Action.NATIVE_SIGNER_CREATE, key_id)
-    mark = marks.on_trust(tenant_id)
+    entry = audit.entry(ports, caller, AuditAction.NATIVE_SIGNER_CREATE, key_id)
+    mark = marks.trust_mark(tenant_id)
     ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT), entry, mark)
     return made
 
@@ -202,27 +202,27 @@ def _make_signer(ports: Ports, caller: Caller) -> NativeSigner:
 def _replace(
     ports: Ports, facts: _NativeFacts, signer: NativeSigner, newest: FeedHead, body: bytes
 ) -> NativeList:
-    """Store a list and let it be the newest. Raises `ExpectationLost` if another one is."""
+    """Store a list and let it be the newest. Raises `PreconditionFailed` if another one is."""
     tenant_id, before = signer.tenant_id, facts.made
     sha256 = hashlib.sha256(body).hexdigest()
     blob = f"{native.folder(tenant_id)}/{native.blob_prefix(newest.sequence)}-{sha256}.json"
     version = 1 if before is None else before.version + 1
     made = NativeList(
-        newest.sequence, newest.signed.chain, signer.id, ports.now(), blob, len(body), version
+        newest.sequence, newest.signed_head.chain, signer.id, ports.now(), blob, len(body), version
     )
     _discard(ports, tenant_id, newest.sequence, older_than=_REPLACED_SECONDS)
     try:
-        _put(ports, blob, body)
+        _store_blob(ports, blob, body)
     except OutOfSpace:
         _discard(ports, tenant_id, newest.sequence)
-        _put(ports, blob, body)
-    expected = Expect.ABSENT if before is None else At(before.version)
+        _store_blob(ports, blob, body)
+    expected = Expect.ABSENT if before is None else VersionIs(before.version)
     item: Item = made.to_item()
     ports.store.write(Put(native.list_address(tenant_id), item, expected))
     return made
 
 
-def _put(ports: Ports, blob: str, body: bytes) -> None:
+def _store_blob(ports: Ports, blob: str, body: bytes) -> None:
     # A blob of this name has the same bytes: an earlier run stored it and then stopped.
     with suppress(BlobExists):
         ports.blobs.put(blob, body)

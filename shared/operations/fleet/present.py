@@ -13,10 +13,10 @@ from shared.model.fleet import authorizers as model
 from shared.model.fleet.authorizers import Authorizer
 from shared.model.fleet.propagation import (
     VISIBLE_AFTER,
+    AuthorizerStatus,
+    EnforcementState,
     FleetSummary,
-    Judged,
-    Proof,
-    Published,
+    PublishedEntry,
     judge,
     next_closing,
 )
@@ -34,7 +34,7 @@ _GONE: Final = "changed_since: what changed since is not known any more; read al
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class ListingCursor:
     """When authorizers were read, and the newest entry then: another one changes every row.
 
     `sequence` is -1 if there was no entry.
@@ -59,16 +59,16 @@ class Since:
 
 
 @dataclass(slots=True)
-class ProvenPage:
+class StatusPage:
     """A page of authorizers, each judged for the `newest` entry.
 
     `token` is when the first page was read, and `removed` are those that are gone.
     """
 
-    token: Since
-    newest: Published | None
+    token: ListingCursor
+    newest: PublishedEntry | None
     total: int = 0
-    judged: list[Judged] = field(default_factory=list)
+    judged: list[AuthorizerStatus] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     next_before: str | None = None
     next_change_at: datetime | None = None
@@ -80,7 +80,7 @@ def summary(ports: Ports, caller: Caller) -> FleetSummary:
     now = ports.now()
     # The authorizers first: what they report was published before the feed is read.
     registered = list(propagation.registrations(ports, caller.tenant_id))
-    newest = _latest(in_force.feed_head(ports, caller.tenant_id))
+    newest = _latest(in_force.read_feed_head(ports, caller.tenant_id))
     found = summary_of(registered, newest, now)
     clients = unregistered.read(ports, caller.tenant_id, registered)
     return replace(found, unregistered=clients)
@@ -88,33 +88,37 @@ def summary(ports: Ports, caller: Caller) -> FleetSummary:
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(
-    ports: Ports, caller: Caller, *, since: Since | None, before: str | None, limit: int
-) -> ProvenPage:
+    ports: Ports, caller: Caller, *, cursor: ListingCursor | None, before: str | None, limit: int
+) -> StatusPage:
     """Return a page of the authorizers that changed since, or of all, newest first (FLEET-29).
 
     `before` carries the token of the first page. Raises `Gone` if it is not known what changed;
-    `Corrupt`, `Unavailable`.
+    `DataCorrupt`, `Unavailable`.
     """
     now, tenant_id = ports.now(), caller.tenant_id
-    if since is not None and not now - model.CHANGES_KEPT < since.read_at <= now + VISIBLE_AFTER:
+    if cursor is not None and not now - model.CHANGES_KEPT < cursor.read_at <= now + VISIBLE_AFTER:
         raise Gone(_GONE)
-    head = in_force.feed_head(ports, tenant_id)
+    head = in_force.read_feed_head(ports, tenant_id)
     sequence = -1 if head is None else head.sequence
     first, _, last = (before or "").partition("#")
-    token = Since.parse(first) if first else Since(times.whole(now), sequence)
-    found = ProvenPage(token, _latest(head))
+    token = (
+        ListingCursor.parse(first)
+        if first
+        else ListingCursor(times.truncate_to_second(now), sequence)
+    )
+    found = StatusPage(token, _latest(head))
     found.total = count(ports, model.registered_address(tenant_id))
-    if since is not None and not before:
-        found.removed = _removed(ports, tenant_id, since, now)
-    everything = since is None or since.sequence != sequence
-    for each in _registered(ports, tenant_id, last or None):
+    if cursor is not None and not before:
+        found.removed = _removed_since(ports, tenant_id, cursor, now)
+    everything = cursor is None or cursor.sequence != sequence
+    for each in _read_registered(ports, tenant_id, last or None):
         if each.is_expired(now):
-            if since is not None and each.expires_at > since.visible_from:
+            if cursor is not None and each.expires_at > cursor.visible_from:
                 found.removed.append(each.id)
             continue
         judged = judge(each, found.newest, now)
         found.next_change_at = _earlier(found.next_change_at, next_closing([judged]))
-        if not (everything or _has_changed(judged, since)):
+        if not (everything or _has_changed(judged, cursor)):
             continue
         if len(found.judged) == limit:
             found.next_before = f"{token}#{found.judged[-1].authorizer.id}"
@@ -122,7 +126,7 @@ def page(
         found.judged.append(judged)
     if any(_is_newer(each.authorizer, head) for each in found.judged):
         # They hold an entry that was published since the head was read.
-        found.newest = _latest(in_force.feed_head(ports, tenant_id))
+        found.newest = _latest(in_force.read_feed_head(ports, tenant_id))
         found.judged = [judge(each.authorizer, found.newest, now) for each in found.judged]
     return found
 
@@ -132,25 +136,29 @@ def _is_newer(authorizer: Authorizer, head: FeedHead | None) -> bool:
     return not authorizer.is_foreign and (authorizer.sequence or 0) > known
 
 
-def _registered(ports: Ports, tenant_id: str, before: str | None) -> Iterator[Authorizer]:
+def _read_registered(ports: Ports, tenant_id: str, before: str | None) -> Iterator[Authorizer]:
     rows = ports.store.query(model.authorizers(tenant_id), before=before, newest_first=True)
     return (Authorizer.from_item(row.item) for row in rows)
 
 
-def _has_changed(judged: Judged, since: Since | None) -> bool:
+def _has_changed(status: AuthorizerStatus, cursor: ListingCursor | None) -> bool:
     """Return whether an authorizer was stored since, or the time has closed it since."""
-    if since is None:
+    if cursor is None:
         return True
-    stored, closed_at = judged.authorizer.stored, judged.denies_all_from
-    if stored >= since.visible_from.timestamp():
+    stored, closed_at = status.authorizer.stored, status.denies_all_from
+    if stored >= cursor.visible_from.timestamp():
         return True
-    return judged.proof is Proof.CLOSED and closed_at is not None and closed_at > since.read_at
+    return (
+        status.proof is EnforcementState.CLOSED
+        and closed_at is not None
+        and closed_at > cursor.read_at
+    )
 
 
-def _removed(ports: Ports, tenant_id: str, since: Since, now: datetime) -> list[str]:
+def _removed_since(ports: Ports, tenant_id: str, since: ListingCursor, now: datetime) -> list[str]:
     """Return those that were noted as gone since, and are not registered again."""
     rows = ports.store.query(
-        model.removed(tenant_id),
+        model.removed_partition(tenant_id),
         after=model.removed_sk(since.visible_from),
         limit=_REMOVED_MAX + 1,
     )
@@ -161,8 +169,8 @@ def _removed(ports: Ports, tenant_id: str, since: Since, now: datetime) -> list[
     return [each for each in noted if each not in again or again[each].is_expired(now)]
 
 
-def _latest(head: FeedHead | None) -> Published | None:
-    return None if head is None else reach.latest(head)
+def _latest(head: FeedHead | None) -> PublishedEntry | None:
+    return None if head is None else reach.latest_entry(head)
 
 
 def _earlier(one: datetime | None, other: datetime | None) -> datetime | None:

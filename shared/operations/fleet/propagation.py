@@ -12,12 +12,17 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats.cutoffs import subject_of
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from shared.model import times
 from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers, propagation
 from shared.model.fleet.authorizers import Authorizer
-from shared.model.fleet.propagation import Judged, Proof, Propagation, Published
+from shared.model.fleet.propagation import (
+    AuthorizerStatus,
+    EnforcementState,
+    Propagation,
+    PublishedEntry,
+)
 from shared.model.identifiers import WARRANT
 from shared.model.revocations import Revocation
 from shared.operations.base import tenants
@@ -25,7 +30,7 @@ from shared.operations.base.operation import operation
 from shared.operations.changes import revocations
 from shared.operations.fleet import unregistered
 from shared.operations.lists import in_force, reach
-from shared.operations.lists.reach import Traced
+from shared.operations.lists.reach import RevocationTrace
 from shared.ports import Ports
 
 # How long authorizers have to apply an entry and to report it, before they are stragglers.
@@ -38,22 +43,22 @@ _COUNTED_EVERY: Final = 5
 _log = logging.getLogger(__name__)
 
 
-class Settled(NamedTuple):
+class SettledEntry(NamedTuple):
     """How far an entry has got that each authorizer should have by now."""
 
-    published: Published
+    published: PublishedEntry
     propagation: Propagation
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class FleetSurvey:
     """How many authorizers are unknown by `of_feed`, and what it found, by tenant.
 
     A tenant whose items cannot be read counts as one unknown authorizer, and nothing was found.
     """
 
     unknown: int
-    settled: dict[str, Settled]
+    settled: dict[str, SettledEntry]
 
     @property
     def holding(self) -> int:
@@ -61,17 +66,19 @@ class Survey:
         return sum(each.propagation.holding for each in self.settled.values())
 
     @property
-    def closed(self) -> int:
+    def fail_closed_count(self) -> int:
         """How many authorizers are closed."""
         return sum(each.propagation.closed for each in self.settled.values())
 
 
-def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Traced, Propagation]:
-    """Return how far a revocation has got. Raises `Corrupt`, `Unavailable`."""
+def of_revocation(
+    ports: Ports, tenant_id: str, record: Revocation
+) -> tuple[RevocationTrace, Propagation]:
+    """Return how far a revocation has got. Raises `DataCorrupt`, `Unavailable`."""
     now = ports.now()
     # The authorizers first: what they report was published before the feed is read.
     registered = list(registrations(ports, tenant_id))
-    traced = reach.traced(ports, tenant_id, record)
+    traced = reach.trace_revocation(ports, tenant_id, record)
     found = propagation.propagation(
         registered,
         traced.published,
@@ -82,11 +89,11 @@ def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> tuple[Tra
     return traced, replace(found, unregistered=clients)
 
 
-def of_feed(ports: Ports, tenant_id: str) -> Settled | None:
+def of_feed(ports: Ports, tenant_id: str) -> SettledEntry | None:
     """Return how far the newest entry has got that is older than `SETTLED_AFTER`.
 
     Authorizers that registered later do not count. Returns None if there is no such authorizer, or
-    no such entry. Raises `Corrupt`, `Unavailable`.
+    no such entry. Raises `DataCorrupt`, `Unavailable`.
     """
     now = ports.now()
     registered = [
@@ -94,13 +101,13 @@ def of_feed(ports: Ports, tenant_id: str) -> Settled | None:
         for each in registrations(ports, tenant_id)
         if each.registered_at <= now - SETTLED_AFTER
     ]
-    newest = in_force.feed_head(ports, tenant_id) if registered else None
+    newest = in_force.read_feed_head(ports, tenant_id) if registered else None
     if newest is None:
         return None
-    published = reach.published_before(ports, newest, now - SETTLED_AFTER)
+    published = reach.newest_entry_before(ports, newest, now - SETTLED_AFTER)
     if published is None:
         return None
-    return Settled(published, propagation.propagation(registered, published, now))
+    return SettledEntry(published, propagation.propagation(registered, published, now))
 
 
 def is_due(now: datetime) -> bool:
@@ -108,7 +115,7 @@ def is_due(now: datetime) -> bool:
     return now.minute % _COUNTED_EVERY == 0
 
 
-def survey(ports: Ports) -> Survey | None:
+def survey(ports: Ports) -> FleetSurvey | None:
     """Look at the authorizers of all tenants.
 
     Returns None if no tenant ever had an authorizer. Raises `Unavailable` if the tenants cannot be
@@ -118,11 +125,11 @@ def survey(ports: Ports) -> Survey | None:
     found = ports.store.get_many(counters)
     if not found:
         return None
-    unknown, settled = 0, dict[str, Settled]()
+    unknown, settled = 0, dict[str, SettledEntry]()
     for tenant_id in (counters[each] for each in found):
         try:
             of_tenant = of_feed(ports, tenant_id)
-        except (Corrupt, Unavailable):
+        except (DataCorrupt, Unavailable):
             # It must neither hide nor be hidden by those of other tenants.
             _log.exception("the authorizers of %s cannot be counted", tenant_id)
             unknown += 1
@@ -130,11 +137,11 @@ def survey(ports: Ports) -> Survey | None:
         if of_tenant is not None:
             unknown += of_tenant.propagation.unknown
             settled[tenant_id] = of_tenant
-    return Survey(unknown, settled)
+    return FleetSurvey(unknown, settled)
 
 
 def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
-    """Read the authorizers that are registered. Raises `Corrupt`, `Unavailable`."""
+    """Read the authorizers that are registered. Raises `DataCorrupt`, `Unavailable`."""
     now = ports.now()
     found = Authorizer.from_rows(ports.store.query(authorizers.authorizers(tenant_id)))
     return (each for each in found if not each.is_expired(now))
@@ -150,28 +157,28 @@ _SHARE: Final = 4
 _sleep = time.sleep
 
 
-class Progress(NamedTuple):
+class PropagationProgress(NamedTuple):
     """A revocation, from where on clients refuse its warrant, and who is known to refuse it."""
 
     revocation: Revocation
-    traced: Traced
+    traced: RevocationTrace
     propagation: Propagation
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
-def progress_of(ports: Ports, caller: Caller, *, revocation_id: str) -> Progress:
+def progress_of(ports: Ports, caller: Caller, *, revocation_id: str) -> PropagationProgress:
     """Return how far a revocation has got among the authorizers (FLEET-10).
 
-    Raises `NotFound`; `Corrupt`, `Unavailable`: a fault is never reported as complete.
+    Raises `NotFound`; `DataCorrupt`, `Unavailable`: a fault is never reported as complete.
     """
     record = revocations.record(ports, caller, revocation_id=revocation_id)
-    return Progress(record, *of_revocation(ports, caller.tenant_id, record))
+    return PropagationProgress(record, *of_revocation(ports, caller.tenant_id, record))
 
 
-class Straggler(NamedTuple):
+class LaggingAuthorizer(NamedTuple):
     """An authorizer whose state is unknown for the entry `sequence` of the feed."""
 
-    judged: Judged
+    judged: AuthorizerStatus
     sequence: int
 
     @property
@@ -182,48 +189,49 @@ class Straggler(NamedTuple):
         if found.is_foreign:
             return f"{name} reported entries of the feed that this service did not publish"
         held = "none" if found.sequence is None else f"entry {found.sequence}"
-        seen = f"at {times.text(found.seen_at)} it reported {held}"
+        seen = f"at {times.format_utc(found.seen_at)} it reported {held}"
         return f"{name} is not known to have entry {self.sequence} of the feed: {seen}"
 
 
-def stragglers(ports: Ports, tenant_id: str) -> tuple[list[Straggler], int]:
+def stragglers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], int]:
     """Return authorizers whose state is unknown, and how many there are in all.
 
-    They count by the newest entry that each should have by now. Raises `Corrupt`, `Unavailable`.
+    They count by the newest entry that each should have by now. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     settled = of_feed(ports, tenant_id)
     if settled is None:
         return [], 0
     published, found = settled
-    unknown = (each for each in found.stragglers if each.proof is Proof.UNKNOWN)
-    return [Straggler(each, published.sequence) for each in unknown], found.unknown
+    unknown = (each for each in found.stragglers if each.proof is EnforcementState.UNKNOWN)
+    return [LaggingAuthorizer(each, published.sequence) for each in unknown], found.unknown
 
 
 @contextmanager
 def canary(ports: Ports, caller: Caller) -> Iterator[Revocation]:
     """Revoke a warrant that nobody has, and restore it at the end, whatever ends the block."""
     warrant_id = f"svc_{WARRANT}_canary_{ports.new_id(WARRANT).rpartition('_')[2]}"
-    ends_at = times.whole(ports.now() + _CANARY_ENDS_AFTER)
+    ends_at = times.truncate_to_second(ports.now() + _CANARY_ENDS_AFTER)
 
-    def revoked() -> Revocation:
+    def revoke_canary() -> Revocation:
         return revocations.create(
             ports, caller, warrant_id=warrant_id, reason=_REASON, warrant_expires_at=ends_at
         )[0]
 
     try:
-        yield revoked()
+        yield revoke_canary()
     finally:
         # Again, because an interrupt may have come before the record was known: it is the same.
-        revocations.delete(ports, caller, revocation_id=revoked().id)
+        revocations.delete(ports, caller, revocation_id=revoke_canary().id)
 
 
-def watched(
+def watch(
     ports: Ports, caller: Caller, revocation_id: str, *, seconds: float
-) -> Iterator[tuple[float, Progress]]:
+) -> Iterator[tuple[float, PropagationProgress]]:
     """Yield how far a revocation has got, with the seconds since the first look.
 
-    Ends when the propagation is complete, or after so many `seconds`. Raises `NotFound`, `Corrupt`,
-    `Unavailable`.
+    Ends when the propagation is complete, or after so many `seconds`. Raises `NotFound`,
+    `DataCorrupt`, `Unavailable`.
     """
     begin = time.monotonic()
     while True:

@@ -8,18 +8,18 @@ from typing import Final, NamedTuple
 
 from shared.errors import AuthorizerLimit, Conflict
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as model
 from shared.model.fleet import proofs
-from shared.model.fleet.authorizers import Authorizer, OfOwner, Registered
-from shared.model.fleet.heartbeats import Description, SignedStatement
+from shared.model.fleet.authorizers import Authorizer, OwnerRegistrationCount, RegistrationCounts
+from shared.model.fleet.heartbeats import AuthorizerDescription, SignedStatement
 from shared.model.identifiers import AUTHORIZER
 from shared.model.items import Address, Item
 from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, tenants
-from shared.operations.base.idempotency import Keep, nested, once
-from shared.operations.base.idempotency import Outcome as Kept
+from shared.operations.base.idempotency import Keep, idempotent, nested_item
+from shared.operations.base.idempotency import OutcomeCodec as Kept
 from shared.operations.fleet import registrations as rules
 from shared.operations.fleet import unregistered
 from shared.ports import Ports
@@ -37,27 +37,27 @@ class Registration(NamedTuple):
 
     authorizer: Authorizer
     is_new: bool
-    numbers: Registered
+    numbers: RegistrationCounts
 
 
-def _registration_kept(made: Registration) -> Item:
-    return {"authorizer": made.authorizer.to_item(), "is_new": made.is_new}
+def _registration_kept(registration: Registration) -> Item:
+    return {"authorizer": registration.authorizer.to_item(), "is_new": registration.is_new}
 
 
-def _registration_again(ports: Ports, caller: Caller, kept: Item, **_: object) -> Registration:
-    authorizer = Authorizer.from_item(nested(kept, "authorizer"))
+def _registration_again(ports: Ports, caller: Caller, outcome: Item, **_: object) -> Registration:
+    authorizer = Authorizer.from_item(nested_item(outcome, "authorizer"))
     # When to report is what holds now.
-    numbers = rules.registered(ports.store.get(model.registered_address(caller.tenant_id)))
-    return Registration(authorizer, bool(kept["is_new"]), numbers)
+    numbers = rules.parse_counts(ports.store.get(model.registered_address(caller.tenant_id)))
+    return Registration(authorizer, bool(outcome["is_new"]), numbers)
 
 
-@once(Scope.ADMIN, Scope.AUTHORIZER, keeps=Kept(_registration_kept, _registration_again))
+@idempotent(Scope.ADMIN, Scope.AUTHORIZER, keeps=Kept(_registration_kept, _registration_again))
 def register(
     ports: Ports,
     caller: Caller,
     keep: Keep[Registration],
     *,
-    described: Description,
+    description: AuthorizerDescription,
     proof: SignedStatement | None = None,
 ) -> Registration:
     """Register an authorizer, or find the one that the caller registered before (FLEET-2).
@@ -68,35 +68,37 @@ def register(
     the tenant has as many authorizers as it may (FLEET-3). These two are noted (FLEET-34).
     """
     if proof is not None:
-        now = times.whole(ports.now())
-        described = proofs.proved(described, proof, tenant_id=caller.tenant_id, now=now)
+        now = times.truncate_to_second(ports.now())
+        description = proofs.verify_registration(
+            description, proof, tenant_id=caller.tenant_id, now=now
+        )
     try:
-        return _registered(ports, caller, keep, described)
+        return _register(ports, caller, keep, description)
     except (Conflict, AuthorizerLimit) as refusal:
-        unregistered.note(ports, caller, described, refusal)
+        unregistered.note(ports, caller, description, refusal)
         raise
 
 
-def _registered(
-    ports: Ports, caller: Caller, keep: Keep[Registration], described: Description
+def _register(
+    ports: Ports, caller: Caller, keep: Keep[Registration], description: AuthorizerDescription
 ) -> Registration:
-    known, now = _known(ports, caller, described), times.whole(ports.now())
+    known, now = _read_name(ports, caller, description), times.truncate_to_second(ports.now())
     holder, before = known.holder, known.before
-    if holder and not holder.is_expired(now) and not holder.is_named_by(described):
+    if holder and not holder.is_expired(now) and not holder.is_named_by(description):
         raise Conflict(_TAKEN.format(id=holder.id))
     if before is None:
-        return _made(ports, caller, keep, known, described)
-    return _again(ports, caller, keep, known, before, described)
+        return _create_registration(ports, caller, keep, known, description)
+    return _register_again(ports, caller, keep, known, before, description)
 
 
-class _KnownName(NamedTuple):
+class _NameRecord(NamedTuple):
     """The stored state of a name: the numbers, its address, and the registrations that have it.
 
     `before` is the one of the same name and unproven key, and `holder` the one without such a key.
     `is_kept` is whether `before` has ended, and is only remembered.
     """
 
-    numbers: Registered
+    numbers: RegistrationCounts
     name: Address
     is_named: bool
     holder: Authorizer | None
@@ -104,18 +106,18 @@ class _KnownName(NamedTuple):
     is_kept: bool
 
 
-def _known(ports: Ports, caller: Caller, described: Description) -> _KnownName:
+def _read_name(ports: Ports, caller: Caller, description: AuthorizerDescription) -> _NameRecord:
     tenant_id, owner = caller.tenant_id, caller.identity
-    name = rules.name_address(tenant_id, described, owner)
-    plain = rules.name_address(tenant_id, Description(described.name), owner)
+    name = rules.name_address(tenant_id, description, owner)
+    plain = rules.name_address(tenant_id, AuthorizerDescription(description.name), owner)
     counter = model.registered_address(tenant_id)
     items = ports.store.get_many([*dict.fromkeys((name, plain)), counter])
     ids = {each: str(items[each]["id"]) for each in (name, plain) if each in items}
     found = rules.registered_by_id(ports, tenant_id, set(ids.values()))
-    kept = rules.ended(ports, tenant_id, [each for each in ids.values() if each not in found])
+    kept = rules.read_ended(ports, tenant_id, [each for each in ids.values() if each not in found])
     all_ = found | kept
-    return _KnownName(
-        rules.registered(items.get(counter)),
+    return _NameRecord(
+        rules.parse_counts(items.get(counter)),
         name,
         name in items,
         all_.get(ids.get(plain, "")),
@@ -124,58 +126,62 @@ def _known(ports: Ports, caller: Caller, described: Description) -> _KnownName:
     )
 
 
-def _made(
+def _create_registration(
     ports: Ports,
     caller: Caller,
     keep: Keep[Registration],
-    known: _KnownName,
-    described: Description,
+    name_record: _NameRecord,
+    description: AuthorizerDescription,
 ) -> Registration:
     """Make a new registration."""
     settings = tenants.settings(ports, caller.tenant_id)
-    check_room(ports, caller, known.numbers, settings)
+    check_room(ports, caller, name_record.numbers, settings)
     new = Authorizer.new(
         ports.new_id(AUTHORIZER),
-        described,
+        description,
         owner=caller.identity,
         key_id=caller.key_id or "",
-        now=times.whole(ports.now()),
+        now=times.truncate_to_second(ports.now()),
     )
-    made = Registration(new, is_new=True, numbers=known.numbers)
+    made = Registration(new, is_new=True, numbers=name_record.numbers)
     ports.store.write(
         *rules.creation(caller.tenant_id, new),
         # If the item is there, but not the registration, another write may have removed that.
-        Put(known.name, {"id": new.id}, Expect.ANYTHING if known.is_named else Expect.ABSENT),
+        Put(
+            name_record.name,
+            {"id": new.id},
+            Expect.ANYTHING if name_record.is_named else Expect.ABSENT,
+        ),
         _entry(ports, caller, new, settings),
         *keep(made),
     )
     return made
 
 
-def _again(
+def _register_again(
     ports: Ports,
     caller: Caller,
     keep: Keep[Registration],
-    known: _KnownName,
-    before: Authorizer,
-    described: Description,
+    name_record: _NameRecord,
+    previous: Authorizer,
+    description: AuthorizerDescription,
 ) -> Registration:
     """Register an authorizer again. It is audited if it had ended, or has another key now."""
-    tenant_id, now = caller.tenant_id, times.whole(ports.now())
-    after = before.described_as(described, now)
-    is_revived = before.is_expired(now)
-    if not is_revived and after.any_key == before.any_key:
-        found = Registration(after, is_new=False, numbers=known.numbers)
-        if changes := rules.change(tenant_id, before, after):
+    tenant_id, now = caller.tenant_id, times.truncate_to_second(ports.now())
+    after = previous.described_as(description, now)
+    is_revived = previous.is_expired(now)
+    if not is_revived and after.any_key == previous.any_key:
+        found = Registration(after, is_new=False, numbers=name_record.numbers)
+        if changes := rules.change(tenant_id, previous, after):
             ports.store.write(*changes, *keep(found))
         return found
     after = replace(after, key_id=caller.key_id or "")
-    found = Registration(after, is_new=False, numbers=known.numbers)
+    found = Registration(after, is_new=False, numbers=name_record.numbers)
     settings = tenants.settings(ports, tenant_id)
-    if known.is_kept:
-        check_room(ports, caller, known.numbers, settings)
+    if name_record.is_kept:
+        check_room(ports, caller, name_record.numbers, settings)
     ports.store.write(
-        *rules.revival(tenant_id, before, after, is_kept=known.is_kept),
+        *rules.revival(tenant_id, previous, after, is_kept=name_record.is_kept),
         _entry(ports, caller, after, settings, is_revived=is_revived),
         *keep(found),
     )
@@ -191,7 +197,7 @@ def _entry(
     is_revived: bool = False,
 ) -> Put:
     details = rules.details(of, is_revived=is_revived)
-    action = Action.AUTHORIZER_REGISTER
+    action = AuditAction.AUTHORIZER_REGISTER
     return audit.entry(ports, caller, action, of.id, settings=settings, **details)
 
 
@@ -204,7 +210,9 @@ _FULL: Final = (
 )
 
 
-def check_room(ports: Ports, caller: Caller, numbers: Registered, settings: TenantSettings) -> None:
+def check_room(
+    ports: Ports, caller: Caller, numbers: RegistrationCounts, settings: TenantSettings
+) -> None:
     """Raise `AuthorizerLimit` if the caller or the tenant has as many authorizers as it may."""
     most = settings.authorizers_max
     is_at_quota = _of_owner(ports, caller) >= most
@@ -222,7 +230,7 @@ def _of_owner(ports: Ports, caller: Caller) -> int:
         return 0
     address = model.of_owners(caller.tenant_id).address(caller.identity)
     item = ports.store.get(address)
-    return 0 if item is None else OfOwner.from_item(item).count
+    return 0 if item is None else OwnerRegistrationCount.from_item(item).count
 
 
 def _at_quota(caller: Caller, most: int) -> str:

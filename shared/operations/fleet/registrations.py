@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final, NamedTuple
 
-from shared.errors import ExpectationLost
+from shared.errors import PreconditionFailed
 from shared.model import times
 from shared.model.fleet import authorizers as model
-from shared.model.fleet.authorizers import Authorizer, OfOwner, Registered
-from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.authorizers import Authorizer, OwnerRegistrationCount, RegistrationCounts
+from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.items import Address, Item, Value
 from shared.operations.base import operation
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, At, Change, Delete, Expect, Increment, Put
+from shared.ports.store import MOST_CHANGES, Change, Delete, Expect, Increment, Put, VersionIs
 
 # How long after a count the next one is due, and how long if the tenant is full.
 COUNTED_EVERY: Final = timedelta(days=1)
@@ -27,27 +27,27 @@ _REMOVED_MAX: Final = 1_000
 AT_ONCE: Final = (MOST_CHANGES - 2) // 4
 
 
-def registered(item: Item | None) -> Registered:
-    """Return the numbers of registered authorizers that an item has. Raises `Corrupt`."""
-    return Registered() if item is None else Registered.from_item(item)
+def parse_counts(item: Item | None) -> RegistrationCounts:
+    """Return the numbers of registered authorizers that an item has. Raises `DataCorrupt`."""
+    return RegistrationCounts() if item is None else RegistrationCounts.from_item(item)
 
 
 def registered_by_id(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Authorizer]:
     """Read those of these registrations that are stored as registered, by identifier.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     addresses = [_address(tenant_id, each) for each in ids]
     items = ports.store.get_many(addresses) if addresses else {}
     return {each.id: each for each in map(Authorizer.from_item, items.values())}
 
 
-def ended(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Authorizer]:
+def read_ended(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Authorizer]:
     """Read those of these registrations that have ended and are remembered, by identifier.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    partition, now = model.ended(tenant_id), ports.now()
+    partition, now = model.ended_partition(tenant_id), ports.now()
     addresses = [partition.address(each) for each in ids]
     items = ports.store.get_many(addresses) if addresses else {}
     found = (Authorizer.from_item(each) for each in items.values())
@@ -71,36 +71,34 @@ def creation(tenant_id: str, new: Authorizer) -> list[Change]:
     ]
 
 
-def revival(
-    tenant_id: str, before: Authorizer, after: Authorizer, *, is_kept: bool
-) -> list[Change]:
-    """Return the changes after which a registration that has ended counts again, as `after`.
+def revival(tenant_id: str, old: Authorizer, new: Authorizer, *, is_kept: bool) -> list[Change]:
+    """Return the changes after which a registration that has ended counts again, as `new`.
 
     `is_kept` is whether the count has moved it to those that are remembered.
     """
     if is_kept:
         return [
-            Delete(_ended(tenant_id, before.id), At(before.version)),
-            *creation(tenant_id, after),
+            Delete(_ended_address(tenant_id, old.id), VersionIs(old.version)),
+            *creation(tenant_id, new),
         ]
-    return [*change(tenant_id, before, after)]
+    return [*change(tenant_id, old, new)]
 
 
-def change(tenant_id: str, before: Authorizer, after: Authorizer) -> Sequence[Change]:
-    """Return the changes that store `after`; none if it says nothing new (FLEET-4)."""
-    if not after.says_more_than(before):
+def change(tenant_id: str, old: Authorizer, new: Authorizer) -> Sequence[Change]:
+    """Return the changes that store `new`; none if it says nothing new (FLEET-4)."""
+    if not new.says_more_than(old):
         return []
-    put = Put(_address(tenant_id, after.id), after.to_item(), At(before.version))
-    if after.polls == before.polls:
+    put = Put(_address(tenant_id, new.id), new.to_item(), VersionIs(old.version))
+    if new.polls == old.polls:
         return [put]
-    polling = int(after.polls) - int(before.polls)
+    polling = int(new.polls) - int(old.polls)
     return [put, _counting(tenant_id, count=0, polling=polling)]
 
 
 def removal(tenant_id: str, *gone: Authorizer) -> list[Change]:
     """Return the changes that remove registrations, their names, and their counts."""
     return [
-        *(Delete(_address(tenant_id, each.id), At(each.version)) for each in gone),
+        *(Delete(_address(tenant_id, each.id), VersionIs(each.version)) for each in gone),
         *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
         *_uncounting(tenant_id, gone),
     ]
@@ -109,12 +107,14 @@ def removal(tenant_id: str, *gone: Authorizer) -> list[Change]:
 def forgetting(tenant_id: str, *gone: Authorizer) -> list[Change]:
     """Return the changes that forget registrations which have ended, and their names."""
     return [
-        *(Delete(_ended(tenant_id, each.id), At(each.version)) for each in gone),
+        *(Delete(_ended_address(tenant_id, each.id), VersionIs(each.version)) for each in gone),
         *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
     ]
 
 
-def name_address(tenant_id: str, of: Authorizer | Description, owner: str = "") -> Address:
+def name_address(
+    tenant_id: str, of: Authorizer | AuthorizerDescription, owner: str = ""
+) -> Address:
     """Return the address of the item that finds `of`, of this owner or its own, by its name.
 
     A key that was not proved is a part of the name, so that other programs may share it (FLEET-2).
@@ -126,26 +126,34 @@ def name_address(tenant_id: str, of: Authorizer | Description, owner: str = "") 
 
 def noting(tenant_id: str, now: datetime, *gone: Authorizer) -> list[Put]:
     """Return the changes that note which registrations are gone, for who has read them before."""
-    partition = model.removed(tenant_id)
+    partition = model.removed_partition(tenant_id)
     addresses = (partition.address(model.removed_sk(now, each.id)) for each in gone)
     return [Put(each, {}, Expect.ANYTHING) for each in addresses]
 
 
-def _ending(tenant_id: str, now: datetime, gone: Sequence[Authorizer]) -> list[Change]:
+def _ending(
+    tenant_id: str, now: datetime, expired_authorizers: Sequence[Authorizer]
+) -> list[Change]:
     """Return the changes after which registrations are no more than remembered."""
     return [
-        *noting(tenant_id, now, *gone),
-        *(Delete(_address(tenant_id, each.id), At(each.version)) for each in gone),
-        *(Put(_ended(tenant_id, each.id), each.to_item(), Expect.ANYTHING) for each in gone),
-        *_uncounting(tenant_id, gone),
+        *noting(tenant_id, now, *expired_authorizers),
+        *(
+            Delete(_address(tenant_id, each.id), VersionIs(each.version))
+            for each in expired_authorizers
+        ),
+        *(
+            Put(_ended_address(tenant_id, each.id), each.to_item(), Expect.ANYTHING)
+            for each in expired_authorizers
+        ),
+        *_uncounting(tenant_id, expired_authorizers),
     ]
 
 
-def _uncounting(tenant_id: str, gone: Sequence[Authorizer]) -> list[Increment]:
-    polling = sum(each.polls for each in gone)
+def _uncounting(tenant_id: str, expired_authorizers: Sequence[Authorizer]) -> list[Increment]:
+    polling = sum(each.polls for each in expired_authorizers)
     return [
-        _counting(tenant_id, count=-len(gone), polling=-polling),
-        *_counting_owners(tenant_id, Counter(each.owner for each in gone), sign=-1),
+        _counting(tenant_id, count=-len(expired_authorizers), polling=-polling),
+        *_counting_owners(tenant_id, Counter(each.owner for each in expired_authorizers), sign=-1),
     ]
 
 
@@ -153,8 +161,8 @@ def _address(tenant_id: str, authorizer_id: str) -> Address:
     return model.authorizers(tenant_id).address(authorizer_id)
 
 
-def _ended(tenant_id: str, authorizer_id: str) -> Address:
-    return model.ended(tenant_id).address(authorizer_id)
+def _ended_address(tenant_id: str, authorizer_id: str) -> Address:
+    return model.ended_partition(tenant_id).address(authorizer_id)
 
 
 def _counting(tenant_id: str, *, count: int, polling: int) -> Increment:
@@ -179,19 +187,19 @@ class _FoundRegistrations(NamedTuple):
     of_owners: Counter[str]
 
 
-def is_due(numbers: Registered, now: datetime, *, is_full: bool = False) -> bool:
+def is_due(numbers: RegistrationCounts, now: datetime, *, is_full: bool = False) -> bool:
     """Return whether the registrations are to be counted; `is_full`: there is no room for one."""
     every = COUNTED_EVERY_IF_FULL if is_full or not numbers.room else COUNTED_EVERY
     return numbers.counted_at is None or numbers.counted_at + every <= now
 
 
-def recount(ports: Ports, tenant_id: str, numbers: Registered) -> None:
+def recount(ports: Ports, tenant_id: str, numbers: RegistrationCounts) -> None:
     """Count the registrations, correct the numbers, and move what has ended out of the list.
 
     If somebody else counts at the moment, nothing is done. If registrations change meanwhile, the
-    next count corrects the numbers. Raises `Corrupt`, `Unavailable`.
+    next count corrects the numbers. Raises `DataCorrupt`, `Unavailable`.
     """
-    now = times.whole(ports.now())
+    now = times.truncate_to_second(ports.now())
     if not _claim(ports, tenant_id, numbers, now):
         return
     found = _count(ports, tenant_id, now)
@@ -200,17 +208,19 @@ def recount(ports: Ports, tenant_id: str, numbers: Registered) -> None:
         "polling": found.polling - numbers.polling,
         "version": 1,
     }
-    _add(ports, Increment(model.registered_address(tenant_id), more, At(numbers.version + 1)))
+    _add(
+        ports, Increment(model.registered_address(tenant_id), more, VersionIs(numbers.version + 1))
+    )
     _correct_owners(ports, tenant_id, found.of_owners)
     _end(ports, tenant_id, found.ended, now)
-    _forget(ports, tenant_id, now)
+    _remove_ended(ports, tenant_id, now)
 
 
-def _claim(ports: Ports, tenant_id: str, numbers: Registered, now: datetime) -> bool:
+def _claim(ports: Ports, tenant_id: str, numbers: RegistrationCounts, now: datetime) -> bool:
     """Note that the registrations are counted now; return False if somebody else came first."""
-    expected = At(numbers.version) if numbers.version else Expect.ABSENT
+    expected = VersionIs(numbers.version) if numbers.version else Expect.ABSENT
     more = {"count": 0, "polling": 0, "version": 1}
-    counted_at = {"counted_at": times.text(now)}
+    counted_at = {"counted_at": times.format_utc(now)}
     address = model.registered_address(tenant_id)
     return _add(ports, Increment(address, more, expected, assign=counted_at))
 
@@ -218,7 +228,7 @@ def _claim(ports: Ports, tenant_id: str, numbers: Registered, now: datetime) -> 
 def _add(ports: Ports, change: Increment) -> bool:
     try:
         ports.store.write(change)
-    except ExpectationLost:
+    except PreconditionFailed:
         return False
     return True
 
@@ -235,38 +245,42 @@ def _count(ports: Ports, tenant_id: str, now: datetime) -> _FoundRegistrations:
     return _FoundRegistrations(stored, polling, gone, of_owners)
 
 
-def _correct_owners(ports: Ports, tenant_id: str, found: Counter[str]) -> None:
+def _correct_owners(ports: Ports, tenant_id: str, counts: Counter[str]) -> None:
     """Correct how many authorizers each owner has, unless it registers one meanwhile."""
     partition = model.of_owners(tenant_id)
-    known = {row.sk: OfOwner.from_item(row.item) for row in ports.store.query(partition)}
-    for owner in known.keys() | found.keys():
-        before = known.get(owner, OfOwner())
-        more = {"count": found[owner] - before.count, "version": 1}
-        expected = At(before.version) if before.version else Expect.ABSENT
+    known = {
+        row.sk: OwnerRegistrationCount.from_item(row.item) for row in ports.store.query(partition)
+    }
+    for owner in known.keys() | counts.keys():
+        before = known.get(owner, OwnerRegistrationCount())
+        more = {"count": counts[owner] - before.count, "version": 1}
+        expected = VersionIs(before.version) if before.version else Expect.ABSENT
         if more["count"]:
             _add(ports, Increment(partition.address(owner), more, expected))
 
 
-def _end(ports: Ports, tenant_id: str, gone: Sequence[Authorizer], now: datetime) -> None:
+def _end(
+    ports: Ports, tenant_id: str, expired_authorizers: Sequence[Authorizer], now: datetime
+) -> None:
     """Move some registrations to those that are remembered, unless a heartbeat comes meanwhile."""
-    rest = iter(gone[:_REMOVED_MAX])
+    rest = iter(expired_authorizers[:_REMOVED_MAX])
     while batch := list(islice(rest, AT_ONCE)):
         try:
             ports.store.write(*_ending(tenant_id, now, batch))
-        except ExpectationLost:
+        except PreconditionFailed:
             # The next count moves the others of the batch.
             continue
 
 
-def _forget(ports: Ports, tenant_id: str, now: datetime) -> None:
+def _remove_ended(ports: Ports, tenant_id: str, now: datetime) -> None:
     """Forget registrations that ended long ago, and old notes.
 
     It looks at those that were registered first: whoever is behind them is forgotten later.
     """
-    rows = ports.store.query(model.ended(tenant_id), limit=_REMOVED_MAX)
+    rows = ports.store.query(model.ended_partition(tenant_id), limit=_REMOVED_MAX)
     old = [each for row in rows if (each := Authorizer.from_item(row.item)).is_forgotten(now)]
     operation.apply_steps(ports, [forgetting(tenant_id, each) for each in old], most=2)
-    partition = model.removed(tenant_id)
+    partition = model.removed_partition(tenant_id)
     rows, kept = ports.store.query(partition, limit=_REMOVED_MAX), now - 2 * model.CHANGES_KEPT
     unused = [row.sk for row in rows if row.sk <= model.removed_sk(kept)]
     operation.apply_steps(

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from shared.model import api_keys as api_key_model
 from shared.model import revocation_batches, revocations, service_accounts, signing_keys, warrants
 from shared.model.api_keys import ApiKey
-from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.audit.audit_log import AuditAction, AuditEntry, EntryFilters
 from shared.model.callers import Caller, Scope
 from shared.model.changes import RecordedChange
 from shared.model.fleet import authorizers as authorizer_model
@@ -36,12 +36,12 @@ from shared.model.records import Record
 from shared.model.revocations import Revocation, RevocationFilters
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.model.warrants import Standing
+from shared.model.warrants import WarrantState
 from shared.operations.access import api_keys
 from shared.operations.access import service_accounts as accounts
 from shared.operations.audit import audit_log
 from shared.operations.base.operation import Operation, operation
-from shared.operations.base.paging import merged
+from shared.operations.base.paging import merge_partitions
 from shared.operations.changes import revocation_search
 from shared.operations.changes import revocations as revoked
 from shared.operations.changes import signing_keys as keys
@@ -58,7 +58,7 @@ _AFTER_ALL: Final = "~"
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchMatch:
     """A thing that was found; `note` says more of it."""
 
     kind: str
@@ -68,55 +68,57 @@ class Hit:
     status: str | None
 
 
-class _Noun(NamedTuple):
+class _Searchable(NamedTuple):
     """A kind of things with names: who may read them, where they are, and how they are shown."""
 
     lists: Operation[Any, Any]
     partition: Callable[[str], Partition]
     record: type[Record]
-    shown: Callable[[Any], Hit]
+    shown: Callable[[Any], SearchMatch]
 
 
 _NAMED: Final = {
-    SIGNING_KEY: _Noun(
+    SIGNING_KEY: _Searchable(
         keys.page,
         signing_keys.keys,
         SigningKey,
-        lambda each: Hit("signing_key", each.id, each.name, each.type.value, each.status.value),
+        lambda each: SearchMatch(
+            "signing_key", each.id, each.name, each.type.value, each.status.value
+        ),
     ),
-    API_KEY: _Noun(
+    API_KEY: _Searchable(
         api_keys.page,
         api_key_model.records,
         ApiKey,
-        lambda each: Hit("api_key", each.id, each.name, None, each.status.value),
+        lambda each: SearchMatch("api_key", each.id, each.name, None, each.status.value),
     ),
-    SERVICE_ACCOUNT: _Noun(
+    SERVICE_ACCOUNT: _Searchable(
         accounts.page,
         service_accounts.accounts,
         ServiceAccount,
-        lambda each: Hit(
+        lambda each: SearchMatch(
             "service_account", each.id, each.name, each.description, each.status.value
         ),
     ),
-    AUTHORIZER: _Noun(
+    AUTHORIZER: _Searchable(
         authorizers.page,
         authorizer_model.authorizers,
         Authorizer,
-        lambda each: Hit("authorizer", each.id, each.name, each.owner, None),
+        lambda each: SearchMatch("authorizer", each.id, each.name, each.owner, None),
     ),
 }
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.SIGNER, Scope.AUDITOR)
-def search(ports: Ports, caller: Caller, *, query: str, limit: int) -> list[Hit]:
+def search(ports: Ports, caller: Caller, *, query: str, limit: int) -> list[SearchMatch]:
     """Return up to `limit` things that `query` names, of the kinds that the caller may list.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     found = _IDENTIFIER.fullmatch(query)
     if found is not None:
-        return _identified(ports, caller, found[1], query, limit)
-    finds: list[Callable[[], list[Hit]]] = []
+        return _search_by_id(ports, caller, found[1], query, limit)
+    finds: list[Callable[[], list[SearchMatch]]] = []
     if _WARRANT.fullmatch(query) and _may(caller, revoked.page):
         finds.append(partial(_of_warrants, ports, caller, f"svc_{WARRANT}_{query}", limit))
     words = query.casefold().split()
@@ -134,7 +136,9 @@ def _may(caller: Caller, lists: Operation[Any, Any]) -> bool:
     return not set(lists.scopes).isdisjoint(caller.scopes)
 
 
-def _identified(ports: Ports, caller: Caller, kind: str, prefix: str, limit: int) -> list[Hit]:
+def _search_by_id(
+    ports: Ports, caller: Caller, kind: str, prefix: str, limit: int
+) -> list[SearchMatch]:
     """Return the things of a kind whose identifiers begin so."""
     tenant_id = caller.tenant_id
     if (named := _NAMED.get(kind)) and _may(caller, named.lists):
@@ -157,7 +161,7 @@ def _beginning(
 ) -> Iterator[Item]:
     """Return the items whose sort keys begin with `prefix`."""
     before_all = prefix[:-1] + chr(ord(prefix[-1]) - 1) + _AFTER_ALL
-    rows, _ = merged(
+    rows, _ = merge_partitions(
         ports,
         partitions,
         limit=limit,
@@ -168,7 +172,9 @@ def _beginning(
     return (row.item for row in rows)
 
 
-def _by_words(ports: Ports, caller: Caller, of: _Noun, words: list[str], limit: int) -> list[Hit]:
+def _by_words(
+    ports: Ports, caller: Caller, of: _Searchable, words: list[str], limit: int
+) -> list[SearchMatch]:
     """Return the newest things whose names have all of these words."""
     rows = ports.store.query(of.partition(caller.tenant_id), newest_first=True, limit=_NAMED_MOST)
     hits = _hits(ports, of, (row.item for row in rows))
@@ -178,7 +184,7 @@ def _by_words(ports: Ports, caller: Caller, of: _Noun, words: list[str], limit: 
     return list(islice(matching, limit))
 
 
-def _hits(ports: Ports, of: _Noun, items: Iterable[Item]) -> Iterator[Hit]:
+def _hits(ports: Ports, of: _Searchable, items: Iterable[Item]) -> Iterator[SearchMatch]:
     """Return the things in these items, without registrations that have ended."""
     now = ports.now()
     for record in map(of.record.from_item, items):
@@ -186,46 +192,51 @@ def _hits(ports: Ports, of: _Noun, items: Iterable[Item]) -> Iterator[Hit]:
             yield of.shown(record)
 
 
-def _of_warrants(ports: Ports, caller: Caller, prefix: str, limit: int) -> list[Hit]:
+def _of_warrants(ports: Ports, caller: Caller, prefix: str, limit: int) -> list[SearchMatch]:
     """Return the revoked warrants whose identifiers begin so, and one that was signed here."""
     filters = RevocationFilters(warrant_prefix=prefix)
     page = revocation_search.page(ports, caller, filters=filters, before=None, limit=limit)
-    found = [Hit("warrant", each.warrant_id, None, each.reason, "revoked") for each in page.entries]
+    found = [
+        SearchMatch("warrant", each.warrant_id, None, each.reason, "revoked")
+        for each in page.entries
+    ]
     if any(each.id == prefix for each in found) or prefix == f"svc_{WARRANT}_":
         return found
     item = ports.store.get(warrants.warrant_address(caller.tenant_id, prefix))
-    standing = Standing.of(item)
+    standing = WarrantState.of(item)
     if standing.key_id is None:
         return found
-    return [Hit("warrant", prefix, None, standing.key_id, "signed"), *found][:limit]
+    return [SearchMatch("warrant", prefix, None, standing.key_id, "signed"), *found][:limit]
 
 
-def _of_revocation(record: Revocation) -> Hit:
-    return Hit("revocation", record.id, record.warrant_id, record.reason, "revoked")
+def _of_revocation(record: Revocation) -> SearchMatch:
+    return SearchMatch("revocation", record.id, record.warrant_id, record.reason, "revoked")
 
 
-def _batches(ports: Ports, caller: Caller, prefix: str) -> Iterator[Hit]:
+def _batches(ports: Ports, caller: Caller, prefix: str) -> Iterator[SearchMatch]:
     """Return the batches whose identifiers begin so, by the entries of that time."""
     known = set[str]()
-    for entry in _logged(ports, caller, prefix, Action.REVOCATION_BATCH):
+    for entry in _search_audit_log(ports, caller, prefix, AuditAction.REVOCATION_BATCH):
         if entry.resource_id.startswith(prefix) and entry.resource_id not in known:
             known.add(entry.resource_id)
             reason = RecordedChange.of_entry(entry).reason
-            yield Hit("batch", entry.resource_id, None, reason, None)
+            yield SearchMatch("batch", entry.resource_id, None, reason, None)
     if is_identifier(prefix, kind=BATCH) and prefix not in known:
         parts = revocation_batches.parts(caller.tenant_id, prefix)
         if any(ports.store.query(parts, limit=1)):
-            yield Hit("batch", prefix, None, None, None)
+            yield SearchMatch("batch", prefix, None, None, None)
 
 
-def _entries(ports: Ports, caller: Caller, prefix: str) -> Iterator[Hit]:
-    for entry in _logged(ports, caller, prefix, None):
+def _entries(ports: Ports, caller: Caller, prefix: str) -> Iterator[SearchMatch]:
+    for entry in _search_audit_log(ports, caller, prefix, None):
         if entry.id.startswith(prefix):
-            yield Hit("audit_entry", entry.id, entry.action.value, entry.resource_id, entry.result)
+            yield SearchMatch(
+                "audit_entry", entry.id, entry.action.value, entry.resource_id, entry.result
+            )
 
 
-def _logged(
-    ports: Ports, caller: Caller, prefix: str, action: Action | None
+def _search_audit_log(
+    ports: Ports, caller: Caller, prefix: str, action: AuditAction | None
 ) -> Iterable[AuditEntry]:
     """Return entries of the time that an identifier names by its beginning; none if it is long."""
     start, end = (datetime.fromtimestamp(each / 1000, UTC) for each in span_of(prefix))

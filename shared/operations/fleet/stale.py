@@ -8,55 +8,55 @@ from typing import NamedTuple
 
 from shared import logs
 from shared.authorizer.formats.ed25519 import SIGNATURE_BYTES
-from shared.errors import Corrupt, ExpectationLost, NotFound, Unavailable
+from shared.errors import DataCorrupt, NotFound, PreconditionFailed, Unavailable
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as model
 from shared.model.fleet import native
 from shared.model.fleet.authorizers import Authorizer, authorizers
-from shared.model.fleet.propagation import STRAGGLERS_MAX, Proof
+from shared.model.fleet.propagation import STRAGGLERS_MAX, EnforcementState
 from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import operation
-from shared.operations.fleet.propagation import Settled
+from shared.operations.fleet.propagation import SettledEntry
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 
 _log = logging.getLogger(__name__)
 
 
-def announce_all(ports: Ports, settled: Mapping[str, Settled]) -> int:
+def announce_all(ports: Ports, entries: Mapping[str, SettledEntry]) -> int:
     """Announce the stale authorizers of each tenant; return how many were announced.
 
     A failure for one tenant is logged, and does not stop the others: the next count tries again.
     """
     announced = 0
-    for tenant_id, found in settled.items():
+    for tenant_id, found in entries.items():
         try:
             announced += announce(ports, tenant_id, found)
-        except (Corrupt, Unavailable):
+        except (DataCorrupt, Unavailable):
             _log.exception("the stale authorizers of %s cannot be announced", tenant_id)
     return announced
 
 
-def announce(ports: Ports, tenant_id: str, settled: Settled) -> int:
+def announce(ports: Ports, tenant_id: str, entry: SettledEntry) -> int:
     """Write an entry to the audit log for each straggler that is unknown and not announced yet.
 
     One that was announced is announced again only after a count that found it holding. Returns how
-    many were announced. Raises `Corrupt`, `Unavailable`.
+    many were announced. Raises `DataCorrupt`, `Unavailable`.
     """
-    stragglers = settled.propagation.stragglers
+    stragglers = entry.propagation.stragglers
     known = {row.sk for row in ports.store.query(model.stale(tenant_id))}
     new = [
         each.authorizer
         for each in stragglers
-        if each.proof is Proof.UNKNOWN and each.authorizer.id not in known
+        if each.proof is EnforcementState.UNKNOWN and each.authorizer.id not in known
     ]
     for authorizer in new:
         # Another run of the schedule may have announced it meanwhile.
-        with suppress(ExpectationLost):
-            _announce(ports, tenant_id, authorizer, settled.published.sequence)
+        with suppress(PreconditionFailed):
+            _announce(ports, tenant_id, authorizer, entry.published.sequence)
     # Above this number not all stragglers are named, so the others need not be holding.
     if len(stragglers) < STRAGGLERS_MAX:
         for authorizer_id in known - {each.authorizer.id for each in stragglers}:
@@ -65,18 +65,20 @@ def announce(ports: Ports, tenant_id: str, settled: Settled) -> int:
     return len(new)
 
 
-def _announce(ports: Ports, tenant_id: str, authorizer: model.Authorizer, expected: int) -> None:
+def _announce(
+    ports: Ports, tenant_id: str, authorizer: model.Authorizer, expected_count: int
+) -> None:
     settings = tenants.settings(ports, tenant_id)
     entry = audit.entry(
         ports,
         Caller.inside(tenant_id, name="monitor", handle=settings.handle),
-        Action.AUTHORIZER_STALE,
+        AuditAction.AUTHORIZER_STALE,
         authorizer.id,
         settings=settings,
         name=authorizer.name,
         sequence=authorizer.sequence,
-        expected_sequence=expected,
-        seen_at=times.text(authorizer.seen_at),
+        expected_sequence=expected_count,
+        seen_at=times.format_utc(authorizer.seen_at),
     )
     note = model.stale(tenant_id).address(authorizer.id)
     ports.store.write(Put(note, {}, Expect.ABSENT), entry)
@@ -103,7 +105,7 @@ def count(
     """Count the events that the authorizer signed with its registered key. Nothing is stored.
 
     If its registration has ended, its key is not known, and no event verifies. Raises `NotFound` if
-    another caller registered it; `Corrupt`, `Unavailable`.
+    another caller registered it; `DataCorrupt`, `Unavailable`.
     """
     if not is_identifier(authorizer_id, kind=AUTHORIZER):
         raise NotFound
@@ -123,13 +125,13 @@ def count(
 
 
 def _verifies(event: SignedEvent, public_key: bytes) -> bool:
-    payload, signature = _decoded(event.signing_payload), _decoded(event.signature)
+    payload, signature = _decode_base64(event.signing_payload), _decode_base64(event.signature)
     if payload is None or signature is None or len(signature) != SIGNATURE_BYTES:
         return False
     return native.is_event_signed(payload, signature, public_key=public_key)
 
 
-def _decoded(value: object) -> bytes | None:
+def _decode_base64(value: object) -> bytes | None:
     try:
         return base64.b64decode(value, validate=True) if isinstance(value, str) else None
     except ValueError:

@@ -9,24 +9,24 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from shared.authorizer.formats import jwts
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import text
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
 from shared.model.identifiers import PERSON
 from shared.model.identities import people, providers, sessions
-from shared.model.identities.claims import IdentityClaims, SignInFault, SignInRefused
+from shared.model.identities.claims import IdentityClaims, OAuthErrorCode, SignInRefused
 from shared.model.identities.people import Person, PersonStatus
-from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
 from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts, name_address
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
 from shared.operations.identities import approvers, roles
 from shared.operations.identities.people import find_same_account
-from shared.operations.identities.sessions import Begun, begun
+from shared.operations.identities.sessions import StartedSession, start_session
 from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
+from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 
 # A token is accepted up to a minute after its end; the note of its use stays a little longer.
 _USED: Final = timedelta(minutes=5)
@@ -42,14 +42,14 @@ _DISABLED: Final = "An administrator has disabled this person."
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class UnauthenticatedClient:
     """Where a request without a credential comes from."""
 
     source_ip: str | None = None
     request_id: str | None = None
 
 
-class _Admitted(NamedTuple):
+class _AdmittedOwner(NamedTuple):
     """The owner of the new session, the changes that it needs, and who is disabled by them."""
 
     owner: Person | ServiceAccount
@@ -59,8 +59,11 @@ class _Admitted(NamedTuple):
 
 
 def admit(
-    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, stranger: Stranger
-) -> Begun:
+    ports: Ports,
+    provider: IdentityProvider,
+    claims: IdentityClaims,
+    stranger: UnauthenticatedClient,
+) -> StartedSession:
     """Begin a session for those of whom `provider` said these checked claims (IDENTITY-6).
 
     `provider` is as it was when they were checked. Raises `SignInRefused`, `Unavailable`.
@@ -69,24 +72,27 @@ def admit(
 
 
 def _attempt(
-    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, stranger: Stranger
-) -> Begun:
+    ports: Ports,
+    provider: IdentityProvider,
+    claims: IdentityClaims,
+    stranger: UnauthenticatedClient,
+) -> StartedSession:
     provider = _as_it_is(ports, provider)
     used = sessions.used_token_address(claims.digest)
     if not provider.reusable_tokens and ports.store.get(used) is not None:
-        raise SignInRefused(SignInFault.INVALID_GRANT, "The token was used before.")
+        raise SignInRefused(OAuthErrorCode.INVALID_GRANT, "The token was used before.")
     names = jwts.identifiers(claims.members)
     if any(
         each.revoked for each in token_verdicts(ports, provider.tenant_id, names.values()).values()
     ):
-        raise SignInRefused(SignInFault.INVALID_GRANT, "The token is revoked; sign in again.")
+        raise SignInRefused(OAuthErrorCode.INVALID_GRANT, "The token is revoked; sign in again.")
     grant = _find_grant(provider, claims)
     role = roles.of_tenant(ports, provider.tenant_id).get(grant.role)
     if role is None:
-        raise SignInRefused(SignInFault.DENIED, "The role of the grant does not exist any more.")
+        raise SignInRefused(OAuthErrorCode.DENIED, "The role of the grant does not exist any more.")
     is_person = provider.kind is ProviderKind.PEOPLE
     admitted = (_person if is_person else _program)(ports, provider, claims, grant)
-    made, changes = begun(
+    made, changes = start_session(
         ports,
         provider,
         admitted.owner,
@@ -98,7 +104,7 @@ def _attempt(
     note = Put(used, {"tenant_id": provider.tenant_id, "expires": expires}, Expect.ABSENT)
     ports.store.write(
         # A provider that was changed since might not have admitted anybody.
-        Check(provider.address, At(provider.version)),
+        Check(provider.address, VersionIs(provider.version)),
         *admitted.changes,
         *changes,
         *([] if provider.reusable_tokens else [note]),
@@ -109,19 +115,19 @@ def _attempt(
     return made
 
 
-def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> Grant:
+def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> RoleMapping:
     """Return the first grant that matches. Raises `SignInRefused`."""
     members = claims.members
     if not jwts.is_email_verified(members, default=provider.trusts_email):
         # It would be the identity of a person, and keep its owner out.
         if claims.email is not None:
-            raise SignInRefused(SignInFault.DENIED, _UNVERIFIED)
+            raise SignInRefused(OAuthErrorCode.DENIED, _UNVERIFIED)
         members = {name: value for name, value in members.items() if name != "email"}
-    if grant := providers.first(provider.granted, members):
+    if grant := providers.first(provider.grant_list, members):
         return grant
-    is_of_email = providers.first(provider.granted, claims.members) is not None
+    is_of_email = providers.first(provider.grant_list, claims.members) is not None
     message = _UNVERIFIED if is_of_email else "No grant of the identity provider matches."
-    raise SignInRefused(SignInFault.DENIED, message)
+    raise SignInRefused(OAuthErrorCode.DENIED, message)
 
 
 def _authenticated_at(provider: IdentityProvider, claims: IdentityClaims) -> datetime | None:
@@ -135,22 +141,29 @@ def _authenticated_at(provider: IdentityProvider, claims: IdentityClaims) -> dat
     return claims.auth_time
 
 
-def _as_it_is(ports: Ports, checked: IdentityProvider) -> IdentityProvider:
-    """Return the provider of now. Raises `SignInRefused` if it is another than `checked`."""
-    item = ports.store.get(checked.address)
+def _as_it_is(ports: Ports, checked_provider: IdentityProvider) -> IdentityProvider:
+    """Return the provider of now.
+
+    Raises `SignInRefused` if it is another than `checked_provider`.
+    """
+    item = ports.store.get(checked_provider.address)
     if item is None:
-        raise SignInRefused(SignInFault.INVALID_TARGET, "There is no such identity provider.")
+        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, "There is no such identity provider.")
     provider = IdentityProvider.from_item(item)
-    if provider.epoch != checked.epoch:
+    if provider.epoch != checked_provider.epoch:
         message = "The identity provider has just been changed; sign in again."
-        raise SignInRefused(SignInFault.INVALID_GRANT, message)
+        raise SignInRefused(OAuthErrorCode.INVALID_GRANT, message)
     return provider
 
 
 def _entry(
-    ports: Ports, stranger: Stranger, admitted: _Admitted, made: Begun, claims: IdentityClaims
+    ports: Ports,
+    stranger: UnauthenticatedClient,
+    admitted_owner: _AdmittedOwner,
+    started_session: StartedSession,
+    claims: IdentityClaims,
 ) -> Put:
-    owner, session = admitted.owner, made.session
+    owner, session = admitted_owner.owner, started_session.session
     caller = Caller(
         session.tenant_id,
         owner.email,
@@ -163,21 +176,21 @@ def _entry(
     return audit.entry(
         ports,
         caller,
-        Action.SESSION_CREATE,
+        AuditAction.SESSION_CREATE,
         session.id,
         settings=None,
         identity=session.identity,
         owner=session.owner,
-        role=made.role.name,
+        role=started_session.role.name,
         provider_id=session.provider_id,
         subject=claims.subject,
-        **({"disabled": admitted.disabled_id} if admitted.disabled_id else {}),
+        **({"disabled": admitted_owner.disabled_id} if admitted_owner.disabled_id else {}),
     )
 
 
 def _person(
-    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, grant: Grant
-) -> _Admitted:
+    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, grant: RoleMapping
+) -> _AdmittedOwner:
     """Return the person whom claims describe, as this sign-in leaves the person."""
     email, tenant_id = _email(provider, claims), provider.tenant_id
     subject_at = people.subject_address(tenant_id, provider.id, claims.subject)
@@ -188,7 +201,7 @@ def _person(
     freed, expected = list[Change](), Expect.ABSENT
     if holder is not None and (known is None or known["id"] != holder["id"]):
         former = _former(ports, tenant_id, str(holder["id"]))
-        freed = [Put(former.address, former.disabled().to_item(), At(former.version))]
+        freed = [Put(former.address, former.disable().to_item(), VersionIs(former.version))]
         former_id, expected = former.id, Expect.PRESENT
     name = _name(claims, email)
     if known is None:
@@ -196,7 +209,7 @@ def _person(
         subject = (provider.id, provider.issuer, claims.subject)
         same = find_same_account(ports, tenant_id, provider.issuer, claims.subject)
         if not all(each.is_active for each in same):
-            raise SignInRefused(SignInFault.DENIED, _DISABLED)
+            raise SignInRefused(OAuthErrorCode.DENIED, _DISABLED)
         person = Person(person_id, tenant_id, *subject, email, name, grant.role, active, now)
         changes: list[Change] = [
             Put(person.address, person.to_item(), Expect.ABSENT),
@@ -204,14 +217,16 @@ def _person(
             Put(email_at, {"id": person_id}, expected),
             Increment(people.count_address(tenant_id), {"count": 1}, Expect.ANYTHING),
             # Nobody disables the same account at another provider of the issuer meanwhile.
-            *(Check(each.address, At(each.version)) for each in same),
+            *(Check(each.address, VersionIs(each.version)) for each in same),
         ]
-        return _Admitted(person, [*freed, *changes], former_id)
-    before = reread(lambda: _read(ports, tenant_id, str(known["id"])))
+        return _AdmittedOwner(person, [*freed, *changes], former_id)
+    before = reread(lambda: _read_person(ports, tenant_id, str(known["id"])))
     issuer = provider.issuer
     after = replace(before, issuer=issuer, email=email, name=name, role=grant.role)
-    person, changes = _renewed(before, after, expected)
-    return _Admitted(person, [*freed, *changes], former_id, is_lowered=before.role != person.role)
+    person, changes = _update_person(before, after, expected)
+    return _AdmittedOwner(
+        person, [*freed, *changes], former_id, is_lowered=before.role != person.role
+    )
 
 
 def _former(ports: Ports, tenant_id: str, holder_id: str) -> Person:
@@ -223,32 +238,34 @@ def _former(ports: Ports, tenant_id: str, holder_id: str) -> Person:
     holder = None if item is None else Person.from_item(item)
     partition = providers.providers(tenant_id)
     if holder is None or ports.store.get(partition.address(holder.provider_id)) is not None:
-        raise SignInRefused(SignInFault.DENIED, _TAKEN)
+        raise SignInRefused(OAuthErrorCode.DENIED, _TAKEN)
     return holder
 
 
-def _read(ports: Ports, tenant_id: str, person_id: str) -> Person:
+def _read_person(ports: Ports, tenant_id: str, person_id: str) -> Person:
     item = ports.store.get(people.people(tenant_id).address(person_id))
     if item is None:
-        raise Corrupt("a subject names a person that there is not")
+        raise DataCorrupt("a subject names a person that there is not")
     person = Person.from_item(item)
     if not person.is_active:
-        raise SignInRefused(SignInFault.DENIED, _DISABLED)
+        raise SignInRefused(OAuthErrorCode.DENIED, _DISABLED)
     return person
 
 
-def _renewed(before: Person, after: Person, expected: Expect) -> tuple[Person, list[Change]]:
+def _update_person(
+    previous: Person, after: Person, precondition: Expect
+) -> tuple[Person, list[Change]]:
     """Return a known person after another sign-in, and the changes that store this."""
-    if after == before:
+    if after == previous:
         # Who is disabled meanwhile does not come in.
-        return before, [Check(before.address, At(before.version))]
-    after = replace(after, version=before.version + 1)
-    changes: list[Change] = [Put(after.address, after.to_item(), At(before.version))]
-    old, new = (people.email_address(each.tenant_id, each.email) for each in (before, after))
+        return previous, [Check(previous.address, VersionIs(previous.version))]
+    after = replace(after, version=previous.version + 1)
+    changes: list[Change] = [Put(after.address, after.to_item(), VersionIs(previous.version))]
+    old, new = (people.email_address(each.tenant_id, each.email) for each in (previous, after))
     if old != new:
         changes += [
             Delete(old, Expect.ANYTHING),
-            Put(new, {"id": after.id}, expected),
+            Put(new, {"id": after.id}, precondition),
         ]
     return after, changes
 
@@ -265,23 +282,23 @@ def _email(provider: IdentityProvider, claims: IdentityClaims) -> str:
     """Return the e-mail of a person. Raises `SignInRefused` if it is not one of the tenant's."""
     if claims.email is None:
         message = "The provider states no e-mail address; have it add the claim `email`."
-        raise SignInRefused(SignInFault.DENIED, message)
+        raise SignInRefused(OAuthErrorCode.DENIED, message)
     domain = claims.email.rpartition("@")[2]
     if provider.email_domains and domain not in provider.email_domains:
         raise SignInRefused(
-            SignInFault.DENIED, "The e-mail is of no domain that the tenant allows."
+            OAuthErrorCode.DENIED, "The e-mail is of no domain that the tenant allows."
         )
     return claims.email
 
 
 def _program(
-    ports: Ports, provider: IdentityProvider, _claims: IdentityClaims, grant: Grant
-) -> _Admitted:
+    ports: Ports, provider: IdentityProvider, _claims: IdentityClaims, grant: RoleMapping
+) -> _AdmittedOwner:
     """Return the service account that a program calls as."""
     name = ports.store.get(name_address(provider.tenant_id, grant.service_account or ""))
     item = name and ports.store.get(accounts(provider.tenant_id).address(str(name["id"])))
     account = ServiceAccount.from_item(item) if item else None
     if account is None or account.status is not AccountStatus.ACTIVE:
         message = "The service account of the grant does not exist, or is disabled."
-        raise SignInRefused(SignInFault.DENIED, message)
-    return _Admitted(account, [Check(account.address, At(account.version))])
+        raise SignInRefused(OAuthErrorCode.DENIED, message)
+    return _AdmittedOwner(account, [Check(account.address, VersionIs(account.version))])

@@ -10,28 +10,28 @@ from typing import Final
 from shared.errors import (
     ApprovalRequired,
     Conflict,
-    Corrupt,
+    DataCorrupt,
     InsufficientScope,
     InvalidState,
     NotFound,
 )
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import APPROVAL, is_identifier
 from shared.model.identities import approvals as model
 from shared.model.identities import people, sessions
-from shared.model.identities.approvals import Act, Approval, ApprovalStatus
+from shared.model.identities.approvals import Approval, ApprovalStatus, ProtectedAction
 from shared.model.identities.people import Person
 from shared.model.identities.sessions import AccessRecord, SessionRecord
 from shared.model.items import Item, Value
 from shared.operations.base import audit
-from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation, settle
-from shared.operations.base.paging import Walk
+from shared.operations.base.paging import PageQueryPlan
 from shared.operations.identities import approvers
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Expect, Put
+from shared.ports.store import Change, Check, Expect, Put, VersionIs
 
 _KEPT: Final = of_record(Approval)
 _READERS: Final = frozenset({Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR})
@@ -69,47 +69,47 @@ def page(
     def read(item: Item) -> Approval:
         return _show(Approval.from_item(item), has_ended)
 
-    def keep(found: Approval) -> bool:
-        return status in (None, found.status) and _may_see(caller, found)
+    def keep(approval: Approval) -> bool:
+        return status in (None, approval.status) and _may_see(caller, approval)
 
-    return Walk(model.approvals(caller.tenant_id), read, before, limit, keep).run(ports)
+    return PageQueryPlan(model.approvals(caller.tenant_id), read, before, limit, keep).run(ports)
 
 
 @operation(*Scope)
 def get(ports: Ports, caller: Caller, *, approval_id: str) -> Approval:
     """Return an approval that `page` would show. Raises `NotFound`."""
-    found = _found(ports, caller, approval_id)
+    found = _require_approval(ports, caller, approval_id)
     if not _may_see(caller, found):
         raise NotFound
     return _show(found, _ending(ports, caller.tenant_id))
 
 
-def _show(found: Approval, has_ended: Callable[[Approval], bool]) -> Approval:
+def _show(approval: Approval, has_ended: Callable[[Approval], bool]) -> Approval:
     """Return an approval with the status that is shown: `used` and `expired` are not stored."""
-    if found.status is ApprovalStatus.REJECTED:
-        return found
-    if not found.remaining:
-        return replace(found, status=ApprovalStatus.USED)
-    return replace(found, status=ApprovalStatus.EXPIRED) if has_ended(found) else found
+    if approval.status is ApprovalStatus.REJECTED:
+        return approval
+    if not approval.remaining:
+        return replace(approval, status=ApprovalStatus.USED)
+    return replace(approval, status=ApprovalStatus.EXPIRED) if has_ended(approval) else approval
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def approve(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: str) -> Approval:
     """Let the requester do what was asked for, for an hour. An approved one is returned unchanged.
 
     Raises `NotFound`; `InsufficientScope` unless another person than the requester calls;
     `InvalidState` if it was rejected, or has expired.
     """
-    return _decided(ports, caller, keep, approval_id, ApprovalStatus.APPROVED)
+    return _decide(ports, caller, keep, approval_id, ApprovalStatus.APPROVED)
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def reject(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: str) -> Approval:
     """Refuse what was asked for, or what is left of an approval. Raises as `approve`.
 
     The requester may, too: this withdraws the request.
     """
-    return _decided(ports, caller, keep, approval_id, ApprovalStatus.REJECTED)
+    return _decide(ports, caller, keep, approval_id, ApprovalStatus.REJECTED)
 
 
 def override(ports: Ports, operator: Caller, *, approval_id: str, reason: str) -> Approval:
@@ -118,25 +118,25 @@ def override(ports: Ports, operator: Caller, *, approval_id: str, reason: str) -
 
 
 def _overridden(ports: Ports, operator: Caller, approval_id: str, reason: str) -> Approval:
-    before = _found(ports, operator, approval_id)
+    before = _require_approval(ports, operator, approval_id)
     _check_open(ports, before, ApprovalStatus.APPROVED)
     if before.status is ApprovalStatus.APPROVED:
         shown = _show(before, _ending(ports, operator.tenant_id))
         if shown.status is not ApprovalStatus.APPROVED:
             raise InvalidState(f"The approval is {shown.status}; ask for another one.")
         return before
-    after = before.decided(ApprovalStatus.APPROVED, operator.identity, None, ports.now())
+    after = before.decide(ApprovalStatus.APPROVED, operator.identity, None, ports.now())
     ports.store.write(
-        Put(after.address, after.to_item(), At(before.version)),
-        _entry(ports, operator, Action.APPROVAL_OVERRIDE, after, reason=reason),
+        Put(after.address, after.to_item(), VersionIs(before.version)),
+        _entry(ports, operator, AuditAction.APPROVAL_OVERRIDE, after, reason=reason),
     )
     return after
 
 
-def _decided(
+def _decide(
     ports: Ports, caller: Caller, keep: Keep[Approval], approval_id: str, status: ApprovalStatus
 ) -> Approval:
-    before = _found(ports, caller, approval_id)
+    before = _require_approval(ports, caller, approval_id)
     if caller.person_id is None:
         raise InsufficientScope([Scope.ADMIN], _NOT_BY_KEY)
     person = _person(ports, caller.tenant_id, caller.person_id)
@@ -150,31 +150,31 @@ def _decided(
     is_approved = status is ApprovalStatus.APPROVED
     if is_approved:
         _check_cooled_off(ports, caller)
-    after = before.decided(status, caller.identity, person, ports.now())
-    action = Action.APPROVAL_APPROVE if is_approved else Action.APPROVAL_REJECT
+    after = before.decide(status, caller.identity, person, ports.now())
+    action = AuditAction.APPROVAL_APPROVE if is_approved else AuditAction.APPROVAL_REJECT
     ports.store.write(
-        Put(after.address, after.to_item(), At(before.version)),
+        Put(after.address, after.to_item(), VersionIs(before.version)),
         _entry(ports, caller, action, after, requested_by=before.requested_by),
         *keep(after),
     )
     return after
 
 
-def _found(ports: Ports, caller: Caller, approval_id: str) -> Approval:
+def _require_approval(ports: Ports, caller: Caller, approval_id: str) -> Approval:
     """Read an approval. Raises `NotFound`."""
-    found = _read(ports, caller.tenant_id, approval_id)
+    found = _read_with_cutoff(ports, caller.tenant_id, approval_id)
     if found is None:
         raise NotFound
     return found
 
 
-def _check_open(ports: Ports, found: Approval, status: ApprovalStatus) -> None:
+def _check_open(ports: Ports, approval: Approval, status: ApprovalStatus) -> None:
     """Raise `InvalidState` unless an approval may get a status, or has it."""
-    if found.status is status:
+    if approval.status is status:
         return
-    if found.status is ApprovalStatus.REJECTED:
+    if approval.status is ApprovalStatus.REJECTED:
         raise InvalidState("The approval was rejected; ask for another one.")
-    if _ending(ports, found.tenant_id)(found):
+    if _ending(ports, approval.tenant_id)(approval):
         raise InvalidState("The approval has expired; ask for another one.")
 
 
@@ -197,7 +197,7 @@ def _check_cooled_off(ports: Ports, caller: Caller) -> None:
 def _person(ports: Ports, tenant_id: str, person_id: str) -> Person:
     item = ports.store.get(people.people(tenant_id).address(person_id))
     if item is None:
-        raise Corrupt("a session is of a person that there is not")
+        raise DataCorrupt("a session is of a person that there is not")
     return Person.from_item(item)
 
 
@@ -218,7 +218,7 @@ def _check_approver(ports: Ports, approval: Approval) -> list[Change]:
     access = AccessRecord.of(ports.store.get(sessions.access_address(approval.tenant_id)))
     if person.epoch != approval.decided_by_epoch or not approvers.may_approve(person, access):
         raise ApprovalRequired(_NO_APPROVER)
-    return [Check(person.address, At(person.version))]
+    return [Check(person.address, VersionIs(person.version))]
 
 
 def _check_number(ports: Ports, caller: Caller) -> None:
@@ -236,16 +236,16 @@ def _check_number(ports: Ports, caller: Caller) -> None:
         raise Conflict(_TOO_MANY)
 
 
-def _may_see(caller: Caller, found: Approval) -> bool:
+def _may_see(caller: Caller, approval: Approval) -> bool:
     if not _READERS.isdisjoint(caller.scopes):
         return True
-    return caller.person_id is not None and found.requested_by_id == caller.person_id
+    return caller.person_id is not None and approval.requested_by_id == caller.person_id
 
 
-def requested(  # noqa: PLR0913 (what an approval is made of)
+def create_request(  # noqa: PLR0913 (what an approval is made of)
     ports: Ports,
     caller: Caller,
-    act: Act,
+    act: ProtectedAction,
     subject: str,
     *,
     reason: str,
@@ -267,7 +267,7 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
         reason=reason,
         requested_by=caller.identity,
         created_at=now,
-        expires_at=times.whole(now + model.WAITS),
+        expires_at=times.truncate_to_second(now + model.WAITS),
         expires=int((now + model.LISTED).timestamp()),
         details=details,
         requested_by_id=by,
@@ -277,19 +277,19 @@ def requested(  # noqa: PLR0913 (what an approval is made of)
     )
     ports.store.write(
         Put(made.address, made.to_item(), Expect.ABSENT),
-        _entry(ports, caller, Action.APPROVAL_REQUEST, made, reason=reason, count=count),
+        _entry(ports, caller, AuditAction.APPROVAL_REQUEST, made, reason=reason, count=count),
     )
     return made
 
 
 def usable(
-    ports: Ports, caller: Caller, approval_id: str, acts: Sequence[Act], subject: str
+    ports: Ports, caller: Caller, approval_id: str, acts: Sequence[ProtectedAction], subject: str
 ) -> Approval:
     """Return an approval that the caller may use for one of these acts, and this subject.
 
     Raises `ApprovalRequired`, with the reason.
     """
-    found = _read(ports, caller.tenant_id, approval_id)
+    found = _read_with_cutoff(ports, caller.tenant_id, approval_id)
     if found is None:
         raise ApprovalRequired("There is no such approval.")
     if found.requested_by_id != caller.person_id:
@@ -305,28 +305,30 @@ def usable(
     return found
 
 
-def used(ports: Ports, caller: Caller, approval: Approval, number: int) -> list[Change]:
+def use_changes(ports: Ports, caller: Caller, approval: Approval, number: int) -> list[Change]:
     """Return the changes that use an approval a `number` of times, at most what remains.
 
     Raises `ApprovalRequired` if the person who approved may not approve any more.
     """
-    after = approval.used(number)
+    after = approval.use(number)
     return [
         *_check_approver(ports, approval),
-        Put(after.address, after.to_item(), At(approval.version)),
-        _entry(ports, caller, Action.APPROVAL_USE, after, number=number, remaining=after.remaining),
+        Put(after.address, after.to_item(), VersionIs(approval.version)),
+        _entry(
+            ports, caller, AuditAction.APPROVAL_USE, after, number=number, remaining=after.remaining
+        ),
     ]
 
 
 def _entry(
-    ports: Ports, caller: Caller, action: Action, approval: Approval, /, **details: Value
+    ports: Ports, caller: Caller, action: AuditAction, approval: Approval, /, **details: Value
 ) -> Put:
     """Return the change that stores an audit entry about an approval."""
     shown: dict[str, Value] = {"act": approval.act.value, "subject": approval.subject}
     return audit.entry(ports, caller, action, approval.id, settings=None, **shown, **details)
 
 
-def _read(ports: Ports, tenant_id: str, approval_id: str) -> Approval | None:
+def _read_with_cutoff(ports: Ports, tenant_id: str, approval_id: str) -> Approval | None:
     if not is_identifier(approval_id, kind=APPROVAL):
         return None
     return Approval.from_optional(ports.store.get(model.approvals(tenant_id).address(approval_id)))

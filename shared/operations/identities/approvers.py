@@ -8,12 +8,12 @@ from shared import logs
 from shared.errors import TooFewApprovers
 from shared.model.callers import Caller, Scope
 from shared.model.identities import approvals, people, providers, roles
-from shared.model.identities.approvals import ProtectedActs
+from shared.model.identities.approvals import ProtectedActions
 from shared.model.identities.people import Person
 from shared.model.identities.providers import IdentityProvider
 from shared.model.identities.sessions import AccessRecord, access_address
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check
+from shared.ports.store import Change, Check, VersionIs
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ _TOO_FEW: Final = logs.fields(metrics={"ApproversTooFew": 1})
 
 def may_approve(person: Person, access: AccessRecord) -> bool:
     """Return whether a person is active and has the scope `admin` without limits."""
-    role = roles.held(access, person.role)
+    role = roles.effective_role(access, person.role)
     return person.is_active and Scope.ADMIN in role.scopes and role.limits is None
 
 
@@ -33,15 +33,15 @@ def keep_two(
     *,
     without: Collection[str] = (),
     after: AccessRecord | None = None,
-    beside: Sequence[Change] = (),
+    extra_changes: Sequence[Change] = (),
     is_protected: bool = False,
 ) -> list[Change]:
     """Return the checks of a write that leaves two approvers, while anything is protected.
 
     The write disables the people or deletes the provider `without`, or stores the roles of `after`.
-    There is no check for the operator, if no approver is lost, or of an item that `beside` checks,
-    which was read before. If `is_protected`, the write protects something. Of two such writes at
-    once one is decided again. Raises `TooFewApprovers`.
+    There is no check for the operator, if no approver is lost, or of an item that `extra_changes`
+    checks, which was read before. If `is_protected`, the write protects something. Of two such
+    writes at once one is decided again. Raises `TooFewApprovers`.
     """
     tenant_id = caller.tenant_id
     if caller.is_inside or not (is_protected or _protects(ports, tenant_id)):
@@ -59,10 +59,12 @@ def keep_two(
         raise TooFewApprovers
     kept = [*left.values()][:_TWO]
     versions = {each.address: each.version for pair in kept for each in pair}
-    checks: list[Change] = [Check(address, At(number)) for address, number in versions.items()]
+    checks: list[Change] = [
+        Check(address, VersionIs(number)) for address, number in versions.items()
+    ]
     if after is None and not all(each.role in roles.BUILT_IN for each, _ in kept):
-        checks.append(Check(access_address(tenant_id), At(access.version)))
-    checked = {each.address for each in beside}
+        checks.append(Check(access_address(tenant_id), VersionIs(access.version)))
+    checked = {each.address for each in extra_changes}
     return [each for each in checks if each.address not in checked]
 
 
@@ -75,7 +77,7 @@ def report_loss(ports: Ports, tenant_id: str) -> None:
 
 
 def _protects(ports: Ports, tenant_id: str) -> bool:
-    policy = ProtectedActs.from_optional(ports.store.get(approvals.protected_address(tenant_id)))
+    policy = ProtectedActions.from_optional(ports.store.get(approvals.protected_address(tenant_id)))
     return policy is not None and policy.protects
 
 

@@ -65,7 +65,7 @@ def authenticate(
 def with_role(ports: Ports, caller: Caller, name: str) -> Caller:
     """Return the caller of an API key with its role as it is now, after one more read."""
     access = AccessRecord.of(ports.store.get(model.access_address(caller.tenant_id)))
-    role = roles.held(access, name)
+    role = roles.effective_role(access, name)
     return replace(caller, scopes=role.scopes, role=role.name, limits=role.limits)
 
 
@@ -90,12 +90,12 @@ def owner_address(tenant_id: str, owner: str) -> Address:
 def _caller(
     ports: Ports,
     credential: SessionCredential,
-    found: list[Item | None],
+    items: list[Item | None],
     *,
     source_ip: str | None,
     request_id: str | None,
 ) -> Caller | None:
-    session_item, access_item, *vouching = found
+    session_item, access_item, *vouching = items
     if session_item is None:
         return None
     session, access = SessionRecord.from_item(session_item), AccessRecord.of(access_item)
@@ -106,7 +106,7 @@ def _caller(
     owner = owner_of(session, owner_item, provider_epoch=epoch)
     if owner is None:
         return None
-    role = roles.held(access, owner.role)
+    role = roles.effective_role(access, owner.role)
     return Caller(
         tenant_id=session.tenant_id,
         identity=owner.identity,

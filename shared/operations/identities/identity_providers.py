@@ -7,30 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from shared.errors import Conflict, InvalidRequest
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identifiers import IDENTITY_PROVIDER
 from shared.model.identities import providers as model
-from shared.model.identities.claims import Discovered
-from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.claims import ProviderMetadata
+from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
 from shared.model.identities.sessions import AccessRecord, access_address
 from shared.model.items import Value
 from shared.model.records import integer
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
-from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, Walk, count, newest
-from shared.operations.identities import (
-    approvers,
-    issuers,
-    protected_acts,
-    provider_calls,
-    roles,
-)
+from shared.operations.base.paging import Page, PageQueryPlan, count, newest
+from shared.operations.identities import approvers, issuers, protected_acts, provider_calls, roles
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put, expect_version
+from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs, expect_version
 
 # No secret is kept twice, though it is sealed.
 _KEPT: Final = of_record(IdentityProvider, but=["sealed_client_secret"])
@@ -60,7 +54,7 @@ class ProviderChange:
     cli_client_id: str | None = None
     client_secret: str | None = None
     jwks: dict[str, Value] | None = None
-    grants: tuple[Grant, ...] | None = None
+    grants: tuple[RoleMapping, ...] | None = None
     email_domains: tuple[str, ...] | None = None
     session_seconds: int | None = None
     reusable_tokens: bool | None = None
@@ -88,13 +82,15 @@ def _members(change: ProviderChange) -> dict[str, Any]:
         if name != "client_secret"
     }
     given = change.grants
-    return members | {"grants": None if given is None else tuple(each.stored for each in given)}
+    return members | {"grants": None if given is None else tuple(each.to_value for each in given)}
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[IdentityProvider]:
     """Return a page of the tenant's providers, newest first."""
-    walk = Walk(model.providers(caller.tenant_id), IdentityProvider.from_item, before, limit)
+    walk = PageQueryPlan(
+        model.providers(caller.tenant_id), IdentityProvider.from_item, before, limit
+    )
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
@@ -105,7 +101,7 @@ def get(ports: Ports, caller: Caller, *, provider_id: str) -> IdentityProvider:
     return find(ports, partition, provider_id, kind=IDENTITY_PROVIDER, record=IdentityProvider)
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def create(
     ports: Ports,
     caller: Caller,
@@ -134,8 +130,8 @@ def create(
         session_seconds=model.SESSION_SECONDS[kind],
         created_at=ports.now(),
     )
-    provider = replace(_completed(ports, new, change), epoch=1)
-    anchored = _anchored(ports, caller, None, provider)
+    provider = replace(_complete_provider(ports, new, change), epoch=1)
+    anchored = _cooling_off_changes(ports, caller, None, provider)
     details = _details(ports, None, provider)
     taken = protected_acts.access_changed(ports, caller, "identity provider", details)
     ports.store.write(
@@ -143,7 +139,7 @@ def create(
         Put(model.owner_address(provider.id), {"tenant_id": provider.tenant_id}, Expect.ABSENT),
         # Of two creations at once, one counts again.
         Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_CREATE, provider, details, anchored),
+        _entry(ports, caller, AuditAction.IDENTITY_PROVIDER_CREATE, provider, details, anchored),
         *anchored,
         *taken,
         *keep(provider),
@@ -151,7 +147,7 @@ def create(
     return provider
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def update(
     ports: Ports,
     caller: Caller,
@@ -167,7 +163,7 @@ def update(
     If those to whom it gives roles may be others, the sessions that it gave end.
     """
     before = get(ports, caller, provider_id=provider_id)
-    changed = _completed(ports, before, change)
+    changed = _complete_provider(ports, before, change)
     is_new, details = changed != before, _details(ports, before, changed)
     taken = protected_acts.access_changed(
         ports, caller, before.id, details, version=before.version, is_needed=is_new
@@ -175,10 +171,10 @@ def update(
     if not is_new:
         return before
     stored = replace(changed, version=before.version + 1)
-    anchored = _anchored(ports, caller, before, stored)
+    anchored = _cooling_off_changes(ports, caller, before, stored)
     ports.store.write(
-        Put(stored.address, stored.to_item(), At(before.version)),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_UPDATE, stored, details, anchored),
+        Put(stored.address, stored.to_item(), VersionIs(before.version)),
+        _entry(ports, caller, AuditAction.IDENTITY_PROVIDER_UPDATE, stored, details, anchored),
         *anchored,
         *taken,
         *keep(stored),
@@ -189,7 +185,7 @@ def update(
 @operation(Scope.ADMIN)
 def check(
     ports: Ports, caller: Caller, *, provider_id: str
-) -> tuple[IdentityProvider, Discovered | None]:
+) -> tuple[IdentityProvider, ProviderMetadata | None]:
     """Return a provider, and what its issuer publishes now; None if its keys are in the provider.
 
     Changes nothing. Raises `NotFound`, `InvalidRequest`, `Unavailable`.
@@ -212,12 +208,12 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
         ports, caller, provider.id, details, version=provider.version
     )
     amounts = {"count": -1, "version": 1}
-    kept = approvers.keep_two(ports, caller, without={provider.id}, beside=taken)
+    kept = approvers.keep_two(ports, caller, without={provider.id}, extra_changes=taken)
     ports.store.write(
-        Delete(provider.address, At(provider.version)),
+        Delete(provider.address, VersionIs(provider.version)),
         Delete(model.owner_address(provider.id), Expect.ANYTHING),
         Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
-        _entry(ports, caller, Action.IDENTITY_PROVIDER_DELETE, provider, details),
+        _entry(ports, caller, AuditAction.IDENTITY_PROVIDER_DELETE, provider, details),
         *taken,
         *kept,
     )
@@ -232,41 +228,41 @@ def find_twins(ports: Ports, provider: IdentityProvider) -> list[str]:
     return [each.id for each in others if each.issuer == provider.issuer]
 
 
-def _details(
-    ports: Ports, before: IdentityProvider | None, after: IdentityProvider
-) -> dict[str, Value]:
+def _details(ports: Ports, old: IdentityProvider | None, new: IdentityProvider) -> dict[str, Value]:
     """Return the details of a change; those of another issuer warn of its other providers."""
-    details = changed_details(after.name, before, after)
-    is_other = before is None or before.issuer != after.issuer
-    twins = find_twins(ports, after) if is_other else []
+    details = changed_details(new.name, old, new)
+    is_other = old is None or old.issuer != new.issuer
+    twins = find_twins(ports, new) if is_other else []
     return details | ({"same_issuer": [*twins]} if twins else {})
 
 
-def _completed(ports: Ports, before: IdentityProvider, change: ProviderChange) -> IdentityProvider:
+def _complete_provider(
+    ports: Ports, previous: IdentityProvider, change: ProviderChange
+) -> IdentityProvider:
     """Return the changed provider, with its secret sealed and its endpoints discovered."""
-    changed = change.made_to(before)
+    changed = change.made_to(previous)
     _check(changed)
-    if changed.grants != before.grants:
+    if changed.grants != previous.grants:
         _check_roles(ports, changed)
     # Otherwise no grant could be taken away while a provider is down.
-    if change.issuer is not None or changed.jwks != before.jwks:
+    if change.issuer is not None or changed.jwks != previous.jwks:
         changed = changed.with_endpoints(_discover(ports, changed))
     if change.client_secret is None:
         return changed
     if not change.client_secret:
         return replace(changed, sealed_client_secret=None, client_secret_sha256=None)
-    numbered = replace(changed, secret_number=before.secret_number + 1)
+    numbered = replace(changed, secret_number=previous.secret_number + 1)
     secret = change.client_secret.encode()
     sealed = ports.sealer.seal(secret, context=numbered.seal_context)
     digest = hashlib.sha256(secret).hexdigest()
     return replace(numbered, sealed_client_secret=sealed, client_secret_sha256=digest)
 
 
-def _discover(ports: Ports, provider: IdentityProvider) -> Discovered | None:
+def _discover(ports: Ports, provider: IdentityProvider) -> ProviderMetadata | None:
     """Return what the issuer publishes now; None if its keys are in the provider."""
     if provider.jwks is not None:
         return None
-    return issuers.discovered(provider_calls.guard(ports, provider.tenant_id), provider.issuer)
+    return issuers.discover(provider_calls.guard(ports, provider.tenant_id), provider.issuer)
 
 
 def _check(provider: IdentityProvider) -> None:
@@ -289,7 +285,7 @@ def _check(provider: IdentityProvider) -> None:
         raise InvalidRequest("reusable_tokens: is for programs alone.")
     if not is_of_people and (provider.token_exchange is False or provider.step_up != _USUAL):
         raise InvalidRequest("token_exchange, step_up: are for people alone.")
-    for grant in provider.granted:
+    for grant in provider.grant_list:
         _check_grant(provider, grant)
 
 
@@ -306,11 +302,11 @@ def _check_tokens(provider: IdentityProvider) -> None:
 
 def _check_roles(ports: Ports, provider: IdentityProvider) -> None:
     known = roles.of_tenant(ports, provider.tenant_id)
-    if not all(each.role in known for each in provider.granted):
+    if not all(each.role in known for each in provider.grant_list):
         raise InvalidRequest("grants: each role must be one of GET /v1/roles.")
 
 
-def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
+def _check_grant(provider: IdentityProvider, grant: RoleMapping) -> None:
     is_of_people = provider.kind is ProviderKind.PEOPLE
     if is_of_people is (grant.service_account is not None):
         raise InvalidRequest("grants: programs name a service_account each, and people none.")
@@ -328,25 +324,25 @@ def _check_grant(provider: IdentityProvider, grant: Grant) -> None:
 def _entry(
     ports: Ports,
     caller: Caller,
-    action: Action,
+    action: AuditAction,
     provider: IdentityProvider,
     details: dict[str, Value],
-    anchored: Sequence[Change] = (),
+    cooling_off: Sequence[Change] = (),
 ) -> Change:
-    changed: dict[str, Value] = {"anchors_changed": True} if anchored else {}
+    changed: dict[str, Value] = {"anchors_changed": True} if cooling_off else {}
     return audit.entry(ports, caller, action, provider.id, settings=None, **details, **changed)
 
 
-def _anchored(
-    ports: Ports, caller: Caller, before: IdentityProvider | None, after: IdentityProvider
+def _cooling_off_changes(
+    ports: Ports, caller: Caller, old: IdentityProvider | None, new: IdentityProvider
 ) -> list[Change]:
     """Return the change that begins a cooling-off period, if other people may sign in now.
 
     None while nothing is protected: a tenant could not protect acts after its first provider.
     """
-    is_other = before is None or before.epoch != after.epoch
-    is_anchor = is_other and after.kind is ProviderKind.PEOPLE
-    if not is_anchor or not protected_acts.protected(ports, caller.tenant_id).protects:
+    is_other = old is None or old.epoch != new.epoch
+    is_anchor = is_other and new.kind is ProviderKind.PEOPLE
+    if not is_anchor or not protected_acts.read_protected_actions(ports, caller.tenant_id).protects:
         return []
     address = access_address(caller.tenant_id)
     access = AccessRecord.of(ports.store.get(address))

@@ -7,7 +7,7 @@ from shared.authorizer.formats import jwts
 from shared.authorizer.formats.jwk_sets import KeySet, usable_keys
 from shared.authorizer.formats.jwts import ParsedToken
 from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.callers import Caller, Scope
 from shared.model.identities import providers as model
 from shared.model.identities.providers import IdentityProvider, ProviderKind
@@ -23,7 +23,7 @@ _SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp", "cnf")
 def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object] | None:
     """Return the claims of a token that holds; None for any other.
 
-    Raises `Corrupt`, `Unavailable`: a fault is never reported as a token that holds.
+    Raises `DataCorrupt`, `Unavailable`: a fault is never reported as a token that holds.
     """
     try:
         found = jwts.parse(token)
@@ -76,4 +76,4 @@ def _keys(issuer: IdentityProvider) -> KeySet:
     try:
         return usable_keys(issuer.jwks)
     except ValueError:
-        raise Corrupt from None
+        raise DataCorrupt from None

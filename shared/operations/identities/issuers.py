@@ -15,17 +15,17 @@ from typing import Any, Final
 
 from shared.authorizer.formats import strict_json
 from shared.authorizer.formats.jwk_sets import KeySet
-from shared.errors import Corrupt, ExpectationLost, InvalidRequest, RescindError, Unavailable
+from shared.errors import DataCorrupt, InvalidRequest, PreconditionFailed, RescindError, Unavailable
 from shared.model import outbound
 from shared.model.identities import key_sets
 from shared.model.identities import providers as model
-from shared.model.identities.claims import Discovered
+from shared.model.identities.claims import ProviderMetadata
 from shared.model.identities.key_sets import AT_WORK_SECONDS, IssuerKeys
 from shared.model.identities.providers import IdentityProvider
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.operations.base import tenants
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Expect, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ _REMEMBERED_MAX: Final = 64
 _DAY: Final = timedelta(days=1)
 
 
-def discovered(ports: Ports, issuer: str) -> Discovered:
+def discover(ports: Ports, issuer: str) -> ProviderMetadata:
     """Return what an issuer publishes (OpenID Connect Discovery 1.0).
 
     Raises `InvalidRequest` if it is no issuer, `Unavailable` if it does not answer.
@@ -71,8 +71,8 @@ def current(ports: Ports, provider: IdentityProvider) -> IdentityProvider:
     if _is_new(provider, now):
         return provider
     known = ports.issuer_keys.get(uri)
-    if known is None or not known.is_fresh(now, within=_DAY):
-        known = _stored(ports, uri)
+    if known is None or not known.is_fresh(now, max_age=_DAY):
+        known = _read_stored(ports, uri)
         if known is None:
             return provider
         _remember(ports, uri, known)
@@ -88,9 +88,9 @@ def refresh(ports: Ports, provider: IdentityProvider) -> None:
     now, uri = ports.now(), _configuration_at(provider.issuer)
     if _is_new(provider, now):
         return
-    known = _stored(ports, uri)
-    if known is None or not known.is_fresh(now, within=_DAY):
-        _renewed(ports, uri, known, _configuration)
+    known = _read_stored(ports, uri)
+    if known is None or not known.is_fresh(now, max_age=_DAY):
+        _refresh(ports, uri, known, _configuration)
 
 
 def refresh_all(ports: Ports, is_over: Callable[[], bool]) -> int:
@@ -116,13 +116,13 @@ def _is_new(provider: IdentityProvider, now: datetime) -> bool:
     return provider.jwks is not None or now - provider.created_at < _DAY
 
 
-def _of_document(issuer: str, document: Mapping[str, Any] | None) -> Discovered:
+def _of_document(issuer: str, document: Mapping[str, Any] | None) -> ProviderMetadata:
     if document is None or document.get("issuer") != issuer:
         raise InvalidRequest(f"The issuer does not publish this issuer at {_PATH}; compare them.")
     keys = _endpoint(document, "jwks_uri")
     if keys is None:
         raise InvalidRequest("The issuer publishes no jwks_uri.")
-    return Discovered(
+    return ProviderMetadata(
         authorization_endpoint=_endpoint(document, "authorization_endpoint"),
         device_authorization_endpoint=_optional_endpoint(document, "device_authorization_endpoint"),
         token_endpoint=_endpoint(document, "token_endpoint"),
@@ -166,60 +166,60 @@ def _decides(ports: Ports, record: IssuerKeys, kid: str) -> bool:
 
 def _looked_up(ports: Ports, uri: str, kid: str) -> IssuerKeys:
     """Return the newest record of the keys, which other processes renew too."""
-    found = _stored(ports, uri)
+    found = _read_stored(ports, uri)
     if found is None or not _decides(ports, found, kid):
-        found = _renewed(ports, uri, found, _key_set)
+        found = _refresh(ports, uri, found, _key_set)
     if kid not in _keys(ports, found):
-        found = _awaited(ports, uri, found)
+        found = _wait_for_refresh(ports, uri, found)
     _remember(ports, uri, found)
     return found
 
 
-def _remember(ports: Ports, uri: str, found: IssuerKeys) -> None:
+def _remember(ports: Ports, uri: str, keys: IssuerKeys) -> None:
     if len(ports.issuer_keys) >= _REMEMBERED_MAX:
         ports.issuer_keys.clear()
-    ports.issuer_keys[uri] = found
+    ports.issuer_keys[uri] = keys
 
 
-def _renewed(
-    ports: Ports, uri: str, before: IssuerKeys | None, fetch: Callable[[Ports, str], str | None]
+def _refresh(
+    ports: Ports, uri: str, previous: IssuerKeys | None, fetch: Callable[[Ports, str], str | None]
 ) -> IssuerKeys:
     """Fetch a document if it is this process's turn; return the newest record."""
-    if before is not None and not before.may_be_tried(ports.now()):
-        return before
-    mine = IssuerKeys.trying(before, ports.now())
+    if previous is not None and not previous.may_be_tried(ports.now()):
+        return previous
+    mine = IssuerKeys.trying(previous, ports.now())
     try:
-        _write(ports, uri, mine, before)
-    except ExpectationLost:
-        found = _stored(ports, uri)
+        _write(ports, uri, mine, previous)
+    except PreconditionFailed:
+        found = _read_stored(ports, uri)
         if found is None:
             raise Unavailable from None
         return found
     found = mine.tried_with(fetch(ports, uri))
     # If this took so long that another process has the turn, what was found is right nevertheless.
-    with suppress(ExpectationLost):
+    with suppress(PreconditionFailed):
         _write(ports, uri, found, mine)
     return found
 
 
-def _awaited(ports: Ports, uri: str, seen: IssuerKeys) -> IssuerKeys:
+def _wait_for_refresh(ports: Ports, uri: str, keys: IssuerKeys) -> IssuerKeys:
     """Return the record once the try that is under way has ended, or after its longest time."""
     for _ in range(int(AT_WORK_SECONDS / _LOOK_SECONDS)):
-        if not seen.is_being_fetched(ports.now()):
+        if not keys.is_being_fetched(ports.now()):
             break
         ports.sleep(_LOOK_SECONDS)
-        found = _stored(ports, uri)
-        if found is not None and found.version != seen.version:
+        found = _read_stored(ports, uri)
+        if found is not None and found.version != keys.version:
             return found
-    return seen
+    return keys
 
 
-def _write(ports: Ports, uri: str, record: IssuerKeys, before: IssuerKeys | None) -> None:
-    expect = Expect.ABSENT if before is None else At(before.version)
+def _write(ports: Ports, uri: str, record: IssuerKeys, previous: IssuerKeys | None) -> None:
+    expect = Expect.ABSENT if previous is None else VersionIs(previous.version)
     ports.store.write(Put(key_sets.address(uri), record.to_item(), expect))
 
 
-def _stored(ports: Ports, uri: str) -> IssuerKeys | None:
+def _read_stored(ports: Ports, uri: str) -> IssuerKeys | None:
     return IssuerKeys.from_optional(ports.store.get(key_sets.address(uri)))
 
 
@@ -251,7 +251,7 @@ def _keys(ports: Ports, record: IssuerKeys) -> KeySet:
     try:
         return record.keys(ports.now())
     except ValueError:
-        raise Corrupt from None
+        raise DataCorrupt from None
 
 
 def _object(body: bytes) -> Mapping[str, Any] | None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from shared.errors import Conflict
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.differences import describe_change
 from shared.model.identifiers import PERSON
@@ -15,12 +15,12 @@ from shared.model.identities.providers import IdentityProvider
 from shared.model.items import Value
 from shared.operations.base import allowance, audit
 from shared.operations.base.allowance import find
-from shared.operations.base.idempotency import Keep, of_record, once
+from shared.operations.base.idempotency import Keep, idempotent, of_record
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.base.paging import Page, PageQueryPlan, count, newest
 from shared.operations.identities import approvers, protected_acts
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Put
+from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 
 _KEPT: Final = of_record(Person)
 
@@ -28,7 +28,7 @@ _KEPT: Final = of_record(Person)
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Person]:
     """Return a page of the tenant's people, newest first."""
-    walk = Walk(model.people(caller.tenant_id), Person.from_item, before, limit)
+    walk = PageQueryPlan(model.people(caller.tenant_id), Person.from_item, before, limit)
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
@@ -58,11 +58,15 @@ def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
         for each in (person, *others)
     ]
     for each in others:
-        after, details = each.disabled(), _describe(each, each.disabled())
-        entry = audit.entry(ports, caller, Action.PERSON_DISABLE, each.id, settings=None, **details)
-        changes += [Put(after.address, after.to_item(), At(each.version)), entry]
+        after, details = each.disable(), _describe(each, each.disable())
+        entry = audit.entry(
+            ports, caller, AuditAction.PERSON_DISABLE, each.id, settings=None, **details
+        )
+        changes += [Put(after.address, after.to_item(), VersionIs(each.version)), entry]
     changes += approvers.keep_two(ports, caller, without={person.id, *(each.id for each in others)})
-    return _replaced(ports, caller, Action.PERSON_DISABLE, person, person.disabled(), *changes)
+    return _replace_person(
+        ports, caller, AuditAction.PERSON_DISABLE, person, person.disable(), *changes
+    )
 
 
 def find_same_account(ports: Ports, tenant_id: str, issuer: str, subject: str) -> list[Person]:
@@ -78,7 +82,7 @@ def find_same_account(ports: Ports, tenant_id: str, issuer: str, subject: str) -
     return [each for each in map(Person.from_item, found) if each.account == (issuer, subject)]
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """Let a person sign in again; an active person is returned unchanged.
 
@@ -97,27 +101,27 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) 
     details, version = _describe(person, after), person.version
     taken = protected_acts.access_changed(ports, caller, person.id, details, version=version)
     changes = (email, *taken, *keep(after))
-    return _replaced(ports, caller, Action.PERSON_ENABLE, person, after, *changes)
+    return _replace_person(ports, caller, AuditAction.PERSON_ENABLE, person, after, *changes)
 
 
-@once(Scope.ADMIN, keeps=_KEPT, fresh=True)
+@idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def sign_out(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
     """End all sessions of a person, who may begin new ones. Raises `NotFound`."""
     person = get(ports, caller, person_id=person_id)
     after = replace(person, epoch=person.epoch + 1, version=person.version + 1)
-    return _replaced(ports, caller, Action.PERSON_SIGN_OUT, person, after, *keep(after))
+    return _replace_person(ports, caller, AuditAction.PERSON_SIGN_OUT, person, after, *keep(after))
 
 
-def _replaced(
-    ports: Ports, caller: Caller, action: Action, before: Person, after: Person, *changes: Change
+def _replace_person(
+    ports: Ports, caller: Caller, action: AuditAction, old: Person, new: Person, *changes: Change
 ) -> Person:
     ports.store.write(
-        Put(after.address, after.to_item(), At(after.version - 1)),
+        Put(new.address, new.to_item(), VersionIs(new.version - 1)),
         *changes,
-        audit.entry(ports, caller, action, after.id, settings=None, **_describe(before, after)),
+        audit.entry(ports, caller, action, new.id, settings=None, **_describe(old, new)),
     )
-    return after
+    return new
 
 
-def _describe(before: Person, after: Person) -> dict[str, Value]:
-    return {"email": after.email, "changes": describe_change(before, after)}
+def _describe(old: Person, new: Person) -> dict[str, Value]:
+    return {"email": new.email, "changes": describe_change(old, new)}

@@ -1,9 +1,9 @@
 """Acts that one person cannot do alone: what is protected, and what a call may do (APPROVAL-1).
 
-A protected operation asks `admitted`, or `Restoring` if it takes revocations back, whether it may
-go on; its write has the changes that they return, so that an act is done as often as approved. A
-call that only asks for an approval ends there. The service itself, and the operator's commands
-other than `tenant remove`, need none.
+A protected operation asks `approval_changes`, or `UnrevokeAdmission` if it takes revocations back,
+whether it may go on; its write has the changes that they return, so that an act is done as often as
+approved. A call that only asks for an approval ends there. The service itself, and the operator's
+commands other than `tenant remove`, need none.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from shared.errors import ApprovalRequested, ApprovalRequired, InvalidRequest
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import ApprovalHeader, Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identities import approvals as model
-from shared.model.identities.approvals import Act, ProtectedActs, RecentRestores
+from shared.model.identities.approvals import ProtectedAction, ProtectedActions, UnrevokeUsage
 from shared.model.items import Value
 from shared.model.revocations import Revocation, is_maker
 from shared.model.unrevoke_manifests import GROUPS_MAX, UnrevokeManifest, count_groups
-from shared.model.warrants import Standing
+from shared.model.warrants import WarrantState
 from shared.operations.base import allowance, audit
 from shared.operations.base.guard import PolicyAsked
 from shared.operations.base.operation import operation, settle
 from shared.operations.identities import approvals, approvers
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Expect, Put, expect_version
+from shared.ports.store import Change, Check, Expect, Put, VersionIs, expect_version
 
 _ALONE: Final = (
     "This needs an approval by another person: send the request with Rescind-Approval: request."
@@ -37,29 +37,29 @@ _MANIFEST: Final = (
 )
 _MANY: Final = f"An approval shows at most {GROUPS_MAX} makers and reasons; ask for fewer at once."
 _POLICY: Final = "protected-acts"
-_PROTECT: Final = Action.TENANT_PROTECT_ACTS
-_OVERRIDE: Final = Action.APPROVAL_OVERRIDE
+_PROTECT: Final = AuditAction.TENANT_PROTECT_ACTS
+_OVERRIDE: Final = AuditAction.APPROVAL_OVERRIDE
 
 # A revocation that is to be taken back, and the standing of its warrant.
-_Found = tuple[Revocation, Standing]
+_Found = tuple[Revocation, WarrantState]
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
-def get(ports: Ports, caller: Caller) -> ProtectedActs:
+def get(ports: Ports, caller: Caller) -> ProtectedActions:
     """Return which acts of the tenant need an approval."""
-    return protected(ports, caller.tenant_id)
+    return read_protected_actions(ports, caller.tenant_id)
 
 
 @operation(Scope.ADMIN, fresh=True)
 def update(
-    ports: Ports, caller: Caller, *, acts: tuple[Act, ...], restore_above: int | None
-) -> ProtectedActs:
+    ports: Ports, caller: Caller, *, acts: tuple[ProtectedAction, ...], restore_above: int | None
+) -> ProtectedActions:
     """Say which acts of the tenant need an approval.
 
     Raises `TooFewApprovers` unless two people could approve; `ApprovalRequired` if an act is
     protected.
     """
-    before = protected(ports, caller.tenant_id)
+    before = read_protected_actions(ports, caller.tenant_id)
     given = tuple(dict.fromkeys(acts))
     after = replace(before, acts=given, restore_above=restore_above, version=before.version + 1)
     is_same = replace(after, version=before.version) == before
@@ -70,7 +70,7 @@ def update(
     if is_same:
         return before
     keep_two = approvers.keep_two
-    kept = keep_two(ports, caller, beside=taken, is_protected=True) if after.protects else []
+    kept = keep_two(ports, caller, extra_changes=taken, is_protected=True) if after.protects else []
     ports.store.write(
         _put_acts(caller.tenant_id, before, after),
         audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
@@ -86,8 +86,8 @@ def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
 
 
 def _clear(ports: Ports, operator: Caller, reason: str) -> None:
-    before = protected(ports, operator.tenant_id)
-    after = ProtectedActs(version=before.version + 1)
+    before = read_protected_actions(ports, operator.tenant_id)
+    after = ProtectedActions(version=before.version + 1)
     details = changed_details("protected acts", before, after) | {"reason": reason}
     ports.store.write(
         _put_acts(operator.tenant_id, before, after),
@@ -95,10 +95,10 @@ def _clear(ports: Ports, operator: Caller, reason: str) -> None:
     )
 
 
-def protected(ports: Ports, tenant_id: str) -> ProtectedActs:
+def read_protected_actions(ports: Ports, tenant_id: str) -> ProtectedActions:
     """Read which acts of a tenant need an approval."""
     item = ports.store.get(model.protected_address(tenant_id))
-    return ProtectedActs() if item is None else ProtectedActs.from_item(item)
+    return ProtectedActions() if item is None else ProtectedActions.from_item(item)
 
 
 def access_changed(
@@ -110,15 +110,17 @@ def access_changed(
     version: int = 0,
     is_needed: bool = True,
 ) -> list[Change]:
-    """Return as `admitted` does for a change of what gives access, such as a provider or a role."""
-    act = Act.CHANGE_ACCESS
-    return admitted(ports, caller, act, subject, details, version=version, is_needed=is_needed)
+    """Return as `approval_changes` does for a change of access, such as a provider or a role."""
+    act = ProtectedAction.CHANGE_ACCESS
+    return approval_changes(
+        ports, caller, act, subject, details, version=version, is_needed=is_needed
+    )
 
 
-def admitted(  # noqa: PLR0913 (what an approval is made of)
+def approval_changes(  # noqa: PLR0913 (what an approval is made of)
     ports: Ports,
     caller: Caller,
-    act: Act,
+    act: ProtectedAction,
     subject: str,
     details: Mapping[str, Value],
     *,
@@ -132,7 +134,9 @@ def admitted(  # noqa: PLR0913 (what an approval is made of)
     this `version`, 0 if it makes the record. Raises `ApprovalRequired`; `ApprovalRequested` if the
     call asked.
     """
-    policy = ProtectedActs() if caller.is_inside else protected(ports, caller.tenant_id)
+    policy = (
+        ProtectedActions() if caller.is_inside else read_protected_actions(ports, caller.tenant_id)
+    )
     if not is_needed or not policy.has(act):
         allowance.check_asks_nothing(caller)
         # The write fails if the act becomes protected at the same time. It changes the policy
@@ -147,7 +151,7 @@ def admitted(  # noqa: PLR0913 (what an approval is made of)
     }
     if caller.asks_approval:
         raise ApprovalRequested(
-            approvals.requested(
+            approvals.create_request(
                 ports,
                 caller,
                 act,
@@ -163,11 +167,11 @@ def admitted(  # noqa: PLR0913 (what an approval is made of)
         raise ApprovalRequired("The approval is for another request: method, path and body differ.")
     if found.record_version != version:
         raise ApprovalRequired("The record has changed since; ask for another approval.")
-    return approvals.used(ports, caller, found, 1)
+    return approvals.use_changes(ports, caller, found, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Restoring:
+class UnrevokeAdmission:
     """Whether a call may take revocations back.
 
     `subject` is the one revocation, or the manifest; None for a batch, which uses no approval.
@@ -176,33 +180,35 @@ class Restoring:
     ports: Ports
     caller: Caller
     subject: str | None
-    acts: ProtectedActs
+    acts: ProtectedActions
 
     @property
     def is_limited(self) -> bool:
         """Whether some of these acts are protected."""
-        others = self.acts.has(Act.RESTORE_OTHERS)
-        return not self.caller.is_inside and (others or self.acts.has(Act.RESTORE))
+        others = self.acts.has(ProtectedAction.RESTORE_OTHERS)
+        return not self.caller.is_inside and (others or self.acts.has(ProtectedAction.RESTORE))
 
-    def check(self, found: Sequence[_Found]) -> None:
+    def check(self, items: Sequence[_Found]) -> None:
         """Check before the first write that the call may take all of these back.
 
         Raises `ApprovalRequired`, `ApprovalRequested`, and `InvalidState` if it asks in vain.
         """
-        act = self._needed(len(found), has_others=self._has_others(found))
+        act = self._required_action(len(items), has_others=self._has_others(items))
         if self.caller.asks_approval and act is not None:
             details: dict[str, Value] = {
-                "warrant_id": found[0][0].warrant_id,
-                "groups": [*count_groups([record for record, _ in found])],
+                "warrant_id": items[0][0].warrant_id,
+                "groups": [*count_groups([record for record, _ in items])],
             }
-            raise self._requested(act, 1, details)
+            raise self._request_approval(act, 1, details)
         allowance.check_asks_nothing(self.caller)
         if act is not None and self.caller.approval is None:
-            raise self._refused()
+            raise self._approval_required_error()
         if act is not None:
-            self.take(found)
+            self.take(items)
 
-    def ask(self, manifest: UnrevokeManifest, has_other_makers: Callable[[], bool]) -> None:
+    def request_approval(
+        self, manifest: UnrevokeManifest, has_other_makers: Callable[[], bool]
+    ) -> None:
         """Raise `ApprovalRequested` for all members of a manifest; `InvalidState` if in vain.
 
         `has_other_makers` returns whether others revoked any member again. Raises `InvalidRequest`
@@ -210,103 +216,116 @@ class Restoring:
         """
         makers = ((each["created_by"], each["created_by_id"]) for each in manifest.groups)
         is_own = all(is_maker(self.caller, *each) for each in makers)
-        is_limited = self.acts.has(Act.RESTORE_OTHERS)
+        is_limited = self.acts.has(ProtectedAction.RESTORE_OTHERS)
         has_others = is_limited and (not is_own or has_other_makers())
-        if act := self._needed(manifest.count, has_others=has_others):
+        if act := self._required_action(manifest.count, has_others=has_others):
             if len(manifest.groups) > GROUPS_MAX:
                 raise InvalidRequest(_MANY)
             details = {"manifest_id": manifest.id, "sha256": manifest.sha256}
-            raise self._requested(act, manifest.count, {**details, "groups": [*manifest.groups]})
+            raise self._request_approval(
+                act, manifest.count, {**details, "groups": [*manifest.groups]}
+            )
         allowance.check_asks_nothing(self.caller)
 
-    def take(self, restored: Sequence[_Found]) -> tuple[int, list[Change]]:
+    def take(self, items: Sequence[_Found]) -> tuple[int, list[Change]]:
         """Return how many of these, the first ones, a write may take back, and its changes.
 
         Raises `ApprovalRequired` if none.
         """
         if self.caller.is_inside:
-            return len(restored), []
+            return len(items), []
         if not self.is_limited:
-            return len(restored), [self._asked()]
-        has_others = self._has_others(restored)
+            return len(items), [self._require_same_policy()]
+        has_others = self._has_others(items)
         if self.caller.approval is not None:
-            acts = [Act.RESTORE_OTHERS] if has_others else [Act.RESTORE, Act.RESTORE_OTHERS]
+            acts = (
+                [ProtectedAction.RESTORE_OTHERS]
+                if has_others
+                else [ProtectedAction.RESTORE, ProtectedAction.RESTORE_OTHERS]
+            )
             header = _header(self.caller)
             subject = self.subject or ""
             found = approvals.usable(self.ports, self.caller, header.id or "", acts, subject)
-            number = min(len(restored), found.remaining)
-            return number, approvals.used(self.ports, self.caller, found, number)
+            number = min(len(items), found.remaining)
+            return number, approvals.use_changes(self.ports, self.caller, found, number)
         if has_others:
-            raise self._refused()
-        return self._taken_freely(len(restored))
+            raise self._approval_required_error()
+        return self._taken_freely(len(items))
 
-    def _requested(self, act: Act, count: int, details: dict[str, Value]) -> ApprovalRequested:
+    def _request_approval(
+        self, act: ProtectedAction, count: int, details: dict[str, Value]
+    ) -> ApprovalRequested:
         reason, subject = _header(self.caller).reason, self.subject or ""
         return ApprovalRequested(
-            approvals.requested(
+            approvals.create_request(
                 self.ports, self.caller, act, subject, reason=reason, count=count, details=details
             )
         )
 
-    def _refused(self) -> ApprovalRequired:
+    def _approval_required_error(self) -> ApprovalRequired:
         is_batch = self.subject is None and self.caller.person_id is not None
-        return ApprovalRequired(_MANIFEST) if is_batch else _refused(self.caller)
+        return ApprovalRequired(_MANIFEST) if is_batch else _approval_required_error(self.caller)
 
-    def _taken_freely(self, wanted: int) -> tuple[int, list[Change]]:
+    def _taken_freely(self, wanted_count: int) -> tuple[int, list[Change]]:
         if self.acts.restore_above is None:
-            return wanted, [self._asked()]
+            return wanted_count, [self._require_same_policy()]
         address = model.restores_address(self.caller.tenant_id)
         recent, now = self._recent(), self.ports.now()
-        number = min(wanted, self.acts.restore_above - recent.within_hour(now))
+        number = min(wanted_count, self.acts.restore_above - recent.within_hour(now))
         if number <= 0:
-            raise self._refused()
-        expected = At(recent.version) if recent.version else Expect.ABSENT
-        return number, [self._asked(), Put(address, recent.plus(number, now).to_item(), expected)]
+            raise self._approval_required_error()
+        expected = VersionIs(recent.version) if recent.version else Expect.ABSENT
+        return number, [
+            self._require_same_policy(),
+            Put(address, recent.plus(number, now).to_item(), expected),
+        ]
 
-    def _asked(self) -> Check:
+    def _require_same_policy(self) -> Check:
         return _required_nothing(self.acts, self.caller.tenant_id, PolicyAsked)
 
-    def _needed(self, wanted: int, *, has_others: bool) -> Act | None:
-        if not self.is_limited or not wanted:
+    def _required_action(self, wanted_count: int, *, has_others: bool) -> ProtectedAction | None:
+        if not self.is_limited or not wanted_count:
             return None
         if has_others:
-            return Act.RESTORE_OTHERS
+            return ProtectedAction.RESTORE_OTHERS
         most = self.acts.restore_above
-        if most is None or self._recent().within_hour(self.ports.now()) + wanted <= most:
+        if most is None or self._recent().within_hour(self.ports.now()) + wanted_count <= most:
             return None
-        return Act.RESTORE
+        return ProtectedAction.RESTORE
 
-    def _has_others(self, found: Sequence[_Found]) -> bool:
-        is_limited = self.acts.has(Act.RESTORE_OTHERS)
+    def _has_others(self, items: Sequence[_Found]) -> bool:
+        is_limited = self.acts.has(ProtectedAction.RESTORE_OTHERS)
         return is_limited and any(
-            standing.also_by or record.compare_maker(self.caller) for record, standing in found
+            standing.also_by or record.compare_maker(self.caller) for record, standing in items
         )
 
-    def _recent(self) -> RecentRestores:
+    def _recent(self) -> UnrevokeUsage:
         item = self.ports.store.get(model.restores_address(self.caller.tenant_id))
-        return RecentRestores() if item is None else RecentRestores.from_item(item)
+        return UnrevokeUsage() if item is None else UnrevokeUsage.from_item(item)
 
 
-def restoring(ports: Ports, caller: Caller, subject: str | None) -> Restoring:
+def restoring(ports: Ports, caller: Caller, subject: str | None) -> UnrevokeAdmission:
     """Return whether a call may take revocations back."""
-    return Restoring(ports, caller, subject, protected(ports, caller.tenant_id))
+    return UnrevokeAdmission(
+        ports, caller, subject, read_protected_actions(ports, caller.tenant_id)
+    )
 
 
 def _header(caller: Caller) -> ApprovalHeader:
     """Return what the request says about an approval. Raises `ApprovalRequired` if nothing."""
     if caller.approval is None or caller.person_id is None:
-        raise _refused(caller)
+        raise _approval_required_error(caller)
     return caller.approval
 
 
-def _refused(caller: Caller) -> ApprovalRequired:
+def _approval_required_error(caller: Caller) -> ApprovalRequired:
     return ApprovalRequired(_PEOPLE_ONLY if caller.person_id is None else _ALONE)
 
 
-def _required_nothing(policy: ProtectedActs, tenant_id: str, kind: type[Check]) -> Check:
+def _required_nothing(policy: ProtectedActions, tenant_id: str, kind: type[Check]) -> Check:
     """Return the proof that this policy required no approval, which the guard looks for."""
     return kind(model.protected_address(tenant_id), expect_version(policy.version))
 
 
-def _put_acts(tenant_id: str, before: ProtectedActs, after: ProtectedActs) -> Put:
-    return Put(model.protected_address(tenant_id), after.to_item(), expect_version(before.version))
+def _put_acts(tenant_id: str, old: ProtectedActions, new: ProtectedActions) -> Put:
+    return Put(model.protected_address(tenant_id), new.to_item(), expect_version(old.version))

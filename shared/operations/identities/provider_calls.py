@@ -23,7 +23,7 @@ _lock: Final = Lock()
 
 
 def guard(ports: Ports, tenant_id: str) -> Ports:
-    """Return the ports with an `Outbound` that spares failing servers.
+    """Return the ports with an `OutboundHttp` that spares failing servers.
 
     Each tenant has breakers of its own. It could otherwise stop sign-ins of another tenant by
     requests to a slow address of the same server.

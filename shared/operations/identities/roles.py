@@ -5,7 +5,7 @@ from typing import Final
 
 from shared.errors import Conflict, InvalidRequest, NotFound
 from shared.model import signing_keys
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.differences import changed_details
 from shared.model.identities import roles as model
@@ -38,7 +38,7 @@ def get(ports: Ports, caller: Caller, *, name: str) -> Role:
 
 
 @operation(Scope.ADMIN, fresh=True)
-def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
+def put_role(ports: Ports, caller: Caller, *, role: Role) -> Role:
     """Store a role, or change it; it holds for all who have it at their next requests.
 
     Raises `Conflict` if it is built in, or the tenant has `ROLES_MAX`; `InvalidRequest` if a
@@ -49,7 +49,7 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
     access, item = _access(ports, caller.tenant_id), role.to_item()
     before = access.roles.get(role.name)
     is_new = before != item
-    details = changed_details(role.name, _stored(before), role)
+    details = changed_details(role.name, _parse_role(before), role)
     taken = protected_acts.access_changed(
         ports, caller, role.name, details, version=access.version, is_needed=is_new
     )
@@ -59,7 +59,7 @@ def put(ports: Ports, caller: Caller, *, role: Role) -> Role:
         raise Conflict(f"The tenant has {model.ROLES_MAX} roles; delete one.")
     _check_keys(ports, caller, role)
     stored = replace(access, roles=access.roles | {role.name: item})
-    entry = audit.entry(ports, caller, Action.ROLE_PUT, role.name, settings=None, **details)
+    entry = audit.entry(ports, caller, AuditAction.ROLE_PUT, role.name, settings=None, **details)
     _write(ports, caller, stored, entry, *taken)
     return role
 
@@ -75,10 +75,10 @@ def delete(ports: Ports, caller: Caller, *, name: str) -> None:
     access = _access(ports, caller.tenant_id)
     if name not in access.roles:
         raise NotFound
-    details = changed_details(name, _stored(access.roles[name]), None)
+    details = changed_details(name, _parse_role(access.roles[name]), None)
     taken = protected_acts.access_changed(ports, caller, name, details, version=access.version)
     rest = {each: role for each, role in access.roles.items() if each != name}
-    entry = audit.entry(ports, caller, Action.ROLE_DELETE, name, settings=None, **details)
+    entry = audit.entry(ports, caller, AuditAction.ROLE_DELETE, name, settings=None, **details)
     _write(ports, caller, replace(access, roles=rest), entry, *taken)
 
 
@@ -91,7 +91,7 @@ def _access(ports: Ports, tenant_id: str) -> AccessRecord:
     return AccessRecord.of(ports.store.get(access_address(tenant_id)))
 
 
-def _stored(item: Value) -> Role | None:
+def _parse_role(item: Value) -> Role | None:
     return Role.from_item(item) if isinstance(item, dict) else None
 
 
@@ -103,7 +103,7 @@ def _check_keys(ports: Ports, caller: Caller, role: Role) -> None:
 
 
 def _write(ports: Ports, caller: Caller, access: AccessRecord, *changes: Change) -> None:
-    kept = approvers.keep_two(ports, caller, after=access, beside=changes)
+    kept = approvers.keep_two(ports, caller, after=access, extra_changes=changes)
     stored = replace(access, version=access.version + 1)
     put = Put(access_address(caller.tenant_id), stored.to_item(), expect_version(access.version))
     ports.store.write(put, *changes, *kept)

@@ -6,7 +6,7 @@ from typing import Final
 
 from shared.errors import NotFound
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import SESSION
 from shared.model.identities import providers
@@ -20,7 +20,7 @@ from shared.model.service_accounts import ServiceAccount
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Walk
+from shared.operations.base.paging import PageQueryPlan
 from shared.operations.identities.authentication import owner_address, owner_of
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Put, expect_version
@@ -30,7 +30,7 @@ CURRENT: Final = "current"
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedSession:
     """A new session, its role now, and its secret, which is returned only once and not stored."""
 
     session: SessionRecord
@@ -38,7 +38,7 @@ class Begun:
     secret: str = field(repr=False)
 
 
-def begun(
+def start_session(
     ports: Ports,
     provider: IdentityProvider,
     owner: Person | ServiceAccount,
@@ -46,8 +46,8 @@ def begun(
     role: Role,
     authenticated_at: datetime | None,
     provider_session: str | None,
-) -> tuple[Begun, list[Change]]:
-    """Return a new session, and the changes that store it; the caller of `begun` writes them."""
+) -> tuple[StartedSession, list[Change]]:
+    """Return a new session, and the changes that store it. The caller writes them."""
     secret, blank = blank_session(ports, provider.tenant_id, owner.email, provider.session_seconds)
     session = replace(
         blank,
@@ -60,7 +60,7 @@ def begun(
         # A person's role may change while the session lasts.
         role=None if isinstance(owner, Person) else role.name,
     )
-    return Begun(session, role, secret), stored(session)
+    return StartedSession(session, role, secret), store_changes(session)
 
 
 def blank_session(
@@ -68,7 +68,7 @@ def blank_session(
 ) -> tuple[str, SessionRecord]:
     """Return a new secret, and a session that lasts so long, as yet without owner and role."""
     secret, now = model.new_secret(), ports.now()
-    ends_at = times.whole(now + timedelta(seconds=seconds))
+    ends_at = times.truncate_to_second(now + timedelta(seconds=seconds))
     return secret, SessionRecord(
         id=ports.new_id(SESSION),
         tenant_id=tenant_id,
@@ -84,7 +84,7 @@ def blank_session(
     )
 
 
-def stored(session: SessionRecord) -> list[Change]:
+def store_changes(session: SessionRecord) -> list[Change]:
     """Return the changes that store a new session."""
     item, credential = session.to_item(), session.credential.to_item()
     return [
@@ -94,7 +94,7 @@ def stored(session: SessionRecord) -> list[Change]:
     ]
 
 
-@operation(*Scope, limited=True)
+@operation(*Scope, rate_limited=True)
 def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int
 ) -> tuple[list[SessionRecord], str | None]:
@@ -102,15 +102,15 @@ def page(
 
     Administrators see all of the tenant, others their own.
     """
-    live = _Live(ports, caller.tenant_id)
+    live = _SessionValidity(ports, caller.tenant_id)
 
     partition = model.sessions(caller.tenant_id)
     if not caller.is_admin:
         partition = model.sessions_of(caller.tenant_id, caller.owner_id or "")
-    return Walk(partition, SessionRecord.from_item, before, limit, live.has).run(ports)
+    return PageQueryPlan(partition, SessionRecord.from_item, before, limit, live.has).run(ports)
 
 
-@operation(*Scope, limited=True)
+@operation(*Scope, rate_limited=True)
 def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
     """End a session; `CURRENT` is that of the caller. Its next request is refused.
 
@@ -125,14 +125,16 @@ def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
         Delete(session.address, Expect.PRESENT),
         Delete(model.credential_at(session.digest), Expect.ANYTHING),
         *(Delete(each, Expect.ANYTHING) for each in session.listed_at),
-        audit.entry(ports, caller, Action.SESSION_DELETE, session.id, identity=session.identity),
+        audit.entry(
+            ports, caller, AuditAction.SESSION_DELETE, session.id, identity=session.identity
+        ),
     )
 
 
 def end_all(ports: Ports, tenant_id: str) -> None:
     """End all sessions and tickets of a tenant, also those that a list lacks.
 
-    Raises `ExpectationLost`.
+    Raises `PreconditionFailed`.
     """
     address = model.access_address(tenant_id)
     found, now = AccessRecord.of(ports.store.get(address)), ports.now()
@@ -142,7 +144,7 @@ def end_all(ports: Ports, tenant_id: str) -> None:
     ports.store.write(Put(address, ended.to_item(), expect_version(found.version)))
 
 
-class _Live:
+class _SessionValidity:
     """Whether sessions of a tenant are accepted, with one read of each owner."""
 
     def __init__(self, ports: Ports, tenant_id: str) -> None:

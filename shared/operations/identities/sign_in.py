@@ -16,7 +16,7 @@ from shared.authorizer.formats import jwts, strict_json
 from shared.authorizer.formats.jwk_sets import KeySet
 from shared.authorizer.formats.jwts import ParsedToken
 from shared.authorizer.formats.token_kinds import TokenFault, TokenKind, TokenRefused
-from shared.errors import Corrupt, RateLimited, Unavailable
+from shared.errors import DataCorrupt, RateLimited, Unavailable
 from shared.model import times
 from shared.model.identifiers import IDENTITY_PROVIDER, is_identifier
 from shared.model.identities import key_sets, people
@@ -25,7 +25,7 @@ from shared.model.identities.claims import (
     CodeFault,
     IdentityClaims,
     IssuerBinding,
-    SignInFault,
+    OAuthErrorCode,
     SignInRefused,
 )
 from shared.model.identities.providers import IdentityProvider, ProviderKind
@@ -33,8 +33,8 @@ from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, micros
 from shared.model.tenants import handle_address
 from shared.model.webhooks.deliveries import DeliveryOutcome
 from shared.operations.identities import issuers, provider_calls, tickets
-from shared.operations.identities.admission import Stranger, admit
-from shared.operations.identities.sessions import Begun
+from shared.operations.identities.admission import UnauthenticatedClient, admit
+from shared.operations.identities.sessions import StartedSession
 from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ _LOOPBACK: Final = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost):[0-9]{1,
 _OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
 
 
-def offered(ports: Ports, handle: str) -> list[IdentityProvider]:
+def list_sign_in_providers(ports: Ports, handle: str) -> list[IdentityProvider]:
     """Return the providers of people, oldest first, of the tenant with this handle (IDENTITY-7).
 
     There is none for a tenant that does not exist. Raises `Unavailable`.
@@ -80,7 +80,7 @@ def offered(ports: Ports, handle: str) -> list[IdentityProvider]:
 class SignInAttempt:
     """A request for a session, whose parameters and token passed all checks without a request.
 
-    `provider` is None for a ticket. If it `asks_provider`, `redeem` waits for the provider.
+    `provider` is None for a ticket. If it `asks_provider`, `exchange_token` waits for the provider.
     """
 
     form: Mapping[str, str] = field(repr=False)
@@ -99,29 +99,29 @@ def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     Raises `SignInRefused`, `Unavailable`.
     """
     if _grant_type(form, EXCHANGE, TICKET) == TICKET:
-        _required(form, "ticket")
+        _require_field(form, "ticket")
         return SignInAttempt(form, None, asks_provider=False)
-    provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
+    provider = issuers.current(ports, _provider(ports, _require_field(form, "audience")))
     _check_exchange(form)
-    if _required(form, "subject_token_type") not in _TOKEN_TYPES:
+    if _require_field(form, "subject_token_type") not in _TOKEN_TYPES:
         _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
     if not provider.exchanges_tokens:
         message = "audience: this identity provider exchanges no tokens; see token_exchange."
-        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     binding = _exchange_binding(provider)
-    parsed, _ = _check_claims(ports, binding, _required(form, "subject_token"))
+    parsed, _ = _check_claims(ports, binding, _require_field(form, "subject_token"))
     return SignInAttempt(form, provider, asks_provider=not is_decided(ports, binding, parsed))
 
 
 def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     """Check the parameters of a code, and send no request. Raises as `prepare` does."""
     _grant_type(form, CODE)
-    provider = issuers.current(ports, _provider(ports, _required(form, "audience")))
+    provider = issuers.current(ports, _provider(ports, _require_field(form, "audience")))
     for name in (*_SENT, "nonce"):
-        _required(form, name)
+        _require_field(form, name)
     if provider.client_id is None or provider.token_endpoint is None:
         message = "audience: this identity provider redeems no codes; exchange a token."
-        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if not _VERIFIER.fullmatch(form["code_verifier"]):
         _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
     # The address names the provider, so that a code of one is not sent to another (RFC 9207).
@@ -140,19 +140,21 @@ def _check_exchange(form: Mapping[str, str]) -> None:
         _refuse("actor_token: is not supported; leave it out.")
     if "resource" in form:
         message = "resource: is not supported; name the identity provider in audience."
-        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
 
 
 def _grant_type(form: Mapping[str, str], *supported: str) -> str:
     """Return the `grant_type`. Raises `SignInRefused` unless this path supports it."""
-    grant_type = _required(form, "grant_type")
+    grant_type = _require_field(form, "grant_type")
     if grant_type not in supported:
         message = f"grant_type: must be {' or '.join(supported)} at this path."
-        raise SignInRefused(SignInFault.UNSUPPORTED, message)
+        raise SignInRefused(OAuthErrorCode.UNSUPPORTED, message)
     return grant_type
 
 
-def redeem(ports: Ports, stranger: Stranger, attempt: SignInAttempt) -> Begun:
+def exchange_token(
+    ports: Ports, stranger: UnauthenticatedClient, attempt: SignInAttempt
+) -> StartedSession:
     """Return a session for the code, token or ticket of an attempt (IDENTITY-7).
 
     Raises `SignInRefused`; `Unavailable` if the provider does not answer; `RateLimited` if it has
@@ -164,7 +166,7 @@ def redeem(ports: Ports, stranger: Stranger, attempt: SignInAttempt) -> Begun:
     if form["grant_type"] == CODE:
         claims = _redeem_code(ports, provider, form)
     else:
-        claims = checked(ports, _exchange_binding(provider), form["subject_token"])
+        claims = verify_token(ports, _exchange_binding(provider), form["subject_token"])
     return admit(ports, provider, claims, stranger)
 
 
@@ -176,8 +178,8 @@ def _redeem_code(
     secret = None if own_client else _secret(ports, provider)
     take_allowance(ports, provider, "sign-ins")
     asking = provider_calls.guard(ports, provider.tenant_id)
-    token = redeemed(asking, provider.token_endpoint or "", form, client_id, secret)
-    return checked(ports, bind(provider, client_id), token, nonce=form["nonce"])
+    token = exchange_code(asking, provider.token_endpoint or "", form, client_id, secret)
+    return verify_token(ports, bind(provider, client_id), token, nonce=form["nonce"])
 
 
 def _exchange_binding(provider: IdentityProvider) -> IssuerBinding:
@@ -218,7 +220,7 @@ def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
     provider = find_provider(ports, provider_id)
     if provider is None or provider.kind is ProviderKind.TOKENS:
         message = "audience: must be the identifier of an identity provider."
-        raise SignInRefused(SignInFault.INVALID_TARGET, message)
+        raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     return provider
 
 
@@ -239,21 +241,21 @@ def take_allowance(ports: Ports, provider: IdentityProvider, purpose: str) -> No
         raise RateLimited(retry_after=1)
 
 
-def _required(form: Mapping[str, str], name: str) -> str:
+def _require_field(form: Mapping[str, str], name: str) -> str:
     if not form.get(name):
         _refuse(f"{name}: is required.")
     return form[name]
 
 
 def _refuse(message: str) -> None:
-    raise SignInRefused(SignInFault.INVALID_REQUEST, message)
+    raise SignInRefused(OAuthErrorCode.INVALID_REQUEST, message)
 
 
 # The errors of RFC 6749 that are about the client, and not about the code.
 _OF_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
-def checked(
+def verify_token(
     ports: Ports, binding: IssuerBinding, token: str, *, nonce: str | None = None
 ) -> IdentityClaims:
     """Return the claims of a JWT of the issuer for the audience.
@@ -268,7 +270,7 @@ def checked(
 
 
 def check_signature(ports: Ports, binding: IssuerBinding, token: ParsedToken) -> None:
-    """Check the signature by the keys of the issuer. Raises as `checked` does."""
+    """Check the signature by the keys of the issuer. Raises as `verify_token` does."""
     try:
         jwts.check_signature(token, _keys(ports, binding, token.kid))
     except TokenRefused as refused:
@@ -315,7 +317,7 @@ def _email(claims: Mapping[str, Any]) -> str | None:
         raise SignInRefused(TokenFault.EMAIL, message) from None
 
 
-def redeemed(
+def exchange_code(
     ports: Ports, endpoint: str, form: Mapping[str, str], client_id: str, client_secret: str | None
 ) -> str:
     """Return the ID token, not yet checked, for the code in a form (RFC 6749, RFC 7636).
@@ -343,7 +345,7 @@ def _keys(ports: Ports, binding: IssuerBinding, kid: str) -> KeySet:
     try:
         return key_sets.parse(binding.jwks)
     except ValueError:
-        raise Corrupt from None
+        raise DataCorrupt from None
 
 
 def _members(body: bytes) -> dict[str, Any]:

@@ -4,17 +4,17 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.identities import roles
 from shared.model.identities import sessions as model
-from shared.model.identities.claims import SignInFault, SignInRefused
+from shared.model.identities.claims import OAuthErrorCode, SignInRefused
 from shared.model.identities.sessions import TICKET_LIFETIME, AccessRecord, Ticket
 from shared.model.tenants import settings_address
 from shared.operations.base import audit
 from shared.operations.base.operation import settle
-from shared.operations.identities.admission import Stranger
-from shared.operations.identities.sessions import Begun, blank_session, stored
+from shared.operations.identities.admission import UnauthenticatedClient
+from shared.operations.identities.sessions import StartedSession, blank_session, store_changes
 from shared.ports import Ports
 from shared.ports.store import Check, Delete, Expect, Put
 
@@ -35,7 +35,7 @@ def issue(ports: Ports, operator: Caller) -> str:
     return ticket
 
 
-def redeem(ports: Ports, stranger: Stranger, ticket: str) -> Begun:
+def redeem(ports: Ports, stranger: UnauthenticatedClient, ticket: str) -> StartedSession:
     """Begin a session for a ticket, and delete it, in one write.
 
     Raises `SignInRefused` if it is wrong, was used or is too old; `Unavailable`.
@@ -43,11 +43,11 @@ def redeem(ports: Ports, stranger: Stranger, ticket: str) -> Begun:
     return settle(lambda: _attempt(ports, stranger, ticket))
 
 
-def _attempt(ports: Ports, stranger: Stranger, given: str) -> Begun:
-    place = model.ticket_address(given)
+def _attempt(ports: Ports, stranger: UnauthenticatedClient, value: str) -> StartedSession:
+    place = model.ticket_address(value)
     ticket = Ticket.from_optional(ports.store.get(place))
     if ticket is None or not ticket.is_valid(ports.now(), _barrier(ports, ticket.tenant_id)):
-        raise SignInRefused(SignInFault.INVALID_GRANT, _REFUSED)
+        raise SignInRefused(OAuthErrorCode.INVALID_GRANT, _REFUSED)
     secret, blank = blank_session(ports, ticket.tenant_id, ticket.identity, _SESSION_SECONDS)
     role = roles.BUILT_IN[Scope.ADMIN]
     session = replace(blank, role=role.name, operator=ticket.operator)
@@ -61,10 +61,10 @@ def _attempt(ports: Ports, stranger: Stranger, given: str) -> Begun:
     )
     ports.store.write(
         Delete(place, Expect.PRESENT),
-        *stored(session),
-        audit.entry(ports, caller, Action.SESSION_CREATE, session.id, role=role.name),
+        *store_changes(session),
+        audit.entry(ports, caller, AuditAction.SESSION_CREATE, session.id, role=role.name),
     )
-    return Begun(session, role, secret)
+    return StartedSession(session, role, secret)
 
 
 def _barrier(ports: Ports, tenant_id: str) -> datetime | None:

@@ -8,21 +8,21 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeVar
 
-from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model import api_keys, signing_keys, times
 from shared.model import expiring as model
 from shared.model.api_keys import ApiKey
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
-from shared.model.expiring import ExpiringKey, ExpiringKind, Notice
+from shared.model.expiring import ExpiringKey, ExpiringKind, ExpiryNotice
 from shared.model.signing_keys import SigningKey
 from shared.operations.base import audit, tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
 _ACTIONS: Final = {
-    ExpiringKind.API_KEY: Action.API_KEY_EXPIRING,
-    ExpiringKind.SIGNING_KEY: Action.KEY_EXPIRING,
+    ExpiringKind.API_KEY: AuditAction.API_KEY_EXPIRING,
+    ExpiringKind.SIGNING_KEY: AuditAction.KEY_EXPIRING,
 }
 
 # A tenant is looked at once an hour, in one of the twelve minutes that five divides.
@@ -34,16 +34,17 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def soon(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
+def list_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
     """Return the keys of a tenant that expire within 30 days, the first to end first.
 
-    Keys that are revoked, suspended or were rotated are left out. Raises `Corrupt`, `Unavailable`.
+    Keys that are revoked, suspended or were rotated are left out. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     found = [*_api_keys(ports, tenant_id), *_signing_keys(ports, tenant_id)]
     return sorted(found, key=lambda each: (each.expires_at, each.id))
 
 
-def counted(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
+def count_expiring(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     """Count the keys of all tenants that expire within 1, 7 and 30 days, by kind and days.
 
     Reads all keys. A tenant whose keys cannot be read is logged, and not counted. Raises
@@ -52,27 +53,27 @@ def counted(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     found = Counter[tuple[ExpiringKind, int]]()
     for tenant_id in tenants.identifiers(ports):
         try:
-            keys = soon(ports, tenant_id)
-        except (Corrupt, Unavailable):
+            keys = list_expiring(ports, tenant_id)
+        except (DataCorrupt, Unavailable):
             _log.exception("the expiring keys of %s cannot be counted", tenant_id)
             continue
         found.update((each.kind, days) for each in keys for days in model.DAYS if each.days <= days)
     return found
 
 
-def announce(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
+def announce_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
     """Write an entry to the audit log for each key that expires soon and was not announced yet.
 
     A key is announced once for each number of days. Returns all keys that expire soon. Raises
-    `Corrupt`, `Unavailable`.
+    `DataCorrupt`, `Unavailable`.
     """
-    found = soon(ports, tenant_id)
+    found = list_expiring(ports, tenant_id)
     addresses = {model.notice_address(tenant_id, each): each for each in found}
     known = ports.store.get_many(addresses) if addresses else {}
     new = [each for address, each in addresses.items() if address not in known]
     for each in new:
         # Another run of the schedule may have announced it meanwhile.
-        with suppress(ExpectationLost):
+        with suppress(PreconditionFailed):
             _announce(ports, tenant_id, each)
     return found
 
@@ -83,7 +84,7 @@ def announce_due(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     The count is by kind and days: a key counts once, for the smallest number of days. Raises
     `Unavailable` if the tenants cannot be read.
     """
-    found = run_due(ports, announce)
+    found = run_due(ports, announce_expiring)
     return Counter((each.kind, each.days) for keys in found for each in keys)
 
 
@@ -95,10 +96,10 @@ def run_due(ports: Ports, step: Callable[[Ports, str], T]) -> list[T]:
     """
     now, found = ports.now(), list[T]()
     for tenant_id in tenants.identifiers(ports) if is_due(now) else ():
-        if is_turn(tenant_id, now):
+        if is_tenant_due(tenant_id, now):
             try:
                 found.append(step(ports, tenant_id))
-            except (Corrupt, Unavailable):
+            except (DataCorrupt, Unavailable):
                 _log.exception("%s failed for %s", step.__name__, tenant_id)
     return found
 
@@ -108,7 +109,7 @@ def is_due(now: datetime) -> bool:
     return now.minute % _EVERY_MINUTES == 0
 
 
-def is_turn(tenant_id: str, now: datetime) -> bool:
+def is_tenant_due(tenant_id: str, now: datetime) -> bool:
     """Return whether a tenant is looked at in the five minutes of `now`."""
     slot = hashlib.sha256(tenant_id.encode()).digest()[0] % _SLOTS
     return now.minute // _EVERY_MINUTES == slot
@@ -123,10 +124,10 @@ def _announce(ports: Ports, tenant_id: str, key: ExpiringKey) -> None:
         key.id,
         settings=settings,
         name=key.name,
-        expires_at=times.text(key.expires_at),
+        expires_at=times.format_utc(key.expires_at),
         days=key.days,
     )
-    notice = Notice(int(key.expires_at.timestamp()))
+    notice = ExpiryNotice(int(key.expires_at.timestamp()))
     address = model.notice_address(tenant_id, key)
     ports.store.write(Put(address, notice.to_item(), Expect.ABSENT), entry)
 

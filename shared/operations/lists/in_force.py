@@ -23,29 +23,34 @@ from functools import partial
 from typing import TypeVar
 
 from shared.authorizer.formats import wire
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import feed, trust
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.lists import content
-from shared.model.lists.content import ListState
+from shared.model.lists.content import SrlState
 from shared.model.lists.head import (
-    ListHead,
+    SrlHead,
     head_address,
+    heads_partition,
     history_address,
-    publications,
     sha256_of,
     version_of,
 )
-from shared.model.lists.schedule import Mark
-from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.model.lists.schedule import OutboxMark
+from shared.model.lists.signers import SrlSigner, SrlSignerStatus, signers_partition
 from shared.model.lists.tombstones import Tombstones
 from shared.model.tenants import TenantSettings, settings_address
 from shared.model.trust import TrustHead
 from shared.operations.base import audit, counters, tenants
-from shared.operations.base.counters import Counted
+from shared.operations.base.counters import ChangeTotals
 from shared.operations.base.operation import reread
 from shared.operations.lists import marks, records
-from shared.operations.lists.decisions import Facts, Marked, Prior, Told
+from shared.operations.lists.decisions import (
+    PendingEntry,
+    PendingMarks,
+    PreviousSrl,
+    PublicationFacts,
+)
 from shared.ports import Ports
 from shared.ports.store import Address, Change, Delete, Item, Put
 
@@ -54,158 +59,164 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-def head(ports: Ports, tenant_id: str) -> ListHead:
-    """Read the head, which names the list in force. Raises `Corrupt` if there is none."""
+def read_srl_head(ports: Ports, tenant_id: str) -> SrlHead:
+    """Read the head, which names the list in force. Raises `DataCorrupt` if there is none."""
     item = ports.store.get(head_address(tenant_id))
     if item is None:
-        raise Corrupt("a tenant has no published list")
-    return ListHead.from_item(item)
+        raise DataCorrupt("a tenant has no published list")
+    return SrlHead.from_item(item)
 
 
-def history(ports: Ports, tenant_id: str) -> list[ListHead]:
-    """Read the heads of the last lists, in no order. Raises `Corrupt`, `Unavailable`."""
-    rows = ports.store.query(publications(tenant_id), before=head_address(tenant_id).sk)
-    return [ListHead.from_item(row.item) for row in rows]
+def read_srl_heads(ports: Ports, tenant_id: str) -> list[SrlHead]:
+    """Read the heads of the last lists, in no order. Raises `DataCorrupt`, `Unavailable`."""
+    rows = ports.store.query(heads_partition(tenant_id), before=head_address(tenant_id).sk)
+    return [SrlHead.from_item(row.item) for row in rows]
 
 
-def of_version(ports: Ports, tenant_id: str, version: int) -> ListHead | None:
-    """Read the head of the list of this version; None if it is not kept. Raises `Corrupt`."""
+def read_head_of_version(ports: Ports, tenant_id: str, version: int) -> SrlHead | None:
+    """Read the head of the list of this version; None if it is not kept. Raises `DataCorrupt`."""
     addresses = [head_address(tenant_id), history_address(tenant_id, version)]
-    heads = map(ListHead.from_item, ports.store.get_many(addresses).values())
+    heads = map(SrlHead.from_item, ports.store.get_many(addresses).values())
     return next((each for each in heads if each.version == version), None)
 
 
-def of_payload(ports: Ports, tenant_id: str, sha256: str) -> ListHead | None:
+def read_head_of_payload(ports: Ports, tenant_id: str, sha256: str) -> SrlHead | None:
     """Read the head of the list whose signed bytes have this hash, in hex; None if none is kept."""
-    heads = history(ports, tenant_id)
+    heads = read_srl_heads(ports, tenant_id)
     return next((each for each in heads if each.payload_sha256 == sha256), None)
 
 
-def signer(ports: Ports, tenant_id: str) -> ListSigner:
-    """Read the signer of the next list. Raises `Corrupt` if none is active."""
-    return head_and_signer(ports, tenant_id)[1]
+def read_active_signer(ports: Ports, tenant_id: str) -> SrlSigner:
+    """Read the signer of the next list. Raises `DataCorrupt` if none is active."""
+    return read_head_and_signer(ports, tenant_id)[1]
 
 
-def head_and_signer(ports: Ports, tenant_id: str) -> tuple[ListHead, ListSigner]:
+def read_head_and_signer(ports: Ports, tenant_id: str) -> tuple[SrlHead, SrlSigner]:
     """Read the head of the list in force and the signer of the next list.
 
-    A write that relies on the signer must expect this head. Raises `Corrupt` if no signer is
+    A write that relies on the signer must expect this head. Raises `DataCorrupt` if no signer is
     active, also after `reread`.
     """
-    return reread(lambda: _head_and_signer(ports, tenant_id))
+    return reread(lambda: _read_head_and_signer(ports, tenant_id))
 
 
-def _head_and_signer(ports: Ports, tenant_id: str) -> tuple[ListHead, ListSigner]:
-    current = head(ports, tenant_id)
-    active = ListSigner.from_optional(ports.store.get(signers(tenant_id).address(current.key_id)))
-    if active is None or active.status is not SignerStatus.ACTIVE:
+def _read_head_and_signer(ports: Ports, tenant_id: str) -> tuple[SrlHead, SrlSigner]:
+    current = read_srl_head(ports, tenant_id)
+    active = SrlSigner.from_optional(
+        ports.store.get(signers_partition(tenant_id).address(current.key_id))
+    )
+    if active is None or active.status is not SrlSignerStatus.ACTIVE:
         # A restore was partial.
-        found = ListSigner.from_rows(ports.store.query(signers(tenant_id), newest_first=True))
-        active = next((each for each in found if each.status is SignerStatus.ACTIVE), None)
+        found = SrlSigner.from_rows(
+            ports.store.query(signers_partition(tenant_id), newest_first=True)
+        )
+        active = next((each for each in found if each.status is SrlSignerStatus.ACTIVE), None)
     if active is None:
-        raise Corrupt("none of its list signers is active")
+        raise DataCorrupt("none of its list signers is active")
     return current, active
 
 
-def stored_signers(ports: Ports, tenant_id: str) -> dict[Address, Item]:
+def read_signer_items(ports: Ports, tenant_id: str) -> dict[Address, Item]:
     """Read the items of all signers except the archived ones. Raises `Unavailable`."""
-    partition = signers(tenant_id)
+    partition = signers_partition(tenant_id)
     return {partition.address(row.sk): row.item for row in ports.store.query(partition)}
 
 
-def all_signers(ports: Ports, tenant_id: str) -> tuple[ListSigner, ...]:
-    """Return all signers except the archived ones, as `without_seeds` does."""
-    return without_seeds(tenant_id, stored_signers(ports, tenant_id))
+def read_signers(ports: Ports, tenant_id: str) -> tuple[SrlSigner, ...]:
+    """Return all signers except the archived ones, as `strip_seeds` does."""
+    return strip_seeds(tenant_id, read_signer_items(ports, tenant_id))
 
 
-def without_seeds(
+def strip_seeds(
     tenant_id: str, items: Mapping[Address, Item], changes: Iterable[Change] = ()
-) -> tuple[ListSigner, ...]:
+) -> tuple[SrlSigner, ...]:
     """Return the signers that are stored as `items`, in order of creation, after `changes`.
 
-    Raises `Corrupt`.
+    Raises `DataCorrupt`.
     """
-    partition, after = signers(tenant_id), dict(items)
+    partition, after = signers_partition(tenant_id), dict(items)
     for each in changes:
         if isinstance(each, Put) and each.address.pk == partition.pk:
             after[each.address] = each.item
         elif isinstance(each, Delete):
             after.pop(each.address, None)
     return tuple(
-        replace(ListSigner.from_item(after[key]), sealed_seed=None) for key in sorted(after)
+        replace(SrlSigner.from_item(after[key]), sealed_seed=None) for key in sorted(after)
     )
 
 
-def feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
+def read_feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
     """Read the head of the feed; None if it is lost.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     return FeedHead.from_optional(ports.store.get(feed.head_address(tenant_id)))
 
 
-def trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
+def read_trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
     """Read the head of the trust documents; None before the first.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     return TrustHead.from_optional(ports.store.get(trust.head_address(tenant_id)))
 
 
-def entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Iterator[StoredEntry]:
+def read_entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Iterator[StoredEntry]:
     """Read all entries after one sequence, up to and including another one, in order.
 
-    Raises `Corrupt` if one is missing; `Unavailable`.
+    Raises `DataCorrupt` if one is missing; `Unavailable`.
     """
     if after == until:
         return
     start, end = feed.entry_sk(after), feed.entry_sk(until + 1)
     wanted = after
-    for row in ports.store.query(feed.feed(tenant_id), after=start, before=end):
+    for row in ports.store.query(feed.feed_partition(tenant_id), after=start, before=end):
         wanted += 1
         if row.sk != feed.entry_sk(wanted):
             break
         yield StoredEntry.from_item(row.item)
     if wanted != until:
-        raise Corrupt(f"entry {wanted} of the feed is missing")
+        raise DataCorrupt(f"entry {wanted} of the feed is missing")
 
 
-def last_entry(ports: Ports, tenant_id: str) -> int | None:
+def read_last_sequence(ports: Ports, tenant_id: str) -> int | None:
     """Return the sequence of the last entry that is stored, if any. Raises `Unavailable`."""
-    rows = ports.store.query(feed.feed(tenant_id), before=feed.HEAD, newest_first=True, limit=1)
+    rows = ports.store.query(
+        feed.feed_partition(tenant_id), before=feed.HEAD, newest_first=True, limit=1
+    )
     return next((int(row.sk) for row in rows), None)
 
 
-def body(ports: Ports, of: ListHead) -> bytes:
-    """Read the list that a head points to, byte for byte. Raises `Corrupt`, `Unavailable`."""
-    return read(ports, of.form().blob)
+def read_srl_body(ports: Ports, of: SrlHead) -> bytes:
+    """Read the list that a head points to, byte for byte. Raises `DataCorrupt`, `Unavailable`."""
+    return read_blob(ports, of.form().blob)
 
 
-def state(ports: Ports, of: ListHead, list_signer: ListSigner) -> ListState:
+def read_srl_state(ports: Ports, of: SrlHead, list_signer: SrlSigner) -> SrlState:
     """Read the state of the list that `of` points to; `list_signer` is the signer of the next one.
 
-    Raises `Corrupt` if its signature or content is not valid; `Unavailable`.
+    Raises `DataCorrupt` if its signature or content is not valid; `Unavailable`.
     """
     if of.key_id != list_signer.id:
-        item = ports.store.get(signers(list_signer.tenant_id).address(of.key_id))
+        item = ports.store.get(signers_partition(list_signer.tenant_id).address(of.key_id))
         if item is None:
-            raise Corrupt("the key that signed the list in force has no record")
-        list_signer = ListSigner.from_item(item)
-    return opened_state(ports, of.state, list_signer)
+            raise DataCorrupt("the key that signed the list in force has no record")
+        list_signer = SrlSigner.from_item(item)
+    return read_verified_state(ports, of.state, list_signer)
 
 
-def read(ports: Ports, blob: str) -> bytes:
-    """Read a blob. Raises `Corrupt` if it is missing or its hash is wrong; `Unavailable`."""
+def read_blob(ports: Ports, blob: str) -> bytes:
+    """Read a blob. Raises `DataCorrupt` if it is missing or its hash is wrong; `Unavailable`."""
     data = ports.blobs.get(blob)
     if data is None or hashlib.sha256(data).hexdigest() != sha256_of(blob):
-        raise Corrupt(f"the blob of version {version_of(blob)} is missing or altered")
+        raise DataCorrupt(f"the blob of version {version_of(blob)} is missing or altered")
     return data
 
 
-def opened_state(ports: Ports, blob: str, list_signer: ListSigner) -> ListState:
-    """Read a state. Raises `Corrupt` if it is altered or of another version; `Unavailable`."""
-    data = read(ports, blob)
-    return ListState.opened(
+def read_verified_state(ports: Ports, blob: str, list_signer: SrlSigner) -> SrlState:
+    """Read a state. Raises `DataCorrupt` if it is altered or of another version; `Unavailable`."""
+    data = read_blob(ports, blob)
+    return SrlState.verify_and_decode(
         data,
         public_key=list_signer.public_bytes,
         tenant_id=list_signer.tenant_id,
@@ -213,20 +224,20 @@ def opened_state(ports: Ports, blob: str, list_signer: ListSigner) -> ListState:
     )
 
 
-class Reads:
+class ReadBatch:
     """Reads of several kinds that are made at the same time."""
 
     def __init__(self) -> None:
         self._reads: list[Callable[[], None]] = []
 
     def add(self, read: Callable[[], T]) -> Callable[[], T]:
-        """Return what gives the result after `make`; it raises `Corrupt` if the read did."""
-        found, damage = list[T](), list[Corrupt]()
+        """Return what gives the result after `run`; it raises `DataCorrupt` if the read did."""
+        found, damage = list[T](), list[DataCorrupt]()
 
         def make() -> None:
             try:
                 found.append(read())
-            except Corrupt as error:
+            except DataCorrupt as error:
                 damage.append(error)
 
         def result() -> T:
@@ -237,170 +248,188 @@ class Reads:
         self._reads.append(make)
         return result
 
-    def make(self, ports: Ports) -> None:
+    def run(self, ports: Ports) -> None:
         """Make what was added since. Raises `Unavailable`."""
         reads, self._reads = self._reads, []
         ports.gather(*reads)
 
 
-def read_facts(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> Facts:
-    """Read what the entries and the list rely on. Raises `Corrupt`, `Unavailable`.
+def read_facts(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> PublicationFacts:
+    """Read what the entries and the list rely on. Raises `DataCorrupt`, `Unavailable`.
 
     The marks on the tenant are read only if `sees_tenant` is true.
     """
-    reads = Reads()
-    of_tenant = partial(marks.of_tenant, ports, tenant_id)
-    on_tenant = reads.add(of_tenant) if sees_tenant else dict[Address, Mark]
-    basis = reads.add(partial(_settings_and_head, ports, tenant_id))
+    reads = ReadBatch()
+    of_tenant = partial(marks.read_tenant_marks, ports, tenant_id)
+    on_tenant = reads.add(of_tenant) if sees_tenant else dict[Address, OutboxMark]
+    basis = reads.add(partial(_read_settings_and_head, ports, tenant_id))
     counts = reads.add(partial(counters.of_revocations, ports, tenant_id))
     ended = reads.add(partial(counters.of_tombstones, ports, tenant_id))
-    reads.make(ports)
+    reads.run(ports)
     settings, listed = basis()
     # After the list's head, which names one of them.
-    stored = reads.add(partial(stored_signers, ports, tenant_id))
-    marked = _marked(ports, tenant_id, reads)
-    return Facts(
+    stored = reads.add(partial(read_signer_items, ports, tenant_id))
+    marked = _read_pending_marks(ports, tenant_id, reads)
+    return PublicationFacts(
         settings,
         listed,
-        _signer(ports, listed, tenant_id, stored),
-        feed_head(ports, tenant_id),
+        _resolve_signer(ports, listed, tenant_id, stored),
+        read_feed_head(ports, tenant_id),
         marked,
         stored_signers=stored,
-        counted=lambda: Counted(counts()["changes"] + ended(), ended()),
-        on_tenant=on_tenant,
+        totals=lambda: ChangeTotals(counts()["changes"] + ended(), ended()),
+        tenant_marks=on_tenant,
     )
 
 
-def read_marks(ports: Ports, tenant_id: str) -> tuple[Marked, FeedHead | None]:
+def read_marks(ports: Ports, tenant_id: str) -> tuple[PendingMarks, FeedHead | None]:
     """Read the marks that the feed has yet to state, and then its head.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    marked = _marked(ports, tenant_id, Reads())
-    return marked, feed_head(ports, tenant_id)
+    marked = _read_pending_marks(ports, tenant_id, ReadBatch())
+    return marked, read_feed_head(ports, tenant_id)
 
 
-def of_feed(ports: Ports, tenant_id: str, marked: Marked, newest: FeedHead) -> Facts:
+def read_feed_facts(
+    ports: Ports, tenant_id: str, pending: PendingMarks, newest: FeedHead
+) -> PublicationFacts:
     """Read what an entry needs beside these marks and this head, which was read after them.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     settings, (listed, signer) = ports.gather(
         lambda: tenants.settings(ports, tenant_id),
-        lambda: head_and_signer(ports, tenant_id),
+        lambda: read_head_and_signer(ports, tenant_id),
     )
-    return Facts(settings, listed, signer, newest, marked)
+    return PublicationFacts(settings, listed, signer, newest, pending)
 
 
-def with_marks(ports: Ports, facts: Facts) -> Facts:
-    """Read the marks and the head of the feed again. Raises `Corrupt`, `Unavailable`."""
+def refresh_marks(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
+    """Read the marks and the head of the feed again. Raises `DataCorrupt`, `Unavailable`."""
     marked, newest = read_marks(ports, facts.tenant_id)
-    return replace(facts, marked=marked, newest=newest)
+    return replace(facts, pending=marked, feed_head=newest)
 
 
-def with_heads(ports: Ports, facts: Facts) -> Facts:
-    """Read the heads and the signer again, because a write lost. Raises `Corrupt`."""
+def refresh_heads(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
+    """Read the heads and the signer again, because a write lost. Raises `DataCorrupt`."""
     (listed, signer), newest = ports.gather(
-        lambda: head_and_signer(ports, facts.tenant_id),
-        lambda: feed_head(ports, facts.tenant_id),
+        lambda: read_head_and_signer(ports, facts.tenant_id),
+        lambda: read_feed_head(ports, facts.tenant_id),
     )
-    return replace(facts, listed=listed, signer=signer, newest=newest)
+    return replace(facts, srl_head=listed, signer=signer, feed_head=newest)
 
 
-def prior(ports: Ports, facts: Facts, beside: Iterable[Callable[[], None]]) -> Prior:
+def read_previous(
+    ports: Ports, facts: PublicationFacts, extra_reads: Iterable[Callable[[], None]]
+) -> PreviousSrl:
     """Read the list in force and what came since; log what cannot be read.
 
-    `beside` is done at the same time. Raises `Corrupt`, `Unavailable`.
+    `extra_reads` is done at the same time. Raises `DataCorrupt`, `Unavailable`.
     """
-    reads = Reads()
-    for each in beside:
+    reads = ReadBatch()
+    for each in extra_reads:
         reads.add(each)
-    listed = reads.add(lambda: body(ports, facts.listed))
-    its_state = reads.add(lambda: state(ports, facts.listed, facts.signer))
-    since = reads.add(lambda: told(ports, facts))
+    listed = reads.add(lambda: read_srl_body(ports, facts.srl_head))
+    its_state = reads.add(lambda: read_srl_state(ports, facts.srl_head, facts.signer))
+    since = reads.add(lambda: read_entries_since(ports, facts))
     log = reads.add(lambda: audit.newest_checkpoint(ports, facts.tenant_id))
-    reads.make(ports)
-    payload, known = _readable(listed), _readable(its_state)
+    reads.run(ports)
+    payload, known = _read_or_none(listed), _read_or_none(its_state)
     ids = None if payload is None else content.revoked_ids(payload)
-    ended, changes = None, facts.counted().tombstones
+    ended, changes = None, facts.totals().tombstones
     if known is not None and known.tombstones.changes != changes:
-        ended = read_ended(ports, facts)
-    return Prior(ids, known, since(), ended, log())
+        ended = read_revoked_signers_and_tombstones(ports, facts)
+    return PreviousSrl(ids, known, since(), ended, log())
 
 
-def told(ports: Ports, facts: Facts, known: Iterable[Told] = ()) -> list[Told] | None:
-    """Return the entries since the list in force; read them if not all are `known` or its own.
+def read_entries_since(
+    ports: Ports, facts: PublicationFacts, entries: Iterable[PendingEntry] = ()
+) -> list[PendingEntry] | None:
+    """Return the entries since the list in force; read them if not all are `entries` or its own.
 
     Returns None if they cannot be followed. Raises `Unavailable`.
     """
-    start, newest = facts.listed.sequence, facts.newest
+    start, newest = facts.srl_head.sequence, facts.feed_head
     if start is None or newest is None:
         return None
-    found = {each.entry.sequence: each for each in (*known, *facts.own)}
+    found = {each.entry.sequence: each for each in (*entries, *facts.written)}
     wanted = range(start + 1, newest.sequence + 1)
     if newest.sequence >= start and len(found) >= len(wanted) and found.keys() >= set(wanted):
         return [found[each] for each in wanted]
     try:
-        return [Told(*each.opened()) for each in _checked(ports, facts, start, newest)]
-    except Corrupt as error:
+        return [
+            PendingEntry(*each.decode())
+            for each in _read_verified_entries(ports, facts, start, newest)
+        ]
+    except DataCorrupt as error:
         # Normal after a restore: the feed went on, and the records did not.
         _log.warning("the feed cannot be followed (%s); reading all records instead", error)
         return None
 
 
-def read_ended(ports: Ports, facts: Facts) -> tuple[tuple[str, ...], Tombstones]:
-    """Read the revoked signers and the tombstones. Raises `Corrupt`, `Unavailable`."""
-    signers = records.revoked_signers(ports, facts.tenant_id)
-    changes = facts.counted().tombstones
-    return signers, records.tombstones(ports, facts.tenant_id, changes=changes)
+def read_revoked_signers_and_tombstones(
+    ports: Ports, facts: PublicationFacts
+) -> tuple[tuple[str, ...], Tombstones]:
+    """Read the revoked signers and the tombstones. Raises `DataCorrupt`, `Unavailable`."""
+    signers = records.read_revoked_signers(ports, facts.tenant_id)
+    changes = facts.totals().tombstones
+    return signers, records.read_tombstones(ports, facts.tenant_id, changes=changes)
 
 
-def _checked(ports: Ports, facts: Facts, start: int, newest: FeedHead) -> Iterator[StoredEntry]:
-    """Read the entries after `start`. Raises `Corrupt` if one was altered or is missing."""
+def _read_verified_entries(
+    ports: Ports, facts: PublicationFacts, start: int, newest: FeedHead
+) -> Iterator[StoredEntry]:
+    """Read the entries after `start`. Raises `DataCorrupt` if one was altered or is missing."""
     chain = newest.base.chain
-    for each in entries(ports, facts.tenant_id, after=start, until=newest.sequence):
+    for each in read_entries(ports, facts.tenant_id, after=start, until=newest.sequence):
         chain = wire.next_chain(chain, each.entry)
         yield each
-    if newest.base.version == facts.listed.version and chain != newest.signed.chain:
-        raise Corrupt("an entry of the feed was altered")
+    if newest.base.version == facts.srl_head.version and chain != newest.signed_head.chain:
+        raise DataCorrupt("an entry of the feed was altered")
 
 
-def _readable(read_it: Callable[[], T]) -> T | None:
+def _read_or_none(read_it: Callable[[], T]) -> T | None:
     try:
         return read_it()
-    except Corrupt as error:
+    except DataCorrupt as error:
         _log.warning("the list in force cannot be read (%s); reading all records instead", error)
         return None
 
 
-def _settings_and_head(ports: Ports, tenant_id: str) -> tuple[TenantSettings, ListHead]:
+def _read_settings_and_head(ports: Ports, tenant_id: str) -> tuple[TenantSettings, SrlHead]:
     of_settings, of_list = settings_address(tenant_id), head_address(tenant_id)
     found = ports.store.get_many([of_settings, of_list])
     if of_settings not in found:
-        raise Corrupt("a tenant has no settings")
+        raise DataCorrupt("a tenant has no settings")
     if of_list not in found:
-        raise Corrupt("a tenant has no published list")
-    return TenantSettings.from_item(found[of_settings]), ListHead.from_item(found[of_list])
+        raise DataCorrupt("a tenant has no published list")
+    return TenantSettings.from_item(found[of_settings]), SrlHead.from_item(found[of_list])
 
 
-def _signer(
-    ports: Ports, listed: ListHead, tenant_id: str, stored: Callable[[], Mapping[Address, Item]]
-) -> ListSigner:
-    """Return the signer of what follows `listed`, which is read if `stored` does not have it."""
+def _resolve_signer(
+    ports: Ports,
+    srl_head: SrlHead,
+    tenant_id: str,
+    read_items: Callable[[], Mapping[Address, Item]],
+) -> SrlSigner:
+    """Return the signer of what follows `srl_head`; read it if `read_items` does not have it."""
     try:
-        found = ListSigner.from_item(stored()[signers(tenant_id).address(listed.key_id)])
-    except (Corrupt, KeyError):
+        found = SrlSigner.from_item(
+            read_items()[signers_partition(tenant_id).address(srl_head.key_id)]
+        )
+    except (DataCorrupt, KeyError):
         found = None
-    if found is not None and found.status is SignerStatus.ACTIVE:
+    if found is not None and found.status is SrlSignerStatus.ACTIVE:
         return found
-    return head_and_signer(ports, tenant_id)[1]
+    return read_head_and_signer(ports, tenant_id)[1]
 
 
-def _marked(ports: Ports, tenant_id: str, reads: Reads) -> Marked:
+def _read_pending_marks(ports: Ports, tenant_id: str, reads: ReadBatch) -> PendingMarks:
     """Make `reads`, and with them those of the marks on warrants and signers."""
     read_at, limit = ports.now(), feed.ENTRY_MAX
-    on_warrants = reads.add(partial(marks.set_on_warrants, ports, tenant_id, limit=limit))
-    on_signers = reads.add(partial(marks.of_revoked_signers, ports, tenant_id))
-    reads.make(ports)
+    on_warrants = reads.add(partial(marks.read_warrant_marks, ports, tenant_id, limit=limit))
+    on_signers = reads.add(partial(marks.read_visible_signer_marks, ports, tenant_id))
+    reads.run(ports)
     found, are_all = on_warrants()
-    return Marked(read_at, found, are_all, on_signers())
+    return PendingMarks(read_at, found, are_all, on_signers())

@@ -13,18 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from shared.authorizer.formats.journal import FIRST, JournalNumber
+from shared.authorizer.formats.journal import FIRST, JournalRecord
 from shared.authorizer.formats.trust import LogAnchor
-from shared.errors import BlobExists, Corrupt, Unavailable
+from shared.errors import BlobExists, DataCorrupt, Unavailable
 from shared.model import feed, times
 from shared.model.feed import FeedHead
 from shared.model.lists import journal as model
-from shared.model.lists.head import ListHead
+from shared.model.lists.head import SrlHead
 from shared.model.lists.tombstones import Tombstones
 from shared.operations.base import audit, counters
 from shared.operations.lists import in_force, records
-from shared.operations.lists.decisions import Facts
-from shared.operations.lists.storage import Pen
+from shared.operations.lists.decisions import PublicationFacts
+from shared.operations.lists.storage import SeedCache
 from shared.ports import Ports
 
 # The list in force has what is older; the clocks of processes differ by less.
@@ -42,7 +42,7 @@ _log = logging.getLogger(__name__)
 _ANCHORED_EACH: Final = timedelta(minutes=1)
 
 
-class Said(NamedTuple):
+class Watermark(NamedTuple):
     """How far the records, or the journal, go: each number rises as long as no store is restored.
 
     They are the last entry of the feed, the counter of tombstones, and the version of the newest
@@ -53,7 +53,7 @@ class Said(NamedTuple):
     changes: int = 0
     trust: int = 0
 
-    def is_behind(self, other: "Said") -> bool:
+    def is_behind(self, other: "Watermark") -> bool:
         """Return whether the other one says more of anything."""
         return any(own < said for own, said in zip(self, other, strict=True))
 
@@ -63,33 +63,33 @@ class JournalPosition(NamedTuple):
 
     number: int
     previous: bytes
-    said: Said
+    said: Watermark
 
 
-_START: Final = JournalPosition(0, FIRST, Said())
+_START: Final = JournalPosition(0, FIRST, Watermark())
 
 
-class FeedPass(NamedTuple):
+class FeedRun(NamedTuple):
     """The results of a pass of the feed, so that the journal need not read them again.
 
     The feed ends at `head`, None without a feed; `changes` returns the counter of tombstones, and
-    raises `Corrupt` if that is damaged. Each change acknowledged before `known_until` is in them;
-    None if that is not known. `facts` are those of the entries that the pass wrote, if any, and
-    `pen` has opened the seed then.
+    raises `DataCorrupt` if that is damaged. Each change acknowledged before `known_until` is in
+    them; None if that is not known. `facts` are those of the entries that the pass wrote, if any,
+    and `pen` has opened the seed then.
     """
 
     head: FeedHead | None
     changes: Callable[[], int]
     known_until: datetime | None = None
-    facts: Facts | None = None
-    pen: Pen | None = None
+    facts: PublicationFacts | None = None
+    pen: SeedCache | None = None
 
-    def said(self) -> Said:
-        """Return how far the records go. Raises `Corrupt`."""
+    def watermark(self) -> Watermark:
+        """Return how far the records go. Raises `DataCorrupt`."""
         if self.head is None:
-            return Said(changes=self.changes())
-        named = self.head.signed.trust
-        return Said(self.head.sequence, self.changes(), 0 if named is None else named.number)
+            return Watermark(changes=self.changes())
+        named = self.head.signed_head.trust
+        return Watermark(self.head.sequence, self.changes(), 0 if named is None else named.number)
 
 
 class Journals:
@@ -99,27 +99,29 @@ class Journals:
         self._ends: dict[str, JournalPosition] = {}
         self._anchored: dict[str, datetime] = {}
 
-    def catch_up(self, ports: Ports, tenant_id: str, done: FeedPass | None = None) -> None:
+    def write_missing_records(
+        self, ports: Ports, tenant_id: str, run: FeedRun | None = None
+    ) -> None:
         """Write what was published since the last number, if anything was.
 
-        It relies on `done`, the pass of the feed before, and reads that without one. Raises
-        `Corrupt` if the records are older than the journal, `Unavailable`.
+        It relies on `run`, the pass of the feed before, and reads that without one. Raises
+        `DataCorrupt` if the records are older than the journal, `Unavailable`.
         """
         for _ in range(_TRIES):
-            end = self._ends.get(tenant_id) or position(ports, tenant_id)
-            if done is None or done.said().is_behind(end.said):
-                done = _read(ports, tenant_id)
-                _check(end, done)
+            end = self._ends.get(tenant_id) or read_position(ports, tenant_id)
+            if run is None or run.watermark().is_behind(end.said):
+                run = _read_run(ports, tenant_id)
+                _require_not_ahead(end, run)
             try:
                 anchor = partial(self._anchor, ports, tenant_id)
-                self._ends[tenant_id] = after = _written(ports, tenant_id, end, done, anchor)
+                self._ends[tenant_id] = after = _append_record(ports, tenant_id, end, run, anchor)
             except BlobExists:
                 # Another process wrote this number.
                 self._ends.pop(tenant_id, None)
-                done = None
+                run = None
             else:
                 if after.number > end.number and after.number % TIDIED_EVERY == 0:
-                    _tidy(ports, tenant_id)
+                    _prune(ports, tenant_id)
                 return
         raise Unavailable("other processes wrote the journal during every attempt")
 
@@ -129,12 +131,12 @@ class Journals:
         if before and abs(now - before) < _ANCHORED_EACH:
             return None
         self._anchored[tenant_id] = now
-        with suppress(Corrupt):  # sealing stands still then, and the doctor says so
+        with suppress(DataCorrupt):  # sealing stands still then, and the doctor says so
             return audit.anchor(ports, tenant_id)
         return None
 
 
-def names(ports: Ports, tenant_id: str) -> Iterator[tuple[int, str]]:
+def list_blobs(ports: Ports, tenant_id: str) -> Iterator[tuple[int, str]]:
     """Yield the numbers of a journal with the names of their blobs, newest first.
 
     Blobs with other names are no part of it. Raises `Unavailable`.
@@ -144,22 +146,22 @@ def names(ports: Ports, tenant_id: str) -> Iterator[tuple[int, str]]:
             yield number, name
 
 
-def since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]:
+def blobs_since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]:
     """Yield the names of the blobs that may have what a list of this moment lacks, newest first.
 
     Raises `Unavailable`.
     """
-    for _, name in names(ports, tenant_id):
+    for _, name in list_blobs(ports, tenant_id):
         yield name
         try:
-            found = model.claimed(ports.blobs.get(name) or b"", name)
-        except Corrupt:
+            found = model.decode_unverified(ports.blobs.get(name) or b"", name)
+        except DataCorrupt:
             continue
         if found.issued_at < moment - _MARGIN:
             return
 
 
-def _tidy(ports: Ports, tenant_id: str) -> None:
+def _prune(ports: Ports, tenant_id: str) -> None:
     """Remove old numbers that the list in force and the one before it cover.
 
     At most twice as many stay as `KEPT`, or as these do not cover. The next call removes what a
@@ -167,7 +169,7 @@ def _tidy(ports: Ports, tenant_id: str) -> None:
     """
     place = KEPT
     try:
-        for index, (_, name) in enumerate(names(ports, tenant_id)):
+        for index, (_, name) in enumerate(list_blobs(ports, tenant_id)):
             if index == place and _is_covered(ports, tenant_id, name):
                 ports.blobs.discard(model.folder(tenant_id), start=Path(name).name, before="~")
                 return
@@ -181,172 +183,180 @@ def _is_covered(ports: Ports, tenant_id: str, name: str) -> bool:
 
     A recovery goes on from the list before if the blob of the one in force is damaged.
     """
-    listed = in_force.head(ports, tenant_id)
-    older = [each for each in in_force.history(ports, tenant_id) if each.version < listed.version]
+    listed = in_force.read_srl_head(ports, tenant_id)
+    older = [
+        each for each in in_force.read_srl_heads(ports, tenant_id) if each.version < listed.version
+    ]
     if not older or listed.is_ahead(ports.now()):
         return False
-    found = model.claimed(ports.blobs.get(name) or b"", name)
+    found = model.decode_unverified(ports.blobs.get(name) or b"", name)
     lists = listed, max(older, key=lambda each: each.version)
     return all(_has(each, found) for each in lists)
 
 
-def _has(listed: ListHead, found: JournalNumber) -> bool:
+def _has(srl_head: SrlHead, record: JournalRecord) -> bool:
     """Return whether a list has what the journal says up to a number."""
-    if listed.sequence is None or found.sequence > listed.sequence:
+    if srl_head.sequence is None or record.sequence > srl_head.sequence:
         return False
-    return found.issued_at < listed.issued_at - _MARGIN
+    return record.issued_at < srl_head.issued_at - _MARGIN
 
 
-def position(ports: Ports, tenant_id: str) -> JournalPosition:
+def read_position(ports: Ports, tenant_id: str) -> JournalPosition:
     """Return where the journal ends, by its newest blob: one listing, one read.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    for number, name in names(ports, tenant_id):
+    for number, name in list_blobs(ports, tenant_id):
         blob = ports.blobs.get(name) or b""
         # Its signature is checked by a recovery. Here it decides only what is written, or refused.
-        found = model.claimed(blob, name)
+        found = model.decode_unverified(blob, name)
         changes = model.tombstones_of(found).changes
-        return JournalPosition(number, _hash(blob), Said(found.sequence, changes, found.trust))
+        return JournalPosition(
+            number, _payload_hash(blob), Watermark(found.sequence, changes, found.trust)
+        )
     return _START
 
 
 def check_not_ahead(ports: Ports, tenant_id: str) -> None:
-    """Raise `Corrupt` if the records are older than the journal (OPS-22); `Unavailable`."""
+    """Raise `DataCorrupt` if the records are older than the journal (OPS-22); `Unavailable`."""
     # Before the records: a blob is written after what it says.
-    end = position(ports, tenant_id)
-    _check(end, _read(ports, tenant_id))
+    end = read_position(ports, tenant_id)
+    _require_not_ahead(end, _read_run(ports, tenant_id))
 
 
-def begin_anew(ports: Ports, tenant_id: str) -> None:
+def write_restart_record(ports: Ports, tenant_id: str) -> None:
     """Write a number that says that the list in force has all, after a recovery.
 
     It is above every blob that is there, whoever made it, so that the journal goes on. Raises
-    `Corrupt`, `Unavailable`.
+    `DataCorrupt`, `Unavailable`.
     """
-    number, name = next(names(ports, tenant_id), (0, ""))
-    previous = _hash(ports.blobs.get(name) or b"") if name else FIRST
-    done = _read(ports, tenant_id)
-    said = done.said()
-    listed, signer = in_force.head_and_signer(ports, tenant_id)
-    made = JournalNumber(
+    number, name = next(list_blobs(ports, tenant_id), (0, ""))
+    previous = _payload_hash(ports.blobs.get(name) or b"") if name else FIRST
+    done = _read_run(ports, tenant_id)
+    said = done.watermark()
+    listed, signer = in_force.read_head_and_signer(ports, tenant_id)
+    made = JournalRecord(
         tenant_id,
         number + 1,
         previous,
-        times.whole(min(ports.now(), listed.issued_at)),
+        times.truncate_to_second(min(ports.now(), listed.issued_at)),
         said.sequence,
         said.changes,
         tombstones=Tombstones(said.changes).members(),
         trust=said.trust,
     )
     with suppress(BlobExists):  # another process goes on from there
-        _put(ports, made, Pen(ports).seed(signer))
+        _store_record(ports, made, SeedCache(ports).unwrap(signer))
 
 
-def _read(ports: Ports, tenant_id: str) -> FeedPass:
+def _read_run(ports: Ports, tenant_id: str) -> FeedRun:
     head, changes = ports.gather(
-        lambda: in_force.feed_head(ports, tenant_id),
+        lambda: in_force.read_feed_head(ports, tenant_id),
         lambda: counters.of_tombstones(ports, tenant_id),
     )
-    return FeedPass(head, lambda: changes)
+    return FeedRun(head, lambda: changes)
 
 
-def _check(end: JournalPosition, done: FeedPass) -> None:
-    said = done.said()
+def _require_not_ahead(end: JournalPosition, run: FeedRun) -> None:
+    said = run.watermark()
     if said.is_behind(end.said):
-        raise Corrupt(
-            f"the records are older than the journal: {_told(said)}, not {_told(end.said)}"
+        raise DataCorrupt(
+            f"the records are older than the journal: {_format_watermark(said)}, "
+            f"not {_format_watermark(end.said)}"
         )
 
 
-def _told(said: Said) -> str:
-    return f"entry {said.sequence} of the feed, end {said.changes}, trust document {said.trust}"
+def _format_watermark(watermark: Watermark) -> str:
+    return (
+        f"entry {watermark.sequence} of the feed, end {watermark.changes}, "
+        f"trust document {watermark.trust}"
+    )
 
 
-def _written(
+def _append_record(
     ports: Ports,
     tenant_id: str,
     end: JournalPosition,
-    done: FeedPass,
+    run: FeedRun,
     anchor: Callable[[], LogAnchor | None],
 ) -> JournalPosition:
     """Write the next number, if there is anything to say; return where the journal ends then."""
-    head, said = done.head, done.said()
+    head, said = run.head, run.watermark()
     if head is None or said == end.said:
         return end
-    entries = _entries(ports, tenant_id, done, max(end.said.sequence, head.base.sequence))
+    entries = _entries_to_write(ports, tenant_id, run, max(end.said.sequence, head.base.sequence))
     if entries is None:
         return end
     if not entries and said._replace(sequence=end.said.sequence) == end.said:
         # A list covers the rest.
         return end._replace(said=said)
-    if done.facts is None:
-        listed, signer = in_force.head_and_signer(ports, tenant_id)
+    if run.facts is None:
+        listed, signer = in_force.read_head_and_signer(ports, tenant_id)
     else:
-        listed, signer = done.facts.listed, done.facts.signer
-    made = JournalNumber(
+        listed, signer = run.facts.srl_head, run.facts.signer
+    made = JournalRecord(
         tenant_id,
         end.number + 1,
         end.previous,
-        _known_until(ports, done, head, listed),
+        _complete_until(ports, run, head, listed),
         said.sequence,
         end.said.changes,
         entries=tuple(entry for entry, _ in entries),
         ends=tuple(ends for _, ends in entries),
-        tombstones=_ended(ports, tenant_id, end, said.changes, listed).members(),
+        tombstones=_tombstones_to_write(ports, tenant_id, end, said.changes, listed).members(),
         trust=said.trust,
         log=anchor(),
     )
-    blob = _put(ports, made, (done.pen or Pen(ports)).seed(signer))
-    return JournalPosition(made.number, _hash(blob), said)
+    blob = _store_record(ports, made, (run.pen or SeedCache(ports)).unwrap(signer))
+    return JournalPosition(made.number, _payload_hash(blob), said)
 
 
-def _known_until(ports: Ports, done: FeedPass, head: FeedHead, listed: ListHead) -> datetime:
+def _complete_until(ports: Ports, run: FeedRun, head: FeedHead, srl_head: SrlHead) -> datetime:
     """Return before which moment everything acknowledged is in what is written."""
-    now, stated = ports.now(), (head.covered_at, listed.issued_at)
+    now, stated = ports.now(), (head.covered_at, srl_head.issued_at)
     # What a wrong clock has stated is no bound.
-    known = done.known_until or max((each for each in stated if each and each <= now), default=now)
-    return times.whole(min(known, now))
+    known = run.known_until or max((each for each in stated if each and each <= now), default=now)
+    return times.truncate_to_second(min(known, now))
 
 
-def _ended(
-    ports: Ports, tenant_id: str, end: JournalPosition, changes: int, listed: ListHead
+def _tombstones_to_write(
+    ports: Ports, tenant_id: str, end: JournalPosition, changes: int, srl_head: SrlHead
 ) -> Tombstones:
     """Return the tombstones that the list in force may lack; none if none changed."""
     if changes == end.said.changes:
         return Tombstones(changes)
-    found = records.tombstones(ports, tenant_id, changes=changes)
-    return model.since(found, listed.issued_at - _MARGIN)
+    found = records.read_tombstones(ports, tenant_id, changes=changes)
+    return model.tombstones_since(found, srl_head.issued_at - _MARGIN)
 
 
-def _entries(
-    ports: Ports, tenant_id: str, done: FeedPass, start: int
+def _entries_to_write(
+    ports: Ports, tenant_id: str, run: FeedRun, start: int
 ) -> Sequence[tuple[bytes, bytes]] | None:
     """Return the entries after `start`, which no blob and no list has, with their ends.
 
     None if a list is about to be published.
     """
-    until = 0 if done.head is None else done.head.sequence
-    own = () if done.facts is None else done.facts.own
+    until = 0 if run.head is None else run.head.sequence
+    own = () if run.facts is None else run.facts.written
     found = {
-        told.entry.sequence: (told.entry.encode(), feed.encoded_ends(told.ends)) for told in own
+        told.entry.sequence: (told.entry.encode(), feed.encoded_ends(told.expiries)) for told in own
     }
     if start < until and start + 1 in found and until - start <= len(found):
         return [found[each] for each in range(start + 1, until + 1)]
     try:
-        stored = in_force.entries(ports, tenant_id, after=start, until=until)
+        stored = in_force.read_entries(ports, tenant_id, after=start, until=until)
         return [(each.entry, each.ends) for each in stored]
-    except Corrupt as error:
+    except DataCorrupt as error:
         # The feed leapt, and the list after it is published next; it has all.
         _log.warning("the journal of %s waits for the next list: %s", tenant_id, error)
         return None
 
 
-def _put(ports: Ports, made: JournalNumber, seed: bytes) -> bytes:
-    blob = model.sign(made, seed=seed)
-    ports.blobs.put(model.name_of(made.tenant_id, made.number), blob)
+def _store_record(ports: Ports, record: JournalRecord, seed: bytes) -> bytes:
+    blob = model.sign(record, seed=seed)
+    ports.blobs.put(model.name_of(record.tenant_id, record.number), blob)
     return blob
 
 
-def _hash(blob: bytes) -> bytes:
+def _payload_hash(blob: bytes) -> bytes:
     return hashlib.sha256(model.payload_of(blob)).digest()

@@ -13,17 +13,17 @@ from datetime import datetime
 from itertools import chain
 from typing import Final
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import revocations
-from shared.model.items import Address, Partition, Row
+from shared.model.items import Address, ItemRow, Partition
 from shared.model.lists import schedule as model
-from shared.model.lists.schedule import Mark, SignersMark
+from shared.model.lists.schedule import OutboxMark, SignerOutboxMark
 from shared.model.records import integer
-from shared.model.signing_keys import Signer
+from shared.model.signing_keys import WarrantSigner
 from shared.operations.base import operation, tenants
 from shared.operations.lists import verdicts
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Put
+from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
@@ -31,32 +31,32 @@ _log = logging.getLogger(__name__)
 _CHANGES: Final = 2
 
 
-def on_tenant(tenant_id: str, warrant_id: str) -> Put:
+def tenant_mark(tenant_id: str, warrant_id: str) -> Put:
     """Return the mark on the tenant, for the write that revokes or restores a warrant."""
-    return _set(model.mark_address(tenant_id, warrant_id))
+    return _put_mark(model.mark_address(tenant_id, warrant_id))
 
 
-def on_keys(tenant_id: str) -> Put:
+def keys_mark(tenant_id: str) -> Put:
     """Return the mark on the tenant, for the write that ends or changes keys or accounts."""
-    return _set(model.keys_mark_address(tenant_id))
+    return _put_mark(model.keys_mark_address(tenant_id))
 
 
-def on_trust(tenant_id: str) -> Put:
+def trust_mark(tenant_id: str) -> Put:
     """Return the mark on the tenant, for the write that makes a key or changes signers."""
-    return _set(model.trust_mark_address(tenant_id))
+    return _put_mark(model.trust_mark_address(tenant_id))
 
 
-def on_warrant(tenant_id: str, warrant_id: str, at: datetime | None = None) -> Put:
+def warrant_mark(tenant_id: str, warrant_id: str, at: datetime | None = None) -> Put:
     """Return the mark on the warrant, for the write that revokes or restores it.
 
     `at` is when that happens. A repair does not know when it happened.
     """
-    return _set(model.warrant_mark_address(tenant_id, warrant_id), at)
+    return _put_mark(model.warrant_mark_address(tenant_id, warrant_id), at)
 
 
-def on_signers(
+def signers_mark(
     tenant_id: str,
-    signers: Iterable[Signer],
+    signers: Iterable[WarrantSigner],
     at: datetime | None = None,
     changes: Iterable[str] = (),
 ) -> Put:
@@ -64,22 +64,24 @@ def on_signers(
 
     `changes` are the identifiers of their keys.
     """
-    mark = SignersMark(model.new_version(), tuple(map(str, signers)), at, tuple(changes))
+    mark = SignerOutboxMark(model.new_version(), tuple(map(str, signers)), at, tuple(changes))
     # An address of its own: two writes must not replace each other's marks.
     address = model.signers_marks(tenant_id).address(f"{mark.version:x}")
     return Put(address, mark.to_item(), Expect.ABSENT)
 
 
-def marked_tenants(ports: Ports) -> list[str]:
+def read_ready_tenants(ports: Ports) -> list[str]:
     """Return the tenants that have a mark that need not wait, each once."""
     now = ports.now()
-    rows = chain.from_iterable(ports.store.query_many(model.marks()).values())
+    rows = chain.from_iterable(ports.store.query_many(model.mark_partitions()).values())
     return list(
-        dict.fromkeys(model.tenant_of_mark(each.sk) for each in rows if not _waits(each, now))
+        dict.fromkeys(
+            model.tenant_of_mark(each.sk) for each in rows if not _is_cooling_down(each, now)
+        )
     )
 
 
-def versions(ports: Ports) -> dict[Address, int]:
+def read_versions(ports: Ports) -> dict[Address, int]:
     """Read the versions of the marks on all tenants. Raises `Unavailable`.
 
     A mark that cannot be read has another version each second, because it must neither hide the
@@ -87,54 +89,54 @@ def versions(ports: Ports) -> dict[Address, int]:
     """
     unreadable = int(ports.now().timestamp())
 
-    def of(after: str | None = None, before: str | None = None) -> dict[Address, int]:
-        found = ports.store.query_many(model.marks(), after=after, before=before)
-        return {address: _version_of(row, unreadable) for address, row in _addressed(found)}
+    def read_range(after: str | None = None, before: str | None = None) -> dict[Address, int]:
+        found = ports.store.query_many(model.mark_partitions(), after=after, before=before)
+        return {address: _version_of(row, unreadable) for address, row in _with_addresses(found)}
 
     try:
-        return of()
-    except Corrupt:
+        return read_range()
+    except DataCorrupt:
         _log.exception("a mark cannot be read; reading those of each tenant")
     found: dict[Address, int] = {}
     for tenant_id in tenants.identifiers(ports):
         try:
-            found |= of(*model.around_marks_of(tenant_id))
-        except Corrupt:
+            found |= read_range(*model.mark_range(tenant_id))
+        except DataCorrupt:
             found[model.keys_mark_address(tenant_id)] = unreadable
     return found
 
 
-def all_marked(ports: Ports) -> list[str]:
+def read_marked_tenants(ports: Ports) -> list[str]:
     """Return the tenants that have a mark, each once. Raises `Unavailable`."""
-    return list(dict.fromkeys(model.tenant_of_mark(each.sk) for each in versions(ports)))
+    return list(dict.fromkeys(model.tenant_of_mark(each.sk) for each in read_versions(ports)))
 
 
-def of_tenant(ports: Ports, tenant_id: str) -> dict[Address, Mark]:
-    """Read the marks on a tenant. Raises `Corrupt`, `Unavailable`."""
-    after, before = model.around_marks_of(tenant_id)
-    found = ports.store.query_many(model.marks(), after=after, before=before)
-    return {address: Mark.from_item(row.item) for address, row in _addressed(found)}
+def read_tenant_marks(ports: Ports, tenant_id: str) -> dict[Address, OutboxMark]:
+    """Read the marks on a tenant. Raises `DataCorrupt`, `Unavailable`."""
+    after, before = model.mark_range(tenant_id)
+    found = ports.store.query_many(model.mark_partitions(), after=after, before=before)
+    return {address: OutboxMark.from_item(row.item) for address, row in _with_addresses(found)}
 
 
-def set_on_warrants(
+def read_warrant_marks(
     ports: Ports, tenant_id: str, *, limit: int
-) -> tuple[dict[Address, Mark], bool]:
+) -> tuple[dict[Address, OutboxMark], bool]:
     """Read the marks on a tenant's warrants, and whether these are all: `limit` of each partition.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     found = ports.store.query_many(model.warrant_marks(tenant_id), limit=limit)
-    read = {address: Mark.from_item(row.item) for address, row in _addressed(found)}
+    read = {address: OutboxMark.from_item(row.item) for address, row in _with_addresses(found)}
     return read, all(len(rows) < limit for rows in found.values())
 
 
-def set_on_signers(ports: Ports, tenant_id: str, *, limit: int) -> list[SignersMark]:
-    """Read up to `limit` marks on signers. Raises `Corrupt`, `Unavailable`."""
+def read_signer_marks(ports: Ports, tenant_id: str, *, limit: int) -> list[SignerOutboxMark]:
+    """Read up to `limit` marks on signers. Raises `DataCorrupt`, `Unavailable`."""
     rows = ports.store.query(model.signers_marks(tenant_id), limit=limit)
-    return [SignersMark.from_item(row.item) for row in rows]
+    return [SignerOutboxMark.from_item(row.item) for row in rows]
 
 
-def of_revoked_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMark]:
+def read_visible_signer_marks(ports: Ports, tenant_id: str) -> dict[Address, SignerOutboxMark]:
     """Read the marks on signers whose revocations a check finds already.
 
     A warrant that is signed while the mark is visible and the revocation is not may still reach
@@ -142,93 +144,99 @@ def of_revoked_signers(ports: Ports, tenant_id: str) -> dict[Address, SignersMar
     """
     partition = model.signers_marks(tenant_id)
     rows = ports.store.query(partition)
-    found = {partition.address(row.sk): SignersMark.from_item(row.item) for row in rows}
-    signers = {Signer.parse(each) for mark in found.values() for each in mark.signers}
-    revoked = _revoked(ports, tenant_id, signers)
+    found = {partition.address(row.sk): SignerOutboxMark.from_item(row.item) for row in rows}
+    signers = {WarrantSigner.parse(each) for mark in found.values() for each in mark.signers}
+    revoked = _visibly_revoked(ports, tenant_id, signers)
     if len(revoked) < len(signers):
         operation.wait_for_writes()
-        revoked = _revoked(ports, tenant_id, signers)
+        revoked = _visibly_revoked(ports, tenant_id, signers)
     return {
         address: mark
         for address, mark in found.items()
-        if revoked.issuperset(map(Signer.parse, mark.signers))
+        if revoked.issuperset(map(WarrantSigner.parse, mark.signers))
     }
 
 
-def _revoked(ports: Ports, tenant_id: str, signers: Collection[Signer]) -> set[Signer]:
+def _visibly_revoked(
+    ports: Ports, tenant_id: str, signers: Collection[WarrantSigner]
+) -> set[WarrantSigner]:
     """Return those of the signers that a check finds revoked."""
     if not signers:
         return set()
     count = ports.store.get(revocations.marker_count_address(tenant_id))
-    return set(verdicts.markers(ports, tenant_id, count, signers))
+    return set(verdicts.read_signer_revocations(ports, tenant_id, count, signers))
 
 
-def see(ports: Ports, marks: Mapping[Address, Mark]) -> None:
+def acknowledge(ports: Ports, marks: Mapping[Address, OutboxMark]) -> None:
     """Record that a worker has seen these marks; remove those that were seen long enough ago.
 
     A mark that has been set again in the meantime is not changed.
     """
     now = ports.now()
-    seen = [[_seen(key, mark, now)] for key, mark in marks.items() if not mark.waits(now)]
+    seen = [
+        [_acknowledge_change(key, mark, now)]
+        for key, mark in marks.items()
+        if not mark.is_cooling_down(now)
+    ]
     operation.apply_steps(ports, seen, most=_CHANGES)
 
 
-def clear(
-    ports: Ports, tenant_id: str, marks: Mapping[Address, Mark], *, revoked: Collection[str]
+def remove_published(
+    ports: Ports, tenant_id: str, marks: Mapping[Address, OutboxMark], *, ids: Collection[str]
 ) -> int:
-    """Remove marks on warrants; return how many stay. Those in `revoked` have a revocation.
+    """Remove marks on warrants; return how many stay. Those in `ids` have a revocation.
 
     A mark stays if it has been set again, or if the warrant's records differ from what the feed
     says, as they do if their change was not yet visible when they were read.
     """
 
-    def step(address: Address, mark: Mark) -> Sequence[Change]:
+    def removal_step(address: Address, mark: OutboxMark) -> Sequence[Change]:
         entry = revocations.shard_of(tenant_id, address.sk).address(address.sk)
-        return Delete(address, At(mark.version)), Check(
-            entry, Expect.PRESENT if address.sk in revoked else Expect.ABSENT
+        return Delete(address, VersionIs(mark.version)), Check(
+            entry, Expect.PRESENT if address.sk in ids else Expect.ABSENT
         )
 
     return operation.apply_steps(
-        ports, [step(key, mark) for key, mark in marks.items()], most=_CHANGES
+        ports, [removal_step(key, mark) for key, mark in marks.items()], most=_CHANGES
     )
 
 
-def clear_signers(ports: Ports, marks: Iterable[Address]) -> None:
+def remove_signer_marks(ports: Ports, marks: Iterable[Address]) -> None:
     """Remove marks on signers. Nothing sets such a mark again."""
     operation.apply_steps(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
 
 
-def _addressed(found: Mapping[Partition, list[Row]]) -> Iterator[tuple[Address, Row]]:
+def _with_addresses(found: Mapping[Partition, list[ItemRow]]) -> Iterator[tuple[Address, ItemRow]]:
     return ((partition.address(row.sk), row) for partition, rows in found.items() for row in rows)
 
 
-def _waits(entry: Row, now: datetime) -> bool:
+def _is_cooling_down(entry: ItemRow, now: datetime) -> bool:
     try:
-        return Mark.from_item(entry.item).waits(now)
-    except Corrupt:
+        return OutboxMark.from_item(entry.item).is_cooling_down(now)
+    except DataCorrupt:
         # A broken mark of one tenant must not delay the lists of the others.
         _log.exception("the mark %s cannot be read", entry.sk)
         return False
 
 
-def _version_of(entry: Row, unreadable: int) -> int:
+def _version_of(entry: ItemRow, unreadable: int) -> int:
     try:
         return integer(entry.item, "version")
-    except Corrupt:
+    except DataCorrupt:
         return unreadable
 
 
-def again(address: Address) -> Put:
+def replacement_mark(address: Address) -> Put:
     """Return the change that sets a mark anew that cannot be read."""
-    return _set(address)
+    return _put_mark(address)
 
 
-def _seen(address: Address, mark: Mark, now: datetime) -> Change:
-    if mark.is_over(now):
-        return Delete(address, At(mark.version))
-    seen = Mark.fresh(seen_at=now, set_at=mark.set_at)
-    return Put(address, seen.to_item(), At(mark.version))
+def _acknowledge_change(address: Address, mark: OutboxMark, now: datetime) -> Change:
+    if mark.is_settled(now):
+        return Delete(address, VersionIs(mark.version))
+    seen = OutboxMark.new(seen_at=now, set_at=mark.set_at)
+    return Put(address, seen.to_item(), VersionIs(mark.version))
 
 
-def _set(address: Address, at: datetime | None = None) -> Put:
-    return Put(address, Mark.fresh(set_at=at).to_item(), Expect.ANYTHING)
+def _put_mark(address: Address, at: datetime | None = None) -> Put:
+    return Put(address, OutboxMark.new(set_at=at).to_item(), Expect.ANYTHING)

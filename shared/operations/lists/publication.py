@@ -23,28 +23,28 @@ from typing import Final, NamedTuple, TypeVar
 from shared import logs
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import FeedEntry
-from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model import feed, revocations, times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller
 from shared.model.feed import FeedHead
 from shared.model.items import Address
 from shared.model.lists import schedule as schedule_model
 from shared.model.lists.content import (
-    Content,
-    ListState,
     Payload,
-    PublishedVersion,
+    RevokedSet,
+    SrlState,
+    SrlVersionRecord,
     version_address,
 )
-from shared.model.lists.head import ListHead, head_address
-from shared.model.lists.schedule import Turn
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.head import SrlHead, head_address
+from shared.model.lists.schedule import PublicationDeadline
+from shared.model.lists.signers import SrlSigner
 from shared.model.revocations import RevokedWarrant
 from shared.model.tenants import TenantSettings
 from shared.operations.base import audit, operation
 from shared.operations.base.operation import reread, settle
-from shared.operations.base.seals import SeedLost
+from shared.operations.base.seals import SeedUnavailable
 from shared.operations.lists import (
     decisions,
     in_force,
@@ -55,10 +55,16 @@ from shared.operations.lists import (
     storage,
     verdicts,
 )
-from shared.operations.lists.decisions import Facts, Issue, Plan, Prior, Told
-from shared.operations.lists.storage import Covered, Pen
+from shared.operations.lists.decisions import (
+    PendingEntry,
+    PreviousSrl,
+    PublicationFacts,
+    SrlIssue,
+    SrlPlan,
+)
+from shared.operations.lists.storage import Coverage, SeedCache
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Put
+from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 
 T = TypeVar("T")
 
@@ -73,7 +79,7 @@ _WAITED: Final = "ChangePublishedSeconds"
 _LOOKS: Final = 3
 
 
-class Above(NamedTuple):
+class RestoredPosition(NamedTuple):
     """The highest version of a list, and of the feed the highest sequence, that were published."""
 
     version: int
@@ -83,24 +89,24 @@ class Above(NamedTuple):
 class PublishedFeed(NamedTuple):
     """The head after a publication of the feed, and how many entries were written.
 
-    `facts` are those of the entries, None if no change had a mark, and `pen` has their seed open.
+    `facts` are those of the entries, None if no change had a mark, and `seeds` has their seed open.
     `unnamed` are the marks on signers that `name_keys` has yet to remove.
     """
 
     head: FeedHead
     entries: int = 0
-    facts: Facts | None = None
-    pen: Pen | None = None
+    facts: PublicationFacts | None = None
+    seeds: SeedCache | None = None
     unnamed: frozenset[Address] = frozenset()
 
     @property
     def is_whole(self) -> bool:
         """Whether the feed has each change that was acknowledged before its publication."""
-        return self.facts is None or self.facts.marked.are_all
+        return self.facts is None or self.facts.pending.is_complete
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class PublicationRun:
     """The result of one run: identifiers of published tenants, and errors by tenant identifier."""
 
     published: list[str] = field(default_factory=list)
@@ -108,195 +114,199 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class _Next:
+class _SrlDraft:
     """The facts for the next list. `signer` signs it, and `list_signers` go into its state."""
 
-    facts: Facts
-    issue: Issue
-    signer: ListSigner
-    list_signers: tuple[ListSigner, ...]
-    prior: Prior
-    above: int | None
-    leaps: bool
+    facts: PublicationFacts
+    issue: SrlIssue
+    signer: SrlSigner
+    list_signers: tuple[SrlSigner, ...]
+    previous: PreviousSrl
+    restored_sequence: int | None
+    jump: bool
 
 
-class _Made(NamedTuple):
+class _StoredSrl(NamedTuple):
     """A list that is stored and not in force yet: what it was made from, and its head."""
 
-    making: _Next
-    plan: Plan
-    head: ListHead
+    draft: _SrlDraft
+    plan: SrlPlan
+    head: SrlHead
 
 
 # --- the feed ---
 
 
 def publish_feed(
-    ports: Ports, tenant_id: str, unnamed: Collection[Address] = ()
+    ports: Ports, tenant_id: str, unnamed_marks: Collection[Address] = ()
 ) -> PublishedFeed | None:
     """Publish entries for all warrants with a mark (FEED-4). No blob is read or written.
 
-    The feed already covers the marks on signers in `unnamed`. Call `name_keys` with them and with
-    the new ones, which are in the result.
+    The feed already covers the marks on signers in `unnamed_marks`. Call `name_keys` with them and
+    with the new ones, which are in the result.
 
-    Returns None if the tenant has no feed yet: its next list begins it. Raises `Corrupt`,
+    Returns None if the tenant has no feed yet: its next list begins it. Raises `DataCorrupt`,
     `Unavailable`; a change that was not published keeps its mark.
     """
     marked, newest = in_force.read_marks(ports, tenant_id)
     if newest is None:
         return None
-    marked = marked.without(unnamed)
+    marked = marked.without(unnamed_marks)
     if not (marked.warrants or marked.signers):
         return PublishedFeed(newest)
-    facts = in_force.of_feed(ports, tenant_id, marked, newest)
-    facts, new = _append_marked(ports, pen := Pen(ports), facts, unnamed)
-    return PublishedFeed(facts.newest or newest, len(facts.own), facts, pen, new)
+    facts = in_force.read_feed_facts(ports, tenant_id, marked, newest)
+    facts, new = _append_marked(ports, pen := SeedCache(ports), facts, unnamed_marks)
+    return PublishedFeed(facts.feed_head or newest, len(facts.written), facts, pen, new)
 
 
-def name_keys(ports: Ports, tenant_id: str, unnamed: Collection[Address]) -> None:
+def name_keys(ports: Ports, tenant_id: str, unnamed_marks: Collection[Address]) -> None:
     """Name the signing keys in the feed, and remove marks on signers that it covers.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    published_keys.name(ports, Pen(ports), tenant_id)
-    marks.clear_signers(ports, unnamed)
+    published_keys.publish_key_reference(ports, SeedCache(ports), tenant_id)
+    marks.remove_signer_marks(ports, unnamed_marks)
 
 
-def caught_up(ports: Ports, pen: Pen, facts: Facts) -> Facts:
+def publish_pending(ports: Ports, pen: SeedCache, facts: PublicationFacts) -> PublicationFacts:
     """Publish entries for all marks, and remove the marks. Return the facts after that.
 
     Marks on signers stay if the feed cannot name the keys. Clients then learn how old their keys
-    are. Raises `Corrupt`, `Unavailable`.
+    are. Raises `DataCorrupt`, `Unavailable`.
     """
     facts, signers = _append_marked(ports, pen, facts)
     if not signers:
         return facts
     try:
-        is_new = published_keys.name(ports, pen, facts.tenant_id)
-    except Corrupt:
+        is_new = published_keys.publish_key_reference(ports, pen, facts.tenant_id)
+    except DataCorrupt:
         _log.exception("the signing keys of tenant %s cannot be published", facts.tenant_id)
         return facts
-    marks.clear_signers(ports, signers)
-    return in_force.with_heads(ports, facts) if is_new else facts
+    marks.remove_signer_marks(ports, signers)
+    return in_force.refresh_heads(ports, facts) if is_new else facts
 
 
 def _append_marked(
-    ports: Ports, pen: Pen, facts: Facts, unnamed: Collection[Address] = ()
-) -> tuple[Facts, frozenset[Address]]:
-    """Publish entries for all marks but `unnamed`, and remove the marks on warrants.
+    ports: Ports, pen: SeedCache, facts: PublicationFacts, unnamed_marks: Collection[Address] = ()
+) -> tuple[PublicationFacts, frozenset[Address]]:
+    """Publish entries for all marks but `unnamed_marks`, and remove the marks on warrants.
 
     Return also the marks on signers. A mark stays that is set again, or whose change is visible
     only in part. Then all marks are read again.
     """
     looks, signers = 0, frozenset[Address]()
-    while facts.newest is not None:
-        facts, revoked = _stated_marks(ports, pen, facts)
-        left = marks.clear(ports, facts.tenant_id, facts.marked.warrants, revoked=revoked)
+    while facts.feed_head is not None:
+        facts, revoked = _publish_marks(ports, pen, facts)
+        left = marks.remove_published(ports, facts.tenant_id, facts.pending.warrants, ids=revoked)
         _report_waits(ports, facts)
-        signers |= facts.marked.signers.keys()
+        signers |= facts.pending.signers.keys()
         looks += left > 0
-        if looks == _LOOKS or (facts.marked.are_all and not left):
+        if looks == _LOOKS or (facts.pending.is_complete and not left):
             break
         if left:
             operation.wait_for_writes()
-        facts = in_force.with_marks(ports, facts)
-        facts = replace(facts, marked=facts.marked.without({*unnamed, *signers}))
+        facts = in_force.refresh_marks(ports, facts)
+        facts = replace(facts, pending=facts.pending.without({*unnamed_marks, *signers}))
     return facts, signers
 
 
-def _report_waits(ports: Ports, facts: Facts) -> None:
+def _report_waits(ports: Ports, facts: PublicationFacts) -> None:
     """Log how long each change that an entry states has waited, if that is known."""
-    now, marked = ports.now(), facts.marked
+    now, marked = ports.now(), facts.pending
     moments = [each.set_at for each in marked.warrants.values()]
     moments += [each.set_at for each in marked.signers.values()]
     waits = [max((now - each).total_seconds(), 0.0) for each in moments if each is not None]
     if waits:
         metrics, gathered = {_WAITED: max(waits)}, {_WAITED: waits}
-        extra = logs.fields(tenant_id=facts.tenant_id, metrics=metrics, gathered=gathered)
+        extra = logs.fields(tenant_id=facts.tenant_id, metrics=metrics, samples=gathered)
         _log.info("changes", extra=extra)
 
 
-def broken_off(
+def publish_discontinuity(
     ports: Ports,
-    pen: Pen,
-    facts: Facts,
+    pen: SeedCache,
+    facts: PublicationFacts,
     *,
-    above: int | None = None,
-    covered: Covered | None = None,
-) -> Facts:
+    restored_sequence: int | None = None,
+    coverage: Coverage | None = None,
+) -> PublicationFacts:
     """Publish a break: clients continue with the next list, which is made from all records.
 
-    `above` is given after a restore: the highest sequence that is known to be published. The new
-    one then exceeds it by far. `covered` is what the break stands for. Raises `Corrupt` if the
-    tenant has no feed; `SeedLost`, `Unavailable`.
+    `restored_sequence` is given after a restore: the highest sequence that is known to be
+    published. The new one then exceeds it by far. `coverage` is what the break stands for. Raises
+    `DataCorrupt` if the tenant has no feed; `SeedUnavailable`, `Unavailable`.
     """
 
-    def write(facts: Facts) -> Facts:
-        told = Told(FeedEntry(decisions.next_sequence(facts, above)), [])
-        return storage.append(ports, pen, facts, told, covered)
+    def write(facts: PublicationFacts) -> PublicationFacts:
+        told = PendingEntry(FeedEntry(decisions.next_sequence(facts, restored_sequence)), [])
+        return storage.append_entry(ports, pen, facts, told, coverage)
 
-    return _settled(ports, facts, write)
+    return _retry_on_conflict(ports, facts, write)
 
 
-def _stated_marks(ports: Ports, pen: Pen, facts: Facts) -> tuple[Facts, set[str]]:
+def _publish_marks(
+    ports: Ports, pen: SeedCache, facts: PublicationFacts
+) -> tuple[PublicationFacts, set[str]]:
     """Write entries for what is marked; return also which warrants are revoked by themselves."""
-    marked = facts.marked
+    marked = facts.pending
     moments = [each.set_at or marked.read_at for each in marked.warrants.values()]
     moments += [each.set_at or marked.read_at for each in marked.signers.values()]
     since = min([marked.read_at, *moments])
-    extra = _signed_ids(ports, facts)
+    extra = _ids_of_revoked_signers(ports, facts)
     keys = tuple(each for mark in marked.signers.values() for each in mark.changes)
     if len(extra) > decisions.INLINE_MAX:
-        covered = Covered(since, changes=keys)
-        facts, extra = broken_off(ports, pen, facts, covered=covered), []
+        covered = Coverage(since, changes=keys)
+        facts, extra = publish_discontinuity(ports, pen, facts, coverage=covered), []
     ids = [address.sk for address in marked.warrants] + extra
-    covered = Covered(since, marked.read_at if marked.are_all else None, keys)
-    return _stated(ports, pen, facts, ids, covered)
+    covered = Coverage(since, marked.read_at if marked.is_complete else None, keys)
+    return _publish_statuses(ports, pen, facts, ids, covered)
 
 
-def _signed_ids(ports: Ports, facts: Facts) -> list[str]:
+def _ids_of_revoked_signers(ports: Ports, facts: PublicationFacts) -> list[str]:
     """Return what newly revoked signers signed; more than `INLINE_MAX` if that is too much."""
-    revoked = [signer for mark in facts.marked.signers.values() for signer in mark.signers]
+    revoked = [signer for mark in facts.pending.signers.values() for signer in mark.signers]
     if not revoked:
         return []
     since = ports.now() - facts.settings.srl_ttl
-    found = records.signed_by(ports, facts.tenant_id, revoked, since=since)
+    found = records.read_signed_by(ports, facts.tenant_id, revoked, since=since)
     return [warrant_id for warrant_id, _ in islice(found, decisions.INLINE_MAX + 1)]
 
 
-def _stated(
-    ports: Ports, pen: Pen, facts: Facts, ids: Iterable[str], covered: Covered
-) -> tuple[Facts, set[str]]:
+def _publish_statuses(
+    ports: Ports, pen: SeedCache, facts: PublicationFacts, ids: Iterable[str], coverage: Coverage
+) -> tuple[PublicationFacts, set[str]]:
     """Write entries that say of each warrant whether it is revoked.
 
-    Returns also which are revoked by themselves. `covered` is what the last of the entries covers
+    Returns also which are revoked by themselves. `coverage` is what the last of the entries covers
     with those before it.
     """
     own, rest = set[str](), list(dict.fromkeys(ids))
     while rest:
         part, rest = rest[: feed.ENTRY_MAX], rest[feed.ENTRY_MAX :]
-        so_far = Covered(covered.since) if rest else covered
-        facts, found = _settled(ports, facts, partial(_state, ports, pen, part, so_far))
+        so_far = Coverage(coverage.since) if rest else coverage
+        facts, found = _retry_on_conflict(
+            ports, facts, partial(_append_statuses, ports, pen, part, so_far)
+        )
         own |= found
     return facts, own
 
 
-def _state(
-    ports: Ports, pen: Pen, ids: Collection[str], covered: Covered, facts: Facts
-) -> tuple[Facts, set[str]]:
+def _append_statuses(
+    ports: Ports, pen: SeedCache, ids: Collection[str], coverage: Coverage, facts: PublicationFacts
+) -> tuple[PublicationFacts, set[str]]:
     """Write the entry that says of each of these warrants whether it is revoked, or a break."""
     # The facts have the head of the feed: if the records change after they are read here, another
     # entry may follow this one, but none may come before it.
-    ends, own = _revoked(ports, facts.tenant_id, ids)
-    told = decisions.entry(facts, ids, ends, ports.now())
-    return storage.append(ports, pen, facts, told, covered), own
+    ends, own = _read_revoked_ends(ports, facts.tenant_id, ids)
+    told = decisions.next_entry(facts, ids, ends, ports.now())
+    return storage.append_entry(ports, pen, facts, told, coverage), own
 
 
-def _revoked(
+def _read_revoked_ends(
     ports: Ports, tenant_id: str, ids: Collection[str]
 ) -> tuple[dict[str, datetime | None], set[str]]:
     """Return the ends of those that are revoked, and which of these are not only by their key."""
-    found = verdicts.verdicts(ports, tenant_id, ids)
+    found = verdicts.read_statuses(ports, tenant_id, ids)
     ends = {each: verdict.ends_at for each, verdict in found.items() if verdict.revoked}
     # A warrant that its shard has is revoked, even if its own record is damaged or not yet visible.
     shards = {
@@ -309,38 +319,40 @@ def _revoked(
     return ends, {each for each in ends if not found[each].by_key}
 
 
-def _settled(ports: Ports, facts: Facts, write: Callable[[Facts], T]) -> T:
+def _retry_on_conflict(
+    ports: Ports, facts: PublicationFacts, write: Callable[[PublicationFacts], T]
+) -> T:
     """Return what `write` returns; if its write loses, read the heads and call it again."""
     known = [facts]
-    return settle(lambda: write(known.pop() if known else in_force.with_heads(ports, facts)))
+    return settle(lambda: write(known.pop() if known else in_force.refresh_heads(ports, facts)))
 
 
 # --- the list ---
 
 
-def first(ports: Ports, settings: TenantSettings, list_signer: ListSigner) -> list[Change]:
+def create_first(ports: Ports, settings: TenantSettings, list_signer: SrlSigner) -> list[Change]:
     """Store version 1, an empty list, and return the changes that publish it (SRL-6)."""
-    now, pen = times.whole(ports.now()), Pen(ports)
+    now, pen = times.truncate_to_second(ports.now()), SeedCache(ports)
     tenant_id, list_signers = settings.tenant_id, (replace(list_signer, sealed_seed=None),)
     payload = Payload(1, now, now + settings.srl_ttl, [])
-    state = ListState(tenant_id, 1, now, list_signers=list_signers)
-    signed = storage.sign(pen, list_signer, payload, state)
-    head = storage.store(ports, signed, changes=0, sequence=0)
-    base = decisions.base(head, 0, wire.first_chain(tenant_id))
-    begins = storage.based(pen, None, base, settings, list_signer)
-    row = PublishedVersion.of(head, base, Content(), [])
-    return [*_writes(tenant_id, head, row, Expect.ABSENT), begins]
+    state = SrlState(tenant_id, 1, now, list_signers=list_signers)
+    signed = storage.sign_srl(pen, list_signer, payload, state)
+    head = storage.store_srl(ports, signed, changes=0, sequence=0)
+    base = decisions.feed_base(head, 0, wire.first_chain(tenant_id))
+    begins = storage.base_change(pen, None, base, settings, list_signer)
+    row = SrlVersionRecord.of(head, base, RevokedSet(), [])
+    return [*_head_writes(tenant_id, head, row, Expect.ABSENT), begins]
 
 
-def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> Tick:
+def publish_due(ports: Ports, *, is_over: Callable[[], bool] = lambda: False) -> PublicationRun:
     """Publish for every tenant that is due, in this process; a failure does not stop the others.
 
-    Stops before the next tenant if `until` returns true. Raises `Unavailable` if the due tenants
+    Stops before the next tenant if `is_over` returns true. Raises `Unavailable` if the due tenants
     cannot be read.
     """
-    tick = Tick()
-    for tenant_id in schedule.due(ports).tenant_ids:
-        if until():
+    tick = PublicationRun()
+    for tenant_id in schedule.read_due_tenants(ports).tenant_ids:
+        if is_over():
             break
         try:
             if publish_if_due(ports, tenant_id):
@@ -353,10 +365,10 @@ def publish_due(ports: Ports, *, until: Callable[[], bool] = lambda: False) -> T
 def publish_if_due(ports: Ports, tenant_id: str) -> bool:
     """Publish a tenant's feed, and its list if it is due; return whether a list was published.
 
-    Repeated and concurrent calls are harmless. Raises `Corrupt`, `Unavailable` if it fails.
+    Repeated and concurrent calls are harmless. Raises `DataCorrupt`, `Unavailable` if it fails.
     """
-    facts, is_published = settle(partial(_if_due, ports, tenant_id))
-    marks.see(ports, facts.on_tenant())
+    facts, is_published = settle(partial(_publish_if_due, ports, tenant_id))
+    marks.acknowledge(ports, facts.tenant_marks())
     return is_published
 
 
@@ -364,38 +376,44 @@ def publish(
     ports: Ports,
     caller: Caller,
     *,
-    above: Above | None = None,
-    anew: bool = False,
+    restored_position: RestoredPosition | None = None,
+    compare_all: bool = False,
     tidies: bool = False,
-    beside: Callable[[ListHead], Iterable[Change]] = lambda _: (),
-) -> ListHead:
+    extra_changes: Callable[[SrlHead], Iterable[Change]] = lambda _: (),
+) -> SrlHead:
     """Publish the next version, whether or not anything changed (SRL-6); return its head.
 
-    `above` is given after a restore. If it is given, the list is made from all records; if `anew`
-    is true, it is compared with them. If `tidies` is true, old entries of the feed
-    are removed afterwards, and warrants that ended long ago are moved.
-    `beside` returns further changes for the write that replaces the head.
+    `restored_position` is given after a restore. If it is given, the list is made from all records;
+    if `compare_all` is true, it is compared with them. If `tidies` is true, old entries of the feed
+    are removed afterwards, and warrants that ended long ago are moved. `extra_changes` returns
+    further changes for the write that replaces the head.
 
-    Raises `ExpectationLost` if another publication or a rotation of the list signer came first
-    (see `settle`), `Unavailable` if a port does not answer, `Corrupt` if the list would be wrong.
-    In each case the old list stays in force.
+    Raises `PreconditionFailed` if another publication or a rotation of the list signer came first
+    (see `settle`), `Unavailable` if a port does not answer, `DataCorrupt` if the list would be
+    wrong. In each case the old list stays in force.
     """
-    pen, read = Pen(ports), in_force.read_facts(ports, caller.tenant_id)
+    pen, read = SeedCache(ports), in_force.read_facts(ports, caller.tenant_id)
     facts = read
-    if above is not None and facts.newest is not None:
-        facts = broken_off(ports, pen, facts, above=above.sequence)
-    making = _next(ports, read, caught_up(ports, pen, facts), above=above)
-    made = _published(ports, pen, caller, making, anew=anew, beside=beside)
+    if restored_position is not None and facts.feed_head is not None:
+        facts = publish_discontinuity(
+            ports, pen, facts, restored_sequence=restored_position.sequence
+        )
+    making = _draft(
+        ports, read, publish_pending(ports, pen, facts), restored_position=restored_position
+    )
+    made = _publish_draft(
+        ports, pen, caller, making, compare_all=compare_all, extra_changes=extra_changes
+    )
     if tidies:
-        _tidy(ports, made)
+        _prune(ports, made)
     return made.head
 
 
-def hand_over(
+def publish_with_new_signer(
     ports: Ports,
     caller: Caller,
-    head: ListHead,
-    list_signer: ListSigner,
+    head: SrlHead,
+    list_signer: SrlSigner,
     changes: Iterable[Change],
     *,
     leaps: bool = False,
@@ -406,182 +424,199 @@ def hand_over(
     before was stolen: the feed breaks in the same write, far above its entries (FEED-7). Raises
     what `publish` raises.
     """
-    changes, pen = list(changes), Pen(ports)
+    changes, pen = list(changes), SeedCache(ports)
     read = in_force.read_facts(ports, caller.tenant_id)
-    if read.listed.version != head.version:
-        raise ExpectationLost([head_address(caller.tenant_id)])
+    if read.srl_head.version != head.version:
+        raise PreconditionFailed([head_address(caller.tenant_id)])
     try:
-        facts = caught_up(ports, pen, read)
-    except SeedLost as error:
+        facts = publish_pending(ports, pen, read)
+    except SeedUnavailable as error:
         facts = read
         _warn_unsigned(error)
-    making = _next(ports, read, facts, leaps=leaps)
-    stored = in_force.without_seeds(caller.tenant_id, facts.stored_signers(), changes)
+    making = _draft(ports, read, facts, leaps=leaps)
+    stored = in_force.strip_seeds(caller.tenant_id, facts.stored_signers(), changes)
     making = replace(making, signer=list_signer, list_signers=stored)
-    _move_heads(ports, pen, _made(ports, pen, making), changes)
+    _move_heads(ports, pen, _store_next(ports, pen, making), changes)
 
 
-def _if_due(ports: Ports, tenant_id: str) -> tuple[Facts, bool]:
+def _publish_if_due(ports: Ports, tenant_id: str) -> tuple[PublicationFacts, bool]:
     """Publish what is due, and return the facts and whether a list was published."""
-    pen, read = Pen(ports), in_force.read_facts(ports, tenant_id, sees_tenant=True)
-    facts = caught_up(ports, pen, read)
-    if facts.own:
-        figures = {"FeedCaughtUp": len(facts.own)}
+    pen, read = SeedCache(ports), in_force.read_facts(ports, tenant_id, sees_tenant=True)
+    facts = publish_pending(ports, pen, read)
+    if facts.written:
+        figures = {"FeedCaughtUp": len(facts.written)}
         _log.info("feed", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
     now = ports.now()
-    anew = decisions.is_anew(facts, now)
-    if not (anew or decisions.is_due(facts, now)):
+    anew = decisions.needs_full_comparison(facts, now)
+    if not (anew or decisions.is_srl_due(facts, now)):
         return facts, False
     caller = Caller.inside(tenant_id, name="schedule", handle=facts.settings.handle)
-    made = _published(ports, pen, caller, _next(ports, read, facts), anew=anew)
-    _tidy(ports, made)
+    made = _publish_draft(ports, pen, caller, _draft(ports, read, facts), compare_all=anew)
+    _prune(ports, made)
     return facts, True
 
 
-def _next(
-    ports: Ports, read: Facts, facts: Facts, *, above: Above | None = None, leaps: bool = False
-) -> _Next:
+def _draft(
+    ports: Ports,
+    read: PublicationFacts,
+    facts: PublicationFacts,
+    *,
+    restored_position: RestoredPosition | None = None,
+    leaps: bool = False,
+) -> _SrlDraft:
     """Return what the next list is made from. `read` are the facts before the feed was caught up.
 
-    Raises `ExpectationLost` if they have changed since, apart from the feed.
+    Raises `PreconditionFailed` if they have changed since, apart from the feed.
     """
-    _check_unmoved(read, facts)
-    issue = decisions.issue(facts, ports.now(), above=above.version if above else 0)
+    _require_same_head(read, facts)
+    issue = decisions.next_issue(
+        facts, ports.now(), lower_bound=restored_position.version if restored_position else 0
+    )
     # Old lists must not use the space of the next one, whether or not it is published.
-    beside = storage.discards(ports, facts.tenant_id, facts.listed)
-    return _Next(
+    beside = storage.cleanup_tasks(ports, facts.tenant_id, facts.srl_head)
+    return _SrlDraft(
         facts,
         issue,
         facts.signer,
-        in_force.without_seeds(facts.tenant_id, facts.stored_signers()),
-        in_force.prior(ports, facts, beside),
-        above.sequence if above else None,
+        in_force.strip_seeds(facts.tenant_id, facts.stored_signers()),
+        in_force.read_previous(ports, facts, beside),
+        restored_position.sequence if restored_position else None,
         leaps,
     )
 
 
-def _check_unmoved(before: Facts, after: Facts) -> None:
-    """Raise `ExpectationLost` if a list or another signer came between."""
-    if (before.listed.version, before.signer.id, before.signer.version) != (
-        after.listed.version,
-        after.signer.id,
-        after.signer.version,
+def _require_same_head(old: PublicationFacts, new: PublicationFacts) -> None:
+    """Raise `PreconditionFailed` if a list or another signer came between."""
+    if (old.srl_head.version, old.signer.id, old.signer.version) != (
+        new.srl_head.version,
+        new.signer.id,
+        new.signer.version,
     ):
-        raise ExpectationLost([head_address(before.tenant_id)])
+        raise PreconditionFailed([head_address(old.tenant_id)])
 
 
-def _published(
+def _publish_draft(
     ports: Ports,
-    pen: Pen,
+    pen: SeedCache,
     caller: Caller,
-    making: _Next,
+    making: _SrlDraft,
     *,
-    anew: bool = False,
-    beside: Callable[[ListHead], Iterable[Change]] = lambda _: (),
-) -> _Made:
-    made = _made(ports, pen, making, anew=anew)
-    facts, head = made.making.facts, made.head
-    action, resource = Action.SRL_REGENERATE, f"srl/{head.version}"
+    compare_all: bool = False,
+    extra_changes: Callable[[SrlHead], Iterable[Change]] = lambda _: (),
+) -> _StoredSrl:
+    made = _store_next(ports, pen, making, compare_all=compare_all)
+    facts, head = made.draft.facts, made.head
+    action, resource = AuditAction.SRL_REGENERATE, f"srl/{head.version}"
     entry = audit.entry(ports, caller, action, resource, settings=facts.settings, count=head.count)
-    unchanged = Check(facts.signer.address, At(facts.signer.version))
-    _move_heads(ports, pen, made, [unchanged, entry, *beside(head)])
+    unchanged = Check(facts.signer.address, VersionIs(facts.signer.version))
+    _move_heads(ports, pen, made, [unchanged, entry, *extra_changes(head)])
     return made
 
 
-def _made(ports: Ports, pen: Pen, making: _Next, *, anew: bool = False) -> _Made:
+def _store_next(
+    ports: Ports, pen: SeedCache, making: _SrlDraft, *, compare_all: bool = False
+) -> _StoredSrl:
     """Make and store the next list: from the list in force if possible, else from all records.
 
-    If `anew` is true, or if its issue says so, it is compared with all records.
+    If `compare_all` is true, or if its issue says so, it is compared with all records.
     """
-    making, plan = _planned(ports, pen, making, anew=anew)
+    making, plan = _plan(ports, pen, making, compare_all=compare_all)
     try:
-        return _stored(ports, pen, making, plan)
-    except Corrupt as error:
+        return _sign_and_store(ports, pen, making, plan)
+    except DataCorrupt as error:
         _log.warning("the list before cannot be followed (%s); reading all records instead", error)
-    return _stored(ports, pen, *_of_all_records(ports, pen, making))
+    return _sign_and_store(ports, pen, *_plan_from_records(ports, pen, making))
 
 
-def _planned(ports: Ports, pen: Pen, making: _Next, *, anew: bool) -> tuple[_Next, Plan]:
+def _plan(
+    ports: Ports, pen: SeedCache, making: _SrlDraft, *, compare_all: bool
+) -> tuple[_SrlDraft, SrlPlan]:
     """Return the content of the next list, which the feed is brought up to date with (SRL-12)."""
-    if anew:
+    if compare_all:
         # Their counter may have been visible before them when the last list was made.
-        ended = in_force.read_ended(ports, making.facts)
-        making = replace(making, prior=making.prior._replace(ended=ended))
-    making, is_exact = _agreed(ports, pen, making, decisions.leaving(making.prior, making.issue))
-    plan = decisions.followed(making.facts, making.prior, ports.now())
+        ended = in_force.read_revoked_signers_and_tombstones(ports, making.facts)
+        making = replace(making, previous=making.previous._replace(signers_and_tombstones=ended))
+    making, is_exact = _reconcile_with_feed(
+        ports, pen, making, decisions.expired_ids(making.previous, making.issue)
+    )
+    plan = decisions.plan_from_feed(making.facts, making.previous, ports.now())
     if plan is None:
-        return _of_all_records(ports, pen, making)
-    if not (anew or decisions.is_compared(making.facts.listed, making.issue)):
+        return _plan_from_records(ports, pen, making)
+    if not (compare_all or decisions.is_comparison_due(making.facts.srl_head, making.issue)):
         return making, replace(plan, is_exact=is_exact)
-    recorded = reread(partial(_recorded, ports, making))
+    recorded = reread(partial(_read_records, ports, making))
     if differences := plan.content.differences(recorded.content):
-        making, is_exact = _agreed(ports, pen, making, differences)
-        plan = decisions.followed(making.facts, making.prior, ports.now())
+        making, is_exact = _reconcile_with_feed(ports, pen, making, differences)
+        plan = decisions.plan_from_feed(making.facts, making.previous, ports.now())
         if plan is None:
-            return _of_all_records(ports, pen, making)
-    return making, replace(plan, misplaced=recorded.misplaced, is_exact=is_exact)
+            return _plan_from_records(ports, pen, making)
+    return making, replace(plan, misplaced_ids=recorded.misplaced, is_exact=is_exact)
 
 
-def _agreed(ports: Ports, pen: Pen, making: _Next, ids: Collection[str]) -> tuple[_Next, bool]:
+def _reconcile_with_feed(
+    ports: Ports, pen: SeedCache, making: _SrlDraft, ids: Collection[str]
+) -> tuple[_SrlDraft, bool]:
     """State in the feed what the list will say of these; false if no entry can be signed."""
     if not ids:
         return making, True
-    covered = Covered(making.facts.marked.read_at)
+    covered = Coverage(making.facts.pending.read_at)
     try:
         if len(ids) > decisions.INLINE_MAX:
-            facts = broken_off(ports, pen, making.facts, covered=covered)
+            facts = publish_discontinuity(ports, pen, making.facts, coverage=covered)
         else:
-            facts, _ = _stated(ports, pen, making.facts, ids, covered)
-    except SeedLost as error:
+            facts, _ = _publish_statuses(ports, pen, making.facts, ids, covered)
+    except SeedUnavailable as error:
         _warn_unsigned(error)
         return making, False
-    _check_unmoved(making.facts, facts)
-    told = in_force.told(ports, facts, making.prior.told or ())
-    return replace(making, facts=facts, prior=making.prior._replace(told=told)), True
+    _require_same_head(making.facts, facts)
+    told = in_force.read_entries_since(ports, facts, making.previous.entries or ())
+    return replace(making, facts=facts, previous=making.previous._replace(entries=told)), True
 
 
-def _warn_unsigned(error: SeedLost) -> None:
+def _warn_unsigned(error: SeedUnavailable) -> None:
     # Another signer is about to replace this one. It publishes what has a mark.
     _log.warning("no entry can be signed (%s); the list covers the feed as it is", error)
 
 
-def _of_all_records(ports: Ports, pen: Pen, making: _Next) -> tuple[_Next, Plan]:
+def _plan_from_records(
+    ports: Ports, pen: SeedCache, making: _SrlDraft
+) -> tuple[_SrlDraft, SrlPlan]:
     """Return the content that all records give, with a break of the feed before it.
 
     A tenant without a feed begins one, after a restore above the one that it may have had.
     """
     facts, is_exact = making.facts, True
-    newest = facts.newest
-    is_broken = newest and decisions.is_broken_since(newest, facts.listed)
+    newest = facts.feed_head
+    is_broken = newest and decisions.has_discontinuity_since(newest, facts.srl_head)
     if newest and (not is_broken or newest.is_ahead(ports.now())):
         try:
-            facts = broken_off(ports, pen, facts)
-        except SeedLost:
+            facts = publish_discontinuity(ports, pen, facts)
+        except SeedUnavailable:
             is_exact = False
-    _check_unmoved(making.facts, facts)
+    _require_same_head(making.facts, facts)
     # After the head of the feed: a later change is in an entry that the list does not cover.
-    recorded = reread(lambda: _recorded(ports, making))
-    revoked_signers, tombstones = in_force.read_ended(ports, facts)
+    recorded = reread(lambda: _read_records(ports, making))
+    revoked_signers, tombstones = in_force.read_revoked_signers_and_tombstones(ports, facts)
     # A feed that lost its head may still have entries.
-    left = in_force.last_entry(ports, facts.tenant_id) if facts.newest is None else None
-    sequence, chain = decisions.begun(facts, making.above, left)
+    left = in_force.read_last_sequence(ports, facts.tenant_id) if facts.feed_head is None else None
+    sequence, chain = decisions.initial_position(facts, making.restored_sequence, left)
     content = replace(recorded.content, signers=revoked_signers)
-    plan = Plan(content, tombstones, sequence, chain, recorded.misplaced, is_exact)
+    plan = SrlPlan(content, tombstones, sequence, chain, recorded.misplaced, is_exact)
     return replace(making, facts=facts), plan
 
 
-def _recorded(ports: Ports, making: _Next) -> records.Recorded:
-    issue, listed = making.issue, making.prior.revoked_ids or []
-    return records.for_list(
+def _read_records(ports: Ports, making: _SrlDraft) -> records.ScanResult:
+    issue, listed = making.issue, making.previous.revoked_ids or []
+    return records.scan_for_srl(
         ports, making.facts.tenant_id, listed, at=issue.issued_at, ttl=issue.lifetime
     )
 
 
-def _stored(ports: Ports, pen: Pen, making: _Next, plan: Plan) -> _Made:
+def _sign_and_store(ports: Ports, pen: SeedCache, making: _SrlDraft, plan: SrlPlan) -> _StoredSrl:
     """Sign and store the list with its state."""
-    plan = plan.leapt(ports.now()) if making.leaps else plan
-    issue, listed, before = making.issue, plan.content, making.facts.listed
-    state = ListState(
+    plan = plan.with_jump(ports.now()) if making.jump else plan
+    issue, listed, before = making.issue, plan.content, making.facts.srl_head
+    state = SrlState(
         making.facts.tenant_id,
         issue.version,
         issue.issued_at,
@@ -590,68 +625,73 @@ def _stored(ports: Ports, pen: Pen, making: _Next, plan: Plan) -> _Made:
         making.list_signers,
         plan.tombstones,
         plan.sequence,
-        making.prior.log,
+        making.previous.checkpoint,
     )
     payload = Payload(issue.version, issue.issued_at, issue.expires_at, listed.revoked_ids)
-    packs = before.is_packed_next(ports.now())
-    signed = storage.sign(pen, making.signer, payload, state, packs=packs)
+    packs = before.is_gzip_wanted(ports.now())
+    signed = storage.sign_srl(pen, making.signer, payload, state, packs=packs)
     # Without a sequence, no list follows from this one, and the feed breaks with the next.
     sequence = plan.sequence if plan.is_exact else None
-    changes = making.facts.counted().changes
-    head = storage.store(ports, signed, changes=changes, sequence=sequence, before=before)
+    changes = making.facts.totals().changes
+    head = storage.store_srl(ports, signed, changes=changes, sequence=sequence, previous=before)
     head = replace(head, packs_until=before.packs_until if packs else None)
-    return _Made(making, plan, head)
+    return _StoredSrl(making, plan, head)
 
 
-def _move_heads(ports: Ports, pen: Pen, made: _Made, changes: Iterable[Change]) -> None:
+def _move_heads(
+    ports: Ports, pen: SeedCache, stored_srl: _StoredSrl, changes: Iterable[Change]
+) -> None:
     """Replace the head of the list, and make it the base of the feed, in one write.
 
     If an entry is published first, only the head of the feed is read and signed again.
     """
-    making, plan, head = made
+    making, plan, head = stored_srl
     facts, changes = making.facts, list(changes)
-    tenant_id, before, newest = facts.tenant_id, facts.listed, facts.newest
-    base = decisions.base(head, plan.sequence, plan.chain)
-    row = PublishedVersion.of(head, base, plan.content, making.prior.revoked_ids)
+    tenant_id, before, newest = facts.tenant_id, facts.srl_head, facts.feed_head
+    base = decisions.feed_base(head, plan.sequence, plan.chain)
+    row = SrlVersionRecord.of(head, base, plan.content, making.previous.revoked_ids)
     for _ in range(_TRIES):
-        newest = newest and newest.listed(head.issued_at)
-        leapt = storage.leapt(ports, tenant_id, newest, plan.leap) if plan.leap else None
-        based = storage.based(pen, newest, base, facts.settings, making.signer, leapt)
+        newest = newest and newest.with_base_issued_at(head.issued_at)
+        leapt = storage.jump_writes(ports, tenant_id, newest, plan.jump) if plan.jump else None
+        based = storage.base_change(pen, newest, base, facts.settings, making.signer, leapt)
         try:
             ports.store.write(
-                *_writes(tenant_id, head, row, At(before.version)),
-                Delete(Turn.after(before, tenant_id).address, Expect.ANYTHING),
+                *_head_writes(tenant_id, head, row, VersionIs(before.version)),
+                Delete(
+                    PublicationDeadline.after_publication(before, tenant_id).address,
+                    Expect.ANYTHING,
+                ),
                 Delete(schedule_model.issue_address(before, tenant_id), Expect.ANYTHING),
                 *changes,
                 *(leapt.entries if leapt else ()),
                 based,
             )
-        except ExpectationLost as lost:
+        except PreconditionFailed as lost:
             if set(lost.lost) != {based.address}:
                 raise
         else:
             return
-        newest = in_force.feed_head(ports, tenant_id)
+        newest = in_force.read_feed_head(ports, tenant_id)
     raise Unavailable("entries of the feed were published during every attempt")
 
 
-def _tidy(ports: Ports, made: _Made) -> None:
+def _prune(ports: Ports, stored_srl: _StoredSrl) -> None:
     """Move warrants that ended long ago, and remove old entries of the feed that it covers."""
-    making, plan, _ = made
+    making, plan, _ = stored_srl
     tenant_id, since = making.facts.tenant_id, making.issue.listed_since
     try:
-        if plan.misplaced:
-            records.move_ended(ports, tenant_id, plan.misplaced, since=since)
+        if plan.misplaced_ids:
+            records.move_ended(ports, tenant_id, plan.misplaced_ids, since=since)
         storage.prune(ports, tenant_id, until=plan.sequence)
-    except (Corrupt, Unavailable):
+    except (DataCorrupt, Unavailable):
         # The list is published. The next publication does the same again.
         _log.warning("what ended could not be moved, or old entries not removed", exc_info=True)
 
 
-def _writes(
-    tenant_id: str, head: ListHead, row: PublishedVersion, expected: At | Expect
+def _head_writes(
+    tenant_id: str, head: SrlHead, row: SrlVersionRecord, expected: VersionIs | Expect
 ) -> list[Change]:
-    turn, item = Turn.after(head, tenant_id), head.to_item()
+    turn, item = PublicationDeadline.after_publication(head, tenant_id), head.to_item()
     return [
         Put(turn.address, turn.to_item(), Expect.ABSENT),
         Put(schedule_model.issue_address(head, tenant_id), {}, Expect.ABSENT),

@@ -13,14 +13,14 @@ from typing import Final
 
 from shared.authorizer.formats import signing_keys as formats
 from shared.authorizer.formats.documents import NotTrusted
-from shared.authorizer.formats.members import Malformed
+from shared.authorizer.formats.members import MalformedBytes
 from shared.authorizer.formats.signing_keys import PublishedKey, PublishedKeys
-from shared.authorizer.formats.wire import Reference
-from shared.errors import BlobExists, Corrupt, NotFound
+from shared.authorizer.formats.wire import HashReference
+from shared.errors import BlobExists, DataCorrupt, NotFound
 from shared.model import signing_keys
 from shared.model import trust as model
 from shared.model.callers import Caller, Scope
-from shared.model.lists.head import Form
+from shared.model.lists.head import StoredBody
 from shared.model.signing_keys import SigningKey
 from shared.model.tenants import TenantSettings
 from shared.model.trust import TrustHead
@@ -29,7 +29,7 @@ from shared.operations.base import operation as operations
 from shared.operations.base import tenants
 from shared.operations.base.operation import operation, settle
 from shared.operations.lists import in_force, records, storage
-from shared.operations.lists.storage import Named, Pen
+from shared.operations.lists.storage import NamedDocuments, SeedCache
 from shared.ports import Ports
 from shared.ports.store import Change
 
@@ -37,17 +37,17 @@ from shared.ports.store import Change
 _LOOKS: Final = 2
 
 
-def read(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
+def read_keys(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
     """Read all versions of all signing keys, with their certificates, each once.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     found = _versions(ports, tenant_id)
     # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
-    markers = frozenset(records.revoked_signers(ports, tenant_id))
+    markers = frozenset(records.read_revoked_signers(ports, tenant_id))
     # A version without a public key, which only a repair leaves, verifies nothing.
     return tuple(
-        each.published._replace(status=TrustedKey.of(each, markers=markers).status.value)
+        each.as_published._replace(status=TrustedKey.of(each, markers=markers).status.value)
         for each in found
         if each.public_key
     )
@@ -70,48 +70,48 @@ def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
             break
     # Of two records, the one that cannot sign any more counts.
     found.sort(key=lambda each: each.current_id is not None)
-    return [*{each.published.name: each for each in found}.values()]
+    return [*{each.as_published.name: each for each in found}.values()]
 
 
-def name(ports: Ports, pen: Pen, tenant_id: str) -> bool:
+def publish_key_reference(ports: Ports, pen: SeedCache, tenant_id: str) -> bool:
     """Let the feed name the newest document and the signing keys; return whether it did not.
 
-    A tenant without a document has neither. Raises `Corrupt`, `Unavailable`.
+    A tenant without a document has neither. Raises `DataCorrupt`, `Unavailable`.
     """
 
     def attempt() -> bool:
         head, settings = ports.gather(
-            partial(in_force.trust_head, ports, tenant_id),
+            partial(in_force.read_trust_head, ports, tenant_id),
             partial(tenants.settings, ports, tenant_id),
         )
         if head is None:
             return False
-        covers = covered(ports, tenant_id, head.keys_sha256)
-        return write_named(ports, pen, settings, head, covers)
+        covers = read_covered_keys(ports, tenant_id, head.keys_sha256)
+        return write_key_reference(ports, pen, settings, head, covers)
 
     return settle(attempt)
 
 
-def write_named(
+def write_key_reference(
     ports: Ports,
-    pen: Pen,
+    pen: SeedCache,
     settings: TenantSettings,
     head: TrustHead,
     covers: Collection[PublishedKey],
 ) -> bool:
-    """Write what `named` returns; return whether there was anything to write.
+    """Write what `key_reference_changes` returns; return whether there was anything to write.
 
-    Raises `ExpectationLost`, `Corrupt`, `Unavailable`.
+    Raises `PreconditionFailed`, `DataCorrupt`, `Unavailable`.
     """
-    changes = named(ports, pen, settings, head, covers)
+    changes = key_reference_changes(ports, pen, settings, head, covers)
     if changes:
         ports.store.write(*changes)
     return bool(changes)
 
 
-def named(
+def key_reference_changes(
     ports: Ports,
-    pen: Pen,
+    pen: SeedCache,
     settings: TenantSettings,
     head: TrustHead,
     covers: Collection[PublishedKey],
@@ -119,82 +119,93 @@ def named(
     """Return the changes that let the head of the feed name the newest document and the keys.
 
     There are none if it does, or if the tenant has no feed yet. `covers` are the keys that the
-    document covers. Raises `Corrupt`, `Unavailable`.
+    document covers. Raises `DataCorrupt`, `Unavailable`.
     """
     tenant_id = settings.tenant_id
     # Before the keys: what they say is then newer than what any head so far names.
     newest, (_, signer) = ports.gather(
-        partial(in_force.feed_head, ports, tenant_id),
-        partial(in_force.head_and_signer, ports, tenant_id),
+        partial(in_force.read_feed_head, ports, tenant_id),
+        partial(in_force.read_head_and_signer, ports, tenant_id),
     )
     if newest is None:
         return []
-    known = Named(newest.signed.trust, newest.signed.keys)
+    known = NamedDocuments(newest.signed_head.trust, newest.signed_head.keys)
     keys = known.keys
     if head.keys_sha256:
-        keys = put(ports, vouched(tenant_id, read(ports, tenant_id), covers), known.keys)
-    wanted = Named(head.reference, keys)
-    return [] if known == wanted else storage.naming(pen, newest, settings, signer, wanted)
+        keys = store_blob(
+            ports, encode_vouched_keys(tenant_id, read_keys(ports, tenant_id), covers), known.keys
+        )
+    wanted = NamedDocuments(head.reference, keys)
+    return (
+        [] if known == wanted else storage.reference_changes(pen, newest, settings, signer, wanted)
+    )
 
 
 @operation(*Scope)
-def served(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[Form, bytes]:
+def read_key_blob(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[StoredBody, bytes]:
     """Read the signing keys with this hash, as they are stored.
 
-    Raises `NotFound`; `Corrupt`, `Unavailable`.
+    Raises `NotFound`; `DataCorrupt`, `Unavailable`.
     """
     name = model.keys_blob(caller.tenant_id, sha256)
     blob = ports.blobs.get(name)
     if blob is None:
         raise NotFound("There are no signing keys of this hash; poll the feed for the newest.")
     if hashlib.sha256(blob).digest() != sha256:
-        raise Corrupt("a blob of signing keys was altered")
-    return Form(name, len(blob)), blob
+        raise DataCorrupt("a blob of signing keys was altered")
+    return StoredBody(name, len(blob)), blob
 
 
-def put(ports: Ports, blob: PublishedKeys, known: Reference | None = None) -> Reference:
-    """Store a blob unless it is `known`; return how a head names it.
+def store_blob(
+    ports: Ports, blob: PublishedKeys, reference: HashReference | None = None
+) -> HashReference:
+    """Store a blob unless it is `reference`; return how a head names it.
 
     Raises `OutOfSpace`, `Unavailable`.
     """
     data = blob.encode()
     made = formats.reference(data)
-    if made != known:
+    if made != reference:
         # A blob of this name has the same bytes.
         with suppress(BlobExists):
             ports.blobs.put(model.keys_blob(blob.tenant_id, made.sha256), data)
     return made
 
 
-def bare(tenant_id: str, keys: Iterable[PublishedKey]) -> PublishedKeys:
+def encode_without_certificates(tenant_id: str, keys: Iterable[PublishedKey]) -> PublishedKeys:
     """Return the blob of keys that a document covers, which need no certificates."""
     return PublishedKeys(tenant_id, tuple(each._replace(certificate=None) for each in keys))
 
 
-def covered(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[PublishedKey, ...]:
+def read_covered_keys(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[PublishedKey, ...]:
     """Return the keys that a document covers, by the blob that was published with it.
 
-    There are none if `sha256` is empty, because a restore lost that blob. Raises `Corrupt` if the
-    blob is missing or altered; `Unavailable`.
+    There are none if `sha256` is empty, because a restore lost that blob. Raises `DataCorrupt` if
+    the blob is missing or altered; `Unavailable`.
     """
     if not sha256:
         return ()
     data = ports.blobs.get(model.keys_blob(tenant_id, sha256))
     try:
         if data is None or formats.reference(data).sha256 != sha256:
-            raise Corrupt("the signing keys that the trust document covers are missing or altered")
+            raise DataCorrupt(
+                "the signing keys that the trust document covers are missing or altered"
+            )
         found = PublishedKeys.decode(data)
-    except Malformed as error:
-        raise Corrupt("the signing keys that the trust document covers are malformed") from error
+    except MalformedBytes as error:
+        raise DataCorrupt(
+            "the signing keys that the trust document covers are malformed"
+        ) from error
     return tuple(each for each in found.keys if each.certificate is None)
 
 
-def vouched(
+def encode_vouched_keys(
     tenant_id: str, keys: Collection[PublishedKey], covers: Collection[PublishedKey]
 ) -> PublishedKeys:
     """Return the blob of those of `keys` that a client accepts which holds a document.
 
-    `covers` are the keys that the document covers. Raises `Corrupt` if a client would refuse it.
+    `covers` are the keys that the document covers. Raises `DataCorrupt` if a client would refuse
+    it.
     """
     names = {each.name for each in covers}
     ready = [each._replace(certificate=None) for each in keys if each.name in names]
@@ -203,5 +214,7 @@ def vouched(
     try:
         blob.check(formats.covering(covers))
     except NotTrusted as error:
-        raise Corrupt("a signing key contradicts its certificate or the trust document") from error
+        raise DataCorrupt(
+            "a signing key contradicts its certificate or the trust document"
+        ) from error
     return blob

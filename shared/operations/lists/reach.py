@@ -8,14 +8,14 @@ from shared.authorizer.formats.wire import FeedEntry
 from shared.model import feed as feed_model
 from shared.model import times
 from shared.model.feed import FeedHead, StoredEntry
-from shared.model.fleet.propagation import Published
-from shared.model.lists.head import ListHead
+from shared.model.fleet.propagation import PublishedEntry
+from shared.model.lists.head import SrlHead
 from shared.model.lists.schedule import warrant_mark_address
 from shared.model.revocations import Revocation
-from shared.model.warrants import left_behind
+from shared.model.warrants import is_past_retention
 from shared.operations.base import tenants
 from shared.operations.lists import in_force, marks
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import read_statuses
 from shared.ports import Ports
 
 # How many entries of the feed are looked at, the newest first: a few, and then the rest.
@@ -25,7 +25,7 @@ _MOST: Final = 1_000
 _MARKS_MAX: Final = 1_000
 
 
-class _Told(NamedTuple):
+class _EntryStatement(NamedTuple):
     """The statement of an entry about a warrant. `ends`: no older entry is about the revocation."""
 
     sequence: int
@@ -36,7 +36,7 @@ class _Told(NamedTuple):
     ends: bool
 
 
-class Reach(NamedTuple):
+class PublicationStatus(NamedTuple):
     """The first entry and the first list from which on clients refuse a warrant.
 
     Each is None if there is none yet, or if the warrant ended so long ago that it is not listed.
@@ -46,63 +46,66 @@ class Reach(NamedTuple):
     list_version: int | None
 
 
-class TracedMany(NamedTuple):
+class BatchTrace(NamedTuple):
     """How many of `of` warrants the feed says to be revoked, and from which entry on it says all.
 
     Warrants that were taken back, or ended so long ago that they are not listed, do not count.
     """
 
-    published: Published | None
+    published: PublishedEntry | None
     told: int
     of: int
 
 
-class Traced(NamedTuple):
+class RevocationTrace(NamedTuple):
     """The first entry from which on clients refuse a warrant, and the first list.
 
-    Both are None as in `Reach`. `ended_at` is when the warrant ended, if it is not listed for that.
+    Both are None as in `PublicationStatus`. `ended_at` is when the warrant ended, if it is not
+    listed for that.
     """
 
-    published: Published | None = None
+    published: PublishedEntry | None = None
     list_version: int | None = None
     ended_at: datetime | None = None
 
 
-def of_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Reach:
-    """Return how far a revocation has got (REVOKE-8). Raises `Corrupt`, `Unavailable`."""
-    published, version, _ = traced(ports, tenant_id, record)
-    return Reach(None if published is None else published.sequence, version)
+def publication_status(ports: Ports, tenant_id: str, record: Revocation) -> PublicationStatus:
+    """Return how far a revocation has got (REVOKE-8). Raises `DataCorrupt`, `Unavailable`."""
+    published, version, _ = trace_revocation(ports, tenant_id, record)
+    return PublicationStatus(None if published is None else published.sequence, version)
 
 
-def traced(ports: Ports, tenant_id: str, record: Revocation) -> Traced:
-    """Return the same with all facts about the entry. Raises `Corrupt`, `Unavailable`."""
+def trace_revocation(ports: Ports, tenant_id: str, record: Revocation) -> RevocationTrace:
+    """Return the same with all facts about the entry. Raises `DataCorrupt`, `Unavailable`."""
     mark = warrant_mark_address(tenant_id, record.warrant_id)
     # Before the feed: a mark is removed only after the entry is written.
     marked, found, settings = ports.gather(
         lambda: ports.store.get(mark) is not None,
-        lambda: verdicts(ports, tenant_id, [record.warrant_id]),
+        lambda: read_statuses(ports, tenant_id, [record.warrant_id]),
         lambda: tenants.settings(ports, tenant_id),
     )
     end = found[record.warrant_id].ends_at
-    if left_behind(end, ports.now(), ttl=settings.srl_ttl):
-        return Traced(ended_at=end)
-    newest = in_force.feed_head(ports, tenant_id)
+    if is_past_retention(end, ports.now(), ttl=settings.srl_ttl):
+        return RevocationTrace(ended_at=end)
+    newest = in_force.read_feed_head(ports, tenant_id)
     # With a mark, the feed has yet to tell of the warrant. An entry that is being written may say
     # that it was restored before it was revoked again.
     if newest is None or marked:
-        return Traced()
-    published = _first(_told(ports, tenant_id, record), newest)
-    listed = None if published is None else list_of(ports, tenant_id, published.sequence)
-    return Traced(published, None if listed is None else listed.version)
+        return RevocationTrace()
+    published = _first_covering(_read_statements(ports, tenant_id, record), newest)
+    listed = None if published is None else first_covering_srl(ports, tenant_id, published.sequence)
+    return RevocationTrace(published, None if listed is None else listed.version)
 
 
-def _first(told: Iterable[_Told], newest: FeedHead) -> Published | None:
+def _first_covering(
+    entry_statements: Iterable[_EntryStatement], newest: FeedHead
+) -> PublishedEntry | None:
     """Return the first entry from which on the feed has the warrant, without a gap.
 
     If the revocation is further back than is looked, this is the oldest entry of those.
     """
     found, oldest, chains = None, None, dict[int, bytes]()
-    for each in told:
+    for each in entry_statements:
         if each.ends:
             break
         chains[each.sequence], oldest = each.chain, each
@@ -112,40 +115,42 @@ def _first(told: Iterable[_Told], newest: FeedHead) -> Published | None:
     else:
         found = found or oldest
         if found is None:
-            return latest(newest)
-    return found and Published(found.sequence, found.issued_at, {**chains, **latest(newest).chains})
+            return latest_entry(newest)
+    return found and PublishedEntry(
+        found.sequence, found.issued_at, {**chains, **latest_entry(newest).chains}
+    )
 
 
-def traced_many(
+def trace_batch(
     ports: Ports, tenant_id: str, warrant_ids: Collection[str], since: datetime
-) -> TracedMany:
+) -> BatchTrace:
     """Return how far the revocations of some warrants have got, which began at `since`.
 
-    Each entry is read, since one may state a warrant twice. Raises `Corrupt`, `Unavailable`.
+    Each entry is read, since one may state a warrant twice. Raises `DataCorrupt`, `Unavailable`.
     """
     (marked, are_all), found, settings = ports.gather(
-        lambda: marks.set_on_warrants(ports, tenant_id, limit=_MARKS_MAX),
-        lambda: verdicts(ports, tenant_id, warrant_ids),
+        lambda: marks.read_warrant_marks(ports, tenant_id, limit=_MARKS_MAX),
+        lambda: read_statuses(ports, tenant_id, warrant_ids),
         lambda: tenants.settings(ports, tenant_id),
     )
     now, ttl = ports.now(), settings.srl_ttl
     wanted = {
         name
         for name, each in found.items()
-        if each.revoked and not left_behind(each.ends_at, now, ttl=ttl)
+        if each.revoked and not is_past_retention(each.ends_at, now, ttl=ttl)
     }
     waiting = {address.sk for address in marked} if are_all else wanted
-    newest = in_force.feed_head(ports, tenant_id)
+    newest = in_force.read_feed_head(ports, tenant_id)
     if newest is None or not wanted:
-        return TracedMany(None, 0, len(wanted))
+        return BatchTrace(None, 0, len(wanted))
     open_, first, moments = wanted - waiting, dict[str, int](), dict[int, datetime]()
-    last = latest(newest)
+    last = latest_entry(newest)
     chains, oldest = dict(last.chains), last.sequence
     moments[last.sequence] = last.issued_at
-    for stored in _entries(ports, tenant_id):
+    for stored in _read_newest_entries(ports, tenant_id):
         if stored.issued_at < since - times.CLOCK_TOLERANCE:
             break
-        entry, _ = stored.opened()
+        entry, _ = stored.decode()
         oldest = entry.sequence
         moments[oldest], chains[oldest] = stored.issued_at, chains.get(oldest, stored.chain)
         open_.difference_update(entry.removed)
@@ -155,91 +160,95 @@ def traced_many(
     else:
         first |= dict.fromkeys(open_.difference(first), oldest)
     if len(first) < len(wanted):
-        return TracedMany(None, len(first), len(wanted))
+        return BatchTrace(None, len(first), len(wanted))
     sequence = max(first.values())
-    return TracedMany(Published(sequence, moments[sequence], chains), len(first), len(wanted))
+    return BatchTrace(PublishedEntry(sequence, moments[sequence], chains), len(first), len(wanted))
 
 
-def first_entry(
+def first_covering_entry(
     ports: Ports,
     tenant_id: str,
     newest: FeedHead | None,
     since: datetime,
     states: Callable[[StoredEntry, FeedEntry], Collection[str]],
-) -> Published | None:
+) -> PublishedEntry | None:
     """Return the first entry since `since` from which on the feed states all of a change, or None.
 
     `newest` is the head of the feed, and `states` names what an entry states of the change. Raises
-    `Corrupt`, `Unavailable`.
+    `DataCorrupt`, `Unavailable`.
     """
     if newest is None:
         return None
-    chains, moments, first = dict(latest(newest).chains), dict[int, datetime](), dict[str, int]()
-    for stored in _entries(ports, tenant_id):
+    chains, moments, first = (
+        dict(latest_entry(newest).chains),
+        dict[int, datetime](),
+        dict[str, int](),
+    )
+    for stored in _read_newest_entries(ports, tenant_id):
         if stored.issued_at < since - times.CLOCK_TOLERANCE:
             break
-        entry, _ = stored.opened()
+        entry, _ = stored.decode()
         chains[entry.sequence] = chains.get(entry.sequence, stored.chain)
         moments[entry.sequence] = stored.issued_at
         first |= dict.fromkeys(states(stored, entry), entry.sequence)
     if not first:
         return None
     sequence = max(first.values())
-    return Published(sequence, moments[sequence], chains)
+    return PublishedEntry(sequence, moments[sequence], chains)
 
 
-def list_of(ports: Ports, tenant_id: str, sequence: int) -> ListHead | None:
+def first_covering_srl(ports: Ports, tenant_id: str, sequence: int) -> SrlHead | None:
     """Return the first list that covers the sequence, of those whose heads are kept, or None."""
-    found = [in_force.head(ports, tenant_id), *in_force.history(ports, tenant_id)]
+    found = [in_force.read_srl_head(ports, tenant_id), *in_force.read_srl_heads(ports, tenant_id)]
     covers = (each for each in found if each.sequence is not None and each.sequence >= sequence)
     return min(covers, key=lambda each: each.version, default=None)
 
 
-def _entries(ports: Ports, tenant_id: str) -> Iterator[StoredEntry]:
+def _read_newest_entries(ports: Ports, tenant_id: str) -> Iterator[StoredEntry]:
     """Read the entries of the feed, the newest first: as many as are looked at."""
-    partition = feed_model.feed(tenant_id)
+    partition = feed_model.feed_partition(tenant_id)
     rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
     return (StoredEntry.from_item(row.item) for row in rows)
 
 
-def latest(newest: FeedHead) -> Published:
+def latest_entry(newest: FeedHead) -> PublishedEntry:
     """Return the last entry of a feed. If all were removed, it is as old as the head."""
-    head = newest.signed
+    head = newest.signed_head
     at = newest.published_ms / 1000
     issued_at = datetime.fromtimestamp(at, UTC) if at else head.issued_at
     chains = {head.base.sequence: head.base.chain, head.sequence: head.chain}
-    return Published(head.sequence, issued_at, chains)
+    return PublishedEntry(head.sequence, issued_at, chains)
 
 
-def published_before(ports: Ports, newest: FeedHead, moment: datetime) -> Published | None:
+def newest_entry_before(ports: Ports, newest: FeedHead, moment: datetime) -> PublishedEntry | None:
     """Return the newest entry that was published before `moment`; None if there is none.
 
-    If there are more newer ones than are looked at, this is the oldest of those. Raises `Corrupt`,
-    `Unavailable`.
+    If there are more newer ones than are looked at, this is the oldest of those. Raises
+    `DataCorrupt`, `Unavailable`.
     """
-    last = latest(newest)
+    last = latest_entry(newest)
     if last.issued_at < moment:
         return last
-    partition, chains = feed_model.feed(newest.signed.tenant_id), dict(last.chains)
+    partition, chains = feed_model.feed_partition(newest.signed_head.tenant_id), dict(last.chains)
     rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
     for read, row in enumerate(rows, 1):
         stored, sequence = StoredEntry.from_item(row.item), int(row.sk)
         chains[sequence] = chains.get(sequence, stored.chain)
         if stored.issued_at < moment or read == _MOST:
-            return Published(sequence, stored.issued_at, chains)
+            return PublishedEntry(sequence, stored.issued_at, chains)
     return None
 
 
-def _told(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_Told]:
+def _read_statements(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_EntryStatement]:
     """Read what the feed says of the warrant, the newest entry first."""
     since = record.created_at - times.CLOCK_TOLERANCE
-    partition, before = feed_model.feed(tenant_id), feed_model.HEAD
+    partition, before = feed_model.feed_partition(tenant_id), feed_model.HEAD
     for size in (_FEW, _MOST - _FEW):
         rows = ports.store.query(partition, before=before, newest_first=True, limit=size)
         for row in rows:
             stored, before = StoredEntry.from_item(row.item), row.sk
-            entry, _ = stored.opened()
-            yield _Told(
+            entry, _ = stored.decode()
+            yield _EntryStatement(
                 entry.sequence,
                 stored.issued_at,
                 stored.chain,

@@ -21,7 +21,7 @@ from functools import partial
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import (
     api_keys,
     identifiers,
@@ -36,18 +36,18 @@ from shared.model.identifiers import API_KEY, SERVICE_ACCOUNT, is_identifier
 from shared.model.items import Address, Partition
 from shared.model.lists import schedule
 from shared.model.lists import tombstones as tombstone_model
-from shared.model.lists.content import Content
+from shared.model.lists.content import RevokedSet
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.records import integer, moment
-from shared.model.revocations import LONG_AGO, Count, RevokedWarrant, by_key
+from shared.model.revocations import LONG_AGO, RevokedSignerCount, RevokedWarrant, by_key
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import SigningKey
-from shared.model.warrants import Standing, WarrantRecord, left_behind
+from shared.model.warrants import WarrantRecord, WarrantState, is_past_retention
 from shared.operations.base import operation
 from shared.operations.base.operation import reread
 from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Item, Put
+from shared.ports.store import Change, Check, Delete, Expect, Increment, Item, Put, VersionIs
 
 # How many ended warrants are moved per list: about ten seconds of writes.
 MOVED_A_LIST: Final = 10_000
@@ -55,78 +55,78 @@ MOVED_A_LIST: Final = 10_000
 _Ends = dict[str, datetime | None]
 
 
-class Recorded(NamedTuple):
+class ScanResult(NamedTuple):
     """The content that all records give, and the warrants of it that are in the wrong partition.
 
     Those are in a shard and belong into its partition of ended ones, or the reverse.
     """
 
-    content: Content
+    content: RevokedSet
     misplaced: tuple[str, ...]
 
 
-def for_list(
-    ports: Ports, tenant_id: str, listed: Sequence[str], *, at: datetime, ttl: timedelta
-) -> Recorded:
+def scan_for_srl(
+    ports: Ports, tenant_id: str, ids: Sequence[str], *, at: datetime, ttl: timedelta
+) -> ScanResult:
     """Return what all records say now, without the warrants that SRL-9 leaves out `at` a moment.
 
-    Raises `Corrupt` if a warrant of `listed`, the list in force, is missing but still revoked;
+    Raises `DataCorrupt` if a warrant of `ids`, the list in force, is missing but still revoked;
     `Unavailable`.
     """
-    signers = revoked_signers(ports, tenant_id)
-    found = of_all(ports, tenant_id, signers, since=at - ttl)
-    gone = found.content.missing(listed)
+    signers = read_revoked_signers(ports, tenant_id)
+    found = scan_revoked(ports, tenant_id, signers, since=at - ttl)
+    gone = found.content.missing(ids)
     still_revoked = [
         warrant_id
-        for warrant_id, verdict in verdicts.verdicts(ports, tenant_id, gone).items()
-        if verdict.revoked and not left_behind(verdict.ends_at, at, ttl=ttl)
+        for warrant_id, verdict in verdicts.read_statuses(ports, tenant_id, gone).items()
+        if verdict.revoked and not is_past_retention(verdict.ends_at, at, ttl=ttl)
     ]
     if still_revoked:
-        raise Corrupt(f"a revoked warrant is missing from its shard: {min(still_revoked)}")
+        raise DataCorrupt(f"a revoked warrant is missing from its shard: {min(still_revoked)}")
     return found._replace(content=found.content.at(at, ttl=ttl))
 
 
-def of_all(
+def scan_revoked(
     ports: Ports, tenant_id: str, signers: tuple[str, ...], *, since: datetime | None = None
-) -> Recorded:
+) -> ScanResult:
     """Return every warrant that has a revocation or that one of `signers` signed.
 
-    If `since` is given, warrants that ended before it may be left out. Raises `Corrupt`,
+    If `since` is given, warrants that ended before it may be left out. Raises `DataCorrupt`,
     `Unavailable`.
     """
     ends: _Ends = {}
     moved: _Ends = {}
 
-    def walk(shard: Partition) -> list[str]:
+    def scan_shard(shard: Partition) -> list[str]:
         ids: list[str] = []
         start = identifiers.BEFORE_WARRANT_IDS
         for page in ports.store.column(shard, "ends_at", after=start):
             ids += page.names
             ends.update((each, moment(at, "ends_at")) for each, at in page.values.items())
         # After the shard: a warrant that is moved during the walk is then found at least once.
-        moved.update(ended(ports, shard, since=since))
+        moved.update(read_ended(ports, shard, since=since))
         return ids
 
-    walks = ports.gather(*(partial(walk, each) for each in revocations.shards(tenant_id)))
-    signed = dict(signed_by(ports, tenant_id, signers, since=since))
+    walks = ports.gather(*(partial(scan_shard, each) for each in revocations.shards(tenant_id)))
+    signed = dict(read_signed_by(ports, tenant_id, signers, since=since))
     # The set drops duplicates. Without `signed` and `moved` there are none, and sorting is fast.
     ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
     # The end that was given with a revocation does not count if the key is revoked too.
-    content = Content.of(ids, moved | ends | signed, signers=signers)
-    return Recorded(content, _misplaced(ends, moved, since))
+    content = RevokedSet.of(ids, moved | ends | signed, signers=signers)
+    return ScanResult(content, _find_misplaced(ends, moved, since))
 
 
-def _misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, ...]:
+def _find_misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[str, ...]:
     if since is None:
         return ()
     over = (each for each, at in ends.items() if at is not None and at < since - LONG_AGO)
     return tuple(islice(chain(moved, over), MOVED_A_LIST))
 
 
-def revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
+def read_revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     """Return all revoked signers of the tenant as text, sorted.
 
-    Raises `Corrupt` if there are fewer than the count says, also after `reread`; `Unavailable`.
+    Raises `DataCorrupt` if there are fewer than the count says, also after `reread`; `Unavailable`.
     """
     return reread(lambda: _read_signers(ports, tenant_id))
 
@@ -136,32 +136,32 @@ def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     item = ports.store.get(revocations.marker_count_address(tenant_id))
     pages = ports.store.column(revocations.markers(tenant_id), "revoked_at")
     found = tuple(signer for page in pages for signer in page.names)
-    if len(found) < Count.of(item).signers:
-        raise Corrupt("the marker of a revoked key is missing")
+    if len(found) < RevokedSignerCount.of(item).signers:
+        raise DataCorrupt("the marker of a revoked key is missing")
     return found
 
 
-def signed_by(
+def read_signed_by(
     ports: Ports, tenant_id: str, signers: Collection[str], *, since: datetime | None = None
 ) -> Iterator[tuple[str, datetime | None]]:
     """Read the warrants that these signers signed, with their ends.
 
-    If `since` is given, warrants that ended before it may be left out. Raises `Corrupt`,
+    If `since` is given, warrants that ended before it may be left out. Raises `DataCorrupt`,
     `Unavailable`.
     """
     if not signers:
         return
-    if since is None or not is_by_end_complete(ports, tenant_id):
-        walk = partial(_all_signed, ports, tenant_id)
+    if since is None or not is_end_index_complete(ports, tenant_id):
+        walk = partial(_read_warrants_of_key, ports, tenant_id)
     else:
-        walk = partial(_signed_since, ports, tenant_id, since=since)
+        walk = partial(_read_warrants_ending_since, ports, tenant_id, since=since)
     for key_id, versions in by_key(signers).items():
         for warrant_id, version, ends_at in walk(key_id):
             if versions & {None, version}:
                 yield warrant_id, ends_at
 
 
-def _all_signed(
+def _read_warrants_of_key(
     ports: Ports, tenant_id: str, key_id: str
 ) -> Iterator[tuple[str, int, datetime | None]]:
     """Read all warrants of a key: identifier, version of the key, end."""
@@ -170,32 +170,32 @@ def _all_signed(
         yield warrant.warrant_id, warrant.key_version, warrant.ends_at
 
 
-def put_by_end(tenant_id: str, warrant: WarrantRecord) -> Put:
+def end_index_change(tenant_id: str, warrant: WarrantRecord) -> Put:
     """Return the change that adds a warrant to the index, for the write that stores it."""
     address = warrants.by_end(tenant_id, warrant.key_id)
     sk = warrants.by_end_sk(warrant.warrant_id, warrant.ends_at)
     return Put(address.address(sk), {"key_version": warrant.key_version}, Expect.ANYTHING)
 
 
-def by_end_complete(tenant_id: str) -> Put:
+def end_index_complete_change(tenant_id: str) -> Put:
     """Return the change that records that the index has all warrants of a tenant."""
     return Put(warrants.is_by_end_address(tenant_id), {}, Expect.ANYTHING)
 
 
-def is_by_end_complete(ports: Ports, tenant_id: str) -> bool:
+def is_end_index_complete(ports: Ports, tenant_id: str) -> bool:
     """Return whether the index has all warrants of a tenant. Raises `Unavailable`."""
     return ports.store.get(warrants.is_by_end_address(tenant_id)) is not None
 
 
-def _signed_since(
+def _read_warrants_ending_since(
     ports: Ports, tenant_id: str, key_id: str, *, since: datetime
 ) -> Iterator[tuple[str, int, datetime | None]]:
     """Read the warrants of a key that end at `since`, later or never, from the index.
 
-    Yields warrant identifier, version of the key, end. Raises `Corrupt`, `Unavailable`.
+    Yields warrant identifier, version of the key, end. Raises `DataCorrupt`, `Unavailable`.
     """
     partition = warrants.by_end(tenant_id, key_id)
-    for page in ports.store.column(partition, "key_version", after=times.text(since)):
+    for page in ports.store.column(partition, "key_version", after=times.format_utc(since)):
         for sk in page.names:
             warrant_id, ends_at = warrants.of_by_end(sk)
             version = integer({"key_version": page.values.get(sk)}, "key_version")
@@ -204,20 +204,20 @@ def _signed_since(
 
 def ended_address(tenant_id: str, warrant_id: str, ends_at: datetime) -> Address:
     """Return the address of a warrant that has been moved."""
-    return revocations.ended(revocations.shard_of(tenant_id, warrant_id)).address(
+    return revocations.ended_partition(revocations.shard_of(tenant_id, warrant_id)).address(
         warrants.by_end_sk(warrant_id, ends_at)
     )
 
 
-def ended(
+def read_ended(
     ports: Ports, shard: Partition, *, since: datetime | None = None
 ) -> Iterator[tuple[str, datetime | None]]:
     """Read the moved warrants of a shard with their ends: all, or those that ended since `since`.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    after = None if since is None else times.text(since)
-    pages = ports.store.column(revocations.ended(shard), "ends_at", after=after)
+    after = None if since is None else times.format_utc(since)
+    pages = ports.store.column(revocations.ended_partition(shard), "ends_at", after=after)
     return (warrants.of_by_end(sk) for page in pages for sk in page.names)
 
 
@@ -226,12 +226,12 @@ def move_ended(
 ) -> None:
     """Move warrants that ended long before `since` out of their shards, and the others back.
 
-    A warrant whose revocation changes during the move stays where it is. Raises `Corrupt`,
+    A warrant whose revocation changes during the move stays where it is. Raises `DataCorrupt`,
     `Unavailable`.
     """
     keys = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     items = ports.store.get_many(keys.values())
-    found = {each: Standing.of(items.get(key)) for each, key in keys.items()}
+    found = {each: WarrantState.of(items.get(key)) for each, key in keys.items()}
     ends = {each: standing.end for each, standing in found.items()}
     records = _revocations(ports, tenant_id, found)
     limit = since - LONG_AGO
@@ -241,9 +241,9 @@ def move_ended(
             each,
             end,
             # Another revocation of the warrant has another record, another end another version.
-            unchanged=(
+            checks=(
                 Check(records[each], Expect.PRESENT),
-                Check(keys[each], At(found[each].version)),
+                Check(keys[each], VersionIs(found[each].version)),
             ),
             out=end < limit,
         )
@@ -253,7 +253,9 @@ def move_ended(
     operation.apply_steps(ports, moves, most=5)
 
 
-def _revocations(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) -> dict[str, Address]:
+def _revocations(
+    ports: Ports, tenant_id: str, standings: Mapping[str, WarrantState]
+) -> dict[str, Address]:
     """Return the address of each warrant's revocation record, which only this revocation has.
 
     Versions of standings do not distinguish revocations: they start again if a revocation is
@@ -261,64 +263,71 @@ def _revocations(ports: Ports, tenant_id: str, found: Mapping[str, Standing]) ->
     """
     addresses = {
         revocations.record_address(tenant_id, standing.revocation_id): warrant_id
-        for warrant_id, standing in found.items()
+        for warrant_id, standing in standings.items()
         if standing.revocation_id is not None
     }
     return {addresses[address]: address for address in ports.store.get_many(addresses)}
 
 
 def _move(
-    tenant_id: str, warrant_id: str, ends_at: datetime, *, unchanged: Sequence[Check], out: bool
+    tenant_id: str, warrant_id: str, ends_at: datetime, *, checks: Sequence[Check], out: bool
 ) -> Sequence[Change]:
     listed = revocations.shard_of(tenant_id, warrant_id).address(warrant_id)
     moved = ended_address(tenant_id, warrant_id, ends_at)
     item = RevokedWarrant(ends_at).to_item()
     if not out:
-        return *unchanged, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
+        return *checks, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
     # The removal of a mark expects the entry of its warrant in the shard.
     unmarked = Check(schedule.warrant_mark_address(tenant_id, warrant_id), Expect.ABSENT)
-    return *unchanged, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)
+    return *checks, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)
 
 
-def noted(tenant_id: str) -> list[Change]:
+def tombstone_counter_changes(tenant_id: str) -> list[Change]:
     """Return changes to add to a write that revokes, suspends, disables, rotates or enables.
 
     They make the next list due, whose state then contains the new tombstones.
     """
     counter = Increment(tombstone_model.counter_address(tenant_id), {"changes": 1}, Expect.ANYTHING)
-    return [counter, marks.on_keys(tenant_id)]
+    return [counter, marks.keys_mark(tenant_id)]
 
 
-def left(tenant_id: str, tombstone: Tombstone) -> list[Change]:
+def tombstone_changes(tenant_id: str, tombstone: Tombstone) -> list[Change]:
     """Return changes to add to a write that deletes the subject of `tombstone`."""
-    address = tombstone_model.deleted(tenant_id).address(tombstone.id)
-    return [Put(address, tombstone.to_item(), Expect.ANYTHING), *noted(tenant_id)]
+    address = tombstone_model.deleted_partition(tenant_id).address(tombstone.id)
+    return [
+        Put(address, tombstone.to_item(), Expect.ANYTHING),
+        *tombstone_counter_changes(tenant_id),
+    ]
 
 
-def tombstones(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
+def read_tombstones(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
     """Read all tombstones of the tenant; `changes` is their counter, which was read before.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     deleted, keys, accounts = ports.gather(
         lambda: [
-            Tombstone.from_item(each) for each in _items(ports, tombstone_model.deleted(tenant_id))
+            Tombstone.from_item(each)
+            for each in _items(ports, tombstone_model.deleted_partition(tenant_id))
         ],
-        lambda: [_of_ended(key) for key in _ended_keys(ports, tenant_id)],
+        lambda: [_key_tombstone(key) for key in _read_ended_keys(ports, tenant_id)],
         lambda: [
-            Tombstone(each.id, TombstoneStatus.DISABLED) for each in _disabled(ports, tenant_id)
+            Tombstone(each.id, TombstoneStatus.DISABLED)
+            for each in _read_disabled_accounts(ports, tenant_id)
         ],
     )
-    signing = [replace(key, sealed_seed=None) for key in _not_as_made(ports, tenant_id)]
+    signing = [replace(key, sealed_seed=None) for key in _read_changed_keys(ports, tenant_id)]
     return Tombstones(
         changes=changes,
-        api_keys=tombstone_model.sorted_by_id([*keys, *_of_kind(deleted, API_KEY)]),
-        accounts=tombstone_model.sorted_by_id([*accounts, *_of_kind(deleted, SERVICE_ACCOUNT)]),
+        api_keys=tombstone_model.sorted_by_id([*keys, *_sort_by_kind(deleted, API_KEY)]),
+        accounts=tombstone_model.sorted_by_id(
+            [*accounts, *_sort_by_kind(deleted, SERVICE_ACCOUNT)]
+        ),
         keys=tuple(signing),
     )
 
 
-def _of_ended(key: ApiKey) -> Tombstone:
+def _key_tombstone(key: ApiKey) -> Tombstone:
     if key.status is api_keys.ApiKeyStatus.REVOKED:
         return Tombstone(key.id, TombstoneStatus.REVOKED, key.revoked_at, key.digest)
     return Tombstone(key.id, TombstoneStatus.ROTATED, key.expires_at, key.digest, key.successor_id)
@@ -328,18 +337,18 @@ def _items(ports: Ports, partition: Partition) -> Iterator[Item]:
     return (entry.item for entry in ports.store.query(partition))
 
 
-def _ended_keys(ports: Ports, tenant_id: str) -> Iterator[ApiKey]:
+def _read_ended_keys(ports: Ports, tenant_id: str) -> Iterator[ApiKey]:
     """Read the API keys that are revoked or were rotated."""
     keys = map(ApiKey.from_item, _items(ports, api_keys.records(tenant_id)))
     return (key for key in keys if key.status is api_keys.ApiKeyStatus.REVOKED or key.successor_id)
 
 
-def _disabled(ports: Ports, tenant_id: str) -> Iterator[ServiceAccount]:
+def _read_disabled_accounts(ports: Ports, tenant_id: str) -> Iterator[ServiceAccount]:
     found = map(ServiceAccount.from_item, _items(ports, service_accounts.accounts(tenant_id)))
     return (each for each in found if each.status is service_accounts.AccountStatus.DISABLED)
 
 
-def _not_as_made(ports: Ports, tenant_id: str) -> Iterator[SigningKey]:
+def _read_changed_keys(ports: Ports, tenant_id: str) -> Iterator[SigningKey]:
     """Read the signing keys that are not active or have been rotated."""
     keys = map(SigningKey.from_item, _items(ports, signing_keys.keys(tenant_id)))
     return (
@@ -349,5 +358,5 @@ def _not_as_made(ports: Ports, tenant_id: str) -> Iterator[SigningKey]:
     )
 
 
-def _of_kind(found: list[Tombstone], kind: str) -> list[Tombstone]:
-    return [each for each in found if is_identifier(each.id, kind=kind)]
+def _sort_by_kind(tombstones: list[Tombstone], kind: str) -> list[Tombstone]:
+    return [each for each in tombstones if is_identifier(each.id, kind=kind)]

@@ -6,21 +6,21 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.identifiers import SIGNING_KEY
 from shared.model.lists.signers import (
     ENDED,
-    ListSigner,
-    SignerStatus,
-    Statement,
+    SrlSigner,
+    SrlSignerStatus,
+    SuccessionStatement,
     archive,
     highest,
-    signers,
+    signers_partition,
     standby_address,
 )
 from shared.operations.base import operation, seals
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Put
+from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
@@ -37,29 +37,29 @@ _PAGE: Final = 100
 _AFTER_ALL: Final = "~"
 
 
-def find(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, ListSigner]:
+def read_by_ids(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, SrlSigner]:
     """Read the signers with these identifiers, archived or not; leave out what does not exist.
 
     If one is missing, read all once more: a write may just be moving it into the archive or back.
     """
-    addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
+    addresses = [signers_partition(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     keys = [address.address(each) for address in addresses for each in key_ids]
     items = ports.store.get_many(keys)
     if len({key.sk for key in items}) < len(set(key_ids)):
         operation.wait_for_writes()
         items = ports.store.get_many(keys)
-    return {key.sk: ListSigner.from_item(item) for key, item in items.items()}
+    return {key.sk: SrlSigner.from_item(item) for key, item in items.items()}
 
 
-def replaced(before: ListSigner, after: ListSigner) -> list[Change]:
-    """Return the changes that replace `before`, in the version that was read, by `after`."""
-    if before.address == after.address:
-        return [Put(after.address, after.to_item(), At(before.version))]
-    moved = Put(after.address, after.to_item(), Expect.ABSENT)
-    return [moved, Delete(before.address, At(before.version))]
+def replacement_changes(old: SrlSigner, new: SrlSigner) -> list[Change]:
+    """Return the changes that replace `old`, in the version that was read, by `new`."""
+    if old.address == new.address:
+        return [Put(new.address, new.to_item(), VersionIs(old.version))]
+    moved = Put(new.address, new.to_item(), Expect.ABSENT)
+    return [moved, Delete(old.address, VersionIs(old.version))]
 
 
-def next_number(records: Iterable[ListSigner]) -> int:
+def next_statement_number(records: Iterable[SrlSigner]) -> int:
     """Return the number of the next statement, higher than those of all statements so far.
 
     `records` are all signers except the archived ones.
@@ -69,111 +69,123 @@ def next_number(records: Iterable[ListSigner]) -> int:
     return 1 + max(len(records), highest(forms))
 
 
-def vouched(
-    ports: Ports, new: ListSigner, by: ListSigner, records: Iterable[ListSigner]
-) -> ListSigner:
+def add_statement(
+    ports: Ports, new: SrlSigner, by: SrlSigner, records: Iterable[SrlSigner]
+) -> SrlSigner:
     """Add a statement by the signer `by` to a new one, if the seed of `by` opens.
 
     `records` are all signers except the archived ones. Raises `Unavailable`.
     """
     try:
-        seed = seals.opened(ports, by)
-    except Corrupt:
+        seed = seals.unwrap_seed(ports, by)
+    except DataCorrupt:
         # If the key that sealed the seed is lost, only a rotation helps; so do not fail.
         _log.warning("the seed of the list signer does not open; its successor has no statement")
         return new
-    statement = Statement(
+    statement = SuccessionStatement(
         tenant_id=new.tenant_id,
-        number=next_number(records),
+        number=next_statement_number(records),
         key_id=new.id,
         public_key=new.public_bytes,
         previous=by.public_bytes,
         issued_at=new.created_at,
     )
-    return replace(new, statement=statement.signed(seed=seed))
+    return replace(new, statement=statement.sign(seed=seed))
 
 
-def make(ports: Ports, tenant_id: str, status: SignerStatus = SignerStatus.ACTIVE) -> ListSigner:
+def create_signer(
+    ports: Ports, tenant_id: str, status: SrlSignerStatus = SrlSignerStatus.ACTIVE
+) -> SrlSigner:
     """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
     key_id = ports.new_id(SIGNING_KEY)
-    public_key, sealed = seals.create(ports, ListSigner, tenant_id, key_id)
-    return ListSigner(key_id, tenant_id, public_key, status, ports.now(), sealed)
+    public_key, sealed = seals.create(ports, SrlSigner, tenant_id, key_id)
+    return SrlSigner(key_id, tenant_id, public_key, status, ports.now(), sealed)
 
 
-def standby(ports: Ports, tenant_id: str) -> ListSigner | None:
-    """Read the standby; None if it is lost. Raises `Corrupt`, `Unavailable`."""
-    return ListSigner.from_optional(ports.store.get(standby_address(tenant_id)))
+def read_standby(ports: Ports, tenant_id: str) -> SrlSigner | None:
+    """Read the standby; None if it is lost. Raises `DataCorrupt`, `Unavailable`."""
+    return SrlSigner.from_optional(ports.store.get(standby_address(tenant_id)))
 
 
-def new_standby(ports: Ports, tenant_id: str, *, after: ListSigner | None = None) -> Put:
+def standby_change(ports: Ports, tenant_id: str, *, after: SrlSigner | None = None) -> Put:
     """Return the change that stores a standby: the first, or one in place of `after`."""
-    made = make(ports, tenant_id, SignerStatus.STANDBY)
+    made = create_signer(ports, tenant_id, SrlSignerStatus.STANDBY)
     if after is None:
         return Put(made.address, made.to_item(), Expect.ABSENT)
     made = replace(made, version=after.version + 1)
-    return Put(made.address, made.to_item(), At(after.version))
+    return Put(made.address, made.to_item(), VersionIs(after.version))
 
 
-def read(ports: Ports, tenant_id: str) -> list[ListSigner]:
-    """Read the signers that are not archived, newest first. Raises `Corrupt`, `Unavailable`."""
-    return list(ListSigner.from_rows(ports.store.query(signers(tenant_id), newest_first=True)))
+def read_unarchived(ports: Ports, tenant_id: str) -> list[SrlSigner]:
+    """Read the signers that are not archived, newest first. Raises `DataCorrupt`, `Unavailable`."""
+    return list(
+        SrlSigner.from_rows(ports.store.query(signers_partition(tenant_id), newest_first=True))
+    )
 
 
-def listed(records: Sequence[ListSigner], now: datetime) -> list[ListSigner]:
-    """Filter what `read` returns: signers that are not retired, or whose last list may be valid."""
+def filter_listed(records: Sequence[SrlSigner], now: datetime) -> list[SrlSigner]:
+    """Return the signers that are not retired, or whose last list may still be valid."""
     return [each for each in records if _is_listed(each, now)]
 
 
-def first_page(ports: Ports, tenant_id: str) -> str | None:
+def first_archive_page(ports: Ports, tenant_id: str) -> str | None:
     """Return `before` of the first page of archived revoked signers; None if there are none."""
-    found = ports.store.query(archive(tenant_id, SignerStatus.REVOKED), limit=1)
+    found = ports.store.query(archive(tenant_id, SrlSignerStatus.REVOKED), limit=1)
     return _AFTER_ALL if any(found) else None
 
 
-def page(ports: Ports, tenant_id: str, *, before: str) -> tuple[list[ListSigner], str | None]:
+def read_archive_page(
+    ports: Ports, tenant_id: str, *, before: str
+) -> tuple[list[SrlSigner], str | None]:
     """Read a page of archived revoked signers, newest first, and `before` of the next, or None."""
-    partition = archive(tenant_id, SignerStatus.REVOKED)
+    partition = archive(tenant_id, SrlSignerStatus.REVOKED)
     entries = ports.store.query(partition, before=before, newest_first=True, limit=_PAGE + 1)
-    found = [ListSigner.from_item(entry.item) for entry in entries]
+    found = [SrlSigner.from_item(entry.item) for entry in entries]
     return found[:_PAGE], found[_PAGE - 1].id if len(found) > _PAGE else None
 
 
-def moves(ports: Ports, tenant_id: str, *, changed: Collection[str] = ()) -> list[Change]:
+def archive_changes(ports: Ports, tenant_id: str, *, ids: Collection[str] = ()) -> list[Change]:
     """Return changes that archive up to 20 of the oldest signers that may be archived.
 
-    Signers with an identifier in `changed` are left out: the same write changes them. Raises
-    `Corrupt`, `Unavailable`.
+    Signers with an identifier in `ids` are left out: the same write changes them. Raises
+    `DataCorrupt`, `Unavailable`.
     """
-    found = [each for each in _surplus(ports, tenant_id) if each.id not in changed]
-    return [change for each in found[:_MOVED_AT_ONCE] for change in replaced(each, each.archived())]
+    found = [each for each in _find_archivable(ports, tenant_id) if each.id not in ids]
+    return [
+        change
+        for each in found[:_MOVED_AT_ONCE]
+        for change in replacement_changes(each, each.archive())
+    ]
 
 
-def missing(records: Collection[ListSigner], stated: Collection[ListSigner]) -> list[ListSigner]:
+def find_archived(
+    records: Collection[SrlSigner], signers: Collection[SrlSigner]
+) -> list[SrlSigner]:
     """Return the pending and active ones of `records` that were archived before a newer state.
 
-    `stated` are the signers in that state. A state has all signers except the archived ones, which
+    `signers` are the signers in that state. A state has all signers except the archived ones, which
     are older than others in it; so a record that is older and not in it was archived.
     """
-    if len(stated) < KEPT:
+    if len(signers) < KEPT:
         return []
-    names = {each.id for each in stated}
+    names = {each.id for each in signers}
     signing = [
-        each for each in records if each.status in (SignerStatus.PENDING, SignerStatus.ACTIVE)
+        each for each in records if each.status in (SrlSignerStatus.PENDING, SrlSignerStatus.ACTIVE)
     ]
     return [each for each in signing if each.id not in names and each.id < max(names)]
 
 
-def _surplus(ports: Ports, tenant_id: str) -> list[ListSigner]:
+def _find_archivable(ports: Ports, tenant_id: str) -> list[SrlSigner]:
     """Return the signers that may be archived, the oldest of each status first."""
-    records = read(ports, tenant_id)
-    shown = {each.id for each in listed(records, ports.now())}
-    retired = [each for each in records if each.status is SignerStatus.RETIRED]
-    revoked = [each for each in records if each.status is SignerStatus.REVOKED]
+    records = read_unarchived(ports, tenant_id)
+    shown = {each.id for each in filter_listed(records, ports.now())}
+    retired = [each for each in records if each.status is SrlSignerStatus.RETIRED]
+    revoked = [each for each in records if each.status is SrlSignerStatus.REVOKED]
     surplus = [*(each for each in retired[KEPT:] if each.id not in shown), *revoked[KEPT:]]
     return surplus[::-1]
 
 
-def _is_listed(list_signer: ListSigner, now: datetime) -> bool:
-    if list_signer.status is not SignerStatus.RETIRED:
+def _is_listed(list_signer: SrlSigner, now: datetime) -> bool:
+    if list_signer.status is not SrlSignerStatus.RETIRED:
         return True
     return list_signer.listed_until is not None and now < list_signer.listed_until

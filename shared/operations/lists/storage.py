@@ -15,16 +15,23 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from shared.authorizer.formats import wire
-from shared.authorizer.formats.wire import Base, Reference
-from shared.errors import BlobExists, Corrupt, ExpectationLost, InvalidSrl, OutOfSpace, Unavailable
+from shared.authorizer.formats.wire import Base, HashReference
+from shared.errors import (
+    BlobExists,
+    DataCorrupt,
+    InvalidSrl,
+    OutOfSpace,
+    PreconditionFailed,
+    Unavailable,
+)
 from shared.model import feed, seeds, times
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.lists import content
-from shared.model.lists.content import ListState, Payload
+from shared.model.lists.content import Payload, SrlState
 from shared.model.lists.head import (
     PACKED_FROM,
     STATE_SUFFIX,
-    ListHead,
+    SrlHead,
     bases_folder,
     blob_name,
     folders,
@@ -34,14 +41,14 @@ from shared.model.lists.head import (
     states_folder,
     version_prefix,
 )
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.signers import SrlSigner
 from shared.model.lists.verification import verify_own
 from shared.model.tenants import TenantSettings
 from shared.operations.base import operation, seals
 from shared.operations.lists import in_force
-from shared.operations.lists.decisions import Facts, Leap, Told
+from shared.operations.lists.decisions import PendingEntry, PublicationFacts, SequenceJump
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Put
+from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +67,7 @@ _PRUNED_AT_ONCE: Final = 1_000
 _RESTATED_MAX: Final = 8
 
 
-class _End(NamedTuple):
+class _FeedEnd(NamedTuple):
     """The parts of the feed's head that change: where the feed ends, and its base."""
 
     sequence: int
@@ -68,7 +75,7 @@ class _End(NamedTuple):
     base: Base
 
 
-class Covered(NamedTuple):
+class Coverage(NamedTuple):
     """The time that an entry covers: changes since `since`, and all acknowledged before `until`.
 
     `until` is None if not all of those are in it. `changes` are the revoked keys that it and the
@@ -80,17 +87,17 @@ class Covered(NamedTuple):
     changes: tuple[str, ...] = ()
 
 
-class Named(NamedTuple):
+class NamedDocuments(NamedTuple):
     """The trust document and the signing keys that a head of the feed names (TRUST-9).
 
     None if there are none.
     """
 
-    trust: Reference | None = None
-    keys: Reference | None = None
+    trust: HashReference | None = None
+    keys: HashReference | None = None
 
 
-class Leapt(NamedTuple):
+class JumpWrites(NamedTuple):
     """The changes that write a break and what follows it, and where the feed ends then."""
 
     entries: tuple[Put, ...]
@@ -98,28 +105,28 @@ class Leapt(NamedTuple):
     chain: bytes
 
 
-class Pen:
+class SeedCache:
     """Opens the seed of each signer once. It lives no longer than one publication."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports, self.now = ports, ports.now
         self._seeds: dict[tuple[str, int], bytes] = {}
 
-    def seed(self, signer: ListSigner) -> bytes:
-        """Return the seed of an active signer. Raises `SeedLost`, `Unavailable`."""
+    def unwrap(self, signer: SrlSigner) -> bytes:
+        """Return the seed of an active signer. Raises `SeedUnavailable`, `Unavailable`."""
         key = signer.id, signer.version
         if key not in self._seeds:
-            self._seeds[key] = seals.opened(self._ports, signer)
+            self._seeds[key] = seals.unwrap_seed(self._ports, signer)
         return self._seeds[key]
 
 
-class SignedList(NamedTuple):
+class SignedSrl(NamedTuple):
     """A signed list with its signed state.
 
     `packed` is `body` in gzip, None if nobody asks for it; `base` is the payload in gzip.
     """
 
-    list_signer: ListSigner
+    list_signer: SrlSigner
     payload: Payload
     body: bytes
     packed: bytes | None
@@ -127,26 +134,30 @@ class SignedList(NamedTuple):
     state: bytes
 
 
-def append(
-    ports: Ports, pen: Pen, facts: Facts, told: Told, covered: Covered | None = None
-) -> Facts:
+def append_entry(
+    ports: Ports,
+    pen: SeedCache,
+    facts: PublicationFacts,
+    pending_entry: PendingEntry,
+    coverage: Coverage | None = None,
+) -> PublicationFacts:
     """Write an entry and the head that ends with it; return the facts after it.
 
-    Without `covered`, it states no change from before now. Raises `ExpectationLost` if another
-    entry, or a rotation of the list signer, came first; `Corrupt` if there is no feed; `SeedLost`,
-    `Unavailable`.
+    Without `coverage`, it states no change from before now. Raises `PreconditionFailed` if another
+    entry, or a rotation of the list signer, came first; `DataCorrupt` if there is no feed;
+    `SeedUnavailable`, `Unavailable`.
     """
-    before, signer, now = facts.newest, facts.signer, ports.now()
+    before, signer, now = facts.feed_head, facts.signer, ports.now()
     if before is None:
-        raise Corrupt("the feed of a tenant has no head")
-    entry = told.entry
-    since, until, changes = covered or Covered(now)
-    chain = before.signed.chain
-    stored = StoredEntry.of(entry, told.ends, now, follows=chain, changes=changes)
-    end = _End(entry.sequence, stored.chain, before.base)
-    unlisted = min(since, before.unlisted_since(facts.listed.issued_at) or since)
+        raise DataCorrupt("the feed of a tenant has no head")
+    entry = pending_entry.entry
+    since, until, changes = coverage or Coverage(now)
+    chain = before.signed_head.chain
+    stored = StoredEntry.of(entry, pending_entry.expiries, now, follows=chain, changes=changes)
+    end = _FeedEnd(entry.sequence, stored.chain, before.base)
+    unlisted = min(since, before.unlisted_since(facts.srl_head.issued_at) or since)
     newest = replace(
-        _head(pen, facts.settings, signer, end, before),
+        _sign_feed_head(pen, facts.settings, signer, end, before),
         published_ms=feed.milliseconds(now),
         broke_at=entry.sequence if entry.is_break else before.broke_at,
         unlisted_bytes=before.unlisted_bytes + len(stored.entry),
@@ -154,71 +165,73 @@ def append(
         covered_ms=feed.milliseconds(until) or before.covered_ms,
     )
     ports.store.write(
-        Put(feed.head_address(facts.tenant_id), newest.to_item(), At(before.version)),
+        Put(feed.head_address(facts.tenant_id), newest.to_item(), VersionIs(before.version)),
         Put(feed.entry_address(facts.tenant_id, entry.sequence), stored.to_item(), Expect.ABSENT),
-        Check(signer.address, At(signer.version)),
+        Check(signer.address, VersionIs(signer.version)),
     )
-    return replace(facts, newest=newest, own=(*facts.own, told))
+    return replace(facts, feed_head=newest, written=(*facts.written, pending_entry))
 
 
-def based(
-    pen: Pen,
-    before: FeedHead | None,
+def base_change(
+    pen: SeedCache,
+    previous: FeedHead | None,
     base: Base,
     settings: TenantSettings,
-    signer: ListSigner,
-    leapt: Leapt | None = None,
+    signer: SrlSigner,
+    jump: JumpWrites | None = None,
 ) -> Put:
     """Return the change that gives the feed this base, signed by `signer`.
 
-    `before` is the head of the feed as it was read; None if the feed begins with this base. `leapt`
-    is where the feed ends, if it breaks in the same write.
+    `previous` is the head of the feed as it was read; None if the feed begins with this base.
+    `jump` is where the feed ends, if it breaks in the same write.
     """
-    end = _End(base.sequence, base.chain, base)
-    if leapt is not None:
-        end = _End(leapt.sequence, leapt.chain, base)
-    elif before is not None:
-        end = _End(before.sequence, before.signed.chain, base)
-    head = _head(pen, settings, signer, end, before)
-    if leapt is not None:
+    end = _FeedEnd(base.sequence, base.chain, base)
+    if jump is not None:
+        end = _FeedEnd(jump.sequence, jump.chain, base)
+    elif previous is not None:
+        end = _FeedEnd(previous.sequence, previous.signed_head.chain, base)
+    head = _sign_feed_head(pen, settings, signer, end, previous)
+    if jump is not None:
         head = replace(head, broke_at=base.sequence)
-    expected = At(before.version) if before else Expect.ABSENT
+    expected = VersionIs(previous.version) if previous else Expect.ABSENT
     return Put(feed.head_address(settings.tenant_id), head.to_item(), expected)
 
 
-def naming(
-    pen: Pen,
-    before: FeedHead,
+def reference_changes(
+    pen: SeedCache,
+    previous: FeedHead,
     settings: TenantSettings,
-    signer: ListSigner,
-    named: Named,
+    signer: SrlSigner,
+    references: NamedDocuments,
 ) -> list[Change]:
     """Return the changes that let the feed end where it does, with a head that names this.
 
-    Raises `SeedLost`, `Unavailable`.
+    Raises `SeedUnavailable`, `Unavailable`.
     """
-    end = _End(before.sequence, before.signed.chain, before.base)
-    head = _head(pen, settings, signer, end, before, named)
+    end = _FeedEnd(previous.sequence, previous.signed_head.chain, previous.base)
+    head = _sign_feed_head(pen, settings, signer, end, previous, references)
     return [
-        Put(feed.head_address(settings.tenant_id), head.to_item(), At(before.version)),
-        Check(signer.address, At(signer.version)),
+        Put(feed.head_address(settings.tenant_id), head.to_item(), VersionIs(previous.version)),
+        Check(signer.address, VersionIs(signer.version)),
     ]
 
 
-def leapt(ports: Ports, tenant_id: str, newest: FeedHead | None, leap: Leap) -> Leapt:
+def jump_writes(
+    ports: Ports, tenant_id: str, newest: FeedHead | None, leap: SequenceJump
+) -> JumpWrites:
     """Return the changes that write a break, and after it the entries that its list lacks.
 
-    These are entries that were published while the list was made. Raises `ExpectationLost` if they
-    are too many, or if the feed broke meanwhile: then make the list anew. Raises `Corrupt`,
-    `Unavailable`.
+    These are entries that were published while the list was made. Raises `PreconditionFailed` if
+    they are too many, or if the feed broke meanwhile: then make the list anew. Raises
+    `DataCorrupt`, `Unavailable`.
     """
-    lost = ExpectationLost([feed.head_address(tenant_id)])
+    lost = PreconditionFailed([feed.head_address(tenant_id)])
     until = newest.sequence if newest else leap.past
     if not 0 <= until - leap.past <= _RESTATED_MAX:
         raise lost
     written = [(leap.sequence, leap.entry)]
-    for each in in_force.entries(ports, tenant_id, after=leap.past, until=until):
-        (entry, ends), (before, last) = each.opened(), written[-1]
+    for each in in_force.read_entries(ports, tenant_id, after=leap.past, until=until):
+        (entry, ends), (before, last) = each.decode(), written[-1]
         if entry.is_break:
             raise lost
         again = replace(entry, sequence=before + 1)
@@ -230,7 +243,7 @@ def leapt(ports: Ports, tenant_id: str, newest: FeedHead | None, leap: Leap) -> 
         Put(feed.entry_address(tenant_id, number), each.to_item(), Expect.ABSENT)
         for number, each in written
     )
-    return Leapt(puts, sequence, last.chain)
+    return JumpWrites(puts, sequence, last.chain)
 
 
 def prune(ports: Ports, tenant_id: str, *, until: int) -> None:
@@ -238,7 +251,7 @@ def prune(ports: Ports, tenant_id: str, *, until: int) -> None:
 
     Raises `Unavailable`.
     """
-    limit, partition = ports.now() - KEPT, feed.feed(tenant_id)
+    limit, partition = ports.now() - KEPT, feed.feed_partition(tenant_id)
     rows = ports.store.query(partition, before=feed.entry_sk(until + 1), limit=_PRUNED_AT_ONCE)
     old = takewhile(lambda row: StoredEntry.from_item(row.item).issued_at < limit, rows)
     operation.apply_steps(
@@ -248,31 +261,33 @@ def prune(ports: Ports, tenant_id: str, *, until: int) -> None:
     )
 
 
-def sign(
-    pen: Pen,
-    list_signer: ListSigner,
+def sign_srl(
+    pen: SeedCache,
+    list_signer: SrlSigner,
     payload: Payload,
-    state: ListState,
+    state: SrlState,
     *,
     packs: bool = False,
-) -> SignedList:
+) -> SignedSrl:
     """Sign a list and its state, and verify the list as a client would.
 
-    If `packs` is true, a list that is not short is stored in gzip too. Raises `Corrupt` if the list
-    is not valid, `Unavailable`.
+    If `packs` is true, a list that is not short is stored in gzip too. Raises `DataCorrupt` if the
+    list is not valid, `Unavailable`.
     """
-    seed = pen.seed(list_signer)
+    seed = pen.unwrap(list_signer)
     body = content.sign(payload, seed=seed)
     try:
         verify_own(body, payload, public_key=list_signer.public_bytes, now=pen.now())
     except InvalidSrl as error:
-        raise Corrupt(f"refusing to publish a list that is not valid: {error}") from error
+        raise DataCorrupt(f"refusing to publish a list that is not valid: {error}") from error
     packed = content.pack(body) if packs and len(body) >= PACKED_FROM else None
-    base = content.pack(payload.encoded)
-    return SignedList(list_signer, payload, body, packed, base, state.sign(seed=seed))
+    base = content.pack(payload.cbor)
+    return SignedSrl(list_signer, payload, body, packed, base, state.sign(seed=seed))
 
 
-def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json") -> str:
+def store_blob(
+    ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "json"
+) -> str:
     """Store a blob and return its name. Raises `OutOfSpace`, `Unavailable`."""
     sha256 = hashlib.sha256(data).hexdigest()
     name = blob_name(folder, version=version, sha256=sha256, suffix=suffix)
@@ -282,7 +297,7 @@ def put(ports: Ports, folder: str, version: int, data: bytes, *, suffix: str = "
     return name
 
 
-def discards(ports: Ports, tenant_id: str, head: ListHead) -> list[Callable[[], None]]:
+def cleanup_tasks(ports: Ports, tenant_id: str, head: SrlHead) -> list[Callable[[], None]]:
     """Return what removes lists before `head`, which is in force, that need not be kept.
 
     Blobs of later versions stay: another process may be about to publish them. A warning is logged
@@ -305,42 +320,46 @@ def discards(ports: Ports, tenant_id: str, head: ListHead) -> list[Callable[[], 
     ]
 
 
-def store(
+def store_srl(
     ports: Ports,
-    signed: SignedList,
+    signed_srl: SignedSrl,
     *,
     changes: int,
     sequence: int | None,
-    before: ListHead | None = None,
-) -> ListHead:
+    previous: SrlHead | None = None,
+) -> SrlHead:
     """Store a signed list with its state, and return the head that publishes it.
 
     The list covers `changes` changes, and the feed up to `sequence`; None if it does not follow
-    from the feed. If the disk is full, all lists before that of `before`, which is in force, are
+    from the feed. If the disk is full, all lists before that of `previous`, which is in force, are
     removed first. Raises `OutOfSpace`, `Unavailable`.
     """
-    tenant_id = signed.list_signer.tenant_id
+    tenant_id = signed_srl.list_signer.tenant_id
     try:
-        return _put_all(ports, signed, changes, sequence)
+        return _store_blobs(ports, signed_srl, changes, sequence)
     except OutOfSpace:
-        if before is None:
+        if previous is None:
             raise
     _log.warning("the disk is full; the old lists of tenant %s are removed", tenant_id)
     for folder in folders(tenant_id):
-        ports.blobs.discard(folder, before=version_prefix(before.version))
-    return _put_all(ports, signed, changes, sequence)
+        ports.blobs.discard(folder, before=version_prefix(previous.version))
+    return _store_blobs(ports, signed_srl, changes, sequence)
 
 
-def _put_all(ports: Ports, signed: SignedList, changes: int, sequence: int | None) -> ListHead:
-    payload, tenant_id = signed.payload, signed.list_signer.tenant_id
+def _store_blobs(
+    ports: Ports, signed_srl: SignedSrl, changes: int, sequence: int | None
+) -> SrlHead:
+    payload, tenant_id = signed_srl.payload, signed_srl.list_signer.tenant_id
     version, states = payload.version, states_folder(tenant_id)
     # The state is stored before its list: a restore that finds the list finds the state too.
     state, base = ports.gather(
-        lambda: put(ports, states, version, signed.state, suffix=STATE_SUFFIX),
-        lambda: put(ports, bases_folder(tenant_id), version, signed.base, suffix="cbor.gz"),
+        lambda: store_blob(ports, states, version, signed_srl.state, suffix=STATE_SUFFIX),
+        lambda: store_blob(
+            ports, bases_folder(tenant_id), version, signed_srl.base, suffix="cbor.gz"
+        ),
     )
-    blob = put(ports, lists_folder(tenant_id), version, signed.body)
-    head = ListHead(
+    blob = store_blob(ports, lists_folder(tenant_id), version, signed_srl.body)
+    head = SrlHead(
         version=version,
         issued_at=payload.issued_at,
         expires_at=payload.expires_at,
@@ -348,18 +367,20 @@ def _put_all(ports: Ports, signed: SignedList, changes: int, sequence: int | Non
         changes=changes,
         blob=blob,
         sha256=sha256_of(blob),
-        size=len(signed.body),
-        key_id=signed.list_signer.id,
+        size=len(signed_srl.body),
+        key_id=signed_srl.list_signer.id,
         state=state,
         sequence=sequence,
         base=base,
-        base_size=len(signed.base),
-        payload_sha256=hashlib.sha256(payload.encoded).hexdigest(),
+        base_size=len(signed_srl.base),
+        payload_sha256=hashlib.sha256(payload.cbor).hexdigest(),
     )
-    if signed.packed is None:
+    if signed_srl.packed is None:
         return head
-    packed = put(ports, packed_folder(tenant_id), version, signed.packed, suffix="json.gz")
-    return replace(head, packed=packed, packed_size=len(signed.packed))
+    packed = store_blob(
+        ports, packed_folder(tenant_id), version, signed_srl.packed, suffix="json.gz"
+    )
+    return replace(head, packed=packed, packed_size=len(signed_srl.packed))
 
 
 def _discard(ports: Ports, folder: str, **which: Any) -> None:
@@ -369,25 +390,29 @@ def _discard(ports: Ports, folder: str, **which: Any) -> None:
         _log.warning("old blobs in %s could not be removed", folder, exc_info=True)
 
 
-def _head(
-    pen: Pen,
+def _sign_feed_head(
+    pen: SeedCache,
     settings: TenantSettings,
-    signer: ListSigner,
-    end: _End,
-    before: FeedHead | None,
-    named: Named | None = None,
+    signer: SrlSigner,
+    end: _FeedEnd,
+    previous: FeedHead | None,
+    references: NamedDocuments | None = None,
 ) -> FeedHead:
-    """Return the head that follows `before`, signed by `signer`.
+    """Return the head that follows `previous`, signed by `signer`.
 
-    It names what `before` does, unless `named` says otherwise.
+    It names what `previous` does, unless `references` says otherwise.
     """
-    if named is None:
-        named = Named(before.signed.trust, before.signed.keys) if before else Named()
-    issued_at = now = times.whole(pen.now())
+    if references is None:
+        references = (
+            NamedDocuments(previous.signed_head.trust, previous.signed_head.keys)
+            if previous
+            else NamedDocuments()
+        )
+    issued_at = now = times.truncate_to_second(pen.now())
     # A client whose clock is ahead may hold a head that others refuse. It takes a head that was
     # issued before that one only with another entry.
-    if before is not None and (end.sequence == before.sequence or not before.is_ahead(now)):
-        issued_at = max(now, before.signed.issued_at)
+    if previous is not None and (end.sequence == previous.sequence or not previous.is_ahead(now)):
+        issued_at = max(now, previous.signed_head.issued_at)
     told = wire.SignedHead(
         settings.tenant_id,
         end.sequence,
@@ -395,17 +420,17 @@ def _head(
         issued_at,
         issued_at + settings.srl_ttl,
         end.base,
-        *named,
+        *references,
     )
-    payload, seed = told.encode(), pen.seed(signer)
+    payload, seed = told.encode(), pen.unwrap(signer)
     signature = seeds.signature(wire.signed_part(payload), seed=seed)
-    if before is None:
+    if previous is None:
         return FeedHead(payload, signature, signer.id)
     return replace(
-        before,
+        previous,
         payload=payload,
         signature=signature,
         key_id=signer.id,
-        version=before.version + 1,
-        unlisted_bytes=0 if end.base.sequence == end.sequence else before.unlisted_bytes,
+        version=previous.version + 1,
+        unlisted_bytes=0 if end.base.sequence == end.sequence else previous.unlisted_bytes,
     )

@@ -11,12 +11,12 @@ from typing import Final
 
 from shared.model.feed import SOON_SECONDS, FeedHead
 from shared.model.items import Address
-from shared.model.lists.head import ListHead
-from shared.model.tenants import ListPublication, TenantSettings
+from shared.model.lists.head import SrlHead
+from shared.model.tenants import SrlPublicationPolicy, TenantSettings
 from shared.operations.base import counters, operation, tenants
 from shared.operations.lists import in_force, publication
-from shared.operations.lists.in_force import Reads
-from shared.operations.lists.journal import FeedPass
+from shared.operations.lists.in_force import ReadBatch
+from shared.operations.lists.journal import FeedRun
 from shared.ports import Ports
 
 # A list that follows each entry takes one twentieth of the time at most. How long a publication
@@ -27,7 +27,7 @@ _SECONDS_A_WARRANT: Final = 2.5e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Woken:
+class WakeResult:
     """The outcome of a wake-up.
 
     `entries` were written. Or, if `wait_seconds` is not 0, nothing was looked at, because the
@@ -38,19 +38,19 @@ class Woken:
     entries: int = 0
     wait_seconds: float = 0.0
     list_due: bool = False
-    done: FeedPass | None = field(default=None, compare=False, repr=False)
+    done: FeedRun | None = field(default=None, compare=False, repr=False)
     unnamed: frozenset[Address] = frozenset()
 
 
-def publish_soon(ports: Ports, tenant_id: str) -> Woken:
-    """Publish as `publish` does, after the rest of the window if it is short.
+def publish_within_window(ports: Ports, tenant_id: str) -> WakeResult:
+    """Publish as `publish_feed` does, after the rest of the window if it is short.
 
     Looks once more if it finds nothing, because a mark on the tenant may be visible before the
-    other items of its write. Raises `Corrupt`, `Unavailable`.
+    other items of its write. Raises `DataCorrupt`, `Unavailable`.
     """
     waited, looks = 0.0, 0
     while True:
-        woken = publish(ports, tenant_id)
+        woken = publish_feed(ports, tenant_id)
         looks += not woken.wait_seconds
         pause = woken.wait_seconds or operation.PACING.in_flight
         waited += pause
@@ -59,37 +59,39 @@ def publish_soon(ports: Ports, tenant_id: str) -> Woken:
         operation.PACING.sleep(pause)
 
 
-def publish(ports: Ports, tenant_id: str, unnamed: Collection[Address] = ()) -> Woken:
+def publish_feed(
+    ports: Ports, tenant_id: str, unnamed_marks: Collection[Address] = ()
+) -> WakeResult:
     """Publish the feed of a tenant, unless its window has not ended yet.
 
-    `unnamed` is as in `publish_feed`. Raises `Corrupt`, `Unavailable`.
+    `unnamed_marks` is as in `publish_feed`. Raises `DataCorrupt`, `Unavailable`.
     """
-    began, reads = ports.now(), Reads()
+    began, reads = ports.now(), ReadBatch()
     of_tenant = reads.add(lambda: tenants.settings(ports, tenant_id))
-    of_feed = reads.add(lambda: in_force.feed_head(ports, tenant_id))
+    of_feed = reads.add(lambda: in_force.read_feed_head(ports, tenant_id))
     # Damage there must not stop the feed.
     ended = reads.add(lambda: counters.of_tombstones(ports, tenant_id))
-    reads.make(ports)
+    reads.run(ports)
     settings, head = of_tenant(), of_feed()
     if head is None:
-        return Woken()
-    if wait_seconds := _rest_of_window(head, settings, began):
-        waits = FeedPass(head, ended)
-        return Woken(wait_seconds=wait_seconds, list_due=head.needs_list, done=waits)
-    published = publication.publish_feed(ports, tenant_id, unnamed)
+        return WakeResult()
+    if wait_seconds := _seconds_left_in_window(head, settings, began):
+        waits = FeedRun(head, ended)
+        return WakeResult(wait_seconds=wait_seconds, list_due=head.needs_list, done=waits)
+    published = publication.publish_feed(ports, tenant_id, unnamed_marks)
     if published is None:
-        return Woken()
+        return WakeResult()
     known_until = began if published.is_whole else None
-    follows = published.entries > 0 and settings.list_publication is ListPublication.FOLLOW
-    return Woken(
+    follows = published.entries > 0 and settings.list_publication is SrlPublicationPolicy.FOLLOW
+    return WakeResult(
         published.entries,
-        list_due=published.head.needs_list or (follows and _may_follow(ports, tenant_id)),
-        done=FeedPass(published.head, ended, known_until, published.facts, published.pen),
+        list_due=published.head.needs_list or (follows and _is_srl_replaceable(ports, tenant_id)),
+        done=FeedRun(published.head, ended, known_until, published.facts, published.seeds),
         unnamed=published.unnamed,
     )
 
 
-def _rest_of_window(head: FeedHead, settings: TenantSettings, now: datetime) -> float:
+def _seconds_left_in_window(head: FeedHead, settings: TenantSettings, now: datetime) -> float:
     """Return how many seconds the next entry has to wait; not more than the window has."""
     window = settings.feed_window.total_seconds()
     passed = now.timestamp() - head.published_ms / 1000
@@ -97,12 +99,12 @@ def _rest_of_window(head: FeedHead, settings: TenantSettings, now: datetime) -> 
     return 0.0 if passed < -window else min(max(window - passed, 0.0), window)
 
 
-def _may_follow(ports: Ports, tenant_id: str) -> bool:
+def _is_srl_replaceable(ports: Ports, tenant_id: str) -> bool:
     """Return whether the list in force is old enough to be replaced only because it can be."""
-    head = in_force.head(ports, tenant_id)
-    return head.is_ahead(ports.now()) or ports.now() >= head.issued_at + _pause_after(head)
+    head = in_force.read_srl_head(ports, tenant_id)
+    return head.is_ahead(ports.now()) or ports.now() >= head.issued_at + _minimum_interval(head)
 
 
-def _pause_after(head: ListHead) -> timedelta:
+def _minimum_interval(head: SrlHead) -> timedelta:
     seconds = _SECONDS_A_LIST + head.count * _SECONDS_A_WARRANT
     return timedelta(seconds=_SHARE * seconds)

@@ -15,9 +15,10 @@ def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the names of the blobs that a restored tenant needs.
 
     They are the list in force with what belongs to it, lists that are newer, and the blobs of the
-    sealed log and of trust documents. Old lists are not needed. Raises `Corrupt`, `Unavailable`.
+    sealed log and of trust documents. Old lists are not needed. Raises `DataCorrupt`,
+    `Unavailable`.
     """
-    version = in_force.head(ports, tenant_id).version
+    version = in_force.read_srl_head(ports, tenant_id).version
     for folder in folders(tenant_id):
         yield from (each for each in ports.blobs.names(folder) if version_of(each) >= version)
     yield from ports.blobs.names(f"audit/{tenant_id}")
@@ -27,9 +28,11 @@ def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
 def journal_blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the names of the blobs of the journal that the list in force may not cover.
 
-    A store that is restored without them has what they say. Raises `Corrupt`, `Unavailable`.
+    A store that is restored without them has what they say. Raises `DataCorrupt`, `Unavailable`.
     """
-    yield from journal.since(ports, tenant_id, in_force.head(ports, tenant_id).issued_at)
+    yield from journal.blobs_since(
+        ports, tenant_id, in_force.read_srl_head(ports, tenant_id).issued_at
+    )
 
 
 def problems(ports: Ports) -> Iterator[str]:
@@ -50,8 +53,10 @@ def problems(ports: Ports) -> Iterator[str]:
 
 def _check(ports: Ports, tenant_id: str) -> None:
     tenants.settings(ports, tenant_id)
-    head, signer = in_force.head_and_signer(ports, tenant_id)
-    in_force.body(ports, head)
-    in_force.state(ports, head, signer)
-    if seeds.public_key(seals.opened(ports, signer)) != signer.public_key:
-        raise seals.SeedLost(f"the seed of its list signer {signer.id} belongs to another key")
+    head, signer = in_force.read_head_and_signer(ports, tenant_id)
+    in_force.read_srl_body(ports, head)
+    in_force.read_srl_state(ports, head, signer)
+    if seeds.public_key(seals.unwrap_seed(ports, signer)) != signer.public_key:
+        raise seals.SeedUnavailable(
+            f"the seed of its list signer {signer.id} belongs to another key"
+        )

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from shared.errors import Corrupt, InvalidSrl, RescindError
+from shared.errors import DataCorrupt, InvalidSrl, RescindError
 from shared.model import seeds, signing_keys, times
 from shared.model.expiring import ExpiringKind
 from shared.model.items import Address, Table
-from shared.model.lists.head import ListHead
-from shared.model.lists.schedule import TURNS, Turn
-from shared.model.lists.signers import ListSigner, signers
+from shared.model.lists.head import SrlHead
+from shared.model.lists.schedule import TURNS, PublicationDeadline
+from shared.model.lists.signers import SrlSigner, signers_partition
 from shared.model.lists.verification import verify
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.tenants import DirectoryEntry
@@ -27,7 +27,7 @@ from shared.operations.operator.recovery import newest, unknown
 from shared.operations.trust import state as trust
 from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
-from shared.ports.store import Configured, Delete, Expect, Put
+from shared.ports.store import ConfigurableStore, Delete, Expect, Put
 
 # How many authorizers of a tenant are named that are behind.
 _STRAGGLERS: Final = 10
@@ -80,7 +80,7 @@ def examine(
 def _places(ports: Ports) -> Iterator[Finding]:
     write = Probe("SVC_STORE", lambda: _write_and_delete(ports), "written to")
     failed: set[str] = set()
-    for probe in (*readiness.read(ports), write):
+    for probe in (*readiness.read_probes(ports), write):
         if probe.setting in failed:
             continue
         try:
@@ -116,7 +116,7 @@ def _damage(ports: Ports) -> Iterator[Finding]:
 
 def _flaws(ports: Ports) -> Iterator[Finding]:
     """Yield what is wrong with the configuration of the store's database, if it has one."""
-    if not isinstance(ports.store, Configured):
+    if not isinstance(ports.store, ConfigurableStore):
         return
     try:
         for each in ports.store.flaws():
@@ -148,7 +148,7 @@ def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
     for tenant in tenants.directory(ports):
         known.add(tenant.tenant_id)
         yield tenant
-    for turn in Turn.from_rows(ports.store.query(TURNS)):
+    for turn in PublicationDeadline.from_rows(ports.store.query(TURNS)):
         if turn.tenant_id not in known:
             known.add(turn.tenant_id)
             yield DirectoryEntry(turn.tenant_id, _handle(ports, turn.tenant_id), turn.due_at)
@@ -169,7 +169,7 @@ def _tenant(
     try:
         tenants.settings(ports, tenant.tenant_id)
         # If a list is published during the checks, their results may be wrong: check again.
-        while (head := in_force.head(ports, tenant.tenant_id)) != examined:
+        while (head := in_force.read_srl_head(ports, tenant.tenant_id)) != examined:
             examined = head
             found = {each.problem: each for each in _findings(ports, tenant, head)}
     except RescindError as error:
@@ -182,8 +182,8 @@ def _tenant(
             yield each
 
 
-def _findings(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
-    checks: tuple[Callable[[Ports, DirectoryEntry, ListHead], Iterator[Finding]], ...] = (
+def _findings(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
+    checks: tuple[Callable[[Ports, DirectoryEntry, SrlHead], Iterator[Finding]], ...] = (
         _list_is_valid,
         _list_is_newest,
         _log_is_newest,
@@ -223,23 +223,23 @@ def _restore_and_recover(tenant: DirectoryEntry) -> str:
     return f"{_GUIDE}, then {_recover(tenant)}"
 
 
-def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
+def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     handle = tenant.handle
-    item = ports.store.get(signers(tenant.tenant_id).address(head.key_id))
+    item = ports.store.get(signers_partition(tenant.tenant_id).address(head.key_id))
     if item is None:
         problem = "the key that signed the list in force has no record"
         yield Finding(handle, problem, _restore_and_recover(tenant))
         return
-    signer = ListSigner.from_item(item)
+    signer = SrlSigner.from_item(item)
     try:
-        verify(in_force.body(ports, head), public_key=signer.public_bytes, now=ports.now())
+        verify(in_force.read_srl_body(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
         clocks = "the clocks are right and " if head.is_ahead(ports.now()) else ""
         remedy = f"check that {clocks}the schedule runs, or {_recover(tenant)}"
         yield Finding(handle, f"its list is not valid: {error}", remedy)
 
 
-def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
+def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     if newest.highest(ports, tenant.tenant_id) > head.version:
         yield Finding(
             tenant.handle,
@@ -249,15 +249,15 @@ def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Ite
         )
 
 
-def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find tiles of the sealed log that are newer than its head (LOG-10)."""
-    if generations.beyond(ports, tenant.tenant_id) is not None:
+    if generations.find_unknown_tiles(ports, tenant.tenant_id) is not None:
         yield Finding(
             tenant.handle, "its sealed log has leaves that its records lack", _recover(tenant)
         )
 
 
-def _log_is_witnessed(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+def _log_is_witnessed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find witnesses that did not sign the sealed log the last time (LOG-31)."""
     for problem, is_away in witnessing.problems(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, f"see {_WITNESS_GUIDE}", is_remark=is_away)
@@ -268,12 +268,12 @@ def _log_is_whole(
 ) -> Iterator[Finding]:
     """Verify the sealed log, and the entries that it is about (LOG-13)."""
 
-    def say(done: int, size: int) -> None:
-        report(f"{tenant.handle}: verified {done} of {size} leaves of its sealed log")
+    def report_progress(count: int, size: int) -> None:
+        report(f"{tenant.handle}: verified {count} of {size} leaves of its sealed log")
 
     try:
-        listed = newest.beside(ports, tenant.tenant_id).logs
-        for problem in whole.problems(ports, tenant.tenant_id, listed, say):
+        listed = newest.read_newest(ports, tenant.tenant_id).logs
+        for problem in whole.problems(ports, tenant.tenant_id, listed, report_progress):
             yield Finding(tenant.handle, problem, f"see {_LOG_GUIDE}")
     except RescindError as error:
         problem = f"its sealed log cannot be verified: {error}"
@@ -281,18 +281,20 @@ def _log_is_whole(
 
 
 def _nothing_has_returned(
-    ports: Ports, tenant: DirectoryEntry, _head: ListHead
+    ports: Ports, tenant: DirectoryEntry, _head: SrlHead
 ) -> Iterator[Finding]:
     """Find keys and accounts that a restore has made valid again (docs/adr/14)."""
     for problem in unknown.differences(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, _recover(tenant))
 
 
-def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find a restore whose possible losses nobody has reviewed (OPS-10)."""
-    mark = restored.read(ports, tenant.tenant_id)
+    mark = restored.read_review(ports, tenant.tenant_id)
     if mark is not None:
-        problem = f"it was restored at {times.text(mark.restored_at)}, and that is not reviewed"
+        problem = (
+            f"it was restored at {times.format_utc(mark.restored_at)}, and that is not reviewed"
+        )
         first = "" if mark.recovered_at else f"{_recover(tenant)}; "
         remedy = (
             f"{first}review what it lists, then run: rescind recover {tenant.handle} --reviewed"
@@ -300,19 +302,19 @@ def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Itera
         yield Finding(tenant.handle, problem, remedy)
 
 
-def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: ListHead) -> Iterator[Finding]:
-    if Turn.after(head, tenant.tenant_id).is_late(ports.now()):
+def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
+    if PublicationDeadline.after_publication(head, tenant.tenant_id).is_late(ports.now()):
         remedy = f"check that the schedule runs; its log has the cause for {tenant.tenant_id}"
         yield Finding(tenant.handle, "its list is late", remedy)
 
 
 def _changes_are_published(
-    ports: Ports, tenant: DirectoryEntry, _head: ListHead
+    ports: Ports, tenant: DirectoryEntry, _head: SrlHead
 ) -> Iterator[Finding]:
     try:
-        waited = unpublished.waits(ports, tenant.tenant_id)
+        waited = unpublished.backlog_age(ports, tenant.tenant_id)
         is_late = unpublished.is_late(ports, tenant.tenant_id, waited)
-    except Corrupt as error:
+    except DataCorrupt as error:
         problem = f"a mark on a change cannot be read, so nothing is published: {error}"
         yield Finding(tenant.handle, problem, _recover(tenant))
         return
@@ -323,7 +325,7 @@ def _changes_are_published(
         yield Finding(tenant.handle, problem, remedy)
 
 
-def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
     found, total = propagation.stragglers(ports, tenant.tenant_id)
     for each in found[:_STRAGGLERS]:
@@ -338,47 +340,45 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -
     for client in unregistered.read(ports, tenant.tenant_id, registered):
         problem = (
             f"the client {client.name} of {client.owner} is not registered, so it is in no proof: "
-            f"at {times.text(client.seen_at)} its registration was refused ({client.code})"
+            f"at {times.format_utc(client.seen_at)} its registration was refused ({client.code})"
         )
         yield Finding(tenant.handle, problem, f"see {_FLEET}; its log says why")
 
 
-def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find API keys and signing keys that expire within 30 days (APIKEY-11)."""
-    found = expiring.soon(ports, tenant.tenant_id)
+    found = expiring.list_expiring(ports, tenant.tenant_id)
     for each in found[:_EXPIRING]:
         name = "API key" if each.kind is ExpiringKind.API_KEY else "signing key"
         left = "1 day" if each.days == 1 else f"{each.days} days"
         problem = f'its {name} {each.id} "{each.name}" expires within {left}'
-        yield Finding(tenant.handle, f"{problem}, at {times.text(each.expires_at)}", _REPLACE)
+        yield Finding(tenant.handle, f"{problem}, at {times.format_utc(each.expires_at)}", _REPLACE)
     if len(found) > _EXPIRING:
         problem = f"the same is true of {len(found) - _EXPIRING} more of its keys"
         yield Finding(tenant.handle, problem, _REPLACE)
 
 
-def _documents_are_whole(
-    ports: Ports, tenant: DirectoryEntry, _head: ListHead
-) -> Iterator[Finding]:
+def _documents_are_whole(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Verify the trust documents from the first root, and compare them with the records."""
     try:
-        in_force.signer(ports, tenant.tenant_id)
-        if (feed := in_force.feed_head(ports, tenant.tenant_id)) is not None:
-            _ = feed.signed
-    except Corrupt:
+        in_force.read_active_signer(ports, tenant.tenant_id)
+        if (feed := in_force.read_feed_head(ports, tenant.tenant_id)) is not None:
+            _ = feed.signed_head
+    except DataCorrupt:
         return  # `consistency` reports this.
     for each in trust.problems(ports, tenant.tenant_id):
         yield Finding(tenant.handle, each.problem, each.remedy, is_remark=each.is_remark)
 
 
-def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     try:
-        signer = in_force.signer(ports, tenant.tenant_id)
-    except Corrupt:
+        signer = in_force.read_active_signer(ports, tenant.tenant_id)
+    except DataCorrupt:
         return  # `consistency` reports this.
     yield from _seal(ports, tenant, signer, "list signer")
 
 
-def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Iterator[Finding]:
+def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant.tenant_id))):
         if key.sealed_seed is None or key.status is KeyStatus.REVOKED:
             continue
@@ -389,14 +389,14 @@ def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: ListHead) -> Ite
 
 
 def _seal(
-    ports: Ports, tenant: DirectoryEntry, key: SigningKey | ListSigner, name: str
+    ports: Ports, tenant: DirectoryEntry, key: SigningKey | SrlSigner, name: str
 ) -> Iterator[Finding]:
     handle = tenant.handle
     try:
-        if seeds.public_key(seals.opened(ports, key)) != key.public_key:
+        if seeds.public_key(seals.unwrap_seed(ports, key)) != key.public_key:
             problem = f"the seed of its {name} belongs to another key"
             yield Finding(handle, problem, _restore_and_recover(tenant))
-    except Corrupt:
+    except DataCorrupt:
         problem = f"the seed of its {name} does not open"
         yield Finding(handle, problem, "put back the master key that sealed it")
 

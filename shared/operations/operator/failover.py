@@ -12,7 +12,7 @@ from datetime import timedelta
 from itertools import chain, islice
 from typing import Final
 
-from shared.errors import ExpectationLost, InvalidState, RescindError
+from shared.errors import InvalidState, PreconditionFailed, RescindError
 from shared.model import api_keys, idempotency, revocations, warrants
 from shared.model.api_keys import Credential
 from shared.model.audit import audit_log
@@ -21,11 +21,11 @@ from shared.model.deployment import FENCED_SECONDS
 from shared.model.fleet.authorizers import registered_address
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.tenants import DirectoryEntry, TenantSettings, settings_address
-from shared.model.warrants import Standing, WarrantRecord
+from shared.model.warrants import WarrantRecord, WarrantState
 from shared.operations.base import operation, tenants
 from shared.operations.fleet import registrations
 from shared.operations.lists import marks
-from shared.operations.lists.records import ended_address, put_by_end
+from shared.operations.lists.records import end_index_change, ended_address
 from shared.operations.operator import deployment, onboarding
 from shared.operations.operator.recovery import recovery
 from shared.operations.operator.recovery.recovery import RecoveryResult
@@ -40,7 +40,7 @@ _POLL_SECONDS: Final = 1.0
 
 
 def fence(original: Ports) -> None:
-    """Let nobody write to the original any more. Raises `Corrupt`, `Unavailable`."""
+    """Let nobody write to the original any more. Raises `DataCorrupt`, `Unavailable`."""
     deployment.put_in_charge(original, NOBODY)
     operation.PACING.sleep(FENCED_SECONDS)
 
@@ -79,14 +79,14 @@ def recover(
     ports: Ports,
     *,
     user: str | None = None,
-    trusted: Collection[bytes] = (),
+    trusted_keys: Collection[bytes] = (),
     report: Report = lambda _line: None,
 ) -> RecoveredCopy:
     """Recover each tenant of a copy, so that it can be written to; it may be repeated.
 
     Nothing else may write meanwhile. Lists and the feed go on far above those of the original, and
     the sealed log begins a generation. A tenant that cannot be recovered stops no
-    other one. `user` and `trusted` are as in `recovery.recover`. Raises `Unavailable`.
+    other one. `user` and `trusted_keys` are as in `recovery.recover`. Raises `Unavailable`.
     """
     # The tables of a copy are other ones, and were not restored.
     deployment.note_tables(ports)
@@ -98,27 +98,27 @@ def recover(
         if each.removal_began:
             continue
         try:
-            done.recovered[each.handle] = _recovered(ports, each, user, trusted, report)
+            done.recovered[each.handle] = _recover_tenant(ports, each, user, trusted_keys, report)
         except RescindError as error:
             done.failed[each.handle] = error
     return done
 
 
-def _recovered(
+def _recover_tenant(
     ports: Ports,
     tenant: DirectoryEntry,
     user: str | None,
-    trusted: Collection[bytes],
+    trusted_keys: Collection[bytes],
     report: Report,
 ) -> RecoveryResult:
     operator = onboarding.operator(ports, handle=tenant.handle, user=user)
     item = ports.store.get(registered_address(tenant.tenant_id))
-    registrations.recount(ports, tenant.tenant_id, registrations.registered(item))
+    registrations.recount(ports, tenant.tenant_id, registrations.parse_counts(item))
     return recovery.recover(
         ports,
         operator,
         report=lambda line: report(f"{tenant.handle}: {line}"),
-        trusted=trusted,
+        trusted_keys=trusted_keys,
         is_copy=True,
     )
 
@@ -142,7 +142,7 @@ def _remove_unproven(ports: Ports) -> int:
 def _list_tenant(ports: Ports, settings: TenantSettings) -> None:
     """Put a tenant into the directory, if it is not there."""
     entry = DirectoryEntry(settings.tenant_id, settings.handle, settings.created_at)
-    with suppress(ExpectationLost):
+    with suppress(PreconditionFailed):
         ports.store.write(Put(entry.address, entry.to_item(), Expect.ABSENT))
 
 
@@ -155,7 +155,7 @@ def _is_orphan(ports: Ports, address: Address, item: Item) -> bool:
 
 
 _BATCH: Final = 100
-_Standings = list[tuple[str, str, Standing]]
+_Standings = list[tuple[str, str, WarrantState]]
 
 
 def _show_standings(ports: Ports) -> None:
@@ -165,28 +165,28 @@ def _show_standings(ports: Ports) -> None:
     """
     found = _standings(ports)
     while batch := list(islice(found, _BATCH)):
-        changes = [*_unlisted(ports, batch), *_out_of_order(ports, batch)]
+        changes = [*_unlisted_mark_changes(ports, batch), *_out_of_order(ports, batch)]
         for start in range(0, len(changes), MOST_CHANGES):
             ports.store.write(*changes[start : start + MOST_CHANGES])
 
 
-def _standings(ports: Ports) -> Iterator[tuple[str, str, Standing]]:
+def _standings(ports: Ports) -> Iterator[tuple[str, str, WarrantState]]:
     for address, item in ports.store.everything(Table.REVOCATIONS):
         if named := warrants.of_warrant_address(address):
-            yield *named, Standing.from_item(item)
+            yield *named, WarrantState.from_item(item)
 
 
-def _unlisted(ports: Ports, batch: _Standings) -> Iterator[Change]:
+def _unlisted_mark_changes(ports: Ports, batch: _Standings) -> Iterator[Change]:
     """Mark the revoked warrants that no list has."""
     revoked = [each for each in batch if each[2].revocation_id]
     places = {each[:2]: _listed_at(*each) for each in revoked}
     held = ports.store.get_many(chain.from_iterable(places.values())) if places else {}
     for (tenant_id, warrant_id), addresses in places.items():
         if not any(each in held for each in addresses):
-            yield marks.on_warrant(tenant_id, warrant_id)
+            yield marks.warrant_mark(tenant_id, warrant_id)
 
 
-def _listed_at(tenant_id: str, warrant_id: str, standing: Standing) -> list[Address]:
+def _listed_at(tenant_id: str, warrant_id: str, standing: WarrantState) -> list[Address]:
     shard = revocations.shard_of(tenant_id, warrant_id).address(warrant_id)
     end = standing.end
     return [shard] if end is None else [shard, ended_address(tenant_id, warrant_id, end)]
@@ -195,7 +195,9 @@ def _listed_at(tenant_id: str, warrant_id: str, standing: Standing) -> list[Addr
 def _out_of_order(ports: Ports, batch: _Standings) -> Iterator[Change]:
     """Add signed warrants to the index by ends."""
     puts = [
-        put_by_end(tenant_id, WarrantRecord(warrant_id, key_id, version, ports.now(), each.ends_at))
+        end_index_change(
+            tenant_id, WarrantRecord(warrant_id, key_id, version, ports.now(), each.ends_at)
+        )
         for tenant_id, warrant_id, each in batch
         if (key_id := each.key_id) and (version := each.key_version)
     ]
@@ -208,7 +210,7 @@ def newest_arrived(ports: Ports, tenant_id: str) -> AuditEntry | None:
 
     It is of this month or the last one.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     now = ports.now()
     months = {moment.strftime("%Y-%m"): moment for moment in (now, now - timedelta(days=28))}

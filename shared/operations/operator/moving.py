@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import cbor2
 
-from shared.errors import BlobExists, Corrupt, InvalidState
+from shared.errors import BlobExists, DataCorrupt, InvalidState
 from shared.model import deployment, seeds
 from shared.model.audit.checkpoint import AuditSigner
 from shared.model.audit.checkpoint import folder as kept_folder
@@ -22,7 +22,7 @@ from shared.model.deployment import FENCED_SECONDS, SCHEMA, Deployment, Deployme
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
 from shared.model.items import Address, Item, Table, Value
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.signers import SrlSigner
 from shared.model.signing_keys import SigningKey
 from shared.model.status_lists import StatusSigner
 from shared.model.webhooks import webhooks
@@ -45,7 +45,7 @@ Report = Callable[[int], object]
 
 
 @dataclass(slots=True)
-class Pass:
+class MigrationPass:
     """The numbers of items that a pass read, put and deleted, and of blobs that it copied."""
 
     read: int = 0
@@ -54,23 +54,23 @@ class Pass:
     blobs: int = 0
 
     @property
-    def changed(self) -> int:
+    def changed_count(self) -> int:
         """How many items differed."""
         return self.put + self.deleted
 
 
-def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -> Pass:
+def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -> MigrationPass:
     """Copy what differs to the target, and delete from it what the source does not have.
 
     Items that would not outlive the move are left out: buckets of the rate limit, and what has
-    expired. `report` is called with the number of items read so far. Raises `Corrupt`,
+    expired. `report` is called with the number of items read so far. Raises `DataCorrupt`,
     `Unavailable`.
     """
-    done = Pass()
+    done = MigrationPass()
     for tenant in tenants.directory(source):
         of = tenant.tenant_id
         kept = chain.from_iterable(map(source.blobs.names, (native.folder(of), kept_folder(of))))
-        names = [*_listed(source, of), *kept, *backup.blobs(source, of)]
+        names = [*_srl_blob_names(source, of), *kept, *backup.blobs(source, of)]
         done.blobs += sum(_copy_blob(source, target, name) for name in dict.fromkeys(names))
     for changes in _writes(_changes(source, target, done, report)):
         target.store.write(*changes)
@@ -80,9 +80,9 @@ def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -
 def differences(source: Ports, target: Ports) -> Iterator[Address]:
     """Yield the addresses at which source and target differ, also in what their seals hold.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    for change in _changes(source, target, Pass(), lambda _read: None):
+    for change in _changes(source, target, MigrationPass(), lambda _read: None):
         yield change.address
     for address, item in _moving(source, Table.KEYS):
         if is_sealed(item):
@@ -106,29 +106,31 @@ def _moving(ports: Ports, table: Table) -> Iterator[tuple[Address, Item]]:
             yield address, item
 
 
-def _changes(source: Ports, target: Ports, done: Pass, report: Report) -> Iterator[Change]:
+def _changes(
+    source: Ports, target: Ports, migration_pass: MigrationPass, report: Report
+) -> Iterator[Change]:
     for table in Table:
         for some in _batches(_moving(source, table)):
             found = target.store.get_many(address for address, _ in some)
-            done.read += len(some)
-            report(done.read)
+            migration_pass.read += len(some)
+            report(migration_pass.read)
             for address, item in some:
                 if not _is_alike(item, found.get(address)):
-                    done.put += 1
-                    moved = resealed(source, target, address, item)
+                    migration_pass.put += 1
+                    moved = rewrap_secrets(source, target, address, item)
                     yield Put(address, moved, Expect.ANYTHING)
         for some in _batches(_moving(target, table)):
             kept = source.store.get_many(address for address, _ in some)
             for address, _ in some:
                 if address not in kept:
-                    done.deleted += 1
+                    migration_pass.deleted += 1
                     yield Delete(address, Expect.ANYTHING)
 
 
 def _is_alike(item: Item, other: Item | None) -> bool:
     return (
         other is not None
-        and unsealed(item) == unsealed(other)
+        and strip_wrapped_secrets(item) == strip_wrapped_secrets(other)
         and is_sealed(item) == is_sealed(other)
     )
 
@@ -155,9 +157,9 @@ def _writes(changes: Iterable[Change]) -> Iterator[list[Change]]:
         yield group
 
 
-def _listed(source: Ports, tenant_id: str) -> Iterator[str]:
+def _srl_blob_names(source: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the blobs of the lists that the source keeps the heads of."""
-    for head in in_force.history(source, tenant_id):
+    for head in in_force.read_srl_heads(source, tenant_id):
         yield from filter(None, (head.blob, head.packed, head.base, head.state))
 
 
@@ -169,22 +171,22 @@ def _copy_blob(source: Ports, target: Ports, name: str) -> bool:
         target.blobs.put(name, data)
     except BlobExists:
         if target.blobs.get(name) != data:
-            raise Corrupt(f"the blob {name} of the target has another content") from None
+            raise DataCorrupt(f"the blob {name} of the target has another content") from None
         return False
     return True
 
 
-_Signer: TypeAlias = type[SigningKey | ListSigner | NativeSigner | AuditSigner | StatusSigner]
+_Signer: TypeAlias = type[SigningKey | SrlSigner | NativeSigner | AuditSigner | StatusSigner]
 
 FIELDS: Final = ("sealed_seed", "sealed_secret", "former_secret")
 
 # By the part of a partition's name after the tenant.
 _SIGNERS: Final[Mapping[str, _Signer]] = {
     "keys": SigningKey,
-    "srl-keys": ListSigner,
-    "srl-keys-retired": ListSigner,
-    "srl-keys-revoked": ListSigner,
-    "srl-standby": ListSigner,
+    "srl-keys": SrlSigner,
+    "srl-keys-retired": SrlSigner,
+    "srl-keys-revoked": SrlSigner,
+    "srl-standby": SrlSigner,
     "native-signer": NativeSigner,
     "audit-keys": AuditSigner,
     "status-signer": StatusSigner,
@@ -192,7 +194,7 @@ _SIGNERS: Final[Mapping[str, _Signer]] = {
 _WEBHOOKS: Final = "webhooks"
 
 
-class _Seal(NamedTuple):
+class _WrappedField(NamedTuple):
     """A sealed field, the context that it is bound to, and the public key of the seed in it."""
 
     field: str
@@ -206,40 +208,43 @@ def is_sealed(item: Item) -> bool:
     return any(item.get(name) is not None for name in FIELDS)
 
 
-def unsealed(item: Item) -> dict[str, Value]:
+def strip_wrapped_secrets(item: Item) -> dict[str, Value]:
     """Return the item without its seals, which differ from store to store."""
     return {name: value for name, value in item.items() if name not in FIELDS}
 
 
-def resealed(source: Ports, target: Ports, address: Address, item: Item) -> dict[str, Value]:
+def rewrap_secrets(source: Ports, target: Ports, address: Address, item: Item) -> dict[str, Value]:
     """Return the item with its seals made by the sealer of `target`.
 
-    Raises `Corrupt` if a seal does not open, has the seed of another key, or is of no known kind;
-    `Unavailable`.
+    Raises `DataCorrupt` if a seal does not open, has the seed of another key, or is of no known
+    kind; `Unavailable`.
     """
     made: dict[str, Value] = dict(item)
     for seal in _seals(address, item):
-        made[seal.field] = target.sealer.seal(_opened(source, seal), context=seal.context)
+        made[seal.field] = target.sealer.seal(_unwrap(source, seal), context=seal.context)
     return made
 
 
 def is_same(source: Ports, target: Ports, address: Address, one: Item, other: Item) -> bool:
-    """Return whether the seals of two items have the same secrets. Raises as `resealed` does."""
-    ours = [_opened(source, each) for each in _seals(address, one)]
-    return ours == [_opened(target, each) for each in _seals(address, other)]
+    """Return whether the seals of two items have the same secrets.
+
+    Raises as `rewrap_secrets` does.
+    """
+    ours = [_unwrap(source, each) for each in _seals(address, one)]
+    return ours == [_unwrap(target, each) for each in _seals(address, other)]
 
 
-def _opened(ports: Ports, seal: _Seal) -> bytes:
+def _unwrap(ports: Ports, seal: _WrappedField) -> bytes:
     try:
         secret = ports.sealer.unseal(seal.sealed, context=seal.context)
-    except Corrupt as error:
-        raise Corrupt(f"the seal of {seal.context['key']} does not open") from error
+    except DataCorrupt as error:
+        raise DataCorrupt(f"the seal of {seal.context['key']} does not open") from error
     if seal.public_key is not None and seeds.public_key(secret) != seal.public_key:
-        raise Corrupt(f"the seal of {seal.context['key']} has the seed of another key")
+        raise DataCorrupt(f"the seal of {seal.context['key']} has the seed of another key")
     return secret
 
 
-def _seals(address: Address, item: Item) -> Iterator[_Seal]:
+def _seals(address: Address, item: Item) -> Iterator[_WrappedField]:
     if not is_sealed(item):
         return
     kind = address.pk.partition("#")[2] if address.table is Table.KEYS else ""
@@ -249,12 +254,12 @@ def _seals(address: Address, item: Item) -> Iterator[_Seal]:
         signer = _SIGNERS[kind].from_item(item)
         if signer.sealed_seed is not None:
             context = signer.seal_context
-            yield _Seal("sealed_seed", signer.sealed_seed, context, signer.public_key)
+            yield _WrappedField("sealed_seed", signer.sealed_seed, context, signer.public_key)
     else:
-        raise Corrupt(f"an item of {address.pk} has a seal of a kind that is not known")
+        raise DataCorrupt(f"an item of {address.pk} has a seal of a kind that is not known")
 
 
-def _webhook_seals(item: Item) -> Iterator[_Seal]:
+def _webhook_seals(item: Item) -> Iterator[_WrappedField]:
     webhook = webhooks.Webhook.from_item(item)
     sealed = (
         ("sealed_secret", webhook.sealed_secret, webhook.secret_number),
@@ -263,7 +268,7 @@ def _webhook_seals(item: Item) -> Iterator[_Seal]:
     for name, seal, number in sealed:
         if seal is not None:
             context = webhooks.seal_context(webhook.tenant_id, webhook.id, number)
-            yield _Seal(name, seal, context)
+            yield _WrappedField(name, seal, context)
 
 
 def begin(source: Ports, target: Ports) -> None:
@@ -273,7 +278,7 @@ def begin(source: Ports, target: Ports) -> None:
     data came. Raises `InvalidState`, also if the source is of an earlier release; `InvalidSettings`
     if a newer one wrote to one of them; `Unavailable`.
     """
-    ours, theirs = notes.read(source), notes.read(target)
+    ours, theirs = notes.read_deployment(source), notes.read_deployment(target)
     for each in (ours, theirs):
         each.check_schema()
     if ours.part is DeploymentPart.MOVED and ours.moved_to == theirs.receipt is not None:
@@ -302,16 +307,16 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
 
     Publishes a list of each tenant; returns their handles and the versions of these lists. Raises
     `InvalidState` if the source still changes or the two differ, and the source stays in charge;
-    `Corrupt`, `Unavailable`.
+    `DataCorrupt`, `Unavailable`.
     """
-    ours, theirs = notes.read(source), notes.read(target)
+    ours, theirs = notes.read_deployment(source), notes.read_deployment(target)
     has_moved = ours.part is DeploymentPart.MOVED
     if theirs.receipt is None or (has_moved and ours.moved_to != theirs.receipt):
         raise InvalidState("No move from this store to that one has begun.")
     if theirs.part is DeploymentPart.RECEIVING:
         copy(source, target)
         _check(source, target)
-        _hand_over(source, target, ours, theirs)
+        _transfer_leadership(source, target, ours, theirs)
     elif not has_moved:
         raise InvalidState("No move from this store to that one has begun.")
     return [
@@ -319,7 +324,9 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
     ]
 
 
-def _hand_over(source: Ports, target: Ports, ours: Deployment, theirs: Deployment) -> None:
+def _transfer_leadership(
+    source: Ports, target: Ports, ours: Deployment, theirs: Deployment
+) -> None:
     """Take the source out of charge; put the target in charge once nobody uses the source."""
     moved = ours
     if ours.part is not DeploymentPart.MOVED:

@@ -6,12 +6,12 @@ from datetime import datetime
 
 from shared.errors import Conflict, InvalidState, Unavailable
 from shared.model import tenants as model
-from shared.model.audit.audit_log import Action, AuditEntry
+from shared.model.audit.audit_log import AuditAction, AuditEntry
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import TENANT
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.access import api_key_creation, api_keys, service_accounts
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import marks, publication, records, signers
@@ -28,7 +28,7 @@ _OPERATOR = "operator"
 
 def create_tenant(
     ports: Ports, *, handle: str, user: str | None = None
-) -> tuple[TenantSettings, Created]:
+) -> tuple[TenantSettings, CreatedKey]:
     """Create a tenant with two list signers, version 1 of its list, an account and an admin key.
 
     All are created in one write. `user` is the operator's account on the machine, for the audit
@@ -40,11 +40,13 @@ def create_tenant(
     return settle(lambda: _create_tenant(ports, handle, user))
 
 
-def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantSettings, Created]:
+def _create_tenant(
+    ports: Ports, handle: str, user: str | None
+) -> tuple[TenantSettings, CreatedKey]:
     settings = TenantSettings.initial(ports.new_id(TENANT), handle, ports.now())
     if ports.store.get(model.handle_address(handle)) is not None:
         raise Conflict("A tenant of this name exists; choose another name.")
-    signer = signers.make(ports, settings.tenant_id)
+    signer = signers.create_signer(ports, settings.tenant_id)
     account = replace(service_accounts.new(ports, settings, name=_ADMIN), api_key_count=1)
     created, changes = api_key_creation.creation(
         ports, settings, name=_ADMIN, scopes=(Scope.ADMIN,), account=account
@@ -56,17 +58,17 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
         Put(settings.address, settings.to_item(), Expect.ABSENT),
         Put(entry.address, entry.to_item(), Expect.ABSENT),
         Put(signer.address, signer.to_item(), Expect.ABSENT),
-        signers.new_standby(ports, settings.tenant_id),
+        signers.standby_change(ports, settings.tenant_id),
         # Wakes whoever has the root, so that the first trust document is made.
-        *([] if ports.root else [marks.on_trust(settings.tenant_id)]),
+        *([] if ports.root else [marks.trust_mark(settings.tenant_id)]),
         *service_accounts.creation(account),
         *changes,
-        *publication.first(ports, settings, signer),
-        records.by_end_complete(settings.tenant_id),
+        *publication.create_first(ports, settings, signer),
+        records.end_index_complete_change(settings.tenant_id),
         audit.entry(
             ports,
             caller,
-            Action.TENANT_CREATE,
+            AuditAction.TENANT_CREATE,
             settings.tenant_id,
             settings=settings,
             name=handle,
@@ -76,7 +78,7 @@ def _create_tenant(ports: Ports, handle: str, user: str | None) -> tuple[TenantS
     return settings, created
 
 
-def first_document(ports: Ports, tenant_id: str) -> None:
+def create_first_document(ports: Ports, tenant_id: str) -> None:
     """Make the first trust document of a new tenant, if the root is here.
 
     A failure is logged: the service makes the document later.
@@ -95,7 +97,7 @@ def mint_admin_key(
     handle: str,
     user: str | None = None,
     expires_at: datetime | None = None,
-) -> Created:
+) -> CreatedKey:
     """Create an admin key for a tenant that is locked out; `user` is as in `create_tenant`.
 
     Raises `NotFound`; `InvalidRequest` if `expires_at` has passed.

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import seeds, times
 from shared.model.deployment import MARKS, PROBE_ADDRESS
 from shared.model.items import Address, Table
-from shared.model.lists.schedule import ISSUES, TURNS, until
-from shared.model.seeds import SeedPurpose
+from shared.model.lists.schedule import ISSUES, TURNS, upper_bound
+from shared.model.seeds import KeyPurpose
 from shared.operations.lists import schedule
 from shared.operations.trust import state as trust
 from shared.operations.trust.state import TrustSurvey
@@ -39,7 +39,7 @@ class Probe(NamedTuple):
     verb: str = "used"
 
 
-def read(ports: Ports) -> tuple[Probe, ...]:
+def read_probes(ports: Ports) -> tuple[Probe, ...]:
     """Return the probe of each port. It writes nothing and reads a few items at most."""
     return (
         Probe("SVC_STORE", lambda: ports.store.get_many(Address(each, "none") for each in Table)),
@@ -50,16 +50,16 @@ def read(ports: Ports) -> tuple[Probe, ...]:
 
 def write(ports: Ports) -> None:
     """Write an item that is of no use otherwise. Raises `Unavailable` if nothing can be stored."""
-    ports.store.write(Put(PROBE_ADDRESS, {"at": times.text(ports.now())}, Expect.ANYTHING))
+    ports.store.write(Put(PROBE_ADDRESS, {"at": times.format_utc(ports.now())}, Expect.ANYTHING))
 
 
 def _seal_and_open(ports: Ports) -> None:
-    context = seeds.seal_context("doctor", "doctor", purpose=SeedPurpose.SRL)
+    context = seeds.seal_context("doctor", "doctor", purpose=KeyPurpose.SRL)
     ports.sealer.unseal(ports.sealer.seal(b"doctor", context=context), context=context)
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class SrlAges:
     """Ages of the lists in force of all tenants; None if there are no lists.
 
     `soonest_expiry_seconds` is negative if a list has expired. `late` is the number of lists that
@@ -71,7 +71,7 @@ class Lists:
     late: int
 
 
-def unreviewed(ports: Ports) -> int:
+def count_unreviewed(ports: Ports) -> int:
     """Count the tenants that were restored, and not reviewed since (OPS-10): one read.
 
     Raises `Unavailable`.
@@ -86,31 +86,31 @@ def documents(ports: Ports) -> TrustSurvey:
     """
     try:
         return trust.survey(ports)
-    except Corrupt:
+    except DataCorrupt:
         _log.exception("the state of the trust documents cannot be read")
         return TrustSurvey(due=1, expired=0)
 
 
-def look(ports: Ports) -> Lists:
+def look(ports: Ports) -> SrlAges:
     """Probe the store and return the ages of the lists. Raises `Unavailable`.
 
     If an item that names a list is damaged, one list counts as late, and no ages are known.
     """
-    read(ports)[0].run()
+    read_probes(ports)[0].run()
     try:
         return _lists(ports)
-    except Corrupt:
+    except DataCorrupt:
         _log.exception("the ages of the lists cannot be read")
-        return Lists(None, None, late=1)
+        return SrlAges(None, None, late=1)
 
 
-def _lists(ports: Ports) -> Lists:
+def _lists(ports: Ports) -> SrlAges:
     now = ports.now()
-    issued_at = schedule.oldest_issue(ports)
-    future = ports.store.count(ISSUES, after=until(now + times.CLOCK_TOLERANCE))
-    turns = [schedule.turn(each) for each in ports.store.query(TURNS, limit=_TURNS_MAX)]
+    issued_at = schedule.read_oldest_issue_time(ports)
+    future = ports.store.count(ISSUES, after=upper_bound(now + times.CLOCK_TOLERANCE))
+    turns = [schedule.parse_deadline(each) for each in ports.store.query(TURNS, limit=_TURNS_MAX)]
     expiries = [turn.expires_at for turn in turns if turn]
-    return Lists(
+    return SrlAges(
         oldest_age_seconds=_seconds(now - issued_at) if issued_at else None,
         soonest_expiry_seconds=_seconds(min(expiries) - now) if expiries else None,
         late=future + sum(turn is None or turn.is_late(now) for turn in turns),

@@ -16,7 +16,7 @@ from shared.errors import ApprovalRequired, InvalidState, Unavailable
 from shared.model import tenants as model
 from shared.model import times
 from shared.model.callers import Caller
-from shared.model.identities.approvals import Act, Approval
+from shared.model.identities.approvals import Approval, ProtectedAction
 from shared.model.items import Address, Item, Table, Value
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.base import tenants
@@ -24,14 +24,14 @@ from shared.operations.base.operation import settle
 from shared.operations.identities import approvals, protected_acts
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.ports.store import MOST_CHANGES, At, Change, Check, Delete, Expect, Put
+from shared.ports.store import MOST_CHANGES, Change, Check, Delete, Expect, Put, VersionIs
 
 # Passes over the tables, after which some program must still be writing.
 _PASSES: Final = 20
 _SECRET: Final = frozenset(
     {"digest", "former_secret", "order", "sealed_client_secret", "sealed_secret", "sealed_seed"}
 )
-_REMOVE: Final = Act.REMOVE_TENANT
+_REMOVE: Final = ProtectedAction.REMOVE_TENANT
 _CREDENTIALS: Final = ("api-key#", "session#", "ticket#")
 
 
@@ -94,7 +94,7 @@ def _check_grace(ports: Ports, settings: TenantSettings) -> None:
             "The tenant is not to be removed; ask for it with `rescind tenant delete`."
         )
     if not times.has_passed(settings.removal_at, ports.now()):
-        moment = times.text(settings.removal_at)
+        moment = times.format_utc(settings.removal_at)
         raise InvalidState(f"The tenant can be removed from {moment} on.")
 
 
@@ -107,9 +107,9 @@ def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) 
         check_due(ports, handle=handle),
         onboarding.operator(ports, handle=handle, user=user),
     )
-    if not protected_acts.protected(ports, tenant_id).has(_REMOVE):
+    if not protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
         raise InvalidState("The removal of this tenant needs no approval.")
-    return approvals.requested(ports, operator, _REMOVE, tenant_id, reason=reason, details={})
+    return approvals.create_request(ports, operator, _REMOVE, tenant_id, reason=reason, details={})
 
 
 def remove(
@@ -135,15 +135,15 @@ def remove(
     raise Unavailable("records of the tenant are still written; stop other writers, and repeat")
 
 
-def _approved(ports: Ports, operator: Caller, approval_id: str | None) -> list[Change]:
+def _approval_changes(ports: Ports, operator: Caller, approval_id: str | None) -> list[Change]:
     """Return the changes of the first step of a removal if it needs an approval."""
     tenant_id = operator.tenant_id
-    if not protected_acts.protected(ports, tenant_id).has(_REMOVE):
+    if not protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
         return []
     if approval_id is None:
         raise ApprovalRequired("The removal needs an approval: ask with --request-approval.")
     found = approvals.usable(ports, operator, approval_id, [_REMOVE], tenant_id)
-    return approvals.used(ports, operator, found, 1)
+    return approvals.use_changes(ports, operator, found, 1)
 
 
 def _begin(
@@ -155,10 +155,12 @@ def _begin(
     settings = tenants.settings(ports, tenant_id)
     _check_grace(ports, settings)
     began = replace(entry, removal_began=True)
-    taken = _approved(ports, onboarding.operator(ports, handle=handle, user=user), approval_id)
+    taken = _approval_changes(
+        ports, onboarding.operator(ports, handle=handle, user=user), approval_id
+    )
     ports.store.write(
         Put(began.address, began.to_item(), Expect.ANYTHING),
-        Check(settings.address, At(settings.version)),
+        Check(settings.address, VersionIs(settings.version)),
         *taken,
     )
 

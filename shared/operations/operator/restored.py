@@ -5,54 +5,54 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from shared.errors import Corrupt, ExpectationLost, InvalidSettings
+from shared.errors import DataCorrupt, InvalidSettings, PreconditionFailed
 from shared.model import deployment as model
 from shared.model import times
-from shared.model.audit.audit_log import Action
-from shared.model.deployment import Restored
+from shared.model.audit.audit_log import AuditAction
+from shared.model.deployment import UnreviewedRestore
 from shared.model.trust import document_blob
 from shared.operations.base import tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, journal
 from shared.operations.operator import deployment
-from shared.operations.operator.recovery.run import Run
+from shared.operations.operator.recovery.run import RecoveryRun
 from shared.operations.trust import documents
 from shared.ports import Ports
-from shared.ports.store import At, Delete, Expect, Put
+from shared.ports.store import Delete, Expect, Put, VersionIs
 
 
-def read(ports: Ports, tenant_id: str) -> Restored | None:
-    """Return the mark on a tenant, or None. Raises `Corrupt`, `Unavailable`."""
-    return Restored.from_optional(ports.store.get(model.address(tenant_id)))
+def read_review(ports: Ports, tenant_id: str) -> UnreviewedRestore | None:
+    """Return the mark on a tenant, or None. Raises `DataCorrupt`, `Unavailable`."""
+    return UnreviewedRestore.from_optional(ports.store.get(model.address(tenant_id)))
 
 
 def mark(ports: Ports, *, copied_at: datetime | None) -> None:
     """Mark all tenants as restored to `copied_at`, if it is known. Raises `Unavailable`."""
     for tenant in tenants.directory(ports):
-        made = Restored(tenant.tenant_id, times.whole(ports.now()), copied_at)
+        made = UnreviewedRestore(tenant.tenant_id, times.truncate_to_second(ports.now()), copied_at)
         ports.store.write(Put(made.address, made.to_item(), Expect.ANYTHING))
 
 
 def are_other_tables(ports: Ports) -> bool:
     """Return whether these are not the tables that an operator saw: a restore may have made them.
 
-    Tables that no operator has seen are noted as they are. Raises `Corrupt`, `Unavailable`.
+    Tables that no operator has seen are noted as they are. Raises `DataCorrupt`, `Unavailable`.
     """
     made_at = ports.store.made_at()
-    found = deployment.read(ports)
+    found = deployment.read_deployment(ports)
     if made_at in ("", found.tables_made_at) or not found.version:
         return False
     if found.tables_made_at is None:
-        with suppress(ExpectationLost):  # then another command notes it
+        with suppress(PreconditionFailed):  # then another command notes it
             deployment.write(ports, found, found.next(tables_made_at=made_at))
         return False
     return True
 
 
-def notice(ports: Ports) -> None:
+def mark_restored_tables(ports: Ports) -> None:
     """Mark all tenants if these are not the tables that an operator saw.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     if are_other_tables(ports):
         # In this order: if it stops between, it is done again.
@@ -60,28 +60,32 @@ def notice(ports: Ports) -> None:
         deployment.note_tables(ports)
 
 
-def recovered(run: Run) -> None:
+def record_recovery(run: RecoveryRun) -> None:
     """Note that a recovery of a marked tenant has ended. Raises `Unavailable`."""
 
-    def attempt() -> None:
-        found = read(run.ports, run.tenant_id)
+    def update() -> None:
+        found = read_review(run.ports, run.tenant_id)
         if found is None or found.recovered_at is not None:
             return
-        now = times.whole(run.ports.now())
+        now = times.truncate_to_second(run.ports.now())
         after = replace(found, recovered_at=now, version=found.version + 1)
-        run.ports.store.write(Put(found.address, after.to_item(), At(found.version)))
+        run.ports.store.write(Put(found.address, after.to_item(), VersionIs(found.version)))
 
-    settle(attempt)
+    settle(update)
 
 
-def reviewed(run: Run, found: Restored) -> None:
+def complete_review(run: RecoveryRun, restore: UnreviewedRestore) -> None:
     """Remove the mark, because the operator has reviewed what may be missing.
 
-    Raises `ExpectationLost`, `Unavailable`.
+    Raises `PreconditionFailed`, `Unavailable`.
     """
     run.ports.store.write(
-        Delete(found.address, At(found.version)),
-        run.entry(Action.RECOVERY_REVIEW, run.tenant_id, restored_at=times.text(found.restored_at)),
+        Delete(restore.address, VersionIs(restore.version)),
+        run.entry(
+            AuditAction.RECOVERY_REVIEW,
+            run.tenant_id,
+            restored_at=times.format_utc(restore.restored_at),
+        ),
     )
 
 
@@ -101,34 +105,35 @@ def check_recovered(ports: Ports) -> None:
 
 def _waiting(ports: Ports) -> Iterator[str]:
     for tenant in tenants.directory(ports):
-        found = read(ports, tenant.tenant_id)
+        found = read_review(ports, tenant.tenant_id)
         if found is not None and found.recovered_at is None:
             yield f"Run: recover {tenant.handle}"
             continue
         try:
             journal.check_not_ahead(ports, tenant.tenant_id)
             _check_documents(ports, tenant.tenant_id)
-        except Corrupt as error:
+        except DataCorrupt as error:
             yield f"{tenant.handle}: {error}. Run: recover {tenant.handle}"
 
 
 def _check_documents(ports: Ports, tenant_id: str) -> None:
-    """Raise `Corrupt` if a trust document says more of the feed than the records; `Unavailable`.
+    """Raise `DataCorrupt` if a trust document says more of the feed than the records.
 
-    One that no head names says no more than the records: a process stored it, and was stopped.
+    `Unavailable`. One that no head names says no more than the records: a process stored it, and
+    was stopped.
     """
-    known, newest = in_force.trust_head(ports, tenant_id), documents.highest(ports, tenant_id)
+    known, newest = in_force.read_trust_head(ports, tenant_id), documents.highest(ports, tenant_id)
     if known is None or newest <= known.version:
         return
-    held = documents.read(ports, tenant_id, known.version).document
-    found = documents.opened(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
+    held = documents.read_document(ports, tenant_id, known.version).document
+    found = documents.decode_document(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
     # After other roots signed, the journal names their documents.
     if found is None or not found.is_signed_by(held.roots):
         return
-    feed = in_force.feed_head(ports, tenant_id)
+    feed = in_force.read_feed_head(ports, tenant_id)
     sequence = 0 if feed is None else feed.sequence
     if found.document.feed.sequence > sequence:
-        raise Corrupt(
+        raise DataCorrupt(
             f"the records are older than trust document {newest}: they end at entry {sequence} of "
             f"the feed, and it was made at {found.document.feed.sequence}"
         )

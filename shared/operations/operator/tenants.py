@@ -11,16 +11,16 @@ from typing import Any, Final
 from shared.errors import Conflict
 from shared.model import api_keys, service_accounts, times
 from shared.model import tenants as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.items import Value
-from shared.model.lists.head import ListHead
+from shared.model.lists.head import SrlHead
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.ports.store import At, Change, Expect, Put
+from shared.ports.store import Change, Expect, Put, VersionIs
 
 GRACE_DEFAULT: Final = timedelta(days=30)
 GRACE_MIN: Final = timedelta(days=1)
@@ -28,23 +28,23 @@ GRACE_MAX: Final = timedelta(days=365)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TenantSummary:
     """A tenant, how many keys and accounts it has, and its list in force."""
 
     settings: TenantSettings
     api_keys: int
     service_accounts: int
-    list: ListHead
+    list: SrlHead
 
 
-def show(ports: Ports, *, handle: str) -> Shown:
+def show(ports: Ports, *, handle: str) -> TenantSummary:
     """Return what the operator is shown of a tenant. Raises `NotFound`, `Unavailable`."""
     settings = tenants.find(ports, handle)
     tenant_id = settings.tenant_id
     keys, accounts = api_keys.count_address(tenant_id), service_accounts.count_address(tenant_id)
     counts = ports.store.get_many([keys, accounts])
     found = [int(str(counts.get(each, {}).get("count", 0))) for each in (keys, accounts)]
-    return Shown(settings, found[0], found[1], in_force.head(ports, tenant_id))
+    return TenantSummary(settings, found[0], found[1], in_force.read_srl_head(ports, tenant_id))
 
 
 def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> TenantSettings:
@@ -70,7 +70,7 @@ def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> T
         ]
 
     return settle(
-        lambda: _change(ports, handle, user, Action.TENANT_RENAME, {"handle": new}, changes)
+        lambda: _change(ports, handle, user, AuditAction.TENANT_RENAME, {"handle": new}, changes)
     )
 
 
@@ -85,20 +85,22 @@ def delete(
     if not GRACE_MIN <= grace <= GRACE_MAX:
         raise ValueError(f"the grace time must be {GRACE_MIN.days} to {GRACE_MAX.days} days")
 
-    removal = {"removal_at": times.whole(ports.now() + grace)}
-    return settle(lambda: _change(ports, handle, user, Action.TENANT_DELETE, removal))
+    removal = {"removal_at": times.truncate_to_second(ports.now() + grace)}
+    return settle(lambda: _change(ports, handle, user, AuditAction.TENANT_DELETE, removal))
 
 
 def keep(ports: Ports, *, handle: str, user: str | None = None) -> TenantSettings:
     """Withdraw the deletion of a tenant. Raises `NotFound`; `InvalidState` if its removal began."""
-    return settle(lambda: _change(ports, handle, user, Action.TENANT_KEEP, {"removal_at": None}))
+    return settle(
+        lambda: _change(ports, handle, user, AuditAction.TENANT_KEEP, {"removal_at": None})
+    )
 
 
 def _change(
     ports: Ports,
     handle: str,
     user: str | None,
-    action: Action,
+    action: AuditAction,
     values: Mapping[str, Any],
     more: Callable[[TenantSettings], list[Change]] = lambda _settings: [],
 ) -> TenantSettings:
@@ -114,7 +116,7 @@ def _change(
         for name in values
     }
     ports.store.write(
-        Put(after.address, after.to_item(), At(before.version)),
+        Put(after.address, after.to_item(), VersionIs(before.version)),
         *more(before),
         audit.entry(ports, operator, action, before.tenant_id, settings=before, **details),
     )
@@ -122,4 +124,4 @@ def _change(
 
 
 def _text(value: object) -> Value:
-    return value if isinstance(value, str | None) else times.text(value)  # type: ignore[arg-type]
+    return value if isinstance(value, str | None) else times.format_utc(value)  # type: ignore[arg-type]

@@ -5,8 +5,8 @@ from functools import partial
 
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
-from shared.authorizer.formats.trust import Use
-from shared.errors import Corrupt
+from shared.authorizer.formats.trust import KeyUse
+from shared.errors import DataCorrupt
 from shared.model import trust as model
 from shared.model.callers import Caller, Scope
 from shared.model.trust import TrustHead
@@ -16,16 +16,16 @@ from shared.ports import Ports
 
 
 def read_all(ports: Ports, tenant_id: str, versions: Iterable[int]) -> list[SignedDocument]:
-    """Read the documents of these versions, in order. Raises `Corrupt`, `Unavailable`."""
-    return [*ports.gather(*(partial(read, ports, tenant_id, each) for each in versions))]
+    """Read the documents of these versions, in order. Raises `DataCorrupt`, `Unavailable`."""
+    return [*ports.gather(*(partial(read_document, ports, tenant_id, each) for each in versions))]
 
 
-def read(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
-    """Read the document of a version. Raises `Corrupt` if it is missing or altered."""
+def read_document(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
+    """Read the document of a version. Raises `DataCorrupt` if it is missing or altered."""
     data = ports.blobs.get(model.document_blob(tenant_id, version))
-    found = None if data is None else opened(data)
+    found = None if data is None else decode_document(data)
     if found is None or (found.document.tenant_id, found.document.version) != (tenant_id, version):
-        raise Corrupt(f"the trust document of version {version} is missing or altered")
+        raise DataCorrupt(f"the trust document of version {version} is missing or altered")
     return found
 
 
@@ -33,35 +33,35 @@ def read(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
 def newest(ports: Ports, caller: Caller) -> TrustHead | None:
     """Return the head of the tenant's documents; None before the first.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    return in_force.trust_head(ports, caller.tenant_id)
+    return in_force.read_trust_head(ports, caller.tenant_id)
 
 
 @operation(*Scope)
-def since(
+def read_since(
     ports: Ports, caller: Caller, *, of: TrustHead | None, after: int
 ) -> list[SignedDocument]:
     """Return what a client needs that holds the version `after`: 64 documents at most.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    versions = of.since(after) if of else []
+    versions = of.versions_after(after) if of else []
     return read_all(ports, caller.tenant_id, versions[: formats.DOCUMENTS_MAX])
 
 
 def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
     """Return the keys (32 bytes each) whose heads clients accept; None without a document.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    found = in_force.trust_head(ports, tenant_id)
+    found = in_force.read_trust_head(ports, tenant_id)
     if found is None:
         return None
-    return read(ports, tenant_id, found.version).document.named(Use.LISTS)
+    return read_document(ports, tenant_id, found.version).document.keys_for_use(KeyUse.LISTS)
 
 
-def opened(data: bytes) -> SignedDocument | None:
+def decode_document(data: bytes) -> SignedDocument | None:
     """Return the document in a blob, without a look at its signatures; None if it is none."""
     try:
         (found,) = formats.documents(data)
@@ -73,12 +73,12 @@ def opened(data: bytes) -> SignedDocument | None:
 def highest(ports: Ports, tenant_id: str) -> int:
     """Return the highest version that has a blob, published or not; 0 without one.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    return max(stored(ports, tenant_id), default=0)
+    return max(stored_versions(ports, tenant_id), default=0)
 
 
-def stored(ports: Ports, tenant_id: str) -> list[int]:
-    """Return the versions that have a blob, in no order. Raises `Corrupt`, `Unavailable`."""
+def stored_versions(ports: Ports, tenant_id: str) -> list[int]:
+    """Return the versions that have a blob, in no order. Raises `DataCorrupt`, `Unavailable`."""
     names = ports.blobs.names(model.folder(tenant_id))
     return [each for each in map(model.version_of, names) if each]

@@ -11,19 +11,19 @@ from shared.authorizer.formats.following import TrustState, follow
 from shared.authorizer.formats.signing_keys import PublishedKey, covering
 from shared.authorizer.formats.trust import (
     SIGNERS_MAX,
+    DocumentSigner,
+    KeyUse,
     LogAnchor,
-    NamedSigner,
-    Roots,
+    RootSet,
     TrustDocument,
-    Use,
     Witnesses,
 )
-from shared.authorizer.formats.wire import Position
+from shared.authorizer.formats.wire import FeedPosition
 from shared.model import status_lists, times
 from shared.model.feed import FeedHead
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeSigner
-from shared.model.lists.signers import ListSigner, SignerStatus
+from shared.model.lists.signers import SrlSigner, SrlSignerStatus
 from shared.model.status_lists import StatusSigner
 from shared.model.tenants import TenantSettings
 from shared.model.trust import RENEWED_AFTER, TrustHead
@@ -33,7 +33,7 @@ from shared.operations.lists import in_force, published_keys, signers
 from shared.operations.trust import documents
 from shared.ports import Ports
 
-_IN_USE = (SignerStatus.ACTIVE, SignerStatus.PENDING)
+_IN_USE = (SrlSignerStatus.ACTIVE, SrlSignerStatus.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class SignerUses:
     those of `listed`, whose last list may still be in a cache.
     """
 
-    needed: Mapping[bytes, Use]
-    spare: Mapping[bytes, Use]
+    needed: Mapping[bytes, KeyUse]
+    spare: Mapping[bytes, KeyUse]
     listed: tuple[bytes, ...]
 
-    def named(self) -> tuple[NamedSigner, ...]:
+    def signers_to_name(self) -> tuple[DocumentSigner, ...]:
         """Return the signers that the next document names, sorted; there may be 256."""
         room = SIGNERS_MAX - len(self.needed)
         found = {**self.needed, **{each: self.spare[each] for each in self.listed[:room]}}
-        return tuple(sorted(NamedSigner(key, (use.value,)) for key, use in found.items()))
+        return tuple(sorted(DocumentSigner(key, (use.value,)) for key, use in found.items()))
 
     def are_those_of(self, document: TrustDocument) -> bool:
         """Return whether a document names each needed key, and others only of `spare`."""
@@ -87,18 +87,18 @@ class TrustFacts:
         return self.settings.tenant_id
 
     @property
-    def held(self) -> TrustDocument | None:
+    def newest_document(self) -> TrustDocument | None:
         """The newest document."""
         return self.chain[-1].document if self.chain else None
 
     @property
-    def feed(self) -> Position:
+    def feed_position(self) -> FeedPosition:
         """Where the feed ends."""
         if self.newest is None:
-            return Position(0, wire.first_chain(self.tenant_id))
-        return Position(self.newest.sequence, self.newest.signed.chain)
+            return FeedPosition(0, wire.first_chain(self.tenant_id))
+        return FeedPosition(self.newest.sequence, self.newest.signed_head.chain)
 
-    def followed(self, now: datetime, *more: SignedDocument) -> SignedDocument | None:
+    def reachable_document(self, now: datetime, *more: SignedDocument) -> SignedDocument | None:
         """Return the document that a client reaches from the first root, with `more` of them.
 
         Raises `NotTrusted`.
@@ -109,15 +109,15 @@ class TrustFacts:
 
     def may_sign(self, root: bytes | None) -> bool:
         """Return whether the root with this key alone can sign the next document."""
-        if root is None or self.held is None:
+        if root is None or self.newest_document is None:
             return root is not None
-        roots = self.held.roots
+        roots = self.newest_document.roots
         return roots.threshold == 1 and root in roots.keys
 
     @property
     def _has_unvouched(self) -> bool:
         """Whether a signing key waits for the next document, because no key vouches for it."""
-        blob = published_keys.vouched(self.tenant_id, self.keys, self.covers)
+        blob = published_keys.encode_vouched_keys(self.tenant_id, self.keys, self.covers)
         return len(blob.keys) < len(self.keys)
 
     def is_due(self, now: datetime, *, is_online: bool) -> bool:
@@ -125,9 +125,12 @@ class TrustFacts:
 
         One that waits for people is due in the last third of the life of the present one.
         """
-        if self.head is None or self.held is None or self.head.floor > self.head.version:
+        if self.head is None or self.newest_document is None or self.head.floor > self.head.version:
             return True
-        is_same = self.uses.are_those_of(self.held) and self.held.witnesses == self.witnesses
+        is_same = (
+            self.uses.are_those_of(self.newest_document)
+            and self.newest_document.witnesses == self.witnesses
+        )
         if not is_same or self._has_unvouched:
             return True
         if not is_online:
@@ -136,40 +139,43 @@ class TrustFacts:
         return times.is_ahead(issued_at, now) or now >= issued_at + RENEWED_AFTER
 
     def draft(
-        self, roots: Roots, *, version: int, lifetime: timedelta, now: datetime
+        self, roots: RootSet, *, version: int, lifetime: timedelta, now: datetime
     ) -> TrustDocument:
         """Return the next document, valid for `lifetime` from `now` on."""
-        issued_at = times.whole(now)
+        issued_at = times.truncate_to_second(now)
         return TrustDocument(
             self.tenant_id,
             version,
             issued_at,
             issued_at + lifetime,
             roots,
-            self.uses.named(),
-            self.feed,
+            self.uses.signers_to_name(),
+            self.feed_position,
             self.log,
             self.witnesses,
             covering(self.keys),
         )
 
 
-def read(ports: Ports, tenant_id: str) -> TrustFacts:
-    """Read what the next document relies on. Raises `Corrupt`, `Unavailable`."""
+def read_facts(ports: Ports, tenant_id: str) -> TrustFacts:
+    """Read what the next document relies on. Raises `DataCorrupt`, `Unavailable`."""
     # The signers after the head: a document that names fewer is not the newest then.
     head, settings = ports.gather(
-        partial(in_force.trust_head, ports, tenant_id), partial(tenants.settings, ports, tenant_id)
+        partial(in_force.read_trust_head, ports, tenant_id),
+        partial(tenants.settings, ports, tenant_id),
     )
     chain, newest = ports.gather(
-        lambda: documents.read_all(ports, tenant_id, head.since(0) if head else ()),
-        partial(in_force.feed_head, ports, tenant_id),
+        lambda: documents.read_all(ports, tenant_id, head.versions_after(0) if head else ()),
+        partial(in_force.read_feed_head, ports, tenant_id),
     )
     uses, anchor = ports.gather(
         partial(_uses, ports, tenant_id), partial(audit.anchor, ports, tenant_id)
     )
     keys, covers = ports.gather(
-        partial(published_keys.read, ports, tenant_id),
-        lambda: published_keys.covered(ports, tenant_id, head.keys_sha256) if head else (),
+        partial(published_keys.read_keys, ports, tenant_id),
+        lambda: (
+            published_keys.read_covered_keys(ports, tenant_id, head.keys_sha256) if head else ()
+        ),
     )
     return TrustFacts(
         settings,
@@ -186,7 +192,8 @@ def read(ports: Ports, tenant_id: str) -> TrustFacts:
 
 def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     standby, records = ports.gather(
-        partial(signers.standby, ports, tenant_id), partial(signers.read, ports, tenant_id)
+        partial(signers.read_standby, ports, tenant_id),
+        partial(signers.read_unarchived, ports, tenant_id),
     )
     of_native, of_status = native.signer_address(tenant_id), status_lists.signer_address(tenant_id)
     found, auditors = ports.gather(
@@ -195,19 +202,19 @@ def _uses(ports: Ports, tenant_id: str) -> SignerUses:
     )
     now = ports.now()
     of_lists = [*([standby] if standby else []), *(x for x in records if x.status in _IN_USE)]
-    retired = [each for each in records if each.status is SignerStatus.RETIRED]
-    needed = {each.public_bytes: Use.LISTS for each in of_lists}
-    needed |= {each.public_bytes: Use.LOG for each in auditors if each.signs(now)}
+    retired = [each for each in records if each.status is SrlSignerStatus.RETIRED]
+    needed = {each.public_bytes: KeyUse.LISTS for each in of_lists}
+    needed |= {each.public_bytes: KeyUse.LOG for each in auditors if each.signs(now)}
     if of_native in found:
-        needed[NativeSigner.from_item(found[of_native]).public_bytes] = Use.NATIVE
+        needed[NativeSigner.from_item(found[of_native]).public_bytes] = KeyUse.NATIVE
     if of_status in found:
-        needed[StatusSigner.from_item(found[of_status]).public_bytes] = Use.STATUS
-    spare = {each.public_bytes: Use.LISTS for each in retired}
-    spare |= {each.public_bytes: Use.LOG for each in auditors if not each.signs(now)}
-    return SignerUses(needed, spare, _keys(signers.listed(retired, now)))
+        needed[StatusSigner.from_item(found[of_status]).public_bytes] = KeyUse.STATUS
+    spare = {each.public_bytes: KeyUse.LISTS for each in retired}
+    spare |= {each.public_bytes: KeyUse.LOG for each in auditors if not each.signs(now)}
+    return SignerUses(needed, spare, _keys(signers.filter_listed(retired, now)))
 
 
-def _keys(found: Iterable[ListSigner]) -> tuple[bytes, ...]:
+def _keys(found: Iterable[SrlSigner]) -> tuple[bytes, ...]:
     return tuple(each.public_bytes for each in found)
 
 

@@ -19,38 +19,38 @@ from typing import Final
 from shared.authorizer.formats import documents as formats
 from shared.authorizer.formats.documents import NotTrusted, RootReason, SignedDocument
 from shared.authorizer.formats.signing_keys import PublishedKey, covering
-from shared.authorizer.formats.trust import Roots, TrustDocument
+from shared.authorizer.formats.trust import RootSet, TrustDocument
 from shared.errors import (
     BlobExists,
     Conflict,
-    Corrupt,
-    ExpectationLost,
+    DataCorrupt,
     InvalidRequest,
     NotSignedByRoots,
+    PreconditionFailed,
     Unavailable,
 )
 from shared.model import times
 from shared.model import trust as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import Caller, Scope
 from shared.model.trust import (
     LIFETIME,
     LIFETIME_BY_HAND,
+    PendingDraft,
     TrustHead,
-    WaitingDraft,
     head_address,
     waiting_address,
 )
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import operation, settle
 from shared.operations.lists import in_force, published_keys
-from shared.operations.lists.storage import Pen
+from shared.operations.lists.storage import SeedCache
 from shared.operations.trust import documents
 from shared.operations.trust import facts as facts_of
 from shared.operations.trust.facts import TrustFacts
 from shared.ports import Ports
 from shared.ports.outside import RootSigner
-from shared.ports.store import At, Change, Delete, Expect, Put
+from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 
 # How often another process may store the same version, or write the head of the feed, first.
 _TRIES: Final = 20
@@ -62,13 +62,13 @@ _OUTDATED: Final = "The document is outdated; sign the one that GET /v1/trust/dr
 def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> TrustHead:
     """Make the next document, sign it with `root`, and publish it; return its head.
 
-    Raises `ExpectationLost` if another document was published first; `Corrupt` if a client would
-    refuse this one; `SeedLost`, `Unavailable`.
+    Raises `PreconditionFailed` if another document was published first; `DataCorrupt` if a client
+    would refuse this one; `SeedUnavailable`, `Unavailable`.
     """
-    pen = Pen(ports)
+    pen = SeedCache(ports)
     # Without its seed, no head would name the document, and each call would leave a blob for good.
-    pen.seed(in_force.signer(ports, facts.tenant_id))
-    roots = facts.held.roots if facts.held else Roots((root.public_key,), 1)
+    pen.unwrap(in_force.read_active_signer(ports, facts.tenant_id))
+    roots = facts.newest_document.roots if facts.newest_document else RootSet((root.public_key,), 1)
     version = facts.head.next_version if facts.head else 1
     for _ in range(_TRIES):
         made = facts.draft(roots, version=version, lifetime=LIFETIME, now=ports.now())
@@ -80,7 +80,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
             _store(ports, signed)
         except NotTrusted as error:
             problem = f"refusing to publish a trust document that clients refuse: {error}"
-            raise Corrupt(problem) from error
+            raise DataCorrupt(problem) from error
         except BlobExists:
             # Of a process that was stopped, or that is about to publish it.
             version = max(version, documents.highest(ports, facts.tenant_id)) + 1
@@ -90,14 +90,14 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
 
 
 @operation(Scope.ADMIN)
-def draft(ports: Ports, caller: Caller, *, roots: Roots | None) -> SignedDocument:
+def draft(ports: Ports, caller: Caller, *, roots: RootSet | None) -> SignedDocument:
     """Return the next document, without a signature; `roots` are its roots if they change.
 
-    Raises `InvalidRequest` if the tenant has no document yet and `roots` is None; `Corrupt`,
+    Raises `InvalidRequest` if the tenant has no document yet and `roots` is None; `DataCorrupt`,
     `Unavailable`.
     """
-    facts = facts_of.read(ports, caller.tenant_id)
-    if roots is None and facts.held is None:
+    facts = facts_of.read_facts(ports, caller.tenant_id)
+    if roots is None and facts.newest_document is None:
         raise InvalidRequest(_NO_ROOTS)
     roots = roots or facts.chain[-1].document.roots
     version, now = _next(ports, facts), ports.now()
@@ -112,17 +112,17 @@ def publish(
     """Publish a document that people signed; return its head. It may be repeated.
 
     Raises `Conflict` if it does not follow from the present one or names other signers than the
-    records; `NotSignedByRoots`; `InvalidRequest`; `Corrupt`, `Unavailable`.
+    records; `NotSignedByRoots`; `InvalidRequest`; `DataCorrupt`, `Unavailable`.
     """
-    facts = facts_of.read(ports, caller.tenant_id)
-    signed = _opened(payload, signatures)
+    facts = facts_of.read_facts(ports, caller.tenant_id)
+    signed = _parse_document(payload, signatures)
     if facts.head is not None and signed.reference == facts.head.reference:
         return facts.head
     if signed.document.tenant_id != caller.tenant_id:
         raise InvalidRequest("Payload: the document is of another tenant.")
     if _is_outdated(facts, signed.document, _next(ports, facts), ports.now()):
         raise Conflict(_OUTDATED)
-    covers = _covered(facts, signed.document)
+    covers = _covered_keys(facts, signed.document)
     if covers is None:
         raise Conflict(_OUTDATED)
     _check_given(ports, facts, signed)
@@ -131,19 +131,19 @@ def publish(
     except BlobExists:
         # One of the same payload is of a call that was stopped.
         version = signed.document.version
-        if documents.read(ports, facts.tenant_id, version).payload != signed.payload:
+        if documents.read_document(ports, facts.tenant_id, version).payload != signed.payload:
             raise Conflict(_OUTDATED) from None
-    return _write(ports, Pen(ports), caller, facts, signed, covers)
+    return _write(ports, SeedCache(ports), caller, facts, signed, covers)
 
 
-def _covered(facts: TrustFacts, made: TrustDocument) -> list[PublishedKey] | None:
+def _covered_keys(facts: TrustFacts, document: TrustDocument) -> list[PublishedKey] | None:
     """Return the signing keys that a document covers: all, or those that were there at its draft.
 
     None if it covers others.
     """
-    drafted = [each for each in facts.keys if each.created_at <= made.issued_at]
+    drafted = [each for each in facts.keys if each.created_at <= document.issued_at]
     for found in ([*facts.keys], drafted):
-        if covering(found) == made.signing_keys:
+        if covering(found) == document.signing_keys:
             return found
     return None
 
@@ -154,29 +154,29 @@ def _next(ports: Ports, facts: TrustFacts) -> int:
     return max(highest + 1, facts.head.next_version if facts.head else 1)
 
 
-def _opened(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDocument:
+def _parse_document(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDocument:
     try:
-        return SignedDocument.opened(payload, signatures)
+        return SignedDocument.decode(payload, signatures)
     except NotTrusted as error:
         raise InvalidRequest(f"Payload: is no trust document ({error.reason}).") from None
 
 
-def _is_outdated(facts: TrustFacts, made: TrustDocument, next_: int, now: datetime) -> bool:
+def _is_outdated(facts: TrustFacts, document: TrustDocument, next_: int, now: datetime) -> bool:
     """Return whether a document does not follow from the present state of the tenant."""
     lowest = facts.head.next_version if facts.head else 1
-    feed, end = made.feed, facts.feed
+    feed, end = document.feed, facts.feed_position
     return (
-        not lowest <= made.version <= next_
-        or made.expires_at <= now
-        or not facts.uses.are_those_of(made)
+        not lowest <= document.version <= next_
+        or document.expires_at <= now
+        or not facts.uses.are_those_of(document)
         or feed.sequence > end.sequence
         or (feed.sequence == end.sequence and feed.chain != end.chain)
     )
 
 
-def _check_given(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> None:
+def _check_given(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
     try:
-        _check(ports, facts, signed)
+        _check(ports, facts, document)
     except NotTrusted as error:
         if error.reason is RootReason.ROOT:
             raise NotSignedByRoots(
@@ -186,54 +186,57 @@ def _check_given(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> Non
         raise InvalidRequest(f"Payload: clients refuse the document ({error.reason}).") from None
 
 
-def _check(ports: Ports, facts: TrustFacts, signed: SignedDocument) -> None:
+def _check(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
     """Follow the documents from the first root to this one. Raises `NotTrusted`."""
-    if facts.followed(ports.now(), signed) != signed:
+    if facts.reachable_document(ports.now(), document) != document:
         raise NotTrusted(RootReason.EQUIVOCATION)
 
 
-def _store(ports: Ports, signed: SignedDocument) -> None:
+def _store(ports: Ports, document: SignedDocument) -> None:
     """Put the blob: an answer with this document alone. Raises `BlobExists`, `Unavailable`."""
-    name = model.document_blob(signed.document.tenant_id, signed.document.version)
-    ports.blobs.put(name, formats.answer((signed,)))
+    name = model.document_blob(document.document.tenant_id, document.document.version)
+    ports.blobs.put(name, formats.answer((document,)))
 
 
 def _write(
     ports: Ports,
-    pen: Pen,
+    pen: SeedCache,
     caller: Caller,
     facts: TrustFacts,
-    signed: SignedDocument,
+    document: SignedDocument,
     covers: Collection[PublishedKey],
 ) -> TrustHead:
     """Let a stored document, which covers these signing keys, be the newest; return its head.
 
-    Raises `ExpectationLost` if another one is, `Corrupt`, `Unavailable`.
+    Raises `PreconditionFailed` if another one is, `DataCorrupt`, `Unavailable`.
     """
     tenant_id, before = facts.tenant_id, facts.head
-    keys = published_keys.put(ports, published_keys.bare(tenant_id, covers))
-    after = TrustHead.after(before, signed, keys_sha256=keys.sha256)
+    keys = published_keys.store_blob(
+        ports, published_keys.encode_without_certificates(tenant_id, covers)
+    )
+    after = TrustHead.with_document(before, document, keys_sha256=keys.sha256)
     address = model.head_address(tenant_id)
     changes: list[Change] = [
-        Put(address, after.to_item(), At(before.version) if before else Expect.ABSENT),
+        Put(address, after.to_item(), VersionIs(before.version) if before else Expect.ABSENT),
         Delete(waiting_address(tenant_id), Expect.ANYTHING),
         audit.entry(
             ports,
             caller,
-            Action.TRUST_PUBLISH,
+            AuditAction.TRUST_PUBLISH,
             f"trust/{after.version}",
             settings=facts.settings,
             pin=after.pin,
-            signers=len(signed.document.signers),
-            expires_at=times.text(after.expires_at),
+            signers=len(document.document.signers),
+            expires_at=times.format_utc(after.expires_at),
         ),
     ]
     for _ in range(_TRIES):
         try:
             ports.store.write(
-                *changes, *published_keys.named(ports, pen, facts.settings, after, covers)
+                *changes,
+                *published_keys.key_reference_changes(ports, pen, facts.settings, after, covers),
             )
-        except ExpectationLost as lost:
+        except PreconditionFailed as lost:
             if address in lost.lost:
                 raise
         else:
@@ -254,28 +257,28 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     """Publish the next document if it is due, and let the feed name it and the signing keys.
 
     Repeated and concurrent calls are harmless. If the roots are elsewhere, a document that is due
-    waits for them. Raises `Corrupt`, `Unavailable`.
+    waits for them. Raises `DataCorrupt`, `Unavailable`.
     """
-    return settle(partial(_kept, ports, tenant_id))
+    return settle(partial(_unchanged_outcome, ports, tenant_id))
 
 
 def begin_anew(ports: Ports, caller: Caller) -> bool:
     """Forget the documents of lost roots, so that the next one is the first of others (TRUST-21).
 
-    Clients then need another pin. Returns whether there was a document. Raises `Corrupt`,
+    Clients then need another pin. Returns whether there was a document. Raises `DataCorrupt`,
     `Unavailable`.
     """
 
     def attempt() -> bool:
-        head = in_force.trust_head(ports, caller.tenant_id)
+        head = in_force.read_trust_head(ports, caller.tenant_id)
         if head is None:
             return False
         ports.store.write(
-            Delete(head_address(caller.tenant_id), At(head.version)),
+            Delete(head_address(caller.tenant_id), VersionIs(head.version)),
             audit.entry(
                 ports,
                 caller,
-                Action.TRUST_BEGIN_ANEW,
+                AuditAction.TRUST_BEGIN_ANEW,
                 f"trust/{head.version}",
                 settings=tenants.settings(ports, caller.tenant_id),
                 pin=head.pin,
@@ -286,8 +289,8 @@ def begin_anew(ports: Ports, caller: Caller) -> bool:
     return settle(attempt)
 
 
-def _kept(ports: Ports, tenant_id: str) -> TrustOutcome:
-    facts, root = facts_of.read(ports, tenant_id), ports.root
+def _unchanged_outcome(ports: Ports, tenant_id: str) -> TrustOutcome:
+    facts, root = facts_of.read_facts(ports, tenant_id), ports.root
     is_online = facts.may_sign(root.public_key if root else None)
     is_due = facts.is_due(ports.now(), is_online=is_online)
     if is_due and is_online and root is not None:
@@ -295,7 +298,9 @@ def _kept(ports: Ports, tenant_id: str) -> TrustOutcome:
         make(ports, caller, facts, root)
         return TrustOutcome.PUBLISHED
     if facts.head is not None:
-        published_keys.write_named(ports, Pen(ports), facts.settings, facts.head, facts.covers)
+        published_keys.write_key_reference(
+            ports, SeedCache(ports), facts.settings, facts.head, facts.covers
+        )
     _note(ports, tenant_id, waits=is_due)
     return TrustOutcome.WAITS if is_due else TrustOutcome.KEPT
 
@@ -305,6 +310,6 @@ def _note(ports: Ports, tenant_id: str, *, waits: bool) -> None:
     address = waiting_address(tenant_id)
     found = ports.store.get(address)
     if waits and found is None:
-        ports.store.write(Put(address, WaitingDraft(ports.now()).to_item(), Expect.ANYTHING))
+        ports.store.write(Put(address, PendingDraft(ports.now()).to_item(), Expect.ANYTHING))
     if found is not None and not waits:
         ports.store.write(Delete(address, Expect.ANYTHING))

@@ -45,14 +45,14 @@ class TrustProblem(NamedTuple):
 def has_documents(ports: Ports) -> bool:
     """Return whether a root has signed a document for any tenant. Raises `Unavailable`."""
     return any(
-        in_force.trust_head(ports, each.tenant_id) is not None
+        in_force.read_trust_head(ports, each.tenant_id) is not None
         or documents.highest(ports, each.tenant_id) > 0
         for each in tenants.directory(ports)
     )
 
 
 def survey(ports: Ports) -> TrustSurvey:
-    """Look at the documents of all tenants. Raises `Corrupt`, `Unavailable`."""
+    """Look at the documents of all tenants. Raises `DataCorrupt`, `Unavailable`."""
     now, due, expired = ports.now(), 0, 0
     rest = tenants.identifiers(ports)
     while some := list(islice(rest, _TENANTS)):
@@ -68,16 +68,16 @@ def survey(ports: Ports) -> TrustSurvey:
 def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
     """Verify the documents of a tenant as a client does, and compare them with the records.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
-    facts = facts_of.read(ports, tenant_id)
+    facts = facts_of.read_facts(ports, tenant_id)
     if facts.head is None:
         if ports.store.get(waiting_address(tenant_id)) is not None:
             yield TrustProblem("it has no trust document", _SIGN)
         return
-    yield from _unfollowed(ports, facts)
-    newest = in_force.feed_head(ports, facts.tenant_id)
-    if newest is not None and newest.signed.trust != facts.head.reference:
+    yield from _check_reachable(ports, facts)
+    newest = in_force.read_feed_head(ports, facts.tenant_id)
+    if newest is not None and newest.signed_head.trust != facts.head.reference:
         yield TrustProblem("its feed does not name the newest trust document", _LOG)
     if documents.highest(ports, tenant_id) > facts.head.version:
         problem = "a newer trust document is stored than the one that is published"
@@ -87,9 +87,9 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
     yield from _due(ports, facts, facts.head, is_online=facts.may_sign(root))
 
 
-def _unfollowed(ports: Ports, facts: TrustFacts) -> Iterator[TrustProblem]:
+def _check_reachable(ports: Ports, facts: TrustFacts) -> Iterator[TrustProblem]:
     try:
-        held = facts.followed(ports.now())
+        held = facts.reachable_document(ports.now())
     except NotTrusted as error:
         yield TrustProblem(f"clients refuse its trust documents ({error.reason})", _GUIDE)
         return
@@ -101,10 +101,12 @@ def _due(
     ports: Ports, facts: TrustFacts, head: TrustHead, *, is_online: bool
 ) -> Iterator[TrustProblem]:
     now, remedy = ports.now(), _LOG if is_online else _SIGN
-    if facts.held is not None and not facts.uses.are_those_of(facts.held):
+    if facts.newest_document is not None and not facts.uses.are_those_of(facts.newest_document):
         yield TrustProblem("its trust document does not name the signers of its records", remedy)
     if now >= head.expires_at:
         problem = "its trust document has expired, and clients refuse everything"
         yield TrustProblem(problem, remedy)
     elif now >= head.warns_at:
-        yield TrustProblem(f"its trust document expires at {times.text(head.expires_at)}", remedy)
+        yield TrustProblem(
+            f"its trust document expires at {times.format_utc(head.expires_at)}", remedy
+        )

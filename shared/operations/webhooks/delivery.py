@@ -19,15 +19,15 @@ from standardwebhooks.webhooks import Webhook as Signer
 
 from shared import logs
 from shared.model import times
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.audit.head import LogHead
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.webhooks import deliveries, webhook_progress, webhooks
 from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.deliveries import MESSAGE_MAX, Delivery, DeliveryAnswer, EventMessage
-from shared.model.webhooks.webhook_progress import Event, EventBatch
-from shared.model.webhooks.webhooks import Cause, Webhook, WebhookTurn
+from shared.model.webhooks.deliveries import MESSAGE_MAX, Delivery, DeliveryResponse, EventMessage
+from shared.model.webhooks.webhook_progress import EventBatch, IndexedEvent
+from shared.model.webhooks.webhooks import DisableReason, DispatchMarker, Webhook
 from shared.operations.audit import log
 from shared.operations.base import audit, operation, tenants
 from shared.operations.base.operation import settle
@@ -52,14 +52,14 @@ _log = logging.getLogger(__name__)
 def signers(ports: Ports, webhook: Webhook) -> list[Signer]:
     """Return what signs messages to a webhook now, the newest secret first.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     seals = webhook.seal_contexts(ports.now())
     opened = [ports.sealer.unseal(sealed, context=context) for sealed, context in seals]
     return [Signer(secret.decode()) for secret in opened]
 
 
-def message(event: Event, signed_by: Sequence[Signer], now: datetime) -> EventMessage:
+def message(event: IndexedEvent, signed_by: Sequence[Signer], now: datetime) -> EventMessage:
     """Return the message for an event, as it is sent at `now`."""
     body = _body(event)
     # The library replaces the zone of the time by UTC.
@@ -74,7 +74,7 @@ def message(event: Event, signed_by: Sequence[Signer], now: datetime) -> EventMe
     return EventMessage(message_id, headers, body.encode())
 
 
-def _body(event: Event) -> str:
+def _body(event: IndexedEvent) -> str:
     """Return the body; without the details if it would be too long."""
     entry = event.entry
     data: dict[str, Any] = {
@@ -86,7 +86,7 @@ def _body(event: Event) -> str:
         "actor_id": entry.actor_id,
         "details": _without_reasons(entry.details),
     }
-    named = {"type": webhooks.type_of(entry.action), "timestamp": times.text(entry.timestamp)}
+    named = {"type": webhooks.type_of(entry.action), "timestamp": times.format_utc(entry.timestamp)}
     body = _json(named | {"data": data})
     if len(body.encode()) > MESSAGE_MAX:
         return _json(named | {"data": data | {"details": None}})
@@ -113,13 +113,13 @@ def deliver(
     tenant_id: str,
     webhook_id: str,
     *,
-    stopped: Callable[[], bool] = lambda: False,
+    is_stopped: Callable[[], bool] = lambda: False,
     seconds: float = SLICE_SECONDS,
 ) -> bool:
     """Send a webhook what is due, for some time; return whether there is more to send at once.
 
-    Does nothing if another worker has the webhook. Raises `Corrupt`, `Unavailable`; the webhook is
-    then left alone until the lease ends.
+    Does nothing if another worker has the webhook. Raises `DataCorrupt`, `Unavailable`; the webhook
+    is then left alone until the lease ends.
     """
     deadline = operation.PACING.clock() + seconds
     worker = secrets.token_hex(8)
@@ -127,7 +127,7 @@ def deliver(
         webhook = settle(lambda: _take(ports, tenant_id, webhook_id, worker))
         if webhook is None:
             return False
-        is_over = _work(ports, sender, webhook, lambda: stopped() or _is_past(deadline))
+        is_over = _work(ports, sender, webhook, lambda: is_stopped() or _is_past(deadline))
         if is_over:
             return True
         # An event may have been sealed since the last look, whose worker left it to this one.
@@ -143,14 +143,14 @@ def _take(ports: Ports, tenant_id: str, webhook_id: str, worker: str) -> Webhook
     if webhook is None or webhook.is_leased(now):
         return None
     if not _is_due(webhook, log.head(ports, tenant_id), now):
-        _rest(ports, webhook)
+        _remove_deadline(ports, webhook)
         return None
-    change, taken = rules.replaced(webhook, webhook.leased(worker, now))
+    change, taken = rules.replacement(webhook, webhook.lease(worker, now))
     ports.store.write(change, _turn(taken, taken.leased_until))
     return taken
 
 
-def _rest(ports: Ports, webhook: Webhook) -> None:
+def _remove_deadline(ports: Ports, webhook: Webhook) -> None:
     """Remove a turn for which there is nothing to do, now or later."""
     address = rules.turn_address(webhook)
     is_later = webhook.is_enabled and webhook_progress.due_at(webhook) is not None
@@ -182,7 +182,7 @@ def _work(ports: Ports, sender: Sender, webhook: Webhook, is_over: Callable[[], 
         if batch is None:
             _release(ports, taken, webhook_progress.due_at(taken))
             return False
-        taken = _sent(ports, sender, taken, batch)
+        taken = _deliver(ports, sender, taken, batch)
     return False
 
 
@@ -199,26 +199,26 @@ def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
     # After a failure further events come first, as what was set aside may be what failed.
     if due and not (webhook.attempts and has_more):
         found = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
-        events = [Event(index, entry) for ((index, entry),) in found if entry is not None]
+        events = [IndexedEvent(index, entry) for ((index, entry),) in found if entry is not None]
         return EventBatch(tuple(events), webhook.next_index, webhook.next_index)
     first = webhook.next_index
     read = log.entries(ports, webhook.tenant_id, first, min(first + _READ, head.size))
-    wanted = [Event(index, each) for index, each in read if each and webhook.wants(each)]
+    wanted = [IndexedEvent(index, each) for index, each in read if each and webhook.wants(each)]
     end = wanted[most].index if len(wanted) > most else first + len(read)
     newest = max((each.timestamp for _, each in read if each), default=webhook.passed_at)
     return EventBatch(tuple(wanted[:most]), first, end, newest)
 
 
-def _sent(ports: Ports, sender: Sender, webhook: Webhook, batch: EventBatch) -> Webhook | None:
+def _deliver(ports: Ports, sender: Sender, webhook: Webhook, batch: EventBatch) -> Webhook | None:
     """Send a batch and write what became of it; return the webhook, None if it was taken away."""
     started = operation.PACING.clock()
-    answers: list[DeliveryAnswer] = []
+    answers: list[DeliveryResponse] = []
     if batch.events:
         signed_by = signers(ports, webhook)
         made = [message(each, signed_by, ports.now()) for each in batch.events]
         answers = sender.send(webhook.url, made)
     jitter = _RANDOM.uniform(-1, 1)
-    after = settle(lambda: _written(ports, webhook, batch, answers, jitter))
+    after = settle(lambda: _store_results(ports, webhook, batch, answers, jitter))
     _report(after or webhook, answers, ports.now())
     least = len(answers) / PER_SECOND - (operation.PACING.clock() - started)
     if least > 0:
@@ -226,7 +226,7 @@ def _sent(ports: Ports, sender: Sender, webhook: Webhook, batch: EventBatch) -> 
     return after
 
 
-def _report(webhook: Webhook, answers: Sequence[DeliveryAnswer], now: datetime) -> None:
+def _report(webhook: Webhook, answers: Sequence[DeliveryResponse], now: datetime) -> None:
     """Log what followed from the answers, and whether the webhook is failing or disabled now."""
     fields = partial(logs.fields, tenant_id=webhook.tenant_id, webhook_id=webhook.id)
     for judgement, number in Counter(map(deliveries.judge, answers)).items():
@@ -235,12 +235,16 @@ def _report(webhook: Webhook, answers: Sequence[DeliveryAnswer], now: datetime) 
     if answers and webhook.failing_since is not None:
         seconds = (now - webhook.failing_since).total_seconds()
         _log.info("failing", extra=fields(metrics={"WebhookFailingSeconds": seconds}))
-    if webhook.disabled_because in (Cause.GONE, Cause.FAILING):
+    if webhook.disabled_because in (DisableReason.GONE, DisableReason.FAILING):
         _log.info("disabled", extra=fields(metrics={"WebhookDisabled": 1}))
 
 
-def _written(
-    ports: Ports, sent: Webhook, batch: EventBatch, answers: Sequence[DeliveryAnswer], jitter: float
+def _store_results(
+    ports: Ports,
+    sent: Webhook,
+    batch: EventBatch,
+    answers: Sequence[DeliveryResponse],
+    jitter: float,
 ) -> Webhook | None:
     """Write what became of a batch, to the webhook as it is now."""
     webhook, now = _read(ports, sent.tenant_id, sent.id), ports.now()
@@ -248,18 +252,18 @@ def _written(
         return None
     head = log.head(ports, sent.tenant_id)
     webhook = webhook.in_generation(head.generation if head else webhook.generation)
-    after, cause = webhook_progress.progressed(webhook, batch, answers, now, jitter=jitter)
+    after, cause = webhook_progress.apply_responses(webhook, batch, answers, now, jitter=jitter)
     if batch.is_of_aside and not batch.events:
         # Their entries have expired.
         due = {str(each) for each in webhook_progress.due_aside(webhook, now)}
         left = {index: each for index, each in after.aside.items() if index not in due}
         after = replace(after, aside=left)
-    change, stored = rules.replaced(webhook, after.leased(sent.leased_by or "", now))
+    change, stored = rules.replacement(webhook, after.lease(sent.leased_by or "", now))
     ports.store.write(
         change,
         _turn(stored, stored.leased_until),
         *_deliveries(ports, after, batch, answers, now),
-        *([_disabled(ports, after)] if cause else []),
+        *([_disable_event(ports, after)] if cause else []),
     )
     return stored
 
@@ -268,7 +272,7 @@ def _deliveries(
     ports: Ports,
     webhook: Webhook,
     batch: EventBatch,
-    answers: Sequence[DeliveryAnswer],
+    answers: Sequence[DeliveryResponse],
     now: datetime,
 ) -> list[Change]:
     addresses = [
@@ -284,32 +288,32 @@ def _deliveries(
     return changes
 
 
-def _disabled(ports: Ports, webhook: Webhook) -> Change:
+def _disable_event(ports: Ports, webhook: Webhook) -> Change:
     settings = tenants.settings(ports, webhook.tenant_id)
     caller = Caller.inside(webhook.tenant_id, name="webhooks", handle=settings.handle)
     details = {"host": webhook.host, "cause": str(webhook.disabled_because)}
     return audit.entry(
-        ports, caller, Action.WEBHOOK_DISABLE, webhook.id, settings=settings, **details
+        ports, caller, AuditAction.WEBHOOK_DISABLE, webhook.id, settings=settings, **details
     )
 
 
 def _release(ports: Ports, webhook: Webhook, due_at: datetime | None) -> None:
     """Give the webhook back, with a turn at `due_at` if there is more to do."""
 
-    def attempt() -> None:
+    def update() -> None:
         found = _read(ports, webhook.tenant_id, webhook.id)
         if found is None or found.leased_by != webhook.leased_by:
             return
-        change, stored = rules.replaced(found, found.released())
+        change, stored = rules.replacement(found, found.release())
         ports.store.write(change, _turn(stored, due_at))
 
-    settle(attempt)
+    settle(update)
 
 
 def _turn(webhook: Webhook, due_at: datetime | None) -> Change:
     if due_at is None or not webhook.is_enabled:
         return Delete(rules.turn_address(webhook), Expect.ANYTHING)
-    turn = WebhookTurn(webhook.tenant_id, webhook.id, due_at)
+    turn = DispatchMarker(webhook.tenant_id, webhook.id, due_at)
     return Put(turn.address, turn.to_item(), Expect.ANYTHING)
 
 

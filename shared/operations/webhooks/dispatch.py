@@ -6,13 +6,13 @@ from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from shared.errors import Corrupt
-from shared.model.items import Address, Row
+from shared.errors import DataCorrupt
+from shared.model.items import Address, ItemRow
 from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.webhooks import TURNS, Webhook, WebhookTurn, turn_name
+from shared.model.webhooks.webhooks import TURNS, DispatchMarker, Webhook, turn_name
 from shared.operations.base import tenants
 from shared.ports import Ports
-from shared.ports.store import At, Change, Put
+from shared.ports.store import Change, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
@@ -25,10 +25,10 @@ class DispatchState(StrEnum):
     DISABLED = "disabled"
 
 
-def counted(ports: Ports, *, most: int) -> Counter[DispatchState] | None:
+def count_by_state(ports: Ports, *, most: int) -> Counter[DispatchState] | None:
     """Count the webhooks of all tenants by state; None if there are more than `most` tenants.
 
-    Raises `Corrupt`, `Unavailable`.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     tenant_ids = list(tenants.identifiers(ports))
     if len(tenant_ids) > most:
@@ -55,16 +55,16 @@ def of_tenant(ports: Ports, tenant_id: str) -> list[str]:
 def due(ports: Ports) -> list[str]:
     """Return the names of the webhooks of all tenants whose turn has come.
 
-    Of a turn that cannot be read, it has come. Raises `Corrupt`, `Unavailable`.
+    Of a turn that cannot be read, it has come. Raises `DataCorrupt`, `Unavailable`.
     """
     now = ports.now()
     return [row.sk for row in ports.store.query(model.TURNS) if _is_due(row, now)]
 
 
-def _is_due(row: Row, now: datetime) -> bool:
+def _is_due(row: ItemRow, now: datetime) -> bool:
     try:
-        return WebhookTurn.from_item(row.item).due_at <= now
-    except Corrupt:
+        return DispatchMarker.from_item(row.item).due_at <= now
+    except DataCorrupt:
         # It must not stop the others.
         _log.exception("the turn %s of a webhook cannot be read", row.sk)
         return True
@@ -76,10 +76,10 @@ def parts(name: str) -> tuple[str, str]:
     return tenant_id, webhook_id
 
 
-def replaced(before: Webhook, after: Webhook) -> tuple[Change, Webhook]:
-    """Return the change that stores `after` in the place of `before`, and what it stores."""
-    stored = replace(after, version=before.version + 1)
-    return Put(stored.address, stored.to_item(), At(before.version)), stored
+def replacement(old: Webhook, new: Webhook) -> tuple[Change, Webhook]:
+    """Return the change that stores `new` in the place of `old`, and what it stores."""
+    stored = replace(new, version=old.version + 1)
+    return Put(stored.address, stored.to_item(), VersionIs(old.version)), stored
 
 
 def turn_address(webhook: Webhook) -> Address:

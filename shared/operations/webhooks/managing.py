@@ -8,7 +8,7 @@ from typing import Final
 from shared.errors import Conflict, InvalidRequest, InvalidState
 from shared.model import api_keys, revocation_batches, revocations, signing_keys, times
 from shared.model.api_keys import ApiKey
-from shared.model.audit.audit_log import Action, EntryFilters
+from shared.model.audit.audit_log import AuditAction, EntryFilters
 from shared.model.callers import Caller, Scope
 from shared.model.identifiers import API_KEY, BATCH, REVOCATION, WEBHOOK, is_identifier
 from shared.model.items import Item, Value
@@ -18,21 +18,21 @@ from shared.model.signing_keys import SigningKey
 from shared.model.webhooks import deliveries
 from shared.model.webhooks import webhooks as model
 from shared.model.webhooks.deliveries import Delivery
-from shared.model.webhooks.webhooks import Cause, Webhook, WebhookStatus
+from shared.model.webhooks.webhooks import DisableReason, Webhook, WebhookStatus
 from shared.operations.audit import audit_log, log
 from shared.operations.base import audit
 from shared.operations.base.allowance import find
-from shared.operations.base.idempotency import Keep, of_record, once, secret_shown
+from shared.operations.base.idempotency import Keep, idempotent, of_record, secret_shown
 from shared.operations.base.operation import operation
-from shared.operations.base.paging import Page, Walk, count, newest
+from shared.operations.base.paging import Page, PageQueryPlan, count, newest
 from shared.operations.lists import signers
 from shared.operations.webhooks import dispatch as rules
 from shared.ports import Ports
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put, expect_version
+from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs, expect_version
 
 
 @dataclass(frozen=True, slots=True)
-class WithSecret:
+class WebhookAndSecret:
     """A webhook and its newest secret, which is returned only once."""
 
     webhook: Webhook
@@ -43,8 +43,8 @@ class WithSecret:
 _APART: Final = timedelta(seconds=10)
 
 
-def _webhook_id(made: WithSecret) -> str:
-    return made.webhook.id
+def _webhook_id(webhook: WebhookAndSecret) -> str:
+    return webhook.webhook.id
 
 
 # No secret is kept twice, though it is sealed.
@@ -58,7 +58,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
     def read(item: Item) -> Webhook:
         return _visible(Webhook.from_item(item), caller)
 
-    walk = Walk(model.webhooks(caller.tenant_id), read, before, limit)
+    walk = PageQueryPlan(model.webhooks(caller.tenant_id), read, before, limit)
     return newest(ports, walk, total=lambda: count(ports, model.count_address(caller.tenant_id)))
 
 
@@ -72,7 +72,7 @@ def get(ports: Ports, caller: Caller, *, webhook_id: str) -> Webhook:
 
 
 def _visible(webhook: Webhook, caller: Caller) -> Webhook:
-    return webhook if caller.is_admin else webhook.masked()
+    return webhook if caller.is_admin else webhook.redact_url()
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -92,18 +92,22 @@ def page_of_deliveries(
     webhook = _find(ports, caller, webhook_id)
     now = int(ports.now().timestamp())
     if change_id is not None:
-        ids = [each for each in _told(ports, caller, change_id) if before is None or each < before]
+        ids = [
+            each for each in _entry_ids(ports, caller, change_id) if before is None or each < before
+        ]
         places = {each: deliveries.address(caller.tenant_id, webhook.id, each) for each in ids}
         items = ports.store.get_many(places.values())
         found = [Delivery.from_item(items[at]) for at in places.values() if at in items]
         kept = [each for each in found if each.expires > now]
         return kept[:limit], kept[limit - 1].id if len(kept) > limit else None
     partition = deliveries.deliveries(caller.tenant_id, webhook.id)
-    walk = Walk(partition, Delivery.from_item, before, limit, keep=lambda each: each.expires > now)
+    walk = PageQueryPlan(
+        partition, Delivery.from_item, before, limit, keep=lambda each: each.expires > now
+    )
     return walk.run(ports)
 
 
-def _told(ports: Ports, caller: Caller, change_id: str) -> list[str]:
+def _entry_ids(ports: Ports, caller: Caller, change_id: str) -> list[str]:
     """Return the identifiers of the entries about what was revoked, newest first."""
     tenant_id = caller.tenant_id
     if is_identifier(change_id, kind=BATCH):
@@ -114,7 +118,9 @@ def _told(ports: Ports, caller: Caller, change_id: str) -> list[str]:
         if record is None:
             return []
         found = Revocation.from_item(record)
-        about = log.about(ports, tenant_id, found.warrant_id, _around(found.created_at))
+        about = log.read_about_warrant(
+            ports, tenant_id, found.warrant_id, _around(found.created_at)
+        )
         return [str(item["id"]) for item in about]
     at = _revoked_at(ports, tenant_id, change_id)
     if at is None:
@@ -125,7 +131,11 @@ def _told(ports: Ports, caller: Caller, change_id: str) -> list[str]:
 
 
 def _around(at: datetime, *, resource_id: str | None = None) -> EntryFilters:
-    return EntryFilters(times.whole(at - _APART), times.whole(at + _APART), resource_id=resource_id)
+    return EntryFilters(
+        times.truncate_to_second(at - _APART),
+        times.truncate_to_second(at + _APART),
+        resource_id=resource_id,
+    )
 
 
 def _revoked_at(ports: Ports, tenant_id: str, key_id: str) -> datetime | None:
@@ -136,20 +146,20 @@ def _revoked_at(ports: Ports, tenant_id: str, key_id: str) -> datetime | None:
     item = ports.store.get(signing_keys.keys(tenant_id).address(key_id))
     if item is not None:
         return SigningKey.from_item(item).revoked_at
-    signer = signers.find(ports, tenant_id, [key_id]).get(key_id)
+    signer = signers.read_by_ids(ports, tenant_id, [key_id]).get(key_id)
     return signer.revoked_at if signer else None
 
 
-@once(Scope.ADMIN, keeps=secret_shown(_webhook_id))
+@idempotent(Scope.ADMIN, keeps=secret_shown(_webhook_id))
 def create(
     ports: Ports,
     caller: Caller,
-    keep: Keep[WithSecret],
+    keep: Keep[WebhookAndSecret],
     *,
     url: str,
     events: tuple[str, ...],
     description: str | None,
-) -> WithSecret:
+) -> WebhookAndSecret:
     """Create an enabled webhook, which is sent the changes that follow (HOOK-2).
 
     Raises `Conflict` if the tenant has `WEBHOOKS_MAX`.
@@ -165,13 +175,13 @@ def create(
         Put(webhook.address, webhook.to_item(), Expect.ABSENT),
         # Of two creations at once, one counts again.
         Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
-        _entry(ports, caller, Action.WEBHOOK_CREATE, webhook, events=list(events)),
+        _entry(ports, caller, AuditAction.WEBHOOK_CREATE, webhook, events=list(events)),
         *keep(made),
     )
     return made
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@idempotent(Scope.ADMIN, keeps=_KEPT)
 def update(  # noqa: PLR0913 (callers pass no `keep`)
     ports: Ports,
     caller: Caller,
@@ -187,19 +197,24 @@ def update(  # noqa: PLR0913 (callers pass no `keep`)
     A webhook that waits after a failure is tried at once.
     """
     webhook = _find(ports, caller, webhook_id)
-    changed = webhook.changed(url=url, description=description, events=events)
+    changed = webhook.update(url=url, description=description, events=events)
     if changed == webhook:
         return webhook
     details: dict[str, Value] = {"events": list(changed.events)}
     return _replace(
-        ports, caller, keep, Action.WEBHOOK_UPDATE, webhook, changed.at_once(), **details
+        ports, caller, keep, AuditAction.WEBHOOK_UPDATE, webhook, changed.at_once(), **details
     )
 
 
-@once(Scope.ADMIN, keeps=secret_shown(_webhook_id))
+@idempotent(Scope.ADMIN, keeps=secret_shown(_webhook_id))
 def rotate_secret(
-    ports: Ports, caller: Caller, keep: Keep[WithSecret], *, webhook_id: str, grace_seconds: int
-) -> WithSecret:
+    ports: Ports,
+    caller: Caller,
+    keep: Keep[WebhookAndSecret],
+    *,
+    webhook_id: str,
+    grace_seconds: int,
+) -> WebhookAndSecret:
     """Give a webhook a new secret; the present one signs too for `grace_seconds` (HOOK-5).
 
     Raises `NotFound`.
@@ -209,17 +224,19 @@ def rotate_secret(
     context = model.seal_context(webhook.tenant_id, webhook.id, webhook.secret_number + 1)
     sealed = ports.sealer.seal(secret.encode(), context=context)
     until = now + timedelta(seconds=grace_seconds) if grace_seconds else None
-    rotated = webhook.rotated(sealed, until=until)
-    details: dict[str, Value] = {"former_until": times.text(until) if until else None}
+    rotated = webhook.rotate_secret(sealed, until=until)
+    details: dict[str, Value] = {"former_until": times.format_utc(until) if until else None}
 
-    def beside(stored: Webhook) -> Sequence[Change]:
-        return keep(WithSecret(stored, secret))
+    def extra_changes(webhook: Webhook) -> Sequence[Change]:
+        return keep(WebhookAndSecret(webhook, secret))
 
-    stored = _replace(ports, caller, beside, Action.WEBHOOK_ROTATE, webhook, rotated, **details)
-    return WithSecret(stored, secret)
+    stored = _replace(
+        ports, caller, extra_changes, AuditAction.WEBHOOK_ROTATE, webhook, rotated, **details
+    )
+    return WebhookAndSecret(stored, secret)
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@idempotent(Scope.ADMIN, keeps=_KEPT)
 def enable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
     """Enable a webhook: what it was not sent meanwhile, it is sent now. Raises `NotFound`.
 
@@ -228,23 +245,23 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str
     webhook = _find(ports, caller, webhook_id)
     if webhook.is_enabled:
         return webhook
-    return _replace(ports, caller, keep, Action.WEBHOOK_ENABLE, webhook, webhook.enabled())
+    return _replace(ports, caller, keep, AuditAction.WEBHOOK_ENABLE, webhook, webhook.enable())
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@idempotent(Scope.ADMIN, keeps=_KEPT)
 def disable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
     """Disable a webhook; a disabled one is returned unchanged. Raises `NotFound`."""
     webhook = _find(ports, caller, webhook_id)
     if not webhook.is_enabled:
         return webhook
-    cause = Cause.REQUESTED
-    disabled = webhook.disabled(cause)
+    cause = DisableReason.REQUESTED
+    disabled = webhook.disable(cause)
     return _replace(
-        ports, caller, keep, Action.WEBHOOK_DISABLE, webhook, disabled, cause=cause.value
+        ports, caller, keep, AuditAction.WEBHOOK_DISABLE, webhook, disabled, cause=cause.value
     )
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@idempotent(Scope.ADMIN, keeps=_KEPT)
 def replay(
     ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str, from_index: int
 ) -> Webhook:
@@ -257,13 +274,13 @@ def replay(
         raise InvalidRequest(
             f"from_index: must be at most {webhook.next_index}, the next index that is sent."
         )
-    replayed = webhook.replayed(from_index)
+    replayed = webhook.rewind(from_index)
     return _replace(
-        ports, caller, keep, Action.WEBHOOK_REPLAY, webhook, replayed, from_index=from_index
+        ports, caller, keep, AuditAction.WEBHOOK_REPLAY, webhook, replayed, from_index=from_index
     )
 
 
-@once(Scope.ADMIN, keeps=_KEPT)
+@idempotent(Scope.ADMIN, keeps=_KEPT)
 def test(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
     """Have a webhook sent an event of type `rescind.test`, without a further wait (HOOK-11).
 
@@ -272,7 +289,7 @@ def test(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) 
     webhook = _find(ports, caller, webhook_id)
     if webhook.status is WebhookStatus.DISABLED:
         raise InvalidState("The webhook is disabled; enable it first.")
-    return _replace(ports, caller, keep, Action.WEBHOOK_TEST, webhook, webhook.at_once())
+    return _replace(ports, caller, keep, AuditAction.WEBHOOK_TEST, webhook, webhook.at_once())
 
 
 @operation(Scope.ADMIN)
@@ -281,10 +298,10 @@ def delete(ports: Ports, caller: Caller, *, webhook_id: str) -> None:
     webhook = _find(ports, caller, webhook_id)
     amounts = {"count": -1, "version": 1}
     ports.store.write(
-        Delete(webhook.address, At(webhook.version)),
+        Delete(webhook.address, VersionIs(webhook.version)),
         Delete(rules.turn_address(webhook), Expect.ANYTHING),
         Increment(model.count_address(caller.tenant_id), amounts, Expect.PRESENT),
-        _entry(ports, caller, Action.WEBHOOK_DELETE, webhook),
+        _entry(ports, caller, AuditAction.WEBHOOK_DELETE, webhook),
     )
 
 
@@ -295,7 +312,7 @@ def _find(ports: Ports, caller: Caller, webhook_id: str) -> Webhook:
 
 def _new(
     ports: Ports, caller: Caller, *, url: str, events: tuple[str, ...], description: str | None
-) -> WithSecret:
+) -> WebhookAndSecret:
     webhook_id, secret, now = ports.new_id(WEBHOOK), model.new_secret(), ports.now()
     head = log.head(ports, caller.tenant_id)
     context = model.seal_context(caller.tenant_id, webhook_id, 1)
@@ -312,26 +329,26 @@ def _new(
         generation=head.generation if head else 1,
         sealed_secret=ports.sealer.seal(secret.encode(), context=context),
     )
-    return WithSecret(webhook, secret)
+    return WebhookAndSecret(webhook, secret)
 
 
 def _replace(
     ports: Ports,
     caller: Caller,
     keep: Keep[Webhook],
-    action: Action,
-    before: Webhook,
-    after: Webhook,
+    action: AuditAction,
+    old: Webhook,
+    new: Webhook,
     **details: Value,
 ) -> Webhook:
-    change, stored = rules.replaced(before, after)
+    change, stored = rules.replacement(old, new)
     entry = _entry(ports, caller, action, stored, **details)
     ports.store.write(change, entry, *keep(stored))
     return stored
 
 
 def _entry(
-    ports: Ports, caller: Caller, action: Action, webhook: Webhook, **details: Value
+    ports: Ports, caller: Caller, action: AuditAction, webhook: Webhook, **details: Value
 ) -> Change:
     # Only the host: the rest of an address may be a secret of the receiver.
     details["host"] = webhook.host

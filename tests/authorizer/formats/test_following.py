@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import TrustState, follow
 from tests.authorizer.feeds import NOW, TENANT
-from tests.authorizer.roots import (
-    ROOTS,
-    document,
-    first,
-    pinned,
-    roots,
-    signed,
-)
+from tests.authorizer.roots import ROOTS, document, first, pinned, roots, signed
 
 _2_OF_3 = roots(1, 2, 3, threshold=2)
 _2_OF_3_LATER = roots(3, 4, 5, threshold=2)
@@ -67,12 +60,12 @@ def test_another_pin_begins_anew() -> None:
     The pin of the roots that it holds may replace the one with which it began.
     """
     held = follow(pinned(_2_OF_3), _CHAIN, NOW)
-    assert held.pinned(_2_OF_3.pin) == held
-    later = held.pinned(_2_OF_3_LATER.pin)
+    assert held.with_pin(_2_OF_3.pin) == held
+    later = held.with_pin(_2_OF_3_LATER.pin)
     assert later.held == held.held
     assert later.pin == _2_OF_3_LATER.pin
-    assert held.pinned(ROOTS.pin) == pinned()
-    assert pinned().pinned(_2_OF_3.pin) == pinned(_2_OF_3)
+    assert held.with_pin(ROOTS.pin) == pinned()
+    assert pinned().with_pin(_2_OF_3.pin) == pinned(_2_OF_3)
 
 
 @pytest.mark.parametrize("pin", ["", "a" * 63, "A" * 64, "g" * 64, "a" * 65, "a" * 64 + "\n"])

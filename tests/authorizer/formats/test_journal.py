@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.authorizer.formats.documents import NotTrusted, RootReason
-from shared.authorizer.formats.journal import FIRST, JournalNumber
-from shared.authorizer.formats.members import Malformed
+from shared.authorizer.formats.journal import FIRST, JournalRecord
+from shared.authorizer.formats.members import MalformedBytes
 from shared.authorizer.formats.trust import LogAnchor
 from shared.authorizer.formats.wire import FeedEntry
 from tests.authorizer.feeds import ENTRY, NOW, TENANT, signer
 from tests.authorizer.roots import LIST, STANDBY, public_of
 
-_NUMBER = JournalNumber(
+_NUMBER = JournalRecord(
     tenant_id=TENANT,
     number=5,
     previous=b"p" * 32,
@@ -33,9 +33,11 @@ _NUMBER = JournalNumber(
 
 
 def _refused(payload: bytes, by: int = LIST, tenant_id: str = TENANT) -> RootReason:
-    signature = signer(by).sign(JournalNumber.signed_part(payload))
+    signature = signer(by).sign(JournalRecord.signed_part(payload))
     with pytest.raises(NotTrusted) as refused:
-        JournalNumber.opened(payload, signature, public_key=public_of(LIST), tenant_id=tenant_id)
+        JournalRecord.verify_and_decode(
+            payload, signature, public_key=public_of(LIST), tenant_id=tenant_id
+        )
     return refused.value.reason
 
 
@@ -55,9 +57,11 @@ def test_a_number_of_the_journal_has_the_members_that_the_page_lists() -> None:
         "Trust": 42,
         "Log": {"Origin": f"rescind/{TENANT}/1", "Size": 12345, "Root": b"r" * 32},
     }
-    assert JournalNumber.signed_part(payload) == b"rescind-journal-v1\n" + payload
-    signature = signer(LIST).sign(JournalNumber.signed_part(payload))
-    opened = JournalNumber.opened(payload, signature, public_key=public_of(LIST), tenant_id=TENANT)
+    assert JournalRecord.signed_part(payload) == b"rescind-journal-v1\n" + payload
+    signature = signer(LIST).sign(JournalRecord.signed_part(payload))
+    opened = JournalRecord.verify_and_decode(
+        payload, signature, public_key=public_of(LIST), tenant_id=TENANT
+    )
     assert opened == _NUMBER
 
 
@@ -86,8 +90,8 @@ def test_a_number_of_the_journal_is_refused() -> None:
         assert _refused(changed) is RootReason.MALFORMED, (name, value)
     for name in set(members) - {"Log"}:
         left = {each: value for each, value in members.items() if each != name}
-        with pytest.raises(Malformed):
-            JournalNumber.decode(cbor2.dumps(left, canonical=True))
+        with pytest.raises(MalformedBytes):
+            JournalRecord.decode(cbor2.dumps(left, canonical=True))
     assert _refused(cbor2.dumps(dict(reversed(members.items())))) is RootReason.MALFORMED
 
 
@@ -119,4 +123,4 @@ def test_a_number_is_read_as_it_was_written(
         tombstones=tombstones,
         log=log,
     )
-    assert JournalNumber.decode(made.encode()) == made
+    assert JournalRecord.decode(made.encode()) == made

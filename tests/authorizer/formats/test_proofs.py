@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.authorizer.formats.documents import NotTrusted, RootReason
-from shared.authorizer.formats.members import Malformed
-from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.authorizer.formats.members import MalformedBytes
+from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
 from tests.authorizer.feeds import NOW, TENANT, signer
 from tests.authorizer.roots import public_of
 
 _A, _B = 11, 12
-_REGISTRATION = ProvenRegistration(TENANT, "gate-1", public_of(_A), NOW)
-_REPORT = ProvenReport(
+_REGISTRATION = SignedRegistration(TENANT, "gate-1", public_of(_A), NOW)
+_REPORT = SignedReport(
     tenant_id=TENANT,
     authorizer_id="svc_aut_01kbm9h2r5c8e1f4g7j0k3m6np",
     number=1_795_262_400_000,
@@ -45,14 +45,18 @@ def _registered(
     payload: bytes, by: int = _A, now: datetime = NOW, *, prefix: bytes = b"rescind-register-v1\n"
 ) -> RootReason | None:
     signature = signer(by).sign(prefix + payload)
-    return _reason(lambda: ProvenRegistration.opened(payload, signature, tenant_id=TENANT, now=now))
+    return _reason(
+        lambda: SignedRegistration.verify_and_decode(payload, signature, tenant_id=TENANT, now=now)
+    )
 
 
 def _reported(
     payload: bytes, by: int = _A, *, prefix: bytes = b"rescind-report-v1\n"
 ) -> RootReason | None:
     signature = signer(by).sign(prefix + payload)
-    return _reason(lambda: ProvenReport.opened(payload, signature, public_key=public_of(_A)))
+    return _reason(
+        lambda: SignedReport.verify_and_decode(payload, signature, public_key=public_of(_A))
+    )
 
 
 def test_a_registration_proves_that_the_key_is_there() -> None:
@@ -67,8 +71,8 @@ def test_a_registration_proves_that_the_key_is_there() -> None:
         "IssuedAt": "2026-11-21T12:00:00Z",
         "PublicKey": public_of(_A),
     }
-    signature = signer(_A).sign(ProvenRegistration.signed_part(payload))
-    opened = ProvenRegistration.opened(payload, signature, tenant_id=TENANT, now=NOW)
+    signature = signer(_A).sign(SignedRegistration.signed_part(payload))
+    opened = SignedRegistration.verify_and_decode(payload, signature, tenant_id=TENANT, now=NOW)
     assert opened == _REGISTRATION
     assert _registered(payload, now=NOW + 300 * _SECOND) is None
     assert _registered(payload, now=NOW - 30 * _SECOND) is None
@@ -87,7 +91,7 @@ def test_a_registration_proves_that_the_key_is_there() -> None:
     ids=str,
 )
 def test_a_registration_is_refused(
-    reason: RootReason, made: ProvenRegistration, by: int, now: datetime
+    reason: RootReason, made: SignedRegistration, by: int, now: datetime
 ) -> None:
     """TRUST-10, F667b: A registration by another key, of another tenant or time is refused."""
     assert _registered(made.encode(), by, now) is reason
@@ -108,8 +112,8 @@ def test_a_report_says_what_an_authorizer_holds() -> None:
         "MaxStaleness": 30,
         "AllowWhenStale": False,
     }
-    signature = signer(_A).sign(ProvenReport.signed_part(payload))
-    assert ProvenReport.opened(payload, signature, public_key=public_of(_A)) == _REPORT
+    signature = signer(_A).sign(SignedReport.signed_part(payload))
+    assert SignedReport.verify_and_decode(payload, signature, public_key=public_of(_A)) == _REPORT
     size = len(payload) + len(signature)
     print(f"a report: {size} bytes")
     assert size <= 318
@@ -147,10 +151,12 @@ def test_no_byte_of_a_proof_may_be_altered(open_: Callable[..., RootReason | Non
     def opened(payload: bytes, signature: bytes) -> RootReason | None:
         if is_report:
             return _reason(
-                lambda: ProvenReport.opened(payload, signature, public_key=public_of(_A))
+                lambda: SignedReport.verify_and_decode(payload, signature, public_key=public_of(_A))
             )
         return _reason(
-            lambda: ProvenRegistration.opened(payload, signature, tenant_id=TENANT, now=NOW)
+            lambda: SignedRegistration.verify_and_decode(
+                payload, signature, tenant_id=TENANT, now=NOW
+            )
         )
 
     assert opened(payload, signature) is None
@@ -177,7 +183,7 @@ _OTHERS: list[Any] = [1.0, -1, 2**53 + 1, "x", b"x", [], {"a": -1}, {1: 1}, b"c"
 
 
 @pytest.mark.parametrize("made", [_REGISTRATION, _REPORT], ids=["registration", "report"])
-def test_a_malformed_proof_is_refused(made: ProvenRegistration | ProvenReport) -> None:
+def test_a_malformed_proof_is_refused(made: SignedRegistration | SignedReport) -> None:
     """TRUST-10, F668e: A proof has each member, of its type, and is deterministic CBOR."""
     members = cbor2.loads(made.encode())
     read = type(made).decode
@@ -188,14 +194,14 @@ def test_a_malformed_proof_is_refused(made: ProvenRegistration | ProvenReport) -
     }
     for name in members:
         left = {each: value for each, value in members.items() if each != name}
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedBytes):
             read(cbor2.dumps(left, canonical=True))
         for other in _OTHERS:
             if (name, str(other)) not in fine:
-                with pytest.raises(Malformed):
+                with pytest.raises(MalformedBytes):
                     read(cbor2.dumps(members | {name: other}, canonical=True))
     for other in (made.encode()[:-1], cbor2.dumps(dict(reversed(members.items()))), b"\xff", b""):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedBytes):
             read(other)
 
 
@@ -232,4 +238,4 @@ def test_a_report_is_read_as_it_was_written(
         max_staleness=max_staleness,
         refused=refused,
     )
-    assert ProvenReport.decode(made.encode()) == made
+    assert SignedReport.decode(made.encode()) == made

@@ -54,6 +54,6 @@ def test_the_blob_has_the_members_that_the_page_lists() -> None:
             },
         ],
     }
-    assert PublishedKeys.opened(blob, reference(blob), tenant_id=TENANT) == _KEYS
+    assert PublishedKeys.from_blob(blob, reference(blob), tenant_id=TENANT) == _KEYS
     assert replace(_KEYS, keys=_KEYS.keys[::-1]).encode() == blob
     assert _ISSUER.kid == b"svc_key_b#2"

@@ -10,11 +10,7 @@ import cbor2
 
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import SignedDocument
-from shared.authorizer.formats.trust import (
-    LogAnchor,
-    TrustDocument,
-    Witnesses,
-)
+from shared.authorizer.formats.trust import LogAnchor, TrustDocument, Witnesses
 from tests.authorizer.feeds import NOW, TENANT
 from tests.authorizer.roots import ROOTS, document, public_of, roots
 
@@ -79,5 +75,5 @@ def test_the_largest_answer_fits() -> None:
     room = documents.DOCUMENT_BYTES_MAX - len(_encoded(_put("More", b"x" * 60_000)))
     longest = _encoded(_put("More", b"x" * (60_000 + room)))
     signatures = {public_of(each): bytes(64) for each in range(1, documents.SIGNATURES_MAX + 1)}
-    body = documents.answer([SignedDocument.opened(longest, signatures)] * documents.DOCUMENTS_MAX)
+    body = documents.answer([SignedDocument.decode(longest, signatures)] * documents.DOCUMENTS_MAX)
     assert len(body) < documents.ANSWER_BYTES_MAX

@@ -54,16 +54,16 @@ def test_a_document_costs_about_two_verifications() -> None:
     costs = {
         "document": (
             2.34,
-            lambda: follow(state, [SignedDocument.opened(made.payload, made.signatures)], NOW),
+            lambda: follow(state, [SignedDocument.decode(made.payload, made.signatures)], NOW),
         ),
         "document by 2 of 3 roots": (
             5.0,
             lambda: follow(
-                held, [SignedDocument.opened(two_of_three.payload, two_of_three.signatures)], NOW
+                held, [SignedDocument.decode(two_of_three.payload, two_of_three.signatures)], NOW
             ),
         ),
         "head": (1.5, lambda: state.judge(head, by_signer, NOW, public_of(LIST))),
-        "100 keys": (5.5, lambda: PublishedKeys.opened(keys, name, tenant_id=TENANT)),
+        "100 keys": (5.5, lambda: PublishedKeys.from_blob(keys, name, tenant_id=TENANT)),
     }
     found = {name: seconds(call, tries=15, calls=40) / one for name, (_, call) in costs.items()}
     print(f"one verification: {one * 1e6:.0f} us; in verifications:", found)

@@ -15,11 +15,11 @@ import pytest
 from shared.authorizer.formats import documents, following, proofs, trust, wire
 from shared.authorizer.formats.documents import RootReason
 from shared.authorizer.formats.ed25519 import is_signed
-from shared.authorizer.formats.journal import JournalNumber
-from shared.authorizer.formats.members import Malformed
-from shared.authorizer.formats.proofs import ProvenRegistration, ProvenReport
+from shared.authorizer.formats.journal import JournalRecord
+from shared.authorizer.formats.members import MalformedBytes
+from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
 from shared.authorizer.formats.signing_keys import Certificate, PublishedKey, PublishedKeys
-from shared.authorizer.formats.trust import LogAnchor, TrustDocument, Use, Witnesses
+from shared.authorizer.formats.trust import KeyUse, LogAnchor, TrustDocument, Witnesses
 from tests.authorizer.feeds import ENTRY, NOW, TENANT
 from tests.authorizer.roots import DAY, document, public_of, roots, signed
 from tests.kit.peers import is_of_type
@@ -32,15 +32,15 @@ _SEED: Final = 7
 _READERS: Final[dict[str, Callable[[bytes], Any]]] = {
     "trust": TrustDocument.decode,
     "signing-keys": PublishedKeys.decode,
-    "registration": ProvenRegistration.decode,
-    "report": ProvenReport.decode,
-    "journal": JournalNumber.decode,
+    "registration": SignedRegistration.decode,
+    "report": SignedReport.decode,
+    "journal": JournalRecord.decode,
 }
 _SIGNED: Final[dict[str, Callable[[bytes], bytes]]] = {
     "trust": documents.signed_part,
-    "registration": ProvenRegistration.signed_part,
-    "report": ProvenReport.signed_part,
-    "journal": JournalNumber.signed_part,
+    "registration": SignedRegistration.signed_part,
+    "report": SignedReport.signed_part,
+    "journal": JournalRecord.signed_part,
 }
 
 _LOG: Final = LogAnchor(f"rescind/{TENANT}/1", 12345, b"r" * 32)
@@ -54,7 +54,7 @@ _ENDED: Final = _KEY._replace(
     revoked_at=NOW + 4 * DAY,
     certificate=Certificate("svc_key_a#1", b"s" * 64),
 )
-_REPORT: Final = ProvenReport(
+_REPORT: Final = SignedReport(
     tenant_id=TENANT,
     authorizer_id="svc_aut_a",
     number=1_795_262_400_000,
@@ -74,7 +74,7 @@ _HOLDING: Final = replace(
     allow_when_stale=True,
     refused={"rollback": 1, "ä": 300},
 )
-_NUMBER: Final = JournalNumber(
+_NUMBER: Final = JournalRecord(
     tenant_id=TENANT,
     number=1,
     previous=bytes(32),
@@ -89,7 +89,7 @@ _SAMPLES: Final[dict[str, bytes]] = {
     ).encode(),
     "signing-keys/least": PublishedKeys(TENANT, ()).encode(),
     "signing-keys/most": PublishedKeys(TENANT, (_KEY, _ENDED)).encode(),
-    "registration": ProvenRegistration(TENANT, "gate ü", public_of(3), NOW).encode(),
+    "registration": SignedRegistration(TENANT, "gate ü", public_of(3), NOW).encode(),
     "report/least": _REPORT.encode(),
     "report/most": _HOLDING.encode(),
     "journal/least": _NUMBER.encode(),
@@ -138,7 +138,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
         *(documents.ANSWER_BYTES_MAX // 2**20, proofs.PROOF_BYTES_MAX),
         *(following.LIFETIME_MAX.days, wire.FUTURE_MAX.seconds, proofs.AGE_MAX.seconds // 60),
     }
-    assert {f"`{each}`" for each in Use} <= {*re.findall(r"`\w+`", _PAGE)}
+    assert {f"`{each}`" for each in KeyUse} <= {*re.findall(r"`\w+`", _PAGE)}
     prefixes = ["roots", "trust", "register", "report", "journal", "key", "keys"]
     assert all(f"`rescind-{each}-v1\\n`" in _PAGE for each in prefixes)
 
@@ -159,7 +159,7 @@ def test_each_format_is_read_strictly(name: str) -> None:
         *(payload[:size] for size in range(len(payload))),
         *(payload + b"\0", twice + payload[1:], nested, b"\xbf" + payload[1:] + b"\xff"),
     ):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedBytes):
             read(other)
 
 
@@ -239,7 +239,7 @@ _OTHERS: Final[list[Any]] = [
 def _is_read(item: Item) -> bool:
     try:
         _READERS[item[0]](item[1])
-    except Malformed:
+    except MalformedBytes:
         return False
     return True
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from shared.authorizer.formats.warrants import (
     CLOCK_TOLERANCE,
     Claims,
+    CoseMessage,
     InvalidWarrant,
-    Message,
     header,
     verify,
 )
@@ -150,10 +150,10 @@ def test_times() -> None:
 def test_a_list_is_no_warrant() -> None:
     """F42: what a list signer signs passes for a warrant in no form."""
     listed = Payload(2, NOW, NOW + timedelta(hours=1), [])
-    refused(listed.encoded, "malformed")
+    refused(listed.cbor, "malformed")
     refused(srl.sign(listed, seed=SEED), "malformed")
-    signature = seeds.signature(listed.encoded, seed=SEED)
-    refused(Message(HEADER, listed.encoded, signature).encode(), "signature")
+    signature = seeds.signature(listed.cbor, seed=SEED)
+    refused(CoseMessage(HEADER, listed.cbor, signature).encode(), "signature")
 
 
 @given(

@@ -76,7 +76,7 @@ def test_the_size_of_a_base_is_bounded_by_its_count() -> None:
         assert wire.base_size_max(base) == 80 * (count + 2)
     whole = {"Version": 3, "RevokedIDs": ["svc_wrt_a"], "New": ""}
     whole["New"] = "x" * (3 * 80 - len(_encoded(whole)) - 1)
-    for more, error in (("", None), ("x", wire.TooLong)):
+    for more, error in (("", None), ("x", wire.BaseTooLarge)):
         data = _encoded(whole | {"New": f"{whole['New']}{more}"})
         assert len(data) == 3 * 80 + len(more)
         with pytest.raises(error) if error else nullcontext():

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.authorizer.answers import Answer, parse_answer
-from shared.authorizer.floor import FileFloor
+from shared.authorizer.answers import FeedResponse, parse_answer
+from shared.authorizer.floor import FileStateStore
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay.app import app
 from shared.authorizer.relay.command import Server, open_socket
 from shared.authorizer.relay.connections import Limits
 from shared.authorizer.relay.relay import Relay
-from shared.authorizer.relay.relay import Service as Upstream
+from shared.authorizer.relay.relay import ServiceConfig as Upstream
 from tests.authorizer.feeds import TENANT
 from tests.authorizer.service import KEY, PIN, Service
 from tests.kit.waiting import soon
@@ -34,7 +34,7 @@ class Reply:
     body: bytes
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> FeedResponse:
         return parse_answer(self.body)
 
     @property
@@ -91,7 +91,7 @@ def running(
 ) -> Iterator[Running]:
     """A relay of `service`, or of the one at an address, on a free port."""
     url = service if isinstance(service, str) else service.url
-    floor = FileFloor(folder / "floor")
+    floor = FileStateStore(folder / "floor")
     upstream = Upstream(url, key, name="site-a")
     relay = Relay(upstream, TrustState(tenant, pin), floor, folder, most_waiting=most_waiting)
     relay.load()

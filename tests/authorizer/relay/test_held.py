@@ -4,35 +4,35 @@ from dataclasses import replace
 
 import pytest
 
-from shared.authorizer.answers import ANSWER_BYTES_MAX, Answer, parse_answer
-from shared.authorizer.policy import NeedsBase
+from shared.authorizer.answers import ANSWER_BYTES_MAX, FeedResponse, parse_answer
+from shared.authorizer.policy import BaseRequired
 from shared.authorizer.relay import held as module
-from shared.authorizer.relay.held import Held, Trail
-from shared.authorizer.state import Position, State, advance
+from shared.authorizer.relay.held import CachedFeed, EntryLog
+from shared.authorizer.state import FeedPosition, FeedState, advance
 from tests.authorizer.feeds import NOW, TRUSTED, Feed
 
 
-def state_of(feed: Feed, before: State | None, answer: Answer) -> State:
+def state_of(feed: Feed, before: FeedState | None, answer: FeedResponse) -> FeedState:
     try:
-        return advance(before, answer, now=NOW, trusted=TRUSTED)
-    except NeedsBase as needs:
+        return advance(before, answer, now=NOW, verifier=TRUSTED)
+    except BaseRequired as needs:
         data = feed.payloads[needs.base.version]
-        return advance(before, answer, base=data, now=NOW, trusted=TRUSTED)
+        return advance(before, answer, base=data, now=NOW, verifier=TRUSTED)
 
 
-def follow(feed: Feed, number: int, before: Held | None = None) -> Held:
+def follow(feed: Feed, number: int, before: CachedFeed | None = None) -> CachedFeed:
     """What is held after so many more entries, each in an answer of its own."""
     held, state = before, state_of(feed, None, feed.answer())
-    held = Held.of(state, feed.answer(), held)
+    held = CachedFeed.of(state, feed.answer(), held)
     for _ in range(number):
         feed.publish(f"svc_wrt_{feed.sequence}")
         answer = feed.answer(feed.sequence - 1)
         state = state_of(feed, state, answer)
-        held = Held.of(state, answer, held)
+        held = CachedFeed.of(state, answer, held)
     return held
 
 
-def entries_after(held: Held, after: int | None) -> tuple[bytes, ...]:
+def entries_after(held: CachedFeed, after: int | None) -> tuple[bytes, ...]:
     return parse_answer(held.answer(after)).entries
 
 
@@ -60,9 +60,9 @@ def test_entries_that_do_not_follow_are_not_joined() -> None:
     feed.publish_list()
     held = follow(feed, 1, held)
     assert entries_after(held, 1) == (feed.entries[104],)
-    other = Trail(Position(0, b""), Position(103, bytes(32)))
-    assert other.to(feed.answer(), Position(104, feed.chain)) is None
-    assert Trail.of(replace(feed.answer(), entries=()), feed.head()).entries == ()
+    other = EntryLog(FeedPosition(0, b""), FeedPosition(103, bytes(32)))
+    assert other.to(feed.answer(), FeedPosition(104, feed.chain)) is None
+    assert EntryLog.of(replace(feed.answer(), entries=()), feed.head()).entries == ()
 
 
 @pytest.mark.parametrize(("name", "most"), [("_ENTRIES_MAX", 5), ("_WEIGHT_MAX", 5 * 43)])
@@ -86,10 +86,10 @@ def test_all_that_is_kept_fits_into_an_answer(monkeypatch: pytest.MonkeyPatch) -
     """F305d: The largest answer of a relay is not too large, and few answers are kept encoded."""
     feed = Feed()
     feed.append(b"x")
-    trail = Trail.of(feed.answer(), feed.head())
+    trail = EntryLog.of(feed.answer(), feed.head())
     entries = tuple(bytes([size % 256]) * 50_000 for size in range(100))
-    trail = replace(trail, entries=entries).bounded()
-    held = Held(replace(feed.head(), sequence=100), b"p" * 400, b"s" * 64, trail)
+    trail = replace(trail, entries=entries).trim()
+    held = CachedFeed(replace(feed.head(), sequence=100), b"p" * 400, b"s" * 64, trail)
     first = held.trail.start.sequence
     assert ANSWER_BYTES_MAX - 100_000 < len(held.answer(first)) <= ANSWER_BYTES_MAX
     monkeypatch.setattr(module, "_ENCODED_MAX", ANSWER_BYTES_MAX)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer import AuthorizerClient, NotReady, Policy, Verdict
-from shared.authorizer.floor import Floor, MemoryFloor
+from shared.authorizer import AuthorizerClient, NotReady, PollPolicy, Verdict
+from shared.authorizer.floor import MemoryStateStore, StateStore
 from shared.authorizer.relay import upstream
 from tests.authorizer.clients import arguments
 from tests.authorizer.relay.relays import FEED, HOST, Running, running
@@ -40,9 +40,9 @@ def relay(service: Service, tmp_path: Path) -> Iterator[Running]:
         yield relay
 
 
-def made(url: str, *, floor: Floor | None = None, **policy: Any) -> AuthorizerClient:
+def made(url: str, *, floor: StateStore | None = None, **policy: Any) -> AuthorizerClient:
     kept = {"floor": floor} if floor else {}
-    wanted = Policy(**{"poll_seconds": 0.01} | policy)
+    wanted = PollPolicy(**{"poll_seconds": 0.01} | policy)
     return AuthorizerClient(url, **arguments(api_key=TOKEN, policy=wanted, **kept))
 
 
@@ -252,7 +252,7 @@ def test_a_relay_that_is_behind_says_so(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FLEET-22, F302a: A client that moves to a relay that is behind refuses nothing."""
-    floor = MemoryFloor()
+    floor = MemoryStateStore()
     with running(service, tmp_path / "one") as one, running(service, tmp_path / "two") as two:
         soon(lambda: two.holds(1))
         with monkeypatch.context() as behind:

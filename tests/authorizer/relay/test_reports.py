@@ -9,10 +9,10 @@ import pytest
 
 from shared.authorizer import AuthorizerClient
 from shared.authorizer.formats.members import from_base64
-from shared.authorizer.formats.proofs import ProvenReport
+from shared.authorizer.formats.proofs import SignedReport
 from shared.authorizer.relay import relay as relay_state
 from shared.authorizer.relay import reports
-from shared.authorizer.reports import Reporting
+from shared.authorizer.reports import ReportingState
 from tests.authorizer.clients import arguments
 from tests.authorizer.relay.relays import Reply, Running, running
 from tests.authorizer.service import Response, Service
@@ -109,11 +109,11 @@ def test_a_client_reports_through_a_relay(registry: Registry, relay: Running) ->
     with client(relay.url).start() as held:
         soon(registry.reported)
         (report,) = registry.reported().values()
-        told = ProvenReport.decode(from_base64(report["report"]))
+        told = SignedReport.decode(from_base64(report["report"]))
         assert (report["id"], told.authorizer_id, told.sequence) == (named(1), named(1), 1)
         assert told.chain.hex() == held.status.chain
         assert report["seen_at"].endswith("Z")
-        soon(lambda: held.status.reporting is Reporting.ON)
+        soon(lambda: held.status.reporting is ReportingState.ON)
     (registration,) = [body for path, body in registry.service.posted if path == REGISTER]
     assert (registration["name"], registration["relay"]) == ("gateway-1", "site-a")
 

@@ -119,7 +119,7 @@ def test_a_relay_without_its_service_has_no_native_list(
     # What the loop was given before is done once it has answered.
     relay.get("/healthz")
     news = relay.relay.news
-    relay.relay.news = replace(news, confirmed=news.confirmed.before(fleet.AGE_MAX + 1))
+    relay.relay.news = replace(news, confirmed=news.confirmed.minus(fleet.AGE_MAX + 1))
     assert relay.get(LIST).status == 503
     relay.relay.news = replace(news, held=None)
     assert relay.get(LIST).status == 503

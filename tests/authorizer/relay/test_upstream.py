@@ -10,7 +10,7 @@ import pytest
 
 from shared.authorizer import follower
 from shared.authorizer.relay import upstream
-from shared.authorizer.view import Moment
+from shared.authorizer.view import ClockReading
 from tests.authorizer.feeds import Feed, signer
 from tests.authorizer.relay.relays import FEED, Running, running
 from tests.authorizer.service import Response, Service, serving
@@ -155,7 +155,7 @@ def test_a_balancer_leaves_a_relay_that_is_cut_off(
     relay.get("/healthz")
     news = relay.relay.news
     for seconds, status in ((28.0, 200), (31.0, 503)):
-        old = replace(news, confirmed=Moment.now().before(seconds))
+        old = replace(news, confirmed=ClockReading.now().minus(seconds))
         monkeypatch.setattr(relay.relay, "news", old)
         assert relay.get("/readyz").status == status
         assert relay.get("/healthz").status == 200

@@ -6,10 +6,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from shared.model.fleet.authorizers import (
-    Authorizer,
-)
-from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.authorizers import Authorizer
+from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.identifiers import AUTHORIZER, SIGNING_KEY
 from shared.model.signing_keys import SigningKey
 from shared.operations.changes import feed as feed_api
@@ -135,7 +133,7 @@ def _fleet(making: Making, size: int) -> None:
 
 def _member(making: Making, number: int, newest: int) -> Authorizer:
     names = ("edge-gw-eu-west-1-rack", "kiosk", RTL, "legacy-erp@warehouse", "W" * 240)
-    described = Description(f"{names[number % len(names)]}-{number}")
+    described = AuthorizerDescription(f"{names[number % len(names)]}-{number}")
     ports = making.tenant.ports
     made = Authorizer.new(ports.new_id(AUTHORIZER), described, owner="edge", now=making.clock())
     # The one with the number 29 is the furthest behind.
@@ -169,7 +167,7 @@ def _copy_notaries(making: Making, number: int) -> None:
         copies = [_copied(making, first, of) for of in range(start, min(start + 90, number))]
         ports.store.write(
             *(Put(each.address, each.to_item(), Expect.ABSENT) for each in copies),
-            signing_keys.counted(tenant_id, *((each, 1) for each in copies)),
+            signing_keys.count_change(tenant_id, *((each, 1) for each in copies)),
         )
 
 

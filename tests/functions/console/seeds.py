@@ -78,7 +78,7 @@ class Making:
 
     def api_key(self, name: str, scope: str, days: int | None = None, account: str = "") -> None:
         """Create an API key, that ends after some days, for an account if one is named."""
-        ends = {"expires_at": times.text(self.clock() + timedelta(days=days))} if days else {}
+        ends = {"expires_at": times.format_utc(self.clock() + timedelta(days=days))} if days else {}
         of = {"service_account_id": self.seed.ids[account]} if account else {}
         self.seed.secrets[name] = self.named("api-keys", name, scopes=[scope], **ends, **of)["key"]
 

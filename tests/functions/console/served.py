@@ -23,7 +23,7 @@ from shared import wiring
 from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.trust import TrustDocument
-from shared.model.rate_limit import BURST, Purpose, microseconds
+from shared.model.rate_limit import BURST, BucketPurpose, microseconds
 from shared.operations.identities import tickets
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -85,7 +85,7 @@ class World:
         root, payload = self.ports.root, made.encode()
         assert root is not None
         by = {root.public_key: root.sign(documents.signed_part(payload))}
-        return json.loads(documents.answer([SignedDocument.opened(payload, by)]))
+        return json.loads(documents.answer([SignedDocument.decode(payload, by)]))
 
     def run_schedule(self) -> None:
         """Let feed, schedule and sealing run once: what waits for a list is then in one."""
@@ -98,7 +98,7 @@ class World:
 
     def throttle(self) -> None:
         """Leave the tenant no request until the clock moves."""
-        bucket, now = Purpose.REQUESTS.bucket(self.seed.tenant_id), microseconds(self.clock())
+        bucket, now = BucketPurpose.REQUESTS.bucket(self.seed.tenant_id), microseconds(self.clock())
         while self.ports.buckets.lease(bucket, BURST, now=now).granted:
             pass
         # The server holds some tokens of its own.

@@ -75,7 +75,7 @@ def test_a_session_of_a_link_makes_keys_that_last(visitor: Console) -> None:
 def test_a_key_that_ends_soon_makes_keys_that_end_with_it(visitor: Console) -> None:
     """F530a: With a key that ends soon, the page offers only keys that it may make."""
     page, world = visitor.page, visitor.world
-    end = times.text(world.clock() + timedelta(hours=12))
+    end = times.format_utc(world.clock() + timedelta(hours=12))
     made = world.post("api-keys", name="spare", scopes=["admin"], expires_at=end)
     world.seed.secrets["spare"] = made["key"]
     visitor.sign_in("spare")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from shared.model.identifiers import BATCH
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.providers import IdentityProvider
 from shared.operations.operator import onboarding
 from tests.functions.console import plans
@@ -90,7 +90,7 @@ def two(chromium: Browser, visitor: Console, world: World) -> Iterator[Two]:
         begun = identities.signed_in(world.ports, provider, sub=name)
         world.seed.secrets[name] = begun.secret
         console.sign_in_as_person(name)
-    acts = [Act.RESTORE_OTHERS, Act.CREATE_ADMIN_KEY]
+    acts = [ProtectedAction.RESTORE_OTHERS, ProtectedAction.CREATE_ADMIN_KEY]
     world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
     alice.expect_failures(403, 404)
     yield Two(alice, bob, provider)

@@ -162,7 +162,7 @@ def test_the_sealed_log_is_checked_with_the_pin(console: Console) -> None:
     assert _check(console, held.roots.pin).startswith("The log is whole")
     said = _check(console, "0" * 64)
     assert said.startswith("The trust document is refused. Not enough of the roots"), said
-    later, named = replace(held, version=held.version + 1), held.named("log")
+    later, named = replace(held, version=held.version + 1), held.keys_for_use("log")
     for made, wrong in (
         (replace(later, log=held.log._replace(root=b"r" * 32)), "it was rewritten"),
         (replace(later, log=held.log._replace(size=10**6)), "it was cut"),

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from shared.model.callers import Scope
-from shared.model.identities.approvals import Act
+from shared.model.identities.approvals import ProtectedAction
 from shared.model.identities.providers import IdentityProvider
 from shared.operations.identities import approvals, protected_acts
 from shared.operations.operator import onboarding
@@ -159,7 +159,7 @@ def test_an_approver_is_lost(desk: Desk) -> None:
     """
     console, page, world = desk.console, desk.console.page, desk.world
     desk.sign_in("bob")
-    acts = [Act.CREATE_ADMIN_KEY]
+    acts = [ProtectedAction.CREATE_ADMIN_KEY]
     world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
     console.expect_failures(403, 409)
     console.open("#/people")
@@ -225,7 +225,7 @@ def test_namesakes_and_disabled_administrators(desk: Desk) -> None:
 def test_the_operator_ends_the_protection(desk: Desk) -> None:
     """APPROVAL-4, F2704e: The audit page says that the operator ended the protection of acts."""
     desk.sign_in("bob")
-    acts = [Act.CREATE_ADMIN_KEY]
+    acts = [ProtectedAction.CREATE_ADMIN_KEY]
     desk.world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
     operator = onboarding.operator(desk.world.ports, handle="acme")
     protected_acts.clear(desk.world.ports, operator, reason="Bob is lost")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from shared.model.callers import Scope
 from shared.model.identifiers import IDENTITY_PROVIDER
-from shared.model.identities.providers import Grant
+from shared.model.identities.providers import RoleMapping
 from shared.model.identities.sessions import SessionRecord
 from shared.operations.identities import people, sessions
 from shared.operations.operator import onboarding
@@ -88,7 +88,10 @@ def visit(chromium: Browser, world: World, tmp_path: Path) -> Iterator[Visit]:
             issuer=ISSUER,
             client_id=CLIENT,
             client_secret=SECRET,
-            grants=(Grant({"sub": "ann"}, Scope.ADMIN), Grant({"sub": "bob"}, Scope.READ_ONLY)),
+            grants=(
+                RoleMapping({"sub": "ann"}, Scope.ADMIN),
+                RoleMapping({"sub": "bob"}, Scope.READ_ONLY),
+            ),
         )
         rules = f"MAP {HOST}:443 {LOCAL}:{running.port},MAP * ~NOTFOUND,EXCLUDE {LOCAL}"
         resolving = f"--host-resolver-rules={rules}"

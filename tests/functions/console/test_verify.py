@@ -17,15 +17,7 @@ from shared.model.lists import content as srl
 from shared.model.lists.content import Payload
 from shared.model.times import CLOCK_TOLERANCE
 from tests.model.lists import vectors
-from tests.model.lists.vectors import (
-    HOUR,
-    MEMBERS,
-    NOW,
-    PAYLOAD,
-    SEED,
-    changed,
-    document,
-)
+from tests.model.lists.vectors import HOUR, MEMBERS, NOW, PAYLOAD, SEED, changed, document
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +40,7 @@ def _case(expected: str | set[str] | None, value: Any, **given: Any) -> Case:
     body = vectors.body(value)
     keys = [_key(vectors.public())]
     text = {"body": body.decode(errors="replace"), "keys": keys, "seen": None}
-    return {**text, "now": times.text(NOW), "expected": expected, **given}
+    return {**text, "now": times.format_utc(NOW), "expected": expected, **given}
 
 
 def _forms() -> Iterator[Case]:
@@ -114,7 +106,7 @@ def _right() -> Iterator[Case]:
     yield _case(None, vectors.moved(-HOUR, _SECOND))
     yield _case(None, vectors.moved(0 * _SECOND, vectors.WEEK))
     yield _case(None, changed(Version=vectors.VERSION_MAX))
-    digest = hashlib.sha256(PAYLOAD.encoded).hexdigest()
+    digest = hashlib.sha256(PAYLOAD.cbor).hexdigest()
     yield _case(None, document(), seen={"version": 5, "sha256": digest})
     yield _case(None, document(), seen={"version": 4, "sha256": "another"})
     for number in (0, 23, 24, 255, 256, 70_000):

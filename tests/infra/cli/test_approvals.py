@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from shared.operations.base import tenants
-from shared.ports.store import At, Put
+from shared.ports.store import Put, VersionIs
 from tests.infra.cli.conftest import COMMANDS, Shell
 from tests.infra.commands import Ended
 from tests.infra.folders import opened
@@ -149,7 +149,7 @@ _COMMANDS: Final = {
     "identities.people.enable": ("people", "enable"),
     "identities.protected_acts.update": ("approvals", "protect"),
     "identities.roles.delete": ("roles", "delete"),
-    "identities.roles.put": ("roles", "put"),
+    "identities.roles.put_role": ("roles", "put"),
     "changes.revocation_batches.apply": ("unrevoke",),
     "changes.revocations.delete": ("unrevoke",),
     "changes.unrevoke_manifests.apply": ("unrevoke",),
@@ -233,7 +233,7 @@ def test_a_tenant_is_removed_with_an_approval(desk: Desk) -> None:
     ports, tenant_id = desk.office.tenant.ports, desk.office.tenant.id
     settings = tenants.settings(ports, tenant_id)
     due = replace(settings, removal_at=ports.now(), version=settings.version + 1)
-    ports.store.write(Put(due.address, due.to_item(), At(settings.version)))
+    ports.store.write(Put(due.address, due.to_item(), VersionIs(settings.version)))
     assert "needs an approval" in desk.shell.run(*words).err
     asked = desk.shell.run(*words, "--request-approval", "The contract has ended")
     approval = asked.err.partition("--approval ")[2].split()[0]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from infra.cli.audit_log import exported
-from infra.cli.client import Api
-from infra.cli.errors import NoUsableAnswer
+from infra.cli.audit_log import stream_export
+from infra.cli.client import ApiClient
+from infra.cli.errors import BadResponse
 from infra.cli.profiles import Profile
 from shared.authorizer.http1 import Response
 from tests.infra.cli.conftest import Shell
@@ -81,10 +81,10 @@ def test_an_export_that_was_cut_is_refused(
     def send(*_: object, **__: object) -> Any:
         return Response(200, {}, cut)
 
-    with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
+    with ApiClient(Profile(tmp_path, service.url, service.admin_key)) as api:
         monkeypatch.setattr(api, "send", send)
-        with pytest.raises(NoUsableAnswer):
-            list(exported(api, {}))
+        with pytest.raises(BadResponse):
+            list(stream_export(api, {}))
 
 
 def test_parts_are_joined(
@@ -95,9 +95,9 @@ def test_parts_are_joined(
         Response(200, {"x-next-cursor": "c"}, b'{"entry":{"n":1}}\n{"next": "c"}\n'),
         Response(200, {}, b'{"entry":{"n":2}}\n{"checkpoint": null}\n'),
     ]
-    with Api(Profile(tmp_path, service.url, service.admin_key)) as api:
+    with ApiClient(Profile(tmp_path, service.url, service.admin_key)) as api:
         monkeypatch.setattr(api, "send", lambda *_, **__: parts.pop(0))
-        whole = b"".join(exported(api, {}))
+        whole = b"".join(stream_export(api, {}))
     assert whole == b'{"entry":{"n":1}}\n{"entry":{"n":2}}\n{"checkpoint": null}\n'
 
 

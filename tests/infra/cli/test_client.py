@@ -11,8 +11,8 @@ from threading import Thread
 
 import pytest
 
-from infra.cli.client import Api
-from infra.cli.errors import ApiError, NoUsableAnswer, WrongUsage
+from infra.cli.client import ApiClient
+from infra.cli.errors import ApiError, BadResponse, UsageError
 from infra.cli.profiles import Profile
 
 _BUSY = b'{"error": {"code": "rate_limited", "message": "Wait."}}'
@@ -57,7 +57,7 @@ def test_a_busy_service_is_asked_again(tmp_path: Path) -> None:
             url,
             got,
         ),
-        Api(Profile(tmp_path, url, "k"), wait=waited.append) as api,
+        ApiClient(Profile(tmp_path, url, "k"), wait=waited.append) as api,
     ):
         assert api.post("/v1/revocations", {}) == {}
     assert waited == [3.0, 1.0]
@@ -72,7 +72,7 @@ def test_the_patience_ends(tmp_path: Path) -> None:
     busy = (429, {"Retry-After": "86400"}, _BUSY)
     with (
         _service(busy, busy, busy, busy) as (url, _),
-        Api(Profile(tmp_path, url, "k"), wait=waited.append) as api,
+        ApiClient(Profile(tmp_path, url, "k"), wait=waited.append) as api,
         pytest.raises(ApiError, match="Wait") as refused,
     ):
         api.post("/v1/revocations", {})
@@ -85,7 +85,7 @@ def test_a_sign_in_that_is_too_long_ago(tmp_path: Path) -> None:
     profile = Profile(tmp_path, "", "svc_session_x", renewal="rescind login --sso")
     with (
         _service((401, {}, body)) as (url, _),
-        Api(replace(profile, url=url)) as api,
+        ApiClient(replace(profile, url=url)) as api,
         pytest.raises(ApiError, match=r"\nRun: rescind login --sso --fresh$"),
     ):
         api.post("/v1/api-keys", {})
@@ -100,8 +100,8 @@ def test_another_program_is_not_the_service(
     """F421c: An answer that is not one of this API is an error, never a result."""
     with (
         _service(answer) as (url, _),
-        Api(Profile(tmp_path, url, "k")) as api,
-        pytest.raises(NoUsableAnswer),
+        ApiClient(Profile(tmp_path, url, "k")) as api,
+        pytest.raises(BadResponse),
     ):
         api.post("/v1/revocations", {})
 
@@ -113,7 +113,7 @@ def test_a_key_for_this_machine_goes_to_no_proxy(
     with _service((201, {}, b"{}")) as (url, got), _service((502, {}, b"")) as (proxy, seen):
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy)
-        with Api(Profile(tmp_path, url, "svc_x")) as api:
+        with ApiClient(Profile(tmp_path, url, "svc_x")) as api:
             assert api.post("/v1/keys") == {}
     assert (len(got), seen) == (1, [])
 
@@ -129,16 +129,16 @@ def test_another_service_is_asked_by_the_proxy(
     with _service((201, {}, b"{}")) as (proxy, got):
         for name in ("http_proxy", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy.replace("//", "//me:it%40@"))
-        with Api(elsewhere) as api:
+        with ApiClient(elsewhere) as api:
             assert api.post("/v1/keys") == {}
         assert got[0]["Proxy-Authorization"] == f"Basic {b64encode(b'me:it@').decode()}"
         monkeypatch.setenv("no_proxy", "service.example")
-        with Api(elsewhere) as api, pytest.raises(NoUsableAnswer):
+        with ApiClient(elsewhere) as api, pytest.raises(BadResponse):
             api.post("/v1/keys")
         assert len(got) == 1
     monkeypatch.delenv("no_proxy")
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
-    with Api(elsewhere) as api, pytest.raises(WrongUsage, match="http_proxy does not name"):
+    with ApiClient(elsewhere) as api, pytest.raises(UsageError, match="http_proxy does not name"):
         api.post("/v1/keys")
 
 
@@ -146,7 +146,7 @@ def test_another_host_gets_no_key(tmp_path: Path) -> None:
     """F1540b: Where a list is, the command follows, but the API key stays with the service."""
     with _service((200, {}, b"{}")) as (far, there):
         moved = (302, {"Location": f"{far.replace('127.0.0.1', 'localhost')}/list"}, b"")
-        with _service(moved) as (url, here), Api(Profile(tmp_path, url, "svc_x")) as api:
+        with _service(moved) as (url, here), ApiClient(Profile(tmp_path, url, "svc_x")) as api:
             assert api.send("GET", "/v1/revocations/srl/signed", follow=True).body == b"{}"
     assert here[0]["Authorization"] == "Bearer svc_x"
     assert there[0]["Authorization"] is None
@@ -157,8 +157,8 @@ def test_an_answer_that_is_no_object(tmp_path: Path, body: bytes) -> None:
     """F1614a: An answer without an object is an error, whatever its status is."""
     with (
         _service((200, {}, body)) as (url, _),
-        Api(Profile(tmp_path, url, "k")) as api,
-        pytest.raises(NoUsableAnswer, match="address"),
+        ApiClient(Profile(tmp_path, url, "k")) as api,
+        pytest.raises(BadResponse, match="address"),
     ):
         api.get("/v1/whoami")
 
@@ -168,7 +168,7 @@ def test_no_error_has_a_credential_that_was_sent_back(tmp_path: Path) -> None:
     body = b'{"error": {"code": "bad", "message": "Authorization: Bearer svc_SECRET"}}'
     with (
         _service((400, {"X-Request-Id": "svc_SECRET"}, body)) as (url, _),
-        Api(Profile(tmp_path, url, "svc_SECRET")) as api,
+        ApiClient(Profile(tmp_path, url, "svc_SECRET")) as api,
         pytest.raises(ApiError, match=r"Bearer [.]{3}") as refused,
     ):
         api.get("/v1/whoami")

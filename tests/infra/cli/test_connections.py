@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from infra.cli import profiles
-from infra.cli.client import Api
+from infra.cli.client import ApiClient
 from infra.cli.connections import Connections, is_exempt, proxy_of
-from infra.cli.errors import NoUsableAnswer, WrongUsage
+from infra.cli.errors import BadResponse, UsageError
 from infra.cli.profiles import Profile
 from shared.authorizer.http1 import Request
 from tests.infra.cli.conftest import Shell
@@ -106,7 +106,7 @@ def test_which_proxy_is_used() -> None:
 )
 def test_a_proxy_of_no_use(value: str) -> None:
     """F1663c: A proxy that cannot be used is an error that names the variable, not its value."""
-    with pytest.raises(WrongUsage, match=r"^HTTPS_PROXY does not name .*; set it") as refused:
+    with pytest.raises(UsageError, match=r"^HTTPS_PROXY does not name .*; set it") as refused:
         proxy_of(urlsplit("https://a.example/"), {"HTTPS_PROXY": value})
     assert "pa55" not in str(refused.value)
 
@@ -133,7 +133,7 @@ def test_a_tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reply = b"HTTP/1.1 102 Wait\r\n\r\nHTTP/1.1 200 Connected\r\nContent-Length: 0\r\n\r\n"
     with conversing((OK,), tls=True) as service, tunnelling(service.port, reply) as proxy:
         _set_proxy(monkeypatch, proxy.port)
-        with Api(Profile(tmp_path, f"https://{HOST}", KEY)) as api:
+        with ApiClient(Profile(tmp_path, f"https://{HOST}", KEY)) as api:
             assert [api.get("/v1/whoami") for _ in range(2)] == [{}, {}]
     (asked,) = proxy.requests
     assert asked.line == f"CONNECT {HOST}:443 HTTP/1.1"
@@ -161,8 +161,8 @@ def test_a_tunnel_that_does_not_open(
     """F1664b: A proxy that gives no tunnel is an error, and gets no key."""
     with conversing((OK,), tls=True) as service, tunnelling(service.port, reply) as proxy:
         _set_proxy(monkeypatch, proxy.port)
-        api = Api(Profile(tmp_path, f"https://{HOST}", KEY))
-        with api, pytest.raises(NoUsableAnswer, match=said) as refused:
+        api = ApiClient(Profile(tmp_path, f"https://{HOST}", KEY))
+        with api, pytest.raises(BadResponse, match=said) as refused:
             api.get("/v1/whoami")
     assert "it@" not in str(refused.value)
     assert "authorization" not in proxy.requests[0].headers
@@ -174,7 +174,7 @@ def test_a_request_without_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     profile = Profile(tmp_path, "http://192.0.2.1:8080", KEY, allow_http=True)
     with conversing((OK,)) as proxy:
         _set_proxy(monkeypatch, proxy.port)
-        with Api(profile) as api:
+        with ApiClient(profile) as api:
             api.get("/v1/keys", {"limit": 1})
     assert proxy.requests[0].line == "GET http://192.0.2.1:8080/v1/keys?limit=1 HTTP/1.1"
     assert proxy.requests[0].headers["host"] == "192.0.2.1:8080"
@@ -188,7 +188,7 @@ def test_a_url_with_other_characters(tmp_path: Path, monkeypatch: pytest.MonkeyP
     profile = Profile(tmp_path, "http://b\u00fccher.example:81", KEY, allow_http=True)
     with conversing((OK,)) as proxy:
         _set_proxy(monkeypatch, proxy.port)
-        with Api(profile) as api:
+        with ApiClient(profile) as api:
             api.send("GET", "/v1/\u00fc a%2Fb")
             api.send("GET", "/v1/tile/x001/000")
     target, host = "/v1/%C3%BC%20a%2Fb", "xn--bcher-kva.example:81"
@@ -205,9 +205,9 @@ def test_a_redirect_gets_no_key(tmp_path: Path) -> None:
         near = b"HTTP/1.1 307 No\r\nLocation: /v1/b\r\nContent-Length: 0\r\n\r\n"
         with conversing((near,), (moved,)) as service:
             profile = Profile(tmp_path, f"http://127.0.0.1:{service.port}", KEY)
-            with Api(profile) as api:
+            with ApiClient(profile) as api:
                 assert api.send("GET", "/v1/a", follow=True).body == b"{}"
-            with Api(profile) as api, pytest.raises(NoUsableAnswer, match="answers 302"):
+            with ApiClient(profile) as api, pytest.raises(BadResponse, match="answers 302"):
                 api.get("/v1/a")
     keys = [each.headers.get("authorization") for each in service.requests]
     assert keys == [f"Bearer {KEY}"] * 3
@@ -229,7 +229,7 @@ def test_a_redirect_of_no_use(tmp_path: Path, location: str, said: str) -> None:
     moved = f"HTTP/1.1 302 No\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n".encode()
     with conversing((moved,)) as service:
         profile = Profile(tmp_path, f"http://127.0.0.1:{service.port}", KEY)
-        with Api(profile) as api, pytest.raises(NoUsableAnswer, match=said) as refused:
+        with ApiClient(profile) as api, pytest.raises(BadResponse, match=said) as refused:
             api.send("GET", "/v1/a", follow=True)
     assert "secret" not in str(refused.value)
     assert str(refused.value).isprintable()
@@ -241,8 +241,8 @@ def test_a_redirect_never_drops_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     moved = b"HTTP/1.1 302 No\r\nLocation: http://a.example/\r\nContent-Length: 0\r\n\r\n"
     with conversing((moved,), tls=True) as service, tunnelling(service.port) as proxy:
         _set_proxy(monkeypatch, proxy.port)
-        api = Api(Profile(tmp_path, f"https://{HOST}", KEY))
-        with api, pytest.raises(NoUsableAnswer, match="without TLS"):
+        api = ApiClient(Profile(tmp_path, f"https://{HOST}", KEY))
+        with api, pytest.raises(BadResponse, match="without TLS"):
             api.send("GET", "/v1/a", follow=True)
     assert [each.line for each in proxy.requests] == [f"CONNECT {HOST}:443 HTTP/1.1"]
 
@@ -271,7 +271,7 @@ def test_an_error_of_the_server_ends_the_connection() -> None:
 @pytest.mark.parametrize("url", ["http://[::1", "https://a.example:99999", "https://", "a.example"])
 def test_an_address_of_no_use(tmp_path: Path, url: str) -> None:
     """F1666c: An address that is none is an error of one line."""
-    with pytest.raises(WrongUsage, match="must be such as https://"):
+    with pytest.raises(UsageError, match="must be such as https://"):
         profiles.reaching(Profile(tmp_path, url, KEY))
     assert profiles.is_private(url) == url.startswith("https:")
 
@@ -299,8 +299,8 @@ def test_a_proxy_that_is_not_there(
         port = taken.getsockname()[1]
     _set_proxy(monkeypatch, port)
     host = PROXY.rpartition("@")[2]
-    api = Api(Profile(tmp_path, f"{scheme}://{HOST}", KEY, allow_http=True))
-    with api, pytest.raises(NoUsableAnswer) as refused:
+    api = ApiClient(Profile(tmp_path, f"{scheme}://{HOST}", KEY, allow_http=True))
+    with api, pytest.raises(BadResponse) as refused:
         api.get("/v1/whoami")
     said = f"does not answer: Connection refused, through the proxy {host}:{port}"
     assert str(refused.value) == f"{scheme}://{HOST}/v1/whoami {said}"
@@ -313,6 +313,6 @@ def test_without_a_proxy_an_error_names_none(
     _set_proxy(monkeypatch, 9)
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    api = Api(Profile(tmp_path, url, KEY))
-    with api, pytest.raises(NoUsableAnswer, match=r"does not answer: Connection refused$"):
+    api = ApiClient(Profile(tmp_path, url, KEY))
+    with api, pytest.raises(BadResponse, match=r"does not answer: Connection refused$"):
         api.get("/v1/whoami")

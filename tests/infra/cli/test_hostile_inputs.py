@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from infra.cli.errors import Exit
+from infra.cli.errors import ExitCode
 from tests.infra.cli.conftest import COMMANDS, Shell
 from tests.kit.processes import ROOT, LocalServer, environment
 
@@ -64,8 +64,8 @@ def test_no_argument_ends_a_command_with_a_traceback(
         return
     for typed in _hostile(command):
         ended = user.run(*path[1:], *typed)
-        assert ended.code in {*Exit}, typed
-        assert ended.code == Exit.DONE or ended.err, typed
+        assert ended.code in {*ExitCode}, typed
+        assert ended.code == ExitCode.DONE or ended.err, typed
         assert KEY not in ended.out + ended.err, typed
 
 
@@ -126,7 +126,7 @@ def test_a_broken_profile_is_named_in_one_line(
     prepare(shell.home, monkeypatch)
     for typed in (["whoami"], ["check", "svc_wrt_1"], ["revoke", "svc_wrt_1", "--reason", "r"]):
         ended = shell.run(*typed)
-        assert (ended.code, ended.out) in ((Exit.USAGE, ""), (Exit.FAILED, ""))
+        assert (ended.code, ended.out) in ((ExitCode.USAGE, ""), (ExitCode.FAILED, ""))
         assert ended.err.startswith("error: ")
         assert len(ended.err.splitlines()) == 1
         assert KEY not in ended.err

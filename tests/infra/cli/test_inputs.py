@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from infra.cli import inputs, revoking
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 from infra.cli.output import Output
-from infra.cli.revoking import read
+from infra.cli.revoking import read_identifiers
 from shared.model import identifiers
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import ROOT
@@ -241,8 +241,8 @@ def test_any_file_is_read_whole_or_not_at_all(
     file = tmp_path / "any.csv"
     file.write_bytes(content)
     try:
-        found: list[str] | None = read(Output(), file, identifiers.warrant_id)
-    except WrongUsage:
+        found: list[str] | None = read_identifiers(Output(), file, identifiers.warrant_id)
+    except UsageError:
         found = None
     capsys.readouterr()
     assert found == _reference(content)
@@ -266,7 +266,7 @@ def test_any_file_is_sent_whole_or_not_at_all(
 def test_a_million_rows_are_read_one_by_one(tmp_path: Path) -> None:
     """F1711f: A large file is read row by row, so that a line without end needs no memory."""
     endless = Path("/dev/zero")
-    with pytest.raises(WrongUsage, match=r"line 1: the line is longer than 99999 characters"):
+    with pytest.raises(UsageError, match=r"line 1: the line is longer than 99999 characters"):
         list(inputs.read_rows(endless))
     large = tmp_path / "large.csv"
     large.write_text("warrant_id\n" + "svc_wrt_a\n" * 100_000)

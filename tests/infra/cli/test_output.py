@@ -14,7 +14,7 @@ import typer
 import yaml
 
 from infra.cli.commands import confirm
-from infra.cli.errors import ago, ahead
+from infra.cli.errors import ago, parse_future_time
 from infra.cli.output import Column, Output, OutputFormat
 from tests.infra.cli.conftest import Shell
 from tests.kit.processes import ROOT, LocalServer
@@ -27,7 +27,7 @@ _ROWS = [
 
 
 def _shown(capsys: pytest.CaptureFixture[str], format_: OutputFormat) -> str:
-    Output(format_).table({"rows": _ROWS}, _ROWS, _COLUMNS)
+    Output(format_).print_table({"rows": _ROWS}, _ROWS, _COLUMNS)
     return capsys.readouterr().out
 
 
@@ -65,7 +65,7 @@ def test_a_record_and_a_refusal_as_csv(admin: Shell) -> None:
 @pytest.mark.parametrize(("span", "seconds"), [("15m", 900), ("1h", 3600), ("7d", 604800)])
 def test_times_as_people_say_them(span: str, seconds: int) -> None:
     """F1081a: `15m`, `1h`, `7d` are so long ago for filters, and so far ahead for ends."""
-    for read, direction in ((ago, -1), (ahead, 1)):
+    for read, direction in ((ago, -1), (parse_future_time, 1)):
         wanted = datetime.now(UTC) + direction * timedelta(seconds=seconds)
         assert abs(datetime.fromisoformat(read(span)) - wanted) < timedelta(minutes=1)
     assert ago("2026-11-01T00:00:00Z") == "2026-11-01T00:00:00Z"

@@ -8,7 +8,7 @@ import typer
 from typer.testing import CliRunner
 
 from infra.cli.app import app
-from infra.cli.errors import WrongUsage
+from infra.cli.errors import UsageError
 from infra.cli.inputs import by_name
 from shared.authorizer.__main__ import main as authorizer
 from tests.infra.cli.conftest import COMMANDS, Shell
@@ -95,7 +95,7 @@ def test_a_name_that_is_given_twice(admin: Shell, typed: list[str]) -> None:
 def test_values_by_name() -> None:
     """F1951b: Values of different names are kept in their order."""
     assert list(by_name([("b", 1), ("a", None)]).items()) == [("b", 1), ("a", None)]
-    with pytest.raises(WrongUsage):
+    with pytest.raises(UsageError):
         by_name([("a", None), ("a", None)])
 
 

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from infra.cli import profiles, revoking
-from infra.cli.client import Api
-from infra.cli.errors import NoUsableAnswer
+from infra.cli.client import ApiClient
+from infra.cli.errors import BadResponse
 from shared.model.identifiers import token_id
 from tests.infra.cli.conftest import Shell
 from tests.kit.issuers import encoded
@@ -94,7 +94,7 @@ def test_what_one_key_revoked_is_taken_back(
 def test_what_a_key_signed_is_cut_off(admin: Shell) -> None:
     """F357c: Warrants that a key signed before a time are revoked, and no later ones."""
     key = admin.json("keys", "create", "root", "cut-off")["id"]
-    with Api(profiles.load(profiles.DEFAULT)) as api:
+    with ApiClient(profiles.load(profiles.DEFAULT)) as api:
         signed = [
             api.post(f"/v1/keys/{key}/sign", {"payload": "cGF5"})["warrant_id"] for _ in range(3)
         ]
@@ -145,24 +145,24 @@ def test_a_batch_that_stopped_goes_on(
     """F357f: A batch that was stopped prints how it continues, and then does only the rest."""
     monkeypatch.setattr(revoking, "_MOST", 10)
     lost = _file(tmp_path, *(f"svc_wrt_stop-{number}" for number in range(30)))
-    post, calls = Api.post, list[Any]()
+    post, calls = ApiClient.post, list[Any]()
 
-    def failing(self: Api, path: str, body: object = None) -> Any:
+    def failing(self: ApiClient, path: str, body: object = None) -> Any:
         calls.append(path)
         if len(calls) == 2:
             # The change is made, and its answer is lost: the call is repeated.
             post(self, path, body)
-            raise NoUsableAnswer("lost")
+            raise BadResponse("lost")
         if len(calls) > 3:
-            raise NoUsableAnswer("down")
+            raise BadResponse("down")
         return post(self, path, body)
 
-    monkeypatch.setattr(Api, "post", failing)
+    monkeypatch.setattr(ApiClient, "post", failing)
     ended = admin.run("revoke", "--from", lost, "--reason", "r", "--batch", BATCH)
     assert ended.code == 1
     assert f"--batch {BATCH} continues" in " ".join(ended.err.split())
     assert "20 revoked" in ended.err
-    monkeypatch.setattr(Api, "post", post)
+    monkeypatch.setattr(ApiClient, "post", post)
     ended = admin.run("revoke", "--from", lost, "--reason", "r", "--batch", BATCH)
     assert (ended.code, "30 revoked" in ended.err) == (0, True)
     assert len(admin.json("audit", "list", "--limit", "0")["audit_logs"]) > 3
@@ -205,7 +205,7 @@ def test_a_rehearsal_shows_what_changed_since(admin: Shell) -> None:
         assert ended.code == int("not_revoked" in found.values())
         return found
 
-    with Api(profiles.load(profiles.DEFAULT)) as api:
+    with ApiClient(profiles.load(profiles.DEFAULT)) as api:
         body = {"revocation_ids": [gone, left]}
         manifest = api.post("/v1/unrevoke-manifests", body, is_protected=False)["id"]
     assert {*rehearse("--manifest", manifest).values()} == {"taken_back"}
@@ -224,7 +224,7 @@ def test_a_failure_has_an_exit_code(admin: Shell, monkeypatch: pytest.MonkeyPatc
         {"id": "svc_wrt_x", "outcome": "revoked", "revocation_id": "svc_rev_x"},
         {"id": "svc_wrt_y", "outcome": "failed", "code": "unavailable", "message": "not now"},
     ]
-    monkeypatch.setattr(Api, "post", lambda *_: {"results": results})
+    monkeypatch.setattr(ApiClient, "post", lambda *_: {"results": results})
     ended = admin.run("revoke", "svc_wrt_x", "svc_wrt_y", "--reason", "r", columns=150)
     assert ended.code == 1
     assert "1 revoked, 1 failed" in ended.err

@@ -17,7 +17,7 @@ from shared.model.identities.providers import IdentityProvider
 from shared.operations.identities import identity_providers
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.ports import Ports
-from shared.ports.store import At, Put
+from shared.ports.store import Put, VersionIs
 from tests.infra.cli.conftest import Shell
 from tests.infra.commands import Ended
 from tests.kit import identities
@@ -222,7 +222,7 @@ def _store(company: Company, **values: Any) -> None:
         company.ports, company.tenant.operator, provider_id=company.provider.id
     )
     after = replace(before, version=before.version + 1, **values)
-    company.ports.store.write(Put(after.address, after.to_item(), At(before.version)))
+    company.ports.store.write(Put(after.address, after.to_item(), VersionIs(before.version)))
 
 
 _BEGUN: Final = {

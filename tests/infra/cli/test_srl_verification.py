@@ -21,7 +21,7 @@ from functions.srl.schemas import SrlKey, SrlKeyList
 from infra.cli import __main__ as start
 from infra.cli import srl_verification
 from shared.authorizer.formats.documents import NotTrusted, answer
-from shared.authorizer.formats.trust import Roots
+from shared.authorizer.formats.trust import RootSet
 from shared.model import times
 from shared.model.lists.verification import VerifierPolicy, verify_next
 from shared.operations.changes import list_signers
@@ -50,11 +50,13 @@ class Verifier:
 
     @property
     def body(self) -> bytes:
-        return in_force.body(self.ports, in_force.head(self.ports, self.tenant.id))
+        return in_force.read_srl_body(
+            self.ports, in_force.read_srl_head(self.ports, self.tenant.id)
+        )
 
     @property
     def key(self) -> str:
-        return in_force.signer(self.ports, self.tenant.id).public_key
+        return in_force.read_active_signer(self.ports, self.tenant.id).public_key
 
     @property
     def payload(self) -> dict[str, Any]:
@@ -121,7 +123,7 @@ def test_each_reason_is_told(verifier: Verifier) -> None:
     verifier.accepts(verifier.body, *key, "--min-version", "2")
     verifier.refuses("rollback", verifier.body, *key, "--min-version", "3")
     hours = {"IssuedAt": -2, "ExpiresAt": -1}
-    past = {n: times.text(datetime.now(UTC) + timedelta(hours=h)) for n, h in hours.items()}
+    past = {n: times.format_utc(datetime.now(UTC) + timedelta(hours=h)) for n, h in hours.items()}
     old, signer = _sign(verifier.payload | past)
     verifier.refuses("expired", old, "--key", signer)
 
@@ -182,7 +184,7 @@ def test_a_revoked_key_is_dropped(verifier: Verifier) -> None:
     stolen, body = verifier.key, verifier.body
     options = ["--key", stolen, "--state", str(verifier.folder / "state")]
     verifier.accepts(body, *options)
-    signer_id = in_force.signer(verifier.ports, verifier.tenant.id).id
+    signer_id = in_force.read_active_signer(verifier.ports, verifier.tenant.id).id
     list_signers.revoke(verifier.ports, verifier.tenant.operator, key_id=signer_id)
     keys = verifier.keys()
     verifier.refuses("signature", body, *options, "--keys", keys)
@@ -352,11 +354,11 @@ def _rooted(verifier: Verifier, after: int = 0) -> tuple[str, ...]:
     ports, tenant = verifier.ports, verifier.tenant
     publishing.keep(ports, tenant.id)
     head = documents.newest(ports, tenant.operator)
-    found = documents.since(ports, tenant.operator, of=head, after=after)
+    found = documents.read_since(ports, tenant.operator, of=head, after=after)
     file = verifier.file("trust.json", answer(found).decode())
     root = ports.root
     assert root is not None
-    pin = Roots((root.public_key,), 1).pin
+    pin = RootSet((root.public_key,), 1).pin
     return "--root", pin, "--tenant", tenant.id, "--trust", file
 
 

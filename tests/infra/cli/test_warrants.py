@@ -13,7 +13,7 @@ import pytest
 from infra.cli import __main__ as start
 from shared.model.signing_keys import SigningKey
 from shared.operations.changes import warrants
-from shared.operations.changes.warrants import Order
+from shared.operations.changes.warrants import SignRequest
 from shared.operations.lists import in_force
 from shared.ports import Ports
 from tests.infra.commands import Command
@@ -35,15 +35,15 @@ class World:
     def signed(self, name: str = "svc_wrt_a", payload: bytes = b"may pay", **options: int) -> str:
         """A warrant in base64; `options` say in how much time it expires."""
         end = self.clock() + timedelta(**options) if options else None
-        order = Order(payload, warrant_id=name, expires_at=end)
+        order = SignRequest(payload, warrant_id=name, expires_at=end)
         made = warrants.sign(self.ports, self.tenant.operator, key_id=self.key.id, order=order)
         assert made.message is not None
         return made.message
 
     def publish(self) -> None:
         self.tenant.regenerate(self.ports)
-        head = in_force.head(self.ports, self.tenant.id)
-        (self.folder / "srl.json").write_bytes(in_force.body(self.ports, head))
+        head = in_force.read_srl_head(self.ports, self.tenant.id)
+        (self.folder / "srl.json").write_bytes(in_force.read_srl_body(self.ports, head))
 
     def arguments(self, warrant: str | bytes, **options: str) -> list[str]:
         file = self.folder / "warrant"
@@ -52,7 +52,7 @@ class World:
             "tenant": self.tenant.id,
             "key": self.key.public_key,
             "list": str(self.folder / "srl.json"),
-            "list_key": in_force.signer(self.ports, self.tenant.id).public_key,
+            "list_key": in_force.read_active_signer(self.ports, self.tenant.id).public_key,
         } | options
         pairs = ([f"--{name.replace('_', '-')}", value] for name, value in given.items())
         return [*(each for pair in pairs for each in pair), str(file)]

@@ -21,7 +21,7 @@ from infra.server import app
 from infra.server.routers import ROUTERS
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.strangers import AnonymousLimiter
 from tests.infra.folders import chosen
 from tests.kit import identities, issuers
@@ -151,7 +151,7 @@ def test_a_stranger_has_one_bucket_for_all_paths(
 ) -> None:
     """AUTH-9, F560c: On each path that needs no key, a stranger gets 429 before any work."""
     limiter = AnonymousLimiter(Clock())
-    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple, SECURITY))
+    monkeypatch.setattr(app, "_keyless", PublicMiddleware(limiter, tuple, SECURITY))
     monkeypatch.setattr(app._contract.gate, "_anonymous", limiter)  # type: ignore[attr-defined]
     at_work = Mock(side_effect=AssertionError("it works for a stranger without a token"))
     before = send(app.app, "GET", path, headers=_BROWSER)
@@ -173,7 +173,7 @@ def test_a_stranger_has_one_bucket_for_all_paths(
 def test_a_flood_hides_no_health(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
     """F560d: An address whose other requests are refused can still ask for the health."""
     limiter = AnonymousLimiter(Clock())
-    monkeypatch.setattr(app, "_keyless", Keyless(limiter, tuple, SECURITY))
+    monkeypatch.setattr(app, "_keyless", PublicMiddleware(limiter, tuple, SECURITY))
     for _ in range(2000):
         limiter.take("203.0.113.1")
     assert send(app.app, "GET", "/docs").status_code == 429

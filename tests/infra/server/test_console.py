@@ -12,7 +12,7 @@ from infra.server import app
 from infra.server import server as local_server
 from infra.server.addresses import ip
 from infra.server.documents import ConsoleMode
-from infra.server.places import Folder
+from infra.server.places import FolderSource
 from shared.operations.operator import onboarding
 from shared.ports import Ports
 from tests.infra.folders import chosen
@@ -103,7 +103,7 @@ def test_a_link_is_printed(
 ) -> None:
     """F453a: A terminal gets a link with a ticket that signs in, a log none."""
     onboarding.create_tenant(ports, handle="local")
-    options = local_server.Options(ip(host), 8080, Folder(tmp_path), 1, None, "info")
+    options = local_server.Options(ip(host), 8080, FolderSource(tmp_path), 1, None, "info")
     local_server._print_console(options, local_server._console(options, ports))
     command = f"rescind console local --data {tmp_path}"
     url = "" if "127" in address else f" --url {address}"

@@ -67,16 +67,16 @@ class Served:
 
     def is_published(self) -> bool:
         """Whether the feed has each revocation that was acknowledged."""
-        head = in_force.feed_head(self.ports, self.tenant_id)
+        head = in_force.read_feed_head(self.ports, self.tenant_id)
         assert head is not None
-        stored = in_force.entries(self.ports, self.tenant_id, after=0, until=head.sequence)
-        return self.revoked <= {id_ for each in stored for id_ in each.opened()[0].revoked}
+        stored = in_force.read_entries(self.ports, self.tenant_id, after=0, until=head.sequence)
+        return self.revoked <= {id_ for each in stored for id_ in each.decode()[0].revoked}
 
     def is_kept(self) -> bool:
         """Whether the journal has each revocation that was acknowledged."""
         found = set[str]()
-        for _, name in journal.names(self.ports, self.tenant_id):
-            number = model.claimed(self.ports.blobs.get(name) or b"", name)
+        for _, name in journal.list_blobs(self.ports, self.tenant_id):
+            number = model.decode_unverified(self.ports.blobs.get(name) or b"", name)
             found |= {id_ for entry, _ in model.entries_of(number) for id_ in entry.revoked}
         return self.revoked <= found
 

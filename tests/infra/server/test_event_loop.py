@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from infra.server.ops import Health, alive
 from infra.server.routers import ROUTERS
-from infra.server.work import Threads
+from infra.server.work import ThreadedWork
 from shared.ports import Ports
 from shared.web.app import create_app
 from tests.kit.api import Instance, Tenant
@@ -24,9 +24,9 @@ _READY = Request({"type": "http", "method": "GET", "path": "/readyz", "headers":
 _CHECK = "/v1/revocations/check?warrant_id=svc_wrt_a"
 
 
-def far() -> Threads:
+def far() -> ThreadedWork:
     """The work of a server whose store is across a network."""
-    return Threads(is_near=lambda: False)
+    return ThreadedWork(is_near=lambda: False)
 
 
 def around_all(ports: Ports, around: Callable[[Call], Any]) -> Ports:

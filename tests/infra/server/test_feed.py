@@ -14,7 +14,7 @@ import pytest
 
 from infra import data_folder
 from infra.server import waits
-from infra.server.feed import Feed
+from infra.server.feed import FeedPublisher
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.errors import Unavailable
@@ -35,9 +35,11 @@ def _now() -> datetime:
 
 
 @contextmanager
-def running(ports: Ports, publish_list: Callable[[str], object] = lambda _: None) -> Iterator[Feed]:
+def running(
+    ports: Ports, publish_list: Callable[[str], object] = lambda _: None
+) -> Iterator[FeedPublisher]:
     """The server's own thread at work; it has ended at the end."""
-    thread = Feed(ports, publish_list)
+    thread = FeedPublisher(ports, publish_list)
     thread.start()
     try:
         yield thread
@@ -55,7 +57,7 @@ def _is_at(ports: Ports, tenant: Tenant, number: int) -> bool:
 
 
 def _sequence(ports: Ports, tenant_id: str) -> int:
-    head = in_force.feed_head(ports, tenant_id)
+    head = in_force.read_feed_head(ports, tenant_id)
     assert head is not None
     return head.sequence
 
@@ -121,7 +123,7 @@ def test_a_mark_that_waits_for_the_schedule_costs_nothing(tmp_path: Path) -> Non
         calls.append(call.verb)
         return call()
 
-    thread = Feed(replace(ports, store=Intercepted(ports.store, count)), print)
+    thread = FeedPublisher(replace(ports, store=Intercepted(ports.store, count)), print)
     thread._round()
     assert sequence(ports, tenant) == 1
     calls.clear()
@@ -193,5 +195,5 @@ def test_a_list_that_cannot_wait_is_asked_for(tmp_path: Path) -> None:
     break_off(ports, tenant.id)
     tenant.revoke(ports, "svc_wrt_a")
     asked: list[str] = []
-    Feed(ports, asked.append)._round()
+    FeedPublisher(ports, asked.append)._round()
     assert asked == [tenant.id]

@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from infra.server.ops import Health
-from infra.server.work import Threads
+from infra.server.work import ThreadedWork
 from shared.errors import Unavailable
 from shared.operations.lists import publication
 from shared.ports import Ports
@@ -118,7 +118,7 @@ def test_a_flood_while_a_place_hangs_takes_one_thread(ports: Ports) -> None:
     """F156b: If a place hangs, a flood of requests to `/readyz` takes one thread, and gets 503."""
     goes_on, seconds = threading.Event(), _Seconds()
     script = Script(before={0: goes_on.wait})
-    health = Health(lambda: scripted(ports, script), Threads(), seconds)
+    health = Health(lambda: scripted(ports, script), ThreadedWork(), seconds)
 
     async def ask() -> tuple[list[Response], Response]:
         first = asyncio.create_task(health.ready(_REQUEST))

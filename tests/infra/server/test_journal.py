@@ -13,9 +13,9 @@ import pytest
 
 from infra.server import journal as server_journal
 from infra.server import waits
-from infra.server.feed import Feed
+from infra.server.feed import FeedPublisher
 from infra.server.waits import Waits
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from shared.model.lists import journal as model
 from shared.model.tenants import SettingsChange
 from shared.operations.access import tenant_settings
@@ -67,9 +67,9 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def running(ports: Ports, broken: BrokenBlobs) -> Iterator[Feed]:
+def running(ports: Ports, broken: BrokenBlobs) -> Iterator[FeedPublisher]:
     """The feed's threads at work on broken blobs, which answer again at the end."""
-    feed = Feed(ports, lambda _: None)
+    feed = FeedPublisher(ports, lambda _: None)
     feed.start()
     try:
         yield feed
@@ -81,7 +81,7 @@ def running(ports: Ports, broken: BrokenBlobs) -> Iterator[Feed]:
 
 
 def sequence(ports: Ports, tenant: Tenant) -> int:
-    head = in_force.feed_head(ports, tenant.id)
+    head = in_force.read_feed_head(ports, tenant.id)
     assert head is not None
     return head.sequence
 
@@ -93,8 +93,8 @@ def _is_after(ports: Ports, tenant: Tenant, number: int) -> bool:
 def journaled(ports: Ports, tenant: Tenant) -> set[str]:
     """The warrants that the journal has."""
     found = [
-        model.claimed(ports.blobs.get(name) or b"", name)
-        for _, name in journal.names(ports, tenant.id)
+        model.decode_unverified(ports.blobs.get(name) or b"", name)
+        for _, name in journal.list_blobs(ports, tenant.id)
     ]
     return {id_ for each in found for entry, _ in model.entries_of(each) for id_ in entry.revoked}
 
@@ -125,17 +125,17 @@ def test_blobs_that_are_away_delay_no_change(
         soon(lambda: sequence(ports, globex) == 1)
         assert journaled(ports, acme) == set()
         # What the signer signed is stated once.
-        stated = in_force.entries(ports, acme.id, after=0, until=sequence(ports, acme))
-        assert [warrant in each.opened()[0].revoked for each in stated].count(True) == 1
-        assert marks.set_on_signers(ports, acme.id, limit=9)
+        stated = in_force.read_entries(ports, acme.id, after=0, until=sequence(ports, acme))
+        assert [warrant in each.decode()[0].revoked for each in stated].count(True) == 1
+        assert marks.read_signer_marks(ports, acme.id, limit=9)
         broken.mended.set()
         wanted = {"svc_wrt_0", "svc_wrt_1", "svc_wrt_2"}
         soon(lambda: journaled(ports, acme) >= wanted and journaled(ports, globex))
-        soon(lambda: not marks.set_on_signers(ports, acme.id, limit=9))
+        soon(lambda: not marks.read_signer_marks(ports, acme.id, limit=9))
         assert feed.is_alive()
-    head = in_force.feed_head(ports, acme.id)
+    head = in_force.read_feed_head(ports, acme.id)
     assert head is not None
-    assert head.signed.keys is not None
+    assert head.signed_head.keys is not None
 
 
 def test_a_damaged_journal_stops_no_other(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
@@ -146,10 +146,10 @@ def test_a_damaged_journal_stops_no_other(ports: Ports, caplog: pytest.LogCaptur
     def run(call: Call) -> Any:
         if acme.id in str(call.arguments):
             tried.append(call.verb)
-            raise Corrupt
+            raise DataCorrupt
         return call()
 
-    feed = Feed(replace(ports, blobs=Intercepted(ports.blobs, run)), lambda _: None)
+    feed = FeedPublisher(replace(ports, blobs=Intercepted(ports.blobs, run)), lambda _: None)
     for tenant in (acme, globex):
         tenant.revoke(ports, "svc_wrt_a")
     feed._round()
@@ -179,7 +179,7 @@ def test_a_dependency_that_is_back_is_used_soon() -> None:
     """F1680e: A failure of a port is retried each second, damage of a tenant less often."""
     found = Waits("the feed")
     assert [found.fail("away", Unavailable()) for _ in range(5)] == [0.5, 1, 1, 1, 1]
-    damaged = [found.fail("damaged", Corrupt()) for _ in range(9)]
+    damaged = [found.fail("damaged", DataCorrupt()) for _ in range(9)]
     assert damaged == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
     assert found.has("away")
     found.end("away")
@@ -190,9 +190,9 @@ def test_a_dependency_that_is_back_is_used_soon() -> None:
 def test_publications_are_merged_in_one_number(ports: Ports) -> None:
     """F1685c: What is published while the journal is written or waits is one number of it."""
     tenant = Tenant.create(ports)
-    feed = Feed(ports, lambda _: None)
+    feed = FeedPublisher(ports, lambda _: None)
     feed.journaling._round()
-    before = len([*journal.names(ports, tenant.id)])
+    before = len([*journal.list_blobs(ports, tenant.id)])
     change = SettingsChange(feed_window_ms=0)
     tenant_settings.update(ports, tenant.operator, change=change)
     for number in range(3):
@@ -200,5 +200,5 @@ def test_publications_are_merged_in_one_number(ports: Ports) -> None:
         feed._round()
     assert sequence(ports, tenant) == 3
     feed.journaling._round()
-    assert len([*journal.names(ports, tenant.id)]) == before + 1
+    assert len([*journal.list_blobs(ports, tenant.id)]) == before + 1
     assert journaled(ports, tenant) == {"svc_wrt_0", "svc_wrt_1", "svc_wrt_2"}

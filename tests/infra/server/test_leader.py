@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.server import leader
-from infra.server.leader import LAPSE_SECONDS, RENEW_SECONDS, Leader, LeaderItem
+from infra.server.leader import LAPSE_SECONDS, RENEW_SECONDS, LeaderElection, StoreLease
 from shared.adapters.sqlite import SqliteStore
 from shared.errors import Unavailable
 from shared.model.deployment import LEADER_ADDRESS
@@ -46,7 +46,7 @@ class _Server:
     def __post_init__(self) -> None:
         clock = self.time.clock(self.offset)
         calls = Intercepted(self.store, lambda call: self.script.run(call.verb, call))
-        self.leader = Leader(LeaderItem(calls, clock), clock=clock)
+        self.leader = LeaderElection(StoreLease(calls, clock), clock=clock)
 
     def look(self) -> bool:
         """Look once, as each server does each second."""

@@ -21,14 +21,14 @@ from starlette.routing import Route
 from infra.data_folder import METRICS_VARIABLE
 from infra.server import metrics
 from infra.server import ops as local_ops
-from infra.server.board import PUBLISHER, Board
+from infra.server.board import PUBLISHER, ProcessStatus
 from infra.server.metric_names import METRICS
-from infra.server.metrics import Gauges, Handler, measured
+from infra.server.metrics import Handler, StoreCollector, with_metrics
 from shared import logs
-from shared.errors import ExpectationLost, Unavailable
+from shared.errors import PreconditionFailed, Unavailable
 from shared.model.items import Partition, Table
-from shared.model.signing_keys import Type
-from shared.model.webhooks.webhooks import Cause, Webhook
+from shared.model.signing_keys import SigningKeyType
+from shared.model.webhooks.webhooks import DisableReason, Webhook
 from shared.operations.changes import signing_keys
 from shared.operations.webhooks import managing
 from shared.ports import Ports
@@ -178,7 +178,7 @@ def test_the_wait_of_each_change_is_measured() -> None:
 
     before = at_most("1.0"), at_most("5.0"), _count("change_published_seconds_count")
     name = "ChangePublishedSeconds"
-    figures = logs.fields(metrics={name: 7.0}, gathered={name: [0.2, 0.9, 4.0, 7.0]})
+    figures = logs.fields(metrics={name: 7.0}, samples={name: [0.2, 0.9, 4.0, 7.0]})
     Handler().emit(logging.makeLogRecord(figures))
     after = at_most("1.0"), at_most("5.0"), _count("change_published_seconds_count")
     assert [now - then for now, then in zip(after, before, strict=True)] == [2, 3, 4]
@@ -188,7 +188,7 @@ def test_calls_of_the_store_are_measured(ports: Ports) -> None:
     """F429a: Each call of the store is measured by verb; lost races and failures are counted."""
     partition = Partition(Table.KEYS, "T")
     address = partition.address("a")
-    store = measured(ports).store
+    store = with_metrics(ports).store
     store.write(Put(address, {"version": 1}, Expect.ABSENT))
     before = {verb: _count("store_seconds_count", verb=verb) for verb in ("get", "query")}
     lost = _count("store_conflicts_total")
@@ -198,26 +198,28 @@ def test_calls_of_the_store_are_measured(ports: Ports) -> None:
         "get": 1,
         "query": 2,
     }
-    with pytest.raises(ExpectationLost):
+    with pytest.raises(PreconditionFailed):
         store.write(Put(address, {}, Expect.ABSENT))
     assert _count("store_conflicts_total") == lost + 1
     failed = _count("store_unavailable_total", verb="query")
     broken = scripted(ports, Script(before={0: raises(Unavailable("down"))}))
     with pytest.raises(Unavailable):
-        list(measured(broken).store.query(partition))
+        list(with_metrics(broken).store.query(partition))
     assert _count("store_unavailable_total", verb="query") == failed + 1
 
 
 def test_a_process_that_is_down_is_named(ports: Ports) -> None:
     """OPS-21, F555b: `/metrics` says which processes run, and how often each has ended."""
-    board = Board([PUBLISHER, "worker 1"])
+    board = ProcessStatus([PUBLISHER, "worker 1"])
     for name in board.names:
-        board.started(name)
-    board.ended(PUBLISHER)
-    board.leads(0, schedule=time.monotonic() - 1000, sealed=time.monotonic() - 1000)
+        board.record_start(name)
+    board.record_exit(PUBLISHER)
+    board.record_leadership(
+        0, schedule=time.monotonic() - 1000, append_time=time.monotonic() - 1000
+    )
     found = {
         (sample.name, *sample.labels.values()): sample.value
-        for family in Gauges(lambda: ports, board).collect()
+        for family in StoreCollector(lambda: ports, board).collect()
         for sample in family.samples
     }
     assert found["rescind_process_up", "worker 1"] == 1
@@ -229,28 +231,28 @@ def test_a_process_that_is_down_is_named(ports: Ports) -> None:
 
 def test_one_server_tells_the_ages(ports: Ports) -> None:
     """F621a: Of several servers on the same data, the leader alone reports the ages of lists."""
-    board = Board([PUBLISHER])
+    board = ProcessStatus([PUBLISHER])
 
     def told() -> set[str]:
-        return {each.name for each in Gauges(lambda: ports, board).collect()}
+        return {each.name for each in StoreCollector(lambda: ports, board).collect()}
 
     Tenant.create(ports)
-    board.leads(time.monotonic(), schedule=0, sealed=0)
+    board.record_leadership(time.monotonic(), schedule=0, append_time=0)
     ages = {"rescind_lists_late", "rescind_list_age_seconds", "rescind_feeds_late"}
     assert ages < told()
-    board.follows(time.monotonic())
+    board.record_other_leader(time.monotonic())
     assert not ages & told()
     assert {"rescind_ready", "rescind_leader_seconds"} < told()
 
 
 def test_blobs_that_are_away_hide_no_gauge(ports: Ports) -> None:
     """F1936a: Without blobs `rescind_ready` is 0, and ages of lists and changes are reported."""
-    board, script = Board([PUBLISHER]), Script()
+    board, script = ProcessStatus([PUBLISHER]), Script()
     Tenant.create(ports)
-    board.leads(time.monotonic(), schedule=0, sealed=0)
+    board.record_leadership(time.monotonic(), schedule=0, append_time=0)
 
     def told(found: Ports) -> dict[str, float]:
-        families = Gauges(lambda: found, board).collect()
+        families = StoreCollector(lambda: found, board).collect()
         return {each.name: each.value for family in families for each in family.samples}
 
     whole = told(scripted(ports, script))
@@ -266,7 +268,7 @@ def test_health_names_a_process_that_is_down(
 ) -> None:
     """OPS-21, F555c: `/healthz` of the address for metrics names each process that is down."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path))
-    board = Board([PUBLISHER, "worker 1"])
+    board = ProcessStatus([PUBLISHER, "worker 1"])
     app = local_ops._app(lambda: ports, board)
     (lives,) = [each for each in app.routes if getattr(each, "path", "") == "/healthz"]
     assert isinstance(lives, Route)
@@ -275,11 +277,11 @@ def test_health_names_a_process_that_is_down(
         answer: Response = run(lives.endpoint(Request({"type": "http", "headers": []})))
         return answer
 
-    board.started("worker 1")
+    board.record_start("worker 1")
     assert asked().status_code == 503
     assert b"publisher" in asked().body
     assert b"worker" not in asked().body
-    board.started(PUBLISHER)
+    board.record_start(PUBLISHER)
     assert asked().status_code == 200
 
 
@@ -287,10 +289,12 @@ def test_keys_that_expire_soon_are_counted(
     ports: Ports, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F380b: One machine reports how many keys expire within 1, 7 and 30 days, for each kind."""
-    tenant, gauges = Tenant.create(ports), Gauges(lambda: ports, Board())
+    tenant, gauges = Tenant.create(ports), StoreCollector(lambda: ports, ProcessStatus())
     for days in (5, 20, 20):
         end = clock() + timedelta(days=50 + days)
-        signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="k", expires_at=end)
+        signing_keys.create(
+            ports, tenant.operator, type_=SigningKeyType.ROOT, name="k", expires_at=end
+        )
 
     def found() -> list[float]:
         (family,) = [each for each in gauges.collect() if each.name.endswith("_expiring")]
@@ -307,13 +311,15 @@ def test_webhooks_are_counted_by_state(ports: Ports, monkeypatch: pytest.MonkeyP
     """F400e: Webhooks of up to 200 tenants are counted by state; others need no reads."""
     tenants = [Tenant.create(ports, f"t{number}") for number in range(2)]
     made = [_webhook(ports, each) for each in tenants * 2]
-    states = [made[0].disabled(Cause.GONE), replace(made[1], failing_since=ports.now())]
+    states = [made[0].disable(DisableReason.GONE), replace(made[1], failing_since=ports.now())]
     for each in states:
         ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
 
     def found() -> list[dict[str, float]]:
         families = [
-            each for each in Gauges(lambda: ports, Board()).collect() if "webhook" in each.name
+            each
+            for each in StoreCollector(lambda: ports, ProcessStatus()).collect()
+            if "webhook" in each.name
         ]
         return [
             {each.labels["state"]: each.value for each in family.samples} for family in families

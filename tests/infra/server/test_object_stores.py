@@ -96,7 +96,7 @@ def test_lists_are_in_an_object_store(
         _set(monkeypatch, settings)
         ports = wiring.assemble(wiring.settings(settings))
         stack.callback(ports.close)
-        head = in_force.head(ports, tenants.find(ports, "acme").tenant_id)
+        head = in_force.read_srl_head(ports, tenants.find(ports, "acme").tenant_id)
         signed = ports.blobs.url(head.blob, ttl_seconds=60)
         assert httpx2.get(signed).content == served.content
 

@@ -11,8 +11,8 @@ import httpx2
 import pytest
 
 from infra.server import processes as local_processes
-from infra.server.board import Board
-from infra.server.processes import Processes, pause_after
+from infra.server.board import ProcessStatus
+from infra.server.processes import ProcessSupervisor, pause_after
 from shared.operations.base import tenants
 from shared.operations.lists import in_force
 from tests.infra.folders import opened
@@ -55,9 +55,9 @@ def _fail(_stop: int) -> None:
 
 
 @contextmanager
-def _running(work: Callable[[int], None]) -> Iterator[tuple[Processes, Board]]:
-    board = Board(["worker 1"])
-    with Processes(board) as processes:
+def _running(work: Callable[[int], None]) -> Iterator[tuple[ProcessSupervisor, ProcessStatus]]:
+    board = ProcessStatus(["worker 1"])
+    with ProcessSupervisor(board) as processes:
         processes.start("worker 1", work)
         yield processes, board
 
@@ -87,7 +87,7 @@ def test_what_does_not_go_on_is_killed(
         # It never said that it goes on: it may still be starting.
         processes.wait(lambda: False, seconds=0.3)
         assert len(told.starts()) == 1
-        board.beat("worker 1")
+        board.record_heartbeat("worker 1")
         processes.wait(lambda: len(told.starts()) > 1, seconds=60)
         assert board.beats("worker 1") == 0
     assert "worker 1 does not go on" in caplog.text
@@ -144,8 +144,10 @@ def _is_told(data: Path, warrant_id: str) -> bool:
     """Whether an entry has it, or more than one: a publisher may die before it removes the mark."""
     with opened(data) as ports:
         tenant_id = tenants.identifier(ports, "local")
-        head = in_force.feed_head(ports, tenant_id)
-        entries = in_force.entries(ports, tenant_id, after=0, until=head.sequence if head else 0)
+        head = in_force.read_feed_head(ports, tenant_id)
+        entries = in_force.read_entries(
+            ports, tenant_id, after=0, until=head.sequence if head else 0
+        )
         return any(warrant_id.encode() in each.entry for each in entries)
 
 

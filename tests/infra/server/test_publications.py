@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 import pytest
 
 from infra.server import publications as local_publications
-from infra.server.publications import Publications
+from infra.server.publications import PublicationRequests
 from infra.server.routers import ROUTERS
 from shared.errors import Conflict, InsufficientScope, NotFound, Unavailable
 from shared.model.callers import Caller, Scope
@@ -18,15 +18,15 @@ from shared.operations.changes import list_signers, srl
 from shared.operations.fleet import native_list
 from shared.operations.lists import in_force
 from shared.ports import Ports
-from shared.web.routes import ContractRoute
+from shared.web.routes import ApiRoute
 from shared.web.work import WorkKind
 from tests.kit.tenants import Tenant
 
 
 @contextmanager
-def taken(ports: Ports) -> Iterator[Publications]:
+def taken(ports: Ports) -> Iterator[PublicationRequests]:
     """The publisher's part, in a thread."""
-    publications = Publications()
+    publications = PublicationRequests()
     stop, stopping = os.pipe()
     thread = threading.Thread(target=publications.take, args=(stop, lambda: ports))
     thread.start()
@@ -41,7 +41,7 @@ def taken(ports: Ports) -> Iterator[Publications]:
 
 def _publications() -> list[Operation[..., object]]:
     routes = [each for router in ROUTERS for each in router.routes]
-    found = [each.serving for each in routes if isinstance(each, ContractRoute)]
+    found = [each.serving for each in routes if isinstance(each, ApiRoute)]
     return [each.operation for each in found if each.kind is WorkKind.PUBLICATION]
 
 
@@ -58,7 +58,7 @@ def test_a_list_is_made_where_it_is_asked_for(ports: Ports) -> None:
     tenant = Tenant.create(ports)
     with taken(ports) as publications:
         made = publications.ask(srl.regenerate, tenant.operator)
-        assert made == in_force.head(ports, tenant.id)
+        assert made == in_force.read_srl_head(ports, tenant.id)
         assert made.version == 2
 
 
@@ -98,7 +98,7 @@ def test_an_error_is_that_of_the_publication(
 def test_no_answer_is_unavailable(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     """F558d: Without a publisher, or without its answer, the request gets 503."""
     monkeypatch.setattr(local_publications, "_TAKEN_SECONDS", 0.02)
-    with closing(Publications()) as unheard:
+    with closing(PublicationRequests()) as unheard:
         # Its queue is full after a while, which is said at once.
         for _ in range(1000):
             with pytest.raises(Unavailable):

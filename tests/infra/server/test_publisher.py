@@ -15,13 +15,13 @@ from starlette.requests import Request
 
 from infra import data_folder
 from infra.server import leader, ops, publisher, sealing
-from infra.server.board import PUBLISHER, Board
+from infra.server.board import PUBLISHER, ProcessStatus
 from infra.server.ops import Health, alive
-from infra.server.publications import Publications
+from infra.server.publications import PublicationRequests
 from infra.server.sealing import Witnessing
 from shared import wiring
 from shared.model.deployment import PROBE_ADDRESS
-from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import log
 from shared.operations.lists import in_force
 from shared.operations.webhooks import managing
@@ -47,11 +47,11 @@ def ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ports]:
 
 
 @contextmanager
-def publishing() -> Iterator[Board]:
+def publishing() -> Iterator[ProcessStatus]:
     """What the process does, in a thread; the body runs once it is at work, or stands by."""
     stop, stopping = os.pipe()
-    board = Board([PUBLISHER])
-    publications = Publications()
+    board = ProcessStatus([PUBLISHER])
+    publications = PublicationRequests()
     thread = threading.Thread(target=publisher.run, args=(stop, board, publications))
     thread.start()
     try:
@@ -65,7 +65,7 @@ def publishing() -> Iterator[Board]:
 
 
 def _sequence(ports: Ports, tenant: Tenant) -> int:
-    head = in_force.feed_head(ports, tenant.id)
+    head = in_force.read_feed_head(ports, tenant.id)
     assert head is not None
     return head.sequence
 
@@ -108,10 +108,10 @@ class _Silent:
         self.asked = list[str]()
         self.ends = threading.Event()
 
-    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         self.asked.append(url)
         self.ends.wait()
-        return [DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 0) for _ in messages]
+        return [DeliveryResponse(DeliveryOutcome.NO_ANSWER, 0) for _ in messages]
 
     def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
         self.asked += [url for url, _ in asked]
@@ -145,7 +145,7 @@ def test_others_that_do_not_answer_delay_no_change(
                 tenant.revoke(ports, f"svc_wrt_{number}")
                 soon(partial(_is_at, ports, tenant, number + 1))
             soon(lambda: log.head(ports, tenant.id) != sealed)
-            soon(lambda: in_force.trust_head(ports, tenant.id))
+            soon(lambda: in_force.read_trust_head(ports, tenant.id))
         finally:
             silent.ends.set()
 
@@ -188,7 +188,7 @@ def test_health_tells_that_nothing_can_be_stored(
 def test_health_tells_that_nobody_publishes(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     """F226c: While nobody publishes, `/readyz` says so; `/healthz` is 200, as no restart helps."""
     monkeypatch.setattr(ops, "_LEADERLESS_SECONDS_MAX", -1)
-    board = Board([PUBLISHER])
+    board = ProcessStatus([PUBLISHER])
 
     async def asked() -> tuple[int, int, Any]:
         health = Health(lambda: ports, IN_PLACE)
@@ -198,5 +198,5 @@ def test_health_tells_that_nobody_publishes(ports: Ports, monkeypatch: pytest.Mo
         return lives.status_code, ready.status_code, (told["feed"], told["leader_seconds"])
 
     assert run(asked()) == (200, 200, ("stopped", 0))
-    board.follows(2**40)
+    board.record_other_leader(2**40)
     assert run(asked())[2][0] == "published"

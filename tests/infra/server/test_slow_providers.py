@@ -18,12 +18,12 @@ from starlette.types import ASGIApp
 
 from functions.status_lists.handler import PublicLists
 from infra.server.routers import ROUTERS
-from infra.server.work import Threads
+from infra.server.work import ThreadedWork
 from shared.operations.identities import sign_in, tickets
 from shared.ports import Ports
 from shared.ports.outside import OutboundAnswer
 from shared.web.app import create_app
-from shared.web.gate import Keyless
+from shared.web.gate import PublicMiddleware
 from shared.web.sign_in import SignIn
 from shared.web.strangers import AnonymousLimiter
 from tests.kit import identities
@@ -39,7 +39,7 @@ _PATIENCE_SECONDS: Final = 60
 
 @dataclass
 class SlowOutbound:
-    """An `Outbound` whose requests wait for `may_answer`."""
+    """An `OutboundHttp` whose requests wait for `may_answer`."""
 
     inner: Answers = field(default_factory=identities.published)
     may_answer: threading.Event = field(default_factory=threading.Event)
@@ -79,10 +79,10 @@ class Place:
     lists: ASGIApp
 
     @classmethod
-    def of(cls, ports: Ports, work: Threads) -> "Place":
+    def of(cls, ports: Ports, work: ThreadedWork) -> "Place":
         slow = SlowOutbound()
         asking = replace(ports, outbound=lambda: slow)
-        limits = Keyless(AnonymousLimiter(ports.now), tuple, {})
+        limits = PublicMiddleware(AnonymousLimiter(ports.now), tuple, {})
         return cls(
             slow,
             create_app(*ROUTERS, ports=lambda: asking, work=work),
@@ -155,7 +155,7 @@ def test_a_slow_provider_holds_up_nobody(
     A tenant has four threads for codes, and sixteen requests that wait. Others get 429 at once.
     This is no outage of the service, so nothing is logged that fires an alarm.
     """
-    work = Threads()
+    work = ThreadedWork()
     place = Place.of(ports, work)
     provider = identities.bound_outside(ports, tenant.operator)
     list_id = other_tenant.admin.post("/v1/status-lists", json={"name": "badges"}).json()["id"]
@@ -194,7 +194,7 @@ def test_forged_tokens_wait_for_nothing(ports: Ports, tenant: Tenant) -> None:
 
     So forged tokens from 80 addresses take no turn, and no place of those who wait.
     """
-    work = Threads()
+    work = ThreadedWork()
     place = Place.of(ports, work)
     provider = identities.bound_outside(ports, tenant.operator)
 
@@ -229,7 +229,7 @@ def test_codes_have_turns_of_their_own(ports: Ports, tenant: Tenant) -> None:
     One fetch refuses all of them. Those without a place among the waiting come back.
     """
     clock: Any = ports.now
-    work = Threads()
+    work = ThreadedWork()
     place = Place.of(ports, work)
     provider = identities.bound_outside(ports, tenant.operator)
 
@@ -262,7 +262,7 @@ def test_codes_have_turns_of_their_own(ports: Ports, tenant: Tenant) -> None:
 
 def test_one_address_has_two_codes_in_flight(ports: Ports, tenant: Tenant) -> None:
     """AUTH-9, F2204b: One address has two codes at a provider at a time. Eight more wait."""
-    work = Threads()
+    work = ThreadedWork()
     place = Place.of(ports, work)
     provider = identities.bound_outside(ports, tenant.operator)
 
@@ -287,7 +287,7 @@ def test_one_address_has_two_codes_in_flight(ports: Ports, tenant: Tenant) -> No
 
 def test_a_slow_check_holds_up_nobody(ports: Ports, tenant: Tenant, other_tenant: Tenant) -> None:
     """IDENTITY-1, F2204c: A tenant has one check of a provider at a time. Sixteen others wait."""
-    work = Threads()
+    work = ThreadedWork()
     place = Place.of(ports, work)
     provider = identities.bound_outside(ports, tenant.operator)
     list_id = other_tenant.admin.post("/v1/status-lists", json={"name": "badges"}).json()["id"]
@@ -348,7 +348,7 @@ def test_genuine_sign_ins_beside_garbage(ports: Ports, tenant: Tenant) -> None:
             number += 1
         return number
 
-    with ThreadPoolExecutor() as pool, listening(asking, Threads()) as url:
+    with ThreadPoolExecutor() as pool, listening(asking, ThreadedWork()) as url:
         floods = [pool.submit(flood, url) for _ in range(8)]
         statuses = []
         for _ in range(12):
@@ -371,7 +371,7 @@ def test_others_beside_a_slow_provider(ports: Ports, tenant: Tenant, other_tenan
     asking = replace(ports, outbound=lambda: slow)
     check = f"/v1/tenant/identity-providers/{provider.id}/check"
     mine, theirs = (f"Bearer {each.admin.secret}" for each in (tenant, other_tenant))
-    with ThreadPoolExecutor(40) as pool, listening(asking, Threads()) as url:
+    with ThreadPoolExecutor(40) as pool, listening(asking, ThreadedWork()) as url:
         body = urlencode(code_form(provider.id))
         busy = [
             pool.submit(_ask, url, "POST", CODES, body, Content_Type=FORM[1]) for _ in range(30)

@@ -20,7 +20,7 @@ import uvicorn
 
 from infra import data_folder
 from infra.server.routers import ROUTERS
-from infra.server.work import Threads
+from infra.server.work import ThreadedWork
 from shared.authorizer.relay.connections import Config, Limits
 from shared.model.items import Partition, Table
 from shared.operations.changes import revocations
@@ -144,7 +144,7 @@ def serving(folder: Path) -> Iterator[Running]:
     ):
         slow = SlowAudit(ports.store)
         waiting = replace(ports, store=slow)
-        app = create_app(*ROUTERS, ports=lambda: waiting, work=Threads())
+        app = create_app(*ROUTERS, ports=lambda: waiting, work=ThreadedWork())
         port = listener.getsockname()[1]
         config = Config(app, Limits(1000, 100), host=HOST, port=port, lifespan="on")
         server = uvicorn.Server(config)
@@ -200,7 +200,12 @@ def test_what_is_under_way_at_a_stop_is_finished_and_answered(running: Running) 
 
 def test_a_stop_waits_for_work_that_nobody_waits_for() -> None:
     """F116a: A stop finishes work whose caller gave up, and starts no other."""
-    threads, begun, may_end, done = Threads(), threading.Event(), threading.Event(), list[str]()
+    threads, begun, may_end, done = (
+        ThreadedWork(),
+        threading.Event(),
+        threading.Event(),
+        list[str](),
+    )
 
     def work() -> None:
         begun.set()

@@ -16,9 +16,9 @@ import pytest
 from infra import data_folder
 from infra.server import server
 from infra.server import timer as local_timer
-from infra.server.board import Board
-from infra.server.processes import Processes
-from infra.server.timer import Timer
+from infra.server.board import ProcessStatus
+from infra.server.processes import ProcessSupervisor
+from infra.server.timer import Scheduler
 from shared import logs
 from shared.model.audit.audit_log import month
 from shared.model.lists.schedule import TURNS
@@ -54,7 +54,7 @@ def test_the_timer_announces_stale_authorizers(
         soon(lambda: "authorizer.stale" in tenant.actions(ports))
         soon(lambda: "authorizers" in caplog.messages)
     counted = [each for each in caplog.records if each.getMessage() == "authorizers"]
-    assert logs.given(counted[0]).metrics == {
+    assert logs.logged_fields(counted[0]).metrics == {
         "AuthorizersHolding": 0,
         "AuthorizersClosed": 0,
         "AuthorizersUnknown": 1,
@@ -87,16 +87,18 @@ def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
 def test_a_start_does_not_wait_for_ever(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """F118b: A server starts although its first publications take long, and logs that."""
     ports = embedded(tmp_path, _now)
-    board, may_answer = Board(), threading.Event()
+    board, may_answer = ProcessStatus(), threading.Event()
 
     def wait(call: Call) -> Any:
         """Who is due is found out once `may_answer` is set."""
         assert call.arguments[:1] != (TURNS,) or may_answer.wait(60)
         return call()
 
-    timer = Timer(replace(ports, store=Intercepted(ports.store, wait)), board.begun)
+    timer = Scheduler(
+        replace(ports, store=Intercepted(ports.store, wait)), board.record_startup_done
+    )
     timer.start()
-    with Processes(board) as processes:
+    with ProcessSupervisor(board) as processes:
         server._wait_for_lists(processes, board, seconds=0.05)
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         may_answer.set()
@@ -118,10 +120,10 @@ def test_a_stop_waits_for_one_list_at_most(tmp_path: Path) -> None:
             timer.stop()
         return call()
 
-    timer = Timer(replace(ports, blobs=Intercepted(ports.blobs, stop)))
+    timer = Scheduler(replace(ports, blobs=Intercepted(ports.blobs, stop)))
     timer.start()
     soon(lambda: not timer.is_alive())
-    versions = [in_force.head(ports, tenant.id).version for tenant in tenants]
+    versions = [in_force.read_srl_head(ports, tenant.id).version for tenant in tenants]
     assert sorted(versions) == [1, 1, 2]
 
 
@@ -135,14 +137,14 @@ def test_a_list_that_is_asked_for_does_not_wait(
     ports = embedded(tmp_path, _now)
     tenant = Tenant.create(ports)
     begun = threading.Event()
-    timer = Timer(ports, begun.set)
+    timer = Scheduler(ports, begun.set)
     timer.start()
     try:
         assert begun.wait(60)  # the first round publishes what is due by itself
         tenant.revoke(ports, "svc_wrt_a")
         timer.request("svc_tnt_nobody")
         timer.request(tenant.id)
-        soon(lambda: in_force.head(ports, tenant.id).version == 2)
+        soon(lambda: in_force.read_srl_head(ports, tenant.id).version == 2)
     finally:
         timer.stop()
         soon(lambda: not timer.is_alive())
@@ -185,7 +187,7 @@ def _now() -> datetime:
 def _timer(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The server's own timer at work, in a hurry; it has ended at the end."""
     monkeypatch.setattr(local_timer, "_PUBLISH_SECONDS", 0.02)
-    timer = Timer(ports)
+    timer = Scheduler(ports)
     timer.start()
     try:
         yield

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from infra.server import trust as local_trust
-from infra.server.feed import Feed
+from infra.server.feed import FeedPublisher
 from infra.server.trust import TrustKeeper
-from shared.authorizer.formats.trust import Use
+from shared.authorizer.formats.trust import KeyUse
 from shared.errors import Unavailable
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
@@ -39,7 +39,7 @@ def running(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> Iterator[TrustKeep
 
 
 def version(ports: Ports, tenant: Tenant) -> int:
-    head = in_force.trust_head(ports, tenant.id)
+    head = in_force.read_trust_head(ports, tenant.id)
     return 0 if head is None else head.version
 
 
@@ -49,7 +49,7 @@ def test_the_first_start_makes_documents(tmp_path: Path, monkeypatch: pytest.Mon
     acme, globex = (Tenant.create(ports, handle=each) for each in ("acme", "globex"))
     with running(ports, monkeypatch) as trust:
         soon(lambda: (version(ports, acme), version(ports, globex)) == (1, 1))
-        feed = Feed(ports, lambda _: None, trust.request)
+        feed = FeedPublisher(ports, lambda _: None, trust.request)
         feed.start()
         signer = list_signers.create(ports, acme.operator).record
         soon(lambda: version(ports, acme) == 2)
@@ -57,7 +57,7 @@ def test_the_first_start_makes_documents(tmp_path: Path, monkeypatch: pytest.Mon
         soon(lambda: version(ports, acme) == 3)
         feed.stop()
         feed.join()
-    named = documents.read(ports, acme.id, 3).document.named(Use.LISTS)
+    named = documents.read_document(ports, acme.id, 3).document.keys_for_use(KeyUse.LISTS)
     assert signer.public_bytes in named
     assert version(ports, globex) == 1
 

@@ -15,13 +15,13 @@ import uvicorn
 
 from infra import data_folder
 from infra.server.routers import ROUTERS
-from infra.server.work import Threads, WaitingRequests
+from infra.server.work import ThreadedWork, WaitingRequests
 from shared.authorizer.relay.connections import Config, Limits
 from shared.errors import Unavailable
 from shared.model import feed as model
 from shared.operations.operator import onboarding
 from shared.ports import Ports
-from shared.ports.one_machine import Listener, News
+from shared.ports.one_machine import CommitKind, Listener
 from shared.web.app import create_app
 from tests.infra.folders import opened
 from tests.kit import asgi
@@ -45,7 +45,7 @@ class Answer:
 class Watched(Intercepted):
     """A store that announces news. From Python 3.12 on, a protocol asks for no `__getattr__`."""
 
-    def listen(self, news: News) -> Listener | None:
+    def listen(self, news: CommitKind) -> Listener | None:
         found: Listener | None = self.inner.listen(news)
         return found
 
@@ -99,7 +99,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 class Service:
     """The contract as the local server serves it, and requests to it."""
 
-    def __init__(self, world: World, server: uvicorn.Server, work: Threads) -> None:
+    def __init__(self, world: World, server: uvicorn.Server, work: ThreadedWork) -> None:
         self.world, self.server, self.work = world, server, work
         self.port = server.servers[0].sockets[0].getsockname()[1]
 
@@ -149,7 +149,7 @@ def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 
     """Let `talk` send requests to a server, which is stopped afterwards."""
 
     async def both() -> None:
-        work = Threads(WaitingRequests(most))
+        work = ThreadedWork(WaitingRequests(most))
         async with _serving(world, work) as service:
             await talk(service)
 
@@ -157,7 +157,7 @@ def serve(world: World, talk: Callable[[Service], Awaitable[None]], most: int = 
 
 
 @asynccontextmanager
-async def _serving(world: World, work: Threads) -> AsyncIterator[Service]:
+async def _serving(world: World, work: ThreadedWork) -> AsyncIterator[Service]:
     app = create_app(*ROUTERS, ports=lambda: world.ports, work=work)
     config = Config(app, Limits(1000, 100), host=HOST, port=0, lifespan="on")
     config.load()

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from infra.server.sealing import Sealing
-from infra.server.webhooks import Webhooks
+from infra.server.webhooks import WebhookDispatcher
 from shared import wiring
 from shared.errors import Unavailable
-from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
 from shared.operations.audit import sealing
 from shared.operations.webhooks import dispatch, managing
 from shared.ports import Ports
@@ -32,11 +32,11 @@ class Told:
         self.held = held or {}
         self.sent: list[str] = []
 
-    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         if url in self.held:
             self.held[url].wait(120)
         self.sent += [url] * len(messages)
-        return [DeliveryAnswer(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
+        return [DeliveryResponse(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def webhook(ports: Ports, tenant: Tenant, url: str = URL) -> str:
 
 
 @contextmanager
-def running(ports: Ports, sender: Sender) -> Iterator[Webhooks]:
-    thread = Webhooks(ports, sender)
+def running(ports: Ports, sender: Sender) -> Iterator[WebhookDispatcher]:
+    thread = WebhookDispatcher(ports, sender)
     thread.start()
     try:
         yield thread
@@ -68,7 +68,7 @@ def test_what_is_sealed_is_sent(ports: Ports) -> None:
     tenant = Tenant.create(ports)
     webhook(ports, tenant)
     with receiving(answer(200)) as receiver, running(ports, receiver.sender()) as thread:
-        sealed = Sealing(ports, thread.sealed)
+        sealed = Sealing(ports, thread.enqueue_tenant)
         tenant.revoke(ports, "svc_wrt_a")
         sealed._round()
         soon(lambda: len(receiver.requests) == 1)
@@ -96,7 +96,7 @@ def test_a_slow_receiver_delays_nobody_else(ports: Ports) -> None:
             soon(lambda: len(thread._running) == 5)
             other.revoke(ports, "svc_wrt_b")
             sealing.extend(ports, other.id)
-            thread.sealed(other.id)
+            thread.enqueue_tenant(other.id)
             soon(lambda: sender.sent == [URL, URL])
         finally:
             hang.set()

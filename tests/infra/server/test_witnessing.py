@@ -39,7 +39,7 @@ def test_each_tenant_is_signed(ports: Ports, tenant: Tenant, tmp_path: Path) -> 
     thread = Witnessing(ports, client, policy(1, memory), pause=0.01)
     thread.start()
     for each in (tenant, other):
-        soon(lambda each=each: witnessing.agreed(ports, each.id))  # type: ignore[misc]
+        soon(lambda each=each: witnessing.quorum_checkpoint(ports, each.id))  # type: ignore[misc]
     thread.stop()
     thread.join()
     soon(lambda: not thread._thread.is_alive())

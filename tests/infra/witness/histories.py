@@ -4,7 +4,7 @@ from typing import Final
 
 from shared.model.audit import merkle, records, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import Submission
+from shared.model.audit.witnesses import AddCheckpointRequest
 
 SEED: Final = bytes(range(32))
 ORIGIN: Final = "rescind/svc_tnt_a/1"
@@ -22,13 +22,13 @@ class History:
         return merkle.perfect(self._leaves[number << level : (number + 1) << level])
 
     def note(self, size: int) -> str:
-        return Checkpoint(ORIGIN, size, merkle.root(size, self._subtree)).signed([SEED])
+        return Checkpoint(ORIGIN, size, merkle.root(size, self._subtree)).sign([SEED])
 
     def proof(self, old: int, size: int) -> list[bytes]:
         return merkle.consistency(old, size, self._subtree)
 
     def asked(self, old: int, size: int) -> bytes:
-        return Submission(old, tuple(self.proof(old, size)), self.note(size)).encode()
+        return AddCheckpointRequest(old, tuple(self.proof(old, size)), self.note(size)).encode()
 
 
 TRUE: Final = History()

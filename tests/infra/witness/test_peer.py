@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from infra.witness import Memory
+from infra.witness import WitnessStore
 from shared import wiring
 from shared.adapters.https import HttpWitnesses
 from shared.model.audit import checkpoint
@@ -73,14 +73,14 @@ def test_their_witness_signs_our_log(
         policy = WitnessPolicy(1, (witness,))
 
         def sign() -> dict[str, str]:
-            found = witnessing.Round(ports, HttpWitnesses(), policy).cosign(tenant.id)
+            found = witnessing.WitnessRound(ports, HttpWitnesses(), policy).cosign(tenant.id)
             assert found
             return {**found.problems}
 
         for added in (0, 1, 2, 5, 248, 300, 700):
             many_sealed(ports, clock, tenant.id, added)
             assert sign() == {}
-            note = sealed_log.checkpoint(ports, tenant.operator, witnessed=True)
+            note = sealed_log.checkpoint(ports, tenant.operator, with_cosignatures=True)
             assert Checkpoint.parse(note).size == head_of(ports, tenant.id).size
 
 
@@ -110,4 +110,4 @@ def test_their_client_is_signed_by_our_witness(tmp_path: Path) -> None:
             process.terminate()
     assert [each.split()[1] for each in signed] == ["w.example/w"] * len(sizes)
     assert last.startswith("WitnessRejected")
-    assert Checkpoint.parse(Memory.opened(tmp_path / "w", None).note(KEY.name) or "").size == 64
+    assert Checkpoint.parse(WitnessStore.open(tmp_path / "w", None).note(KEY.name) or "").size == 64

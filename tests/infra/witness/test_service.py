@@ -16,17 +16,17 @@ import pytest
 from starlette.testclient import TestClient
 
 from infra import witness as service
-from infra.witness import Memory, NotCosigned
+from infra.witness import NotCosigned, WitnessStore
 from shared.errors import InvalidSettings
 from shared.model.audit import witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import Submission
+from shared.model.audit.witnesses import AddCheckpointRequest
 from tests.infra.witness.histories import KEY, ORIGIN, OTHER, SEED, TRUE
 from tests.kit.witnesses import made
 
 
 @pytest.fixture
-def memory(tmp_path: Path) -> Memory:
+def memory(tmp_path: Path) -> WitnessStore:
     """A witness that knows the log."""
     memory = made(tmp_path, "w")
     memory.add(KEY)
@@ -34,7 +34,7 @@ def memory(tmp_path: Path) -> Memory:
 
 
 @pytest.fixture
-def client(memory: Memory) -> TestClient:
+def client(memory: WitnessStore) -> TestClient:
     return TestClient(service.application(memory))
 
 
@@ -100,7 +100,7 @@ def test_it_answers_as_litewitness_does(tmp_path: Path) -> None:
     assert post(client, body.encode()) == (409, "5\n")
 
 
-def test_it_signs_what_extends_what_it_signed(client: TestClient, memory: Memory) -> None:
+def test_it_signs_what_extends_what_it_signed(client: TestClient, memory: WitnessStore) -> None:
     """LOG-33, F802b: A witness signs each tree that extends the last one, with the time."""
     for old, size in ((0, 3), (3, 3), (3, 20), (20, 64)):
         status, line = post(client, TRUE.asked(old, size))
@@ -120,35 +120,38 @@ def test_it_signs_no_other_history(client: TestClient) -> None:
     assert post(client, OTHER.asked(20, 64))[0] == 422
     assert post(client, OTHER.asked(20, 20))[0] == 422
     assert post(client, TRUE.asked(3, 10))[0] == 409
-    smaller = Submission(20, (), TRUE.note(10)).encode()
+    smaller = AddCheckpointRequest(20, (), TRUE.note(10)).encode()
     assert post(client, smaller)[0] == 400
-    assert post(client, Submission(20, (), TRUE.note(64)).encode())[0] == 422
+    assert post(client, AddCheckpointRequest(20, (), TRUE.note(64)).encode())[0] == 422
     assert post(client, TRUE.asked(20, 64))[0] == 200
 
 
 def test_the_empty_tree_has_one_root(client: TestClient) -> None:
     """LOG-33, F802d: A first checkpoint needs no proof; an empty one has the root of nothing."""
-    assert post(client, Submission(0, (bytes(32),), TRUE.note(3)).encode())[0] == 422
-    empty = Checkpoint(ORIGIN, 0, bytes(32)).signed([SEED])
-    assert post(client, Submission(0, (), empty).encode())[0] == 422
+    assert post(client, AddCheckpointRequest(0, (bytes(32),), TRUE.note(3)).encode())[0] == 422
+    empty = Checkpoint(ORIGIN, 0, bytes(32)).sign([SEED])
+    assert post(client, AddCheckpointRequest(0, (), empty).encode())[0] == 422
     assert post(client, TRUE.asked(0, 0))[0] == 200
     assert post(client, TRUE.asked(0, 3))[0] == 200
 
 
-def test_a_log_is_known_by_its_keys(client: TestClient, memory: Memory) -> None:
+def test_a_log_is_known_by_its_keys(client: TestClient, memory: WitnessStore) -> None:
     """LOG-33, F802e: Only a known key of the log counts, and a wrong line under it refuses all."""
     other = bytes(range(1, 33))
     second = NoteKey(ORIGIN, witnesses.cosigner("", seed=other).public_key)
-    stranger = Checkpoint.parse(TRUE.note(3)).signed([other])
-    assert post(client, Submission(0, (), stranger).encode())[0] == 403
-    assert post(client, Submission(0, (), TRUE.note(3) + second.line(bytes(64))).encode())[0] == 200
+    stranger = Checkpoint.parse(TRUE.note(3)).sign([other])
+    assert post(client, AddCheckpointRequest(0, (), stranger).encode())[0] == 403
+    assert (
+        post(client, AddCheckpointRequest(0, (), TRUE.note(3) + second.line(bytes(64))).encode())[0]
+        == 200
+    )
     memory.add(second)
     memory.add(second)
-    assert post(client, Submission(3, (), stranger).encode())[0] == 200
+    assert post(client, AddCheckpointRequest(3, (), stranger).encode())[0] == 200
     forged = TRUE.note(3) + second.line(bytes(64))
-    assert post(client, Submission(3, (), forged).encode())[0] == 403
-    elsewhere = Checkpoint("rescind/svc_tnt_b/1", 3, bytes(32)).signed([SEED])
-    assert post(client, Submission(0, (), elsewhere).encode())[0] == 404
+    assert post(client, AddCheckpointRequest(3, (), forged).encode())[0] == 403
+    elsewhere = Checkpoint("rescind/svc_tnt_b/1", 3, bytes(32)).sign([SEED])
+    assert post(client, AddCheckpointRequest(0, (), elsewhere).encode())[0] == 404
 
 
 @pytest.mark.parametrize(
@@ -160,22 +163,22 @@ def test_a_malformed_request_is_refused(client: TestClient, body: bytes) -> None
     assert post(client, body + b"x" * (witnesses.BYTES_MAX + 1))[0] == 413
 
 
-def test_it_shows_what_it_signed_last(client: TestClient, memory: Memory) -> None:
+def test_it_shows_what_it_signed_last(client: TestClient, memory: WitnessStore) -> None:
     """LOG-33, F802g: The newest checkpoint is served with the signatures that were verified."""
     path = f"/{hashlib.sha256(ORIGIN.encode()).hexdigest()}/checkpoint"
     assert client.get(path).status_code == 404
     junk = TRUE.note(3) + "— junk AAAA\n"
-    status, line = post(client, Submission(0, (), junk).encode())
+    status, line = post(client, AddCheckpointRequest(0, (), junk).encode())
     assert status == 200
     assert client.get(path).text == TRUE.note(3) + line
-    assert Memory.opened(memory_folder(memory), None).note(ORIGIN) == TRUE.note(3) + line
+    assert WitnessStore.open(memory_folder(memory), None).note(ORIGIN) == TRUE.note(3) + line
 
 
-def memory_folder(memory: Memory) -> Path:
+def memory_folder(memory: WitnessStore) -> Path:
     return memory._path.parent
 
 
-def test_a_slow_request_is_given_up(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_request_is_given_up(memory: WitnessStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """LOG-33, F802h: A request that does not arrive in time is answered with 408."""
     monkeypatch.setattr(service, "_PATIENCE_SECONDS", 0.0)
     client = TestClient(service.application(memory))
@@ -185,21 +188,21 @@ def test_a_slow_request_is_given_up(memory: Memory, monkeypatch: pytest.MonkeyPa
 def test_a_witness_has_one_name_and_one_memory(tmp_path: Path) -> None:
     """LOG-33, F802i: Name and key stay; a folder without memory is no witness until it is named."""
     with pytest.raises(InvalidSettings, match="add --name"):
-        Memory.opened(tmp_path / "w", None)
+        WitnessStore.open(tmp_path / "w", None)
     first = made(tmp_path, "w")
-    assert Memory.opened(tmp_path / "w", None).identity == first.identity
+    assert WitnessStore.open(tmp_path / "w", None).identity == first.identity
     assert made(tmp_path, "w").identity == first.identity
     with pytest.raises(InvalidSettings, match=r"is named w\.example/w"):
-        Memory.opened(tmp_path / "w", "another.example")
+        WitnessStore.open(tmp_path / "w", "another.example")
     for name in ("", "a b", "a+b"):
         with pytest.raises(InvalidSettings, match="name of a witness"):
-            Memory.opened(tmp_path / "x", name)
+            WitnessStore.open(tmp_path / "x", name)
     (file,) = (tmp_path / "w").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert not (tmp_path / "x").exists()
 
 
-def test_requests_at_the_same_time_make_one_history(memory: Memory) -> None:
+def test_requests_at_the_same_time_make_one_history(memory: WitnessStore) -> None:
     """LOG-33, F802j: Of concurrent requests for two histories, all that are signed are of one."""
 
     def one(number: int) -> tuple[int, int] | None:
@@ -217,7 +220,7 @@ def test_requests_at_the_same_time_make_one_history(memory: Memory) -> None:
 
 def _serve(folder: str, seed: int, signed: Any) -> None:
     """Ask for trees of two histories, and note each that was signed, once it was."""
-    memory, drawn = Memory.opened(Path(folder), None), random.Random(seed)
+    memory, drawn = WitnessStore.open(Path(folder), None), random.Random(seed)
     while True:
         history = (TRUE, OTHER)[drawn.randrange(2)]
         with closing(sqlite3.connect(memory._path)) as db:

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from shared.authorizer.formats.members import to_base64
 from shared.model.audit import checkpoint, merkle, records, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import Submission
+from shared.model.audit.witnesses import AddCheckpointRequest
 
 SEED: Final = bytes(range(32))
 OTHER: Final = bytes(range(1, 33))
 NOW: Final = datetime(2026, 11, 26, 12, tzinfo=UTC)
-NOTE: Final = Checkpoint("example.com/log", 5, bytes(32)).signed([OTHER])
+NOTE: Final = Checkpoint("example.com/log", 5, bytes(32)).sign([OTHER])
 KEY: Final = witnesses.cosigner("w.example/1", seed=SEED)
 LEAVES: Final = [records.leaf(bytes([each])) for each in range(70)]
 
@@ -83,12 +83,12 @@ def test_no_changed_proof_holds(data: st.DataObject) -> None:
 
 def test_a_request_is_that_of_tlog_witness() -> None:
     """LOG-31, F801c: The request in the text of C2SP is read and written byte by byte."""
-    found = Submission.parse(EXAMPLE.encode())
+    found = AddCheckpointRequest.parse(EXAMPLE.encode())
     assert (found.old, len(found.proof)) == (20852014, 4)
     assert Checkpoint.parse(found.note)[:2] == ("example.com/behind-the-sofa", 20852163)
     assert found.encode() == EXAMPLE.encode()
-    assert Submission(0, (), NOTE).encode() == f"old 0\n\n{NOTE}".encode()
-    assert Submission.parse(Submission(0, (), NOTE).encode()) == (0, (), NOTE)
+    assert AddCheckpointRequest(0, (), NOTE).encode() == f"old 0\n\n{NOTE}".encode()
+    assert AddCheckpointRequest.parse(AddCheckpointRequest(0, (), NOTE).encode()) == (0, (), NOTE)
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_a_request_is_that_of_tlog_witness() -> None:
 def test_another_request_is_malformed(body: bytes) -> None:
     """LOG-31, F801d: A request that C2SP does not allow is refused."""
     with pytest.raises(ValueError, match=r"."):
-        Submission.parse(body)
+        AddCheckpointRequest.parse(body)
 
 
 def test_a_cosignature_is_of_a_note_a_key_and_a_time() -> None:
     """LOG-31, F801e: A cosignature counts for its checkpoint, key and time, and for no other."""
-    line = witnesses.cosigned(NOTE, KEY.name, NOW, seed=SEED)
+    line = witnesses.cosign(NOTE, KEY.name, NOW, seed=SEED)
     assert witnesses.cosigned_at(NOTE + line, KEY) == NOW
     assert witnesses.cosigned_at(NOTE, KEY) is None
     assert not checkpoint.is_signed_by(NOTE + line, NoteKey(KEY.name, KEY.public_key))
@@ -128,7 +128,7 @@ def test_a_cosignature_is_of_a_note_a_key_and_a_time() -> None:
         KEY._replace(kind=checkpoint.ED25519),
     ):
         assert witnesses.cosigned_at(NOTE + line, other) is None
-    grown = Checkpoint("example.com/log", 6, bytes(32)).signed([OTHER])
+    grown = Checkpoint("example.com/log", 6, bytes(32)).sign([OTHER])
     assert witnesses.cosigned_at(grown + line, KEY) is None
     (signature,) = checkpoint.signatures(NOTE + line, KEY)
     later = KEY.line((int(NOW.timestamp()) + 1).to_bytes(8, "big") + signature[8:])
@@ -140,7 +140,7 @@ def test_a_cosignature_is_of_a_note_a_key_and_a_time() -> None:
 def test_the_newest_cosignature_of_a_witness_counts() -> None:
     """LOG-31, F801f: Of several lines of a witness the newest valid one counts and is kept."""
     times = (NOW, NOW + timedelta(hours=1), NOW - timedelta(hours=1))
-    lines = [witnesses.cosigned(NOTE, KEY.name, each, seed=SEED) for each in times]
+    lines = [witnesses.cosign(NOTE, KEY.name, each, seed=SEED) for each in times]
     note = NOTE + "".join(lines) + KEY.line(bytes(72)) + "— junk\n— w.example/1 é\n"
     assert witnesses.cosigned_at(note, KEY) == times[1]
     assert witnesses.lines_of(note, KEY) == lines[1]
@@ -154,7 +154,7 @@ def test_a_quorum_is_of_different_witnesses() -> None:
     note = NOTE
     for hours, seed in enumerate(seeds):
         at = NOW + timedelta(hours=hours)
-        note += 2 * witnesses.cosigned(note, f"w{seed[0]}", at, seed=seed)
+        note += 2 * witnesses.cosign(note, f"w{seed[0]}", at, seed=seed)
     late, early = NOW + timedelta(hours=9), NOW + timedelta(hours=1)
     moments = [witnesses.agreed_at(note, keys, each, late) for each in (1, 2, 3)]
     assert moments == [NOW + timedelta(hours=each) for each in (2, 1, 0)]

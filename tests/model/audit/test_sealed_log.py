@@ -8,12 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import seeds
 from shared.model.audit import checkpoint, merkle, records
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.head import APPENDED_MAX, LogHead
-from shared.model.audit.merkle import NOTHING, Place
+from shared.model.audit.merkle import NOTHING, TileAddress
 from shared.model.items import Value
 from tests.kit.sealed_log import root_by_path
 
@@ -56,7 +56,7 @@ def test_roots_and_paths_are_those_of_the_reference() -> None:
     hashed = [records.leaf(each) for each in LEAVES]
     for size, expected in enumerate(ROOTS, start=1):
         assert merkle.root(size, subtree_of(hashed)).hex() == expected
-        assert NOTHING.extended(hashed[:size])[0].root().hex() == expected
+        assert NOTHING.append(hashed[:size])[0].root().hex() == expected
         for index in range(size):
             path = merkle.inclusion(index, size, subtree_of(hashed))
             root = root_by_path(hashed[index], index, size, path)
@@ -70,9 +70,9 @@ def test_roots_and_paths_are_those_of_the_reference() -> None:
 def test_the_edge_has_the_root_of_all_leaves(size: int) -> None:
     """LOG-4, F321b: However the leaves arrive, the edge has the root that RFC 6962 defines."""
     leaves = [records.leaf(each.to_bytes(2, "big")) for each in range(size)]
-    edge, full = NOTHING, dict[Place, bytes]()
+    edge, full = NOTHING, dict[TileAddress, bytes]()
     for start, end in pairwise(sorted({0, 1, size // 3, size // 2, size})):
-        edge, more = edge.extended(leaves[start:end])
+        edge, more = edge.append(leaves[start:end])
         full |= more
     assert edge.root() == defined(leaves) == merkle.root(size, subtree_of(leaves))
     assert {each.number for each in full if each.level == 0} == set(range(size // 256))
@@ -87,28 +87,28 @@ def test_the_edge_has_the_root_of_all_leaves(size: int) -> None:
 def test_levels_of_tiles_follow_each_other() -> None:
     """LOG-4, F321c: A tile of level 1 has the roots of 256 tiles of level 0."""
     leaves = [records.leaf(each.to_bytes(3, "big")) for each in range(65_537)]
-    edge, full = NOTHING.extended(leaves[:65_535])
-    assert Place(1, 0) not in full
+    edge, full = NOTHING.append(leaves[:65_535])
+    assert TileAddress(1, 0) not in full
     assert edge.root() == defined(leaves[:65_535])
-    edge, full = edge.extended(leaves[65_535:])
+    edge, full = edge.append(leaves[65_535:])
     tops = [merkle.perfect(leaves[each : each + 256]) for each in range(0, 65_536, 256)]
-    assert full[Place(1, 0)] == b"".join(tops)
-    assert full.keys() == {Place(0, 255), Place(1, 0)}
+    assert full[TileAddress(1, 0)] == b"".join(tops)
+    assert full.keys() == {TileAddress(0, 255), TileAddress(1, 0)}
     assert edge.root() == defined(leaves)
 
 
 @pytest.mark.parametrize(
     ("place", "path"),
     [
-        (Place(0, 0), "0/000"),
-        (Place(1, 1234067), "1/x001/x234/067"),
-        (Place(None, 1000, 5), "entries/x001/000.p/5"),
+        (TileAddress(0, 0), "0/000"),
+        (TileAddress(1, 1234067), "1/x001/x234/067"),
+        (TileAddress(None, 1000, 5), "entries/x001/000.p/5"),
     ],
 )
-def test_paths_are_those_of_the_specification(place: Place, path: str) -> None:
+def test_paths_are_those_of_the_specification(place: TileAddress, path: str) -> None:
     """LOG-6: The paths of tiles are those of C2SP tlog-tiles."""
     assert place.path == path
-    assert Place.parse(path) == place
+    assert TileAddress.parse(path) == place
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_paths_are_those_of_the_specification(place: Place, path: str) -> None:
 def test_other_paths_are_refused(path: str) -> None:
     """LOG-6, F484a: A path that no tile has is refused, such as one of more than 256 hashes."""
     with pytest.raises(ValueError, match="not the path"):
-        Place.parse(path)
+        TileAddress.parse(path)
 
 
 ITEM: dict[str, Value] = {
@@ -141,16 +141,16 @@ def test_a_record_commits_to_the_line_of_its_entry() -> None:
     ).encode()
     assert records.line(ITEM) == line
     assert json.loads(line) == ITEM
-    record = records.AuditRecord.of(ITEM)
+    record = records.EntryCommitment.of(ITEM)
     assert record.digest == hashlib.sha256(line).digest()
     assert len(record.data) == records.SIZE
-    assert records.AuditRecord.parse(record.data) == record
+    assert records.EntryCommitment.parse(record.data) == record
     assert record.made_ms == int.from_bytes(record.data[:6], "big")
     for name, value in (("id", "svc_evt_1"), ("expires", None), ("expires", -1), ("details", b"")):
-        with pytest.raises(Corrupt):
-            records.AuditRecord.of(ITEM | {name: value})
-    with pytest.raises(Corrupt):
-        records.AuditRecord.parse(record.data[1:])
+        with pytest.raises(DataCorrupt):
+            records.EntryCommitment.of(ITEM | {name: value})
+    with pytest.raises(DataCorrupt):
+        records.EntryCommitment.parse(record.data[1:])
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), [2**53], {"a": b"x"}])
@@ -169,7 +169,7 @@ def test_a_checkpoint_is_a_signed_note() -> None:
     own, other = seeds.new()[0], seeds.new()[0]
     origin = checkpoint.origin("svc_tnt_1", 1)
     stated = Checkpoint(origin, 3, bytes(range(32)))
-    note = stated.signed([own, other])
+    note = stated.sign([own, other])
     assert Checkpoint.parse(note) == stated
     assert note.startswith(f"{origin}\n3\nAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n\n\u2014 ")
     publics = (base64.b64decode(seeds.public_key(each)) for each in (own, other, seeds.new()[0]))
@@ -195,14 +195,18 @@ def record_at(moment: datetime, number: int = 0) -> bytes:
 
 def test_the_head_fits_into_an_item_after_the_largest_pass() -> None:
     """LOG-5, F324a: A head with as many records as it can have is less than 400 KB."""
-    head = LogHead.empty(1, NOW).appended([record_at(NOW, each) for each in range(255)], NOW)
-    head = head.settled().appended([record_at(NOW, each) for each in range(APPENDED_MAX)], NOW)
+    head = LogHead.empty(1, NOW).append([record_at(NOW, each) for each in range(255)], NOW)
+    head = head.drop_stored_records().append(
+        [record_at(NOW, each) for each in range(APPENDED_MAX)], NOW
+    )
     biggest = len(head.records) + 8 * 255 * 32 + 200 * 16 + 2000
     assert len(head.full_tiles()) == 2 * (4255 // 256)
     assert biggest < 390_000
-    settled = head.settled()
-    assert (settled.stored, len(settled.unstored)) == (4096, 4255 - 4096)
-    assert settled.root == head.root == defined([records.leaf(each) for each in head.unstored])
+    settled = head.drop_stored_records()
+    assert (settled.stored, len(settled.unstored_records)) == (4096, 4255 - 4096)
+    assert (
+        settled.root == head.root == defined([records.leaf(each) for each in head.unstored_records])
+    )
     assert LogHead.from_item(settled.to_item()) == settled
 
 
@@ -215,15 +219,15 @@ def test_the_head_says_where_the_entries_since_a_moment_are() -> None:
     for each, offset in enumerate([*moments[:150], *odd, *moments[150:]]):
         now = NOW + moments[min(each, 299)]
         made.append(NOW + offset)
-        head = head.appended([record_at(made[-1])], now)
+        head = head.append([record_at(made[-1])], now)
     now = NOW + moments[-1]
     for bound in (*made[::10], made[-1] + timedelta(seconds=1), NOW - timedelta(days=100)):
         ms = int(bound.timestamp() * 1000)
-        inside = {leaf for start, end in head.since(ms) for leaf in range(start, end)}
+        inside = {leaf for start, end in head.leaves_since(ms) for leaf in range(start, end)}
         assert inside >= {leaf for leaf, moment in enumerate(made) if moment >= bound}
     assert len(head.spans) < 40
     # What is new is found in few leaves, in spite of the entry of the future.
     recent = int((now - timedelta(minutes=1)).timestamp() * 1000)
-    assert sum(end - start for start, end in head.since(recent)) < 10
+    assert sum(end - start for start, end in head.leaves_since(recent)) < 10
     assert head.newest_ms(int(now.timestamp() * 1000)) == int(made[-1].timestamp() * 1000)
     assert head.late == 3

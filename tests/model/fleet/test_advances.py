@@ -9,25 +9,35 @@ import pytest
 
 from shared.model.fleet.advances import PAIRS_MAX, advances
 from shared.model.fleet.authorizers import Authorizer
-from shared.model.fleet.heartbeats import Description, Heartbeat
-from shared.model.fleet.propagation import CURVE_MAX, Judged, Proof, Published, curve
+from shared.model.fleet.heartbeats import AuthorizerDescription, Heartbeat
+from shared.model.fleet.propagation import (
+    CURVE_MAX,
+    AuthorizerStatus,
+    EnforcementState,
+    PublishedEntry,
+    curve,
+)
 
 BEGIN = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def new() -> Authorizer:
-    return Authorizer.new("svc_azr_a", Description("gateway"), owner="o", now=BEGIN)
+    return Authorizer.new("svc_azr_a", AuthorizerDescription("gateway"), owner="o", now=BEGIN)
 
 
 def reported(found: Authorizer, sequence: int | None, at: datetime, **more: object) -> Authorizer:
     """After a report that the service takes now, and a relay heard a while ago."""
     beat = Heartbeat(sequence, **more)  # type: ignore[arg-type]
-    return found.after(beat, at, relay="r", is_foreign=False)
+    return found.with_heartbeat(beat, at, relay="r", is_foreign=False)
 
 
 def since(found: Authorizer, sequence: int) -> tuple[int, bool]:
     """The second of the curve for an entry, and whether it may be late."""
-    told = curve([Judged(found, Proof.HOLDING)], Published(sequence, BEGIN, {}), BEGIN)
+    told = curve(
+        [AuthorizerStatus(found, EnforcementState.HOLDING)],
+        PublishedEntry(sequence, BEGIN, {}),
+        BEGIN,
+    )
     ((second, _),) = told.points
     return second, told.is_bound
 
@@ -72,7 +82,7 @@ def test_what_is_not_held_has_no_pairs() -> None:
     assert [each.sequence for each in advances(found.advances)] == [5]
     assert not reported(found, None, BEGIN).advances
     assert not reported(found, 2**31, BEGIN).advances
-    assert not found.after(Heartbeat(6), BEGIN, relay="", is_foreign=True).advances
+    assert not found.with_heartbeat(Heartbeat(6), BEGIN, relay="", is_foreign=True).advances
     assert advances(found.advances + b"cut") == advances(found.advances)
 
 
@@ -87,10 +97,16 @@ def test_a_report_without_news_is_no_news() -> None:
 def test_a_curve_of_a_large_fleet() -> None:
     """FLEET-31, F1385a: A long curve has evenly chosen points, with the first and the last."""
     judged = [
-        Judged(reported(new(), 9, BEGIN + timedelta(seconds=each)), Proof.HOLDING)
+        AuthorizerStatus(
+            reported(new(), 9, BEGIN + timedelta(seconds=each)), EnforcementState.HOLDING
+        )
         for each in range(1000)
     ]
-    found = curve([*judged, Judged(new(), Proof.UNKNOWN)], Published(9, BEGIN, {}), BEGIN)
+    found = curve(
+        [*judged, AuthorizerStatus(new(), EnforcementState.UNKNOWN)],
+        PublishedEntry(9, BEGIN, {}),
+        BEGIN,
+    )
     seconds = [each for each, _ in found.points]
     assert (len(seconds), seconds[0], seconds[-1]) == (CURVE_MAX, 0, 999)
     assert max(b - a for a, b in pairwise(seconds)) <= 6

@@ -6,22 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.model.fleet.authorizers import (
-    Authorizer,
-)
-from shared.model.fleet.heartbeats import Description
+from shared.model.fleet.authorizers import Authorizer
+from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.fleet.propagation import (
     STRAGGLERS_MAX,
     VISIBLE_AFTER,
-    Proof,
-    Published,
+    EnforcementState,
+    PublishedEntry,
     judge,
     propagation,
 )
 
 ISSUED = datetime(2026, 11, 21, 12, tzinfo=UTC)
 CHAINS = {number: bytes([number]) * 32 for number in range(61, 70)}
-PUBLISHED = Published(61, ISSUED, CHAINS)
+PUBLISHED = PublishedEntry(61, ISSUED, CHAINS)
 NEVER = datetime(9000, 1, 1, tzinfo=UTC)
 
 
@@ -29,7 +27,9 @@ def authorizer(
     sequence: int | None = 58, *, chain: bytes | None = None, **fields: object
 ) -> Authorizer:
     """An authorizer that reported this shortly before the entry."""
-    new = Authorizer.new("svc_azr_a", Description("gateway"), owner="o", key_id="", now=ISSUED)
+    new = Authorizer.new(
+        "svc_azr_a", AuthorizerDescription("gateway"), owner="o", key_id="", now=ISSUED
+    )
     right = CHAINS[sequence] if sequence in CHAINS else bytes(32)
     told = {"sequence": sequence, "chain": right if chain is None else chain}
     silent = {"max_staleness_seconds": 30, "verified_at": ISSUED - timedelta(seconds=1)}
@@ -39,24 +39,24 @@ def authorizer(
 @pytest.mark.parametrize(
     ("reported", "proof"),
     [
-        (authorizer(61), Proof.HOLDING),
-        (authorizer(69), Proof.HOLDING),
-        (authorizer(69, chain=b""), Proof.HOLDING),
-        (authorizer(60), Proof.CLOSED),
-        (authorizer(None, chain=b""), Proof.CLOSED),
-        (authorizer(61, chain=b"1" * 32), Proof.UNKNOWN),
-        (authorizer(69, is_foreign=True), Proof.UNKNOWN),
-        (authorizer(60, is_foreign=True), Proof.UNKNOWN),
-        (authorizer(70), Proof.UNKNOWN),
-        (authorizer(70, chain=b""), Proof.UNKNOWN),
-        (authorizer(60, allow_when_stale=True), Proof.UNKNOWN),
-        (authorizer(60, max_staleness_seconds=None), Proof.UNKNOWN),
-        (authorizer(60, max_staleness_seconds=10**18), Proof.UNKNOWN),
-        (authorizer(60, verified_at=NEVER - timedelta(seconds=1)), Proof.UNKNOWN),
-        (authorizer(60, verified_at=None), Proof.CLOSED),
+        (authorizer(61), EnforcementState.HOLDING),
+        (authorizer(69), EnforcementState.HOLDING),
+        (authorizer(69, chain=b""), EnforcementState.HOLDING),
+        (authorizer(60), EnforcementState.CLOSED),
+        (authorizer(None, chain=b""), EnforcementState.CLOSED),
+        (authorizer(61, chain=b"1" * 32), EnforcementState.UNKNOWN),
+        (authorizer(69, is_foreign=True), EnforcementState.UNKNOWN),
+        (authorizer(60, is_foreign=True), EnforcementState.UNKNOWN),
+        (authorizer(70), EnforcementState.UNKNOWN),
+        (authorizer(70, chain=b""), EnforcementState.UNKNOWN),
+        (authorizer(60, allow_when_stale=True), EnforcementState.UNKNOWN),
+        (authorizer(60, max_staleness_seconds=None), EnforcementState.UNKNOWN),
+        (authorizer(60, max_staleness_seconds=10**18), EnforcementState.UNKNOWN),
+        (authorizer(60, verified_at=NEVER - timedelta(seconds=1)), EnforcementState.UNKNOWN),
+        (authorizer(60, verified_at=None), EnforcementState.CLOSED),
     ],
 )
-def test_what_is_known_of_a_report(reported: Authorizer, proof: Proof) -> None:
+def test_what_is_known_of_a_report(reported: Authorizer, proof: EnforcementState) -> None:
     """F262b: Only an authorizer that reported the entry with the service's chain is holding."""
     assert judge(reported, PUBLISHED, NEVER).proof is proof
 
@@ -64,8 +64,8 @@ def test_what_is_known_of_a_report(reported: Authorizer, proof: Proof) -> None:
 def test_a_chain_that_is_not_stored() -> None:
     """F262: A chain that cannot be compared proves nothing."""
     published = replace(PUBLISHED, chains={61: b""})
-    assert judge(authorizer(61), published, ISSUED).proof is Proof.UNKNOWN
-    assert judge(authorizer(61, chain=b""), published, ISSUED).proof is Proof.HOLDING
+    assert judge(authorizer(61), published, ISSUED).proof is EnforcementState.UNKNOWN
+    assert judge(authorizer(61, chain=b""), published, ISSUED).proof is EnforcementState.HOLDING
 
 
 def test_an_authorizer_closes_when_its_state_is_too_old() -> None:
@@ -75,7 +75,7 @@ def test_an_authorizer_closes_when_its_state_is_too_old() -> None:
     """
     silent = authorizer(60, seen_at=ISSUED - timedelta(days=20))
     closes_at = ISSUED + VISIBLE_AFTER + timedelta(seconds=30)
-    for seconds, proof in ((-1, Proof.UNKNOWN), (0, Proof.CLOSED)):
+    for seconds, proof in ((-1, EnforcementState.UNKNOWN), (0, EnforcementState.CLOSED)):
         judged = judge(silent, PUBLISHED, closes_at + timedelta(seconds=seconds))
         assert (judged.proof, judged.denies_all_from) == (proof, closes_at)
 
@@ -131,5 +131,5 @@ def test_no_honest_authorizer_is_taken_for_closed() -> None:
         refuses = answered[-1] == 61 or now - polls[-1] > staleness
         proof = judge(reported, PUBLISHED, ISSUED + timedelta(seconds=now)).proof
         proofs.add((proof, refuses))
-        assert refuses or proof is Proof.UNKNOWN
+        assert refuses or proof is EnforcementState.UNKNOWN
     assert len(proofs) == 4

@@ -6,7 +6,7 @@ import pytest
 
 from shared.model.callers import Scope
 from shared.model.identities import providers
-from shared.model.identities.providers import Grant
+from shared.model.identities.providers import RoleMapping
 
 GITHUB = "https://token.actions.githubusercontent.com"
 
@@ -46,12 +46,12 @@ def test_a_grant_matches_whole_texts(
     when: dict[str, str], claims: dict[str, Any], matches: bool
 ) -> None:
     """IDENTITY-2, F1144a: All conditions must hold, by whole text, membership or a final `*`."""
-    assert Grant(when, Scope.ADMIN).matches(claims) is matches
+    assert RoleMapping(when, Scope.ADMIN).matches(claims) is matches
 
 
 def test_the_first_match_counts() -> None:
     """IDENTITY-2, F1144b: Of several grants that match, the first one counts."""
-    both = [Grant({"sub": "a"}, Scope.REVOKER), Grant({"sub": "*"}, Scope.ADMIN)]
+    both = [RoleMapping({"sub": "a"}, Scope.REVOKER), RoleMapping({"sub": "*"}, Scope.ADMIN)]
     assert providers.first(both, {"sub": "a"}) is both[0]
     assert providers.first(both, {"sub": "b"}) is both[1]
     assert providers.first(both[:1], {"sub": "b"}) is None
@@ -92,4 +92,4 @@ def test_the_first_match_counts() -> None:
 def test_a_program_needs_the_owner(issuer: str, when: dict[str, str], is_named: bool) -> None:
     """IDENTITY-2, F1144c: Each grant for programs names the owner of the token."""
     family = providers.family_of(issuer)
-    assert Grant(when, Scope.ADMIN).names_owner(family) is is_named
+    assert RoleMapping(when, Scope.ADMIN).names_owner(family) is is_named

@@ -8,12 +8,12 @@ import cbor2
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from shared.errors import Corrupt, InvalidSrl
+from shared.errors import DataCorrupt, InvalidSrl
 from shared.model import seeds
 from shared.model.lists import content as srl_state
 from shared.model.lists import signers as srl_signers
-from shared.model.lists.content import ListState, Payload, sign
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.content import Payload, SrlState, sign
+from shared.model.lists.signers import SrlSigner
 from shared.model.lists.tombstones import Tombstone, Tombstones, TombstoneStatus
 from shared.model.lists.verification import verify
 from shared.model.signing_keys import KeyStatus
@@ -25,15 +25,20 @@ _NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 _TENANT = "svc_tnt_a"
 
 
-_STATE = ListState(
+_STATE = SrlState(
     _TENANT,
     7,
     _NOW,
     {"svc_wrt_a": "2026-12-01T00:00:00Z"},
     ("svc_key_a", "svc_key_b#2"),
     (
-        ListSigner(
-            "svc_key_s", _TENANT, "AA==", srl_signers.SignerStatus.RETIRED, _NOW, sealed_seed=None
+        SrlSigner(
+            "svc_key_s",
+            _TENANT,
+            "AA==",
+            srl_signers.SrlSignerStatus.RETIRED,
+            _NOW,
+            sealed_seed=None,
         ),
     ),
     Tombstones(
@@ -46,8 +51,10 @@ _STATE = ListState(
 )
 
 
-def _opened(blob: bytes, *, tenant_id: str = _TENANT, version: int = 7) -> ListState:
-    return ListState.opened(blob, public_key=_PUBLIC, tenant_id=tenant_id, version=version)
+def _opened(blob: bytes, *, tenant_id: str = _TENANT, version: int = 7) -> SrlState:
+    return SrlState.verify_and_decode(
+        blob, public_key=_PUBLIC, tenant_id=tenant_id, version=version
+    )
 
 
 def _signed(signed: bytes) -> bytes:
@@ -77,14 +84,14 @@ def _altered(place: int) -> bytes:
 )
 def test_a_state_that_no_signer_signed_is_not_believed(blob: bytes) -> None:
     """OPS-8, F49a, F49b: An altered state, or one that another key signed, is not believed."""
-    with pytest.raises(Corrupt, match="not signed by a signer"):
+    with pytest.raises(DataCorrupt, match="not signed by a signer"):
         _opened(blob)
 
 
 @pytest.mark.parametrize(("tenant_id", "version"), [("svc_tnt_b", 7), (_TENANT, 8), (_TENANT, 6)])
 def test_the_state_of_another_list_is_not_believed(tenant_id: str, version: int) -> None:
     """F49c: A stored list state of another tenant or version is not believed."""
-    with pytest.raises(Corrupt, match="another list"):
+    with pytest.raises(DataCorrupt, match="another list"):
         _opened(_STATE.sign(seed=_SEED), tenant_id=tenant_id, version=version)
 
 
@@ -106,7 +113,7 @@ def test_the_state_of_another_list_is_not_believed(tenant_id: str, version: int)
 )
 def test_a_signed_state_that_makes_no_sense_is_corrupt(encoded: bytes) -> None:
     """Even with a valid signature, content that is malformed or cut off is one error."""
-    with pytest.raises(Corrupt, match="malformed"):
+    with pytest.raises(DataCorrupt, match="malformed"):
         _opened(_signed(srl_state.PREFIX + encoded))
 
 
@@ -119,5 +126,5 @@ def test_no_state_passes_for_a_list_and_no_list_for_a_state() -> None:
         verify(body.encode(), public_key=_PUBLIC, now=_NOW)
     payload = Payload(7, _NOW, _NOW.replace(hour=13), [])
     assert sign(payload, seed=_SEED)
-    with pytest.raises(Corrupt, match="not what its folder is for"):
+    with pytest.raises(DataCorrupt, match="not what its folder is for"):
         _opened(_signed(cbor2.dumps(payload.members())))

@@ -71,7 +71,7 @@ def test_identifiers_of_one_size_are_encoded_like_others(number: int, size: int,
     """F940a: Lists of any length, of identifiers of any one size, have the encoding of RFC 8949."""
     ids = [f"svc_wrt_{each:{fill}>{size - len('svc_wrt_')}}" for each in range(number)]
     payload = replace(PAYLOAD, revoked_ids=ids)
-    assert payload.encoded == cbor2.dumps(payload.members(), canonical=True)
+    assert payload.cbor == cbor2.dumps(payload.members(), canonical=True)
 
 
 @pytest.mark.parametrize("value", MALFORMED.values(), ids=MALFORMED)
@@ -261,7 +261,7 @@ def test_the_publisher_signs_what_it_shows() -> None:
     withheld(shown + b',"srl":' + signed, "malformed")
     withheld(srl.sign(other, seed=SEED), "malformed")
     mixed = replace(PAYLOAD)
-    vars(mixed)["encoded"] = other.encoded
+    vars(mixed)["cbor"] = other.cbor
     withheld(srl.sign(mixed, seed=SEED), "mixed", payload=mixed)
     withheld(srl.sign(PAYLOAD, seed=OTHER_SEED), "signature")
 

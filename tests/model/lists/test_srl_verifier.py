@@ -12,8 +12,8 @@ from shared.errors import InvalidSrl
 from shared.model import seeds
 from shared.model.lists import content as srl
 from shared.model.lists.content import Payload
-from shared.model.lists.signers import ReportedSigners
-from shared.model.lists.verification import MAX_STEP, Seen, VerifierPolicy, verify_next
+from shared.model.lists.signers import ServedSigners
+from shared.model.lists.verification import MAX_STEP, LastAcceptedSrl, VerifierPolicy, verify_next
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SEED, OTHER = b"\x01" * 32, b"\x02" * 32
@@ -30,8 +30,10 @@ def signed_list(version: int, *ids: str, seed: bytes = SEED) -> bytes:
     return srl.sign(Payload(version, NOW, NOW + timedelta(hours=1), list(ids)), seed=seed)
 
 
-def accept(body: bytes, seen: Seen | None = None, policy: VerifierPolicy = POLICY) -> Seen:
-    payload, now_seen = verify_next(body, policy, seen=seen, now=NOW)
+def accept(
+    body: bytes, seen: LastAcceptedSrl | None = None, policy: VerifierPolicy = POLICY
+) -> LastAcceptedSrl:
+    payload, now_seen = verify_next(body, policy, last_accepted=seen, now=NOW)
     assert payload.version == now_seen.version
     return now_seen
 
@@ -74,7 +76,7 @@ def test_a_revoked_key_stays_revoked() -> None:
     """F63: also once the answer that told so is not given any more."""
     policy = VerifierPolicy([public(SEED), public(OTHER)])
     seen = accept(signed_list(7), None, policy)
-    reported = ReportedSigners(revoked=frozenset({public(SEED)}))
+    reported = ServedSigners(revoked=frozenset({public(SEED)}))
     refused("signature", signed_list(8), seen, replace(policy, reported=reported))
     seen = accept(signed_list(8, seed=OTHER), seen, replace(policy, reported=reported))
     refused("signature", signed_list(9), seen, policy)
@@ -83,7 +85,7 @@ def test_a_revoked_key_stays_revoked() -> None:
 def test_a_key_that_signed_nothing_is_not_revoked_for_ever() -> None:
     """VERIFY-4, F569a: A false status of a key counts only as long as it is reported."""
     policy = VerifierPolicy([public(SEED), public(OTHER)])
-    reported = ReportedSigners(revoked=frozenset({public(OTHER)}))
+    reported = ServedSigners(revoked=frozenset({public(OTHER)}))
     seen = accept(signed_list(7), None, replace(policy, reported=reported))
     refused("signature", signed_list(8, seed=OTHER), seen, replace(policy, reported=reported))
     assert accept(signed_list(8, seed=OTHER), seen, policy).version == 8
@@ -101,4 +103,4 @@ def test_a_key_that_signed_nothing_is_not_revoked_for_ever() -> None:
 def test_what_is_no_answer_about_keys(answer: Any) -> None:
     """It is refused whole, never read as one that tells nothing."""
     with pytest.raises(ValueError, match=r"response|base64"):
-        ReportedSigners.parse(json.dumps(answer).encode())
+        ServedSigners.parse(json.dumps(answer).encode())

@@ -11,7 +11,7 @@ import pytest
 from shared.model import seeds
 from shared.model.lists import content as srl
 from shared.model.lists.content import Payload
-from shared.model.lists.signers import Form, Statement, follow
+from shared.model.lists.signers import Form, SuccessionStatement, follow
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SEEDS = [bytes([number]) * 32 for number in range(1, 6)]
@@ -21,9 +21,9 @@ def public(seed: bytes) -> bytes:
     return base64.b64decode(seeds.public_key(seed))
 
 
-def statement(signer: int, /, **changes: Any) -> Statement:
+def statement(signer: int, /, **changes: Any) -> SuccessionStatement:
     """What the signer before says of this one."""
-    made = Statement(
+    made = SuccessionStatement(
         tenant_id="svc_tnt_a",
         number=signer,
         key_id=f"svc_key_{signer}",
@@ -35,13 +35,13 @@ def statement(signer: int, /, **changes: Any) -> Statement:
 
 
 def form(signer: int, /, **changes: Any) -> Form:
-    return statement(signer, **changes).signed(seed=SEEDS[signer - 2])
+    return statement(signer, **changes).sign(seed=SEEDS[signer - 2])
 
 
 def reached(pinned: list[int], forms: list[Form], *, revoked: tuple[int, ...] = ()) -> list[int]:
     """The numbers of the signers that are believed."""
     gone = frozenset(public(SEEDS[number - 1]) for number in revoked)
-    found = follow([public(SEEDS[number - 1]) for number in pinned], forms, revoked=gone)
+    found = follow([public(SEEDS[number - 1]) for number in pinned], forms, revoked_keys=gone)
     return [number for number, seed in enumerate(SEEDS, 1) if public(seed) in found]
 
 
@@ -119,6 +119,6 @@ def test_a_list_is_no_statement_and_a_statement_no_list() -> None:
     body = srl.sign(Payload(1, NOW, NOW, []), seed=SEEDS[0])
     signature = seeds.sign(statement(2).encode(), seed=SEEDS[0])
     assert reached([1], [dict(form(2)) | {"Signature": signature}]) == [1]
-    encoded = Payload(1, NOW, NOW, []).encoded
+    encoded = Payload(1, NOW, NOW, []).cbor
     assert encoded[0] == 0xA4
     assert base64.b64encode(encoded) in body

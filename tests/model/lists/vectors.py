@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 PAYLOAD = Payload(5, NOW, NOW + HOUR, ["svc_wrt_a", "svc_wrt_b"])
 MEMBERS = PAYLOAD.members()
 ISSUED = MEMBERS["IssuedAt"].encode()
-RIGHT = PAYLOAD.encoded
+RIGHT = PAYLOAD.cbor
 VERSION_MAX = 10**12 - 1
 
 

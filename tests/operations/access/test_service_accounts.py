@@ -9,8 +9,8 @@ from shared.errors import Conflict, InvalidRequest, InvalidState, RequestError
 from shared.model.callers import Scope
 from shared.model.service_accounts import API_KEYS_MAX, AccountStatus, ServiceAccount
 from shared.operations.access import api_key_rotation, api_keys, service_accounts
-from shared.operations.access.api_key_creation import Created
-from shared.operations.access.api_key_rotation import Rotated
+from shared.operations.access.api_key_creation import CreatedKey
+from shared.operations.access.api_key_rotation import RotatedKey
 from shared.ports import Ports
 from tests.kit.tenants import Tenant, opens
 from tests.operations.races import races
@@ -24,7 +24,7 @@ class Staff:
 
     tenant: Tenant
     account: ServiceAccount
-    key: Created
+    key: CreatedKey
 
     @classmethod
     def make(cls, ports: Ports, scope: Scope = Scope.READ_ONLY) -> "Staff":
@@ -32,10 +32,10 @@ class Staff:
         account = tenant.account(ports, "ci")
         return cls(tenant, account, tenant.api_key(ports, scope, account=account))
 
-    def hire(self, ports: Ports) -> Created:
+    def hire(self, ports: Ports) -> CreatedKey:
         return self.tenant.api_key(ports, Scope.READ_ONLY, account=self.account)
 
-    def rotate(self, ports: Ports, *, grace: int = 60) -> Rotated:
+    def rotate(self, ports: Ports, *, grace: int = 60) -> RotatedKey:
         key_id = self.key.api_key.id
         operator = self.tenant.operator
         return api_key_rotation.rotate(ports, operator, key_id=key_id, grace_seconds=grace)
@@ -146,7 +146,7 @@ def test_a_key_while_its_account_is_deleted(ports: Ports) -> None:
         race.world.tenant.check_totals(ports)
     for race in races(ports, make, lambda p, staff: staff.delete(p), _hire):
         assert isinstance(race.first, Conflict)
-        assert isinstance(race.second, Created)
+        assert isinstance(race.second, CreatedKey)
         race.world.tenant.check_totals(ports)
 
 
@@ -156,7 +156,7 @@ def test_the_last_place_of_an_account(ports: Ports, monkeypatch: pytest.MonkeyPa
 
     for race in races(ports, Staff.make, _hire, _hire):
         assert isinstance(race.first, Conflict)
-        assert isinstance(race.second, Created)
+        assert isinstance(race.second, CreatedKey)
         race.world.tenant.check_totals(ports)
 
 
@@ -178,7 +178,7 @@ def test_what_ends_a_key_ends_it_during_a_rotation_too(
     for race in races(ports, Staff.make, *order):
         staff, rotated = race.world, race.second if is_first else race.first
         assert not opens(ports, staff.key)
-        if isinstance(rotated, Rotated):
+        if isinstance(rotated, RotatedKey):
             # A disabled account also stops the secret that the rotation made.
             assert opens(ports, rotated.created) == (end != "disable")
             if end != "dismiss":
@@ -191,6 +191,8 @@ def test_what_ends_a_key_ends_it_during_a_rotation_too(
 def test_a_key_has_one_successor(ports: Ports) -> None:
     """F377f: Of two rotations of a key at the same time, one is refused."""
     for race in races(ports, Staff.make, _rotate, _rotate):
-        (refused,) = (each for each in (race.first, race.second) if not isinstance(each, Rotated))
+        (refused,) = (
+            each for each in (race.first, race.second) if not isinstance(each, RotatedKey)
+        )
         assert isinstance(refused, InvalidState)
         race.world.tenant.check_totals(ports)

@@ -11,10 +11,10 @@ from shared.model.audit import audit_log
 from shared.model.callers import Scope
 from shared.model.tenants import SettingsChange
 from shared.operations.access import api_keys, tenant_settings, unused_keys
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.operator import restored
 from shared.ports import Ports
-from shared.ports.token_buckets import Used
+from shared.ports.token_buckets import UsageDelta
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 
@@ -29,11 +29,11 @@ def wants(ports: Ports, tenant: Tenant, days: int) -> None:
     tenant_settings.update(ports, tenant.operator, change=change)
 
 
-def use(ports: Ports, tenant: Tenant, key: Created) -> None:
-    ports.usage.add(Used(tenant.id, key.api_key.id, 1, ports.now()))
+def use(ports: Ports, tenant: Tenant, key: CreatedKey) -> None:
+    ports.usage.add(UsageDelta(tenant.id, key.api_key.id, 1, ports.now()))
 
 
-def is_accepted(ports: Ports, key: Created) -> bool:
+def is_accepted(ports: Ports, key: CreatedKey) -> bool:
     try:
         api_keys.authenticate(ports, key.secret)
     except InvalidApiKey:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from shared.authorizer.formats.trust import LogAnchor, TrustDocument
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.audit import checkpoint
 from shared.model.audit import head as model
-from shared.model.audit.checkpoint import Kept
+from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.items import Table
 from shared.model.lists import content, journal
 from shared.operations.audit import log, outside, sealing
@@ -52,21 +52,21 @@ def test_an_anchor_is_the_newest_checkpoint(ports: Ports, clock: Clock, tenant: 
     head = head_of(ports, tenant.id)
     anchor = audit.anchor(ports, tenant.id)
     assert anchor == LogAnchor(f"rescind/{tenant.id}/1", head.size, head.root)
-    assert Kept.named(anchor, tenant.id) == Kept.of(head)
+    assert PinnedCheckpoint.from_anchor(anchor, tenant.id) == PinnedCheckpoint.of(head)
     for origin in ("rescind/svc_tnt_other/1", f"rescind/{tenant.id}/01", "1", f"{anchor.origin}x"):
-        with pytest.raises(Corrupt, match="names the sealed log"):
-            Kept.named(anchor._replace(origin=origin), tenant.id)
+        with pytest.raises(DataCorrupt, match="names the sealed log"):
+            PinnedCheckpoint.from_anchor(anchor._replace(origin=origin), tenant.id)
 
 
 def test_the_checkpoint_of_an_empty_generation_is_the_oldest_of_it(
     ports: Ports, tenant: Tenant
 ) -> None:
     """LOG-12, F1123a: In a generation that a recovery began, the newest checkpoint has leaves."""
-    audit.keep_checkpoint(ports, tenant.id, Kept.begun(2))
-    assert audit.newest_checkpoint(ports, tenant.id) == Kept.begun(2)
+    audit.keep_checkpoint(ports, tenant.id, PinnedCheckpoint.empty(2))
+    assert audit.newest_checkpoint(ports, tenant.id) == PinnedCheckpoint.empty(2)
     for size in (1, 11, 300):
-        audit.keep_checkpoint(ports, tenant.id, Kept(2, size, bytes(32)))
-        assert audit.newest_checkpoint(ports, tenant.id) == Kept(2, size, bytes(32))
+        audit.keep_checkpoint(ports, tenant.id, PinnedCheckpoint(2, size, bytes(32)))
+        assert audit.newest_checkpoint(ports, tenant.id) == PinnedCheckpoint(2, size, bytes(32))
 
 
 def older(deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock) -> None:
@@ -103,7 +103,7 @@ def test_a_log_extends_its_anchors(
     clock.advance(minutes=1)
     before = head_of(ports, tenant.id)
     entered(ports, clock, tenant.id)
-    with pytest.raises(Corrupt, match="was cut, or its store is older"):
+    with pytest.raises(DataCorrupt, match="was cut, or its store is older"):
         sealing.extend(ports, tenant.id)
     assert head_of(ports, tenant.id) == before
     assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
@@ -139,13 +139,13 @@ def test_a_log_extends_what_documents_name(
     deployment.restore(copy, Table.AUDIT)
     clock.advance(minutes=1)
     entered(ports, clock, tenant.id)
-    with pytest.raises(Corrupt, match="was cut, or its store is older"):
+    with pytest.raises(DataCorrupt, match="was cut, or its store is older"):
         sealing.extend(ports, tenant.id)
     deployment.restore(copy)
     assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
     remove = model.address(tenant.id)
     ports.store.write(Delete(remove, Expect.PRESENT))
-    with pytest.raises(Corrupt, match="it has no head, but"):
+    with pytest.raises(DataCorrupt, match="it has no head, but"):
         sealing.extend(ports, tenant.id)
 
 
@@ -154,12 +154,15 @@ def test_a_document_names_the_witnesses(ports: Ports, tenant: Tenant, tmp_path: 
     assert documented(ports, tenant).witnesses is None
     asked = policy(1, made(tmp_path, "a"), made(tmp_path, "b"))
     asking = dataclasses.replace(ports, witnesses=asked)
-    facts_before, facts = facts_of.read(ports, tenant.id), facts_of.read(asking, tenant.id)
+    facts_before, facts = (
+        facts_of.read_facts(ports, tenant.id),
+        facts_of.read_facts(asking, tenant.id),
+    )
     due = [each.is_due(ports.now(), is_online=True) for each in (facts_before, facts)]
     assert due == [False, True]
     found = documented(asking, tenant).witnesses
     assert found == (asked.keys, 1)
-    assert not facts_of.read(asking, tenant.id).is_due(ports.now(), is_online=True)
+    assert not facts_of.read_facts(asking, tenant.id).is_due(ports.now(), is_online=True)
 
 
 def test_one_pass_in_a_minute_compares(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -187,7 +190,7 @@ def test_the_doctor_compares_all_anchors(ports: Ports, clock: Clock, tenant: Ten
         anchored(ports, tenant, audit.anchor(ports, tenant.id), number)
     log_problems = [each for each in doctor.examine(ports) if "its first" in each.problem]
     assert log_problems == []
-    tree = log.Tree(ports, tenant.id, head_of(ports, tenant.id))
+    tree = log.LogTree(ports, tenant.id, head_of(ports, tenant.id))
     origin = f"rescind/{tenant.id}/1"
     ports.blobs.remove(journal.name_of(tenant.id, 1))
     anchored(ports, tenant, LogAnchor(origin, 300, tree.root(299)), 1)
@@ -210,10 +213,10 @@ def test_an_anchor_that_cannot_be_read_is_none_of_another_log(
         journal.name_of(tenant.id, 2),
         content.signed_blob({"Log": {"Size": -1}}, journal.PREFIX, seed=bytes(32)),
     )
-    with pytest.raises(Corrupt, match=journal.name_of(tenant.id, 2)):
+    with pytest.raises(DataCorrupt, match=journal.name_of(tenant.id, 2)):
         outside.check_anchors(ports, tenant.id)
     anchored(ports, tenant, LogAnchor("rescind/another/1", 1, bytes(32)), 3)
-    with pytest.raises(Corrupt, match="names the sealed log rescind/another/1"):
+    with pytest.raises(DataCorrupt, match="names the sealed log rescind/another/1"):
         outside.check_anchors(ports, tenant.id)
 
 
@@ -226,7 +229,7 @@ def test_a_recovery_ends_what_a_number_that_cannot_be_read_stops(
     name = journal.name_of(tenant.id, 1)
     ports.blobs.put(name, bytes(64) + journal.PREFIX + b"\xa1")
     assert any(name in each.problem for each in doctor.examine(ports))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         outside.all_anchors(ports, tenant.id)
     recovery.recover(ports, tenant.operator)
     assert outside.all_anchors(ports, tenant.id)

@@ -12,7 +12,7 @@ from shared import wiring
 from shared.adapters.files import FileSink
 from shared.adapters.s3 import S3Sink
 from shared.errors import InvalidSettings, Unavailable
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.operations.audit import log, sealing
 from shared.operations.base import tenants
 from shared.ports import Ports
@@ -53,7 +53,7 @@ def test_the_sink_has_each_sealed_entry(
     assert [bytes.fromhex(each["record"]) for each in leaves] == [each.data for each in records]
     assert [each["entry"]["id"] for each in leaves] == [each.id for each in records]
     assert checkpoints[-1] == head.checkpoint
-    assert leaves[1]["entry"]["action"] == Action.REVOCATION_CREATE
+    assert leaves[1]["entry"]["action"] == AuditAction.REVOCATION_CREATE
 
 
 def test_a_sink_that_failed_gets_the_rest_later(

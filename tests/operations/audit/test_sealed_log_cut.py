@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from shared.model.audit import audit_log, checkpoint
 from shared.model.audit import head as model
 from shared.model.audit.head import LogHead
@@ -80,9 +80,9 @@ def test_a_log_that_was_cut_is_not_begun_anew(
         address = audit_log.address(tenant.id, entry_id, clock())
         ports.store.write(Delete(address, Expect.PRESENT))
     cut(ports, tenant)
-    with pytest.raises(Corrupt, match="was cut, or its store is older"):
+    with pytest.raises(DataCorrupt, match="was cut, or its store is older"):
         sealing.extend(ports, tenant.id)
-    with pytest.raises(Corrupt, match="was cut"):
+    with pytest.raises(DataCorrupt, match="was cut"):
         sealed_log.checkpoint(ports, tenant.operator)
     assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
     recovery.recover(ports, tenant.operator)
@@ -109,7 +109,7 @@ def test_an_older_log_is_neither_extended_nor_forked(
     sealing.extend(ports, tenant.id)
     deployment.restore(copy, Table.AUDIT)
     entered(ports, clock, tenant.id)
-    with pytest.raises(Corrupt, match="it has 1 leaves in generation 1, but 2 were sealed"):
+    with pytest.raises(DataCorrupt, match="it has 1 leaves in generation 1, but 2 were sealed"):
         sealing.extend(ports, tenant.id)
     for_two = next(iter(ports.blobs.names(checkpoint.folder(tenant.id))))
     ports.blobs.remove(for_two)
@@ -117,7 +117,7 @@ def test_an_older_log_is_neither_extended_nor_forked(
     ports.blobs.put(for_two, b"")
     entered(ports, clock, tenant.id)
     clock.advance(minutes=1)
-    with pytest.raises(Corrupt, match="its first 2 leaves are not those that were sealed"):
+    with pytest.raises(DataCorrupt, match="its first 2 leaves are not those that were sealed"):
         log_of_two_roots(ports, tenant)
 
 
@@ -125,7 +125,9 @@ def log_of_two_roots(ports: Ports, tenant: Tenant) -> None:
     """Let the newest name be that of the other tree."""
     names = list(ports.blobs.names(checkpoint.folder(tenant.id)))
     own = {
-        checkpoint.Kept.of(head).name(tenant.id) for head in [log.head(ports, tenant.id)] if head
+        checkpoint.PinnedCheckpoint.of(head).name(tenant.id)
+        for head in [log.head(ports, tenant.id)]
+        if head
     }
     for each in own.intersection(names):
         ports.blobs.remove(each)
@@ -149,7 +151,7 @@ def test_a_pass_may_end_before_its_checkpoint_is_kept(
     sealing.extend(ports, tenant.id)
     assert len(sealed(ports, tenant.id)) == 4
     name = next(ports.blobs.names(checkpoint.folder(tenant.id)))
-    assert checkpoint.Kept.parse(name).size == 4
+    assert checkpoint.PinnedCheckpoint.parse(name).size == 4
 
 
 def change(ports: Ports, tenant: Tenant, made: list[str], clock: Clock) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from shared.model.audit import merkle, records
 from shared.operations.audit import log, sealing
-from shared.operations.audit.log import Tree
+from shared.operations.audit.log import LogTree
 from shared.ports import Ports
 from tests.kit.peers import asked
 from tests.kit.sealed_log import head_of
@@ -33,7 +33,7 @@ def test_another_implementation_follows_the_log(ports: Ports, tenant: Tenant, cl
         sealing.extend(ports, tenant.id)
         head = head_of(ports, tenant.id)
         roots[head.size] = head.root.hex()
-        tree = Tree(ports, tenant.id, head)
+        tree = LogTree(ports, tenant.id, head)
         for index in {0, 1, head.size // 2, head.size - 1}:
             path = [base64.b64encode(each).decode() for each in tree.path(index)]
             proofs.append({"index": index, "size": head.size, "path": path})

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.audit import head as head_model
 from shared.model.audit import records
-from shared.model.audit.records import AuditRecord
+from shared.model.audit.records import EntryCommitment
 from shared.operations.audit import log, sealing
 from shared.ports import Ports
 from tests.kit.sealed_log import (
@@ -44,7 +44,7 @@ def test_each_entry_is_sealed_once(ports: Ports, clock: Clock, tenant: Tenant) -
     assert log.entries(ports, tenant.id, 2, 4) == entries[2:4]
     for (_, entry), record in zip(entries, log.records(ports, tenant.id, 0, 6), strict=True):
         assert entry is not None
-        assert AuditRecord.of(entry.to_item()) == record
+        assert EntryCommitment.of(entry.to_item()) == record
 
 
 def test_a_record_outlives_its_entry(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -67,8 +67,8 @@ def test_late_entries_are_sealed(ports: Ports, clock: Clock, tenant: Tenant) -> 
     assert sealing.extend(ports, tenant.id) == (2, 3, 0)
     named = entered(ports, clock, tenant.id, ago=20 * 3600)
     assert sealing.extend(ports, tenant.id) == (3, 3, 0)
-    assert sealing.extend(ports, tenant.id, named=[named]) == (3, 4, 1)
-    assert sealing.extend(ports, tenant.id, named=[named]) == (4, 4, 0)
+    assert sealing.extend(ports, tenant.id, names=[named]) == (3, 4, 1)
+    assert sealing.extend(ports, tenant.id, names=[named]) == (4, 4, 0)
     entered(ports, clock, tenant.id, ago=30 * 3600)
     assert sealing.extend(ports, tenant.id) == (4, 4, 0)
     assert sealing.sweep(ports, tenant.id) == (4, 5, 1)
@@ -118,7 +118,7 @@ def test_full_tiles_follow_from_the_head(
     assert [each.partition("tile/")[2] for each in names] == stored
     for first, end in [(0, 1), (255, 257), (500, 600), (511, 513), (512, 701), (700, 999)]:
         assert [each.id for each in log.records(ports, tenant.id, first, end)] == ids[first:end]
-    tree = log.Tree(ports, tenant.id, head)
+    tree = log.LogTree(ports, tenant.id, head)
     for index in (0, 255, 256, 511, 512, 700):
         (record,) = log.records(ports, tenant.id, index, index + 1)
         leaf = records.leaf(record.data)
@@ -133,7 +133,7 @@ def test_damage_of_the_log_is_never_extended(
     sealing.extend(ports, tenant.id)
     many_entered(ports, clock, tenant.id, 255)
     ports.blobs.put(f"{head_model.folder(tenant.id, 1)}/tile/0/000", b"other")
-    with pytest.raises(Corrupt, match=r"tile 0/000 .* other"):
+    with pytest.raises(DataCorrupt, match=r"tile 0/000 .* other"):
         sealing.extend(ports, tenant.id)
     head = head_of(ports, tenant.id)
     assert (head.size, head.stored) == (256, 0)
@@ -148,10 +148,10 @@ def test_a_missing_bundle_is_damage(
     head = head_of(ports, tenant.id)
     ports.blobs.discard(f"{head_model.folder(tenant.id, 1)}/tile/entries", before="~")
     ports.blobs.discard(f"{head_model.folder(tenant.id, 1)}/tile/0", before="~")
-    with pytest.raises(Corrupt, match="bundle 0"):
+    with pytest.raises(DataCorrupt, match="bundle 0"):
         log.records(ports, tenant.id, 0, 1)
-    with pytest.raises(Corrupt, match="tile 0/000"):
-        log.Tree(ports, tenant.id, head).path(0)
+    with pytest.raises(DataCorrupt, match="tile 0/000"):
+        log.LogTree(ports, tenant.id, head).path(0)
 
 
 @pytest.mark.parametrize("changed", [{"id": "svc_evt_" + 26 * "0"}, {"expires": None}])
@@ -161,5 +161,5 @@ def test_a_damaged_entry_is_not_sealed(
     """LOG-2, F327d: No pass makes a record of an entry that is not as it was written."""
     _, change = entry_made(ports, clock, tenant.id)
     ports.store.write(replace(change, item={**change.item, **changed}))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         sealing.extend(ports, tenant.id)

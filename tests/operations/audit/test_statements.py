@@ -14,11 +14,11 @@ from infra.audit_verification.verification import verify
 from shared.model import revocations, times
 from shared.model.audit import audit_log
 from shared.model.audit import statements as model
-from shared.model.audit.audit_log import Action, EntryFilters
+from shared.model.audit.audit_log import AuditAction, EntryFilters
 from shared.model.audit.checkpoint import NoteKey
-from shared.model.audit.merkle import Place
+from shared.model.audit.merkle import TileAddress
 from shared.model.items import Table
-from shared.model.revocation_batches import Batch, BatchAction
+from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.operations.audit import sealed_log as served
 from shared.operations.audit import sealing, statements
 from shared.operations.changes import revocation_batches
@@ -58,10 +58,10 @@ class Log:
     def refuses(self) -> bool:
         return False
 
-    def witnessed(self) -> None:
+    def read_cosigned_checkpoint(self) -> None:
         return None
 
-    def tile(self, place: Place) -> bytes | None:
+    def tile(self, place: TileAddress) -> bytes | None:
         return served.tile(self.ports, self.tenant.operator, place=place)
 
     def entries(self) -> Iterator[Any]:
@@ -85,7 +85,7 @@ def stated(ports: Ports, clock: Clock, tenant: Tenant) -> None:
 
 
 def batch(ports: Ports, tenant: Tenant, action: BatchAction, names: list[str]) -> None:
-    wanted = Batch(action, tuple(names), reason="many")
+    wanted = BatchRequest(action, tuple(names), reason="many")
     revocation_batches.apply(ports, tenant.operator, batch=wanted)
 
 
@@ -171,7 +171,7 @@ def test_an_entry_that_was_kept_from_the_table_is_found(
     first, second = (
         each["id"]
         for each in sorted(Log(ports, tenant).entries(), key=lambda item: item["id"])
-        if each["action"] == Action.AUDIT_LOG_STATEMENT
+        if each["action"] == AuditAction.AUDIT_LOG_STATEMENT
     )
     also = int(revocations.shard_number("svc_wrt_c") == shard)
     expected = (
@@ -190,7 +190,9 @@ def test_statements_are_made_once_a_day(ports: Ports, tenant: Tenant, clock: Clo
             statements.sweep(ports, tenant.id)
         assert tenant.actions(ports).count("audit_log.statement") == number
         clock.advance(hours=21)
-    statement = model.Last.from_item(ports.store.get(model.address(tenant.id)) or {}).statement
+    statement = model.LatestStatement.from_item(
+        ports.store.get(model.address(tenant.id)) or {}
+    ).statement
     assert sum(statement.changes) == 3
     entries = [each for each in Log(ports, tenant).entries() if each["action"] == STATED]
     assert {each["actor"] for each in entries} == {"system+sealing@acme.svc"}
@@ -237,7 +239,7 @@ def test_after_a_restore_statements_begin_anew(
     if tables == (Table.REVOCATIONS,):
         stated(ports, clock, tenant)
         assert not any(
-            each["timestamp"] == times.text(ports.now())
+            each["timestamp"] == times.format_utc(ports.now())
             for each in Log(ports, tenant).entries()
             if each["action"] == STATED
         )

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from infra.witness import Memory
+from infra.witness import WitnessStore
 from shared import wiring
-from shared.errors import Corrupt, NotFound
+from shared.errors import DataCorrupt, NotFound
 from shared.model.audit import witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
-from shared.model.audit.witnesses import LogWitnessing, Submission, WitnessPolicy
+from shared.model.audit.witnesses import AddCheckpointRequest, WitnessPolicy, WitnessState
 from shared.operations.audit import sealed_log, sealing, witnessing
 from shared.operations.operator import doctor
 from shared.ports import Ports
@@ -44,9 +44,9 @@ class Three:
         """Let one of them answer otherwise."""
         self.client.answers[url(self.memories[number])] = answer
 
-    def round(self) -> LogWitnessing | None:
+    def round(self) -> WitnessState | None:
         """Ask all of them, once."""
-        asking = witnessing.Round(self.ports, self.client, self.policy)
+        asking = witnessing.WitnessRound(self.ports, self.client, self.policy)
         return asking.cosign(self.tenant.id)
 
     @property
@@ -55,7 +55,7 @@ class Three:
 
     def agreed(self) -> int:
         """The leaves that a quorum has signed, by the served checkpoint alone."""
-        note = sealed_log.checkpoint(self.ports, self.tenant.operator, witnessed=True)
+        note = sealed_log.checkpoint(self.ports, self.tenant.operator, with_cosignatures=True)
         keys = [each.key for each in self.policy.witnesses]
         late = self.ports.now() + timedelta(days=1)
         assert witnesses.agreed_at(note, keys, 2, late)
@@ -89,7 +89,7 @@ def test_a_quorum_signs_what_was_sealed(three: Three, ports: Ports, clock: Clock
         size = head_of(ports, three.tenant.id).size
         assert three.round()
         assert three.agreed() == size
-        found = witnessing.read(ports, three.tenant.id)
+        found = witnessing.read_state(ports, three.tenant.id)
         assert set(found.known.values()) == {size}
         assert (len(found.newest.lines), found.problems) == (3, {})
     entered(ports, clock, three.tenant.id)
@@ -148,7 +148,7 @@ def test_a_witness_that_is_away_delays_nobody(
 def test_a_witness_that_is_away_is_asked_about_one_tenant(three: Three, ports: Ports) -> None:
     """LOG-31, F804b: In a round, a witness that does not answer is asked about one log alone."""
     three.replaced(0, lambda _: WitnessAnswer(0))
-    asking = witnessing.Round(ports, three.client, three.policy)
+    asking = witnessing.WitnessRound(ports, three.client, three.policy)
     asking.cosign(three.tenant.id)
     asking.cosign(three.tenant.id)
     assert three.client.asked.count(f"{url(three.memories[0])}/add-checkpoint") == 1
@@ -179,17 +179,17 @@ LIES: dict[str, Callable[[Three], Answer]] = {
 }
 
 
-def _stranger(three: Three) -> Memory:
+def _stranger(three: Three) -> WitnessStore:
     folder = three.memories[0]._path.parent.parent / "stranger"
-    stranger = Memory.opened(folder, three.memories[0].identity.name)
+    stranger = WitnessStore.open(folder, three.memories[0].identity.name)
     know(stranger, three.ports, three.tenant.id)
     return stranger
 
 
 def _line(three: Three, origin: str) -> str:
     name, seed = three.memories[0].identity
-    note = Checkpoint(origin, 1, bytes(32)).signed([])
-    return witnesses.cosigned(note, name, three.ports.now(), seed=seed)
+    note = Checkpoint(origin, 1, bytes(32)).sign([])
+    return witnesses.cosign(note, name, three.ports.now(), seed=seed)
 
 
 @pytest.mark.parametrize("lie", LIES)
@@ -213,7 +213,7 @@ def test_a_cosignature_of_the_future_counts_for_nothing(three: Three, clock: Clo
 def test_a_witness_says_what_it_knows(three: Three, ports: Ports, clock: Clock) -> None:
     """LOG-31, F805c: A witness that knows more or less than was thought is asked again, once."""
     three.round()
-    item = witnessing.read(ports, three.tenant.id).to_item()
+    item = witnessing.read_state(ports, three.tenant.id).to_item()
     many_sealed(ports, clock, three.tenant.id, 300)
     address = witnesses.address(three.tenant.id)
     ports.store.write(Put(address, {**item, "known": {}}, Expect.PRESENT))
@@ -253,7 +253,7 @@ def test_witnesses_tell_that_a_log_was_put_back(
     many_sealed(ports, clock, three.tenant.id, 5)
     three.round()
     known = three.agreed()
-    item = witnessing.read(ports, three.tenant.id).to_item()
+    item = witnessing.read_state(ports, three.tenant.id).to_item()
     deployment.restore(copy)
     size = head_of(ports, three.tenant.id).size
     assert three.round()
@@ -262,7 +262,7 @@ def test_witnesses_tell_that_a_log_was_put_back(
         expected.removeprefix("it has")
     ] * 3
     assert len([each for each in doctor.examine(ports) if expected in each.problem]) == 3
-    assert item != witnessing.read(ports, three.tenant.id).to_item()
+    assert item != witnessing.read_state(ports, three.tenant.id).to_item()
 
 
 def test_witnesses_refuse_another_history(
@@ -274,7 +274,7 @@ def test_witnesses_refuse_another_history(
     seed = bytes(32)
     public = witnesses.cosigner("", seed=seed).public_key
     three.memories[0].add(NoteKey(other.origin, public))
-    forged = Submission(0, (), other.signed([seed])).encode()
+    forged = AddCheckpointRequest(0, (), other.sign([seed])).encode()
     assert answering(three.memories[0])(forged).status == 200
     three.round()
     assert "it has signed another history" in three.problems[0]
@@ -310,21 +310,21 @@ def test_two_replicas_keep_one_result(three: Three, ports: Ports, clock: Clock) 
 
     three.client = Twice()
     assert three.round()
-    found = witnessing.read(ports, three.tenant.id)
+    found = witnessing.read_state(ports, three.tenant.id)
     assert (found.version, len(found.newest.lines)) == (1, 3)
     assert three.agreed() == head_of(ports, three.tenant.id).size
     many_sealed(ports, clock, three.tenant.id, 1)
     three.round()
-    assert witnessing.read(ports, three.tenant.id).version == 2
+    assert witnessing.read_state(ports, three.tenant.id).version == 2
 
 
 def test_a_new_generation_is_another_log(three: Three, ports: Ports, tenant: Tenant) -> None:
     """LOG-10, F807b: What witnesses said of a generation is not said of the next one."""
     three.round()
-    found = witnessing.read(ports, tenant.id)
-    after = found.asked("rescind/other/2", "note\n\n")
-    assert after == LogWitnessing("rescind/other/2", after.newest, version=found.version)
-    assert (after.agreed.whole, after.known) == ("", {})
+    found = witnessing.read_state(ports, tenant.id)
+    after = found.with_request("rescind/other/2", "note\n\n")
+    assert after == WitnessState("rescind/other/2", after.newest, version=found.version)
+    assert (after.agreed.signed_note, after.known) == ("", {})
 
 
 def test_a_witness_that_is_no_longer_asked_is_forgotten(
@@ -336,7 +336,7 @@ def test_a_witness_that_is_no_longer_asked_is_forgotten(
     three.policy = policy(1, three.memories[2])
     many_sealed(ports, clock, three.tenant.id, 1)
     three.round()
-    found = witnessing.read(ports, three.tenant.id)
+    found = witnessing.read_state(ports, three.tenant.id)
     assert [*found.known] == [str(three.memories[2].identity.key)]
     assert found.problems == {}
 
@@ -348,10 +348,10 @@ def test_a_witness_that_is_no_longer_asked_is_forgotten(
 def test_damage_is_no_answer(three: Three, ports: Ports, spoilt: dict[str, object]) -> None:
     """LOG-31, F807d: If what witnesses said is damaged, it is not read as nothing."""
     three.round()
-    item = witnessing.read(ports, three.tenant.id).to_item()
+    item = witnessing.read_state(ports, three.tenant.id).to_item()
     place = witnesses.address(three.tenant.id)
     ports.store.write(Put(place, {**item, **spoilt}, Expect.PRESENT))  # type: ignore[dict-item]
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         three.agreed()
 
 

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from shared.adapters import retries
-from shared.errors import Corrupt, ExpectationLost, InsufficientScope, Unavailable
+from shared.errors import DataCorrupt, InsufficientScope, PreconditionFailed, Unavailable
 from shared.model.callers import Caller, Scope
 from shared.model.items import Address, Table
 from shared.operations.base import operation
@@ -42,14 +42,16 @@ def test_a_race_is_lost_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
     """It is tried again after a pause each time, and no longer than it may take."""
     seconds = count()
     pauses: list[float] = []
-    pacing = operation.Pacing(limit=3, pause=1, sleep=pauses.append, clock=lambda: next(seconds))
+    pacing = operation.RetryPacing(
+        limit=3, pause=1, sleep=pauses.append, clock=lambda: next(seconds)
+    )
     monkeypatch.setattr(operation, "PACING", pacing)
     attempts = 0
 
     def attempt() -> None:
         nonlocal attempts
         attempts += 1
-        raise ExpectationLost([_KEY])
+        raise PreconditionFailed([_KEY])
 
     with pytest.raises(Unavailable):
         operation.settle(attempt)
@@ -61,8 +63,12 @@ def test_a_race_is_lost_until_the_time_is_up(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_contradicts_itself_is_read_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """OPS-2, F36b: An operation reads contradictory records again before it calls them corrupt."""
     pauses: list[float] = []
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(in_flight=7, sleep=pauses.append))
-    outcomes: Iterator[object] = iter([Corrupt("torn"), "whole", Corrupt("a"), Corrupt("b"), "no"])
+    monkeypatch.setattr(
+        operation, "PACING", operation.RetryPacing(in_flight=7, sleep=pauses.append)
+    )
+    outcomes: Iterator[object] = iter(
+        [DataCorrupt("torn"), "whole", DataCorrupt("a"), DataCorrupt("b"), "no"]
+    )
 
     def read() -> object:
         outcome = next(outcomes)
@@ -71,7 +77,7 @@ def test_what_contradicts_itself_is_read_once_more(monkeypatch: pytest.MonkeyPat
         return outcome
 
     assert operation.reread(read) == "whole"
-    with pytest.raises(Corrupt, match="b"):
+    with pytest.raises(DataCorrupt, match="b"):
         operation.reread(read)
     assert pauses == [7, 7]
 
@@ -82,7 +88,7 @@ def test_another_fault_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     def sleep(_seconds: float) -> None:
         pytest.fail("it paused")
 
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(sleep=sleep))
+    monkeypatch.setattr(operation, "PACING", operation.RetryPacing(sleep=sleep))
 
     def read() -> None:
         raise Unavailable("down")

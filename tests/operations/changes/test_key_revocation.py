@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import revocations as signer_model
 from shared.model import signing_keys as model
 from shared.model import warrants as warrant_model
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.warrant_format import WarrantFormat
-from shared.model.warrants import Standing, WarrantRecord
+from shared.model.warrants import WarrantRecord, WarrantState
 from shared.operations.changes import revocations
 from shared.operations.lists import publication, records
 from shared.operations.operator import consistency
@@ -42,9 +42,9 @@ def store_warrants(
     for each in made:
         address = warrant_model.signed_by(key.tenant_id, key.id).address(ports.new_id("wrt"))
         own = warrant_model.warrant_address(key.tenant_id, each.warrant_id)
-        standing = Standing(key.id, key.key_version, WarrantFormat.COSE, ends_at)
+        standing = WarrantState(key.id, key.key_version, WarrantFormat.COSE, ends_at)
         changes.append(Put(address, each.to_item(), Expect.ABSENT))
-        changes.append(records.put_by_end(key.tenant_id, each))
+        changes.append(records.end_index_change(key.tenant_id, each))
         changes.append(Put(own, standing.to_item(), Expect.ABSENT))
     for first in range(0, len(changes), 100):
         ports.store.write(*changes[first : first + 100])
@@ -75,7 +75,7 @@ def test_what_ended_long_ago_is_not_read(ports: Ports, tenant: Tenant, clock: Cl
     living = expired_long_ago(ports, tenant, clock, expired=1000)
     for anew in (False, True):
         with reading(ports) as (watched, reads):
-            publication.publish(watched, tenant.operator, anew=anew)
+            publication.publish(watched, tenant.operator, compare_all=anew)
         assert tenant.published(ports).revoked_ids == living
         assert reads.items < 60
 
@@ -90,7 +90,7 @@ def test_what_a_revoked_key_signed_is_listed_until_its_time(
         store_warrants(ports, key, 1, ends_at=end, start=number)
     tenant.revoke_key(ports, key)
     for _ in range(12):
-        publication.publish(ports, tenant.operator, anew=True)
+        publication.publish(ports, tenant.operator, compare_all=True)
         since = clock() - timedelta(hours=1)
         expected = [f"svc_wrt_{n:05}" for n, end in enumerate(ends) if end is None or end >= since]
         assert tenant.published(ports).revoked_ids == expected
@@ -110,7 +110,7 @@ def test_what_was_signed_and_has_lost_its_order(ports: Ports, tenant: Tenant, cl
     """F133a: Without the order of ends, lists read all warrants that revoked keys signed."""
     living = expired_long_ago(ports, tenant, clock, expired=150)
     without_the_order(ports, tenant)
-    publication.publish(ports, tenant.operator, anew=True)
+    publication.publish(ports, tenant.operator, compare_all=True)
     assert tenant.published(ports).revoked_ids == living
 
 
@@ -122,8 +122,8 @@ def test_a_repair_puts_what_was_signed_in_order(ports: Ports, tenant: Tenant, cl
         "lists may not find" in each.problem for each in consistency.examine(ports, tenant.id)
     )
     consistency.repair(ports, tenant.operator)
-    assert records.is_by_end_complete(ports, tenant.id)
-    publication.publish(ports, tenant.operator, anew=True)
+    assert records.is_end_index_complete(ports, tenant.id)
+    publication.publish(ports, tenant.operator, compare_all=True)
     assert tenant.published(ports).revoked_ids == living
     assert list(consistency.examine(ports, tenant.id)) == []
 
@@ -233,7 +233,7 @@ def test_a_marker_that_is_lost(ports: Ports, tenant: Tenant) -> None:
     warrant_id = tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
     ports.store.write(Delete(signer_model.marker_address(tenant.id, key.signer), Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         publication.publish(ports, tenant.operator)
     assert consistency.repair(ports, tenant.operator)
     assert tenant.is_revoked(ports, warrant_id)

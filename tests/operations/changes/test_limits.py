@@ -7,11 +7,11 @@ import pytest
 
 from shared.errors import InsufficientScope
 from shared.model.callers import Caller, RoleLimits
-from shared.model.revocation_batches import Batch, BatchAction
-from shared.model.signing_keys import Type
+from shared.model.revocation_batches import BatchAction, BatchRequest
+from shared.model.signing_keys import SigningKeyType
 from shared.model.warrant_format import WarrantFormat
 from shared.operations.changes import key_revocation, revocation_batches, signing_keys, warrants
-from shared.operations.changes.warrants import Order
+from shared.operations.changes.warrants import SignRequest
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
 
@@ -24,13 +24,13 @@ def limited(tenant: Tenant, *keys: str, prefix: str = "") -> Caller:
 def test_a_signing_key_stands_for_all_below_it(ports: Ports, tenant: Tenant) -> None:
     """AUTH-18, F1262b: A role reaches a key, its old versions and all below it; nothing above."""
     create = partial(signing_keys.create, ports, tenant.operator, name="k")
-    root = create(type_=Type.ROOT)
-    paris = create(type_=Type.ISSUER, parent_id=root.id)
-    berlin = create(type_=Type.ISSUER, parent_id=root.id)
-    notary = create(type_=Type.NOTARY, parent_id=paris.id)
+    root = create(type_=SigningKeyType.ROOT)
+    paris = create(type_=SigningKeyType.ISSUER, parent_id=root.id)
+    berlin = create(type_=SigningKeyType.ISSUER, parent_id=root.id)
+    notary = create(type_=SigningKeyType.NOTARY, parent_id=paris.id)
     caller = limited(tenant, paris.id)
     for each in (paris, notary):
-        warrants.sign(ports, caller, key_id=each.id, order=Order(b"x"))
+        warrants.sign(ports, caller, key_id=each.id, order=SignRequest(b"x"))
         signing_keys.rotate(ports, caller, key_id=each.id)
     for each in (root, berlin):
         with pytest.raises(InsufficientScope, match="does not reach"):
@@ -45,19 +45,19 @@ def test_a_signing_key_stands_for_all_below_it(ports: Ports, tenant: Tenant) -> 
 
 def test_a_signature_needs_both(ports: Ports, tenant: Tenant) -> None:
     """F1262c: A role that names keys and warrants signs such warrants with such keys alone."""
-    key = signing_keys.create(ports, tenant.operator, name="k", type_=Type.ROOT)
+    key = signing_keys.create(ports, tenant.operator, name="k", type_=SigningKeyType.ROOT)
     caller = limited(tenant, key.id, prefix="svc_wrt_paris-")
     sign = partial(warrants.sign, ports, caller, key_id=key.id)
     for warrant_id in (None, "svc_wrt_berlin-1"):
         with pytest.raises(InsufficientScope):
-            sign(order=Order(b"x", warrant_id=warrant_id))
-    sign(order=Order(b"x", warrant_id="svc_wrt_paris-1"))
+            sign(order=SignRequest(b"x", warrant_id=warrant_id))
+    sign(order=SignRequest(b"x", warrant_id="svc_wrt_paris-1"))
 
 
 def test_a_role_with_prefixes_signs_no_raw_payload(ports: Ports, tenant: Tenant) -> None:
     """F2004a, AUTH-18: A payload of format raw may name any warrant, so such a role signs none."""
-    key = signing_keys.create(ports, tenant.operator, name="k", type_=Type.ROOT)
-    order = Order(b"svc_wrt_berlin-1", WarrantFormat.RAW, warrant_id="svc_wrt_paris-1")
+    key = signing_keys.create(ports, tenant.operator, name="k", type_=SigningKeyType.ROOT)
+    order = SignRequest(b"svc_wrt_berlin-1", WarrantFormat.RAW, warrant_id="svc_wrt_paris-1")
     caller = limited(tenant, key.id, prefix="svc_wrt_paris-")
     with pytest.raises(InsufficientScope, match="cose"):
         warrants.sign(ports, caller, key_id=key.id, order=order)
@@ -69,7 +69,7 @@ def test_a_batch_does_what_the_role_reaches(ports: Ports, tenant: Tenant) -> Non
     caller, ids = limited(tenant, prefix="svc_wrt_paris-"), ("svc_wrt_paris-1", "svc_wrt_rome-1")
 
     def outcomes(action: BatchAction, names: tuple[str, ...]) -> list[str]:
-        batch = Batch(action, names, "r", by_revocation=names[0].startswith("svc_rev_"))
+        batch = BatchRequest(action, names, "r", by_revocation=names[0].startswith("svc_rev_"))
         done = revocation_batches.apply(ports, caller, batch=batch).results
         return [each.outcome.value for each in done]
 

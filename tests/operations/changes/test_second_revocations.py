@@ -7,9 +7,9 @@ import pytest
 
 from shared.errors import ApprovalRequired, InsufficientScope
 from shared.model.callers import Caller, Scope
-from shared.model.identities.approvals import Act, ProtectedActs, protected_address
-from shared.model.revocation_batches import Batch, BatchAction, BatchOutcome
-from shared.model.tenants import SettingsChange, TakeBack
+from shared.model.identities.approvals import ProtectedAction, ProtectedActions, protected_address
+from shared.model.revocation_batches import BatchAction, BatchOutcome, BatchRequest
+from shared.model.tenants import SettingsChange, UnrevokePolicy
 from shared.operations.access import tenant_settings
 from shared.operations.changes import revocation_batches, revocations
 from shared.ports import Ports
@@ -42,16 +42,20 @@ def _scene(ports: Ports, tenant: Tenant) -> Scene:
 def approving(ports: Ports) -> Scene:
     """One where taking back what others revoked needs an approval."""
     tenant = Tenant.another(ports)
-    item = ProtectedActs((Act.RESTORE_OTHERS,), version=1).to_item()
+    item = ProtectedActions((ProtectedAction.RESTORE_OTHERS,), version=1).to_item()
     ports.store.write(Put(protected_address(tenant.id), item, Expect.ABSENT))
-    tenant_settings.update(ports, tenant.operator, change=SettingsChange(take_back=TakeBack.ANY))
+    tenant_settings.update(
+        ports, tenant.operator, change=SettingsChange(take_back=UnrevokePolicy.ANY)
+    )
     return _scene(ports, tenant)
 
 
 def owning(ports: Ports) -> Scene:
     """One where revokers take back their own revocations alone."""
     tenant = Tenant.another(ports)
-    tenant_settings.update(ports, tenant.operator, change=SettingsChange(take_back=TakeBack.OWN))
+    tenant_settings.update(
+        ports, tenant.operator, change=SettingsChange(take_back=UnrevokePolicy.OWN)
+    )
     return _scene(ports, tenant)
 
 
@@ -60,7 +64,7 @@ def delete(ports: Ports, made: Scene) -> object:
 
 
 def take_back(ports: Ports, made: Scene) -> object:
-    batch = Batch(BatchAction.TAKE_BACK, (made.record,), "r", by_revocation=True)
+    batch = BatchRequest(BatchAction.TAKE_BACK, (made.record,), "r", by_revocation=True)
     (result,) = revocation_batches.apply(ports, made.first, batch=batch).results
     return result.error or result.outcome
 
@@ -71,7 +75,7 @@ def revoke(ports: Ports, made: Scene) -> object:
 
 
 def revoke_all(ports: Ports, made: Scene) -> object:
-    batch = Batch(BatchAction.REVOKE, (NAME,), "INCIDENT")
+    batch = BatchRequest(BatchAction.REVOKE, (NAME,), "INCIDENT")
     (result,) = revocation_batches.apply(ports, made.second, batch=batch).results
     return result.outcome is BatchOutcome.REVOKED
 

@@ -19,8 +19,8 @@ from infra.cli import srl_verification
 from shared.errors import InvalidSrl
 from shared.model import seeds
 from shared.model.lists import content as srl
-from shared.model.lists.signers import ReportedSigners, Statement
-from shared.model.lists.verification import Seen, VerifierPolicy, verify_next
+from shared.model.lists.signers import ServedSigners, SuccessionStatement
+from shared.model.lists.verification import LastAcceptedSrl, VerifierPolicy, verify_next
 from shared.operations.base import seals
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication
@@ -56,30 +56,30 @@ class Verifier:
     policy_of: Callable[[Any], VerifierPolicy]
     state: Path | None = None
     policy: VerifierPolicy = field(default_factory=lambda: VerifierPolicy([]))
-    kept: Seen | None = None
+    kept: LastAcceptedSrl | None = None
 
     def live(self, second: int, ports: Ports, tenant: Tenant) -> None:
         """What it does at this second of the rehearsal. Raises `InvalidSrl`."""
         if second % self.refresh == self.offset or second == 0:
             self.policy = self.policy_of(_answer(ports, tenant))
-        self.accept(in_force.body(ports, in_force.head(ports, tenant.id)), ports)
+        self.accept(in_force.read_srl_body(ports, in_force.read_srl_head(ports, tenant.id)), ports)
 
     def accept(self, body: bytes, ports: Ports) -> None:
         """Believe a list from now on. Raises `InvalidSrl`."""
         seen = srl_verification.load(self.state) if self.state else self.kept
-        _, self.kept = verify_next(body, self.policy, seen=seen, now=ports.now())
+        _, self.kept = verify_next(body, self.policy, last_accepted=seen, now=ports.now())
         if self.state and self.kept != seen:
             srl_verification.save(self.state, self.kept)
 
 
 def _believes_the_page(answer: Any) -> VerifierPolicy:
     """Whoever trusts the service's own word, over TLS."""
-    return VerifierPolicy(_raw(answer["keys"]), ReportedSigners.parse(json.dumps(answer).encode()))
+    return VerifierPolicy(_raw(answer["keys"]), ServedSigners.parse(json.dumps(answer).encode()))
 
 
 def _pins(key: bytes) -> Callable[[Any], VerifierPolicy]:
     """Whoever was given one key once, and follows statements."""
-    return lambda answer: VerifierPolicy([key], ReportedSigners.parse(json.dumps(answer).encode()))
+    return lambda answer: VerifierPolicy([key], ServedSigners.parse(json.dumps(answer).encode()))
 
 
 @dataclass
@@ -114,11 +114,13 @@ class Rehearsal:
     @property
     def seed(self) -> bytes:
         """The seed of the key that signs now, as a thief would have it."""
-        return seals.opened(self.ports, in_force.signer(self.ports, self.tenant.id))
+        return seals.unwrap_seed(
+            self.ports, in_force.read_active_signer(self.ports, self.tenant.id)
+        )
 
     @property
     def version(self) -> int:
-        return in_force.head(self.ports, self.tenant.id).version
+        return in_force.read_srl_head(self.ports, self.tenant.id).version
 
 
 def _fleet(first: bytes, folder: Path) -> Iterator[Verifier]:
@@ -133,7 +135,7 @@ def _fleet(first: bytes, folder: Path) -> Iterator[Verifier]:
 @pytest.fixture
 def rehearsal(ports: Ports, clock: Clock, tmp_path: Path) -> Rehearsal:
     tenant = Tenant.create(ports)
-    first = in_force.signer(ports, tenant.id).public_bytes
+    first = in_force.read_active_signer(ports, tenant.id).public_bytes
     return Rehearsal(ports, clock, tenant, list(_fleet(first, tmp_path)))
 
 
@@ -166,10 +168,15 @@ def test_a_refreshed_verifier_refuses_the_lists_of_a_stolen_key(rehearsal: Rehea
     rehearsal.run(20 * _MINUTE)
     rehearsal.rotate()
     rehearsal.run(_HOUR)
-    stolen, signer = rehearsal.seed, in_force.signer(rehearsal.ports, rehearsal.tenant.id)
+    stolen, signer = (
+        rehearsal.seed,
+        in_force.read_active_signer(rehearsal.ports, rehearsal.tenant.id),
+    )
     list_signers.revoke(rehearsal.ports, rehearsal.tenant.operator, key_id=signer.id)
     answer = _answer(rehearsal.ports, rehearsal.tenant)
-    true = in_force.body(rehearsal.ports, in_force.head(rehearsal.ports, rehearsal.tenant.id))
+    true = in_force.read_srl_body(
+        rehearsal.ports, in_force.read_srl_head(rehearsal.ports, rehearsal.tenant.id)
+    )
     now = rehearsal.ports.now()
     forged = srl.Payload(rehearsal.version + 1, now, now + timedelta(hours=1), [])
     lies = _with_the_thiefs_own(answer, rehearsal.tenant, stolen)
@@ -193,7 +200,7 @@ def test_a_refreshed_verifier_refuses_the_lists_of_a_stolen_key(rehearsal: Rehea
 def _with_the_thiefs_own(answer: Any, tenant: Tenant, stolen: bytes) -> Any:
     """The true answer, and in it a key of the thief's for which the stolen key vouches."""
     public_key, previous = map(seeds.public_key, (_THIEFS_OWN, stolen))
-    statement = Statement(
+    statement = SuccessionStatement(
         tenant_id=tenant.id,
         number=9,
         key_id="svc_key_thief",
@@ -201,7 +208,7 @@ def _with_the_thiefs_own(answer: Any, tenant: Tenant, stolen: bytes) -> Any:
         previous=base64.b64decode(previous),
         issued_at=Clock()(),
     )
-    form = statement.signed(seed=stolen)
+    form = statement.sign(seed=stolen)
     # Only statements are followed: whoever takes keys from the answer takes it from the service.
     return answer | {
         "keys": [*answer["keys"], {"status": "active", "public_key": public_key, "statement": form}]

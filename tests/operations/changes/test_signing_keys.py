@@ -7,10 +7,10 @@ import pytest
 from shared.authorizer.formats.signing_keys import PublishedKeys, covering
 from shared.errors import Conflict, InvalidState, RequestError
 from shared.model import signing_keys as model
-from shared.model.signing_keys import KeyFilters, KeyStatus, SigningKey, Type
+from shared.model.signing_keys import KeyFilters, KeyStatus, SigningKey, SigningKeyType
 from shared.operations.changes import key_revocation, signing_keys
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Increment, Put
+from shared.ports.store import Expect, Increment, Put, VersionIs
 from tests.kit.tenants import Tenant
 from tests.operations.races import races
 
@@ -161,13 +161,13 @@ def test_thousands_of_dead_keys_block_nothing(ports: Ports) -> None:
     """F126f: A tenant with thousands of revoked and superseded keys can make and revoke more."""
     tenant, key = new_key(ports, "active")
     dead = (KeyStatus.REVOKED, KeyStatus.ROTATED)
-    amounts = {model.count_name(Type.ROOT, status): 5000 for status in dead}
+    amounts = {model.count_name(SigningKeyType.ROOT, status): 5000 for status in dead}
     ports.store.write(Increment(model.counts_address(tenant.id), amounts, Expect.PRESENT))
     made = tenant.key(ports)
     for each in (key, made):
         assert tenant.rotate(ports, each).key_version == 2
         tenant.revoke_key(ports, each)
-    living = {model.count_name(Type.ROOT, KeyStatus.ACTIVE): model.KEYS_MAX}
+    living = {model.count_name(SigningKeyType.ROOT, KeyStatus.ACTIVE): model.KEYS_MAX}
     ports.store.write(Increment(model.counts_address(tenant.id), living, Expect.PRESENT))
     with pytest.raises(Conflict):
         tenant.key(ports)
@@ -180,14 +180,14 @@ def test_each_key_is_certified_by_one_that_was_there(ports: Ports) -> None:
     """
     tenant = Tenant.another(ports)
     root = tenant.key(ports)
-    known = covering([root.published])
+    known = covering([root.as_published])
     issuer = tenant.key(ports, tenant.rotate(ports, root))
     tenant.key(ports, issuer)
     tenant.suspend(ports, root)
     tenant.rotate(ports, issuer)
     tenant.rotate(ports, issuer)
     page = signing_keys.page(ports, tenant.operator, before=None, limit=100, filters=KeyFilters())
-    published = sorted(each.key.published for each in page.entries)
+    published = sorted(each.key.as_published for each in page.entries)
     assert [each.version for each in published if each.key_id == issuer.id] == [1, 2, 3]
     assert [each.name for each in published if each.certificate is None] == [f"{root.id}#1"]
     PublishedKeys(tenant.id, tuple(published)).check(known)
@@ -201,6 +201,6 @@ def test_a_version_is_certified_only_by_a_seed_that_is_there(ports: Ports) -> No
     tenant = Tenant.another(ports)
     key = tenant.key(ports, tenant.key(ports))
     lost = replace(key, sealed_seed=None, version=key.version + 1)
-    ports.store.write(Put(key.address, lost.to_item(), At(key.version)))
+    ports.store.write(Put(key.address, lost.to_item(), VersionIs(key.version)))
     rotated = tenant.rotate(ports, key)
     assert (rotated.key_version, rotated.certificate, rotated.certified_by) == (2, None, None)

@@ -13,7 +13,7 @@ import pytest
 from shared.adapters.postgresql import PostgresqlStore
 from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.sqlite import SqliteStore
-from shared.errors import Corrupt, NotFound
+from shared.errors import DataCorrupt, NotFound
 from shared.model.status_lists import SIZE, StatusList, signer_address
 from shared.operations.base import seals
 from shared.operations.changes import status_lists
@@ -21,7 +21,7 @@ from shared.operations.changes.status_lists import Allocation
 from shared.operations.operator import moving
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
-from shared.settings import prepares
+from shared.settings import uses_prepared_statements
 from tests.kit import postgresql
 from tests.kit.faults import Crash, broken_at
 from tests.kit.tenants import Tenant, item_at
@@ -42,7 +42,9 @@ def on_disk(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Ite
         with closing(SqliteStore(str(tmp_path / "store.db"))) as store:
             yield replace(ports, store=store)
         return
-    database = PostgresqlDatabase(postgresql.emptied(), prepare=prepares(os.environ))
+    database = PostgresqlDatabase(
+        postgresql.emptied(), prepare=uses_prepared_statements(os.environ)
+    )
     with closing(database):
         yield replace(ports, store=PostgresqlStore(database))
 
@@ -141,13 +143,13 @@ def test_a_list_on_each_store(anywhere: Ports) -> None:
     tenant.regenerate(anywhere)
     of, signed = status_lists.make(anywhere, made.id)
     assert of.is_made(signed)
-    assert status_lists.kept(anywhere, of) == signed
-    assert [*made.revoked(tenant.published(anywhere).revoked_ids)] == [index]
+    assert status_lists.read_cached(anywhere, of) == signed
+    assert [*made.revoked_indexes(tenant.published(anywhere).revoked_ids)] == [index]
     signer = of.signer
-    assert len(seals.opened(anywhere, signer)) == 32
+    assert len(seals.unwrap_seed(anywhere, signer)) == 32
     assert signer.sealed_seed is not None
     for change in ({"purpose": "srl"}, {"key": "svc_key_a"}, {"tenant": other.id}):
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             anywhere.sealer.unseal(signer.sealed_seed, context=signer.seal_context | change)
 
 

@@ -11,8 +11,8 @@ import pytest
 from shared.model import revocations, trust_bundle
 from shared.model import signing_keys as key_model
 from shared.model.callers import Caller
-from shared.model.signing_keys import KeyStatus, SigningKey, Type
-from shared.model.trust_bundle import Validator
+from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType
+from shared.model.trust_bundle import BundleVersion
 from shared.operations.base import operation
 from shared.operations.changes import key_revocation, list_signers, signing_keys
 from shared.operations.changes import trust_bundle as operations
@@ -36,7 +36,7 @@ class Verifier:
     tenant: Tenant
     keys: dict[str, KeyStatus]
     signers: list[tuple[str, str]]
-    held: list[Validator]
+    held: list[BundleVersion]
     answers: int = 0
 
     @classmethod
@@ -51,7 +51,7 @@ class Verifier:
         page = operations.page(ports, self.tenant.operator, of=revision, before=None)
         self.keys = {each.key.id: each.status for each in page.keys}
         self.signers = [(each.id, each.status.value) for each in revision.list_signers]
-        self.held = [Validator.next(revision.name, self.held, now=now)]
+        self.held = [BundleVersion.next(revision.name, self.held, now=now)]
 
     def is_right(self, ports: Ports) -> bool:
         truth = Verifier.of(self.tenant)
@@ -60,13 +60,13 @@ class Verifier:
 
 
 def _create(ports: Ports, tenant: Tenant, parent: SigningKey | None = None) -> SigningKey:
-    type_, above = (Type.ISSUER, parent.id) if parent else (Type.ROOT, None)
+    type_, above = (SigningKeyType.ISSUER, parent.id) if parent else (SigningKeyType.ROOT, None)
     return signing_keys.create(ports, tenant.operator, type_=type_, name="k", parent_id=above)
 
 
 _CHANGES: dict[str, Callable[[Ports, Caller, str], object]] = {
     "create": lambda ports, caller, _: signing_keys.create(
-        ports, caller, type_=Type.ROOT, name="k"
+        ports, caller, type_=SigningKeyType.ROOT, name="k"
     ),
     "suspend": lambda ports, caller, key_id: signing_keys.suspend(ports, caller, key_id=key_id),
     "rotate": lambda ports, caller, key_id: signing_keys.rotate(ports, caller, key_id=key_id),
@@ -100,7 +100,7 @@ def test_what_is_confirmed_is_true(
     tmp_path: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     """F200b: A bundle that was read while a write was visible in part is not confirmed by 304."""
-    pacing = operation.Pacing(limit=3600, sleep=lambda _seconds: rest())
+    pacing = operation.RetryPacing(limit=3600, sleep=lambda _seconds: rest())
     monkeypatch.setattr(operation, "PACING", pacing)
     tenant = Tenant.create(ports)
     key, start = _create(ports, tenant), ports.now()
@@ -137,13 +137,13 @@ def test_a_forged_or_early_validator_confirms_nothing_new() -> None:
     """TRUST-3: A validator of another revision, or in another form, confirms nothing."""
     now = datetime.fromisoformat("2026-11-21T12:00:00Z")
     name = "0" * 64
-    held = Validator(name, 0, int(now.timestamp()))
+    held = BundleVersion(name, 0, int(now.timestamp()))
     assert held.confirms(name, now=now)
     assert not held.confirms("1" * 64, now=now)
-    assert Validator.parse(held.etag) == held
+    assert BundleVersion.parse(held.etag) == held
     for text in ("*", held.etag[1:-1], f"W/{held.etag}", held.etag.replace("-", "+"), '"-1-1"'):
-        assert Validator.parse(text) is None
-    assert not Validator.next(name, [], now=now).confirms(name, now=now)
+        assert BundleVersion.parse(text) is None
+    assert not BundleVersion.next(name, [], now=now).confirms(name, now=now)
 
 
 def test_a_marker_outweighs_a_record(ports: Ports, tenant: Tenant) -> None:

@@ -10,10 +10,10 @@ import pytest
 from shared.errors import ApprovalRequested, ApprovalRequired, InvalidRequest, Unavailable
 from shared.model import unrevoke_manifests as model
 from shared.model.audit import audit_log
-from shared.model.audit.audit_log import Action, AuditEntry
+from shared.model.audit.audit_log import AuditAction, AuditEntry
 from shared.model.callers import ApprovalHeader, Caller
-from shared.model.identities.approvals import Act, ProtectedActs, protected_address
-from shared.model.revocation_batches import Batch, BatchAction, BatchOutcome
+from shared.model.identities.approvals import ProtectedAction, ProtectedActions, protected_address
+from shared.model.revocation_batches import BatchAction, BatchOutcome, BatchRequest
 from shared.model.revocations import Revocation, record_address, shard_number
 from shared.model.unrevoke_manifests import UnrevokeManifest
 from shared.operations.changes import revocation_batches, revocations, unrevoke_manifests
@@ -54,7 +54,7 @@ class Scene:
         named = [
             each["id"]
             for entry in rows
-            if entry.action is Action.REVOCATION_DELETE_BATCH
+            if entry.action is AuditAction.REVOCATION_DELETE_BATCH
             for each in entry.details["revocations"]
         ]
         assert len(named) == len({*named}) == undone
@@ -74,7 +74,7 @@ def scene(ports: Ports) -> Scene:
 def approved(ports: Ports) -> Scene:
     """The same in a tenant that protects it, with an approval for Alice."""
     made = scene(ports)
-    policy = ProtectedActs(restore_above=0, version=1)
+    policy = ProtectedActions(restore_above=0, version=1)
     ports.store.write(Put(protected_address(made.tenant.id), policy.to_item(), Expect.ABSENT))
     alice, bob = person(ports, made.tenant, "alice"), person(ports, made.tenant, "bob")
     header = ApprovalHeader("POST", "/v1/x", "0" * 64, reason="r")
@@ -89,7 +89,7 @@ def approved(ports: Ports) -> Scene:
 def counted(ports: Ports) -> Scene:
     """The same in a tenant that lets four be unrevoked in an hour."""
     made = scene(ports)
-    policy = ProtectedActs(restore_above=4, version=1)
+    policy = ProtectedActions(restore_above=4, version=1)
     ports.store.write(Put(protected_address(made.tenant.id), policy.to_item(), Expect.ABSENT))
     return replace(made, caller=person(ports, made.tenant, "alice"))
 
@@ -128,7 +128,7 @@ def test_an_apply_beside_an_unrevoke(ports: Ports, at_once: None) -> None:
     """
 
     def unrevoke(ports: Ports, made: Scene) -> object:
-        batch = Batch(BatchAction.TAKE_BACK, made.revoked[:2], "r", by_revocation=True)
+        batch = BatchRequest(BatchAction.TAKE_BACK, made.revoked[:2], "r", by_revocation=True)
         answer = revocation_batches.apply(ports, made.tenant.operator, batch=batch)
         return [each.outcome for each in answer.results]
 
@@ -250,8 +250,8 @@ def test_an_approval_of_fewer(ports: Ports, at_once: None) -> None:
     """APPROVAL-2, F2502f: No more members are unrevoked than an approval has left."""
     made = approved(ports)
     caller = made.caller
-    asked = approvals.requested(
-        ports, caller, Act.RESTORE, made.manifest.id, reason="r", count=1, details={}
+    asked = approvals.create_request(
+        ports, caller, ProtectedAction.RESTORE, made.manifest.id, reason="r", count=1, details={}
     )
     approvals.approve(ports, person(ports, made.tenant, "bob"), approval_id=asked.id)
     header = ApprovalHeader("POST", "/v1/x", "0" * 64, id=asked.id)

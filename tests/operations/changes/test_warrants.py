@@ -2,12 +2,12 @@
 
 import pytest
 
-from shared.errors import Conflict, Corrupt, InvalidState
-from shared.model.revocations import Marker, marker_address, marker_count_address
-from shared.model.signing_keys import Signer, SigningKey
+from shared.errors import Conflict, DataCorrupt, InvalidState
+from shared.model.revocations import SignerRevocation, marker_address, marker_count_address
+from shared.model.signing_keys import SigningKey, WarrantSigner
 from shared.model.warrants import COUNTERS
 from shared.operations.changes import revocations, signing_keys, warrants
-from shared.operations.changes.warrants import Order, SignedWarrant
+from shared.operations.changes.warrants import SignedWarrant, SignRequest
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.faults import Script, scripted
@@ -33,7 +33,7 @@ def line(ports: Ports) -> Line:
 
 def sign(ports: Ports, world: Line) -> SignedWarrant:
     tenant, keys = world
-    order = Order(b"grant", warrant_id=WARRANT)
+    order = SignRequest(b"grant", warrant_id=WARRANT)
     return warrants.sign(ports, tenant.operator, key_id=keys[-1].id, order=order)
 
 
@@ -100,9 +100,9 @@ def test_signing_while_a_revocation_of_the_key_shows_in_part(ports: Ports) -> No
     world, rehearsal = line(ports), Script()
     sign(scripted(ports, rehearsal), world)
     tenant, keys = world = line(ports)
-    marker = Marker(ports.now(), "stolen")
+    marker = SignerRevocation(ports.now(), "stolen")
     change = Put(
-        marker_address(tenant.id, Signer(keys[-1].id, None)),
+        marker_address(tenant.id, WarrantSigner(keys[-1].id, None)),
         marker.to_item(),
         Expect.ABSENT,
     )
@@ -156,7 +156,7 @@ def test_an_ancestor_that_is_missing(ports: Ports) -> None:
     """F10: a key whose line cannot be read signs nothing; it is never taken for active."""
     tenant, keys = world = line(ports)
     ports.store.write(Delete(keys[0].address, Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         sign(ports, world)
     assert listed(ports, (tenant, keys)) == 0
 
@@ -167,7 +167,7 @@ def test_a_seed_that_is_missing(ports: Ports) -> None:
     item = dict(keys[-1].to_item())
     del item["sealed_seed"]
     ports.store.write(Put(keys[-1].address, item, Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         sign(ports, world)
 
 
@@ -184,7 +184,7 @@ def test_a_revoked_signer_that_cannot_be_read(ports: Ports, damaged: str) -> Non
         "count": marker_count_address(tenant.id),
     }
     ports.store.write(Put(addresses[damaged], {"version": 1}, Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         tenant.is_revoked(ports, WARRANT)
 
 

@@ -12,9 +12,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from shared.adapters.filesystem import FileBlobs
-from shared.errors import Corrupt, OutOfSpace, Unavailable
+from shared.errors import DataCorrupt, OutOfSpace, Unavailable
 from shared.model import feed as feed_model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.feed import StoredEntry
 from shared.model.fleet import native
 from shared.model.fleet.native import NativeList
@@ -112,7 +112,9 @@ class History:
             revocations.delete(self.ports, self.tenant.operator, revocation_id=record)
 
     def regenerate(self) -> None:
-        publication.publish(self.ports, self.tenant.operator, anew=self.random.random() < 0.3)
+        publication.publish(
+            self.ports, self.tenant.operator, compare_all=self.random.random() < 0.3
+        )
 
     def announce(self) -> None:
         publication.publish_feed(self.ports, self.tenant.id)
@@ -132,7 +134,7 @@ class History:
             body = fetch(self.ports, self.tenant)
         except Unavailable:
             newest = current(self.ports, self.tenant.id)
-            has_ended = newest.signed.expires_at <= self.clock()
+            has_ended = newest.signed_head.expires_at <= self.clock()
             if newest.is_broken or has_ended:
                 return
             # The blob was lost; the next time it is there again.
@@ -211,7 +213,7 @@ def test_a_damaged_blob(tmp_path: Path, ports: Ports, tenant: Tenant, lost: bool
     path.unlink()
     if not lost:
         path.write_bytes(b"{}")
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         fetch(ports, tenant)
     path.unlink(missing_ok=True)
     assert stock.accept(fetch(ports, tenant)).ids == {"svc_wrt_a"}
@@ -254,7 +256,7 @@ def _expired(_ports: Ports, _tenant: Tenant, clock: Clock) -> None:
 
 
 def _without_feed(ports: Ports, tenant: Tenant, _clock: Clock) -> None:
-    partition = feed_model.feed(tenant.id)
+    partition = feed_model.feed_partition(tenant.id)
     rows = list(ports.store.query(partition))
     ports.store.write(*(Delete(partition.address(row.sk), Expect.PRESENT) for row in rows))
 
@@ -264,7 +266,7 @@ def _inexact(ports: Ports, tenant: Tenant, _clock: Clock) -> None:
     publication.publish(ports, tenant.operator)
     addresses = [
         head_address(tenant.id),
-        in_force.head(ports, tenant.id).history_address(tenant.id),
+        in_force.read_srl_head(ports, tenant.id).history_address(tenant.id),
     ]
     for address in addresses:
         item = dict(ports.store.get(address) or {})
@@ -299,7 +301,7 @@ def test_nothing_is_said_that_is_not_known(
     with pytest.raises(Unavailable):
         fetch(ports, tenant)
     tenant.revoke(ports, "svc_wrt_c")
-    publication.publish(ports, tenant.operator, anew=True)
+    publication.publish(ports, tenant.operator, compare_all=True)
     assert stock.accept(fetch(ports, tenant)).ids >= {"svc_wrt_a", "svc_wrt_c"}
 
 
@@ -312,7 +314,7 @@ def test_a_list_from_the_future_of_the_feed(ports: Ports, tenant: Tenant) -> Non
     assert made is not None
     item = {**made.to_item(), "sequence": 7}
     ports.store.write(Put(native.list_address(tenant.id), item, Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         fetch(ports, tenant)
 
 
@@ -372,7 +374,7 @@ def test_two_at_once(ports: Ports, is_first: bool) -> None:
         for each in sorted(lists, key=lambda body: body[-3:]):
             stock.accept(each)
         assert "svc_wrt_c" in stock.accept(fetch(ports, tenant)).ids
-        assert tenant.actions(ports).count(Action.NATIVE_SIGNER_CREATE) == 1
+        assert tenant.actions(ports).count(AuditAction.NATIVE_SIGNER_CREATE) == 1
     assert step > 2
 
 
@@ -388,14 +390,14 @@ def test_the_signer_signs_nothing_else(ports: Ports) -> None:
     tenant, other = Tenant.create(ports), Tenant.create(ports, "other")
     signer = native_list.signer(ports, tenant.operator)
     assert native_list.signer(ports, other.operator).public_key != signer.public_key
-    seed = seals.opened(ports, signer)
+    seed = seals.unwrap_seed(ports, signer)
     assert len(seed) == 32
     assert base64.b64decode(signer.public_key) not in {
-        each.public_bytes for each in in_force.all_signers(ports, tenant.id)
+        each.public_bytes for each in in_force.read_signers(ports, tenant.id)
     }
     assert signer.sealed_seed is not None
     for change in ({"purpose": "srl"}, {"purpose": "warrant"}, {"tenant": other.id}):
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             ports.sealer.unseal(signer.sealed_seed, context=signer.seal_context | change)
 
 
@@ -437,7 +439,7 @@ def test_the_wheel_refuses_what_no_list_may_be(ports: Ports) -> None:
     publication.publish_feed(ports, tenant.id)
     second = fetch(ports, tenant).decode()
     signer = native_list.signer(ports, tenant.operator)
-    seed, now = seals.opened(ports, signer), ports.now()
+    seed, now = seals.unwrap_seed(ports, signer), ports.now()
     changed = native.signed_body(["a"], sequence=1, issued_at=now, seed=seed).decode()
     foreign = fetch(ports, other).decode()
     lists = [first, second, second, changed, first, foreign]

@@ -9,9 +9,9 @@ import pytest
 from shared.errors import Gone
 from shared.model.callers import Caller
 from shared.model.fleet import authorizers as model
-from shared.model.fleet.propagation import Judged, Proof
+from shared.model.fleet.propagation import AuthorizerStatus, EnforcementState
 from shared.operations.fleet import authorizers, present, propagation, registrations
-from shared.operations.fleet.present import Since
+from shared.operations.fleet.present import ListingCursor
 from shared.operations.lists import publication
 from shared.ports import Ports
 from tests.kit.tenants import Tenant
@@ -28,15 +28,15 @@ class Watcher:
     ports: Ports
     caller: Caller
     limit: int = 2
-    rows: dict[str, Judged] = field(default_factory=dict)
-    token: Since | None = None
+    rows: dict[str, AuthorizerStatus] = field(default_factory=dict)
+    token: ListingCursor | None = None
 
-    def read(self) -> dict[str, Judged]:
+    def read(self) -> dict[str, AuthorizerStatus]:
         """What it knows of each, after another look."""
         since, before, first = self.token, None, None
         while True:
             found = present.page(
-                self.ports, self.caller, since=since, before=before, limit=self.limit
+                self.ports, self.caller, cursor=since, before=before, limit=self.limit
             )
             first = first or found.token
             assert found.token == first
@@ -46,7 +46,7 @@ class Watcher:
             before = found.next_before
             if before is None:
                 break
-        self.token = Since.parse(str(first))
+        self.token = ListingCursor.parse(str(first))
         return self.rows
 
 
@@ -61,7 +61,7 @@ def test_what_changed_is_all_that_changed(
     monkeypatch.setattr(model, "UNSEEN", timedelta(minutes=20))
     chance, fleet = random.Random(1370), Fleet(ports, tenant).add("a", "b", "c")
     watcher, number, revoked = Watcher(ports, tenant.operator), 0, ""
-    proofs = set[Proof]()
+    proofs = set[EnforcementState]()
 
     def revoke() -> None:
         nonlocal revoked
@@ -74,10 +74,10 @@ def test_what_changed_is_all_that_changed(
 
     def recount() -> None:
         item = ports.store.get(model.registered_address(tenant.id))
-        registrations.recount(ports, tenant.id, registrations.registered(item))
+        registrations.recount(ports, tenant.id, registrations.parse_counts(item))
 
     def report() -> None:
-        found = present.page(ports, tenant.operator, since=None, before=None, limit=100)
+        found = present.page(ports, tenant.operator, cursor=None, before=None, limit=100)
         alive = {each.authorizer.id for each in found.judged}
         names = [name for name, own in fleet.ids.items() if own in alive]
         for name in chance.sample(names, min(len(names), 2)):
@@ -99,10 +99,15 @@ def test_what_changed_is_all_that_changed(
         proofs |= {*found}
         assert counted.registered == len(found)
         assert [counted.holding, counted.closed, counted.unknown] == [
-            found.count(each) for each in (Proof.HOLDING, Proof.CLOSED, Proof.UNKNOWN)
+            found.count(each)
+            for each in (
+                EnforcementState.HOLDING,
+                EnforcementState.CLOSED,
+                EnforcementState.UNKNOWN,
+            )
         ]
     # No subject cutoff was revoked.
-    assert proofs == {*Proof} - {Proof.UNSUPPORTED}
+    assert proofs == {*EnforcementState} - {EnforcementState.UNSUPPORTED}
     revoke()
     of_one = propagation.progress_of(ports, tenant.operator, revocation_id=revoked).propagation
     now = present.summary(ports, tenant.operator)

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from shared.errors import Corrupt, NotFound, Unavailable
+from shared.errors import DataCorrupt, NotFound, Unavailable
 from shared.model import feed as feed_model
 from shared.model.fleet import authorizers as model
-from shared.model.fleet.propagation import Proof, Propagation
+from shared.model.fleet.propagation import EnforcementState, Propagation
 from shared.model.lists.schedule import warrant_mark_address
 from shared.operations.changes import srl
 from shared.operations.fleet import propagation as of_tenant
-from shared.operations.fleet.propagation import Progress
+from shared.operations.fleet.propagation import PropagationProgress
 from shared.operations.lists import publication
 from shared.operations.operator import doctor
 from shared.ports import Ports
@@ -33,7 +33,7 @@ def fleet(ports: Ports, tenant: Tenant) -> Fleet:
     return fleet
 
 
-def progress(ports: Ports, tenant: Tenant, revocation_id: str) -> Progress:
+def progress(ports: Ports, tenant: Tenant, revocation_id: str) -> PropagationProgress:
     return of_tenant.progress_of(ports, tenant.operator, revocation_id=revocation_id)
 
 
@@ -59,7 +59,7 @@ def test_from_nothing_to_complete(ports: Ports, tenant: Tenant, fleet: Fleet, cl
     assert counts(progress(ports, tenant, revocation_id).propagation) == (2, 1, 0, 1, False)
     clock.advance(seconds=1)
     (straggler,) = progress(ports, tenant, revocation_id).propagation.stragglers
-    assert (straggler.authorizer.name, straggler.proof) == ("south", Proof.CLOSED)
+    assert (straggler.authorizer.name, straggler.proof) == ("south", EnforcementState.CLOSED)
     fleet.report("south")
     assert counts(progress(ports, tenant, revocation_id).propagation) == (2, 2, 0, 0, True)
     srl.regenerate(ports, tenant.operator)
@@ -163,7 +163,7 @@ def test_a_fault_is_never_complete(ports: Ports, tenant: Tenant, fleet: Fleet) -
             progress(broken, tenant, revocation_id)
     address = model.authorizers(tenant.id).address(fleet.ids["south"])
     ports.store.write(Put(address, {"id": "x"}, Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         progress(ports, tenant, revocation_id)
 
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Conflict, ExpectationLost, Unavailable
+from shared.errors import Conflict, PreconditionFailed, Unavailable
 from shared.model.callers import Scope
-from shared.model.identities.claims import IdentityClaims, SignInFault, SignInRefused
+from shared.model.identities.claims import IdentityClaims, OAuthErrorCode, SignInRefused
 from shared.model.identities.people import Person
-from shared.model.identities.providers import Grant, IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
 from shared.model.tenants import settings_address
 from shared.operations.identities import identity_providers, people, sessions, tickets
-from shared.operations.identities.admission import Stranger, admit
+from shared.operations.identities.admission import UnauthenticatedClient, admit
 from shared.operations.identities.identity_providers import ProviderChange
-from shared.operations.identities.sessions import Begun
+from shared.operations.identities.sessions import StartedSession
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.engines import worlds
@@ -29,7 +29,7 @@ from tests.kit.intercepted import Call, Intercepted
 from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 
-STRANGER = Stranger("192.0.2.7", "0123456789abcdef")
+STRANGER = UnauthenticatedClient("192.0.2.7", "0123456789abcdef")
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def everybody(ports: Ports, tenant: Tenant) -> list[Person]:
     return people.page(ports, tenant.operator, before=None, limit=100).entries
 
 
-def refused(call: Callable[[], object], *, with_: SignInFault = SignInFault.DENIED) -> str:
+def refused(call: Callable[[], object], *, with_: OAuthErrorCode = OAuthErrorCode.DENIED) -> str:
     with pytest.raises(SignInRefused) as refusal:
         call()
     assert refusal.value.fault is with_
@@ -75,7 +75,7 @@ def test_a_token_makes_one_session(anywhere: Ports) -> None:
     tenant = Tenant.create(anywhere)
     provider, said = bound(anywhere, tenant.operator), claims(anywhere)
 
-    def attempt(_: int) -> Begun | SignInFault:
+    def attempt(_: int) -> StartedSession | OAuthErrorCode:
         try:
             return admit(anywhere, provider, said, STRANGER)
         except SignInRefused as refusal:
@@ -84,12 +84,12 @@ def test_a_token_makes_one_session(anywhere: Ports) -> None:
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(attempt, range(8)))
     assert (
-        sorted(map(str, (each for each in done if isinstance(each, SignInFault))))
+        sorted(map(str, (each for each in done if isinstance(each, OAuthErrorCode))))
         == ["invalid_grant"] * 7
     )
     assert len(everybody(anywhere, tenant)) == 1
     listed, _ = sessions.page(anywhere, tenant.operator, before=None, limit=100)
-    assert listed == [each.session for each in done if isinstance(each, Begun)]
+    assert listed == [each.session for each in done if isinstance(each, StartedSession)]
     assert tenant.actions(anywhere).count("session.create") == 1
 
 
@@ -98,7 +98,7 @@ def test_a_ticket_makes_one_session(anywhere: Ports) -> None:
     tenant = Tenant.create(anywhere)
     ticket = tickets.issue(anywhere, tenant.operator)
 
-    def attempt(_: int) -> Begun | SignInFault:
+    def attempt(_: int) -> StartedSession | OAuthErrorCode:
         try:
             return tickets.redeem(anywhere, STRANGER, ticket)
         except SignInRefused as refusal:
@@ -106,15 +106,15 @@ def test_a_ticket_makes_one_session(anywhere: Ports) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         done = list(pool.map(attempt, range(8)))
-    assert done.count(SignInFault.INVALID_GRANT) == 7
+    assert done.count(OAuthErrorCode.INVALID_GRANT) == 7
     listed, _ = sessions.page(anywhere, tenant.operator, before=None, limit=100)
-    assert listed == [each.session for each in done if isinstance(each, Begun)]
+    assert listed == [each.session for each in done if isinstance(each, StartedSession)]
 
 
 def test_no_ticket_of_a_tenant_that_is_removed(ports: Ports, tenant: Tenant) -> None:
     """F450e: If the removal of a tenant began meanwhile, no ticket is made, which would remain."""
     ports.store.write(Delete(settings_address(tenant.id), Expect.PRESENT))
-    with pytest.raises(ExpectationLost):
+    with pytest.raises(PreconditionFailed):
         tickets.issue(ports, tenant.operator)
 
 
@@ -171,7 +171,7 @@ def test_a_person_under_another_subject(
     """
     alice = signed_in(ports, provider).session.owner
 
-    def come_back() -> Begun:
+    def come_back() -> StartedSession:
         return signed_in(ports, provider, sub="mallory", email="ALICE@example.com")
 
     assert "Another person" in refused(come_back)
@@ -228,9 +228,9 @@ def test_a_change_in_between_counts(
     """F1147a: A sign-in by a provider that has changed since its token was checked is not made."""
     change = ProviderChange(email_domains=("elsewhere.com",))
     identity_providers.update(ports, tenant.operator, provider_id=provider.id, change=change)
-    refused(lambda: signed_in(ports, provider), with_=SignInFault.INVALID_GRANT)
+    refused(lambda: signed_in(ports, provider), with_=OAuthErrorCode.INVALID_GRANT)
     identity_providers.delete(ports, tenant.operator, provider_id=provider.id)
-    refused(lambda: signed_in(ports, provider), with_=SignInFault.INVALID_TARGET)
+    refused(lambda: signed_in(ports, provider), with_=OAuthErrorCode.INVALID_TARGET)
 
 
 def test_who_is_disabled_meanwhile_stays_out(
@@ -270,14 +270,14 @@ def test_a_lost_answer_gives_nothing_twice(
     torn = replace(ports, store=Intercepted(ports.store, losing))
     with pytest.raises(Unavailable):
         admit(torn, provider, said, STRANGER)
-    refused(lambda: admit(ports, provider, said, STRANGER), with_=SignInFault.INVALID_GRANT)
+    refused(lambda: admit(ports, provider, said, STRANGER), with_=OAuthErrorCode.INVALID_GRANT)
     signed_in(ports, provider)
     assert len(everybody(ports, tenant)) == 1
 
 
 def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None:
     """F2003a, IDENTITY-2: A grant or a domain of e-mail needs a verified address."""
-    of_email = (Grant({"email": "ann@example.com"}, "admin"),)
+    of_email = (RoleMapping({"email": "ann@example.com"}, "admin"),)
     domains = ("example.com",)
     unverified = {"email": "ann@example.com", "sub": "ann", "groups": "admin"}
     for values in ({"grants": of_email}, {"grants": of_email, "email_domains": domains}):
@@ -294,7 +294,7 @@ def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None
         )
         assert signed_in(ports, made, sub="ann", members=unverified).role.name == "admin"
     both = {"sub": "ann", "/email": "ann@example.com"}
-    grants = (Grant(both, "admin", "robot"), Grant({"sub": "ann"}, "revoker", "robot"))
+    grants = (RoleMapping(both, "admin", "robot"), RoleMapping({"sub": "ann"}, "revoker", "robot"))
     tenant.account(ports, "robot")
     other = bound(ports, tenant.operator, ProviderKind.PROGRAMS, grants=grants)
     session = signed_in(ports, other, sub="ann", email=None, members=unverified)
@@ -307,7 +307,7 @@ def test_an_unverified_email_is_no_identity(ports: Ports, tenant: Tenant) -> Non
     A grant by another claim is no reason: the audit log would name the owner of the address, who
     could then not sign in.
     """
-    provider = bound(ports, tenant.operator, grants=(Grant({"groups": "admin"}, "admin"),))
+    provider = bound(ports, tenant.operator, grants=(RoleMapping({"groups": "admin"}, "admin"),))
     said = {"groups": "admin", "email": "ceo@example.com"}
     message = refused(
         partial(signed_in, ports, provider, sub="mallory", email="ceo@example.com", members=said)

@@ -8,19 +8,13 @@ from typing import Any
 
 import pytest
 
-from shared.errors import (
-    ApprovalRequired,
-    InvalidState,
-    NotFound,
-    TooFewApprovers,
-    Unavailable,
-)
+from shared.errors import ApprovalRequired, InvalidState, NotFound, TooFewApprovers, Unavailable
 from shared.model.callers import ApprovalHeader, Caller
 from shared.model.identities.approvals import (
-    Act,
     ApprovalStatus,
-    ProtectedActs,
-    RecentRestores,
+    ProtectedAction,
+    ProtectedActions,
+    UnrevokeUsage,
     protected_address,
     restores_address,
 )
@@ -31,7 +25,7 @@ from shared.operations.changes import revocations
 from shared.operations.identities import approvals, people, protected_acts
 from shared.operations.operator import removal, tenants
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Expect, Put, VersionIs
 from tests.kit.faults import Script, broken_at, scripted
 from tests.kit.identities import bound, signed_in
 from tests.kit.log_lines import lines, metrics
@@ -41,8 +35,8 @@ from tests.operations.mutations import person
 from tests.operations.races import races
 
 
-def protect(ports: Ports, tenant: Tenant, *acts: Act, above: int | None = None) -> None:
-    item = ProtectedActs(acts, above, version=1).to_item()
+def protect(ports: Ports, tenant: Tenant, *acts: ProtectedAction, above: int | None = None) -> None:
+    item = ProtectedActions(acts, above, version=1).to_item()
     ports.store.write(Put(protected_address(tenant.id), item, Expect.ABSENT))
 
 
@@ -68,7 +62,7 @@ class Scene:
         return revocations.page(ports, self.tenant.operator, before=None, limit=100).total or 0
 
 
-def scene(ports: Ports, number: int, *acts: Act, above: int | None = None) -> Scene:
+def scene(ports: Ports, number: int, *acts: ProtectedAction, above: int | None = None) -> Scene:
     tenant = Tenant.another(ports)
     revoked = tuple(tenant.revoke(ports, f"svc_wrt_{each}") for each in range(number))
     protect(ports, tenant, *acts, above=above)
@@ -77,10 +71,10 @@ def scene(ports: Ports, number: int, *acts: Act, above: int | None = None) -> Sc
 
 def approved(ports: Ports, made: Scene, count: int, subject: str = "") -> Scene:
     """The same, with an approval to take `count` revocations back."""
-    asked = approvals.requested(
+    asked = approvals.create_request(
         ports,
         made.alice,
-        Act.RESTORE,
+        ProtectedAction.RESTORE,
         subject or made.revoked[0],
         reason="r",
         count=count,
@@ -143,8 +137,8 @@ def test_two_decisions_at_once(ports: Ports, at_once: None) -> None:
 
     def make(ports: Ports) -> Scene:
         made = scene(ports, 1, above=0)
-        asked = approvals.requested(
-            ports, made.alice, Act.RESTORE, made.revoked[0], reason="r", details={}
+        asked = approvals.create_request(
+            ports, made.alice, ProtectedAction.RESTORE, made.revoked[0], reason="r", details={}
         )
         return replace(made, approval=asked.id)
 
@@ -168,8 +162,8 @@ def test_a_use_while_the_approver_is_disabled(ports: Ports, at_once: None) -> No
     def disable(ports: Ports, made: Scene) -> object:
         address = people_of(made.tenant.id).address(made.bob.person_id or "")
         bob = Person.from_item(ports.store.get(address) or {})
-        ports.store.write(Put(address, bob.disabled().to_item(), At(bob.version)))
-        return bob.disabled().status
+        ports.store.write(Put(address, bob.disable().to_item(), VersionIs(bob.version)))
+        return bob.disable().status
 
     for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), take_back, disable):
         assert race.second is PersonStatus.DISABLED
@@ -188,7 +182,7 @@ def test_two_approvers_are_disabled_at_once(ports: Ports, at_once: None) -> None
         tenant = Tenant.another(ports)
         provider = bound(ports, tenant.operator)
         found = [signed_in(ports, provider, sub=each).session.owner for each in "abc"]
-        protect(ports, tenant, Act.REMOVE_TENANT)
+        protect(ports, tenant, ProtectedAction.REMOVE_TENANT)
         alice = replace(person(ports, tenant, "alice"), owner_id=found[2])
         return Scene(tenant, alice, alice, ()), found
 
@@ -236,7 +230,7 @@ def test_an_unknown_outcome(ports: Ports, at_once: None, late: bool, is_approved
         if is_approved:
             return 1 - made.remaining(ports)
         item = ports.store.get(restores_address(made.tenant.id))
-        return RecentRestores.from_item(item).within_hour(ports.now()) if item else 0
+        return UnrevokeUsage.from_item(item).within_hour(ports.now()) if item else 0
 
     rehearsal = Script()
     take_back(scripted(ports, rehearsal), make())
@@ -262,7 +256,7 @@ def test_a_clock_that_was_set_back(ports: Ports, clock: Clock) -> None:
 
 def test_a_removal_needs_a_person(ports: Ports, clock: Clock) -> None:
     """APPROVAL-1, F1287b: A protected tenant is removed only with a person's approval."""
-    made = scene(ports, 0, Act.REMOVE_TENANT)
+    made = scene(ports, 0, ProtectedAction.REMOVE_TENANT)
     handle = made.tenant.operator.identity.rpartition("@")[2].removesuffix(".svc")
     tenants.delete(ports, handle=handle)
     clock.advance(days=30)
@@ -283,14 +277,14 @@ def test_a_removal_that_needs_none(ports: Ports, clock: Clock) -> None:
     with pytest.raises(InvalidState):
         removal.request(ports, handle="acme", reason="gone")
     assert removal.remove(ports, handle="acme")
-    assert not protected_acts.protected(ports, made.id).protects
+    assert not protected_acts.read_protected_actions(ports, made.id).protects
 
 
 def test_an_override_raises_the_alarm(ports: Ports, caplog: pytest.LogCaptureFixture) -> None:
     """APPROVAL-4, F1287d: The service counts the operator's overrides, for an alarm."""
     made = scene(ports, 1, above=0)
     protected_acts.clear(ports, made.tenant.operator, reason="nobody can sign in")
-    assert not protected_acts.protected(ports, made.tenant.id).protects
+    assert not protected_acts.read_protected_actions(ports, made.tenant.id).protects
     take_back(ports, made, by=made.bob)
     with caplog.at_level("WARNING"):
         sealing.extend(ports, made.tenant.id)

@@ -5,38 +5,38 @@ from typing import Any
 
 import pytest
 
-from shared.errors import ExpectationLost
+from shared.errors import PreconditionFailed
 from shared.model import revocations as revocation_model
 from shared.model.api_keys import credential_address
 from shared.model.callers import Scope
 from shared.model.identities.approvals import (
-    Act,
     Approval,
     ApprovalStatus,
-    ProtectedActs,
+    ProtectedAction,
+    ProtectedActions,
     protected_address,
 )
 from shared.model.identities.people import people
 from shared.model.identities.providers import providers
 from shared.model.identities.sessions import AccessRecord, access_address
 from shared.model.items import Value
-from shared.model.lists.signers import signers
-from shared.model.revocation_batches import Batch, BatchAction
+from shared.model.lists.signers import signers_partition
+from shared.model.revocation_batches import BatchAction, BatchRequest
 from shared.model.signing_keys import keys
 from shared.model.status_lists import signer_address
 from shared.model.tenants import (
     WEAKNESS,
-    ListPublication,
     SettingsChange,
-    TakeBack,
+    SrlPublicationPolicy,
     TenantSettings,
+    UnrevokePolicy,
 )
 from shared.operations.base import tenants
 from shared.operations.base.effects import find_acts
 from shared.operations.base.guard import PolicyAsked, UnguardedWrite, guard_writes
 from shared.operations.changes import revocation_batches
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Put
+from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 from tests.kit.faults import Script, scripted
 from tests.kit.tenants import Tenant
 from tests.operations.mutations import person
@@ -50,16 +50,18 @@ def written(ports: Ports, tenant: Tenant, *changes: Change) -> None:
 
 
 def asked(tenant: Tenant, version: int = 0) -> PolicyAsked:
-    return PolicyAsked(protected_address(tenant.id), At(version) if version else Expect.ABSENT)
+    return PolicyAsked(
+        protected_address(tenant.id), VersionIs(version) if version else Expect.ABSENT
+    )
 
 
-def effects(ports: Ports, tenant: Tenant) -> list[tuple[Act, Change]]:
+def effects(ports: Ports, tenant: Tenant) -> list[tuple[ProtectedAction, Change]]:
     """Changes with a protected effect, each with an act that covers it."""
     settings = tenants.settings(ports, tenant.id)
     weak = [
         replace(settings, srl_ttl_seconds=3601),
         replace(settings, audit_retention_days=399),
-        replace(settings, take_back=TakeBack.ANY),
+        replace(settings, take_back=UnrevokePolicy.ANY),
         replace(settings, person_key_max_days=settings.person_key_max_days + 1),
     ]
     access = AccessRecord(version=1).to_item()
@@ -69,17 +71,35 @@ def effects(ports: Ports, tenant: Tenant) -> list[tuple[Act, Change]]:
     ]
     root, put = {"type": "root", "status": "revoked"}, Expect.ABSENT
     return [
-        (Act.FORCE_SIGNER, Put(signers(tenant.id).address("k"), {"status": "active"}, put)),
-        *((Act.CREATE_ADMIN_KEY, Put(_CREDENTIAL, each, put)) for each in wide),
-        (Act.CHANGE_ACCESS, Put(providers(tenant.id).address("p"), {}, put)),
-        (Act.CHANGE_ACCESS, Delete(providers(tenant.id).address("p"), Expect.ANYTHING)),
-        (Act.CHANGE_ACCESS, Put(access_address(tenant.id), access, put)),
-        (Act.CHANGE_ACCESS, Put(people(tenant.id).address("p"), {"status": "active"}, At(1))),
-        (Act.CHANGE_ACCESS, Put(protected_address(tenant.id), ProtectedActs().to_item(), put)),
-        (Act.RESTORE, Delete(revocation_model.record_address(tenant.id, "svc_rev_1"), put)),
-        *((Act.WEAKEN_SETTINGS, Put(each.address, each.to_item(), At(1))) for each in weak),
-        (Act.REVOKE_ROOT, Put(keys(tenant.id).address("k"), root, put)),
-        (Act.ROTATE_STATUS_SIGNER, Put(signer_address(tenant.id), {"id": "b"}, At(1))),
+        (
+            ProtectedAction.FORCE_SIGNER,
+            Put(signers_partition(tenant.id).address("k"), {"status": "active"}, put),
+        ),
+        *((ProtectedAction.CREATE_ADMIN_KEY, Put(_CREDENTIAL, each, put)) for each in wide),
+        (ProtectedAction.CHANGE_ACCESS, Put(providers(tenant.id).address("p"), {}, put)),
+        (ProtectedAction.CHANGE_ACCESS, Delete(providers(tenant.id).address("p"), Expect.ANYTHING)),
+        (ProtectedAction.CHANGE_ACCESS, Put(access_address(tenant.id), access, put)),
+        (
+            ProtectedAction.CHANGE_ACCESS,
+            Put(people(tenant.id).address("p"), {"status": "active"}, VersionIs(1)),
+        ),
+        (
+            ProtectedAction.CHANGE_ACCESS,
+            Put(protected_address(tenant.id), ProtectedActions().to_item(), put),
+        ),
+        (
+            ProtectedAction.RESTORE,
+            Delete(revocation_model.record_address(tenant.id, "svc_rev_1"), put),
+        ),
+        *(
+            (ProtectedAction.WEAKEN_SETTINGS, Put(each.address, each.to_item(), VersionIs(1)))
+            for each in weak
+        ),
+        (ProtectedAction.REVOKE_ROOT, Put(keys(tenant.id).address("k"), root, put)),
+        (
+            ProtectedAction.ROTATE_STATUS_SIGNER,
+            Put(signer_address(tenant.id), {"id": "b"}, VersionIs(1)),
+        ),
     ]
 
 
@@ -91,14 +111,14 @@ def test_an_effect_without_a_proof(ports: Ports) -> None:
         Put(signer_address(tenant.id), {"id": "a", "version": 1}, Expect.ABSENT),
         Put(people(tenant.id).address("p"), disabled, Expect.ABSENT),
     )
-    lost = Check(_CREDENTIAL._replace(sk="x"), At(7))
+    lost = Check(_CREDENTIAL._replace(sk="x"), VersionIs(7))
     for act, change in effects(ports, tenant):
         assert act in find_acts(ports.store, tenant.id, change)
         with pytest.raises(UnguardedWrite):
             written(ports, tenant, change)
         assert ports.store.get(change.address) != getattr(change, "item", 0)
         # With a proof the guard admits the write, and the store refuses it.
-        with pytest.raises(ExpectationLost):
+        with pytest.raises(PreconditionFailed):
             written(ports, tenant, change, lost, asked(tenant))
 
 
@@ -106,11 +126,11 @@ def test_a_take_back_by_anybody_is_an_effect(ports: Ports) -> None:
     """APPROVAL-1, F2110c: To let anybody take back is an effect; the reverse is none."""
     tenant = Tenant.another(ports)
     own = tenants.settings(ports, tenant.id)
-    free = replace(own, take_back=TakeBack.ANY, version=2)
-    ports.store.write(Put(free.address, free.to_item(), At(1)))
-    written(ports, tenant, Put(own.address, replace(own, version=3).to_item(), At(2)))
+    free = replace(own, take_back=UnrevokePolicy.ANY, version=2)
+    ports.store.write(Put(free.address, free.to_item(), VersionIs(1)))
+    written(ports, tenant, Put(own.address, replace(own, version=3).to_item(), VersionIs(2)))
     with pytest.raises(UnguardedWrite):
-        written(ports, tenant, Put(free.address, replace(free, version=4).to_item(), At(3)))
+        written(ports, tenant, Put(free.address, replace(free, version=4).to_item(), VersionIs(3)))
 
 
 # Of each setting a strong value and a weaker one, or two that protect alike.
@@ -120,9 +140,9 @@ STRENGTHS: list[tuple[str, Any, Any, bool]] = [
     ("audit_retention_days", 400, 399, True),
     ("rotation_grace_seconds", 3600, 3599, True),
     ("feed_window_ms", 500, 501, True),
-    ("list_publication", ListPublication.FOLLOW, ListPublication.SCHEDULED, True),
+    ("list_publication", SrlPublicationPolicy.FOLLOW, SrlPublicationPolicy.SCHEDULED, True),
     ("authorizers_max", 200, 201, False),
-    ("take_back", TakeBack.OWN, TakeBack.ANY, True),
+    ("take_back", UnrevokePolicy.OWN, UnrevokePolicy.ANY, True),
     ("person_key_max_days", 365, 366, True),
     ("unused_key_days", 30, 31, True),
     ("unused_key_days", 30, 0, True),
@@ -167,7 +187,7 @@ def test_what_has_no_protected_effect(ports: Ports) -> None:
         written(ports, tenant, Put(_CREDENTIAL, wide, Expect.PRESENT))
 
 
-def approval(tenant: Tenant, act: Act = Act.FORCE_SIGNER) -> Approval:
+def approval(tenant: Tenant, act: ProtectedAction = ProtectedAction.FORCE_SIGNER) -> Approval:
     """An approval of Bob's for one act, which is in use."""
     now = "2026-11-21T12:00:00Z"
     item: dict[str, Value] = {
@@ -193,7 +213,7 @@ def approval(tenant: Tenant, act: Act = Act.FORCE_SIGNER) -> Approval:
     [
         {"status": ApprovalStatus.PENDING},
         {"status": ApprovalStatus.REJECTED},
-        {"act": Act.CREATE_ADMIN_KEY},
+        {"act": ProtectedAction.CREATE_ADMIN_KEY},
         {"remaining": 1},
         {"version": 4},
     ],
@@ -202,30 +222,32 @@ def approval(tenant: Tenant, act: Act = Act.FORCE_SIGNER) -> Approval:
 def test_an_approval_that_is_no_proof(ports: Ports, forged: dict[str, object]) -> None:
     """APPROVAL-1, F2110e: Only the use of an approved approval for the act is a proof."""
     tenant = Tenant.another(ports)
-    change = Put(signers(tenant.id).address("k"), {"status": "active"}, Expect.ABSENT)
+    change = Put(signers_partition(tenant.id).address("k"), {"status": "active"}, Expect.ABSENT)
     good, bad = approval(tenant), replace(approval(tenant), **forged)  # type: ignore[arg-type]
     with pytest.raises(UnguardedWrite):
-        written(ports, tenant, change, Put(bad.address, bad.to_item(), At(2)))
-    with pytest.raises(ExpectationLost):
-        written(ports, tenant, change, Put(good.address, good.to_item(), At(2)))
+        written(ports, tenant, change, Put(bad.address, bad.to_item(), VersionIs(2)))
+    with pytest.raises(PreconditionFailed):
+        written(ports, tenant, change, Put(good.address, good.to_item(), VersionIs(2)))
 
 
 def test_the_policy_is_guarded_by_itself(ports: Ports) -> None:
     """APPROVAL-1, F2110f: While something is protected, the policy changes by an approval alone."""
     tenant = Tenant.another(ports)
-    first, second = (ProtectedActs((Act.REMOVE_TENANT,), version=each) for each in (1, 2))
+    first, second = (
+        ProtectedActions((ProtectedAction.REMOVE_TENANT,), version=each) for each in (1, 2)
+    )
     written(
         ports,
         tenant,
         Put(protected_address(tenant.id), first.to_item(), Expect.ABSENT),
         asked(tenant),
     )
-    change = Put(protected_address(tenant.id), second.to_item(), At(1))
+    change = Put(protected_address(tenant.id), second.to_item(), VersionIs(1))
     with pytest.raises(UnguardedWrite):
         written(ports, tenant, change, asked(tenant, 1))
-    used = approval(tenant, Act.CHANGE_ACCESS)
-    with pytest.raises(ExpectationLost):
-        written(ports, tenant, change, Put(used.address, used.to_item(), At(2)))
+    used = approval(tenant, ProtectedAction.CHANGE_ACCESS)
+    with pytest.raises(PreconditionFailed):
+        written(ports, tenant, change, Put(used.address, used.to_item(), VersionIs(2)))
 
 
 def test_free_restores_check_no_common_item(ports: Ports) -> None:
@@ -236,7 +258,7 @@ def test_free_restores_check_no_common_item(ports: Ports) -> None:
     tenant, script = Tenant.another(ports), Script()
     revoked = tuple(tenant.revoke(ports, f"svc_wrt_{each}") for each in range(20))
     caller = replace(person(ports, tenant), scopes=(Scope.ADMIN,))
-    batch = Batch(BatchAction.TAKE_BACK, revoked, "r", by_revocation=True)
+    batch = BatchRequest(BatchAction.TAKE_BACK, revoked, "r", by_revocation=True)
     revocation_batches.apply(scripted(ports, script), caller, batch=batch)
     writes = [call.arguments for call in script.made if call.verb == "write"]
     assert len(writes) > 1

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from shared.authorizer.formats.token_kinds import TokenFault
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from shared.model.identities import key_sets
 from shared.model.identities.claims import SignInRefused
 from shared.model.identities.key_sets import IssuerKeys
 from shared.operations.identities import sign_in
 from shared.ports import Ports
-from shared.ports.store import Delete, Expect, Put, wrapped
+from shared.ports.store import Delete, Expect, Put, wrap_store
 from tests.kit.issuers import (
     AUDIENCE,
     BINDING,
@@ -63,7 +63,9 @@ def _accepted(ports: Ports, kid: str = "old") -> bool:
     now = int(ports.now().timestamp())
     said = {"iss": ISSUER, "sub": "a", "aud": AUDIENCE, "iat": now, "exp": now + 300}
     try:
-        sign_in.checked(ports, BINDING, signed({"alg": "ES256", "kid": kid}, said, key("ES256")))
+        sign_in.verify_token(
+            ports, BINDING, signed({"alg": "ES256", "kid": kid}, said, key("ES256"))
+        )
     except SignInRefused as refused:
         if refused.reason is not TokenFault.UNKNOWN_KEY:
             raise
@@ -108,7 +110,7 @@ def test_many_cold_instances(instance: Ports, answers: Answers) -> None:
         return run
 
     answers.documents[KEYS_URI] = fetch
-    cold = replace(instance, store=wrapped(instance.store, around), sleep=sleep)
+    cold = replace(instance, store=wrap_store(instance.store, around), sleep=sleep)
     with ThreadPoolExecutor(INSTANCES) as pool:
         assert all(pool.map(_accepted, [_beside(cold) for _ in range(INSTANCES)]))
     assert len(answers.asked) == 1
@@ -260,5 +262,5 @@ def test_keys_that_are_damaged(instance: Ports) -> None:
     assert _accepted(instance)
     damaged = replace(_record(instance), document="{")
     instance.store.write(Put(PLACE, damaged.to_item(), Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         _accepted(_beside(instance))

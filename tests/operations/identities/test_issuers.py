@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from shared.adapters.https import Https, HttpsSender
+from shared.adapters.https import HttpsClient, HttpsSender
 from shared.authorizer.formats.token_kinds import TokenFault
 from shared.errors import InvalidRequest, Unavailable
 from shared.model.identities.claims import CodeFault, SignInRefused
@@ -32,13 +32,13 @@ PUBLISHED = {
 }
 
 
-def _reaching(ports: Ports, outbound: Https) -> Ports:
+def _reaching(ports: Ports, outbound: HttpsClient) -> Ports:
     return replace(ports, outbound=lambda: outbound, sleep=lambda _: None)
 
 
 def _discover(ports: Ports, script: Script, issuer: str = ISSUER) -> Any:
     with receiving(script) as receiver:
-        found = issuers.discovered(_reaching(ports, receiver.outbound()), issuer)
+        found = issuers.discover(_reaching(ports, receiver.outbound()), issuer)
         assert receiver.requests[0].line == "GET /.well-known/openid-configuration HTTP/1.1"
     return found
 
@@ -46,7 +46,7 @@ def _discover(ports: Ports, script: Script, issuer: str = ISSUER) -> Any:
 def _redeem(ports: Ports, secret: str | None = "s3cret") -> str:
     page = "https://rescind.example/console/signed-in/a"
     form = {"code": "c", "code_verifier": "v", "redirect_uri": page, "nonce": "n"}
-    return sign_in.redeemed(ports, f"{ISSUER}/token", form, "console", secret)
+    return sign_in.exchange_code(ports, f"{ISSUER}/token", form, "console", secret)
 
 
 def test_what_an_issuer_publishes(ports: Ports) -> None:
@@ -109,7 +109,7 @@ def test_an_issuer_that_does_not_answer(ports: Ports) -> None:
 def test_what_cannot_be_an_issuer(ports: Ports, issuer: str) -> None:
     """F1184d: An issuer is an https address with a DNS name, and has neither query nor fragment."""
     with pytest.raises(InvalidRequest, match="issuer"):
-        issuers.discovered(ports, issuer)
+        issuers.discover(ports, issuer)
 
 
 def test_a_code_is_redeemed(ports: Ports) -> None:
@@ -179,7 +179,7 @@ def _keys(ports: Ports) -> object:
 
 # What asks at each of the three addresses, and what it says if the address is not allowed.
 ASKS: dict[str, tuple[Callable[[Ports], object], type[Exception]]] = {
-    "issuer": (lambda ports: issuers.discovered(ports, ISSUER), InvalidRequest),
+    "issuer": (lambda ports: issuers.discover(ports, ISSUER), InvalidRequest),
     "jwks_uri": (_keys, Unavailable),
     "token_endpoint": (_redeem, Unavailable),
 }

@@ -11,16 +11,11 @@ import pytest
 
 from shared.authorizer.formats.token_kinds import TokenFault
 from shared.errors import Unavailable
-from shared.model.identities.claims import (
-    CodeFault,
-    IdentityClaims,
-    IssuerBinding,
-    SignInRefused,
-)
-from shared.model.identities.providers import Grant
+from shared.model.identities.claims import CodeFault, IdentityClaims, IssuerBinding, SignInRefused
+from shared.model.identities.providers import RoleMapping
 from shared.operations.changes import revocations
 from shared.operations.identities import issuers, sessions, sign_in
-from shared.operations.identities.admission import Stranger
+from shared.operations.identities.admission import UnauthenticatedClient
 from shared.ports import Ports
 from tests.kit import identities
 from tests.kit.listening import listening
@@ -63,12 +58,12 @@ def reaching(ports: Ports, running: Provider, clock: Clock) -> Ports:
 
 
 def _binding(ports: Ports) -> IssuerBinding:
-    found = issuers.discovered(ports, ISSUER)
+    found = issuers.discover(ports, ISSUER)
     return IssuerBinding(ISSUER, CLIENT, found.jwks_uri)
 
 
 def _code(ports: Ports, port: int) -> str:
-    endpoint = issuers.discovered(ports, ISSUER).authorization_endpoint
+    endpoint = issuers.discover(ports, ISSUER).authorization_endpoint
     assert endpoint is not None
     began = authorization(endpoint, verifier=VERIFIER, nonce=NONCE)
     sent = Browser(port).sign_in(began, "ann")
@@ -77,24 +72,24 @@ def _code(ports: Ports, port: int) -> str:
 
 
 def _redeemed(ports: Ports, code: str, *, verifier: str = VERIFIER, secret: str = SECRET) -> str:
-    endpoint = issuers.discovered(ports, ISSUER).token_endpoint
+    endpoint = issuers.discover(ports, ISSUER).token_endpoint
     form = {"code": code, "code_verifier": verifier, "redirect_uri": REDIRECT}
-    return sign_in.redeemed(ports, endpoint or "", form, CLIENT, secret)
+    return sign_in.exchange_code(ports, endpoint or "", form, CLIENT, secret)
 
 
 def _signed_in(ports: Ports, port: int) -> IdentityClaims:
     token = _redeemed(ports, _code(ports, port))
-    return sign_in.checked(ports, _binding(ports), token, nonce=NONCE)
+    return sign_in.verify_token(ports, _binding(ports), token, nonce=NONCE)
 
 
 def test_a_person_signs_in(reaching: Ports, running: Provider) -> None:
     """F1187a: A certified provider's code is redeemed by PKCE and secret, and its token holds."""
     code = _code(reaching, running.port)
     token = _redeemed(reaching, code)
-    found = sign_in.checked(reaching, _binding(reaching), token, nonce=NONCE)
+    found = sign_in.verify_token(reaching, _binding(reaching), token, nonce=NONCE)
     assert (found.name, found.subject, found.email) == ("Ann", "ann", "ann@acme.example")
     with pytest.raises(SignInRefused) as other_sign_in:
-        sign_in.checked(reaching, _binding(reaching), token, nonce="another")
+        sign_in.verify_token(reaching, _binding(reaching), token, nonce="another")
     assert other_sign_in.value.reason is TokenFault.NONCE
     with pytest.raises(SignInRefused) as again:
         _redeemed(reaching, code)
@@ -131,7 +126,7 @@ def test_a_person_signs_out_at_the_provider(
 
     With sid the session of the other browser stays; without, all of the person end.
     """
-    grants = (Grant({"email": "ann@acme.example"}, "admin"),)
+    grants = (RoleMapping({"email": "ann@acme.example"}, "admin"),)
     values: dict[str, Any] = {"issuer": ISSUER, "client_id": CLIENT, "client_secret": SECRET}
     bound = identities.bound(reaching, tenant.operator, jwks=None, grants=grants, **values)
     redirect = f"https://rescind.example/console/signed-in/{bound.id}"
@@ -149,7 +144,7 @@ def test_a_person_signs_out_at_the_provider(
             back = each.visit(authorization(f"{ISSUER}/auth", **asked), "ann", redirect)
             given = {"code": parse_qs(urlsplit(back).query)["code"][0], "nonce": nonce}
             attempt = sign_in.prepare_code(reaching, form | given)
-            sign_in.redeem(reaching, Stranger(), attempt)
+            sign_in.exchange_token(reaching, UnauthenticatedClient(), attempt)
         assert browsers[0].sign_out().endswith("/session/end/success")
     listed, _ = sessions.page(reaching, tenant.operator, before=None, limit=5)
     assert len(listed) == (1 if has_sid else 0)
@@ -162,11 +157,11 @@ def test_a_provider_is_killed(reaching: Ports, running: Provider, clock: Clock) 
     """F1187d: If a provider is killed, tokens are checked by its keys, and no code is redeemed."""
     binding = _binding(reaching)
     token = _redeemed(reaching, _code(reaching, running.port))
-    assert sign_in.checked(reaching, binding, token, nonce=NONCE).subject == "ann"
+    assert sign_in.verify_token(reaching, binding, token, nonce=NONCE).subject == "ann"
     running.kill()
     cold = replace(reaching, issuer_keys={})
-    assert sign_in.checked(cold, binding, token, nonce=NONCE).subject == "ann"
-    for ask in (lambda: _redeemed(reaching, "code"), lambda: issuers.discovered(reaching, ISSUER)):
+    assert sign_in.verify_token(cold, binding, token, nonce=NONCE).subject == "ann"
+    for ask in (lambda: _redeemed(reaching, "code"), lambda: issuers.discover(reaching, ISSUER)):
         with pytest.raises(Unavailable):
             ask()
     clock.advance(hours=25)

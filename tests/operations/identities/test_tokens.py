@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from shared.authorizer.formats.token_kinds import TokenFault, TokenKind
-from shared.errors import Corrupt, Unavailable
+from shared.errors import DataCorrupt, Unavailable
 from shared.model.identities.claims import IdentityClaims, IssuerBinding, SignInRefused
 from shared.operations.identities import sign_in
 from shared.ports import Ports
@@ -63,7 +63,7 @@ def issuer(ports: Ports) -> Ports:
 
 
 def _checked(ports: Ports, token: str, binding: IssuerBinding = BINDING) -> IdentityClaims:
-    return sign_in.checked(ports, binding, token, nonce="n-0S6_WzA2Mj")
+    return sign_in.verify_token(ports, binding, token, nonce="n-0S6_WzA2Mj")
 
 
 def _token(claims: Mapping[str, Any] | None = None, /, **header: Any) -> str:
@@ -327,7 +327,7 @@ def test_a_token_of_a_cloud(ports: Ports, cloud: str) -> None:
     """F1182e: Tokens as GitHub, Kubernetes, Google Cloud and AWS make them are accepted."""
     made = of_cloud(cloud, _SVC_IDP, _NOW)
     binding = IssuerBinding(made.issuer, _SVC_IDP, jwks=made.keys, kind=TokenKind.PROGRAM)
-    found = sign_in.checked(ports, binding, made.token)
+    found = sign_in.verify_token(ports, binding, made.token)
     assert (found.subject, found.members) == (made.claims["sub"], made.claims)
 
 
@@ -336,7 +336,7 @@ def test_keys_of_a_binding(ports: Ports) -> None:
     assert _checked(ports, _token(), replace(BINDING, jwks=_KEYS)).subject == "248289761001"
     with pytest.raises(SignInRefused, match="kid"):
         _checked(ports, _token(kid="other"), replace(BINDING, jwks=_KEYS))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         _checked(ports, _token(), replace(BINDING, jwks="[]"))
     with pytest.raises(Unavailable):
         _checked(ports, _token())

@@ -14,7 +14,7 @@ from shared.errors import Unavailable
 from shared.model import expiring as model
 from shared.model.audit import audit_log
 from shared.model.callers import Scope
-from shared.model.signing_keys import Type
+from shared.model.signing_keys import SigningKeyType
 from shared.operations.access import api_key_rotation, api_keys
 from shared.operations.changes import signing_keys
 from shared.operations.lists import expiring
@@ -40,7 +40,7 @@ def api_key(ports: Ports, tenant: Tenant, *, days: float) -> str:
 def signing_key(ports: Ports, tenant: Tenant, *, days: float) -> str:
     end = ports.now() + timedelta(days=days)
     return signing_keys.create(
-        ports, tenant.operator, type_=Type.ROOT, name="root", expires_at=end
+        ports, tenant.operator, type_=SigningKeyType.ROOT, name="root", expires_at=end
     ).id
 
 
@@ -97,7 +97,7 @@ def test_each_key_is_announced_once_for_each_number_of_days(
     )
     clock.advance(days=-20)
     for _ in range(62 * 2):
-        expiring.announce(ports, tenant.id)
+        expiring.announce_expiring(ports, tenant.id)
         clock.advance(hours=12)
     found = announced(ports, tenant)
     seen = [(each["action"], each["resource_id"], each["details"]["days"]) for each in found]
@@ -110,7 +110,7 @@ def test_what_an_announcement_says(ports: Ports, tenant: Tenant, clock: Clock) -
     """AUDIT-3: The entry is of the monitor, and names the key, its end and the days."""
     key_id = api_key(ports, tenant, days=60)
     clock.advance(days=55)
-    assert [each.id for each in expiring.announce(ports, tenant.id)] == [key_id]
+    assert [each.id for each in expiring.announce_expiring(ports, tenant.id)] == [key_id]
     (entry,) = announced(ports, tenant)
     assert (entry["action"], entry["resource_id"]) == ("api_key.expiring", key_id)
     assert entry["actor"] == "system+monitor@acme.svc"
@@ -127,10 +127,10 @@ def test_two_runs_at_once_announce_a_key_once(ports: Ports, clock: Clock) -> Non
     clock.advance(days=55)
     calls = 0
     for step, tenant in enumerate(tenants):
-        script = Script(before={step: partial(expiring.announce, ports, tenant.id)})
-        expiring.announce(scripted(ports, script), tenant.id)
+        script = Script(before={step: partial(expiring.announce_expiring, ports, tenant.id)})
+        expiring.announce_expiring(scripted(ports, script), tenant.id)
         calls = len(script.calls)
-        expiring.announce(ports, tenant.id)
+        expiring.announce_expiring(ports, tenant.id)
         assert len(announced(ports, tenant)) == 1
     # Another run met each of its calls.
     assert calls < len(tenants)

@@ -11,8 +11,8 @@ from boto3.dynamodb.types import Binary, TypeSerializer
 from shared.adapters.file_sealer import FileSealer
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.wire import FeedEntry
-from shared.authorizer.policy import Reason, RefusedAnswer
-from shared.errors import Corrupt
+from shared.authorizer.policy import RejectionReason, ResponseRejectedError
+from shared.errors import DataCorrupt
 from shared.model import feed as model
 from shared.model import revocations as revocation_model
 from shared.model.feed import StoredEntry, entry_address, head_address
@@ -74,9 +74,9 @@ def test_a_key_that_signed_more_than_entries_take(
     tenant.revoke(ports, NEW)
     published = publish(ports, tenant)
     assert (published.entries, published.head.needs_list) == (2, True)
-    with pytest.raises(RefusedAnswer) as refused:
+    with pytest.raises(ResponseRejectedError) as refused:
         client.poll(ports)
-    assert refused.value.reason is Reason.BREAK
+    assert refused.value.reason is RejectionReason.BREAK
     assert publication.publish_if_due(ports, tenant.id)
     assert not current(ports, tenant.id).needs_list
     assert client.poll(ports).refuses == {NEW, *few, *many}
@@ -114,9 +114,9 @@ def test_many_changes_are_several_entries(
     assert published.head.sequence == before + published.entries
     assert published.entries >= 3
     assert client.poll(ports).refuses == set(names)
-    assert srl_marks.set_on_warrants(ports, tenant.id, limit=1)[0] == {}
-    stored = in_force.entries(ports, tenant.id, after=before, until=published.head.sequence)
-    assert all(len(each.opened()[0].revoked) <= 4 for each in stored)
+    assert srl_marks.read_warrant_marks(ports, tenant.id, limit=1)[0] == {}
+    stored = in_force.read_entries(ports, tenant.id, after=before, until=published.head.sequence)
+    assert all(len(each.decode()[0].revoked) <= 4 for each in stored)
 
 
 def test_an_entry_has_its_chain(ports: Ports, tenant: Tenant) -> None:
@@ -125,11 +125,11 @@ def test_an_entry_has_its_chain(ports: Ports, tenant: Tenant) -> None:
         tenant.revoke(ports, f"svc_wrt_{number}")
         publish(ports, tenant)
     chain = wire.first_chain(tenant.id)
-    for row in ports.store.query(model.feed(tenant.id), before=model.HEAD):
+    for row in ports.store.query(model.feed_partition(tenant.id), before=model.HEAD):
         stored = StoredEntry.from_item(row.item)
         chain = wire.next_chain(chain, stored.entry)
         assert stored.chain == chain
-    assert current(ports, tenant.id).signed.chain == chain
+    assert current(ports, tenant.id).signed_head.chain == chain
 
 
 def test_an_entry_fits_an_item() -> None:
@@ -189,7 +189,7 @@ def test_a_rebuild_repairs_each_client(ports: Ports) -> None:
     ports.store.write(Put(shard.address("svc_wrt_lost"), {}, Expect.ABSENT))
     publish(ports, tenant)
     assert "svc_wrt_lost" not in client.poll(ports).refuses
-    publication.publish(ports, tenant.operator, anew=True)
+    publication.publish(ports, tenant.operator, compare_all=True)
     listed = tenant.published(ports).revoked_ids
     assert "svc_wrt_lost" in listed
     assert client.poll(ports).refuses == set(listed)
@@ -198,7 +198,7 @@ def test_a_rebuild_repairs_each_client(ports: Ports) -> None:
 
 def _without_sequence(ports: Ports, tenant: Tenant) -> None:
     """The list in force does not follow from the feed."""
-    item = dict(in_force.head(ports, tenant.id).to_item())
+    item = dict(in_force.read_srl_head(ports, tenant.id).to_item())
     item.pop("sequence", None)
     address = head_model.head_address(tenant.id)
     ports.store.write(Put(address, item, Expect.PRESENT))
@@ -275,7 +275,7 @@ def test_a_tenant_without_a_feed_has_nothing_to_publish(ports: Ports, tenant: Te
     _without_feed(ports, tenant)
     tenant.revoke(ports, NEW)
     assert publication.publish_feed(ports, tenant.id) is None
-    assert len(srl_marks.set_on_warrants(ports, tenant.id, limit=9)[0]) == 1
+    assert len(srl_marks.read_warrant_marks(ports, tenant.id, limit=9)[0]) == 1
 
 
 def test_a_head_that_cannot_be_read_publishes_nothing(ports: Ports) -> None:
@@ -283,9 +283,9 @@ def test_a_head_that_cannot_be_read_publishes_nothing(ports: Ports) -> None:
     tenant, _ = _changed_tenant(ports)
     item = {**(ports.store.get(head_address(tenant.id)) or {}), "payload": b"\xa0"}
     ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         publication.publish_feed(ports, tenant.id)
-    assert len(srl_marks.set_on_warrants(ports, tenant.id, limit=9)[0]) == 2
+    assert len(srl_marks.read_warrant_marks(ports, tenant.id, limit=9)[0]) == 2
 
 
 def test_old_entries_go_and_a_damaged_one_stops_no_list(
@@ -297,13 +297,13 @@ def test_old_entries_go_and_a_damaged_one_stops_no_list(
     clock.advance(days=14, minutes=1)
     tenant.revoke(ports, NEW)
     assert publication.publish_if_due(ports, tenant.id)
-    rows = [row.sk for row in ports.store.query(model.feed(tenant.id))]
+    rows = [row.sk for row in ports.store.query(model.feed_partition(tenant.id))]
     assert rows == [model.entry_sk(2), model.HEAD]
     ports.store.write(Put(entry_address(tenant.id, 2), {"entry": 1}, Expect.PRESENT))
     clock.advance(days=14, minutes=1)
-    before = in_force.head(ports, tenant.id).version
+    before = in_force.read_srl_head(ports, tenant.id).version
     assert publication.publish_if_due(ports, tenant.id)
-    assert in_force.head(ports, tenant.id).version == before + 1
+    assert in_force.read_srl_head(ports, tenant.id).version == before + 1
 
 
 @pytest.mark.slow_on("cloud")
@@ -345,11 +345,11 @@ def test_a_head_from_a_clock_that_was_ahead(
     tenant.revoke(ports, NEW)
     publication.publish_feed(ports, tenant.id)
     clock.moment -= ahead
-    with pytest.raises(RefusedAnswer, match=Reason.FUTURE):
+    with pytest.raises(ResponseRejectedError, match=RejectionReason.FUTURE):
         client.poll(ports)
     assert publication.publish_due(ports).published == [tenant.id]
     assert client.poll(ports).refuses == {NEW}
-    assert current(ports, tenant.id).signed.issued_at == clock()
+    assert current(ports, tenant.id).signed_head.issued_at == clock()
 
 
 def test_a_client_whose_clock_was_ahead_too(ports: Ports, tenant: Tenant, clock: Clock) -> None:
@@ -374,5 +374,5 @@ def test_a_client_whose_clock_was_ahead_too(ports: Ports, tenant: Tenant, clock:
     publishing.keep(ports, tenant.id)
     assert polled() == {NEW}
     tenant.regenerate(ports)
-    assert current(ports, tenant.id).signed.issued_at == clock()
+    assert current(ports, tenant.id).signed_head.issued_at == clock()
     assert polled() == {NEW}

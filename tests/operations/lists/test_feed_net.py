@@ -16,7 +16,7 @@ _TICK_SECONDS = 60
 
 @pytest.fixture(autouse=True)
 def _pauses_pass(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
-    pacing = operation.Pacing(pause=0, sleep=lambda seconds: clock.advance(seconds=seconds))
+    pacing = operation.RetryPacing(pause=0, sleep=lambda seconds: clock.advance(seconds=seconds))
     monkeypatch.setattr(operation, "PACING", pacing)
 
 
@@ -27,7 +27,7 @@ def test_what_the_stream_brought_is_not_caught_up(
     caplog.set_level(logging.INFO)
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    wake.publish_soon(ports, tenant.id)
+    wake.publish_within_window(ports, tenant.id)
     clock.advance(seconds=_TICK_SECONDS)
     publication.publish_due(ports)
     assert lines(caplog, "feed") == []

@@ -8,15 +8,15 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from shared.adapters.file_sealer import FileSealer
-from shared.authorizer.answers import Answer
+from shared.authorizer.answers import FeedResponse
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.following import TrustState, follow
-from shared.authorizer.formats.trust import Roots
-from shared.authorizer.policy import NeedsBase, RefusedAnswer
+from shared.authorizer.formats.trust import RootSet
+from shared.authorizer.policy import BaseRequired, ResponseRejectedError
 from shared.authorizer.state import advance
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import feed as model
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.signers import SrlSigner
 from shared.operations.changes import feed as feed_api
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, publication, storage
@@ -109,10 +109,12 @@ def test_the_break_has_an_entry(ports: Ports) -> None:
     assert (
         newest.sequence == newest.base.sequence == newest.broke_at == before.sequence + model.LEAP
     )
-    (stored,) = in_force.entries(ports, tenant.id, after=newest.sequence - 1, until=newest.sequence)
-    assert stored.opened()[0].is_break
-    assert stored.chain == newest.signed.chain == newest.base.chain
-    assert newest.key_id == in_force.signer(ports, tenant.id).id
+    (stored,) = in_force.read_entries(
+        ports, tenant.id, after=newest.sequence - 1, until=newest.sequence
+    )
+    assert stored.decode()[0].is_break
+    assert stored.chain == newest.signed_head.chain == newest.base.chain
+    assert newest.key_id == in_force.read_active_signer(ports, tenant.id).id
     # A usual rotation breaks nothing.
     list_signers.rotate(ports, tenant.operator)
     assert current(ports, tenant.id).sequence == newest.sequence
@@ -121,12 +123,12 @@ def test_the_break_has_an_entry(ports: Ports) -> None:
 def _refusal(ports: Ports, tenant: Tenant, trust: TrustState) -> str:
     """Why a client with this trust, and without a state, refuses the feed; empty if not."""
     news = feed_api.news(ports, tenant.operator)
-    answer = Answer(news.head.payload, news.head.signature, tuple(news.entries))
+    answer = FeedResponse(news.head.payload, news.head.signature, tuple(news.entries))
     try:
-        advance(None, answer, now=ports.now(), trusted=trust, floor=None)
-    except NeedsBase:
+        advance(None, answer, now=ports.now(), verifier=trust, floor=None)
+    except BaseRequired:
         return ""
-    except (RefusedAnswer, NotTrusted) as refused:
+    except (ResponseRejectedError, NotTrusted) as refused:
         return refused.reason.value
     raise AssertionError("a client without a state needs the base")
 
@@ -135,7 +137,7 @@ def _followed(ports: Ports, tenant: Tenant, trust: TrustState) -> TrustState:
     """The trust after the client has read the documents."""
     publishing.keep(ports, tenant.id)
     head = documents.newest(ports, tenant.operator)
-    found = documents.since(ports, tenant.operator, of=head, after=trust.version)
+    found = documents.read_since(ports, tenant.operator, of=head, after=trust.version)
     return follow(trust, found, ports.now())
 
 
@@ -150,7 +152,7 @@ def test_a_restore_to_before_a_rotation(
     publishing.keep(ports, tenant.id)
     root = ports.root
     assert root is not None
-    new = TrustState(tenant.id, Roots((root.public_key,), 1).pin)
+    new = TrustState(tenant.id, RootSet((root.public_key,), 1).pin)
     before = _followed(ports, tenant, new)
     copy = deployment.copy()
     list_signers.rotate(ports, tenant.operator)
@@ -162,16 +164,16 @@ def test_a_restore_to_before_a_rotation(
         assert _refusal(ports, tenant, _followed(ports, tenant, known)) == ""
 
 
-def _rotated(ports: Ports, tenant: Tenant) -> ListSigner:
+def _rotated(ports: Ports, tenant: Tenant) -> SrlSigner:
     return list_signers.rotate(ports, tenant.operator).record
 
 
-def _revoked(ports: Ports, tenant: Tenant) -> ListSigner:
-    with pytest.raises(Corrupt, match="cannot vouch"):
+def _revoked(ports: Ports, tenant: Tenant) -> SrlSigner:
+    with pytest.raises(DataCorrupt, match="cannot vouch"):
         list_signers.create(ports, tenant.operator)
-    stolen = in_force.signer(ports, tenant.id)
+    stolen = in_force.read_active_signer(ports, tenant.id)
     list_signers.revoke(ports, tenant.operator, key_id=stolen.id)
-    return in_force.signer(ports, tenant.id)
+    return in_force.read_active_signer(ports, tenant.id)
 
 
 @pytest.mark.parametrize("replace_signer", [_rotated, _revoked])
@@ -179,7 +181,7 @@ def test_another_master_key_heals(
     ports: Ports,
     tenant: Tenant,
     tmp_path: Path,
-    replace_signer: Callable[[Ports, Tenant], ListSigner],
+    replace_signer: Callable[[Ports, Tenant], SrlSigner],
 ) -> None:
     """All signs again, lists keep what they had, and the stolen key opens no seed of now."""
     key = tenant.key(ports)
@@ -191,5 +193,5 @@ def test_another_master_key_heals(
     assert tenant.regenerate(after).revoked_ids == ["svc_wrt_a"]
     for each in (signer, rotated):
         assert each.sealed_seed is not None
-        with pytest.raises(Corrupt):
+        with pytest.raises(DataCorrupt):
             ports.sealer.unseal(each.sealed_seed, context=each.seal_context)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer.formats.journal import FIRST, JournalNumber
-from shared.errors import Corrupt, InvalidApiKey, InvalidSettings, Unavailable
+from shared.authorizer.formats.journal import FIRST, JournalRecord
+from shared.errors import DataCorrupt, InvalidApiKey, InvalidSettings, Unavailable
 from shared.model.lists import journal as model
 from shared.model.lists.head import states_folder
 from shared.model.signing_keys import KeyStatus, SigningKey
-from shared.model.times import text
+from shared.model.times import format_utc
 from shared.operations.access import api_keys
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, journal, wake
 from shared.operations.lists.journal import Journals
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator import doctor, restored
 from shared.operations.operator.recovery import newest, recovery
 from shared.operations.trust import publishing
@@ -35,13 +35,13 @@ pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
 def published(ports: Ports, tenant: Tenant, writer: Journals | None = None) -> None:
     """Let the feed say what has changed, and the journal what the feed says."""
-    woken = wake.publish_soon(ports, tenant.id)
-    (writer or Journals()).catch_up(ports, tenant.id, woken.done)
+    woken = wake.publish_within_window(ports, tenant.id)
+    (writer or Journals()).write_missing_records(ports, tenant.id, woken.done)
 
 
-def blobs(ports: Ports, tenant: Tenant) -> list[JournalNumber]:
-    names = [name for _, name in journal.names(ports, tenant.id)][::-1]
-    return [model.claimed(ports.blobs.get(name) or b"", name) for name in names]
+def blobs(ports: Ports, tenant: Tenant) -> list[JournalRecord]:
+    names = [name for _, name in journal.list_blobs(ports, tenant.id)][::-1]
+    return [model.decode_unverified(ports.blobs.get(name) or b"", name) for name in names]
 
 
 def test_each_publication_is_in_the_journal(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -126,14 +126,14 @@ def test_two_writers_leave_no_gap(ports: Ports, clock: Clock, tenant: Tenant) ->
     numbers = [each.number for each in blobs(ports, tenant)]
     assert numbers == list(range(1, len(numbers) + 1))
     stale = Journals()
-    stale._ends[tenant.id] = journal.JournalPosition(0, FIRST, journal.Said())
+    stale._ends[tenant.id] = journal.JournalPosition(0, FIRST, journal.Watermark())
     tenant.revoke(ports, "svc_wrt_more")
     clock.advance(seconds=5)
     published(ports, tenant, stale)
     assert len(blobs(ports, tenant)) == len(numbers) + 1
 
 
-def a_key(ports: Ports, tenant: Tenant) -> Created:
+def a_key(ports: Ports, tenant: Tenant) -> CreatedKey:
     return tenant.api_key(ports, name="leaked")
 
 
@@ -143,7 +143,7 @@ class Lost:
 
     tenant: Tenant
     copy: Path
-    key: Created
+    key: CreatedKey
     root: SigningKey
     end: datetime
     until: datetime
@@ -190,12 +190,14 @@ def test_a_recovery_replays_the_journal(deployment: Deployment, lost: Lost) -> N
     assert not tenant.is_revoked(ports, "svc_wrt_a")
     done = recovery.recover(ports, tenant.operator)
     assert done.revoked_again == ["svc_wrt_a", "svc_wrt_b"]
-    found = verdicts(ports, tenant.id, ["svc_wrt_b"])["svc_wrt_b"]
+    found = read_statuses(ports, tenant.id, ["svc_wrt_b"])["svc_wrt_b"]
     assert found.ends_at == lost.end
     with pytest.raises(InvalidApiKey):
         api_keys.authenticate(ports, lost.key.secret)
     assert tenant.status(ports, lost.root) is KeyStatus.REVOKED
-    assert any(f"Horizon: revocations until {text(lost.until)}" in r for r in done.unknown.reasons)
+    assert any(
+        f"Horizon: revocations until {format_utc(lost.until)}" in r for r in done.unknown.reasons
+    )
     assert any("svc_wrt_back" in line for line in done.unknown.review)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b", "svc_wrt_back"]
     restored.check_recovered(ports)
@@ -214,15 +216,15 @@ def test_an_older_copy_of_the_store_is_not_served(deployment: Deployment, lost: 
     deployment.restore(lost.copy)
     with pytest.raises(InvalidSettings, match="Run: recover acme"):
         restored.check_recovered(ports)
-    with pytest.raises(Corrupt, match="older than the journal"):
-        Journals().catch_up(ports, tenant.id)
+    with pytest.raises(DataCorrupt, match="older than the journal"):
+        Journals().write_missing_records(ports, tenant.id)
     assert recovery.recover(ports, tenant.operator).unknown
     restored.check_recovered(ports)
-    Journals().catch_up(ports, tenant.id)
+    Journals().write_missing_records(ports, tenant.id)
 
 
 def remove_one(ports: Ports, tenant: Tenant) -> str:
-    _, (number, name) = journal.names(ports, tenant.id)
+    _, (number, name) = journal.list_blobs(ports, tenant.id)
     ports.blobs.remove(name)
     return f"The journal lacks ends before its number {number + 1}."
 
@@ -270,7 +272,7 @@ def test_a_revocation_of_a_signer_that_was_stopped(
         return call()
 
     stopped = replace(ports, blobs=Intercepted(ports.blobs, stop))
-    stolen = in_force.signer(ports, tenant.id)
+    stolen = in_force.read_active_signer(ports, tenant.id)
     with pytest.raises(Unavailable):
         list_signers.revoke(stopped, tenant.operator, key_id=stolen.id)
     copy = deployment.copy()
@@ -279,4 +281,4 @@ def test_a_revocation_of_a_signer_that_was_stopped(
     published(ports, tenant)
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
-    assert verdicts(ports, tenant.id, ["svc_wrt_later"])["svc_wrt_later"].revoked
+    assert read_statuses(ports, tenant.id, ["svc_wrt_later"])["svc_wrt_later"].revoked

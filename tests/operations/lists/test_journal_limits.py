@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer.formats.journal import JournalNumber
+from shared.authorizer.formats.journal import JournalRecord
 from shared.authorizer.formats.wire import FeedEntry
-from shared.errors import Corrupt, InvalidSettings
+from shared.errors import DataCorrupt, InvalidSettings
 from shared.model import feed, times
 from shared.model.lists import journal as model
 from shared.model.tenants import SettingsChange
@@ -34,8 +34,8 @@ pytestmark = pytest.mark.usefixtures("at_once", "few_partitions")
 
 
 def published(ports: Ports, tenant: Tenant, writer: Journals | None = None) -> None:
-    woken = wake.publish_soon(ports, tenant.id)
-    (writer or Journals()).catch_up(ports, tenant.id, woken.done)
+    woken = wake.publish_within_window(ports, tenant.id)
+    (writer or Journals()).write_missing_records(ports, tenant.id, woken.done)
 
 
 def begun(ports: Ports, clock: Clock, tenant: Tenant, *warrant_ids: str) -> None:
@@ -47,24 +47,24 @@ def begun(ports: Ports, clock: Clock, tenant: Tenant, *warrant_ids: str) -> None
         published(ports, tenant)
 
 
-def last(ports: Ports, tenant: Tenant) -> JournalNumber:
-    number, name = next(journal.names(ports, tenant.id))
+def last(ports: Ports, tenant: Tenant) -> JournalRecord:
+    number, name = next(journal.list_blobs(ports, tenant.id))
     assert name == model.name_of(tenant.id, number)
-    return model.claimed(ports.blobs.get(name) or b"", name)
+    return model.decode_unverified(ports.blobs.get(name) or b"", name)
 
 
-def put(ports: Ports, number: JournalNumber, seed: bytes, name: str = "") -> None:
+def put(ports: Ports, number: JournalRecord, seed: bytes, name: str = "") -> None:
     name = name or model.name_of(number.tenant_id, number.number)
     ports.blobs.remove(name)
     ports.blobs.put(name, model.sign(number, seed=seed))
 
 
 def seed_of(ports: Ports, tenant: Tenant) -> bytes:
-    return seals.opened(ports, in_force.signer(ports, tenant.id))
+    return seals.unwrap_seed(ports, in_force.read_active_signer(ports, tenant.id))
 
 
 def gaps(ports: Ports, tenant: Tenant) -> tuple[str, ...]:
-    return newest.beside(ports, tenant.id).journal.gaps
+    return newest.read_newest(ports, tenant.id).journal.gaps
 
 
 def test_a_publication_reads_nothing_for_the_journal(
@@ -82,15 +82,15 @@ def test_a_publication_reads_nothing_for_the_journal(
 
     writer = Journals()
     begun(ports, clock, tenant, "svc_wrt_a")
-    writer.catch_up(ports, tenant.id)
+    writer.write_missing_records(ports, tenant.id)
     clock.advance(seconds=5)
     tenant.revoke(ports, "svc_wrt_b")
-    woken = wake.publish_soon(ports, tenant.id)
+    woken = wake.publish_within_window(ports, tenant.id)
     watched = replace(
         ports, store=Intercepted(ports.store, noted), sealer=Intercepted(ports.sealer, noted)
     )
     before = last(ports, tenant).number
-    writer.catch_up(watched, tenant.id, woken.done)
+    writer.write_missing_records(watched, tenant.id, woken.done)
     assert last(ports, tenant).number == before + 1
     assert calls == []
 
@@ -110,9 +110,9 @@ def test_a_number_states_no_later_moment_than_it_knows(
     acknowledged = clock()
     api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
     clock.advance(seconds=2)
-    woken = wake.publish(ports, tenant.id)
+    woken = wake.publish_feed(ports, tenant.id)
     assert woken.wait_seconds > 0
-    Journals().catch_up(ports, tenant.id, woken.done)
+    Journals().write_missing_records(ports, tenant.id, woken.done)
     made = last(ports, tenant)
     assert [each.id for each in model.tombstones_of(made).api_keys] == [key.api_key.id]
     assert known <= made.issued_at <= acknowledged
@@ -124,10 +124,10 @@ def test_a_number_states_no_later_moment_than_it_knows(
 def test_no_byte_of_a_number_can_be_altered(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """OPS-23, F827a: Whichever byte of a number is altered, it is named, and nothing of it used."""
     begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b")
-    number, name = next(journal.names(ports, tenant.id))
+    number, name = next(journal.list_blobs(ports, tenant.id))
     blob = ports.blobs.get(name) or b""
-    keys = [in_force.signer(ports, tenant.id).public_bytes]
-    states = newest.beside(ports, tenant.id).states
+    keys = [in_force.read_active_signer(ports, tenant.id).public_bytes]
+    states = newest.read_newest(ports, tenant.id).states
     assert set(newest.replay(ports, tenant.id, keys, states).revoked) == {"svc_wrt_a", "svc_wrt_b"}
     altered = b""
 
@@ -179,7 +179,7 @@ def test_a_number_counts_in_its_place_alone(
     begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b")
     name = harm(ports, tenant)
     assert any(each.startswith(f"{name}: ") for each in gaps(ports, tenant))
-    assert "svc_wrt_x" not in newest.beside(ports, tenant.id).journal.revoked
+    assert "svc_wrt_x" not in newest.read_newest(ports, tenant.id).journal.revoked
     assert any(name in each.problem for each in doctor.examine(ports))
 
 
@@ -187,8 +187,8 @@ def test_a_number_follows_the_one_before(ports: Ports, clock: Clock, tenant: Ten
     """OPS-23, F827c: A number in the place of another one is named, though it is signed."""
     begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b")
     assert gaps(ports, tenant) == ()
-    _, (number, name) = journal.names(ports, tenant.id)
-    first = model.claimed(ports.blobs.get(name) or b"", name)
+    _, (number, name) = journal.list_blobs(ports, tenant.id)
+    first = model.decode_unverified(ports.blobs.get(name) or b"", name)
     seed = seed_of(ports, tenant)
     put(ports, replace(first, trust=7), seed)
     assert gaps(ports, tenant) == (f"{name}: the number after it followed another one",)
@@ -220,11 +220,11 @@ def test_a_stolen_signer_takes_nothing_back(
         ends=(feed.encoded_ends([]),),
     )
     put(ports, forged, thief)
-    successor = in_force.signer(ports, tenant.id).public_bytes
+    successor = in_force.read_active_signer(ports, tenant.id).public_bytes
     deployment.restore(copy)
     restored.mark(ports, copied_at=None)
     name = model.name_of(tenant.id, forged.number)
-    done = recovery.recover(ports, tenant.operator, trusted=[successor])
+    done = recovery.recover(ports, tenant.operator, trusted_keys=[successor])
     assert f"J{name[1:]}: it is not signed by a signer of this tenant." in done.unknown.reasons
     assert tenant.is_revoked(ports, "svc_wrt_a")
     assert tenant.is_revoked(ports, "svc_wrt_b")
@@ -246,7 +246,7 @@ def test_numbers_of_a_stolen_signer_are_no_gap_if_a_list_has_them(
     tenant.revoke(ports, "svc_wrt_c")
     published(ports, tenant)
     put(ports, replace(old, number=last(ports, tenant).number + 1), thief)
-    found = newest.beside(ports, tenant.id).journal
+    found = newest.read_newest(ports, tenant.id).journal
     assert (set(found.revoked), found.gaps) == ({"svc_wrt_c"}, ())
 
 
@@ -281,10 +281,10 @@ def test_a_bare_copy_is_known_by_each_thing_that_it_lacks(
     later: list[dict[str, Any]] = [{"trust": 3}, {"tombstones": ended}, {"sequence": 2**40}]
     for changes in later:
         put(ports, replace(honest, **changes), seed)
-        with pytest.raises(Corrupt, match="older than the journal"):
+        with pytest.raises(DataCorrupt, match="older than the journal"):
             journal.check_not_ahead(ports, tenant.id)
-        with pytest.raises(Corrupt, match="older than the journal"):
-            Journals().catch_up(ports, tenant.id)
+        with pytest.raises(DataCorrupt, match="older than the journal"):
+            Journals().write_missing_records(ports, tenant.id)
     put(ports, honest, seed)
     journal.check_not_ahead(ports, tenant.id)
 
@@ -301,7 +301,7 @@ def test_a_bare_copy_is_known_by_a_trust_document(
     copy = deployment.copy()
     clock.advance(seconds=5)
     tenant.revoke(ports, "svc_wrt_b")
-    assert wake.publish_soon(ports, tenant.id).entries == 1
+    assert wake.publish_within_window(ports, tenant.id).entries == 1
     clock.advance(days=2)
     assert publishing.keep(ports, tenant.id) is TrustOutcome.PUBLISHED
     restored.check_recovered(ports)
@@ -373,7 +373,7 @@ def few_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def numbers(ports: Ports, tenant: Tenant) -> list[int]:
-    return [number for number, _ in journal.names(ports, tenant.id)]
+    return [number for number, _ in journal.list_blobs(ports, tenant.id)]
 
 
 @pytest.mark.usefixtures("few_kept")
@@ -440,7 +440,7 @@ def test_a_removal_that_is_killed_leaves_no_gap(
             return call()
         killed = True
         start = f"{model.folder(tenant.id)}/{call.options['start']}"
-        doomed = [name for _, name in journal.names(ports, tenant.id) if name >= start]
+        doomed = [name for _, name in journal.list_blobs(ports, tenant.id) if name >= start]
         for name in doomed[left]:
             ports.blobs.remove(name)
         raise faults.Crash
@@ -477,8 +477,8 @@ def test_a_number_written_late_keeps_what_it_ends(
         tenant.regenerate(ports)
     clock.advance(minutes=1)
     api_keys.revoke(ports, tenant.operator, key_id=key.api_key.id)
-    wake.publish_soon(ports, tenant.id)
-    writer.catch_up(ports, tenant.id)
+    wake.publish_within_window(ports, tenant.id)
+    writer.write_missing_records(ports, tenant.id)
     assert model.tombstones_of(last(ports, tenant)).api_keys
     for number in range(20):
         clock.advance(seconds=1)
@@ -503,7 +503,7 @@ def test_a_damaged_newest_list_loses_nothing(
         clock.advance(seconds=1)
         tenant.revoke(ports, f"svc_wrt_{number}")
         published(ports, tenant, writer)
-    ports.blobs.remove(in_force.head(ports, tenant.id).blob)
+    ports.blobs.remove(in_force.read_srl_head(ports, tenant.id).blob)
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
     assert all(tenant.is_revoked(ports, f"svc_wrt_{number}") for number in range(40))
@@ -514,7 +514,7 @@ def test_a_journal_with_gaps_states_no_horizon(
 ) -> None:
     """OPS-23, F1685f: If a number is missing, everything is known only until the newest list."""
     begun(ports, clock, tenant, "svc_wrt_a", "svc_wrt_b", "svc_wrt_c")
-    copy, listed = deployment.copy(), in_force.head(ports, tenant.id)
+    copy, listed = deployment.copy(), in_force.read_srl_head(ports, tenant.id)
     assert (horizon := newest.find(ports, tenant.id).horizon)
     assert horizon > listed.issued_at
     clock.advance(seconds=5)
@@ -526,7 +526,7 @@ def test_a_journal_with_gaps_states_no_horizon(
     recovery.recover(ports, tenant.operator, report=said.append)
     assert any("lacks the numbers 2 to 2" in line for line in said)
     (line,) = (each for each in said if each.startswith("Unknown: Horizon"))
-    assert f"revocations until {times.text(listed.issued_at)}," in line
+    assert f"revocations until {times.format_utc(listed.issued_at)}," in line
 
 
 def test_the_horizon_is_not_in_the_future(
@@ -547,7 +547,7 @@ def test_the_horizon_is_not_in_the_future(
         deployment.restore(copy)
         restored.mark(ports, copied_at=None)
         done = recovery.recover(ports, tenant.operator)
-        moment = times.text(min(stated, clock()))
+        moment = times.format_utc(min(stated, clock()))
         assert any(f"revocations until {moment}" in each for each in done.unknown.reasons)
         tenant.regenerate(ports)
         copy = deployment.copy()

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt, ExpectationLost, InvalidSrl, Unavailable
+from shared.errors import DataCorrupt, InvalidSrl, PreconditionFailed, Unavailable
 from shared.model import revocations as model
 from shared.model.lists import head as head_model
 from shared.model.lists.content import Payload
-from shared.model.lists.head import head_address, publications
+from shared.model.lists.head import head_address, heads_partition
 from shared.model.lists.verification import verify
 from shared.operations.changes import srl
 from shared.operations.lists import decisions, in_force, publication
@@ -127,16 +127,16 @@ def test_a_run_that_slept_is_fenced(ports: Ports, tenant: Tenant) -> None:
         return call()
 
     sleeper = replace(ports, store=Intercepted(ports.store, slept))
-    with pytest.raises(ExpectationLost):
+    with pytest.raises(PreconditionFailed):
         publication.publish(sleeper, tenant.operator)
     assert tenant.published(ports).version == 4
 
 
 def believed(ports: Ports, tenant: Tenant) -> Payload:
     """The list in force, as a verifier sees it whose clock is that of `ports`."""
-    head = in_force.head(ports, tenant.id)
-    public_key = in_force.signer(ports, tenant.id).public_bytes
-    return verify(in_force.body(ports, head), public_key=public_key, now=ports.now())
+    head = in_force.read_srl_head(ports, tenant.id)
+    public_key = in_force.read_active_signer(ports, tenant.id).public_bytes
+    return verify(in_force.read_srl_body(ports, head), public_key=public_key, now=ports.now())
 
 
 @pytest.mark.parametrize("step_back", [timedelta(seconds=1), timedelta(minutes=5)])
@@ -210,9 +210,9 @@ def test_a_clock_that_jumps_back_during_a_publication(
 
     clock.moment += ahead
     script = Script(before={_UNCHANGED.index("unseal"): set_back})
-    with pytest.raises(Corrupt, match="issued in the future"):
+    with pytest.raises(DataCorrupt, match="issued in the future"):
         publication.publish(scripted(ports, script), tenant.operator)
-    assert in_force.head(ports, tenant.id).version == 2
+    assert in_force.read_srl_head(ports, tenant.id).version == 2
     tenant.regenerate(ports)
     assert believed(ports, tenant).version == 3
 
@@ -222,7 +222,7 @@ def test_a_malformed_identifier_stops_the_publication(ports: Ports, tenant: Tena
     go("rebuilt")
     shard = model.shards(tenant.id)[-1]
     ports.store.write(Put(shard.address("svc_wrt_no way"), {}, Expect.ABSENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         srl.regenerate(ports, tenant.operator)
     assert tenant.published(ports).version == 2
 
@@ -232,14 +232,16 @@ def test_a_malformed_record_stops_the_publication(ports: Ports, tenant: Tenant, 
     """F10: head, signer or settings that cannot be read are an error, never a default."""
     addresses = [
         head_address(tenant.id),
-        in_force.signer(ports, tenant.id).address,
-        Partition(in_force.signer(ports, tenant.id).address.table, tenant.id).address("settings"),
+        in_force.read_active_signer(ports, tenant.id).address,
+        Partition(in_force.read_active_signer(ports, tenant.id).address.table, tenant.id).address(
+            "settings"
+        ),
     ]
     for address in addresses:
         item = dict(ports.store.get(address) or {})
         if field in item:
             ports.store.write(Put(address, item | {field: None}, Expect.PRESENT))
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         srl.regenerate(ports, tenant.operator)
 
 
@@ -251,7 +253,7 @@ def test_a_revocation_that_is_gone_from_its_shard_is_not_contention(
     shard = model.shard_of(tenant.id, "svc_wrt_before")
     ports.store.write(Delete(shard.address("svc_wrt_before"), Expect.PRESENT))
     script = Script()
-    with pytest.raises(Corrupt, match="missing from its shard: svc_wrt_before"):
+    with pytest.raises(DataCorrupt, match="missing from its shard: svc_wrt_before"):
         srl.regenerate(scripted(ports, script), tenant.operator)
     assert script.calls.count("column") == 2 * (1 + 2 * FEW_SHARDS)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_before"]
@@ -282,10 +284,10 @@ def test_a_missing_previous_list_is_rebuilt(
     ports: Ports, tenant: Tenant, tmp_path: Path, damage: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     """OPS-3, S5: A missing or altered list is served to nobody, and the next run makes it anew."""
-    head = in_force.head(ports, tenant.id)
+    head = in_force.read_srl_head(ports, tenant.id)
     blob = tmp_path / "blobs" / head.blob
     blob.write_bytes(damage) if damage else blob.unlink()
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         srl.body(ports, tenant.operator, of=head.form())
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_before"]
     assert "list in force cannot be read" in caplog.text
@@ -309,8 +311,8 @@ def test_heads_are_not_kept_for_ever(
     """F131a: Only the heads of the last lists are kept."""
     monkeypatch.setattr(head_model, "HEADS_KEPT", 3)
     head = [publication.publish(ports, tenant.operator) for _ in range(7)][-1]
-    entries = list(ports.store.query(publications(tenant.id)))
+    entries = list(ports.store.query(heads_partition(tenant.id)))
     assert sorted(int(str(e.item["version"])) for e in entries) == [7, 8, 9, 9]
     ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
     assert consistency.repair(ports, tenant.operator)
-    assert in_force.head(ports, tenant.id) == head
+    assert in_force.read_srl_head(ports, tenant.id) == head

@@ -7,9 +7,9 @@ from shared.model import feed as model
 from shared.model.lists.schedule import warrant_mark_address
 from shared.operations.changes import revocations, srl
 from shared.operations.lists import in_force, publication, reach, storage
-from shared.operations.lists.decisions import Told
-from shared.operations.lists.reach import Reach
-from shared.operations.lists.storage import Pen
+from shared.operations.lists.decisions import PendingEntry
+from shared.operations.lists.reach import PublicationStatus
+from shared.operations.lists.storage import SeedCache
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect
 from tests.kit.reads import reading
@@ -19,7 +19,7 @@ from tests.kit.worlds import Clock
 pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
-def found(ports: Ports, tenant: Tenant, revocation_id: str) -> Reach:
+def found(ports: Ports, tenant: Tenant, revocation_id: str) -> PublicationStatus:
     _, got = revocations.get(ports, tenant.operator, revocation_id=revocation_id)
     return got
 
@@ -27,12 +27,12 @@ def found(ports: Ports, tenant: Tenant, revocation_id: str) -> Reach:
 def test_a_revocation_gets_its_way(ports: Ports, tenant: Tenant) -> None:
     """REVOKE-8, F205a: An entry gives a revocation its sequence, and a list its version."""
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
-    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(None, None)
     publication.publish_feed(ports, tenant.id)
-    assert found(ports, tenant, revocation_id) == Reach(1, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(1, None)
     assert srl.regenerate(ports, tenant.operator).version == 2
     srl.regenerate(ports, tenant.operator)
-    assert found(ports, tenant, revocation_id) == Reach(1, 2)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(1, 2)
 
 
 def test_a_second_revocation(ports: Ports, tenant: Tenant, clock: Clock) -> None:
@@ -41,16 +41,16 @@ def test_a_second_revocation(ports: Ports, tenant: Tenant, clock: Clock) -> None
     for sequence in (1, 3):
         revocation_id = tenant.revoke(ports, "svc_wrt_a")
         publication.publish_feed(ports, tenant.id)
-        assert found(ports, tenant, revocation_id) == Reach(sequence, None)
+        assert found(ports, tenant, revocation_id) == PublicationStatus(sequence, None)
         if sequence == 1:
             tenant.take_back(ports, revocation_id)
             publication.publish_feed(ports, tenant.id)
     tenant.take_back(ports, revocation_id)
     clock.advance(minutes=6)
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
-    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(None, None)
     publication.publish_feed(ports, tenant.id)
-    assert found(ports, tenant, revocation_id) == Reach(4, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(4, None)
 
 
 def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant) -> None:
@@ -63,11 +63,13 @@ def test_a_revocation_that_the_feed_may_still_undo(ports: Ports, tenant: Tenant)
     facts = in_force.read_facts(ports, tenant.id)
     tenant.take_back(ports, revocation_id)
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
-    assert found(ports, tenant, revocation_id) == Reach(None, None)
-    storage.append(ports, Pen(ports), facts, Told(FeedEntry(2, removed=("svc_wrt_a",)), []))
-    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(None, None)
+    storage.append_entry(
+        ports, SeedCache(ports), facts, PendingEntry(FeedEntry(2, removed=("svc_wrt_a",)), [])
+    )
+    assert found(ports, tenant, revocation_id) == PublicationStatus(None, None)
     publication.publish_feed(ports, tenant.id)
-    assert found(ports, tenant, revocation_id) == Reach(3, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(3, None)
 
 
 def test_a_break(ports: Ports, tenant: Tenant) -> None:
@@ -77,9 +79,9 @@ def test_a_break(ports: Ports, tenant: Tenant) -> None:
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
     break_off(ports, tenant.id)
     # The mark is still there, so an entry will name it.
-    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(None, None)
     _forget_marks(ports, tenant)
-    assert found(ports, tenant, revocation_id) == Reach(2, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(2, None)
 
 
 def _forget_marks(ports: Ports, tenant: Tenant) -> None:
@@ -100,8 +102,8 @@ def test_a_revocation_further_back(
     publication.publish_feed(ports, tenant.id)
     last = tenant.revoke(ports, "svc_wrt_last")
     srl.regenerate(ports, tenant.operator)
-    assert found(ports, tenant, first) == Reach(3, 2)
-    assert found(ports, tenant, last) == Reach(6, 2)
+    assert found(ports, tenant, first) == PublicationStatus(3, 2)
+    assert found(ports, tenant, last) == PublicationStatus(6, 2)
     with reading(ports) as (watched, reads):
         found(watched, tenant, last)
     assert reads.trips <= 10
@@ -113,6 +115,6 @@ def test_a_feed_that_forgot(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     srl.regenerate(ports, tenant.operator)
     clock.advance(days=15)
     storage.prune(ports, tenant.id, until=1)
-    assert found(ports, tenant, revocation_id) == Reach(1, 2)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(1, 2)
     ports.store.write(Delete(model.head_address(tenant.id), Expect.PRESENT))
-    assert found(ports, tenant, revocation_id) == Reach(None, None)
+    assert found(ports, tenant, revocation_id) == PublicationStatus(None, None)

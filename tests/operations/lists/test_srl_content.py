@@ -39,7 +39,7 @@ def test_without_its_state_a_list_is_made_anew(
     signed = tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
     tenant.regenerate(ports)
-    state = in_force.head(ports, tenant.id).state
+    state = in_force.read_srl_head(ports, tenant.id).state
     assert state is not None
     path = tmp_path / "blobs" / state
     path.write_bytes(damage) if damage else path.unlink()
@@ -55,9 +55,9 @@ def test_a_list_that_fails_its_check_is_made_anew(
     for name in ("svc_wrt_a", "svc_wrt_b"):
         tenant.revoke(ports, name)
     tenant.regenerate(ports)
-    head = in_force.head(ports, tenant.id)
-    body = in_force.body(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
-    blob = storage.put(ports, "srl/damaged", head.version, body)
+    head = in_force.read_srl_head(ports, tenant.id)
+    body = in_force.read_srl_body(ports, head).replace(b'"svc_wrt_b"]', b'"svc_wrt_b","svc wrt"]')
+    blob = storage.store_blob(ports, "srl/damaged", head.version, body)
     damaged = {**head.to_item(), "blob": blob, "sha256": blob.rpartition("-")[2][:-5]}
     address = head_address(tenant.id)
     ports.store.write(Put(address, damaged, Expect.PRESENT))
@@ -72,7 +72,7 @@ def test_a_restored_cutoff_leaves_the_list(ports: Ports, tenant: Tenant) -> None
     assert tenant.regenerate(ports).revoked_ids == cutoffs
     tenant.take_back(ports, earlier)
     assert tenant.regenerate(ports).revoked_ids == cutoffs[1:]
-    found = verdicts.verdicts(ports, tenant.id, cutoffs)
+    found = verdicts.read_statuses(ports, tenant.id, cutoffs)
     assert [found[each].revoked for each in cutoffs] == [False, True]
     assert verdicts.token_verdicts(ports, tenant.id, cutoffs)[cutoffs[0]].revoked
 

@@ -35,12 +35,12 @@ def revoke(ports: Ports, tenant: Tenant, clock: Clock, warrant_id: str, *, days:
 
 def tidy(ports: Ports, tenant: Tenant) -> list[str]:
     """Make the list from all records, as the schedule does it; what it has."""
-    publication.publish(ports, tenant.operator, anew=True, tidies=True)
+    publication.publish(ports, tenant.operator, compare_all=True, tidies=True)
     return tenant.published(ports).revoked_ids
 
 
 def moved(ports: Ports, tenant: Tenant) -> list[str]:
-    walks = [records.ended(ports, shard) for shard in model.shards(tenant.id)]
+    walks = [records.read_ended(ports, shard) for shard in model.shards(tenant.id)]
     return sorted(warrant_id for walk in walks for warrant_id, _ in walk)
 
 
@@ -76,7 +76,7 @@ def test_a_part_is_moved_with_each_list(
     tidy(ports, tenant)
     clock.advance(days=100)
     assert moved(ports, tenant) == []
-    publication.publish(ports, tenant.operator, anew=True)
+    publication.publish(ports, tenant.operator, compare_all=True)
     assert moved(ports, tenant) == []
     for number in (2, 4, 5):
         assert tidy(ports, tenant) == []
@@ -101,7 +101,7 @@ def test_a_moved_warrant_stays_revoked(ports: Ports, tenant: Tenant, clock: Cloc
     assert tidy(ports, tenant) == []
     tenant.revoke(ports, ENDED)
     assert tidy(ports, tenant) == [ENDED]
-    assert srl_marks.set_on_warrants(ports, tenant.id, limit=10)[0] == {}
+    assert srl_marks.read_warrant_marks(ports, tenant.id, limit=10)[0] == {}
     assert_sound(ports, tenant)
 
 
@@ -209,14 +209,14 @@ def test_a_move_that_fails(ports: Ports, tenant: Tenant, clock: Clock) -> None:
     tidy(ports, tenant)
     clock.advance(days=100)
     # The feed says first that they leave the list.
-    publication.publish(ports, tenant.operator, anew=True)
+    publication.publish(ports, tenant.operator, compare_all=True)
     rehearsal = Script()
-    version = in_force.head(ports, tenant.id).version
-    publication.publish(scripted(ports, rehearsal), tenant.operator, anew=True)
+    version = in_force.read_srl_head(ports, tenant.id).version
+    publication.publish(scripted(ports, rehearsal), tenant.operator, compare_all=True)
     calls = len(rehearsal.calls)
     failing = broken_at(ports, calls, Unavailable())
     assert tidy(failing, tenant) == []
-    assert in_force.head(ports, tenant.id).version == version + 2
+    assert in_force.read_srl_head(ports, tenant.id).version == version + 2
     assert moved(ports, tenant) == []
     assert tidy(ports, tenant) == []
     assert len(moved(ports, tenant)) == 3

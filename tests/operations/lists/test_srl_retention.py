@@ -86,7 +86,7 @@ def test_a_disk_without_room_for_old_lists(
     for number in range(50):
         tenant.revoke(ports, f"svc_wrt_{number:064}")
     publication.publish(ports, tenant.operator)
-    size = 12 * in_force.head(ports, tenant.id).size
+    size = 12 * in_force.read_srl_head(ports, tenant.id).size
     used = disks.limited(monkeypatch, tmp_path / "blobs", size=size)
     for version in range(3, 40):
         assert publication.publish(ports, tenant.operator).version == version
@@ -123,7 +123,7 @@ def test_lists_that_cannot_be_removed_stop_no_publication(
     """F89: the next list is made all the same; that old ones stay is logged."""
     stuck = _broken(ports.blobs, "discard", Unavailable("no permission"))
     head = srl.regenerate(replace(ports, blobs=stuck), tenant.operator)
-    assert in_force.head(ports, tenant.id) == head
+    assert in_force.read_srl_head(ports, tenant.id) == head
     assert "could not be removed" in caplog.text
 
 

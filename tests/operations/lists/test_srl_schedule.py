@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.lists import schedule as model
-from shared.model.lists.schedule import Turn
+from shared.model.lists.schedule import PublicationDeadline
 from shared.model.revocations import marker_count_address
 from shared.model.tenants import SettingsChange
 from shared.model.warrants import by_end
@@ -25,9 +25,9 @@ from shared.ports.store import (
     Delete,
     Expect,
     Increment,
+    ItemRow,
     Partition,
     Put,
-    Row,
     Store,
 )
 from tests.kit.intercepted import Call, Intercepted, OneByOne
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.usefixtures("few_partitions")
 
 
 def due(ports: Ports) -> list[str]:
-    return srl_schedule.due(ports).tenant_ids
+    return srl_schedule.read_due_tenants(ports).tenant_ids
 
 
 def test_the_list_of_a_caller_needs_no_other(ports: Ports, tenant: Tenant) -> None:
@@ -56,7 +56,7 @@ def test_the_list_of_a_caller_needs_no_other(ports: Ports, tenant: Tenant) -> No
     assert due(ports) == [tenant.id]  # Its mark is looked at twice.
     assert not publication.publish_if_due(ports, tenant.id)
     assert due(ports) == []
-    assert srl_marks.set_on_warrants(ports, tenant.id, limit=10)[0] == {}
+    assert srl_marks.read_warrant_marks(ports, tenant.id, limit=10)[0] == {}
 
 
 def test_each_is_named_once_the_most_urgent_first(ports: Ports, clock: Clock) -> None:
@@ -80,24 +80,26 @@ def test_late_is_what_three_quarters_of_the_lifetime_passed(
     other = Tenant.create(ports, "globex")
     other.revoke(ports, "svc_wrt_a")
     clock.moment += THREE_QUARTERS - SECOND
-    assert srl_schedule.due(ports).late == 0
+    assert srl_schedule.read_due_tenants(ports).late == 0
     clock.moment += SECOND
-    assert srl_schedule.due(ports).late == 2
+    assert srl_schedule.read_due_tenants(ports).late == 2
     other.regenerate(ports)
-    assert srl_schedule.due(ports).late == 1
+    assert srl_schedule.read_due_tenants(ports).late == 1
     other.revoke(ports, "svc_wrt_b")
-    assert srl_schedule.due(ports).late == 1
+    assert srl_schedule.read_due_tenants(ports).late == 1
 
 
 def test_expired_is_what_no_verifier_accepts(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """F110a: A list counts as expired from the moment at which verifiers refuse it."""
-    expires_at = in_force.head(ports, tenant.id).expires_at
+    expires_at = in_force.read_srl_head(ports, tenant.id).expires_at
     clock.moment = expires_at - SECOND
-    assert srl_schedule.due(ports).expired == 0
+    assert srl_schedule.read_due_tenants(ports).expired == 0
     clock.moment = expires_at
-    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1, expired=1)
+    assert srl_schedule.read_due_tenants(ports) == srl_schedule.DueTenants(
+        [tenant.id], late=1, expired=1
+    )
     tenant.regenerate(ports)
-    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+    assert srl_schedule.read_due_tenants(ports) == srl_schedule.DueTenants([], late=0)
 
 
 _AHEAD = [
@@ -124,10 +126,10 @@ def test_a_list_of_the_future_is_late_and_due_at_once(
     clock.moment += ahead
     tenant.regenerate(ports)
     clock.moment -= ahead
-    assert srl_schedule.due(ports) == srl_schedule.Due([tenant.id], late=1)
-    assert publication.publish_due(ports) == publication.Tick(published=[tenant.id])
-    assert in_force.head(ports, tenant.id).issued_at == clock()
-    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+    assert srl_schedule.read_due_tenants(ports) == srl_schedule.DueTenants([tenant.id], late=1)
+    assert publication.publish_due(ports) == publication.PublicationRun(published=[tenant.id])
+    assert in_force.read_srl_head(ports, tenant.id).issued_at == clock()
+    assert srl_schedule.read_due_tenants(ports) == srl_schedule.DueTenants([], late=0)
 
 
 def test_clocks_may_differ_by_five_minutes(ports: Ports, clock: Clock, tenant: Tenant) -> None:
@@ -135,7 +137,7 @@ def test_clocks_may_differ_by_five_minutes(ports: Ports, clock: Clock, tenant: T
     clock.advance(minutes=5)
     tenant.regenerate(ports)
     clock.advance(minutes=-5)
-    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
+    assert srl_schedule.read_due_tenants(ports) == srl_schedule.DueTenants([], late=0)
     assert not publication.publish_if_due(ports, tenant.id)
 
 
@@ -146,7 +148,7 @@ class Counting(OneByOne):
         super().__init__(inner, _nothing_else)
         self.queries = self.entries = 0
 
-    def query(self, partition: Partition, **bounds: Any) -> Iterator[Row]:
+    def query(self, partition: Partition, **bounds: Any) -> Iterator[ItemRow]:
         self.queries += 1
         for entry in self.inner.query(partition, **bounds):
             self.entries += 1
@@ -161,18 +163,18 @@ def _nothing_else(call: Call) -> Any:
 def test_finding_costs_by_who_is_due(ports: Ports, clock: Clock, tenants: int) -> None:
     """Two due by time and one by a change are three items read, however many tenants there are."""
     now = ports.now()
-    first = in_force.head(ports, Tenant.create(ports).id)
+    first = in_force.read_srl_head(ports, Tenant.create(ports).id)
     for number in range(tenants + 2):
         late = number < 2
         issued_at = now - HALF if late else now - HALF + SECOND * (1 + number % 1000)
         head = replace(first, issued_at=issued_at, expires_at=issued_at + 2 * HALF)
-        turn = Turn.after(head, f"t{number}")
+        turn = PublicationDeadline.after_publication(head, f"t{number}")
         ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
     Tenant.create(ports, "globex").revoke(ports, "svc_wrt_a")
     counting = Counting(ports.store)
     assert len(due(replace(ports, store=counting))) == 3
     assert counting.entries == 3
-    assert counting.queries == 2 + len(model.marks())
+    assert counting.queries == 2 + len(model.mark_partitions())
 
 
 class Watched(Intercepted):
@@ -217,7 +219,7 @@ def test_a_change_and_its_mark_are_one_write(ports: Ports, tenant: Tenant, case:
     revokes = of_pending or case.action in _REVOKES
     assert [changed for changed, _ in store.changes] == [revokes]
     assert all(bool(marks) == changed for changed, marks in store.changes)
-    own = model.around_marks_of(tenant.id)
+    own = model.mark_range(tenant.id)
     assert all(own[0] < mark.sk < own[1] for _, marks in store.changes for mark in marks)
 
 
@@ -262,13 +264,13 @@ def test_a_mark_of_the_future_names_its_tenant(ports: Ports, clock: Clock, tenan
     publication.publish_if_due(ports, tenant.id)
     clock.advance(days=-365)
     publication.publish_if_due(ports, tenant.id)
-    assert srl_marks.of_tenant(ports, tenant.id) == {}
+    assert srl_marks.read_tenant_marks(ports, tenant.id) == {}
 
 
 @pytest.mark.parametrize("tenant_id", ["svc_tnt_01k6x3v9e8h2m4q7r5t1w0z3yb", "nonsense", "a\nb"])
 def test_an_unknown_tenant_is_an_error(anywhere: Ports, tenant_id: str) -> None:
     """F10: who is not there is not passed over in silence."""
-    with pytest.raises(Corrupt, match="no settings"):
+    with pytest.raises(DataCorrupt, match="no settings"):
         publication.publish_if_due(anywhere, tenant_id)
 
 
@@ -277,9 +279,11 @@ def test_a_turn_that_cannot_be_read_holds_back_nobody(
 ) -> None:
     """F10: it is loud and counts as late; its tenant is named all the same, as the others are."""
     broken, other = Tenant.create(ports), Tenant.create(ports, "globex")
-    turn = Turn.after(in_force.head(ports, broken.id), broken.id)
+    turn = PublicationDeadline.after_publication(
+        in_force.read_srl_head(ports, broken.id), broken.id
+    )
     ports.store.write(Put(turn.address, {"due_at": 1}, Expect.PRESENT))
     clock.advance(minutes=30)
-    due = srl_schedule.due(ports)
+    due = srl_schedule.read_due_tenants(ports)
     assert (sorted(due.tenant_ids), due.late) == (sorted([broken.id, other.id]), 1)
     assert "cannot be read" in caplog.text

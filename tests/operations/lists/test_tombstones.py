@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Corrupt, InvalidApiKey, InvalidState, NotFound, RescindError
+from shared.errors import DataCorrupt, InvalidApiKey, InvalidState, NotFound, RescindError
 from shared.model import api_keys as api_key_model
 from shared.model import seeds
 from shared.model import service_accounts as account_model
@@ -17,11 +17,11 @@ from shared.model.api_keys import ApiKeyStatus
 from shared.model.items import Table
 from shared.model.lists.content import Payload
 from shared.model.lists.head import head_address, states_folder
-from shared.model.lists.signers import SignerStatus
+from shared.model.lists.signers import SrlSignerStatus
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_key_rotation, api_keys, service_accounts
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.changes import key_revocation, list_signers, revocations, signing_keys
 from shared.operations.lists import in_force, publication, storage
 from shared.operations.operator import doctor
@@ -42,7 +42,7 @@ class Story:
     tenant: Tenant
     copy: Path
     published_list: Payload
-    api_keys: dict[str, Created]
+    api_keys: dict[str, CreatedKey]
     accounts: dict[str, ServiceAccount]
     keys: dict[str, SigningKey]
     warrants: dict[str, str]
@@ -82,7 +82,7 @@ def story(deployment: Deployment, clock: Clock) -> Story:
 def _end_everything(
     ports: Ports,
     tenant: Tenant,
-    created: dict[str, Created],
+    created: dict[str, CreatedKey],
     accounts: dict[str, ServiceAccount],
     keys: dict[str, SigningKey],
     public_keys: dict[int, str],
@@ -111,7 +111,7 @@ def _end_everything(
     list_signers.rotate(ports, operator)
 
 
-def why_not(ports: Ports, created: Created) -> str:
+def why_not(ports: Ports, created: CreatedKey) -> str:
     with pytest.raises(InvalidApiKey) as refused:
         api_keys.authenticate(ports, created.secret)
     return str(refused.value)
@@ -224,17 +224,17 @@ def test_the_list_lacks_nothing_and_its_old_signer_is_not_used(
     and appends only the entry of its list.
     """
     ports, tenant = deployment.ports, story.tenant
-    old = in_force.all_signers(ports, tenant.id)[0]
+    old = in_force.read_signers(ports, tenant.id)[0]
     deployment.restore(story.copy, *tables)
     result, _ = recovered(ports, story)
     assert result.head.version == story.published_list.version + 1
     assert result.head.key_id != old.id
     assert set(tenant.published(ports).revoked_ids) >= set(story.published_list.revoked_ids)
-    signers = {each.id: each.status for each in in_force.all_signers(ports, tenant.id)}
-    assert signers[old.id] is SignerStatus.RETIRED
-    assert list(signers.values()).count(SignerStatus.ACTIVE) == 1
+    signers = {each.id: each.status for each in in_force.read_signers(ports, tenant.id)}
+    assert signers[old.id] is SrlSignerStatus.RETIRED
+    assert list(signers.values()).count(SrlSignerStatus.ACTIVE) == 1
     assert list(doctor.examine(ports)) == []
-    assert publication.publish_due(ports) == publication.Tick()
+    assert publication.publish_due(ports) == publication.PublicationRun()
     tenant.check_totals(ports)
     result, lines = recovered(ports, story)
     appended = ["Appended to the transparency log: 1 audit entry"]
@@ -371,7 +371,7 @@ def test_the_doctor_names_what_a_restore_brought_back(
 
 
 def _newest_state(deployment: Deployment, tenant: Tenant) -> Path:
-    head = in_force.head(deployment.ports, tenant.id)
+    head = in_force.read_srl_head(deployment.ports, tenant.id)
     assert head.state is not None
     return deployment.folder / "blobs" / head.state
 
@@ -441,10 +441,10 @@ def test_a_restore_when_no_list_has_a_signed_state(
 def _make_old(deployment: Deployment, tenant: Tenant) -> None:
     """Let the list in force have a state that nobody signed."""
     ports = deployment.ports
-    head = in_force.head(ports, tenant.id)
+    head = in_force.read_srl_head(ports, tenant.id)
     for path in _newest_state(deployment, tenant).parent.iterdir():
         path.unlink()
-    old = storage.put(ports, states_folder(tenant.id), head.version, b'{"signers":[]}')
+    old = storage.store_blob(ports, states_folder(tenant.id), head.version, b'{"signers":[]}')
     item = {**head.to_item(), "state": old}
     ports.store.write(Put(head_address(tenant.id), item, Expect.PRESENT))
 
@@ -453,25 +453,25 @@ def test_a_signer_that_followed_a_stolen_one(
     deployment: Deployment, ports: Ports, tenant: Tenant
 ) -> None:
     """F51c: After a restore, a list signer that was revoked as stolen does not sign again."""
-    stolen = in_force.signer(ports, tenant.id)
+    stolen = in_force.read_active_signer(ports, tenant.id)
     leaked = tenant.api_key(ports)
     copy = deployment.copy()
     api_keys.revoke(ports, tenant.operator, key_id=leaked.api_key.id)
     list_signers.revoke(ports, tenant.operator, key_id=stolen.id)
-    successor = in_force.signer(ports, tenant.id)
+    successor = in_force.read_active_signer(ports, tenant.id)
     deployment.restore(copy)
-    with pytest.raises(Corrupt, match="--signer PUBLIC_KEY"):
+    with pytest.raises(DataCorrupt, match="--signer PUBLIC_KEY"):
         recovery.recover(ports, tenant.operator)
     assert opens(ports, leaked)
-    recovery.recover(ports, tenant.operator, trusted=[successor.public_bytes])
+    recovery.recover(ports, tenant.operator, trusted_keys=[successor.public_bytes])
     assert not opens(ports, leaked)
-    signers = {each.id: each for each in in_force.all_signers(ports, tenant.id)}
-    assert signers[stolen.id].status is SignerStatus.REVOKED
-    assert signers[successor.id].status is SignerStatus.RETIRED
-    current = in_force.signer(ports, tenant.id)
+    signers = {each.id: each for each in in_force.read_signers(ports, tenant.id)}
+    assert signers[stolen.id].status is SrlSignerStatus.REVOKED
+    assert signers[successor.id].status is SrlSignerStatus.RETIRED
+    current = in_force.read_active_signer(ports, tenant.id)
     assert current.id not in (stolen.id, successor.id)
     assert current.statement is None
-    assert in_force.head(ports, tenant.id).key_id == current.id
+    assert in_force.read_srl_head(ports, tenant.id).key_id == current.id
 
 
 def test_a_pending_signer_that_was_activated_since(
@@ -483,8 +483,8 @@ def test_a_pending_signer_that_was_activated_since(
     list_signers.activate(ports, tenant.operator, key_id=pending.id, force=True)
     deployment.restore(copy)
     recovery.recover(ports, tenant.operator)
-    assert in_force.head(ports, tenant.id).key_id == pending.id
-    assert len(in_force.all_signers(ports, tenant.id)) == 2
+    assert in_force.read_srl_head(ports, tenant.id).key_id == pending.id
+    assert len(in_force.read_signers(ports, tenant.id)) == 2
 
 
 def test_a_credential_without_its_record(
@@ -514,5 +514,5 @@ def test_the_second_look_finds_what_was_not_visible(
     for _ in range(2):
         clock.advance(minutes=7)
         publication.publish_due(ports)
-    state = in_force.state(ports, *in_force.head_and_signer(ports, tenant.id))
+    state = in_force.read_srl_state(ports, *in_force.read_head_and_signer(ports, tenant.id))
     assert (key.id, 2) in {(each.id, each.key_version) for each in state.tombstones.keys}

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from infra.server.feed import Feed
+from infra.server.feed import FeedPublisher
 from infra.server.sealing import Sealing
 from shared.adapters.sqlite import SqliteStore
 from shared.model.items import Address, Partition
@@ -14,13 +14,13 @@ from shared.model.lists import schedule as schedule_model
 from shared.model.lists.schedule import signers_marks, warrant_mark_address
 from shared.model.tenants import DIRECTORY, SettingsChange
 from shared.model.webhooks.webhooks import TURNS as WEBHOOK_TURNS
-from shared.model.webhooks.webhooks import WebhookTurn
+from shared.model.webhooks.webhooks import DispatchMarker
 from shared.operations.access import tenant_settings
 from shared.operations.fleet import propagation
 from shared.operations.lists import expiring, in_force, marks, publication, schedule, unpublished
-from shared.operations.lists.unpublished import Waiting
+from shared.operations.lists.unpublished import BacklogSummary
 from shared.operations.operator import consistency, doctor, readiness
-from shared.operations.operator.readiness import Lists
+from shared.operations.operator.readiness import SrlAges
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
@@ -45,7 +45,7 @@ def _torn(ports: Ports, address: Address) -> None:
 
 
 def sequences(ports: Ports, *tenants: Tenant) -> list[int]:
-    heads = [in_force.feed_head(ports, each.id) for each in tenants]
+    heads = [in_force.read_feed_head(ports, each.id) for each in tenants]
     return [each.sequence if each else -1 for each in heads]
 
 
@@ -54,22 +54,22 @@ def test_a_change_that_waits_too_long_is_late(ports: Ports, clock: Clock) -> Non
     tenant, other = Tenant.create(ports), Tenant.create(ports, "globex")
     change = SettingsChange(feed_window_ms=30_000)
     tenant_settings.update(ports, other.operator, change=change)
-    assert unpublished.of_all(ports) == Waiting(0, 0)
+    assert unpublished.summarize_backlog(ports) == BacklogSummary(0, 0)
     tenant.revoke(ports, "svc_wrt_a")
     other.revoke(ports, "svc_wrt_a")
     clock.advance(seconds=30)
-    assert unpublished.of_all(ports) == Waiting(0, 30)
+    assert unpublished.summarize_backlog(ports) == BacklogSummary(0, 30)
     clock.advance(seconds=1)
-    assert unpublished.of_all(ports) == Waiting(1, 31)
+    assert unpublished.summarize_backlog(ports) == BacklogSummary(1, 31)
     (found,) = [each for each in doctor.examine(ports) if "acknowledged" in each.problem]
     assert (found.subject, found.problem) == (
         "acme", "a change that was acknowledged 31 seconds ago is not in its feed"
     )  # fmt: skip
     # Its window, and the minute in which the schedule runs.
     clock.advance(seconds=90)
-    assert unpublished.of_all(ports) == Waiting(2, 121)
+    assert unpublished.summarize_backlog(ports) == BacklogSummary(2, 121)
     publication.publish_due(ports)
-    assert unpublished.of_all(ports) == Waiting(0, 0)
+    assert unpublished.summarize_backlog(ports) == BacklogSummary(0, 0)
 
 
 @pytest.mark.parametrize("damage", [_malformed, _torn])
@@ -81,13 +81,13 @@ def test_a_damaged_mark_on_a_warrant_stops_its_tenant(
     for each in (tenant, other):
         each.revoke(ports, "svc_wrt_a")
     damage(ports, warrant_mark_address(tenant.id, "svc_wrt_a"))
-    Feed(ports, lambda _: None)._round()
+    FeedPublisher(ports, lambda _: None)._round()
     assert sequences(ports, tenant, other) == [0, 1]
     clock.advance(seconds=1)
     other.revoke(ports, "svc_wrt_b")
     tick = publication.publish_due(ports)
     assert (list(tick.failed), tick.published) == ([tenant.id], [other.id])
-    assert unpublished.of_all(ports).late == 1
+    assert unpublished.summarize_backlog(ports).late == 1
 
 
 @pytest.mark.parametrize("damage", [_malformed, _torn])
@@ -100,9 +100,9 @@ def test_damaged_marks_on_a_tenant_stop_no_other(
     for name in names:
         tenant.revoke(ports, name)
         other.revoke(ports, name)
-    for address in marks.of_tenant(ports, tenant.id):
+    for address in marks.read_tenant_marks(ports, tenant.id):
         damage(ports, address)
-    thread = Feed(ports, lambda _: None)
+    thread = FeedPublisher(ports, lambda _: None)
     thread._round()
     assert sequences(ports, tenant, other) == [1, 1]
     clock.advance(seconds=1)
@@ -124,13 +124,13 @@ def test_a_damaged_turn_stops_no_other(ports: Ports, clock: Clock, partition: Pa
     is_named = partition == schedule_model.TURNS
     clock.advance(seconds=1801)
     other.revoke(ports, "svc_wrt_a")
-    due = schedule.due(ports)
+    due = schedule.read_due_tenants(ports)
     assert set(due.tenant_ids) == {tenant.id, other.id}
     assert (due.late > 0) is is_named
-    assert readiness.look(ports) == Lists(None, None, late=1)
+    assert readiness.look(ports) == SrlAges(None, None, late=1)
     # A publication removes what named the list before.
     assert set(publication.publish_due(ports).published) == {tenant.id, other.id}
-    assert readiness.look(ports) == Lists(0, 3600, 0)
+    assert readiness.look(ports) == SrlAges(0, 3600, 0)
 
 
 def test_a_damaged_turn_of_a_webhook_stops_no_other(ports: Ports) -> None:
@@ -138,7 +138,7 @@ def test_a_damaged_turn_of_a_webhook_stops_no_other(ports: Ports) -> None:
     names = ["svc_tnt_a#svc_wh_a", "svc_tnt_b#svc_wh_b"]
     for name in names:
         tenant_id, webhook_id = dispatch.parts(name)
-        turn = WebhookTurn(tenant_id, webhook_id, ports.now() - timedelta(seconds=1))
+        turn = DispatchMarker(tenant_id, webhook_id, ports.now() - timedelta(seconds=1))
         ports.store.write(Put(turn.address, turn.to_item(), Expect.ABSENT))
     ports.store.write(Put(WEBHOOK_TURNS.address(names[0]), {}, Expect.PRESENT))
     assert dispatch.due(ports) == names
@@ -151,9 +151,9 @@ def test_a_damaged_entry_of_the_directory_stops_no_other(ports: Ports) -> None:
     sealed: list[str] = []
     Sealing(ports, sealed.append)._round()
     assert sealed == [each.id for each in made]
-    assert expiring.counted(ports).total() == 0
+    assert expiring.count_expiring(ports).total() == 0
     assert propagation.survey(ports) is None
-    assert dispatch.counted(ports, most=2) == {}
+    assert dispatch.count_by_state(ports, most=2) == {}
 
 
 def test_the_doctor_names_a_damaged_mark_and_a_recovery_mends_it(
@@ -170,16 +170,16 @@ def test_the_doctor_names_a_damaged_mark_and_a_recovery_mends_it(
     (of_signers,) = ports.store.query(signers_marks(tenant.id))
     _malformed(ports, warrant_mark_address(tenant.id, "svc_wrt_b"))
     _malformed(ports, signers_marks(tenant.id).address(of_signers.sk))
-    _malformed(ports, next(iter(marks.of_tenant(ports, tenant.id))))
+    _malformed(ports, next(iter(marks.read_tenant_marks(ports, tenant.id))))
     found = [each.problem for each in doctor.examine(ports)]
     assert any(each.startswith("a mark on a change cannot be read") for each in found)
     assert sum("cannot be read" in each for each in found) == 4
     consistency.repair(ports, tenant.operator)
     with caplog.at_level(logging.ERROR):
         publication.publish_due(ports)
-    newest = in_force.feed_head(ports, tenant.id)
+    newest = in_force.read_feed_head(ports, tenant.id)
     assert newest is not None
-    entries = in_force.entries(ports, tenant.id, after=0, until=newest.sequence)
-    revoked = {name for each in entries for name in each.opened()[0].revoked}
+    entries = in_force.read_entries(ports, tenant.id, after=0, until=newest.sequence)
+    revoked = {name for each in entries for name in each.decode()[0].revoked}
     assert revoked == {"svc_wrt_a", "svc_wrt_b", signed}
-    assert unpublished.look(ports, tenant.id).oldest_at is None
+    assert unpublished.read_backlog(ports, tenant.id).oldest_at is None

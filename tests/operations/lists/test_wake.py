@@ -11,11 +11,11 @@ import pytest
 from shared import logs
 from shared.model import feed as model
 from shared.model.lists.head import head_address
-from shared.model.tenants import ListPublication, SettingsChange
+from shared.model.tenants import SettingsChange, SrlPublicationPolicy
 from shared.operations.access import tenant_settings
 from shared.operations.base import operation
 from shared.operations.lists import decisions, in_force, marks, publication, wake
-from shared.operations.lists.wake import Woken
+from shared.operations.lists.wake import WakeResult
 from shared.ports import Ports
 from shared.ports.store import Delete, Expect, Put
 from tests.kit.tenants import Tenant, break_off
@@ -36,7 +36,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> list[float]:
 
 
 def _pausing(monkeypatch: pytest.MonkeyPatch, sleep: Callable[[float], object]) -> None:
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, sleep=sleep))
+    monkeypatch.setattr(operation, "PACING", operation.RetryPacing(pause=0, sleep=sleep))
 
 
 def _about(seconds: float) -> Any:
@@ -50,10 +50,10 @@ def _set(ports: Ports, tenant: Tenant, **settings: object) -> None:
 
 def stated(ports: Ports, tenant: Tenant) -> list[list[str]]:
     """What each entry of the feed says is revoked."""
-    head = in_force.feed_head(ports, tenant.id)
+    head = in_force.read_feed_head(ports, tenant.id)
     assert head is not None
-    found = in_force.entries(ports, tenant.id, after=0, until=head.sequence)
-    return [list(each.opened()[0].revoked) for each in found]
+    found = in_force.read_entries(ports, tenant.id, after=0, until=head.sequence)
+    return [list(each.decode()[0].revoked) for each in found]
 
 
 def test_a_publication_reports_how_long_each_change_waited(
@@ -67,7 +67,7 @@ def test_a_publication_reports_how_long_each_change_waited(
     name = "ChangePublishedSeconds"
 
     def waited() -> list[float]:
-        found = [logs.given(each) for each in caplog.records if each.msg == "changes"]
+        found = [logs.logged_fields(each) for each in caplog.records if each.msg == "changes"]
         caplog.clear()
         (line,) = found
         assert line.metrics == {name: max(line.gathered[name])}
@@ -79,7 +79,7 @@ def test_a_publication_reports_how_long_each_change_waited(
         clock.advance(seconds=3)
     tenant.revoke_key(ports, key)
     clock.advance(seconds=1)
-    woken = wake.publish(ports, tenant.id)
+    woken = wake.publish_feed(ports, tenant.id)
     publication.name_keys(ports, tenant.id, woken.unnamed)
     assert waited() == [1.0, 4.0, 7.0]
     tenant.revoke(ports, "svc_wrt_c")
@@ -93,13 +93,13 @@ def test_the_first_change_is_published_at_once(
 ) -> None:
     """F220a, FEED-5: The first change is published at once, the next when the window ends."""
     tenant.revoke(ports, "svc_wrt_a")
-    assert wake.publish_soon(ports, tenant.id) == Woken(entries=1)
+    assert wake.publish_within_window(ports, tenant.id) == WakeResult(entries=1)
     assert pauses == []
     clock.advance(milliseconds=100)
     tenant.revoke(ports, "svc_wrt_b")
     tenant.revoke(ports, "svc_wrt_c")
-    assert wake.publish(ports, tenant.id) == Woken(0, _about(0.4))
-    assert wake.publish_soon(ports, tenant.id) == Woken(entries=1)
+    assert wake.publish_feed(ports, tenant.id) == WakeResult(0, _about(0.4))
+    assert wake.publish_within_window(ports, tenant.id) == WakeResult(entries=1)
     assert pauses == [pytest.approx(0.4)]
     assert stated(ports, tenant) == [["svc_wrt_a"], ["svc_wrt_b", "svc_wrt_c"]]
 
@@ -110,9 +110,9 @@ def test_a_long_window_holds_nobody_up(
     """F220b, FEED-5: The schedule publishes changes that would wait long for their window."""
     _set(ports, tenant, feed_window_ms=5000)
     tenant.revoke(ports, "svc_wrt_a")
-    assert wake.publish_soon(ports, tenant.id).entries == 1
+    assert wake.publish_within_window(ports, tenant.id).entries == 1
     tenant.revoke(ports, "svc_wrt_b")
-    assert wake.publish_soon(ports, tenant.id) == Woken(0, _about(5))
+    assert wake.publish_within_window(ports, tenant.id) == WakeResult(0, _about(5))
     assert pauses == []
     publication.publish_if_due(ports, tenant.id)
     assert stated(ports, tenant) == [["svc_wrt_a"], ["svc_wrt_b"]]
@@ -123,7 +123,7 @@ def test_no_window_is_no_wait(ports: Ports, tenant: Tenant, pauses: list[float])
     _set(ports, tenant, feed_window_ms=0)
     for warrant_id in ("svc_wrt_a", "svc_wrt_b"):
         tenant.revoke(ports, warrant_id)
-        assert wake.publish(ports, tenant.id).entries == 1
+        assert wake.publish_feed(ports, tenant.id).entries == 1
 
 
 @pytest.mark.parametrize("seconds", [0.3, 1, 600])
@@ -135,7 +135,7 @@ def test_a_wrong_clock_does_not_stop_the_feed(
     tenant.revoke(ports, "svc_wrt_a")
     assert publication.publish_feed(fast, tenant.id) is not None
     tenant.revoke(ports, "svc_wrt_b")
-    assert wake.publish_soon(ports, tenant.id).entries == 1
+    assert wake.publish_within_window(ports, tenant.id).entries == 1
 
 
 def test_a_mark_that_is_visible_first_is_looked_at_again(
@@ -149,27 +149,27 @@ def test_a_mark_that_is_visible_first_is_looked_at_again(
         tenant.revoke(ports, "svc_wrt_a")
 
     _pausing(monkeypatch, show)
-    assert wake.publish_soon(ports, tenant.id).entries == 1
+    assert wake.publish_within_window(ports, tenant.id).entries == 1
     assert looks == [operation.PACING.in_flight]
 
 
 def test_a_look_that_finds_nothing_ends(ports: Ports, tenant: Tenant, pauses: list[float]) -> None:
     """F221: two looks, and no third; a tenant without a feed waits for its next list."""
-    assert wake.publish_soon(ports, tenant.id) == Woken()
+    assert wake.publish_within_window(ports, tenant.id) == WakeResult()
     assert pauses == [operation.PACING.in_flight]
     ports.store.write(Delete(model.head_address(tenant.id), Expect.PRESENT))
     tenant.revoke(ports, "svc_wrt_a")
-    assert wake.publish_soon(ports, tenant.id) == Woken()
+    assert wake.publish_within_window(ports, tenant.id) == WakeResult()
 
 
 def test_a_break_asks_for_a_list(ports: Ports, tenant: Tenant, pauses: list[float]) -> None:
     """F222a, FEED-7: After a break of the feed, each wake-up asks for a list until there is one."""
     break_off(ports, tenant.id)
     for _ in range(2):
-        assert wake.publish_soon(ports, tenant.id).list_due
+        assert wake.publish_within_window(ports, tenant.id).list_due
     assert pauses == []
     assert publication.publish_if_due(ports, tenant.id)
-    assert not wake.publish_soon(ports, tenant.id).list_due
+    assert not wake.publish_within_window(ports, tenant.id).list_due
 
 
 def test_a_key_that_signed_much_asks_for_a_list(
@@ -180,7 +180,7 @@ def test_a_key_that_signed_much_asks_for_a_list(
     key = tenant.key(ports)
     tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
-    woken = wake.publish_soon(ports, tenant.id)
+    woken = wake.publish_within_window(ports, tenant.id)
     assert (woken.entries, woken.list_due) == (1, True)
 
 
@@ -190,29 +190,29 @@ def test_a_list_follows_if_the_tenant_wants_it(
     """F222b: With `follow` each entry asks for a list, unless the last one is too young."""
     tenant.revoke(ports, "svc_wrt_a")
     clock.advance(seconds=10)
-    assert not wake.publish(ports, tenant.id).list_due
-    _set(ports, tenant, list_publication=ListPublication.FOLLOW)
+    assert not wake.publish_feed(ports, tenant.id).list_due
+    _set(ports, tenant, list_publication=SrlPublicationPolicy.FOLLOW)
     tenant.revoke(ports, "svc_wrt_b")
     clock.advance(seconds=1)
-    assert wake.publish(ports, tenant.id).list_due
+    assert wake.publish_feed(ports, tenant.id).list_due
     assert publication.publish_if_due(ports, tenant.id)
     tenant.revoke(ports, "svc_wrt_c")
     clock.advance(seconds=1)
-    assert not wake.publish(ports, tenant.id).list_due
+    assert not wake.publish_feed(ports, tenant.id).list_due
 
 
 def test_a_long_list_follows_more_rarely(
     ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float]
 ) -> None:
     """F222c: A list of a million follows an entry at most once in 50 seconds."""
-    _set(ports, tenant, list_publication=ListPublication.FOLLOW)
-    head = in_force.head(ports, tenant.id)
+    _set(ports, tenant, list_publication=SrlPublicationPolicy.FOLLOW)
+    head = in_force.read_srl_head(ports, tenant.id)
     long = replace(head, count=1_000_000)
     ports.store.write(Put(head_address(tenant.id), long.to_item(), Expect.PRESENT))
     for seconds, due in ((45, False), (10, True)):
         clock.advance(seconds=seconds)
         tenant.revoke(ports, f"svc_wrt_{seconds}")
-        assert wake.publish(ports, tenant.id).list_due is due
+        assert wake.publish_feed(ports, tenant.id).list_due is due
 
 
 def test_a_mark_that_is_set_again_stays(ports: Ports, tenant: Tenant) -> None:
@@ -221,6 +221,6 @@ def test_a_mark_that_is_set_again_stays(ports: Ports, tenant: Tenant) -> None:
     read, _ = in_force.read_marks(ports, tenant.id)
     tenant.take_back(ports, record)
     tenant.revoke(ports, "svc_wrt_again")
-    assert marks.clear(ports, tenant.id, read.warrants, revoked={"svc_wrt_again"}) == 1
+    assert marks.remove_published(ports, tenant.id, read.warrants, ids={"svc_wrt_again"}) == 1
     newer, _ = in_force.read_marks(ports, tenant.id)
     assert newer.warrants.keys() == read.warrants.keys()

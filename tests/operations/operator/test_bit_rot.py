@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Corrupt, InvalidSettings, Unavailable
+from shared.errors import DataCorrupt, InvalidSettings, Unavailable
 from shared.model.warrants import warrant_address
 from shared.operations.lists import records
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import read_statuses
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 from tests.kit.tenants import Tenant, item_at
@@ -44,7 +44,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
     for number in range(_REVOKED):
         tenant.revoke(ports, f"svc_wrt_{number:03}")
         revoked.append(f"svc_wrt_{number:03}")
-    signers = records.revoked_signers(ports, tenant.id)
+    signers = records.read_revoked_signers(ports, tenant.id)
     close(ports)
     content = (folder / "svc.db").read_bytes()
     return Image(folder, content, tenant.id, sorted(revoked), signers)
@@ -75,7 +75,7 @@ def outcomes(image: Image, bit: int, at: Path) -> Counter[str]:
 
 def _check(ports: Ports, image: Image, warrant_id: str) -> str:
     try:
-        verdict = verdicts(ports, image.tenant_id, [warrant_id])[warrant_id]
+        verdict = read_statuses(ports, image.tenant_id, [warrant_id])[warrant_id]
     except Unavailable:
         return "unavailable"
     return "right" if verdict.revoked else "wrong"
@@ -83,7 +83,7 @@ def _check(ports: Ports, image: Image, warrant_id: str) -> str:
 
 def _rebuild(ports: Ports, image: Image) -> str:
     try:
-        found = records.of_all(ports, image.tenant_id, image.signers)
+        found = records.scan_revoked(ports, image.tenant_id, image.signers)
         listed = found.content.revoked_ids
     except Unavailable:
         return "no list"
@@ -130,5 +130,5 @@ def test_half_a_revocation_is_no_answer(ports: Ports, tenant: Tenant, lost: str)
     address = warrant_address(tenant.id, "svc_wrt_half")
     item = item_at(ports, address)
     ports.store.write(Put(address, {**item, lost: None}, Expect.PRESENT))
-    with pytest.raises(Corrupt, match="revocation"):
-        verdicts(ports, tenant.id, ["svc_wrt_half"])
+    with pytest.raises(DataCorrupt, match="revocation"):
+        read_statuses(ports, tenant.id, ["svc_wrt_half"])

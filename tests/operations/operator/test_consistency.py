@@ -19,7 +19,7 @@ from shared.model.callers import Scope
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists import tombstones
 from shared.model.lists.content import versions
-from shared.model.lists.head import ListHead
+from shared.model.lists.head import SrlHead
 from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.operations.access import api_keys
 from shared.operations.base import operation, tenants
@@ -118,7 +118,7 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
         # The note on a revoked key only tells its holder.
         or (pk.startswith("api-key#") and change.address.sk == "revoked")
         # What was deleted leaves nothing else that could be wrong.
-        or pk == tombstones.deleted(tenant.id).pk
+        or pk == tombstones.deleted_partition(tenant.id).pk
         # The index of a batch. Without it a warrant stays revoked that was to be taken back.
         or pk.startswith(f"{tenant.id}#batch#")
         # A mark on the tenant besides that on the warrant, for a publication that comes anyway.
@@ -351,7 +351,7 @@ def test_items_that_become_visible_one_by_one(
                 ports.store.write(*store.lost)
             waited.append(_seconds)
 
-        monkeypatch.setattr(operation, "PACING", operation.Pacing(pause=0, sleep=finish))
+        monkeypatch.setattr(operation, "PACING", operation.RetryPacing(pause=0, sleep=finish))
         assert problems(ports, tenant) == []
         assert waited or _harmless(CASES[0], tenant, store.lost[0], set())
         if not waited:
@@ -361,10 +361,12 @@ def test_items_that_become_visible_one_by_one(
 
 def test_a_publication_while_a_turn_is_repaired(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """F317a: A repair gives no turn in the schedule to a list that was replaced meanwhile."""
-    lost = srl_schedule.Turn.after(in_force.head(ports, tenant.id), tenant.id)
+    lost = srl_schedule.PublicationDeadline.after_publication(
+        in_force.read_srl_head(ports, tenant.id), tenant.id
+    )
     ports.store.write(Delete(lost.address, Expect.PRESENT))
     clock.advance(minutes=1)
-    published: list[ListHead] = []
+    published: list[SrlHead] = []
 
     def meanwhile(call: Call) -> Any:
         if call.verb == "write" and not published:
@@ -375,4 +377,4 @@ def test_a_publication_while_a_turn_is_repaired(ports: Ports, clock: Clock, tena
     consistency.repair(replace(ports, store=store), tenant.operator)
     (head,) = published
     turns = [row.sk for row in ports.store.query(srl_schedule.TURNS)]
-    assert turns == [srl_schedule.Turn.after(head, tenant.id).address.sk]
+    assert turns == [srl_schedule.PublicationDeadline.after_publication(head, tenant.id).address.sk]

@@ -17,8 +17,8 @@ from shared.errors import Unavailable
 from shared.model import tenants
 from shared.model.items import Table
 from shared.model.lists import signers as srl_signers
-from shared.model.lists.head import ListHead, blob_name, head_address, lists_folder
-from shared.model.lists.schedule import Turn
+from shared.model.lists.head import SrlHead, blob_name, head_address, lists_folder
+from shared.model.lists.schedule import PublicationDeadline
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force
 from shared.operations.lists import marks as srl_marks
@@ -64,8 +64,8 @@ def test_nothing_is_wrong(anywhere: Ports) -> None:
     assert findings(anywhere) == []
 
 
-def _head(ports: Ports, tenant: Tenant) -> ListHead:
-    return in_force.head(ports, tenant.id)
+def _head(ports: Ports, tenant: Tenant) -> SrlHead:
+    return in_force.read_srl_head(ports, tenant.id)
 
 
 def _blob(ports: Ports, tenant: Tenant, folder: Path) -> Path:
@@ -82,14 +82,14 @@ def _alter_blob(ports: Ports, tenant: Tenant, folder: Path) -> None:
 
 
 def _lose_turn(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    turn = Turn.after(_head(ports, tenant), tenant.id)
+    turn = PublicationDeadline.after_publication(_head(ports, tenant), tenant.id)
     ports.store.write(Delete(turn.address, Expect.PRESENT))
 
 
 def _lose_marks(ports: Ports, tenant: Tenant, _folder: Path) -> None:
     tenant.revoke(ports, "svc_wrt_unmarked")
     ports.store.write(
-        *(Delete(key, Expect.ANYTHING) for key in srl_marks.of_tenant(ports, tenant.id))
+        *(Delete(key, Expect.ANYTHING) for key in srl_marks.read_tenant_marks(ports, tenant.id))
     )
 
 
@@ -103,14 +103,14 @@ def _store_stray(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _swap_seed(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    signer = in_force.signer(ports, tenant.id)
+    signer = in_force.read_active_signer(ports, tenant.id)
     sealed = ports.sealer.seal(b"\x01" * 32, context=signer.seal_context)
     swapped = replace(signer, sealed_seed=sealed)
     ports.store.write(Put(signer.address, swapped.to_item(), Expect.PRESENT))
 
 
 def _lose_master_key(ports: Ports, tenant: Tenant, folder: Path) -> None:
-    signer = in_force.signer(ports, tenant.id)
+    signer = in_force.read_active_signer(ports, tenant.id)
     another = FileSealer.create(folder / "another.key")
     sealed = another.seal(b"\x01" * 32, context=signer.seal_context)
     ports.store.write(
@@ -119,7 +119,7 @@ def _lose_master_key(ports: Ports, tenant: Tenant, folder: Path) -> None:
 
 
 def _lose_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    old = in_force.signer(ports, tenant.id)
+    old = in_force.read_active_signer(ports, tenant.id)
     new = list_signers.rotate(ports, tenant.operator).record
     ports.store.write(
         Put(old.address, old.to_item(), Expect.PRESENT), Delete(new.address, Expect.PRESENT)
@@ -127,8 +127,8 @@ def _lose_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
 
 
 def _lose_active_signer(ports: Ports, tenant: Tenant, _folder: Path) -> None:
-    signer = in_force.signer(ports, tenant.id)
-    retired = replace(signer, status=srl_signers.SignerStatus.RETIRED)
+    signer = in_force.read_active_signer(ports, tenant.id)
+    retired = replace(signer, status=srl_signers.SrlSignerStatus.RETIRED)
     ports.store.write(Put(signer.address, retired.to_item(), Expect.PRESENT))
 
 
@@ -187,7 +187,7 @@ def test_a_signer_that_came_back_in_place_of_another(
     ports: Ports, tenant: Tenant, tmp_path: Path
 ) -> None:
     """A record that is missing, and one that is older than the list, are two findings."""
-    old = in_force.signer(ports, tenant.id)
+    old = in_force.read_active_signer(ports, tenant.id)
     _lose_signer(ports, tenant, tmp_path)
     assert findings(ports) == [
         ("acme", "the key that signed the list in force has no record"),
@@ -264,7 +264,7 @@ def test_a_publication_meanwhile_is_no_finding(ports: Ports, tenant: Tenant, str
     assert list(doctor.examine(scripted(ports, rehearsal))) == []
 
     def publish() -> None:
-        number = in_force.head(ports, tenant.id).version
+        number = in_force.read_srl_head(ports, tenant.id).version
         tenant.revoke(ports, f"svc_wrt_{number}")
         publish_if_due(ports, tenant.id)
 

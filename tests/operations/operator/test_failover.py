@@ -11,11 +11,11 @@ import pytest
 
 from shared.model import api_keys, revocations
 from shared.model.audit import audit_log
-from shared.model.idempotency import Request
+from shared.model.idempotency import IdempotencyKey
 from shared.model.items import Address, Table
 from shared.model.signing_keys import KeyStatus
 from shared.operations.access import api_keys as key_operations
-from shared.operations.access.api_key_creation import Created
+from shared.operations.access.api_key_creation import CreatedKey
 from shared.operations.audit import log, sealing
 from shared.operations.changes import list_signers
 from shared.operations.changes import revocations as changes
@@ -137,8 +137,8 @@ def test_what_never_arrived_is_exceeded(pair: Pair) -> None:
         tenant.regenerate(original)
     sealing.extend(original, tenant.id)
     failover.recover(pair.copy)
-    head, sealed = in_force.head(pair.copy, tenant.id), log.head(pair.copy, tenant.id)
-    assert head.version > in_force.head(original, tenant.id).version
+    head, sealed = in_force.read_srl_head(pair.copy, tenant.id), log.head(pair.copy, tenant.id)
+    assert head.version > in_force.read_srl_head(original, tenant.id).version
     assert current(pair.copy, tenant.id).sequence > current(original, tenant.id).sequence
     assert sealed is not None
     assert sealed.generation > 1
@@ -146,7 +146,7 @@ def test_what_never_arrived_is_exceeded(pair: Pair) -> None:
 
 def test_a_key_that_nobody_could_revoke_is_not_accepted(pair: Pair) -> None:
     """F644a: A credential whose API key did not arrive is removed: no list has it."""
-    made: list[Created] = []
+    made: list[CreatedKey] = []
     pair.copy_only(
         lambda at: at.pk.startswith("api-key#"),
         lambda ports: made.append(pair.tenant.api_key(ports)),
@@ -201,10 +201,10 @@ def test_signing_keys_that_did_not_arrive(pair: Pair) -> None:
 
 def test_a_repeated_request_is_done_again(pair: Pair) -> None:
     """F644b, API-32: A request whose outcome alone arrived is done when it is repeated."""
-    request = Request.of(pair.tenant.operator, method="POST", path="/", key="k", body=b"{}")
+    request = IdempotencyKey.of(pair.tenant.operator, method="POST", path="/", key="k", body=b"{}")
 
     def ask(ports: Ports) -> object:
-        return changes.create.once(
+        return changes.create.run_once(
             ports, pair.tenant.operator, request, warrant_id="svc_wrt_a", reason="stolen"
         )
 

@@ -10,7 +10,7 @@ from shared.model import feed as model
 from shared.model import seeds
 from shared.model.feed import FeedHead, StoredEntry
 from shared.model.lists.head import head_address
-from shared.model.lists.schedule import marks as all_marks
+from shared.model.lists.schedule import mark_partitions as all_marks
 from shared.model.lists.schedule import signers_marks, warrant_marks
 from shared.operations.base import seals
 from shared.operations.changes import list_signers
@@ -36,7 +36,7 @@ class World:
 
     @property
     def head(self) -> FeedHead:
-        found = in_force.feed_head(self.ports, self.tenant.id)
+        found = in_force.read_feed_head(self.ports, self.tenant.id)
         assert found is not None
         return found
 
@@ -55,7 +55,9 @@ class World:
 
     def sign(self, head: wire.SignedHead) -> None:
         """Store another head, with a signature that is valid."""
-        seed = seals.opened(self.ports, in_force.signer(self.ports, self.tenant.id))
+        seed = seals.unwrap_seed(
+            self.ports, in_force.read_active_signer(self.ports, self.tenant.id)
+        )
         payload = head.encode()
         signature = seeds.signature(wire.signed_part(payload), seed=seed)
         self.put_head(replace(self.head, payload=payload, signature=signature))
@@ -113,23 +115,23 @@ def _entry_ahead(world: World) -> None:
 
 
 def _other_chain(world: World) -> None:
-    world.sign(replace(world.head.signed, chain=bytes(32)))
+    world.sign(replace(world.head.signed_head, chain=bytes(32)))
 
 
 def _other_tenant(world: World) -> None:
-    world.sign(replace(world.head.signed, tenant_id="svc_tnt_other"))
+    world.sign(replace(world.head.signed_head, tenant_id="svc_tnt_other"))
 
 
 def _other_base(world: World) -> None:
     base = replace(world.head.base, sha256=bytes(32))
-    world.sign(replace(world.head.signed, base=base))
+    world.sign(replace(world.head.signed_head, base=base))
 
 
 def _older_head(world: World) -> None:
     """As a partial restore leaves it: list and entries go on, the head of the feed does not."""
     chain = wire.next_chain(wire.first_chain(world.tenant.id), world.entry(1).entry)
     base = replace(world.head.base, version=1, sequence=0, chain=wire.first_chain(world.tenant.id))
-    world.sign(replace(world.head.signed, sequence=1, chain=chain, base=base))
+    world.sign(replace(world.head.signed_head, sequence=1, chain=chain, base=base))
     for sequence in (2, 3, 4):
         address = model.entry_address(world.tenant.id, sequence)
         world.ports.store.write(Delete(address, Expect.PRESENT))
@@ -164,7 +166,7 @@ def _stale_base(world: World) -> None:
     world.rest()
     first = wire.first_chain(world.tenant.id)
     base = wire.Base(1, 0, first, bytes(32), 0)
-    world.sign(replace(world.head.signed, base=base))
+    world.sign(replace(world.head.signed_head, base=base))
 
 
 def _break_without_list(world: World) -> None:
@@ -229,7 +231,7 @@ def test_a_base_that_is_lost(world: World) -> None:
     """F245c: If the base of the feed is lost or altered, the next list brings another one."""
     ports, tenant = world.ports, world.tenant
     world.rest()
-    listed = in_force.head(ports, tenant.id)
+    listed = in_force.read_srl_head(ports, tenant.id)
     assert listed.base is not None
     address = head_address(tenant.id)
     lost = replace(listed, base=listed.base.replace("bases/", "bases/lost-"))
@@ -247,14 +249,14 @@ def test_a_base_that_is_lost(world: World) -> None:
 def test_what_the_feed_says_is_pending_for_the_list(world: World) -> None:
     """F246a: Between an entry and its list, the doctor reports nothing."""
     ports, tenant = world.ports, world.tenant
-    listed = in_force.head(ports, tenant.id)
+    listed = in_force.read_srl_head(ports, tenant.id)
     key = tenant.key(ports)
     tenant.sign(ports, key)
     tenant.revoke_key(ports, key)
     assert world.problems() == []
     publication.publish_feed(ports, tenant.id)
     assert world.head.sequence == 5
-    assert in_force.head(ports, tenant.id) == listed
+    assert in_force.read_srl_head(ports, tenant.id) == listed
     assert list(doctor.examine(ports)) == []
 
 
@@ -305,15 +307,15 @@ def test_the_signed_head(world: World) -> None:
     ]
     for publish in publications:
         publish(ports)
-        listed, signer = in_force.head_and_signer(ports, tenant.id)
+        listed, signer = in_force.read_head_and_signer(ports, tenant.id)
         chain = wire.first_chain(tenant.id)
         for sequence in range(1, 5):
             chain = wire.next_chain(chain, world.entry(sequence).entry)
-        head, payload = world.head.signed, tenant.published(ports)
+        head, payload = world.head.signed_head, tenant.published(ports)
         signed = wire.signed_part(world.head.payload)
         assert ed25519.is_signed(signed, world.head.signature, public_key=signer.public_bytes)
         assert (head.tenant_id, head.sequence, head.chain) == (tenant.id, 4, chain)
         assert head.expires_at - head.issued_at == payload.expires_at - payload.issued_at
         sha256 = bytes.fromhex(listed.payload_sha256)
         assert head.base == wire.Base(payload.version, 4, chain, sha256, len(WARRANTS))
-        assert wire.base_ids(payload.encoded, head.base) == WARRANTS
+        assert wire.base_ids(payload.cbor, head.base) == WARRANTS

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.authorizer.policy import Reason, RefusedAnswer
+from shared.authorizer.policy import RejectionReason, ResponseRejectedError
 from shared.authorizer.state import FAST_FORWARD_MAX
 from shared.model import feed as model
 from shared.model.items import Table
-from shared.model.lists.head import publications, states_folder
+from shared.model.lists.head import heads_partition, states_folder
 from shared.operations.lists import publication
 from shared.operations.operator import doctor
 from shared.operations.operator.recovery import newest, recovery
@@ -113,14 +113,14 @@ def test_before_the_recovery_a_client_keeps_what_it_has(
 ) -> None:
     """F248b: Between a restore and the recovery, a client refuses the feed and keeps its state."""
     deployment.restore(past.copy)
-    with pytest.raises(RefusedAnswer) as refused:
+    with pytest.raises(ResponseRejectedError) as refused:
         past.client.poll(ports)
-    assert refused.value.reason is Reason.ROLLBACK
+    assert refused.value.reason is RejectionReason.ROLLBACK
     for number in range(4):
         say(ports, past.tenant, f"svc_wrt_fork-{number}")
-    with pytest.raises(RefusedAnswer) as refused:
+    with pytest.raises(ResponseRejectedError) as refused:
         past.client.poll(ports)
-    assert refused.value.reason is Reason.CHAIN
+    assert refused.value.reason is RejectionReason.CHAIN
     assert "svc_wrt_unlisted" in past.client.refuses
     recovery.recover(ports, past.tenant.operator)
     assert past.client.poll(ports).refuses > {"svc_wrt_a", "svc_wrt_b", "svc_wrt_fork-0"}
@@ -128,10 +128,10 @@ def test_before_the_recovery_a_client_keeps_what_it_has(
 
 def without_feed(ports: Ports, tenant: Tenant) -> None:
     """Lose a tenant's feed, and the sequences that its lists cover."""
-    partition = model.feed(tenant.id)
+    partition = model.feed_partition(tenant.id)
     for row in list(ports.store.query(partition)):
         ports.store.write(Delete(partition.address(row.sk), Expect.PRESENT))
-    published = publications(tenant.id)
+    published = heads_partition(tenant.id)
     for row in list(ports.store.query(published)):
         item = {name: value for name, value in row.item.items() if name != "sequence"}
         ports.store.write(Put(published.address(row.sk), item, Expect.PRESENT))
@@ -166,5 +166,5 @@ def test_a_state_that_is_lost(deployment: Deployment, past: Past) -> None:
 
 def test_states_that_are_all_lost() -> None:
     """F248: However many states are lost, the leap is one that clients accept."""
-    found = newest.Newest(10**9, (), (), ())
+    found = newest.NewestPublication(10**9, (), (), ())
     assert found.sequence + model.LEAP < FAST_FORWARD_MAX

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.fenced import AGE_SECONDS_MAX
-from shared.errors import Corrupt, InvalidSettings, InvalidState
+from shared.errors import DataCorrupt, InvalidSettings, InvalidState
 from shared.model.deployment import ADDRESS, SCHEMA, DeploymentPart
 from shared.model.items import Address, Table
 from shared.model.lists import content
@@ -54,7 +54,9 @@ def _moved(tenant: Tenant, ports: Ports) -> Tenant:
 
 
 def _listed(ports: Ports, tenant: Tenant) -> list[str]:
-    return content.revoked_ids(in_force.body(ports, in_force.head(ports, tenant.id)))
+    return content.revoked_ids(
+        in_force.read_srl_body(ports, in_force.read_srl_head(ports, tenant.id))
+    )
 
 
 def _checked(tenant: Tenant) -> list[bool]:
@@ -65,13 +67,13 @@ def _checked(tenant: Tenant) -> list[bool]:
 
 def _continues(source: Ports, target: Ports, tenant: Tenant, version: int) -> None:
     """Assert that the target says what the source said, under the next numbers."""
-    before, after = (in_force.head(each, tenant.id) for each in (source, target))
+    before, after = (in_force.read_srl_head(each, tenant.id) for each in (source, target))
     assert after.version == version == before.version + 1
     assert (after.sequence or 0) >= (before.sequence or 0)
     assert after.key_id == before.key_id
-    assert in_force.body(target, before) == in_force.body(source, before)
-    assert deployment.read(source).part is DeploymentPart.MOVED
-    assert deployment.read(target).part is DeploymentPart.SERVING
+    assert in_force.read_srl_body(target, before) == in_force.read_srl_body(source, before)
+    assert deployment.read_deployment(source).part is DeploymentPart.MOVED
+    assert deployment.read_deployment(target).part is DeploymentPart.SERVING
     was, now = log.head(source, tenant.id), log.head(target, tenant.id)
     assert was is not None
     assert now is not None
@@ -142,7 +144,7 @@ def test_all_that_a_tenant_has_moves_and_comes_back(
 
 
 def _parts(*stores: Ports) -> list[DeploymentPart]:
-    return [deployment.read(each).part for each in stores]
+    return [deployment.read_deployment(each).part for each in stores]
 
 
 def test_two_stores_are_never_in_charge(here: Ports, there: Ports, tenant: Tenant) -> None:
@@ -154,7 +156,7 @@ def test_two_stores_are_never_in_charge(here: Ports, there: Ports, tenant: Tenan
             _move(source, target)
         except Crash:
             serving = _parts(here, there).count(DeploymentPart.SERVING)
-            assert serving <= 1 or deployment.read(there).version == 0
+            assert serving <= 1 or deployment.read_deployment(there).version == 0
         else:
             break
     assert _parts(here, there) == [DeploymentPart.MOVED, DeploymentPart.SERVING]
@@ -235,7 +237,7 @@ def test_a_process_writes_until_the_last_comparison(
         tenant.revoke(WARRANTS[0])
 
     moving.begin(here, there)
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(sleep=paused))
+    monkeypatch.setattr(operation, "PACING", operation.RetryPacing(sleep=paused))
     with pytest.raises(InvalidState, match="still changes"):
         moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
@@ -260,7 +262,7 @@ def test_a_store_that_is_not_in_charge_is_not_moved(
         moving.begin(there, third)
         with pytest.raises(InvalidState, match="has begun"):
             moving.finish(here, third)
-        found = deployment.read(there)
+        found = deployment.read_deployment(there)
         deployment.write(there, found, found.next(schema=SCHEMA + 1))
         with pytest.raises(InvalidSettings, match="schema"):
             moving.begin(there, third)
@@ -270,7 +272,7 @@ def test_a_store_that_is_not_in_charge_is_not_moved(
 @pytest.mark.parametrize("item", [False, True], ids=["no item", "an item"])
 def test_a_source_of_an_earlier_release_is_not_moved(here: Ports, there: Ports, item: bool) -> None:
     """F587a, OPS-12, OPS-16: A move raises no schema under processes that serve the source."""
-    found = deployment.read(here)
+    found = deployment.read_deployment(here)
     earlier = Put(ADDRESS, found.next(schema=SCHEMA - 1).to_item(), Expect.PRESENT)
     here.store.write(earlier if item else Delete(ADDRESS, Expect.PRESENT))
     with pytest.raises(InvalidState, match="update it"):
@@ -292,10 +294,10 @@ def test_a_target_gets_the_schema_of_its_data(here: Ports, there: Ports, begun: 
     else:
         _move(here, there)
         here, there = there, here
-    found = deployment.read(there)
+    found = deployment.read_deployment(there)
     deployment.write(there, found, found.next(schema=SCHEMA - 1))
     moving.begin(here, there)
-    assert deployment.read(there).schema == SCHEMA
+    assert deployment.read_deployment(there).schema == SCHEMA
 
 
 @pytest.mark.parametrize("harm", ["lost seal", "other seal", "unknown seal", "lost item", "more"])
@@ -309,9 +311,9 @@ def test_a_target_that_differs_is_not_put_in_charge(
     _harm(here, there, tenant, harm)
     if harm in ("lost item", "more"):
         moving.finish(here, there)  # The last pass mends it.
-        assert list(moving._changes(here, there, moving.Pass(), lambda _: None)) != []
+        assert list(moving._changes(here, there, moving.MigrationPass(), lambda _: None)) != []
         return
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         moving.finish(here, there)
     assert _parts(here, there) == [DeploymentPart.SERVING, DeploymentPart.RECEIVING]
 

@@ -4,7 +4,7 @@ import pytest
 
 from shared.errors import Unavailable
 from shared.operations.operator import readiness
-from shared.operations.operator.readiness import Lists
+from shared.operations.operator.readiness import SrlAges
 from shared.ports import Ports
 from tests.kit.faults import Script, broken_at, scripted
 from tests.kit.reads import reading
@@ -17,12 +17,12 @@ def test_ages_are_of_all_lists_together(ports: Ports, clock: Clock) -> None:
     Tenant.create(ports, "first")
     clock.advance(seconds=600)
     Tenant.create(ports, "second")
-    assert readiness.look(ports) == Lists(600, 3000, 0)
+    assert readiness.look(ports) == SrlAges(600, 3000, 0)
     # A list is late once three quarters of its hour are over.
     clock.advance(seconds=2100)
-    assert readiness.look(ports) == Lists(2700, 900, 1)
+    assert readiness.look(ports) == SrlAges(2700, 900, 1)
     clock.advance(seconds=1800)
-    assert readiness.look(ports) == Lists(4500, -900, 2)
+    assert readiness.look(ports) == SrlAges(4500, -900, 2)
     # As seen from a clock that is right, both were issued in the future.
     clock.advance(days=-1)
     assert readiness.look(ports).late == 2

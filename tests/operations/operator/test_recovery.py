@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from shared.errors import Corrupt, InvalidApiKey, ListFull
+from shared.errors import DataCorrupt, InvalidApiKey, ListFull
 from shared.model.items import Address, Partition, Table
 from shared.model.lists import content as model
 from shared.model.lists import signers as srl_signers
 from shared.model.lists.content import Payload
-from shared.model.lists.head import ListHead, blob_name, lists_folder, states_folder, version_of
-from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address
+from shared.model.lists.head import SrlHead, blob_name, lists_folder, states_folder, version_of
+from shared.model.lists.schedule import ISSUES, TURNS, PublicationDeadline, issue_address
 from shared.model.lists.verification import verify
 from shared.operations.changes import revocations, status_lists
 from shared.operations.identities import authentication, sessions
@@ -70,11 +70,11 @@ def recover(ports: Ports, tenant: Tenant) -> recovery.RecoveryResult:
 
 def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
     """The list in force, as one verifies it who has seen the newest before."""
-    head = in_force.head(ports, past.tenant.id)
-    item = item_at(ports, srl_signers.signers(past.tenant.id).address(head.key_id))
+    head = in_force.read_srl_head(ports, past.tenant.id)
+    item = item_at(ports, srl_signers.signers_partition(past.tenant.id).address(head.key_id))
     return verify(
-        in_force.body(ports, head),
-        public_key=srl_signers.ListSigner.from_item(item).public_bytes,
+        in_force.read_srl_body(ports, head),
+        public_key=srl_signers.SrlSigner.from_item(item).public_bytes,
         now=clock(),
         min_version=past.seen.version,
     )
@@ -83,17 +83,19 @@ def believed(ports: Ports, past: Past, clock: Clock) -> Payload:
 def assert_one_turn(ports: Ports, tenant: Tenant) -> None:
     """Of turns from two moments, that of the list in force is left."""
     (entry,) = ports.store.query(TURNS)
-    head = in_force.head(ports, tenant.id)
-    assert Turn.from_item(entry.item) == Turn.after(head, tenant.id)
+    head = in_force.read_srl_head(ports, tenant.id)
+    assert PublicationDeadline.from_item(entry.item) == PublicationDeadline.after_publication(
+        head, tenant.id
+    )
 
 
 def assert_healthy(ports: Ports, past: Past) -> None:
     """Nothing is wrong, there is nothing to publish, and the schedule goes on from here."""
     assert_one_turn(ports, past.tenant)
     assert list(doctor.examine(ports)) == []
-    assert publication.publish_due(ports) == publication.Tick()
-    assert srl_schedule.due(ports) == srl_schedule.Due([], late=0)
-    version = in_force.head(ports, past.tenant.id).version
+    assert publication.publish_due(ports) == publication.PublicationRun()
+    assert srl_schedule.read_due_tenants(ports) == srl_schedule.DueTenants([], late=0)
+    version = in_force.read_srl_head(ports, past.tenant.id).version
     past.tenant.revoke(ports, "svc_wrt_after")
     assert publication.publish_due(ports).published == [past.tenant.id]
     assert past.tenant.published(ports).version == version + 1
@@ -160,7 +162,7 @@ def test_a_copy_of_records_whose_list_is_kept_no_longer(
     stored = list(ports.blobs.names(states_folder(tenant.id)))
     assert min(map(version_of, stored)) == past.seen.version + 1
     deployment.restore(past.copy)
-    head = in_force.head(ports, tenant.id)
+    head = in_force.read_srl_head(ports, tenant.id)
     assert ports.blobs.get(head.blob) is None
     assert list(doctor.examine(ports))
     recovered = recover(ports, tenant)
@@ -235,7 +237,7 @@ def test_an_orphan_above_the_head(deployment: Deployment, past: Past, clock: Clo
     stopped = Script(before={len(calls.calls) - 1: raises(Crash())})
     with pytest.raises(Crash):
         publication.publish(scripted(ports, stopped), tenant.operator)
-    orphan = in_force.head(ports, tenant.id).version + 1
+    orphan = in_force.read_srl_head(ports, tenant.id).version + 1
     deployment.restore(past.copy)
     recovered = recover(ports, tenant)
     assert recovered.head.version == orphan + 1
@@ -249,10 +251,10 @@ def test_two_lists_of_the_newest_version(deployment: Deployment, past: Past, clo
     calls = Script()
     newest = publication.publish(scripted(ports, calls), tenant.operator)
     deployment.restore(past.copy)
-    above = publication.Above(newest.version - 1, 0)
+    above = publication.RestoredPosition(newest.version - 1, 0)
     # Each of the two has a warrant that the other lacks, whichever is read first.
     tenant.revoke(ports, "svc_wrt_of-the-other")
-    other = publication.publish(ports, tenant.operator, above=above)
+    other = publication.publish(ports, tenant.operator, restored_position=above)
     assert (other.version, other.blob != newest.blob) == (newest.version, True)
     deployment.restore(past.copy)
     recover(ports, tenant)
@@ -274,20 +276,20 @@ def test_blobs_that_are_older_than_the_records(deployment: Deployment, past: Pas
 def test_a_newest_list_that_cannot_be_read_stops_it(deployment: Deployment, past: Past) -> None:
     """F10: what an altered list revoked is not guessed; nothing is published or revoked."""
     ports, tenant = deployment.ports, past.tenant
-    newest = in_force.head(ports, tenant.id)
+    newest = in_force.read_srl_head(ports, tenant.id)
     deployment.restore(past.copy)
-    before = in_force.head(ports, tenant.id)
+    before = in_force.read_srl_head(ports, tenant.id)
     (deployment.folder / "blobs" / newest.blob).write_bytes(b"{}")
-    with pytest.raises(Corrupt, match=f"version {newest.version} is missing or altered"):
+    with pytest.raises(DataCorrupt, match=f"version {newest.version} is missing or altered"):
         recover(ports, tenant)
-    assert in_force.head(ports, tenant.id) == before
+    assert in_force.read_srl_head(ports, tenant.id) == before
     assert not tenant.is_revoked(ports, "svc_wrt_late")
 
 
 def test_a_file_that_is_no_list_stops_it(deployment: Deployment, past: Past) -> None:
     """A name that tells no version is an error with words, not a crash."""
     deployment.ports.blobs.put(f"{lists_folder(past.tenant.id)}/notes.txt", b"")
-    with pytest.raises(Corrupt, match="another name"):
+    with pytest.raises(DataCorrupt, match="another name"):
         recover(deployment.ports, past.tenant)
 
 
@@ -319,7 +321,7 @@ def test_stopped_anywhere_it_is_healed_by_repeating(
         recover(ports, past.tenant)
         assert believed(ports, past, clock).revoked_ids == past.seen.revoked_ids
         assert list(doctor.examine(ports)) == []
-        assert publication.publish_due(ports) == publication.Tick()
+        assert publication.publish_due(ports) == publication.PublicationRun()
 
 
 @pytest.mark.parametrize("partition", [TURNS, ISSUES], ids=["turns", "issues"])
@@ -328,17 +330,17 @@ def test_a_publication_while_old_turns_are_removed(
 ) -> None:
     """F316a: A list that is published while `recover` removes old turns keeps its own turn."""
     ports, tenant = deployment.ports, past.tenant
-    before, published = in_force.head(ports, tenant.id), list[ListHead]()
+    before, published = in_force.read_srl_head(ports, tenant.id), list[SrlHead]()
 
     def meanwhile(call: Call) -> Any:
         is_turn = call.verb == "query" and call.arguments == (partition,) and not published
-        if is_turn and in_force.head(ports, tenant.id).version > before.version:
+        if is_turn and in_force.read_srl_head(ports, tenant.id).version > before.version:
             published.append(publication.publish(ports, tenant.operator))
         return call()
 
     recover(replace(ports, store=Intercepted(ports.store, meanwhile)), tenant)
     (head,) = published
-    assert in_force.head(ports, tenant.id) == head
+    assert in_force.read_srl_head(ports, tenant.id) == head
     assert_one_turn(ports, tenant)
     assert [row.sk for row in ports.store.query(ISSUES)] == [issue_address(head, tenant.id).sk]
 
@@ -399,12 +401,12 @@ def test_the_schedule_at_any_moment(
 def test_a_list_under_another_version_is_not_believed(deployment: Deployment, past: Past) -> None:
     """F98a: A list that is copied under a higher version does not use up versions."""
     ports, tenant = deployment.ports, past.tenant
-    body = in_force.body(ports, in_force.head(ports, tenant.id))
+    body = in_force.read_srl_body(ports, in_force.read_srl_head(ports, tenant.id))
     name = blob_name(lists_folder(tenant.id), version=10**12 - 2, sha256=sha256(body).hexdigest())
     ports.blobs.put(name, body)
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         recover(ports, tenant)
-    assert in_force.head(ports, tenant.id).version < 100
+    assert in_force.read_srl_head(ports, tenant.id).version < 100
 
 
 @pytest.mark.parametrize("version", [9, 10**12 - 2])
@@ -418,6 +420,6 @@ def test_a_planted_list_is_not_believed(
     body = model.sign(payload, seed=bytes(32))
     name = blob_name(lists_folder(tenant.id), version=version, sha256=sha256(body).hexdigest())
     ports.blobs.put(name, body)
-    with pytest.raises(Corrupt, match="do not have the key that signed the newest"):
+    with pytest.raises(DataCorrupt, match="do not have the key that signed the newest"):
         recover(ports, tenant)
     assert not tenant.is_revoked(ports, "svc_wrt_innocent")

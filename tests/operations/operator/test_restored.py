@@ -22,19 +22,19 @@ def test_restored_tables_are_marked(ports: Ports, few_partitions: None) -> None:
         store = DynamoStore(account.dynamodb, table_prefix=account.table_prefix)
         ports = replace(ports, store=store)
         acme = Tenant.create(ports)
-        assert restored.read(ports, acme.id) is None
+        assert restored.read_review(ports, acme.id) is None
         assert not recovery.recover(ports, acme.operator).unknown
-        seen = deployment.read(ports)
+        seen = deployment.read_deployment(ports)
         first, *rest = str(seen.tables_made_at).split(" ")
         other = " ".join(["2026-01-01T00:00:00+00:00", *rest])
         assert first != other
         deployment.write(ports, seen, replace(seen.next(), tables_made_at=other))
         (finding,) = doctor.examine(ports)
         assert "are not those that an operator saw last" in finding.problem
-        assert restored.read(ports, acme.id) is None
+        assert restored.read_review(ports, acme.id) is None
         done = recovery.recover(ports, acme.operator)
         assert done.unknown.reasons[0].startswith("The records were put back, at ")
         assert done.unknown.review
         assert any("is not reviewed" in each.problem for each in doctor.examine(ports))
         assert not recovery.recover(ports, acme.operator, reviewed=True).unknown
-        assert restored.read(ports, acme.id) is None
+        assert restored.read_review(ports, acme.id) is None

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("at_once")
 
 
 def _pin(ports: Ports, tenant: Tenant) -> str:
-    head = in_force.trust_head(ports, tenant.id)
+    head = in_force.read_trust_head(ports, tenant.id)
     assert head is not None
     return head.pin
 
@@ -29,7 +29,7 @@ def _pin(ports: Ports, tenant: Tenant) -> str:
 def _polls(ports: Ports, tenant: Tenant, state: TrustState) -> TrustState:
     """The state of a client after it has asked for documents."""
     of = documents.newest(ports, tenant.operator)
-    found = documents.since(ports, tenant.operator, of=of, after=state.version)
+    found = documents.read_since(ports, tenant.operator, of=of, after=state.version)
     return following.follow(state, found, ports.now())
 
 
@@ -47,7 +47,7 @@ def test_documents_of_other_roots_need_another_pin(
     assert publishing.keep(other, tenant.id) is TrustOutcome.PUBLISHED
     with pytest.raises(NotTrusted, match="root"):
         _polls(other, tenant, old)
-    new = _polls(other, tenant, old.pinned(_pin(other, tenant)))
+    new = _polls(other, tenant, old.with_pin(_pin(other, tenant)))
     assert new.version > old.version
     assert "trust.begin_anew" in tenant.actions(ports)
 

@@ -85,4 +85,4 @@ def test_a_recovery_without_a_restore_keeps_the_log(
     tenant.regenerate(ports)
     recovery.recover(ports, tenant.operator)
     assert head_of(ports, tenant.id).generation == 1
-    assert signers.beyond(ports, tenant.id) is None
+    assert signers.find_unknown_tiles(ports, tenant.id) is None

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from shared.errors import Conflict, InvalidApiKey, InvalidState, NotFound, Unavailable
-from shared.model.audit.audit_log import Action, EntryFilters
+from shared.model.audit.audit_log import AuditAction, EntryFilters
 from shared.model.items import Address, Item, Table
 from shared.operations.access import api_keys, service_accounts
 from shared.operations.audit import audit_log
@@ -35,7 +35,7 @@ def _items(ports: Ports) -> dict[Address, Item]:
     return {address: item for table in Table for address, item in ports.store.everything(table)}
 
 
-def _actions(ports: Ports, tenant_id: str, clock: Clock) -> list[tuple[Action, object]]:
+def _actions(ports: Ports, tenant_id: str, clock: Clock) -> list[tuple[AuditAction, object]]:
     operator = onboarding.operator(ports, handle="acme")
     filters = EntryFilters(clock() - timedelta(days=1), clock() + timedelta(days=1))
     page = audit_log.page(ports, operator, filters=filters, before=None, limit=10)
@@ -67,7 +67,7 @@ def test_another_handle_changes_no_identity(ports: Ports, clock: Clock) -> None:
     assert api_keys.authenticate(ports, created.secret).identity == before == "admin@acme.svc"
     action, details = _actions(ports, made.tenant_id, clock)[1]
     assert (action, details) == (
-        Action.TENANT_RENAME,
+        AuditAction.TENANT_RENAME,
         {"handle": {"old": "acme", "new": "acme-2"}, "operator": "root"},
     )
     with pytest.raises(Conflict):

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from shared.authorizer.formats.documents import answer
-from shared.authorizer.formats.trust import Use
+from shared.authorizer.formats.trust import KeyUse
 from shared.errors import Unavailable
 from shared.model import trust as model
 from shared.model.lists.head import states_folder
-from shared.model.lists.signers import SignerStatus
+from shared.model.lists.signers import SrlSignerStatus
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, signers
 from shared.operations.operator import consistency
@@ -73,8 +73,8 @@ def test_a_standby_that_took_over_signs_again(deployment: Deployment, clock: Clo
     assert active(ports, tenant).id == named.id
     assert active(ports, tenant).pending_id == pending.id
     held = client.polls().document
-    assert stolen.public_bytes not in held.named(Use.LISTS)
-    assert standby(ports, tenant).public_bytes in held.named(Use.LISTS)
+    assert stolen.public_bytes not in held.keys_for_use(KeyUse.LISTS)
+    assert standby(ports, tenant).public_bytes in held.keys_for_use(KeyUse.LISTS)
 
 
 def test_a_lost_standby_is_created_again(deployment: Deployment) -> None:
@@ -86,10 +86,10 @@ def test_a_lost_standby_is_created_again(deployment: Deployment) -> None:
     ports.store.write(Delete(lost.address, Expect.PRESENT))
     # Documents are published without it; only the operator learns of it and creates another.
     keep(ports, tenant)
-    assert signers.standby(ports, tenant.id) is None
+    assert signers.read_standby(ports, tenant.id) is None
     recover(ports, tenant)
     new = standby(ports, tenant)
-    lists = client.polls().document.named(Use.LISTS)
+    lists = client.polls().document.keys_for_use(KeyUse.LISTS)
     assert {*lists} == {active(ports, tenant).public_bytes, new.public_bytes}
     assert lost.public_bytes != new.public_bytes
     list_signers.rotate(without_root(ports), tenant.operator)
@@ -115,8 +115,8 @@ def test_a_rotation_that_was_stopped_makes_nobody_active(deployment: Deployment)
     list_signers.activate(ports, tenant.operator, key_id=pending.id, force=True)
     deployment.restore(copy)
     recover(ports, tenant)
-    found = signers.read(ports, tenant.id)
-    assert [each.id for each in found if each.status is SignerStatus.ACTIVE] == [pending.id]
+    found = signers.read_unarchived(ports, tenant.id)
+    assert [each.id for each in found if each.status is SrlSignerStatus.ACTIVE] == [pending.id]
     assert not [*consistency.examine(ports, tenant.id)]
 
 
@@ -144,7 +144,7 @@ def test_records_from_before_the_first_document(deployment: Deployment) -> None:
     client = PinnedClient(ports, tenant)
     client.polls()
     deployment.restore(copy)
-    assert in_force.trust_head(ports, tenant.id) is None
+    assert in_force.read_trust_head(ports, tenant.id) is None
     recover(ports, tenant)
     assert client.polls().document.version == 1 + LEAP
 

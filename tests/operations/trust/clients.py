@@ -6,7 +6,7 @@ from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import SignedDocument
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKeys
-from shared.model.lists.signers import ListSigner
+from shared.model.lists.signers import SrlSigner
 from shared.operations.lists import in_force, published_keys, signers
 from shared.operations.trust import documents, publishing
 from shared.operations.trust.publishing import TrustOutcome
@@ -19,38 +19,38 @@ class PinnedClient:
 
     def __init__(self, ports: Ports, tenant: Tenant) -> None:
         self._ports, self._tenant = ports, tenant
-        head = in_force.trust_head(ports, tenant.id)
+        head = in_force.read_trust_head(ports, tenant.id)
         assert head is not None
-        first = documents.read(ports, tenant.id, int(head.turns[0]))
+        first = documents.read_document(ports, tenant.id, int(head.turns[0]))
         self.state = TrustState(tenant.id, first.document.roots.pin)
 
     def polls(self) -> SignedDocument:
         """Follow the documents; judge the head of the feed and its keys by the newest."""
         caller, now = self._tenant.operator, self._ports.now()
         of = documents.newest(self._ports, caller)
-        found = documents.since(self._ports, caller, of=of, after=self.state.version)
+        found = documents.read_since(self._ports, caller, of=of, after=self.state.version)
         self.state = following.follow(self.state, found, now)
-        newest = in_force.feed_head(self._ports, self._tenant.id)
+        newest = in_force.read_feed_head(self._ports, self._tenant.id)
         assert newest is not None
         self.state.judge(newest.payload, newest.signature, now)
-        held, named = self.state.held, newest.signed
+        held, named = self.state.held, newest.signed_head
         assert held is not None
         assert named.trust == held.reference
         assert named.keys is not None
-        _, blob = published_keys.served(self._ports, caller, sha256=named.keys.sha256)
-        self.keys = opened = PublishedKeys.opened(blob, named.keys, tenant_id=self._tenant.id)
+        _, blob = published_keys.read_key_blob(self._ports, caller, sha256=named.keys.sha256)
+        self.keys = opened = PublishedKeys.from_blob(blob, named.keys, tenant_id=self._tenant.id)
         opened.check(held.document.signing_keys)
         return held
 
 
-def standby(ports: Ports, tenant: Tenant) -> ListSigner:
-    found = signers.standby(ports, tenant.id)
+def standby(ports: Ports, tenant: Tenant) -> SrlSigner:
+    found = signers.read_standby(ports, tenant.id)
     assert found is not None
     return found
 
 
-def active(ports: Ports, tenant: Tenant) -> ListSigner:
-    return in_force.signer(ports, tenant.id)
+def active(ports: Ports, tenant: Tenant) -> SrlSigner:
+    return in_force.read_active_signer(ports, tenant.id)
 
 
 def without_root(ports: Ports) -> Ports:

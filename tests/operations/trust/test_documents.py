@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from shared.adapters.file_sealer import FileSealer
-from shared.authorizer.formats.trust import Use
-from shared.errors import Corrupt, TrustUnsigned
+from shared.authorizer.formats.trust import KeyUse
+from shared.errors import DataCorrupt, TrustUnsigned
 from shared.model import seeds
 from shared.model import trust as trust_model
 from shared.model.feed import LEAP
 from shared.model.lists.schedule import trust_mark_address
-from shared.model.lists.signers import SignerStatus
-from shared.model.signing_keys import SigningKey, Type, keys
+from shared.model.lists.signers import SrlSignerStatus
+from shared.model.signing_keys import SigningKey, SigningKeyType, keys
 from shared.operations.audit import sealed_log, sealing
 from shared.operations.audit import signers as audit_signers
 from shared.operations.base import operation, tenants
@@ -28,7 +28,7 @@ from shared.operations.lists import (
     storage,
     unpublished,
 )
-from shared.operations.lists.storage import Named, Pen
+from shared.operations.lists.storage import NamedDocuments, SeedCache
 from shared.operations.trust import documents
 from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
@@ -52,9 +52,9 @@ def test_the_first_document_names_who_signs(ports: Ports, tenant: Tenant) -> Non
     held = PinnedClient(ports, tenant).polls().document
     (auditor,) = audit_signers.all_of(ports, tenant.id)
     of_lists = {active(ports, tenant).public_bytes, standby(ports, tenant).public_bytes}
-    assert {*held.named(Use.LISTS)} == of_lists
-    assert held.named(Use.NATIVE) == (native.public_bytes,)
-    assert held.named(Use.LOG) == (auditor.key("o").public_key,)
+    assert {*held.keys_for_use(KeyUse.LISTS)} == of_lists
+    assert held.keys_for_use(KeyUse.NATIVE) == (native.public_bytes,)
+    assert held.keys_for_use(KeyUse.LOG) == (auditor.key("o").public_key,)
     assert held.log is not None
     assert tenant.actions(ports)[-1] == "trust.publish"
     assert keep(ports, tenant) is TrustOutcome.KEPT
@@ -63,7 +63,7 @@ def test_the_first_document_names_who_signs(ports: Ports, tenant: Tenant) -> Non
 def test_a_new_tenant_wakes_the_one_that_signs(ports: Ports) -> None:
     """TRUST-16, F673b: A tenant that a process without the root creates has the mark of trust."""
     elsewhere = Tenant.another(without_root(ports))
-    assert trust_mark_address(elsewhere.id) in marks.of_tenant(ports, elsewhere.id)
+    assert trust_mark_address(elsewhere.id) in marks.read_tenant_marks(ports, elsewhere.id)
 
 
 def test_a_version_is_published_once(ports: Ports, tenant: Tenant) -> None:
@@ -80,7 +80,7 @@ def test_a_version_is_published_once(ports: Ports, tenant: Tenant) -> None:
     client.polls()
     assert [each.name for each in client.keys.keys] == [f"{key.id}#1"]
     ports.store.write(Put(key.address, rotated, Expect.ANYTHING))
-    published_keys.name(ports, Pen(ports), tenant.id)
+    published_keys.publish_key_reference(ports, SeedCache(ports), tenant.id)
     client.polls()
     assert [each.name for each in client.keys.keys] == [f"{key.id}#1", f"{key.id}#2"]
 
@@ -107,7 +107,7 @@ def test_no_signer_signs_before_a_document_names_it(ports: Ports, tenant: Tenant
     pending = list_signers.create(ports, tenant.operator).record
     # The root is at hand, so the document is made first.
     list_signers.activate(ports, tenant.operator, key_id=pending.id, force=True)
-    assert pending.public_bytes in client.polls().document.named(Use.LISTS)
+    assert pending.public_bytes in client.polls().document.keys_for_use(KeyUse.LISTS)
     assert active(ports, tenant).id == pending.id
 
 
@@ -135,11 +135,11 @@ def test_a_stolen_signer_is_replaced_at_once(ports: Ports, tenant: Tenant) -> No
     client.polls()
     list_signers.rotate(without_root(ports), tenant.operator, compromised=True)
     # Before any other document, its heads are accepted.
-    assert stolen.public_bytes in client.polls().document.named(Use.LISTS)
+    assert stolen.public_bytes in client.polls().document.keys_for_use(KeyUse.LISTS)
     assert keep(ports, tenant) is TrustOutcome.PUBLISHED
     held = client.polls().document
-    assert stolen.public_bytes not in held.named(Use.LISTS)
-    assert {*held.named(Use.LISTS)} == {
+    assert stolen.public_bytes not in held.keys_for_use(KeyUse.LISTS)
+    assert {*held.keys_for_use(KeyUse.LISTS)} == {
         active(ports, tenant).public_bytes,
         standby(ports, tenant).public_bytes,
     }
@@ -151,7 +151,7 @@ def test_a_revoked_key_waits_in_the_feed_until_its_head_says_so(
     ports: Ports, tenant: Tenant
 ) -> None:
     """TRUST-9, FEED-12, F902b: The entry after a key was revoked comes with the keys of now."""
-    root = signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="stolen")
+    root = signing_keys.create(ports, tenant.operator, type_=SigningKeyType.ROOT, name="stolen")
     keep(ports, tenant)
     client = PinnedClient(ports, tenant)
     client.polls()
@@ -161,12 +161,12 @@ def test_a_revoked_key_waits_in_the_feed_until_its_head_says_so(
     client.polls()
     (published,) = client.keys.keys
     assert published.is_revoked
-    assert unpublished.look(ports, tenant.id).oldest_at is None
+    assert unpublished.read_backlog(ports, tenant.id).oldest_at is None
 
 
 def test_a_list_names_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
     """TRUST-9, F902d: A list that is published first names the keys, and leaves no mark."""
-    root = signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="stolen")
+    root = signing_keys.create(ports, tenant.operator, type_=SigningKeyType.ROOT, name="stolen")
     keep(ports, tenant)
     key_revocation.revoke(ports, tenant.operator, key_id=root.id, reason="stolen")
     tenant.regenerate(ports)
@@ -174,14 +174,14 @@ def test_a_list_names_a_revoked_key(ports: Ports, tenant: Tenant) -> None:
     client.polls()
     (published,) = client.keys.keys
     assert published.is_revoked
-    assert unpublished.look(ports, tenant.id).oldest_at is None
+    assert unpublished.read_backlog(ports, tenant.id).oldest_at is None
 
 
 def test_keys_that_cannot_be_published_make_clients_stale(ports: Ports, tenant: Tenant) -> None:
     """FEED-12, F902c: What was revoked is published, and the feed grows old until the keys are."""
-    root = signing_keys.create(ports, tenant.operator, type_=Type.ROOT, name="stolen")
+    root = signing_keys.create(ports, tenant.operator, type_=SigningKeyType.ROOT, name="stolen")
     keep(ports, tenant)
-    head = in_force.trust_head(ports, tenant.id)
+    head = in_force.read_trust_head(ports, tenant.id)
     assert head is not None
     key_revocation.revoke(ports, tenant.operator, key_id=root.id, reason="stolen")
     tenant.revoke(ports, "svc_wrt_a")
@@ -190,22 +190,24 @@ def test_keys_that_cannot_be_published_make_clients_stale(ports: Ports, tenant: 
     published = publication.publish_feed(ports, tenant.id)
     assert published is not None
     assert published.entries == 1
-    with pytest.raises(Corrupt):
+    with pytest.raises(DataCorrupt):
         publication.name_keys(ports, tenant.id, published.unnamed)
-    assert unpublished.look(ports, tenant.id).oldest_at is not None
+    assert unpublished.read_backlog(ports, tenant.id).oldest_at is not None
 
 
 def test_a_feed_without_names_gets_them(ports: Ports, tenant: Tenant) -> None:
     """TRUST-9, F683a: A feed whose head names neither document nor keys names them again."""
     keep(ports, tenant)
-    newest = in_force.feed_head(ports, tenant.id)
+    newest = in_force.read_feed_head(ports, tenant.id)
     assert newest is not None
     settings = tenants.settings(ports, tenant.id)
     signer = active(ports, tenant)
-    ports.store.write(*storage.naming(Pen(ports), newest, settings, signer, Named()))
-    assert published_keys.name(ports, Pen(ports), tenant.id)
+    ports.store.write(
+        *storage.reference_changes(SeedCache(ports), newest, settings, signer, NamedDocuments())
+    )
+    assert published_keys.publish_key_reference(ports, SeedCache(ports), tenant.id)
     PinnedClient(ports, tenant).polls()
-    assert not published_keys.name(ports, Pen(ports), tenant.id)
+    assert not published_keys.publish_key_reference(ports, SeedCache(ports), tenant.id)
 
 
 def test_more_signers_than_a_document_has(ports: Ports, tenant: Tenant, clock: Clock) -> None:
@@ -213,7 +215,9 @@ def test_more_signers_than_a_document_has(ports: Ports, tenant: Tenant, clock: C
     until = clock() + timedelta(hours=1)
     retired = [
         replace(each, public_key=seeds.new()[1])
-        for each in stored_signers(ports, tenant.id, 300, SignerStatus.RETIRED, listed_until=until)
+        for each in stored_signers(
+            ports, tenant.id, 300, SrlSignerStatus.RETIRED, listed_until=until
+        )
     ]
     for each in retired:
         ports.store.write(Put(each.address, each.to_item(), Expect.PRESENT))
@@ -222,15 +226,15 @@ def test_more_signers_than_a_document_has(ports: Ports, tenant: Tenant, clock: C
     held = PinnedClient(ports, tenant).polls().document
     assert len(held.signers) == 256
     needed = {active(ports, tenant).public_bytes, standby(ports, tenant).public_bytes}
-    assert needed <= {*held.named(Use.LISTS)}
-    assert held.named(Use.LOG)
+    assert needed <= {*held.keys_for_use(KeyUse.LISTS)}
+    assert held.keys_for_use(KeyUse.LOG)
     # The newest of those that have ceased to sign.
-    assert retired[-1].public_bytes in held.named(Use.LISTS)
-    assert retired[0].public_bytes not in held.named(Use.LISTS)
+    assert retired[-1].public_bytes in held.keys_for_use(KeyUse.LISTS)
+    assert retired[0].public_bytes not in held.keys_for_use(KeyUse.LISTS)
     clock.advance(days=2)
     tenant.regenerate(ports)
     keep(ports, tenant)
-    assert {*PinnedClient(ports, tenant).polls().document.named(Use.LISTS)} == needed
+    assert {*PinnedClient(ports, tenant).polls().document.keys_for_use(KeyUse.LISTS)} == needed
 
 
 class Broken:
@@ -248,7 +252,7 @@ def test_nothing_is_published_that_clients_refuse(ports: Ports, tenant: Tenant) 
     keep(ports, tenant)
     tenant.key(ports)
     assert ports.root is not None
-    with pytest.raises(Corrupt, match="clients refuse"):
+    with pytest.raises(DataCorrupt, match="clients refuse"):
         keep(replace(ports, root=Broken(ports.root)), tenant)
     assert documents.highest(ports, tenant.id) == 1
     PinnedClient(ports, tenant).polls()
@@ -268,11 +272,11 @@ def test_an_audit_signer_that_is_replaced(ports: Ports, tenant: Tenant, clock: C
     keep(ports, tenant)
     sealed_log.rotate(ports, tenant.operator)
     assert keep(ports, tenant) is TrustOutcome.PUBLISHED
-    assert len(PinnedClient(ports, tenant).polls().document.named(Use.LOG)) == 2
+    assert len(PinnedClient(ports, tenant).polls().document.keys_for_use(KeyUse.LOG)) == 2
     clock.advance(days=4000)
     tenant.regenerate(ports)
     keep(ports, tenant)
-    assert len(PinnedClient(ports, tenant).polls().document.named(Use.LOG)) == 1
+    assert len(PinnedClient(ports, tenant).polls().document.keys_for_use(KeyUse.LOG)) == 1
 
 
 def test_a_signer_that_was_revoked_is_dropped(ports: Ports, tenant: Tenant) -> None:
@@ -280,10 +284,10 @@ def test_a_signer_that_was_revoked_is_dropped(ports: Ports, tenant: Tenant) -> N
     pending = list_signers.create(ports, tenant.operator).record
     keep(ports, tenant)
     client = PinnedClient(ports, tenant)
-    assert pending.public_bytes in client.polls().document.named(Use.LISTS)
+    assert pending.public_bytes in client.polls().document.keys_for_use(KeyUse.LISTS)
     list_signers.revoke(ports, tenant.operator, key_id=pending.id)
     assert keep(ports, tenant) is TrustOutcome.PUBLISHED
-    assert pending.public_bytes not in client.polls().document.named(Use.LISTS)
+    assert pending.public_bytes not in client.polls().document.keys_for_use(KeyUse.LISTS)
 
 
 @pytest.mark.parametrize("ends", [True, False], ids=["shown soon", "not shown"])
@@ -323,7 +327,7 @@ def test_no_document_is_stored_that_no_head_can_name(
     clock.advance(days=1)
     lost = replace(ports, sealer=FileSealer.create(tmp_path / "another.key"))
     for _ in range(2):
-        with pytest.raises(Corrupt, match="seed"):
+        with pytest.raises(DataCorrupt, match="seed"):
             keep(lost, tenant)
     assert documents.highest(ports, tenant.id) == 1
     assert keep(ports, tenant) is TrustOutcome.PUBLISHED

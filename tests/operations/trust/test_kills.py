@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from shared.authorizer.formats.trust import Use
+from shared.authorizer.formats.trust import KeyUse
 from shared.model import trust as model
 from shared.operations.changes import list_signers
 from shared.operations.trust import documents
@@ -49,7 +49,7 @@ def stands(ports: Ports, tenant: Tenant, client: PinnedClient) -> None:
     """Check that the newest document has what it must, and that each one is in the audit log."""
     held = client.polls().document
     named = {active(ports, tenant).public_bytes, standby(ports, tenant).public_bytes}
-    assert named <= {*held.named(Use.LISTS)}
+    assert named <= {*held.keys_for_use(KeyUse.LISTS)}
     assert keep(ports, tenant) is TrustOutcome.KEPT
     assert tenant.actions(ports).count("trust.publish") == 2
 
@@ -94,5 +94,7 @@ def test_a_theft_beside_a_document(ports: Ports) -> None:
         keep(meeting(ports, step, meanwhile), tenant)
         client.polls()
         keep(ports, tenant)
-        assert key not in client.polls().document.named(Use.LISTS)
-        assert documents.list_keys(ports, tenant.id) == client.polls().document.named(Use.LISTS)
+        assert key not in client.polls().document.keys_for_use(KeyUse.LISTS)
+        assert documents.list_keys(ports, tenant.id) == client.polls().document.keys_for_use(
+            KeyUse.LISTS
+        )

@@ -6,7 +6,7 @@ from shared.model import trust as model
 from shared.operations.base import tenants
 from shared.operations.changes import list_signers
 from shared.operations.lists import in_force, storage
-from shared.operations.lists.storage import Named, Pen
+from shared.operations.lists.storage import NamedDocuments, SeedCache
 from shared.operations.operator import doctor, readiness
 from shared.operations.trust import state
 from shared.operations.trust.state import TrustSurvey
@@ -64,11 +64,16 @@ def test_what_doctor_finds(ports: Ports, tenant: Tenant) -> None:
     """TRUST-19, F680c: `doctor` names a feed without references, an orphan, and a lost document."""
     keep(ports, tenant)
     assert not [each for each in doctor.examine(ports) if "trust" in each.problem]
-    newest = in_force.feed_head(ports, tenant.id)
+    newest = in_force.read_feed_head(ports, tenant.id)
     assert newest is not None
     # As a release leaves it that knows of no documents.
-    settings, signer = tenants.settings(ports, tenant.id), in_force.signer(ports, tenant.id)
-    ports.store.write(*storage.naming(Pen(ports), newest, settings, signer, Named()))
+    settings, signer = (
+        tenants.settings(ports, tenant.id),
+        in_force.read_active_signer(ports, tenant.id),
+    )
+    ports.store.write(
+        *storage.reference_changes(SeedCache(ports), newest, settings, signer, NamedDocuments())
+    )
     name = model.document_blob(tenant.id, 7)
     ports.blobs.put(name, b"{}")
     found = {each.problem: each.is_remark for each in doctor.examine(ports)}

@@ -18,11 +18,11 @@ from shared.model.audit import audit_log
 from shared.model.webhooks import deliveries as delivery_model
 from shared.model.webhooks import webhook_progress
 from shared.model.webhooks import webhooks as model
-from shared.model.webhooks.deliveries import DeliveryAnswer, DeliveryOutcome, EventMessage
-from shared.model.webhooks.webhooks import Cause, Webhook
+from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
+from shared.model.webhooks.webhooks import DisableReason, Webhook
 from shared.operations.audit import sealing
 from shared.operations.base import operation
-from shared.operations.base.operation import Pacing
+from shared.operations.base.operation import RetryPacing
 from shared.operations.webhooks import delivery, dispatch, managing
 from shared.operations.webhooks import delivery as messages
 from shared.ports import Ports
@@ -36,15 +36,15 @@ from tests.kit.worlds import Clock
 R = TypeVar("R")
 
 URL = f"https://{HOST}/hooks"
-OK = DeliveryAnswer(DeliveryOutcome.ANSWERED, 5, status=204)
-DOWN = DeliveryAnswer(DeliveryOutcome.NO_ANSWER, 5)
+OK = DeliveryResponse(DeliveryOutcome.ANSWERED, 5, status=204)
+DOWN = DeliveryResponse(DeliveryOutcome.NO_ANSWER, 5)
 
 
-def refuses(status: int, **fields: Any) -> DeliveryAnswer:
-    return DeliveryAnswer(DeliveryOutcome.ANSWERED, 5, status=status, **fields)
+def refuses(status: int, **fields: Any) -> DeliveryResponse:
+    return DeliveryResponse(DeliveryOutcome.ANSWERED, 5, status=status, **fields)
 
 
-def always(received: DeliveryAnswer) -> Callable[[EventMessage], DeliveryAnswer]:
+def always(received: DeliveryResponse) -> Callable[[EventMessage], DeliveryResponse]:
     return lambda _: received
 
 
@@ -52,11 +52,11 @@ def always(received: DeliveryAnswer) -> Callable[[EventMessage], DeliveryAnswer]
 class Recorder:
     """A sender that notes what it is given, and answers as it is told."""
 
-    answers: Callable[[EventMessage], DeliveryAnswer] = lambda _: OK
+    answers: Callable[[EventMessage], DeliveryResponse] = lambda _: OK
     sent: list[EventMessage] = field(default_factory=list)
     batches: list[int] = field(default_factory=list)
 
-    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryAnswer]:
+    def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         assert url == URL
         self.sent += messages
         self.batches.append(len(messages))
@@ -107,7 +107,7 @@ class World:
         return {each.index: (each.state.value, each.attempts) for each in found}
 
 
-def webhook_of(ports: Ports, tenant: Tenant, *events: str) -> managing.WithSecret:
+def webhook_of(ports: Ports, tenant: Tenant, *events: str) -> managing.WebhookAndSecret:
     types = events or ("revocation.create",)
     operator = tenant.operator
     return managing.create(ports, operator, url=URL, events=types, description=None)
@@ -115,7 +115,9 @@ def webhook_of(ports: Ports, tenant: Tenant, *events: str) -> managing.WithSecre
 
 @pytest.fixture
 def world(ports: Ports, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(operation, "PACING", Pacing(pause=0, in_flight=0, sleep=lambda _: None))
+    monkeypatch.setattr(
+        operation, "PACING", RetryPacing(pause=0, in_flight=0, sleep=lambda _: None)
+    )
     tenant = Tenant.create(ports)
     sealing.extend(ports, tenant.id)
     made = webhook_of(ports, tenant)
@@ -235,7 +237,7 @@ def test_a_webhook_that_fails_for_a_day_is_disabled(world: World) -> None:
         world.wait()
     # The first attempt after a day; the longest pause before it is three hours and a fifth.
     assert timedelta(days=1) <= ended - began <= timedelta(days=1, hours=3, minutes=36)
-    assert world.webhook.disabled_because is Cause.FAILING
+    assert world.webhook.disabled_because is DisableReason.FAILING
     (entry,) = sealed(world, "webhook.disable")
     assert entry["details"] == {"host": HOST, "cause": "failing"}
     assert entry["actor"] == "system+webhooks@acme.svc"
@@ -296,9 +298,11 @@ def test_a_webhook_that_fails_fires_alarms(world: World, caplog: pytest.LogCaptu
     assert max(later - earlier for earlier, later in pairwise(fired)) < counts_for
 
 
-@pytest.mark.parametrize(("received", "cause"), [(DOWN, Cause.FAILING), (refuses(410), Cause.GONE)])
+@pytest.mark.parametrize(
+    ("received", "cause"), [(DOWN, DisableReason.FAILING), (refuses(410), DisableReason.GONE)]
+)
 def test_a_webhook_that_is_disabled_fires_an_alarm(
-    world: World, caplog: pytest.LogCaptureFixture, received: DeliveryAnswer, cause: Cause
+    world: World, caplog: pytest.LogCaptureFixture, received: DeliveryResponse, cause: DisableReason
 ) -> None:
     """F522b: An alarm fires once if the answers of a webhook disable it, not if a user does."""
     caplog.set_level(logging.INFO)
@@ -326,7 +330,7 @@ def test_gone_is_disabled_at_once(world: World) -> None:
     assert not world.deliver()
     assert not world.deliver()
     assert world.recorder.batches == [3]
-    assert world.webhook.disabled_because is Cause.GONE
+    assert world.webhook.disabled_because is DisableReason.GONE
     world.manage(managing.enable)
     world.recorder = Recorder()
     assert not world.deliver()
@@ -339,7 +343,7 @@ def test_one_event_that_is_refused(world: World) -> None:
     world.change(3)
     refused: list[str] = []
 
-    def picky(message: EventMessage) -> DeliveryAnswer:
+    def picky(message: EventMessage) -> DeliveryResponse:
         refused[:] = refused or [message.id]
         return refuses(400, body="what?") if message.id == refused[0] else OK
 
@@ -365,7 +369,9 @@ def test_one_event_that_is_refused(world: World) -> None:
 
 @pytest.mark.slow_on("later1")
 @pytest.mark.parametrize("later", [DOWN, refuses(500)])
-def test_events_that_are_refused_and_then_not_answered(world: World, later: DeliveryAnswer) -> None:
+def test_events_that_are_refused_and_then_not_answered(
+    world: World, later: DeliveryResponse
+) -> None:
     """F504a, HOOK-9: Events that were set aside, and then get no answer, hold no others back."""
     world.recorder.answers = lambda _: refuses(400)
     world.change(3)
@@ -445,7 +451,7 @@ def test_one_worker_at_a_time(world: World) -> None:
     """F393b: While a worker has a webhook, another one sends nothing."""
     world.change(3)
 
-    def meanwhile(_message: EventMessage) -> DeliveryAnswer:
+    def meanwhile(_message: EventMessage) -> DeliveryResponse:
         other = Recorder()
         assert not world.deliver(to=other)
         assert other.sent == []
@@ -460,7 +466,7 @@ def test_a_worker_whose_lease_has_ended_writes_nothing(world: World) -> None:
     """F603b: The outcome of a batch is not written if another worker has taken the webhook."""
     world.change()
 
-    def overtake(_message: EventMessage) -> DeliveryAnswer:
+    def overtake(_message: EventMessage) -> DeliveryResponse:
         world.clock.advance(seconds=91)
         world.deliver(to=Recorder())
         return DOWN
@@ -487,7 +493,7 @@ def test_a_change_of_the_webhook_meanwhile(world: World) -> None:
     """F393d: A webhook that is disabled, replayed or deleted while it is sent to stays so."""
 
     def deliver(act: Callable[..., object], **fields: Any) -> None:
-        def run(_message: EventMessage) -> DeliveryAnswer:
+        def run(_message: EventMessage) -> DeliveryResponse:
             if len(world.recorder.sent) == 1:
                 world.manage(act, **fields)
             return OK

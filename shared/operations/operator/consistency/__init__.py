@@ -7,7 +7,7 @@ Repairs choose the safe side: what is revoked in one record is revoked in all.
 from collections.abc import Iterator
 from typing import Final
 
-from shared.errors import Corrupt, ExpectationLost, Unavailable
+from shared.errors import DataCorrupt, PreconditionFailed, Unavailable
 from shared.model.callers import Caller
 from shared.operations.base import audit, operation, tenants
 from shared.operations.operator.consistency import (
@@ -68,20 +68,20 @@ def _look(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     for check in _CHECKS:
         try:
             yield from check(ports, tenant_id)
-        except Corrupt as error:
+        except DataCorrupt as error:
             yield Inconsistency(str(error))
 
 
-def _write(ports: Ports, operator: Caller, found: Inconsistency) -> bool:
+def _write(ports: Ports, operator: Caller, inconsistency: Inconsistency) -> bool:
     """Write a repair and its audit entry; return False if the records have changed since."""
-    entry, event = [], found.event
+    entry, event = [], inconsistency.event
     if event is not None:
         settings = tenants.settings(ports, operator.tenant_id)
         action, subject = event.action, event.resource_id
         details = event.details
         entry = [audit.entry(ports, operator, action, subject, settings=settings, **details)]
     try:
-        ports.store.write(*found.changes, *entry)
-    except ExpectationLost:
+        ports.store.write(*inconsistency.changes, *entry)
+    except PreconditionFailed:
         return False
     return True

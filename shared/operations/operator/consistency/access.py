@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from shared.model import api_keys, service_accounts
 from shared.model.api_keys import ApiKey, ApiKeyStatus, Credential, Usage
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.callers import identity
 from shared.model.items import Partition, Table
 from shared.model.lists import tombstones as tombstones_model
@@ -24,22 +24,22 @@ from shared.operations.lists import records as srl_records
 from shared.operations.operator.consistency.inconsistency import (
     Inconsistency,
     RepairEvent,
-    recounted,
+    check_counter,
 )
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Put
+from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 
 
 def check_api_keys(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of the tenant's API keys. Raises `Corrupt`, `Unavailable`."""
+    """Yield inconsistencies of the tenant's API keys. Raises `DataCorrupt`, `Unavailable`."""
     count_address = api_keys.count_address(tenant_id)
     before = ports.store.get(count_address)
     entries = ports.store.query(api_keys.records(tenant_id))
     keys = {entry.sk: ApiKey.from_item(entry.item) for entry in entries}
     if ports.store.get(count_address) == before:
-        yield from recounted(count_address, before, {"count": len(keys)}, what="API keys")
+        yield from check_counter(count_address, before, {"count": len(keys)}, what="API keys")
     usages = {e.sk: Usage.from_item(e.item) for e in ports.store.query(api_keys.usage(tenant_id))}
-    found = Tombstone.from_rows(ports.store.query(tombstones_model.deleted(tenant_id)))
+    found = Tombstone.from_rows(ports.store.query(tombstones_model.deleted_partition(tenant_id)))
     deleted = {each.id: each.digest for each in found if each.digest}
     for key_id in sorted(deleted.keys() & keys.keys()):
         yield _deletion(keys.pop(key_id))
@@ -55,8 +55,8 @@ def _deletion(key: ApiKey) -> Inconsistency:
     return Inconsistency(
         f"the API key {key.id} was deleted, but still exists",
         (
-            Delete(key.address, At(key.version)),
-            *api_key_end.deleted(key),
+            Delete(key.address, VersionIs(key.version)),
+            *api_key_end.deletion_changes(key),
         ),
     )
 
@@ -78,7 +78,7 @@ def _credentials(
                 yield _revocation(ports, key, problem)
         elif item is not None:
             record = api_keys.records(tenant_id).address(key_id)
-            unchanged = Check(record, Expect.ABSENT if key is None else At(key.version))
+            unchanged = Check(record, Expect.ABSENT if key is None else VersionIs(key.version))
             state = "has no record" if key is None else "is revoked"
             yield Inconsistency(
                 f"the API key {key_id} {state}, but is still accepted",
@@ -130,11 +130,11 @@ def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
     return Inconsistency(
         problem,
         (
-            Put(key.address, revoked.to_item(), At(key.version)),
-            *api_key_end.revoked(key, now, Expect.ANYTHING),
-            *srl_records.noted(key.tenant_id),
+            Put(key.address, revoked.to_item(), VersionIs(key.version)),
+            *api_key_end.revocation_changes(key, now, Expect.ANYTHING),
+            *srl_records.tombstone_counter_changes(key.tenant_id),
         ),
-        RepairEvent(Action.API_KEY_REVOKE, key.id, {"reason": LOST}),
+        RepairEvent(AuditAction.API_KEY_REVOKE, key.id, {"reason": LOST}),
     )
 
 
@@ -144,21 +144,21 @@ def _listings(ports: Ports, keys: dict[str, ApiKey]) -> Iterator[Inconsistency]:
     found = ports.store.get_many(places) if places else {}
     for place in sorted(places.keys() - found.keys(), key=lambda each: (each.pk, each.sk)):
         key = places[place]
-        unchanged = Check(key.address, At(key.version))
+        unchanged = Check(key.address, VersionIs(key.version))
         yield Inconsistency(
             f"the API key {key.id} is not listed by its maker",
             (Put(place, {"id": key.id}, Expect.ABSENT), unchanged),
         )
 
 
-def _usages(tenant_id: str, keys: dict[str, ApiKey], found: set[str]) -> Iterator[Inconsistency]:
+def _usages(tenant_id: str, keys: dict[str, ApiKey], ids: set[str]) -> Iterator[Inconsistency]:
     partition = api_keys.usage(tenant_id)
-    for key_id in sorted(keys.keys() - found):
+    for key_id in sorted(keys.keys() - ids):
         change = Put(
             partition.address(key_id), Usage(digest=keys[key_id].digest).to_item(), Expect.ABSENT
         )
         yield Inconsistency(f"the API key {key_id} has no usage, and is in no list", (change,))
-    for key_id in sorted(found - keys.keys()):
+    for key_id in sorted(ids - keys.keys()):
         absent = Check(api_keys.records(tenant_id).address(key_id), Expect.ABSENT)
         yield Inconsistency(
             f"the usage of the API key {key_id} has no key",
@@ -176,13 +176,16 @@ class _FoundAccount:
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of the tenant's service accounts. Raises `Corrupt`, `Unavailable`."""
+    """Yield inconsistencies of the tenant's service accounts.
+
+    Raises `DataCorrupt`, `Unavailable`.
+    """
     count_address = service_accounts.count_address(tenant_id)
     before = ports.store.get(count_address)
     entries = ports.store.query(service_accounts.accounts(tenant_id))
     accounts = {entry.sk: ServiceAccount.from_item(entry.item) for entry in entries}
     if ports.store.get(count_address) == before:
-        yield from recounted(
+        yield from check_counter(
             count_address, before, {"count": len(accounts)}, what="service accounts"
         )
     keys = list(ApiKey.from_rows(ports.store.query(api_keys.records(tenant_id))))
@@ -190,9 +193,9 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     names = _names(ports, tenant_id)
     for account_id in sorted(owners | accounts.keys()):
         own = {key.id: key for key in keys if key.service_account_id == account_id}
-        found = _found(ports, tenant_id, account_id, own)
+        found = _read_account_records(ports, tenant_id, account_id, own)
         if (account := accounts.get(account_id)) is None:
-            yield _lost(ports, tenant_id, account_id, names.get(account_id), found)
+            yield _restore_account(ports, tenant_id, account_id, names.get(account_id), found)
             continue
         if names.get(account_id) != account.name:
             change = Put(
@@ -201,8 +204,8 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
                 Expect.ABSENT,
             )
             yield Inconsistency(f"the name of the account {account_id} is not taken", (change,))
-        yield from _owned(account, found)
-        yield from _disabled(account, found)
+        yield from _check_account_keys(account, found)
+        yield from _check_disabled_account(account, found)
 
 
 def _names(ports: Ports, tenant_id: str) -> dict[str, str]:
@@ -211,7 +214,9 @@ def _names(ports: Ports, tenant_id: str) -> dict[str, str]:
     return {str(entry.item["id"]): entry.sk.removeprefix(prefix) for entry in entries}
 
 
-def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]) -> _FoundAccount:
+def _read_account_records(
+    ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey]
+) -> _FoundAccount:
     listed = ports.store.query(api_keys.owned_by(tenant_id, account_id))
     addresses = [api_keys.credential_address(key.digest) for key in keys.values()]
     items = ports.store.get_many(addresses) if addresses else {}
@@ -221,15 +226,17 @@ def _found(ports: Ports, tenant_id: str, account_id: str, keys: dict[str, ApiKey
     return _FoundAccount(keys, {entry.sk for entry in listed}, credentials)
 
 
-def _lost(
-    ports: Ports, tenant_id: str, account_id: str, name: str | None, found: _FoundAccount
+def _restore_account(
+    ports: Ports, tenant_id: str, account_id: str, name: str | None, found_account: _FoundAccount
 ) -> Inconsistency:
     """Restore an account that owns keys but has no record; disabled if one of its keys is."""
     problem = f"the account {account_id} owns API keys, but has no record"
     if name is None:
-        named = (each.identity.partition("@")[0] for each in found.credentials)
+        named = (each.identity.partition("@")[0] for each in found_account.credentials)
         name = next(named, account_id.replace("_", "-"))
-    disabled = not found.credentials or any(each.disabled for each in found.credentials)
+    disabled = not found_account.credentials or any(
+        each.disabled for each in found_account.credentials
+    )
     account = ServiceAccount(
         id=account_id,
         tenant_id=tenant_id,
@@ -237,46 +244,52 @@ def _lost(
         email=identity(name, handle=tenants.settings(ports, tenant_id).handle),
         description=None,
         status=AccountStatus.DISABLED if disabled else AccountStatus.ACTIVE,
-        created_at=min(key.created_at for key in found.keys.values()),
-        api_key_count=len(found.keys),
+        created_at=min(key.created_at for key in found_account.keys.values()),
+        api_key_count=len(found_account.keys),
     )
     return Inconsistency(problem, (Put(account.address, account.to_item(), Expect.ABSENT),))
 
 
-def _owned(account: ServiceAccount, found: _FoundAccount) -> Iterator[Inconsistency]:
+def _check_account_keys(
+    account: ServiceAccount, found_account: _FoundAccount
+) -> Iterator[Inconsistency]:
     partition = api_keys.owned_by(account.tenant_id, account.id)
     records = api_keys.records(account.tenant_id)
     changes: list[Change] = [
         Put(partition.address(key_id), {"id": key_id}, Expect.ABSENT)
-        for key_id in sorted(found.keys.keys() - found.listed)
+        for key_id in sorted(found_account.keys.keys() - found_account.listed)
     ]
-    for key_id in sorted(found.listed - found.keys.keys()):
+    for key_id in sorted(found_account.listed - found_account.keys.keys()):
         changes.append(Delete(partition.address(key_id), Expect.PRESENT))
         changes.append(Check(records.address(key_id), Expect.ABSENT))
-    if changes or account.api_key_count != len(found.keys):
-        counted = replace(account, api_key_count=len(found.keys), version=account.version + 1)
+    if changes or account.api_key_count != len(found_account.keys):
+        counted = replace(
+            account, api_key_count=len(found_account.keys), version=account.version + 1
+        )
         yield Inconsistency(
             f"the account {account.id} counts {account.api_key_count} API keys and lists "
-            f"{len(found.listed)}, but there are {len(found.keys)}",
-            (Put(account.address, counted.to_item(), At(account.version)), *changes),
+            f"{len(found_account.listed)}, but there are {len(found_account.keys)}",
+            (Put(account.address, counted.to_item(), VersionIs(account.version)), *changes),
         )
 
 
-def _disabled(account: ServiceAccount, found: _FoundAccount) -> Iterator[Inconsistency]:
+def _check_disabled_account(
+    account: ServiceAccount, found_account: _FoundAccount
+) -> Iterator[Inconsistency]:
     is_disabled = account.status is AccountStatus.DISABLED
-    if all(each.disabled is is_disabled for each in found.credentials):
+    if all(each.disabled is is_disabled for each in found_account.credentials):
         return
     disabled = replace(account, status=AccountStatus.DISABLED, version=account.version + 1)
     yield Inconsistency(
         f"the account {account.id} is {account.status}, but some of its API keys are not",
         (
-            Put(account.address, disabled.to_item(), At(account.version)),
+            Put(account.address, disabled.to_item(), VersionIs(account.version)),
             *(
                 Put(each.address, replace(each, disabled=True).to_item(), Expect.PRESENT)
-                for each in found.credentials
+                for each in found_account.credentials
                 if not each.disabled
             ),
-            *srl_records.noted(account.tenant_id),
+            *srl_records.tombstone_counter_changes(account.tenant_id),
         ),
-        RepairEvent(Action.SERVICE_ACCOUNT_DISABLE, account.id, {"reason": LOST}),
+        RepairEvent(AuditAction.SERVICE_ACCOUNT_DISABLE, account.id, {"reason": LOST}),
     )

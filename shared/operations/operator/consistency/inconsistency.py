@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.items import Address, Item, Value
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Increment
@@ -14,7 +14,7 @@ from shared.ports.store import Change, Expect, Increment
 class RepairEvent:
     """The audit entry of a repair that callers of the API can notice."""
 
-    action: Action
+    action: AuditAction
     resource_id: str
     details: Mapping[str, Value] = field(default_factory=dict)
 
@@ -35,8 +35,8 @@ class Inconsistency:
 Check: TypeAlias = Callable[[Ports, str], Iterator[Inconsistency]]
 
 
-def recounted(
-    address: Address, item: Item | None, counted: Mapping[str, int], *, what: str
+def check_counter(
+    address: Address, item: Item | None, counts: Mapping[str, int], *, what: str
 ) -> Iterator[Inconsistency]:
     """Compare a counter item with a recount by attribute; yield an inconsistency if they differ.
 
@@ -44,9 +44,9 @@ def recounted(
     """
     held = dict(item or {})
     differences = {
-        name: counted.get(name, 0) - number
-        for name in sorted({*held, *counted})
-        if type(number := held.get(name, 0)) is int and counted.get(name, 0) != number
+        name: counts.get(name, 0) - number
+        for name in sorted({*held, *counts})
+        if type(number := held.get(name, 0)) is int and counts.get(name, 0) != number
     }
     if differences:
         names = ", ".join(f"{name} by {amount:+}" for name, amount in differences.items())

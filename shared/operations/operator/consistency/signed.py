@@ -9,15 +9,15 @@ from itertools import chain, islice
 from shared.model import signing_keys
 from shared.model import warrants as model
 from shared.model.audit import audit_log
-from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.audit.audit_log import AuditAction, AuditEntry, EntryFilters
 from shared.model.identifiers import WARRANT
 from shared.model.items import Address
 from shared.model.records import integer
 from shared.model.signing_keys import SigningKey
-from shared.model.warrants import Standing, WarrantRecord
+from shared.model.warrants import WarrantRecord, WarrantState
 from shared.operations.base import counters
 from shared.operations.lists import records
-from shared.operations.operator.consistency.inconsistency import Inconsistency, recounted
+from shared.operations.operator.consistency.inconsistency import Inconsistency, check_counter
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Expect, Put, expect_version
 
@@ -27,7 +27,10 @@ _RECOUNTED = "00"
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of the tenant's signed warrants. Raises `Corrupt`, `Unavailable`."""
+    """Yield inconsistencies of the tenant's signed warrants.
+
+    Raises `DataCorrupt`, `Unavailable`.
+    """
     is_in_order = True
     for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
         if key.current_id is None:
@@ -35,9 +38,9 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             for found in chain(_out_of_order(ports, key), _only_in_order(ports, key)):
                 is_in_order = False
                 yield found
-    if is_in_order and not records.is_by_end_complete(ports, tenant_id):
+    if is_in_order and not records.is_end_index_complete(ports, tenant_id):
         problem = "the note that its signed warrants are in order of their ends is missing"
-        yield Inconsistency(problem, (records.by_end_complete(tenant_id),))
+        yield Inconsistency(problem, (records.end_index_complete_change(tenant_id),))
 
 
 def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
@@ -54,9 +57,9 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     if counters.of_signed(ports, key.tenant_id, key.id) != before:
         return  # The key signed during the walk.
     address = model.signed_counts(key.tenant_id, key.id).address(_RECOUNTED)
-    miscounted = list(recounted(address, before, recount, what=f"warrants signed by {key.id}"))
+    miscounted = list(check_counter(address, before, recount, what=f"warrants signed by {key.id}"))
     # Only if the counts differ, because reading the audit log is slow.
-    unlisted = list(_unlisted(ports, key, known)) if miscounted else []
+    unlisted = list(_find_unlisted(ports, key, known)) if miscounted else []
     yield from unlisted or miscounted
 
 
@@ -74,7 +77,7 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
             yield Inconsistency(
                 f"lists may not find {len(lost)} warrants signed by {key.id}, such as "
                 f"{lost[0].warrant_id}",
-                tuple(records.put_by_end(tenant_id, each) for each in lost),
+                tuple(records.end_index_change(tenant_id, each) for each in lost),
             )
 
 
@@ -95,14 +98,14 @@ def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         name = f"the list of what {key.id} signed lacks the warrant {warrant_id}"
         address = signed.address(ports.new_id(WARRANT, at=key.created_at))
         own = model.warrant_address(tenant_id, warrant.warrant_id)
-        standing = Standing.of(ports.store.get(own))
+        standing = WarrantState.of(ports.store.get(own))
         if standing.key_id in (None, warrant.key_id):
             # The standing is written in any case, so that two repairs do not add the warrant twice.
             put = Put(address, warrant.to_item(), Expect.ABSENT)
-            yield Inconsistency(name, (_signed(own, standing, warrant), put))
+            yield Inconsistency(name, (_put_standing(own, standing, warrant), put))
 
 
-def _signed(address: Address, standing: Standing, warrant: WarrantRecord) -> Put:
+def _put_standing(address: Address, standing: WarrantState, warrant: WarrantRecord) -> Put:
     """Return the write that has the standing at `address` name the key that signed the warrant."""
     whole = replace(
         standing,
@@ -124,11 +127,11 @@ def _standings(
     items = ports.store.get_many(addresses.values())
     for warrant in signed:
         address = addresses[warrant.warrant_id]
-        standing = Standing.of(items.get(address))
+        standing = WarrantState.of(items.get(address))
         name = f"the warrant {warrant.warrant_id}, signed by {warrant.key_id},"
         if standing.key_id is None:
             yield Inconsistency(
-                f"the check does not know {name}", (_signed(address, standing, warrant),)
+                f"the check does not know {name}", (_put_standing(address, standing, warrant),)
             )
         elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
             yield Inconsistency(
@@ -137,17 +140,17 @@ def _standings(
             )
 
 
-def _unlisted(ports: Ports, key: SigningKey, known: set[str]) -> Iterator[Inconsistency]:
+def _find_unlisted(ports: Ports, key: SigningKey, known_ids: set[str]) -> Iterator[Inconsistency]:
     """Yield warrants that a key signed by the audit log, but that are not among its warrants."""
     signed = {
         str(entry.details["warrant_id"]): entry
         for entry in _signatures(ports, key)
-        if entry.details.get("warrant_id") not in known
+        if entry.details.get("warrant_id") not in known_ids
     }
     addresses = {each: model.warrant_address(key.tenant_id, each) for each in signed}
     items = ports.store.get_many(addresses.values())
     for warrant_id, entry in signed.items():
-        standing = Standing.of(items.get(addresses[warrant_id]))
+        standing = WarrantState.of(items.get(addresses[warrant_id]))
         if standing.key_id != key.id or standing.key_version is None:
             continue
         warrant = WarrantRecord(
@@ -168,5 +171,5 @@ def _signatures(ports: Ports, key: SigningKey) -> Iterator[AuditEntry]:
     months = audit_log.months(key.tenant_id, span)
     for partition in chain.from_iterable(partitions for _, partitions in months):
         for entry in AuditEntry.from_rows(ports.store.query(partition)):
-            if entry.action is Action.KEY_SIGN and entry.resource_id == key.id:
+            if entry.action is AuditAction.KEY_SIGN and entry.resource_id == key.id:
                 yield entry

@@ -9,68 +9,70 @@ from dataclasses import replace
 
 from shared.model import identifiers, revocations
 from shared.model import signing_keys as model
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.lists import schedule
-from shared.model.lists.schedule import SignersMark
-from shared.model.revocations import LOST, Count, Marker
-from shared.model.signing_keys import KeyStatus, Signer, SigningKey, Type
+from shared.model.lists.schedule import SignerOutboxMark
+from shared.model.revocations import LOST, RevokedSignerCount, SignerRevocation
+from shared.model.signing_keys import KeyStatus, SigningKey, SigningKeyType, WarrantSigner
 from shared.operations.base import seals
-from shared.operations.changes.signing_keys import counted
+from shared.operations.changes.signing_keys import count_change
 from shared.operations.lists import marks, verdicts
 from shared.operations.lists import records as srl_records
 from shared.operations.operator.consistency.inconsistency import (
     Inconsistency,
     RepairEvent,
-    recounted,
+    check_counter,
 )
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
+from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 
 # The public key of a version whose record is lost.
 _UNKNOWN = ""
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of the tenant's signing keys. Raises `Corrupt`, `Unavailable`."""
+    """Yield inconsistencies of the tenant's signing keys. Raises `DataCorrupt`, `Unavailable`."""
     counts = model.counts_address(tenant_id)
     before = ports.store.get(counts)
     keys = {key.id: key for key in SigningKey.from_rows(ports.store.query(model.keys(tenant_id)))}
     if ports.store.get(counts) == before:
         found = Counter(model.count_name(key.type, key.status) for key in keys.values())
-        yield from recounted(counts, before, found, what="signing keys")
+        yield from check_counter(counts, before, found, what="signing keys")
     for key in keys.values():
         if key.current_id is None:
             yield from _versions(ports, key, keys)
         lost = [each for each in key.ancestors if each not in keys]
         if lost:
             yield _without_ancestor(ports, key, lost[0])
-    yield from _revoked(ports, tenant_id, keys)
+    yield from _check_markers(ports, tenant_id, keys)
 
 
-def _without_ancestor(ports: Ports, key: SigningKey, lost: str) -> Inconsistency:
+def _without_ancestor(ports: Ports, key: SigningKey, key_id: str) -> Inconsistency:
     """Restore a key above another one, suspended and without its seed, which is lost."""
-    above = key.ancestors[key.ancestors.index(lost) + 1 :]
-    found = replace(_of_lost(ports, key.tenant_id, lost, above), created_at=key.created_at)
+    above = key.ancestors[key.ancestors.index(key_id) + 1 :]
+    found = replace(_of_lost(ports, key.tenant_id, key_id, above), created_at=key.created_at)
     return Inconsistency(
-        f"the signing key {key.id} is below {lost}, which is missing",
+        f"the signing key {key.id} is below {key_id}, which is missing",
         (
             Put(found.address, found.to_item(), Expect.ABSENT),
-            *srl_records.noted(key.tenant_id),
+            *srl_records.tombstone_counter_changes(key.tenant_id),
         ),
     )
 
 
-def _of_lost(ports: Ports, tenant_id: str, key_id: str, above: tuple[str, ...] = ()) -> SigningKey:
+def _of_lost(
+    ports: Ports, tenant_id: str, key_id: str, ancestors: tuple[str, ...] = ()
+) -> SigningKey:
     """Return a suspended record for a key if only its identifier is known."""
     now = ports.now()
     return SigningKey(
         id=key_id,
         tenant_id=tenant_id,
-        type=Type.ISSUER if above else Type.ROOT,
+        type=SigningKeyType.ISSUER if ancestors else SigningKeyType.ROOT,
         name=LOST,
         status=KeyStatus.SUSPENDED,
-        parent_id=above[0] if above else None,
-        ancestors=above,
+        parent_id=ancestors[0] if ancestors else None,
+        ancestors=ancestors,
         public_key=_UNKNOWN,
         created_at=now,
         version_created_at=now,
@@ -97,9 +99,9 @@ def _versions(
         record = records.get(version)
         name = f"version {version} of the signing key {key.id}"
         if version >= key.key_version and _is_marked(ports, key, version):
-            yield _rotated(ports, key, version + 1)
+            yield _repair_rotation(ports, key, version + 1)
         elif version >= key.key_version:
-            yield _undone(key, version, record, Delete(address, Expect.ANYTHING))
+            yield _undo_rotation(key, version, record, Delete(address, Expect.ANYTHING))
         elif record is None:
             # Keep the identifier that clients know, if the pointer has it.
             record_id = pointers.get(version) or ports.new_id(identifiers.SIGNING_KEY)
@@ -107,7 +109,7 @@ def _versions(
             changes: list[Change] = [
                 Put(stub.address, stub.to_item(), Expect.ABSENT),
                 Put(address, {"id": record_id}, Expect.ANYTHING),
-                *srl_records.noted(key.tenant_id),
+                *srl_records.tombstone_counter_changes(key.tenant_id),
             ]
             yield Inconsistency(f"{name} has no record", tuple(changes))
         elif pointers.get(version) != record.id:
@@ -120,37 +122,37 @@ def _says_less(record: SigningKey) -> tuple[bool, bool, str]:
     return record.status is KeyStatus.REVOKED, record.public_key != _UNKNOWN, record.id
 
 
-def _twice(kept: SigningKey, others: list[SigningKey]) -> Inconsistency:
+def _twice(other: SigningKey, others: list[SigningKey]) -> Inconsistency:
     """Delete other records of a version: a repair made one, and then the lost one arrived."""
-    known = (each.public_key for each in (kept, *others) if each.public_key != _UNKNOWN)
-    whole = replace(kept, public_key=next(known, _UNKNOWN), version=kept.version + 1)
+    known = (each.public_key for each in (other, *others) if each.public_key != _UNKNOWN)
+    whole = replace(other, public_key=next(known, _UNKNOWN), version=other.version + 1)
     return Inconsistency(
-        f"version {kept.key_version} of the signing key {kept.current_id} has several records",
+        f"version {other.key_version} of the signing key {other.current_id} has several records",
         (
-            *(Delete(each.address, At(each.version)) for each in others),
-            Put(kept.address, whole.to_item(), At(kept.version)),
-            *srl_records.noted(kept.tenant_id),
+            *(Delete(each.address, VersionIs(each.version)) for each in others),
+            Put(other.address, whole.to_item(), VersionIs(other.version)),
+            *srl_records.tombstone_counter_changes(other.tenant_id),
         ),
     )
 
 
 def _is_marked(ports: Ports, key: SigningKey, version: int) -> bool:
     """Return whether a version has a marker. It was superseded then, whatever the record says."""
-    marker = revocations.marker_address(key.tenant_id, Signer(key.id, version))
+    marker = revocations.marker_address(key.tenant_id, WarrantSigner(key.id, version))
     return ports.store.get(marker) is not None
 
 
-def _undone(
+def _undo_rotation(
     key: SigningKey, version: int, record: SigningKey | None, pointer: Delete
 ) -> Inconsistency:
     """Undo a rotation that stored only the superseded version."""
     changes: list[Change] = [
         pointer,
-        Check(key.address, At(key.version)),
-        *srl_records.noted(key.tenant_id),
+        Check(key.address, VersionIs(key.version)),
+        *srl_records.tombstone_counter_changes(key.tenant_id),
     ]
     if record is not None:
-        changes.append(Delete(record.address, At(record.version)))
+        changes.append(Delete(record.address, VersionIs(record.version)))
     return Inconsistency(
         f"the rotation of the signing key {key.id} from version {version} is incomplete: it is "
         "undone; rotate the key again",
@@ -175,51 +177,60 @@ def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
     )
 
 
-def _revoked(ports: Ports, tenant_id: str, keys: dict[str, SigningKey]) -> Iterator[Inconsistency]:
+def _check_markers(
+    ports: Ports, tenant_id: str, keys: dict[str, SigningKey]
+) -> Iterator[Inconsistency]:
     """Check that exactly the revoked keys have markers, and that the count is right."""
     address = revocations.marker_count_address(tenant_id)
     before = ports.store.get(address)
     marked = {entry.sk for entry in ports.store.query(revocations.markers(tenant_id))}
     if ports.store.get(address) == before:
-        yield from _miscounted(tenant_id, Count.of(before), map(Signer.parse, marked))
+        yield from _check_quota_count(
+            tenant_id, RevokedSignerCount.of(before), map(WarrantSigner.parse, marked)
+        )
     yield from _waiting(ports, tenant_id, marked)
     by_signer = {str(key.signer): key for key in keys.values()}
     revoked = {name for name, key in by_signer.items() if key.status is KeyStatus.REVOKED}
     for name in sorted(revoked - marked):
-        yield _unmarked(ports, by_signer[name])
+        yield _missing_marker(ports, by_signer[name])
     for name in sorted(marked - revoked):
-        yield from _unrevoked(ports, tenant_id, name, by_signer.get(name))
+        yield from _check_revoked_state(ports, tenant_id, name, by_signer.get(name))
 
 
-def _waiting(ports: Ports, tenant_id: str, marked: set[str]) -> Iterator[Inconsistency]:
+def _waiting(ports: Ports, tenant_id: str, marked_ids: set[str]) -> Iterator[Inconsistency]:
     """Find signers for which the feed waits, although nothing else says that they are revoked."""
     for row in ports.store.query(schedule.signers_marks(tenant_id)):
-        for name in sorted({*SignersMark.from_item(row.item).signers} - marked):
-            marker = Marker(ports.now(), LOST)
+        for name in sorted({*SignerOutboxMark.from_item(row.item).signers} - marked_ids):
+            marker = SignerRevocation(ports.now(), LOST)
             yield Inconsistency(
                 f"the feed waits for the signing key {name}, which has no marker",
-                (verdicts.put_marker(tenant_id, Signer.parse(name), marker),),
+                (verdicts.signer_revocation_change(tenant_id, WarrantSigner.parse(name), marker),),
             )
 
 
-def _miscounted(tenant_id: str, held: Count, marked: Iterable[Signer]) -> Iterator[Inconsistency]:
-    counted = Count.counting(marked)
-    signers, versions = counted.signers - held.signers, counted.versions - held.versions
+def _check_quota_count(
+    tenant_id: str, revoked_signer_count: RevokedSignerCount, marked: Iterable[WarrantSigner]
+) -> Iterator[Inconsistency]:
+    counted = RevokedSignerCount.counting(marked)
+    signers, versions = (
+        counted.signers - revoked_signer_count.signers,
+        counted.versions - revoked_signer_count.versions,
+    )
     if signers or versions:
         amounts = {"signers": signers, "versions": versions, "version": 1}
         change = Increment(revocations.marker_count_address(tenant_id), amounts, Expect.ANYTHING)
         yield Inconsistency(
             f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
-            (change, marks.on_keys(tenant_id)),
+            (change, marks.keys_mark(tenant_id)),
         )
 
 
-def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
-    marker = Marker(key.revoked_at or ports.now(), key.revoked_reason or LOST)
+def _missing_marker(ports: Ports, key: SigningKey) -> Inconsistency:
+    marker = SignerRevocation(key.revoked_at or ports.now(), key.revoked_reason or LOST)
     changes = [
-        verdicts.put_marker(key.tenant_id, key.signer, marker),
-        marks.on_signers(key.tenant_id, [key.signer]),
-        *srl_records.noted(key.tenant_id),
+        verdicts.signer_revocation_change(key.tenant_id, key.signer, marker),
+        marks.signers_mark(key.tenant_id, [key.signer]),
+        *srl_records.tombstone_counter_changes(key.tenant_id),
     ]
     return Inconsistency(
         f"the signing key {key.id} is revoked, but its marker {key.signer} is missing",
@@ -227,7 +238,7 @@ def _unmarked(ports: Ports, key: SigningKey) -> Inconsistency:
     )
 
 
-def _of_marker(ports: Ports, tenant_id: str, signer: Signer) -> Iterator[Inconsistency]:
+def _of_marker(ports: Ports, tenant_id: str, signer: WarrantSigner) -> Iterator[Inconsistency]:
     """Restore or rotate the key of a marker that no record belongs to.
 
     If a version has no record but was superseded, `_versions` creates it.
@@ -241,36 +252,36 @@ def _of_marker(ports: Ports, tenant_id: str, signer: Signer) -> Iterator[Inconsi
         return
     key = SigningKey.from_item(item)
     if key.key_version <= number:
-        yield _rotated(ports, key, number + 1)
+        yield _repair_rotation(ports, key, number + 1)
 
 
-def _rotated(ports: Ports, key: SigningKey, number: int) -> Inconsistency:
+def _repair_rotation(ports: Ports, key: SigningKey, number: int) -> Inconsistency:
     """Rotate a key, with a new seed, because its version before was superseded and revoked."""
     public_key, sealed = seals.create(ports, SigningKey, key.tenant_id, key.id, version=number)
-    rotated = key.rotated(ports.now(), public_key=public_key, sealed_seed=sealed)
+    rotated = key.rotate(ports.now(), public_key=public_key, sealed_seed=sealed)
     rotated = replace(rotated, key_version=number)
     return Inconsistency(
         f"version {number} of the signing key {key.id} is missing: it gets another public key",
         (
-            Put(key.address, rotated.to_item(), At(key.version)),
-            *srl_records.noted(key.tenant_id),
+            Put(key.address, rotated.to_item(), VersionIs(key.version)),
+            *srl_records.tombstone_counter_changes(key.tenant_id),
         ),
     )
 
 
-def _unrevoked(
+def _check_revoked_state(
     ports: Ports, tenant_id: str, name: str, key: SigningKey | None
 ) -> Iterator[Inconsistency]:
     if key is None:
-        yield from _of_marker(ports, tenant_id, Signer.parse(name))
+        yield from _of_marker(ports, tenant_id, WarrantSigner.parse(name))
         return
-    revoked = key.revoked(ports.now(), reason=LOST)
+    revoked = key.revoke(ports.now(), reason=LOST)
     yield Inconsistency(
         f"the signing key {key.id} is revoked, but not in its record",
         (
-            Put(key.address, revoked.to_item(), At(key.version)),
-            counted(tenant_id, (key, -1), (revoked, 1)),
-            *srl_records.noted(tenant_id),
+            Put(key.address, revoked.to_item(), VersionIs(key.version)),
+            count_change(tenant_id, (key, -1), (revoked, 1)),
+            *srl_records.tombstone_counter_changes(tenant_id),
         ),
-        RepairEvent(Action.KEY_REVOKE, key.id, {"reason": LOST}),
+        RepairEvent(AuditAction.KEY_REVOKE, key.id, {"reason": LOST}),
     )

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import tenants as model
 from shared.model.lists import schedule
-from shared.model.lists.head import ListHead, head_address, publications
-from shared.model.lists.schedule import Mark, SignersMark, Turn
-from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.model.lists.head import SrlHead, head_address, heads_partition
+from shared.model.lists.schedule import OutboxMark, PublicationDeadline, SignerOutboxMark
+from shared.model.lists.signers import SrlSigner, SrlSignerStatus, signers_partition
 from shared.model.records import integer
 from shared.model.tenants import DirectoryEntry, TenantSettings
 from shared.model.webhooks import webhooks
@@ -16,11 +16,11 @@ from shared.operations.lists import marks, records
 from shared.operations.lists import signers as srl_signers
 from shared.operations.operator.consistency.inconsistency import Inconsistency
 from shared.ports import Ports
-from shared.ports.store import At, Check, Delete, Expect, Item, Put
+from shared.ports.store import Check, Delete, Expect, Item, Put, VersionIs
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of the tenant and its lists. Raises `Corrupt`, `Unavailable`."""
+    """Yield inconsistencies of the tenant and its lists. Raises `DataCorrupt`, `Unavailable`."""
     yield from _names(ports, tenant_id)
     yield from _lists(ports, tenant_id)
 
@@ -55,18 +55,18 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Check that the head is that of the newest list, and has a turn and a time of issue."""
     published = newest(ports, tenant_id)
     address = head_address(tenant_id)
-    head = ListHead.from_optional(ports.store.get(address))
+    head = SrlHead.from_optional(ports.store.get(address))
     if published is not None and (head is None or published.version > head.version):
         # Otherwise each publication would fail, because its version exists.
-        expected = At(head.version) if head else Expect.ABSENT
+        expected = VersionIs(head.version) if head else Expect.ABSENT
         yield Inconsistency(
             f"version {published.version} of the list was published, but is not in force",
             (Put(address, published.to_item(), expected), *_turn(published, tenant_id)),
         )
         return
     if head is None:
-        raise Corrupt("a tenant has no published list")
-    in_force = Check(address, At(head.version))
+        raise DataCorrupt("a tenant has no published list")
+    in_force = Check(address, VersionIs(head.version))
     if published is None or published.version < head.version:
         change = Put(head.history_address(tenant_id), head.to_item(), Expect.ANYTHING)
         problem = f"version {head.version} of the list is not among those that were published"
@@ -76,21 +76,21 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         problem = "its list has no turn in the schedule"
         yield Inconsistency(problem, (*turns, in_force))
     # The counters are read before the marks: each change that they count has been marked.
-    has_changed = counters.counted(ports, tenant_id).changes != head.changes
-    if has_changed and not marks.of_tenant(ports, tenant_id):
+    has_changed = counters.read_counts(ports, tenant_id).changes != head.changes
+    if has_changed and not marks.read_tenant_marks(ports, tenant_id):
         problem = "changes since its list are not marked for the schedule"
-        yield Inconsistency(problem, (marks.on_tenant(tenant_id, tenant_id),))
+        yield Inconsistency(problem, (marks.tenant_mark(tenant_id, tenant_id),))
 
 
-def newest(ports: Ports, tenant_id: str) -> ListHead | None:
+def newest(ports: Ports, tenant_id: str) -> SrlHead | None:
     """Read the head of the newest published list; None if there is none."""
     # "head" sorts after the numbers of the others.
-    heads = ListHead.from_rows(ports.store.query(publications(tenant_id), before="head"))
+    heads = SrlHead.from_rows(ports.store.query(heads_partition(tenant_id), before="head"))
     return max(heads, key=lambda head: head.version, default=None)
 
 
-def _turn(head: ListHead, tenant_id: str) -> list[Put]:
-    turn = Turn.after(head, tenant_id)
+def _turn(head: SrlHead, tenant_id: str) -> list[Put]:
+    turn = PublicationDeadline.after_publication(head, tenant_id)
     return [
         Put(turn.address, turn.to_item(), Expect.ANYTHING),
         Put(schedule.issue_address(head, tenant_id), {}, Expect.ANYTHING),
@@ -101,30 +101,30 @@ def check_marks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield the marks that cannot be read, for which the feed or the list of the tenant waits.
 
     If the mark on a warrant is set anew, the feed looks at the warrant. If a mark on signers is
-    lost, the next list is compared with all records. Raises `Corrupt`, `Unavailable`.
+    lost, the next list is compared with all records. Raises `DataCorrupt`, `Unavailable`.
     """
-    after, before = schedule.around_marks_of(tenant_id)
-    of_tenant = [(each, after, before) for each in schedule.marks()]
+    after, before = schedule.mark_range(tenant_id)
+    of_tenant = [(each, after, before) for each in schedule.mark_partitions()]
     of_warrants = [(each, None, None) for each in schedule.warrant_marks(tenant_id)]
     for partition, low, high in (*of_tenant, *of_warrants):
         for row in ports.store.query(partition, after=low, before=high):
-            if _is_damaged(Mark, row.item):
+            if _is_damaged(OutboxMark, row.item):
                 problem = f"the mark {row.sk} cannot be read"
-                yield Inconsistency(problem, (marks.again(partition.address(row.sk)),))
+                yield Inconsistency(problem, (marks.replacement_mark(partition.address(row.sk)),))
     signers = schedule.signers_marks(tenant_id)
     for row in ports.store.query(signers):
-        if _is_damaged(SignersMark, row.item):
+        if _is_damaged(SignerOutboxMark, row.item):
             removed = Delete(signers.address(row.sk), Expect.ANYTHING)
             yield Inconsistency(
                 f"the mark {row.sk} on signers cannot be read",
-                (removed, *records.noted(tenant_id)),
+                (removed, *records.tombstone_counter_changes(tenant_id)),
             )
 
 
-def _is_damaged(kind: type[Mark] | type[SignersMark], item: Item) -> bool:
+def _is_damaged(kind: type[OutboxMark] | type[SignerOutboxMark], item: Item) -> bool:
     try:
         kind.from_item(item)
-    except Corrupt:
+    except DataCorrupt:
         return True
     return False
 
@@ -132,17 +132,17 @@ def _is_damaged(kind: type[Mark] | type[SignersMark], item: Item) -> bool:
 def check_list_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of list signers: one is a standby, and one is active.
 
-    The active signer names the pending one. Raises `Corrupt`, `Unavailable`.
+    The active signer names the pending one. Raises `DataCorrupt`, `Unavailable`.
     """
     head = newest(ports, tenant_id)
     if head is None:
         return
-    if srl_signers.standby(ports, tenant_id) is None:
-        changes = (srl_signers.new_standby(ports, tenant_id), marks.on_trust(tenant_id))
+    if srl_signers.read_standby(ports, tenant_id) is None:
+        changes = (srl_signers.standby_change(ports, tenant_id), marks.trust_mark(tenant_id))
         yield Inconsistency("its standby list signer has no record", changes)
-    entries = ports.store.query(signers(tenant_id), newest_first=True)
-    keys = {entry.sk: ListSigner.from_item(entry.item) for entry in entries}
-    active = [key for key in keys.values() if key.status is SignerStatus.ACTIVE]
+    entries = ports.store.query(signers_partition(tenant_id), newest_first=True)
+    keys = {entry.sk: SrlSigner.from_item(entry.item) for entry in entries}
+    active = [key for key in keys.values() if key.status is SrlSignerStatus.ACTIVE]
     if not active:
         yield _without_signer(ports, tenant_id, keys.get(head.key_id))
         return
@@ -150,43 +150,51 @@ def check_list_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     current = next((key for key in active if key.id == head.key_id), active[0])
     for key in active:
         if key is not current:
-            yield _ended(key, f"the list signer {key.id} is active, but another one signs")
+            yield _revoke_signer(key, f"the list signer {key.id} is active, but another one signs")
     yield from _pending(current, keys)
 
 
-def _without_signer(ports: Ports, tenant_id: str, key: ListSigner | None) -> Inconsistency:
-    if key is not None and key.status is SignerStatus.PENDING:
-        change = Put(key.address, key.activated(ports.now()).to_item(), At(key.version))
+def _without_signer(ports: Ports, tenant_id: str, key: SrlSigner | None) -> Inconsistency:
+    if key is not None and key.status is SrlSignerStatus.PENDING:
+        change = Put(key.address, key.activate(ports.now()).to_item(), VersionIs(key.version))
         problem = f"the list signer {key.id} signed the list in force, but is not active"
         return Inconsistency(problem, (change,))
-    new = srl_signers.make(ports, tenant_id)
+    new = srl_signers.create_signer(ports, tenant_id)
     return Inconsistency(
         "none of its list signers is active; verifiers will need the public key of a new one",
         (Put(new.address, new.to_item(), Expect.ABSENT),),
     )
 
 
-def _pending(current: ListSigner, keys: dict[str, ListSigner]) -> Iterator[Inconsistency]:
+def _pending(current: SrlSigner, keys: dict[str, SrlSigner]) -> Iterator[Inconsistency]:
     named = current.pending_id
-    if named is not None and (named not in keys or keys[named].status is not SignerStatus.PENDING):
+    if named is not None and (
+        named not in keys or keys[named].status is not SrlSignerStatus.PENDING
+    ):
         yield Inconsistency(
             f"the list signer {current.id} names {named} as the next one, which is not pending",
-            (Put(current.address, current.followed_by(None).to_item(), At(current.version)),),
+            (
+                Put(
+                    current.address,
+                    current.with_successor(None).to_item(),
+                    VersionIs(current.version),
+                ),
+            ),
         )
     for key in keys.values():
-        if key.status is SignerStatus.PENDING and key.id != named:
+        if key.status is SrlSignerStatus.PENDING and key.id != named:
             problem = f"the list signer {key.id} is pending, but the active one does not name it"
-            yield _ended(key, problem)
+            yield _revoke_signer(key, problem)
 
 
-def _ended(key: ListSigner, problem: str) -> Inconsistency:
+def _revoke_signer(key: SrlSigner, problem: str) -> Inconsistency:
     """Revoke a signer: it is not known whether it was to be retired or revoked."""
-    change = Put(key.address, key.revoked().to_item(), At(key.version))
-    return Inconsistency(problem, (change, *records.noted(key.tenant_id)))
+    change = Put(key.address, key.revoke().to_item(), VersionIs(key.version))
+    return Inconsistency(problem, (change, *records.tombstone_counter_changes(key.tenant_id)))
 
 
 def check_webhooks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield the inconsistency of the tenant's webhooks. Raises `Corrupt`, `Unavailable`."""
+    """Yield the inconsistency of the tenant's webhooks. Raises `DataCorrupt`, `Unavailable`."""
     address = webhooks.count_address(tenant_id)
     held = ports.store.get(address)
     number = sum(1 for _ in ports.store.query(webhooks.webhooks(tenant_id)))
@@ -198,7 +206,7 @@ def check_webhooks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
                 Put(
                     address,
                     {"count": number, "version": version + 1},
-                    At(version) if held else Expect.ABSENT,
+                    VersionIs(version) if held else Expect.ABSENT,
                 ),
             ),
         )

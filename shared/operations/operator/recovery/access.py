@@ -10,34 +10,36 @@ from functools import partial
 
 from shared.model import api_keys, service_accounts, times
 from shared.model.api_keys import ApiKey, Credential
-from shared.model.audit.audit_log import Action
+from shared.model.audit.audit_log import AuditAction
 from shared.model.lists import tombstones as model
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus
 from shared.model.service_accounts import ServiceAccount
 from shared.operations.access import api_key_end
 from shared.operations.lists import records as srl_records
-from shared.operations.operator.recovery.run import Run
-from shared.ports.store import At, Change, Delete, Expect, Increment, Put
+from shared.operations.operator.recovery.run import RecoveryRun
+from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs
 
 
-def apply_to_keys(run: Run, found: Iterable[Tombstone]) -> None:
+def apply_to_keys(run: RecoveryRun, tombstones: Iterable[Tombstone]) -> None:
     """Revoke or delete again the API keys of these tombstones, and delete their credentials."""
-    for tombstone in found:
+    for tombstone in tombstones:
         run.settle(partial(_key, run, tombstone))
 
 
-def apply_to_accounts(run: Run, found: Iterable[Tombstone], *, is_behind: bool) -> None:
+def apply_to_accounts(
+    run: RecoveryRun, tombstones: Iterable[Tombstone], *, is_behind: bool
+) -> None:
     """Delete or disable again the accounts of these tombstones.
 
     Accounts are disabled only if the table of keys is behind the newest list; otherwise they may
     have been enabled since.
     """
-    for tombstone in found:
+    for tombstone in tombstones:
         if is_behind or tombstone.status is TombstoneStatus.DELETED:
             run.settle(partial(_account, run, tombstone))
 
 
-def _key(run: Run, tombstone: Tombstone) -> str | None:
+def _key(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     address = api_keys.records(run.tenant_id).address(tombstone.id)
     key = ApiKey.from_optional(run.ports.store.get(address))
     if key is None:
@@ -55,15 +57,15 @@ def _key(run: Run, tombstone: Tombstone) -> str | None:
         key, status=api_keys.ApiKeyStatus.REVOKED, revoked_at=at, version=key.version + 1
     )
     run.ports.store.write(
-        Put(key.address, revoked.to_item(), At(key.version)),
-        *api_key_end.revoked(key, at, Expect.ANYTHING),
-        *srl_records.noted(run.tenant_id),
-        run.entry(Action.API_KEY_REVOKE, key.id, name=key.name),
+        Put(key.address, revoked.to_item(), VersionIs(key.version)),
+        *api_key_end.revocation_changes(key, at, Expect.ANYTHING),
+        *srl_records.tombstone_counter_changes(run.tenant_id),
+        run.entry(AuditAction.API_KEY_REVOKE, key.id, name=key.name),
     )
     return f'Revoked again: API key {key.id} "{key.name}"'
 
 
-def _end(run: Run, key: ApiKey, tombstone: Tombstone) -> str | None:
+def _end(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> str | None:
     """Let a key that was rotated end when its grace ends."""
     if key.successor_id is not None:
         return None
@@ -75,31 +77,33 @@ def _end(run: Run, key: ApiKey, tombstone: Tombstone) -> str | None:
     item = run.ports.store.get(api_keys.credential_address(key.digest))
     found = [] if item is None else [Credential.from_item(item)]
     run.ports.store.write(
-        Put(key.address, ending.to_item(), At(key.version)),
+        Put(key.address, ending.to_item(), VersionIs(key.version)),
         *(
             Put(each.address, replace(each, expires_at=until).to_item(), Expect.PRESENT)
             for each in found
         ),
-        *srl_records.noted(run.tenant_id),
-        run.entry(Action.API_KEY_ROTATE, key.id, name=key.name, expires_at=times.text(until)),
+        *srl_records.tombstone_counter_changes(run.tenant_id),
+        run.entry(
+            AuditAction.API_KEY_ROTATE, key.id, name=key.name, expires_at=times.format_utc(until)
+        ),
     )
     return f'Ended again: API key {key.id} "{key.name}", which was rotated'
 
 
-def _without_credential(run: Run, tombstone: Tombstone) -> str | None:
+def _without_credential(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     """Delete the credential of a key that is revoked or has no record, if there is one."""
     address = api_keys.credential_address(tombstone.digest or "")
     if tombstone.digest is None or run.ports.store.get(address) is None:
         return None
     run.ports.store.write(
-        Delete(address, Expect.PRESENT), run.entry(Action.API_KEY_REVOKE, tombstone.id)
+        Delete(address, Expect.PRESENT), run.entry(AuditAction.API_KEY_REVOKE, tombstone.id)
     )
     return f"Removed: the credential of the API key {tombstone.id}"
 
 
-def _deletion(run: Run, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
-    yield Delete(key.address, At(key.version))
-    yield from api_key_end.deleted(key)
+def _deletion(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
+    yield Delete(key.address, VersionIs(key.version))
+    yield from api_key_end.deletion_changes(key)
     yield Delete(api_keys.usage(run.tenant_id).address(key.id), Expect.ANYTHING)
     yield Increment(api_keys.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING)
     owner = key.service_account_id
@@ -108,11 +112,11 @@ def _deletion(run: Run, key: ApiKey, tombstone: Tombstone) -> Iterator[Change]:
         yield Delete(api_keys.owned_by(run.tenant_id, owner).address(key.id), Expect.ANYTHING)
         if run.ports.store.get(account) is not None:
             yield Increment(account, {"api_key_count": -1, "version": 1}, Expect.PRESENT)
-    yield from srl_records.left(run.tenant_id, tombstone)
-    yield run.entry(Action.API_KEY_DELETE, key.id, name=key.name)
+    yield from srl_records.tombstone_changes(run.tenant_id, tombstone)
+    yield run.entry(AuditAction.API_KEY_DELETE, key.id, name=key.name)
 
 
-def _account(run: Run, tombstone: Tombstone) -> str | None:
+def _account(run: RecoveryRun, tombstone: Tombstone) -> str | None:
     address = service_accounts.accounts(run.tenant_id).address(tombstone.id)
     account = ServiceAccount.from_optional(run.ports.store.get(address))
     if account is None:
@@ -120,12 +124,12 @@ def _account(run: Run, tombstone: Tombstone) -> str | None:
         return None
     if tombstone.status is TombstoneStatus.DELETED and not account.api_key_count:
         run.ports.store.write(
-            Delete(account.address, At(account.version)),
+            Delete(account.address, VersionIs(account.version)),
             Increment(
                 service_accounts.count_address(run.tenant_id), {"count": -1}, Expect.ANYTHING
             ),
-            *srl_records.left(run.tenant_id, tombstone),
-            run.entry(Action.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
+            *srl_records.tombstone_changes(run.tenant_id, tombstone),
+            run.entry(AuditAction.SERVICE_ACCOUNT_DELETE, account.id, name=account.name),
         )
         return f'Deleted again: service account {account.id} "{account.name}"'
     credentials = list(_credentials(run, account))
@@ -135,22 +139,22 @@ def _account(run: Run, tombstone: Tombstone) -> str | None:
         account, status=service_accounts.AccountStatus.DISABLED, version=account.version + 1
     )
     run.ports.store.write(
-        Put(account.address, disabled.to_item(), At(account.version)),
+        Put(account.address, disabled.to_item(), VersionIs(account.version)),
         *credentials,
-        *srl_records.noted(run.tenant_id),
-        run.entry(Action.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
+        *srl_records.tombstone_counter_changes(run.tenant_id),
+        run.entry(AuditAction.SERVICE_ACCOUNT_DISABLE, account.id, name=account.name),
     )
     return f'Disabled again: service account {account.id} "{account.name}"'
 
 
-def _keep(run: Run, tombstone: Tombstone) -> None:
+def _keep(run: RecoveryRun, tombstone: Tombstone) -> None:
     """Store a tombstone without a record: a later restore may bring the record back."""
-    address = model.deleted(run.tenant_id).address(tombstone.id)
+    address = model.deleted_partition(run.tenant_id).address(tombstone.id)
     if run.ports.store.get(address) is None:
-        run.ports.store.write(*srl_records.left(run.tenant_id, tombstone))
+        run.ports.store.write(*srl_records.tombstone_changes(run.tenant_id, tombstone))
 
 
-def _credentials(run: Run, account: ServiceAccount) -> Iterator[Change]:
+def _credentials(run: RecoveryRun, account: ServiceAccount) -> Iterator[Change]:
     """Yield changes that disable the enabled credentials of an account."""
     store = run.ports.store
     owned = store.query(api_keys.owned_by(run.tenant_id, account.id))

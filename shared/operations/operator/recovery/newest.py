@@ -13,24 +13,24 @@ from functools import partial
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from shared.authorizer.formats.journal import JournalNumber
+from shared.authorizer.formats.journal import JournalRecord
 from shared.authorizer.formats.wire import FeedEntry
-from shared.errors import Corrupt, InvalidSrl
-from shared.model.audit.checkpoint import Kept
+from shared.errors import DataCorrupt, InvalidSrl
+from shared.model.audit.checkpoint import PinnedCheckpoint
 from shared.model.feed import LEAP
 from shared.model.lists import content
 from shared.model.lists import journal as model
-from shared.model.lists.content import ListState, Payload
+from shared.model.lists.content import Payload, SrlState
 from shared.model.lists.head import lists_folder, states_folder, version_of
-from shared.model.lists.journal import merged
+from shared.model.lists.journal import merge_tombstones
 from shared.model.lists.signers import (
     ENDED,
-    ListSigner,
-    SignerStatus,
-    Statement,
+    SrlSigner,
+    SrlSignerStatus,
+    SuccessionStatement,
     archive,
     follow,
-    signers,
+    signers_partition,
 )
 from shared.model.lists.tombstones import Tombstones
 from shared.model.lists.verification import verify
@@ -39,7 +39,7 @@ from shared.ports import Ports
 
 
 @dataclass(frozen=True, slots=True)
-class Replayed:
+class ReplayedJournal:
     """The content of the journal since the newest state.
 
     `revoked` are warrants with their ends, and `removed` those that are not to be refused any more.
@@ -60,33 +60,33 @@ def replay(
     ports: Ports,
     tenant_id: str,
     keys: Collection[bytes],
-    states: Sequence[ListState],
+    states: Sequence[SrlState],
     revoked_keys: Collection[bytes] = (),
     *,
-    beside: Sequence[ListState] | None = None,
-) -> Replayed:
+    recent_states: Sequence[SrlState] | None = None,
+) -> ReplayedJournal:
     """Replay what the numbers of the journal add to the newest states, and to the newest lists.
 
-    `beside` are the states of the newest lists, None if they are the newest states. `keys` are the
-    public keys of signers that are known. Those in `revoked_keys`, and those that a state beside a
-    list says are revoked, are not believed: a list of another signer has what they stated before
-    that. Raises `Unavailable`.
+    `recent_states` are the states of the newest lists, None if they are the newest states. `keys`
+    are the public keys of signers that are known. Those in `revoked_keys`, and those that a state
+    beside a list says are revoked, are not believed: a list of another signer has what they stated
+    before that. Raises `Unavailable`.
     """
-    if beside is None:
-        listed, beside = max((each.sequence for each in states), default=0), states
+    if recent_states is None:
+        listed, recent_states = max((each.sequence for each in states), default=0), states
     else:
-        listed = min((each.sequence for each in beside), default=0)
+        listed = min((each.sequence for each in recent_states), default=0)
     changes = max((each.tombstones.changes for each in states), default=0)
-    signers = [signer for each in beside for signer in each.list_signers]
-    theirs = {each.public_bytes for each in signers if each.status is SignerStatus.REVOKED}
-    known = _Known(frozenset(keys), frozenset(theirs.union(revoked_keys)))
+    signers = [signer for each in recent_states for signer in each.list_signers]
+    theirs = {each.public_bytes for each in signers if each.status is SrlSignerStatus.REVOKED}
+    known = _KnownKeys(frozenset(keys), frozenset(theirs.union(revoked_keys)))
     gaps: list[str] = []
-    says_more = partial(_says_more, listed=listed, changes=changes)
+    says_more = partial(_says_more, version=listed, changes=changes)
     numbers = list(_believed_numbers(ports, tenant_id, known, says_more, gaps))[::-1]
     version = max((each.trust for each in numbers), default=0)
     found = [each for each in numbers if says_more(each)]
     if not found:
-        return Replayed(trust=version, gaps=tuple(gaps))
+        return ReplayedJournal(trust=version, gaps=tuple(gaps))
     revoked: dict[str, datetime | None] = {}
     removed: set[str] = set()
     for entry, ends in _entries(found, listed, gaps):
@@ -94,42 +94,44 @@ def replay(
         removed = removed.difference(entry.revoked).union(entry.removed)
         for each in entry.removed:
             revoked.pop(each, None)
-    ended = _ended(found, changes, gaps)
-    return Replayed(
+    ended = _merge_tombstones(found, changes, gaps)
+    return ReplayedJournal(
         found[-1].sequence,
         found[-1].issued_at,
         revoked,
         frozenset(removed),
-        model.merged(ended) if ended else None,
+        model.merge_tombstones(ended) if ended else None,
         version,
         tuple(gaps),
     )
 
 
-def _says_more(number: JournalNumber, listed: int, changes: int) -> bool:
-    return number.sequence > listed or model.tombstones_of(number).changes > changes
+def _says_more(number: JournalRecord, version: int, changes: int) -> bool:
+    return number.sequence > version or model.tombstones_of(number).changes > changes
 
 
 def _believed_numbers(
     ports: Ports,
     tenant_id: str,
-    known: "_Known",
-    says_more: Callable[[JournalNumber], bool],
+    keys: "_KnownKeys",
+    says_more: Callable[[JournalRecord], bool],
     gaps: list[str],
-) -> Iterator[JournalNumber]:
+) -> Iterator[JournalRecord]:
     """Yield the numbers that say more than the states do, newest first, and the one before."""
-    after: JournalNumber | None = None
+    after: JournalRecord | None = None
     expected: int | None = None
-    for number, name in journal.names(ports, tenant_id):
+    for number, name in journal.list_blobs(ports, tenant_id):
         if expected is not None and number != expected:
             gaps.append(f"the journal lacks the numbers {number + 1} to {expected}")
             after = None
         expected = number - 1
         blob = ports.blobs.get(name) or b""
         try:
-            found = model.opened(blob, name, tenant_id=tenant_id, keys=known.keys - known.revoked)
-        except Corrupt as error:
-            if not _is_covered(blob, name, tenant_id, known.revoked, says_more):
+            found = model.verify_and_decode(
+                blob, name, tenant_id=tenant_id, keys=keys.keys - keys.revoked
+            )
+        except DataCorrupt as error:
+            if not _is_covered(blob, name, tenant_id, keys.revoked, says_more):
                 gaps.append(f"{name}: {error}")
             after = None
             continue
@@ -146,24 +148,26 @@ def _is_covered(
     name: str,
     tenant_id: str,
     revoked_keys: Collection[bytes],
-    says_more: Callable[[JournalNumber], bool],
+    says_more: Callable[[JournalRecord], bool],
 ) -> bool:
     """Return whether a signer that is revoked now signed the number, and a list has what it says.
 
     It does not end the walk, since a thief may have put it there.
     """
     try:
-        return not says_more(model.opened(blob, name, tenant_id=tenant_id, keys=revoked_keys))
-    except Corrupt:
+        return not says_more(
+            model.verify_and_decode(blob, name, tenant_id=tenant_id, keys=revoked_keys)
+        )
+    except DataCorrupt:
         return False
 
 
 def _entries(
-    found: Sequence[JournalNumber], listed: int, gaps: list[str]
+    records: Sequence[JournalRecord], version: int, gaps: list[str]
 ) -> Iterator[tuple[FeedEntry, list[datetime | None]]]:
     """Yield the entries after those that the states cover, and note what is missing."""
-    after = listed
-    for each in found:
+    after = version
+    for each in records:
         for entry, ends in model.entries_of(each):
             if entry.sequence <= after:
                 continue
@@ -181,10 +185,12 @@ def _note_gap(after: int, until: int, gaps: list[str]) -> None:
         gaps.append(f"the journal lacks the entries {after + 1} to {until} of the feed")
 
 
-def _ended(found: Sequence[JournalNumber], changes: int, gaps: list[str]) -> list[Tombstones]:
+def _merge_tombstones(
+    records: Sequence[JournalRecord], changes: int, gaps: list[str]
+) -> list[Tombstones]:
     """Return the tombstones of the numbers before which they changed, the newest last."""
     ended = []
-    for each in found:
+    for each in records:
         if each.changes > changes:
             gaps.append(f"the journal lacks ends before its number {each.number}")
         tombstones = model.tombstones_of(each)
@@ -206,7 +212,7 @@ _UNKNOWN_SIGNER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestPublication:
     """The newest lists and states of a tenant in the blob store.
 
     `version` is the highest version of a list, 0 if there is none. `lists` are the lists of this
@@ -217,9 +223,9 @@ class Newest:
 
     version: int
     lists: tuple[Payload, ...]
-    states: tuple[ListState, ...]
+    states: tuple[SrlState, ...]
     doubts: tuple[str, ...]
-    journal: Replayed = field(default_factory=Replayed)
+    journal: ReplayedJournal = field(default_factory=ReplayedJournal)
 
     @property
     def issued_at(self) -> datetime | None:
@@ -246,7 +252,7 @@ class Newest:
         """The tombstones of the newest states, as they stood at the end of the journal."""
         later = self.journal.tombstones
         states = [each.tombstones for each in self.states]
-        return [merged([each, later]) for each in states] or [later] if later else states
+        return [merge_tombstones([each, later]) for each in states] or [later] if later else states
 
     @property
     def sequence(self) -> int:
@@ -259,7 +265,7 @@ class Newest:
         return max(known + min(max(since, 0), _LEAPS_MAX) * LEAP, self.journal.sequence)
 
     @property
-    def logs(self) -> list[Kept]:
+    def logs(self) -> list[PinnedCheckpoint]:
         """The checkpoints of the sealed log that the newest states name."""
         return [each.log for each in self.states if each.log is not None]
 
@@ -270,21 +276,24 @@ class Newest:
         return sorted((listed - self.journal.removed) | self.journal.revoked.keys())
 
 
-def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Newest:
-    """Find the newest list and state; `trusted` are public keys (32 bytes) that the operator names.
+def find(
+    ports: Ports, tenant_id: str, *, trusted_keys: Collection[bytes] = ()
+) -> NewestPublication:
+    """Find the newest list and state.
 
-    Raises `Corrupt` if a newest list is unreadable or no trusted signer signed it; `Unavailable`.
+    `trusted_keys` are public keys (32 bytes) that the operator names. Raises `DataCorrupt` if a
+    newest list is unreadable or no trusted signer signed it; `Unavailable`.
     """
     blobs = list(ports.blobs.names(lists_folder(tenant_id)))
     version = max(map(version_of, blobs), default=0)
     states = _stored_states(ports, tenant_id)
-    known = _known(ports, tenant_id)
-    keys = _believed(ports, tenant_id, states[:_ASKED], known, trusted)
+    known = _read_known_keys(ports, tenant_id)
+    keys = _trusted_keys(ports, tenant_id, states[:_ASKED], known, trusted_keys)
     lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
     found, doubts = _states(ports, tenant_id, states, keys)
     if lists and (not found or found[0].version < version):
         doubts.append(f"version {version} has no state that can be trusted")
-    return Newest(
+    return NewestPublication(
         version,
         tuple(lists),
         tuple(found),
@@ -295,19 +304,19 @@ def find(ports: Ports, tenant_id: str, *, trusted: Collection[bytes] = ()) -> Ne
             keys,
             found,
             known.revoked,
-            beside=_beside(ports, tenant_id, states, found, version, keys),
+            recent_states=_read_recent_states(ports, tenant_id, states, found, version, keys),
         ),
     )
 
 
-def _beside(
+def _read_recent_states(
     ports: Ports,
     tenant_id: str,
     states: list[str],
-    found: list[ListState],
+    found: list[SrlState],
     version: int,
     keys: set[bytes],
-) -> list[ListState]:
+) -> list[SrlState]:
     """Return the states of the newest lists.
 
     A state is stored before its list, so that of a publication which was stopped has none.
@@ -318,18 +327,18 @@ def _beside(
     return found
 
 
-def beside(ports: Ports, tenant_id: str) -> Newest:
+def read_newest(ports: Ports, tenant_id: str) -> NewestPublication:
     """Find the newest state and what was published after it, without reading lists.
 
-    Raises `Corrupt` if the name of a blob has no version; `Unavailable`.
+    Raises `DataCorrupt` if the name of a blob has no version; `Unavailable`.
     """
     states = _stored_states(ports, tenant_id)
-    known = _known(ports, tenant_id)
-    keys = _believed(ports, tenant_id, states[:_ASKED], known, ())
+    known = _read_known_keys(ports, tenant_id)
+    keys = _trusted_keys(ports, tenant_id, states[:_ASKED], known, ())
     found, doubts = _states(ports, tenant_id, states, keys)
     replayed = replay(ports, tenant_id, keys, found, known.revoked)
     version = found[0].version if found else 0
-    return Newest(version, (), tuple(found), tuple(doubts), replayed)
+    return NewestPublication(version, (), tuple(found), tuple(doubts), replayed)
 
 
 def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
@@ -343,82 +352,82 @@ def highest(ports: Ports, tenant_id: str) -> int:
     return max(map(version_of, ports.blobs.names(lists_folder(tenant_id))), default=0)
 
 
-class _Known(NamedTuple):
+class _KnownKeys(NamedTuple):
     """The public keys (32 bytes) of the list signers in the records, and which are revoked."""
 
     keys: frozenset[bytes]
     revoked: frozenset[bytes]
 
 
-def _known(ports: Ports, tenant_id: str) -> _Known:
-    addresses = [signers(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
+def _read_known_keys(ports: Ports, tenant_id: str) -> _KnownKeys:
+    addresses = [signers_partition(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     entries = (entry for address in addresses for entry in ports.store.query(address))
-    found = [ListSigner.from_item(entry.item) for entry in entries]
-    revoked = (each for each in found if each.status is SignerStatus.REVOKED)
-    return _Known(
+    found = [SrlSigner.from_item(entry.item) for entry in entries]
+    revoked = (each for each in found if each.status is SrlSignerStatus.REVOKED)
+    return _KnownKeys(
         frozenset(each.public_bytes for each in found),
         frozenset(each.public_bytes for each in revoked),
     )
 
 
-def _believed(
+def _trusted_keys(
     ports: Ports,
     tenant_id: str,
     states: list[str],
-    known: _Known,
-    trusted: Collection[bytes],
+    known_keys: _KnownKeys,
+    trusted_keys: Collection[bytes],
 ) -> set[bytes]:
-    """Return the trusted public keys: those in records, `trusted`, and those with statements."""
-    keys = {*known.keys, *trusted}
+    """Return the trusted public keys: of records, `trusted_keys`, and with statements."""
+    keys = {*known_keys.keys, *trusted_keys}
     forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]
     # Keys of revoked signers are included: lists that they signed were published.
-    return keys | set(follow(keys, forms, revoked=known.revoked))
+    return keys | set(follow(keys, forms, revoked_keys=known_keys.revoked))
 
 
 def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, str]]:
-    with suppress(Corrupt):
-        for form in content.claimed_statements(in_force.read(ports, blob)):
+    with suppress(DataCorrupt):
+        for form in content.read_unverified_statements(in_force.read_blob(ports, blob)):
             with suppress(KeyError, TypeError, ValueError):
-                if Statement.opened(form).tenant_id == tenant_id:
+                if SuccessionStatement.parse(form).tenant_id == tenant_id:
                     yield form
 
 
 def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
-    """Return the list in a blob. Raises `Corrupt` if no signer with a key in `keys` signed it.
+    """Return the list in a blob. Raises `DataCorrupt` if no signer with a key in `keys` signed it.
 
     Otherwise anyone who can write to the bucket could revoke warrants and use up versions.
     """
-    body = in_force.read(ports, blob)
+    body = in_force.read_blob(ports, blob)
     for key in keys:
         with suppress(InvalidSrl):
             payload = verify(body, public_key=key, now=content.issued_at(body))
             if payload.version == version_of(blob):
                 return payload
-    raise Corrupt(_UNKNOWN_SIGNER.format(blob))
+    raise DataCorrupt(_UNKNOWN_SIGNER.format(blob))
 
 
 def _states(
     ports: Ports, tenant_id: str, blobs: list[str], keys: set[bytes]
-) -> tuple[list[ListState], list[str]]:
+) -> tuple[list[SrlState], list[str]]:
     """Return the valid states of the newest version that has one, and errors of newer states."""
     doubts: list[str] = []
     for _version, same in groupby(blobs, key=version_of):
-        found: list[ListState] = []
+        found: list[SrlState] = []
         for blob in same:
             try:
                 found.append(_state(ports, tenant_id, blob, keys))
-            except Corrupt as error:
+            except DataCorrupt as error:
                 doubts.append(f"{blob}: {error}")
         if found:
             return found, doubts
     return [], doubts
 
 
-def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> ListState:
-    data = in_force.read(ports, blob)
+def _state(ports: Ports, tenant_id: str, blob: str, keys: set[bytes]) -> SrlState:
+    data = in_force.read_blob(ports, blob)
     for key in keys:
-        with suppress(content.NotSigned):
-            return ListState.opened(
+        with suppress(content.BlobNotSigned):
+            return SrlState.verify_and_decode(
                 data, public_key=key, tenant_id=tenant_id, version=version_of(blob)
             )
-    raise Corrupt("it is not signed by a signer of this tenant")
+    raise DataCorrupt("it is not signed by a signer of this tenant")

@@ -12,19 +12,19 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import api_keys, signing_keys, times
 from shared.model.api_keys import ApiKey
 from shared.model.audit import audit_log
-from shared.model.audit.audit_log import Action, AuditEntry, EntryFilters
+from shared.model.audit.audit_log import AuditAction, AuditEntry, EntryFilters
 from shared.model.callers import Caller
 from shared.model.feed import LEAP
-from shared.model.lists.head import ListHead, head_address
-from shared.model.lists.schedule import ISSUES, TURNS, Turn, issue_address, tenant_of
-from shared.model.lists.signers import ListSigner, SignerStatus, signers
+from shared.model.lists.head import SrlHead, head_address
+from shared.model.lists.schedule import ISSUES, TURNS, PublicationDeadline, issue_address, tenant_of
+from shared.model.lists.signers import SrlSigner, SrlSignerStatus, signers_partition
 from shared.model.lists.tombstones import Tombstone, TombstoneStatus, counter_address
 from shared.model.records import moment
-from shared.model.revocations import WarrantVerdict
+from shared.model.revocations import WarrantStatus
 from shared.model.signing_keys import SigningKey
 from shared.operations.access import api_key_end
 from shared.operations.audit import sealing
@@ -36,18 +36,18 @@ from shared.operations.identities import sessions
 from shared.operations.lists import in_force, journal, publication
 from shared.operations.lists import records as srl_records
 from shared.operations.lists import signers as srl_signers
-from shared.operations.lists.publication import Above
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.publication import RestoredPosition
+from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator import consistency, restored
 from shared.operations.operator.recovery import access, keys, trust
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery import run as sealed_log
 from shared.operations.operator.recovery import unknown as recovery_unknown
-from shared.operations.operator.recovery.newest import Newest
-from shared.operations.operator.recovery.run import Run
-from shared.operations.operator.recovery.unknown import Behind, Unknown
+from shared.operations.operator.recovery.newest import NewestPublication
+from shared.operations.operator.recovery.run import RecoveryRun
+from shared.operations.operator.recovery.unknown import StaleTables, UnknownReason
 from shared.ports import Ports
-from shared.ports.store import At, Change, Check, Delete, Expect, Increment, Put
+from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 
 # A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
 _SOON: Final = timedelta(minutes=1)
@@ -61,9 +61,9 @@ class RecoveryResult:
     no admin key is accepted.
     """
 
-    head: ListHead
+    head: SrlHead
     revoked_again: list[str]
-    unknown: Unknown
+    unknown: UnknownReason
     locked_out: bool
 
 
@@ -72,7 +72,7 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     operator: Caller,
     *,
     report: Callable[[str], None] = lambda _line: None,
-    trusted: Collection[bytes] = (),
+    trusted_keys: Collection[bytes] = (),
     reviewed: bool = False,
     is_copy: bool = False,
     trust_version: int = 0,
@@ -80,31 +80,31 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     """Repair the records, apply the newest list and its state, and publish a higher version.
 
     A recovery may be repeated. `report` is called with a line for each change, and for each unknown
-    before the publication, because a repetition would not find it. `trusted` are public keys (32
-    bytes) of list signers that the operator names. A restored tenant stays marked until a
+    before the publication, because a repetition would not find it. `trusted_keys` are public keys
+    (32 bytes) of list signers that the operator names. A restored tenant stays marked until a
     recovery that is `reviewed` follows one that was not. `is_copy` says that newer blobs than those
     here may have been served too, as in the region that was copied. `trust_version` is a version of
-    the trust document that clients hold. Raises `Unavailable`; `Corrupt`
-    if no trusted signer signed the newest list.
+    the trust document that clients hold. Raises `Unavailable`; `DataCorrupt` if no trusted signer
+    signed the newest list.
     """
     tenant_id = operator.tenant_id
-    restored.notice(ports)
-    trusted = (*trusted, *trust.list_keys(ports, tenant_id))
-    newest = srl_newest.find(ports, tenant_id, trusted=trusted)
-    tables = recovery_unknown.behind(ports, tenant_id, newest)
+    restored.mark_restored_tables(ports)
+    trusted_keys = (*trusted_keys, *trust.list_keys(ports, tenant_id))
+    newest = srl_newest.find(ports, tenant_id, trusted_keys=trusted_keys)
+    tables = recovery_unknown.find_stale_tables(ports, tenant_id, newest)
     settings = tenants.settings(ports, tenant_id)
-    run = Run(ports, operator, settings, newest.version, report)
+    run = RecoveryRun(ports, operator, settings, newest.version, report)
     # First, because each step of the recovery writes entries.
-    sealed_log.apply(run, newest, anew=is_copy)
+    sealed_log.apply(run, newest, compare_all=is_copy)
     # A session that was ended since may be among them.
     settle(lambda: sessions.end_all(ports, tenant_id))
     _repair(run)
     _apply(run, newest, tables)
-    lost = _revoke_again(run, newest, ended(run, newest.issued_at) if is_copy else ())
+    lost = _revoke_again(run, newest, end_keys(run, newest.issued_at) if is_copy else ())
     if is_copy:
         # What was applied to records of which a part has arrived may contradict that.
         _repair(run)
-    mark = restored.read(ports, tenant_id)
+    mark = restored.read_review(ports, tenant_id)
     is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
     open_mark = None if is_reviewed else mark
     if mark is None or mark.recovered_at is None:
@@ -113,28 +113,28 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     for line in unknown.lines():
         report(line)
     trust.apply(run, version=max(trust_version, newest.journal.trust))
-    above = Above(newest.version, newest.sequence)
+    above = RestoredPosition(newest.version, newest.sequence)
     if is_copy:
         above = far_above(ports, tenant_id, above)
-    head = settle(lambda: publication.publish(ports, operator, above=above))
+    head = settle(lambda: publication.publish(ports, operator, restored_position=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
-    journal.begin_anew(ports, tenant_id)
+    journal.write_restart_record(ports, tenant_id)
     # The first pass makes the audit signer that the trust document names.
     _append_entries(run)
     trust.publish(run)
     if mark is not None and is_reviewed:
-        settle(lambda: restored.reviewed(run, mark))
-    restored.recovered(run)
+        settle(lambda: restored.complete_review(run, mark))
+    restored.record_recovery(run)
     # Each step of the recovery writes entries.
     _append_entries(run)
     return RecoveryResult(head, lost, unknown, not api_key_end.is_left(ports, tenant_id))
 
 
-def _append_entries(run: Run) -> None:
+def _append_entries(run: RecoveryRun) -> None:
     """Append all audit entries to the transparency log, those of the backup too."""
     try:
         found = sealing.extend(run.ports, run.tenant_id, overlap=sealing.SWEEP, seconds=math.inf)
-    except Corrupt as error:
+    except DataCorrupt as error:
         # The tenant is recovered without them; the doctor reports the same.
         run.report(f"The transparency log lacks audit entries: {error}")
         return
@@ -143,25 +143,25 @@ def _append_entries(run: Run) -> None:
         run.report(f"Appended to the transparency log: {added} {entries}")
 
 
-def _close_status_lists(run: Run) -> None:
+def _close_status_lists(run: RecoveryRun) -> None:
     """Let no list give out entries that it may have given out since the backup (TOKEN-6)."""
     for each in status_lists.every(run.ports, run.operator):
         left = each.size - each.allocated
         if left:
-            action, after = Action.STATUS_LIST_ALLOCATE, each.allocating(left)
+            action, after = AuditAction.STATUS_LIST_ALLOCATE, each.allocating(left)
             run.ports.store.write(
-                Put(each.address, after.to_item(), At(each.version)),
+                Put(each.address, after.to_item(), VersionIs(each.version)),
                 run.entry(action, each.id, count=left, allocated=after.allocated),
             )
             run.report(f"Gives out no more entries: status list {each.id}")
 
 
-def _repair(run: Run) -> None:
+def _repair(run: RecoveryRun) -> None:
     for each in consistency.repair(run.ports, run.operator):
         run.report(f"Repaired: {each}")
 
 
-def _apply(run: Run, newest: Newest, tables: Behind) -> None:
+def _apply(run: RecoveryRun, newest: NewestPublication, tables: StaleTables) -> None:
     """Apply the tombstones and the list signers of the newest states to the records."""
     for found in newest.tombstones:
         keys.apply(run, found.keys, is_behind=tables.keys)
@@ -169,11 +169,11 @@ def _apply(run: Run, newest: Newest, tables: Behind) -> None:
         access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
     until = max((each.expires_at for each in newest.lists), default=run.ports.now())
     for state in newest.states:
-        bring_list_signers(run, state.list_signers, listed_until=until)
+        restore_signers(run, state.list_signers, listed_until=until)
     settle(lambda: _count_on(run, newest.changes))
 
 
-def _count_on(run: Run, changes: int) -> None:
+def _count_on(run: RecoveryRun, changes: int) -> None:
     """Let the counter of tombstones go on from what was counted before the loss.
 
     The next list and the journal then say more than those before.
@@ -184,15 +184,15 @@ def _count_on(run: Run, changes: int) -> None:
         run.ports.store.write(Increment(address, {"changes": behind}, Expect.ANYTHING))
 
 
-def _revoke_again(run: Run, newest: Newest, named_: Collection[str]) -> list[str]:
-    """Revoke what the newest list has, or is `named_`, and the records lack; return these warrants.
+def _revoke_again(run: RecoveryRun, newest: NewestPublication, names: Collection[str]) -> list[str]:
+    """Revoke what the newest list has, or is `names`, and the records lack; return these warrants.
 
     A revocation whose end the records have too early gets the later one of the newest state.
     """
-    listed = sorted({*newest.revoked_ids, *named_})
-    found = verdicts(run.ports, run.tenant_id, listed)
+    listed = sorted({*newest.revoked_ids, *names})
+    found = read_statuses(run.ports, run.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
-    recorded = _recorded(newest)
+    recorded = _recorded_ends(newest)
     for warrant_id in lost:
         is_signed = found[warrant_id].ends_at is not None
         _revoke(run, warrant_id, None if is_signed else _end(run, recorded.get(warrant_id)))
@@ -203,39 +203,42 @@ def _revoke_again(run: Run, newest: Newest, named_: Collection[str]) -> list[str
     return lost
 
 
-def _recorded(newest: Newest) -> dict[str, str]:
+def _recorded_ends(newest: NewestPublication) -> dict[str, str]:
     """Return the ends that the newest states and the journal name, as RFC 3339 text in UTC."""
     ends = {each: at for state in newest.states for each, at in state.ends.items()}
     later = newest.journal.revoked
     kept = {each: at for each, at in ends.items() if each not in later}
-    return kept | {each: times.text(at) for each, at in later.items() if at is not None}
+    return kept | {each: times.format_utc(at) for each, at in later.items() if at is not None}
 
 
 def _extended_since(
-    run: Run, newest: Newest, found: Mapping[str, WarrantVerdict], recorded: Mapping[str, str]
+    run: RecoveryRun,
+    newest: NewestPublication,
+    statuses: Mapping[str, WarrantStatus],
+    records: Mapping[str, str],
 ) -> list[str]:
     """Return the revoked warrants whose end is later in the newest state than in the records."""
     if all(each.version < newest.version for each in newest.states):
         return []
-    ended = [each for each, verdict in found.items() if verdict.revoked and verdict.ends_at]
+    ended = [each for each, verdict in statuses.items() if verdict.revoked and verdict.ends_at]
     standings = changes.standings(run.ports, run.tenant_id, ended)
     return [
         each
         for each, standing in standings.items()
-        if standing.is_extended_by(moment(recorded.get(each), "ends"))
+        if standing.is_extended_by(moment(records.get(each), "ends"))
     ]
 
 
-def _revoke(run: Run, warrant_id: str, end: datetime | None) -> None:
+def _revoke(run: RecoveryRun, warrant_id: str, end: datetime | None) -> None:
     revocations.create(
         run.ports, run.operator, warrant_id=warrant_id, reason=run.reason, warrant_expires_at=end
     )
 
 
-def _end(run: Run, recorded: str | None) -> datetime | None:
+def _end(run: RecoveryRun, recorded_end: str | None) -> datetime | None:
     """Return the end of a warrant in the newest state; a little later than now if it has passed."""
-    end = moment(recorded, "ends")
-    return end and max(end, times.whole(run.ports.now()) + _SOON)
+    end = moment(recorded_end, "ends")
+    return end and max(end, times.truncate_to_second(run.ports.now()) + _SOON)
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
@@ -243,10 +246,13 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
 
     The others may come from another time than the head if only one table was restored.
     """
-    head = in_force.head(ports, tenant_id)
-    own = Turn.after(head, tenant_id).address, issue_address(head, tenant_id)
+    head = in_force.read_srl_head(ports, tenant_id)
+    own = (
+        PublicationDeadline.after_publication(head, tenant_id).address,
+        issue_address(head, tenant_id),
+    )
     # If the schedule publishes concurrently, its turn must not be deleted.
-    unchanged = Check(head_address(tenant_id), At(head.version))
+    unchanged = Check(head_address(tenant_id), VersionIs(head.version))
     for partition in (TURNS, ISSUES):
         for entry in ports.store.query(partition):
             address = partition.address(entry.sk)
@@ -255,131 +261,137 @@ def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
 
 
 _ORDER = [
-    SignerStatus.STANDBY,
-    SignerStatus.PENDING,
-    SignerStatus.ACTIVE,
-    SignerStatus.RETIRED,
-    SignerStatus.REVOKED,
+    SrlSignerStatus.STANDBY,
+    SrlSignerStatus.PENDING,
+    SrlSignerStatus.ACTIVE,
+    SrlSignerStatus.RETIRED,
+    SrlSignerStatus.REVOKED,
 ]
 
 
-def bring_list_signers(run: Run, found: tuple[ListSigner, ...], *, listed_until: datetime) -> None:
-    """Restore the status of the signers in `found`; create a signer if none is active then.
+def restore_signers(
+    run: RecoveryRun, signers: tuple[SrlSigner, ...], *, listed_until: datetime
+) -> None:
+    """Restore the status of the signers in `signers`; create a signer if none is active then.
 
     A signer without a record has lost its seed; it is listed as retired until `listed_until`, the
     expiry of the newest list. If a record is pending or active but its signer was archived, the
     signer is revoked, because it is not known whether it was retired or revoked.
     """
     records = {each.id: each for each in _records(run)}
-    archived = [each.revoked() for each in srl_signers.missing(records.values(), found)]
-    found = (*found, *archived)
-    records |= srl_signers.find(run.ports, run.tenant_id, [each.id for each in found])
-    vouching = _vouching(records, found)
-    for each in found:
-        run.settle(partial(_brought, run, records.get(each.id), each, listed_until))
-    if not any(each.status is SignerStatus.ACTIVE for each in _records(run)):
-        run.report(settle(partial(_started, run, vouching)))
-    settle(partial(_agree, run, listed_until))
+    archived = [each.revoke() for each in srl_signers.find_archived(records.values(), signers)]
+    signers = (*signers, *archived)
+    records |= srl_signers.read_by_ids(run.ports, run.tenant_id, [each.id for each in signers])
+    vouching = _vouching(records, signers)
+    for each in signers:
+        run.settle(partial(_restore_signer_status, run, records.get(each.id), each, listed_until))
+    if not any(each.status is SrlSignerStatus.ACTIVE for each in _records(run)):
+        run.report(settle(partial(_start_signer, run, vouching)))
+    settle(partial(_require_one_active_signer, run, listed_until))
 
 
-def _agree(run: Run, listed_until: datetime) -> None:
+def _require_one_active_signer(run: RecoveryRun, listed_until: datetime) -> None:
     """Let one signer be active, and name the pending one.
 
     A publication that was stopped may have stated that another one is, and the one that was active
     before may be the only one that names the next.
     """
-    current, records = in_force.signer(run.ports, run.tenant_id), _records(run)
-    others = [each for each in records if each.status is SignerStatus.ACTIVE and each != current]
-    pending = [each.id for each in records if each.status is SignerStatus.PENDING]
+    current, records = in_force.read_active_signer(run.ports, run.tenant_id), _records(run)
+    others = [each for each in records if each.status is SrlSignerStatus.ACTIVE and each != current]
+    pending = [each.id for each in records if each.status is SrlSignerStatus.PENDING]
     changes: list[Change] = []
     for each in others:
-        changes += srl_signers.replaced(each, each.retired(listed_until=listed_until))
-        changes.append(run.entry(Action.SRL_ROTATE_KEY, each.id))
+        changes += srl_signers.replacement_changes(each, each.retire(listed_until=listed_until))
+        changes.append(run.entry(AuditAction.SRL_ROTATE_KEY, each.id))
     if pending and current.pending_id is None:
-        after = current.followed_by(pending[-1])
-        changes.append(Put(after.address, after.to_item(), At(current.version)))
+        after = current.with_successor(pending[-1])
+        changes.append(Put(after.address, after.to_item(), VersionIs(current.version)))
     if changes:
-        run.ports.store.write(*changes, *srl_records.noted(run.tenant_id))
+        run.ports.store.write(*changes, *srl_records.tombstone_counter_changes(run.tenant_id))
 
 
-def _records(run: Run) -> list[ListSigner]:
-    entries = run.ports.store.query(signers(run.tenant_id))
-    standby = srl_signers.standby(run.ports, run.tenant_id)
-    found = [ListSigner.from_item(entry.item) for entry in entries]
+def _records(run: RecoveryRun) -> list[SrlSigner]:
+    entries = run.ports.store.query(signers_partition(run.tenant_id))
+    standby = srl_signers.read_standby(run.ports, run.tenant_id)
+    found = [SrlSigner.from_item(entry.item) for entry in entries]
     return [*([standby] if standby else []), *found]
 
 
-def _vouching(records: dict[str, ListSigner], found: tuple[ListSigner, ...]) -> ListSigner | None:
+def _vouching(records: dict[str, SrlSigner], signers: tuple[SrlSigner, ...]) -> SrlSigner | None:
     """Return the newest signer that is not revoked and whose seed the records have, or None."""
-    revoked = {each.id for each in found if each.status is SignerStatus.REVOKED}
+    revoked = {each.id for each in signers if each.status is SrlSignerStatus.REVOKED}
     sound = [
         each
         for each in records.values()
         if each.sealed_seed is not None
         and each.id not in revoked
-        and each.status in (SignerStatus.ACTIVE, SignerStatus.RETIRED)
+        and each.status in (SrlSignerStatus.ACTIVE, SrlSignerStatus.RETIRED)
     ]
     return sound[-1] if sound else None
 
 
-def _brought(
-    run: Run, record: ListSigner | None, recorded: ListSigner, listed_until: datetime
+def _restore_signer_status(
+    run: RecoveryRun, record: SrlSigner | None, srl_signer: SrlSigner, listed_until: datetime
 ) -> str | None:
     if record is None:
         status = (
-            SignerStatus.REVOKED
-            if recorded.status is SignerStatus.REVOKED
-            else SignerStatus.RETIRED
+            SrlSignerStatus.REVOKED
+            if srl_signer.status is SrlSignerStatus.REVOKED
+            else SrlSignerStatus.RETIRED
         )
-        until = recorded.listed_until if recorded.status is SignerStatus.RETIRED else listed_until
+        until = (
+            srl_signer.listed_until
+            if srl_signer.status is SrlSignerStatus.RETIRED
+            else listed_until
+        )
         lost = replace(
-            recorded, status=status, listed_until=until, sealed_seed=None, pending_id=None
+            srl_signer, status=status, listed_until=until, sealed_seed=None, pending_id=None
         )
         run.ports.store.write(
             Put(lost.address, lost.to_item(), Expect.ABSENT),
-            *srl_records.noted(run.tenant_id),
+            *srl_records.tombstone_counter_changes(run.tenant_id),
         )
         return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
-    if _ORDER.index(record.status) >= _ORDER.index(recorded.status):
+    if _ORDER.index(record.status) >= _ORDER.index(srl_signer.status):
         return None
-    if recorded.status is SignerStatus.REVOKED:
-        moved, action = record.revoked(), Action.SRL_REVOKE_KEY
-    elif recorded.status is SignerStatus.RETIRED:
-        moved = record.retired(listed_until=recorded.listed_until or listed_until)
-        action = Action.SRL_ROTATE_KEY
+    if srl_signer.status is SrlSignerStatus.REVOKED:
+        moved, action = record.revoke(), AuditAction.SRL_REVOKE_KEY
+    elif srl_signer.status is SrlSignerStatus.RETIRED:
+        moved = record.retire(listed_until=srl_signer.listed_until or listed_until)
+        action = AuditAction.SRL_ROTATE_KEY
     else:
-        moved = record.activated(recorded.activated_at or run.ports.now())
-        action = Action.SRL_ACTIVATE_KEY
+        moved = record.activate(srl_signer.activated_at or run.ports.now())
+        action = AuditAction.SRL_ACTIVATE_KEY
     run.ports.store.write(
         *_replacement_changes(run, record, moved),
-        *srl_records.noted(run.tenant_id),
+        *srl_records.tombstone_counter_changes(run.tenant_id),
         run.entry(action, moved.id),
     )
     return f"Again {moved.status}: list signer {moved.id}"
 
 
-def _replacement_changes(run: Run, before: ListSigner, after: ListSigner) -> list[Change]:
+def _replacement_changes(run: RecoveryRun, old: SrlSigner, new: SrlSigner) -> list[Change]:
     """Return the changes that replace a signer, and a standby by another standby too."""
-    if before.status is not SignerStatus.STANDBY:
-        return srl_signers.replaced(before, after)
-    standby = srl_signers.new_standby(run.ports, run.tenant_id, after=before)
-    return [Put(after.address, after.to_item(), Expect.ABSENT), standby]
+    if old.status is not SrlSignerStatus.STANDBY:
+        return srl_signers.replacement_changes(old, new)
+    standby = srl_signers.standby_change(run.ports, run.tenant_id, after=old)
+    return [Put(new.address, new.to_item(), Expect.ABSENT), standby]
 
 
-def _started(run: Run, vouching: ListSigner | None) -> str:
+def _start_signer(run: RecoveryRun, vouching: SrlSigner | None) -> str:
     """Activate the standby, or create a signer, with a statement by `vouching` if possible."""
-    standby = srl_signers.standby(run.ports, run.tenant_id)
-    new = standby or srl_signers.make(run.ports, run.tenant_id)
+    standby = srl_signers.read_standby(run.ports, run.tenant_id)
+    new = standby or srl_signers.create_signer(run.ports, run.tenant_id)
     if vouching is not None:
-        new = srl_signers.vouched(run.ports, new, vouching, _records(run))
+        new = srl_signers.add_statement(run.ports, new, vouching, _records(run))
     changes: list[Change] = [Put(new.address, new.to_item(), Expect.ABSENT)]
     if standby is not None:
-        new = new.activated(run.ports.now())
+        new = new.activate(run.ports.now())
         changes = _replacement_changes(run, standby, new)
     run.ports.store.write(
         *changes,
-        *srl_records.noted(run.tenant_id),
-        run.entry(Action.SRL_ROTATE_KEY, new.id),
+        *srl_records.tombstone_counter_changes(run.tenant_id),
+        run.entry(AuditAction.SRL_ROTATE_KEY, new.id),
     )
     return (
         f"New list signer: {new.id}, because the seed of the one in force is lost or revoked. "
@@ -391,58 +403,65 @@ def _started(run: Run, vouching: ListSigner | None) -> str:
 _MARGIN: Final = timedelta(minutes=10)
 
 _REVOKED: Final = (
-    Action.REVOCATION_CREATE,
-    Action.REVOCATION_CREATE_BATCH,
-    Action.REVOCATION_EXTEND,
-    Action.REVOCATION_EXTEND_BATCH,
+    AuditAction.REVOCATION_CREATE,
+    AuditAction.REVOCATION_CREATE_BATCH,
+    AuditAction.REVOCATION_EXTEND,
+    AuditAction.REVOCATION_EXTEND_BATCH,
 )
-_TAKEN_BACK: Final = (Action.REVOCATION_DELETE, Action.REVOCATION_DELETE_BATCH)
+_TAKEN_BACK: Final = (AuditAction.REVOCATION_DELETE, AuditAction.REVOCATION_DELETE_BATCH)
 
 
 # Versions and sequences that may have been served, and of which a copy knows nothing.
 _LOST: Final = 8 * LEAP
 
 
-def far_above(ports: Ports, tenant_id: str, known: Above) -> Above:
+def far_above(
+    ports: Ports, tenant_id: str, restored_position: RestoredPosition
+) -> RestoredPosition:
     """Return a version and a sequence above all those that the original served.
 
     Neither the records nor the blobs have all of that. Within the delay of the copy, versions rise
-    by less than a leap, and few recoveries can end; each leaps. Raises `Corrupt`,
+    by less than a leap, and few recoveries can end; each leaps. Raises `DataCorrupt`,
     `Unavailable`.
     """
-    listed, feed = in_force.head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
-    sequence = max(known.sequence, feed.sequence if feed else 0)
-    return Above(max(known.version, listed.version) + _LOST, sequence + _LOST)
+    listed, feed = (
+        in_force.read_srl_head(ports, tenant_id),
+        in_force.read_feed_head(ports, tenant_id),
+    )
+    sequence = max(restored_position.sequence, feed.sequence if feed else 0)
+    return RestoredPosition(
+        max(restored_position.version, listed.version) + _LOST, sequence + _LOST
+    )
 
 
-def ended(run: Run, since: datetime | None) -> list[str]:
+def end_keys(run: RecoveryRun, since: datetime | None) -> list[str]:
     """End again the keys that the entries since `since` name; return the warrants to be revoked.
 
     An entry is stored in one write with its change, so the change was made. `since` is when the
-    newest list was issued, which has what is older. Raises `Corrupt`, `Unavailable`.
+    newest list was issued, which has what is older. Raises `DataCorrupt`, `Unavailable`.
     """
     if since is None:
         return []
     entries = sorted(_entries(run, since - _MARGIN), key=lambda each: each.id)
     for each in entries:
-        if each.action is Action.KEY_REVOKE:
+        if each.action is AuditAction.KEY_REVOKE:
             _revoke_key(run, each)
-        elif each.action in (Action.API_KEY_REVOKE, Action.API_KEY_DELETE):
+        elif each.action in (AuditAction.API_KEY_REVOKE, AuditAction.API_KEY_DELETE):
             _end_api_key(run, each)
-    named = _revoked(entries)
-    found = verdicts(run.ports, run.tenant_id, named) if named else {}
+    named = _still_revoked(entries)
+    found = read_statuses(run.ports, run.tenant_id, named) if named else {}
     return [each for each in named if not found[each].revoked]
 
 
-def _entries(run: Run, since: datetime) -> Iterator[AuditEntry]:
+def _entries(run: RecoveryRun, since: datetime) -> Iterator[AuditEntry]:
     span = EntryFilters(since, max(since, run.ports.now()))
     for _, partitions in audit_log.months(run.tenant_id, span):
         for partition in partitions:
-            for row in run.ports.store.query(partition, after=span.after):
+            for row in run.ports.store.query(partition, after=span.lower_bound):
                 yield AuditEntry.from_item(row.item)
 
 
-def _revoked(entries: list[AuditEntry]) -> list[str]:
+def _still_revoked(entries: list[AuditEntry]) -> list[str]:
     """Return the warrants that were revoked and not taken back afterwards."""
     named: dict[str, None] = {}
     for each in entries:
@@ -455,19 +474,19 @@ def _revoked(entries: list[AuditEntry]) -> list[str]:
     return list(named)
 
 
-def _revoke_key(run: Run, entry: AuditEntry) -> None:
+def _revoke_key(run: RecoveryRun, entry: AuditEntry) -> None:
     item = run.ports.store.get(signing_keys.keys(run.tenant_id).address(entry.resource_id))
     if item is not None:
-        revoked = SigningKey.from_item(item).revoked(entry.timestamp, reason=run.reason)
+        revoked = SigningKey.from_item(item).revoke(entry.timestamp, reason=run.reason)
         keys.apply(run, [revoked], is_behind=False)
 
 
-def _end_api_key(run: Run, entry: AuditEntry) -> None:
+def _end_api_key(run: RecoveryRun, entry: AuditEntry) -> None:
     item = run.ports.store.get(api_keys.records(run.tenant_id).address(entry.resource_id))
     if item is not None:
         key = ApiKey.from_item(item)
         status = TombstoneStatus.REVOKED
-        if entry.action is Action.API_KEY_DELETE:
+        if entry.action is AuditAction.API_KEY_DELETE:
             status = TombstoneStatus.DELETED
         tombstone = Tombstone(key.id, status, entry.timestamp, key.digest)
         access.apply_to_keys(run, [tombstone])

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model.audit import audit_log
-from shared.model.audit.audit_log import Action, EntryFilters
+from shared.model.audit.audit_log import AuditAction, EntryFilters
 from shared.model.callers import Caller
 from shared.model.items import Value
 from shared.model.tenants import TenantSettings
 from shared.operations.audit import log, outside, signers, statements
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
-from shared.operations.operator.recovery.newest import Newest
+from shared.operations.operator.recovery.newest import NewestPublication
 from shared.ports import Ports
 from shared.ports.store import Put
 
@@ -22,7 +22,7 @@ _LOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RecoveryRun:
     """The recovery of a tenant; `version` is that of its newest list.
 
     `report` is called with a line for the operator after each step.
@@ -49,7 +49,7 @@ class Run:
         if line := settle(step):
             self.report(line)
 
-    def entry(self, action: Action, resource_id: str, **details: Value) -> Put:
+    def entry(self, action: AuditAction, resource_id: str, **details: Value) -> Put:
         """Return the change that stores the audit entry of a step."""
         return audit.entry(
             self.ports,
@@ -62,51 +62,51 @@ class Run:
         )
 
 
-def apply(run: Run, newest: Newest, *, anew: bool = False) -> None:
+def apply(run: RecoveryRun, newest: NewestPublication, *, compare_all: bool = False) -> None:
     """Begin the next generation if the audit table is older than the log or the newest list.
 
     Each list is stored with an audit entry, so a table without an entry since then was restored.
-    With `anew` it begins in any case, since this store may not know of all sealed leaves.
+    With `compare_all` it begins in any case, since this store may not know of all sealed leaves.
     """
     ports, tenant_id = run.ports, run.tenant_id
     cut = _problem(run, newest)
     if cut is not None:
         run.report(f"Cut: {cut}")
-    is_older = cut is not None or signers.beyond(ports, tenant_id) is not None
-    if anew or is_older or not _has_entry_since(run, newest):
+    is_older = cut is not None or signers.find_unknown_tiles(ports, tenant_id) is not None
+    if compare_all or is_older or not _has_entry_since(run, newest):
         anchored = {*newest.logs, *outside.all_anchors(ports, tenant_id, passes_over=True)}
         above = max((each.generation for each in anchored), default=0)
-        if anew:
+        if compare_all:
             head = log.head(ports, tenant_id)
             above = max(above, head.generation if head else 0) + _LOST
-        begun = settle(lambda: signers.begin(ports, tenant_id, run.entry, above=above))
+        begun = settle(lambda: signers.begin(ports, tenant_id, run.entry, lower_bound=above))
         if begun is not None:
             run.report(f"The sealed log begins anew: generation {begun}")
-    settle(lambda: _forget_statement(run))
+    settle(lambda: _clear_latest_statement(run))
 
 
-def _problem(run: Run, newest: Newest) -> Corrupt | None:
+def _problem(run: RecoveryRun, newest: NewestPublication) -> DataCorrupt | None:
     try:
         anchored = {*newest.logs, *outside.all_anchors(run.ports, run.tenant_id, passes_over=True)}
-        reread(lambda: outside.compared(run.ports, run.tenant_id, anchored))
-    except Corrupt as error:
+        reread(lambda: outside.compare_with_anchors(run.ports, run.tenant_id, anchored))
+    except DataCorrupt as error:
         return error
     return None
 
 
-def _forget_statement(run: Run) -> None:
+def _clear_latest_statement(run: RecoveryRun) -> None:
     """Have the counters of revocations stated anew: they may be of another time than the log."""
     if changes := statements.forgotten(run.ports, run.tenant_id, run.entry):
         run.ports.store.write(*changes)
 
 
-def _has_entry_since(run: Run, newest: Newest) -> bool:
+def _has_entry_since(run: RecoveryRun, newest: NewestPublication) -> bool:
     """Return whether the audit log has an entry since the newest list, or there is no list."""
     if newest.issued_at is None:
         return True
     filters = EntryFilters(newest.issued_at, max(newest.issued_at, run.ports.now()))
     return any(
-        next(run.ports.store.query(each, after=filters.after, limit=1), None)
+        next(run.ports.store.query(each, after=filters.lower_bound, limit=1), None)
         for _, partitions in audit_log.months(run.tenant_id, filters)
         for each in partitions
     )

@@ -13,27 +13,27 @@ from shared.authorizer.formats import following
 from shared.authorizer.formats.documents import NotTrusted, SignedDocument
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import covering
-from shared.authorizer.formats.trust import Use
-from shared.errors import Corrupt, Unavailable
+from shared.authorizer.formats.trust import KeyUse
+from shared.errors import DataCorrupt, Unavailable
 from shared.model import trust as model
 from shared.model.trust import TrustHead
 from shared.operations.base.operation import settle
 from shared.operations.lists import in_force, marks, published_keys
-from shared.operations.operator.recovery.run import Run
+from shared.operations.operator.recovery.run import RecoveryRun
 from shared.operations.trust import documents, publishing
 from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
-from shared.ports.store import At, Expect, Put
+from shared.ports.store import Expect, Put, VersionIs
 
 # A recovery adds this to the version, so that it exceeds those that clients have seen.
 _LEAP: Final = 2**20
 
 
-def apply(run: Run, *, version: int = 0) -> None:
+def apply(run: RecoveryRun, *, version: int = 0) -> None:
     """Let the newest document that follows be the head, and the next version be far above it.
 
     `version` is one that is known to be published. Without a document, nothing changes. Raises
-    `Corrupt`, `Unavailable`.
+    `DataCorrupt`, `Unavailable`.
     """
     settle(partial(_apply, run, version))
 
@@ -41,20 +41,22 @@ def apply(run: Run, *, version: int = 0) -> None:
 def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
     """Return the keys (32 bytes each) that sign lists by the newest document.
 
-    It is the one to which those of the records lead: none without them. Raises `Corrupt`,
+    It is the one to which those of the records lead: none without them. Raises `DataCorrupt`,
     `Unavailable`.
     """
-    before = in_force.trust_head(ports, tenant_id)
+    before = in_force.read_trust_head(ports, tenant_id)
     if before is None:
         return ()
-    head = _followed(ports, tenant_id, before, documents.highest(ports, tenant_id), lambda _: None)
+    head = _follow_documents(
+        ports, tenant_id, before, documents.highest(ports, tenant_id), lambda _: None
+    )
     version = (head or before).version
-    return documents.read(ports, tenant_id, version).document.named(Use.LISTS)
+    return documents.read_document(ports, tenant_id, version).document.keys_for_use(KeyUse.LISTS)
 
 
-def publish(run: Run) -> None:
+def publish(run: RecoveryRun) -> None:
     """Publish the next document if the root is here; otherwise say that it waits for others."""
-    if in_force.trust_head(run.ports, run.tenant_id) is None:
+    if in_force.read_trust_head(run.ports, run.tenant_id) is None:
         return
     try:
         outcome = publishing.keep(run.ports, run.tenant_id)
@@ -65,65 +67,70 @@ def publish(run: Run) -> None:
         run.report("The next trust document waits for the roots: rescind trust draft")
 
 
-def _apply(run: Run, version: int) -> None:
+def _apply(run: RecoveryRun, version: int) -> None:
     ports, tenant_id = run.ports, run.tenant_id
-    before, newest = in_force.trust_head(ports, tenant_id), in_force.feed_head(ports, tenant_id)
-    named = newest.signed.trust if newest is not None else None
+    before, newest = (
+        in_force.read_trust_head(ports, tenant_id),
+        in_force.read_feed_head(ports, tenant_id),
+    )
+    named = newest.signed_head.trust if newest is not None else None
     stored = documents.highest(ports, tenant_id)
     known = [version, stored, before.version if before else 0, named.number if named else 0]
-    after = _followed(ports, tenant_id, before, stored, run.report)
+    after = _follow_documents(ports, tenant_id, before, stored, run.report)
     if after is None:
         return
     keys = _stored_keys(ports, tenant_id, after)
     after = replace(after, floor=max(known) + _LEAP, keys_sha256=keys)
     if before is None or after.version != before.version:
         run.report(f"Taken over: trust document {after.version}, pin {after.pin}")
-    expect = At(before.version) if before else Expect.ABSENT
+    expect = VersionIs(before.version) if before else Expect.ABSENT
     put = Put(model.head_address(tenant_id), after.to_item(), expect)
-    ports.store.write(put, marks.on_trust(tenant_id))
+    ports.store.write(put, marks.trust_mark(tenant_id))
 
 
-def _followed(
+def _follow_documents(
     ports: Ports,
     tenant_id: str,
-    before: TrustHead | None,
-    stored: int,
+    previous: TrustHead | None,
+    stored_version: int,
     report: Callable[[str], None],
 ) -> TrustHead | None:
-    """Return the head of the newest document to which those from `before` on lead.
+    """Return the head of the newest document to which those from `previous` on lead.
 
-    Without `before`, or if its document is lost, as in a copy that has the item and not the blob,
+    Without `previous`, or if its document is lost, as in a copy that has the item and not the blob,
     they begin at the oldest that has a blob and is signed by its own roots.
     """
-    held = _held(ports, tenant_id, before, report)
-    head = before if held else None
-    if head is not None and head.version >= stored:
+    held = _read_document(ports, tenant_id, previous, report)
+    head = previous if held else None
+    if head is not None and head.version >= stored_version:
         return head
     state = TrustState(tenant_id, head.pin, held) if head else None
     above = head.version if head else 0
-    for version in sorted(each for each in documents.stored(ports, tenant_id) if each > above):
+    for version in sorted(
+        each for each in documents.stored_versions(ports, tenant_id) if each > above
+    ):
         try:
-            made = documents.read(ports, tenant_id, version)
+            made = documents.read_document(ports, tenant_id, version)
             state = state or TrustState(tenant_id, made.document.roots.pin)
             state = following.follow(state, [made], ports.now())
-        except Corrupt as error:
+        except DataCorrupt as error:
             report(f"Passed over: {error}")
         except NotTrusted as error:
             report(f"Passed over: trust document {version} ({error.reason})")
         else:
-            head = TrustHead.after(head, made, keys_sha256=_covering(ports, made))
+            head = TrustHead.with_document(head, made, keys_sha256=_covering(ports, made))
     return head
 
 
-def _held(
+def _read_document(
     ports: Ports, tenant_id: str, head: TrustHead | None, report: Callable[[str], None]
 ) -> SignedDocument | None:
     """Return the document of a head; None if it is lost."""
     if head is None:
         return None
     try:
-        return documents.read(ports, tenant_id, head.version)
-    except Corrupt as error:
+        return documents.read_document(ports, tenant_id, head.version)
+    except DataCorrupt as error:
         report(f"Passed over: {error}")
         return None
 
@@ -134,21 +141,21 @@ def _stored_keys(ports: Ports, tenant_id: str, head: TrustHead) -> bytes:
     The next document then covers those of the records.
     """
     try:
-        published_keys.covered(ports, tenant_id, head.keys_sha256)
-    except Corrupt:
+        published_keys.read_covered_keys(ports, tenant_id, head.keys_sha256)
+    except DataCorrupt:
         return b""
     return head.keys_sha256
 
 
-def _covering(ports: Ports, made: SignedDocument) -> bytes:
+def _covering(ports: Ports, document: SignedDocument) -> bytes:
     """Return the hash of the blob of the keys that a document covers; empty if it is lost."""
-    tenant_id = made.document.tenant_id
+    tenant_id = document.document.tenant_id
     for name in ports.blobs.names(model.keys_folder(tenant_id)):
         sha256 = bytes.fromhex(name.rpartition("/")[2])
         try:
-            covers = published_keys.covered(ports, tenant_id, sha256)
-        except Corrupt:
+            covers = published_keys.read_covered_keys(ports, tenant_id, sha256)
+        except DataCorrupt:
             continue
-        if covering(covers) == made.document.signing_keys:
+        if covering(covers) == document.document.signing_keys:
             return sha256
     return b""

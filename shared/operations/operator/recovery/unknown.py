@@ -8,31 +8,31 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain
 
-from shared.errors import Corrupt
+from shared.errors import DataCorrupt
 from shared.model import api_keys, revocations, service_accounts, signing_keys, times, warrants
 from shared.model.api_keys import ApiKey, Usage
-from shared.model.deployment import Restored
+from shared.model.deployment import UnreviewedRestore
 from shared.model.lists import schedule
-from shared.model.lists.content import ListState
+from shared.model.lists.content import SrlState
 from shared.model.lists.head import head_address
-from shared.model.lists.schedule import TURNS, Turn
-from shared.model.lists.signers import ENDED, ListSigner, SignerStatus, signers
+from shared.model.lists.schedule import TURNS, PublicationDeadline
+from shared.model.lists.signers import ENDED, SrlSigner, SrlSignerStatus, signers_partition
 from shared.model.lists.tombstones import Tombstones, TombstoneStatus
 from shared.model.records import integer
 from shared.model.service_accounts import ServiceAccount
 from shared.model.signing_keys import KeyStatus, SigningKey
-from shared.model.warrants import WarrantRecord, left_behind
+from shared.model.warrants import WarrantRecord, is_past_retention
 from shared.operations.base import counters, tenants
 from shared.operations.lists import in_force, records
 from shared.operations.lists import signers as list_signers
-from shared.operations.lists.verdicts import verdicts
+from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator.recovery import newest as srl_newest
-from shared.operations.operator.recovery.newest import Newest
+from shared.operations.operator.recovery.newest import NewestPublication
 from shared.ports import Ports
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class StaleTables:
     """Which tables are known to be older than the newest list."""
 
     keys: bool
@@ -47,7 +47,7 @@ class Behind:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownReason:
     """Reasons why something may be unknown, and what to review; a line each."""
 
     reasons: tuple[str, ...]
@@ -64,46 +64,52 @@ class Unknown:
         ]
 
 
-def behind(ports: Ports, tenant_id: str, newest: Newest) -> Behind:
-    """Compare the tables with the newest list and state. Raises `Corrupt`, `Unavailable`."""
+def find_stale_tables(ports: Ports, tenant_id: str, newest: NewestPublication) -> StaleTables:
+    """Compare the tables with the newest list and state. Raises `DataCorrupt`, `Unavailable`."""
     head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
     counted = counters.of_tombstones(ports, tenant_id)
     is_short = _is_short(ports, tenant_id, newest)
     # If there are two lists of one version, one was made from restored tables; which is not known.
     forked = len(newest.lists) > 1
-    return Behind(
-        keys=scheduled(ports, tenant_id) < newest.version or counted < newest.changes or forked,
+    return StaleTables(
+        keys=newest_scheduled_version(ports, tenant_id) < newest.version
+        or counted < newest.changes
+        or forked,
         revocations=published < newest.version or is_short or forked,
     )
 
 
-def _is_short(ports: Ports, tenant_id: str, newest: Newest) -> bool:
+def _is_short(ports: Ports, tenant_id: str, newest: NewestPublication) -> bool:
     """Return whether the feed ends before the journal, as it may if its head is damaged."""
     try:
-        feed = in_force.feed_head(ports, tenant_id)
+        feed = in_force.read_feed_head(ports, tenant_id)
         end = None if feed is None else feed.sequence
-    except Corrupt:
+    except DataCorrupt:
         return True
     return end is not None and end < newest.journal.sequence
 
 
-def scheduled(ports: Ports, tenant_id: str) -> int:
+def newest_scheduled_version(ports: Ports, tenant_id: str) -> int:
     """Return the version of the newest list with a turn in the table of keys; 0 if none has."""
     own = (each for each in ports.store.query(TURNS) if schedule.tenant_of(each.sk) == tenant_id)
-    return max((Turn.from_item(each.item).list_version for each in own), default=0)
+    return max((PublicationDeadline.from_item(each.item).list_version for each in own), default=0)
 
 
 def unknown(
-    ports: Ports, tenant_id: str, newest: Newest, tables: Behind, mark: Restored | None
-) -> Unknown:
+    ports: Ports,
+    tenant_id: str,
+    newest: NewestPublication,
+    tables: StaleTables,
+    mark: UnreviewedRestore | None,
+) -> UnknownReason:
     """Return what to review after the tombstones are applied; empty if nothing is unknown.
 
     `mark` says that the tenant was restored, and that nobody has reviewed it yet.
     """
     reasons = list(_reasons(newest, tables, mark, ports.now()))
     if not reasons:
-        return Unknown((), ())
+        return UnknownReason((), ())
     lines = chain(
         _api_keys(ports, tenant_id),
         _accounts(ports, tenant_id),
@@ -112,19 +118,21 @@ def unknown(
         _disabled_since(ports, tenant_id, newest) if tables.keys else (),
         _taken_back(ports, tenant_id, newest) if tables.revocations else (),
     )
-    return Unknown(tuple(reasons), tuple(lines))
+    return UnknownReason(tuple(reasons), tuple(lines))
 
 
-def _reasons(newest: Newest, tables: Behind, mark: Restored | None, now: datetime) -> Iterator[str]:
+def _reasons(
+    newest: NewestPublication, tables: StaleTables, mark: UnreviewedRestore | None, now: datetime
+) -> Iterator[str]:
     horizon = newest.horizon and min(newest.horizon, now)
     if mark is not None:
-        copied = "" if mark.copied_at is None else f" to {times.text(mark.copied_at)}"
-        yield f"The records were put back{copied}, at {times.text(mark.restored_at)}."
+        copied = "" if mark.copied_at is None else f" to {times.format_utc(mark.copied_at)}"
+        yield f"The records were put back{copied}, at {times.format_utc(mark.restored_at)}."
     if tables and horizon is not None:
         what = f"version {newest.version} of the list, issued at"
         if newest.journal.issued_at is not None and not newest.journal.gaps:
             what = "the journal, written until"
-        yield f"The tables ({tables}) are older than {what} {times.text(horizon)}."
+        yield f"The tables ({tables}) are older than {what} {times.format_utc(horizon)}."
     if mark or tables:
         yield _horizon(horizon)
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in newest.journal.gaps)
@@ -137,8 +145,8 @@ def _horizon(horizon: datetime | None) -> str:
     known = "no list is left, so none of the changes since the restored moment are known"
     if horizon is not None:
         known = (
-            f"revocations until {times.text(horizon)}, and ends of keys and accounts, are known "
-            "and applied again"
+            f"revocations until {times.format_utc(horizon)}, and ends of keys and accounts, are "
+            "known and applied again"
         )
     return (
         f"Horizon: {known}. Unknown since then: revocations; ends of API keys, accounts, signing "
@@ -165,8 +173,8 @@ def _accounts(ports: Ports, tenant_id: str) -> Iterator[str]:
 
 
 def _list_signers(ports: Ports, tenant_id: str) -> Iterator[str]:
-    for signer in ListSigner.from_rows(ports.store.query(signers(tenant_id))):
-        if signer.status in (SignerStatus.ACTIVE, SignerStatus.PENDING):
+    for signer in SrlSigner.from_rows(ports.store.query(signers_partition(tenant_id))):
+        if signer.status in (SrlSignerStatus.ACTIVE, SrlSignerStatus.PENDING):
             yield f"{signer.status} list signer {signer.id}, public key {signer.public_key}"
 
 
@@ -179,7 +187,7 @@ def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
             yield f'active signing key {key.id} "{key.name}", last signed {_moment(used)}'
 
 
-def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
+def _disabled_since(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
     """Yield keys and accounts that are suspended or disabled, but not in the newest state."""
     if not newest.states:
         return
@@ -194,38 +202,38 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[st
             yield f'disabled account {account.id} "{account.name}", which had been enabled since'
 
 
-def _taken_back(ports: Ports, tenant_id: str, newest: Newest) -> Iterator[str]:
+def _taken_back(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
     """Yield warrants with a revocation that the newest list should contain but does not."""
     listed = set(newest.revoked_ids)
     walks = (ports.store.query(partition) for partition in revocations.records(tenant_id))
     records = {str(entry.item["warrant_id"]) for entry in chain.from_iterable(walks)}
     ttl = tenants.settings(ports, tenant_id).srl_ttl
     then = newest.issued_at or ports.now()
-    for warrant_id, verdict in sorted(verdicts(ports, tenant_id, records - listed).items()):
-        if not left_behind(verdict.ends_at, then, ttl=ttl):
+    for warrant_id, verdict in sorted(read_statuses(ports, tenant_id, records - listed).items()):
+        if not is_past_retention(verdict.ends_at, then, ttl=ttl):
             yield f"revoked warrant {warrant_id}, whose revocation had been deleted since"
 
 
 def _moment(moment: datetime | None) -> str:
-    return "never" if moment is None else times.text(moment)
+    return "never" if moment is None else times.format_utc(moment)
 
 
 def differences(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield keys, accounts and signers that ended by the newest valid state, not by the records.
 
-    Also yields states that are not valid. Raises `Corrupt`, `Unavailable`.
+    Also yields states that are not valid. Raises `DataCorrupt`, `Unavailable`.
     """
-    newest = srl_newest.beside(ports, tenant_id)
+    newest = srl_newest.read_newest(ports, tenant_id)
     yield from (f"not trusted: {doubt}" for doubt in newest.doubts)
     yield from newest.journal.gaps
     if not newest.states:
         return
-    is_behind = behind(ports, tenant_id, newest).keys
+    is_behind = find_stale_tables(ports, tenant_id, newest).keys
     # If there is no turn at all, `consistency` reports that.
-    if is_behind and scheduled(ports, tenant_id):
+    if is_behind and newest_scheduled_version(ports, tenant_id):
         yield "its table of keys is older than its newest list"
-    counted = counters.counted(ports, tenant_id).tombstones
-    now = records.tombstones(ports, tenant_id, changes=counted)
+    counted = counters.read_counts(ports, tenant_id).tombstones
+    now = records.read_tombstones(ports, tenant_id, changes=counted)
     for found in newest.tombstones:
         yield from _access(found, now, is_behind=is_behind)
         yield from _keys(found, now, is_behind=is_behind)
@@ -233,41 +241,43 @@ def differences(ports: Ports, tenant_id: str) -> Iterator[str]:
         yield from _signers(ports, tenant_id, state)
 
 
-def _access(recorded: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+def _access(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
     ended = {each.id for each in (*now.api_keys, *now.accounts)}
-    for each in recorded.api_keys:
+    for each in tombstones.api_keys:
         if each.id not in ended:
             yield f"the API key {each.id} was {each.status}, and is not"
-    for each in recorded.accounts:
+    for each in tombstones.accounts:
         if each.id not in ended and (is_behind or each.status is TombstoneStatus.DELETED):
             yield f"the service account {each.id} was {each.status}, and is not"
 
 
-def _keys(recorded: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
+def _keys(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
     found = {key.id: key for key in now.keys}
-    for key in recorded.keys:
+    for key in tombstones.keys:
         if _has_returned(key, found.get(key.id), is_behind=is_behind):
             was = f"{key.status} in version {key.key_version}"
             yield f"the signing key {key.id} was {was}, and is not"
 
 
-def _has_returned(recorded: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
+def _has_returned(record: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
     if now is None:
         # A key that was suspended and never rotated has no tombstone after it is enabled.
-        was_enabled = recorded.status is KeyStatus.SUSPENDED and recorded.key_version == 1
+        was_enabled = record.status is KeyStatus.SUSPENDED and record.key_version == 1
         return is_behind or not was_enabled
-    if recorded.status is KeyStatus.REVOKED and now.status is not KeyStatus.REVOKED:
+    if record.status is KeyStatus.REVOKED and now.status is not KeyStatus.REVOKED:
         return True
-    if is_behind and recorded.status is KeyStatus.SUSPENDED and now.status is KeyStatus.ACTIVE:
+    if is_behind and record.status is KeyStatus.SUSPENDED and now.status is KeyStatus.ACTIVE:
         return True
-    return now.key_version < recorded.key_version
+    return now.key_version < record.key_version
 
 
-def _signers(ports: Ports, tenant_id: str, state: ListState) -> Iterator[str]:
+def _signers(ports: Ports, tenant_id: str, state: SrlState) -> Iterator[str]:
     recorded = {each.id: each for each in state.list_signers if each.status in ENDED}
-    found = list_signers.find(ports, tenant_id, recorded)
+    found = list_signers.read_by_ids(ports, tenant_id, recorded)
     for each in recorded.values():
         if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
-    for each in list_signers.missing(in_force.all_signers(ports, tenant_id), state.list_signers):
+    for each in list_signers.find_archived(
+        in_force.read_signers(ports, tenant_id), state.list_signers
+    ):
         yield f"the list signer {each.id} was archived, and is {each.status}"

@@ -56,7 +56,9 @@ class Regions:
         """The ports of a process in a region."""
         named = self.settings | {"AWS_REGION": region, "SVC_MODE": mode}
         settings = wiring.settings(named)
-        return wiring._accepted(replace(self.first if region == REGION else self.second), settings)
+        return wiring._require_usable(
+            replace(self.first if region == REGION else self.second), settings
+        )
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regions
             monkeypatch.setenv(name, value)
         found = Regions(first, second, settings)
         deployment.mark_schema(first)
-        pacing = operation.Pacing(sleep=lambda _seconds: found.copy(), in_flight=0)
+        pacing = operation.RetryPacing(sleep=lambda _seconds: found.copy(), in_flight=0)
         monkeypatch.setattr(operation, "PACING", pacing)
         with closing(first):
             yield found
@@ -136,11 +138,11 @@ def test_a_silent_region_is_given_up_only_if_asked(
     regions.copy()
     ended = shell.run(*TYPED, *NOWHERE)
     assert (ended.code, "--lost-region" in ended.err) == (1, True)
-    assert deployment.read(regions.second).region is None
+    assert deployment.read_deployment(regions.second).region is None
     ended = shell.run(*TYPED, *NOWHERE, "--lost-region")
     assert ended.code == 0, ended.err
     assert f"Before {REGION} serves again, empty its tables" in ended.err
-    assert deployment.read(regions.second).region == SECOND
+    assert deployment.read_deployment(regions.second).region == SECOND
     assert tenant.published(regions.second).version > 1
 
 
@@ -149,13 +151,13 @@ def test_a_copy_that_does_not_arrive_stops_it(
 ) -> None:
     """F651c: If a table is not copied, the second region does not take over, and nobody writes."""
     clock = iter(range(0, 10_000, 50))
-    pacing = operation.Pacing(
+    pacing = operation.RetryPacing(
         sleep=lambda _seconds: regions.copy(Table.AUDIT), clock=lambda: float(next(clock))
     )
     monkeypatch.setattr(operation, "PACING", pacing)
     ended = shell.run(*TYPED)
     assert (ended.code, "look at their replication" in ended.err) == (1, True)
-    assert deployment.read(regions.second).region == NOBODY
+    assert deployment.read_deployment(regions.second).region == NOBODY
     for region in (REGION, SECOND):
         with pytest.raises(ReadOnly):
             tenant.revoke(regions.process(region, "open"), "svc_wrt_a")
@@ -167,7 +169,7 @@ def test_the_steps_are_printed(shell: Shell, regions: Regions) -> None:
     assert ended.code == 0
     assert [line[:2] for line in ended.err.splitlines()] == ["1.", "2.", "3.", "4."]
     assert _concurrency() == {None}
-    assert deployment.read(regions.first).region is None
+    assert deployment.read_deployment(regions.first).region is None
     lost = shell.run(*TYPED, "--dry-run", "--lost-region")
     assert "it is lost" in lost.err
 

@@ -148,7 +148,7 @@ def test_the_keys_of_a_person_are_listed_and_ended(machine: Machine) -> None:
     said: dict[str, Any] = {"members": {"groups": "a:b", "email_verified": True}}
     begun = signed_in(machine.ports, provider, Scope.ADMIN, **said)
     person = begun.session.owner
-    end = times.text(machine.ports.now() + timedelta(days=2))
+    end = times.format_utc(machine.ports.now() + timedelta(days=2))
     body = {"name": "her laptop", "scopes": ["signer"], "expires_at": end}
     bearer = {"Authorization": f"Bearer {begun.secret}"}
     url = f"{machine.url}/v1/api-keys"

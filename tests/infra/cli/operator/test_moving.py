@@ -82,7 +82,7 @@ def test_data_is_migrated(
     shell: Shell, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F410c, OPS-16: An operator moves data to another store, which is then in charge."""
-    monkeypatch.setattr(operation, "PACING", operation.Pacing(sleep=lambda _seconds: None))
+    monkeypatch.setattr(operation, "PACING", operation.RetryPacing(sleep=lambda _seconds: None))
     places = ("--from", f"sqlite:{data / 'svc.db'}", "--to", f"sqlite:{tmp_path / 'to/svc.db'}")
     begun = shell.run("migrate", *places)
     assert begun.code == 0, begun.err

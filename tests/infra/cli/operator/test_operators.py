@@ -11,15 +11,15 @@ from shared import wiring
 from shared.errors import InvalidApiKey
 from shared.model import api_keys as model
 from shared.model.api_keys import ApiKey
-from shared.model.audit.audit_log import Action, EntryFilters
+from shared.model.audit.audit_log import AuditAction, EntryFilters
 from shared.model.callers import Scope
-from shared.model.lists.signers import signers
+from shared.model.lists.signers import signers_partition
 from shared.operations.access import api_keys
 from shared.operations.audit import audit_log
 from shared.operations.base import tenants
 from shared.operations.changes import revocations
 from shared.operations.identities import authentication, tickets
-from shared.operations.identities.admission import Stranger
+from shared.operations.identities.admission import UnauthenticatedClient
 from shared.operations.lists import in_force
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -45,7 +45,7 @@ def test_a_new_tenant_comes_with_a_key_that_works(rescind: Command, data: Path) 
         credential = api_keys.authenticate(ports, done.out.removesuffix("\n"))
         assert credential.tenant_id == tenants.find(ports, "acme").tenant_id
         assert credential.scopes == (Scope.ADMIN,)
-        assert in_force.head(ports, credential.tenant_id).version == 1
+        assert in_force.read_srl_head(ports, credential.tenant_id).version == 1
 
 
 def test_the_audit_log_names_who_ran_the_command(rescind: Command, data: Path, acme: str) -> None:
@@ -58,7 +58,7 @@ def test_the_audit_log_names_who_ran_the_command(rescind: Command, data: Path, a
         page = audit_log.page(ports, caller, filters=filters, before=None, limit=10)
     named = {entry.action: entry.details.get("operator") for entry in page.entries}
     # The service makes the trust document.
-    assert named.pop(Action.TRUST_PUBLISH) is None
+    assert named.pop(AuditAction.TRUST_PUBLISH) is None
     assert named == dict.fromkeys(["api_key.create", "tenant.create"], private_files.name())
 
 
@@ -69,7 +69,7 @@ def test_a_link_to_the_console(rescind: Command, data: Path, acme: str) -> None:
     printed, _, ticket = done.out.strip().partition("#ticket=")
     assert (done.code, printed) == (0, url)
     with opened(data) as ports:
-        begun = tickets.redeem(ports, Stranger(), ticket)
+        begun = tickets.redeem(ports, UnauthenticatedClient(), ticket)
         caller = authentication.authenticate(ports, begun.secret)
         assert caller.tenant_id == api_keys.authenticate(ports, acme).tenant_id
         assert caller.operator == private_files.name()
@@ -121,7 +121,7 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(
     """Each finding has its tenant, its problem and the way out; the exit code is 1."""
     rescind.run("tenant", "create", "globex", "--data", data)
     with opened(data) as ports:
-        head = in_force.head(ports, tenants.find(ports, "acme").tenant_id)
+        head = in_force.read_srl_head(ports, tenants.find(ports, "acme").tenant_id)
     (data / "blobs" / head.blob).unlink()
     result = rescind.run("doctor", "--data", data)
     assert (result.code, result.out) == (1, "")
@@ -154,14 +154,14 @@ def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) ->
         for name in ("acme", "globex"):
             caller = onboarding.operator(ports, handle=name)
             revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
-        (entry,) = ports.store.query(signers(tenants.find(ports, "acme").tenant_id))
-        address = signers(tenants.find(ports, "acme").tenant_id).address(entry.sk)
+        (entry,) = ports.store.query(signers_partition(tenants.find(ports, "acme").tenant_id))
+        address = signers_partition(tenants.find(ports, "acme").tenant_id).address(entry.sk)
         ports.store.write(Put(address, {**entry.item, "public_key": 1}, Expect.PRESENT))
     result = rescind.run("publish", "--data", data)
     assert (result.code, result.out) == (1, "")
     assert "globex: published version 2 with 1 warrants.\n" in result.err
-    assert "acme: not published: Corrupt: " in result.err
-    assert "ListSigner.public_key" in result.err
+    assert "acme: not published: DataCorrupt: " in result.err
+    assert "SrlSigner.public_key" in result.err
     assert result.err.endswith("error: 1 list(s) could not be published\n")
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.cli.drafts import Draft, merged
-from infra.cli.errors import WrongUsage
+from infra.cli.drafts import Draft, merge
+from infra.cli.errors import UsageError
 from shared.adapters.file_root import FileRoot
 from shared.adapters.pkcs11_root import Pkcs11Root
 from shared.adapters.pkcs11_uri import Pkcs11Uri
@@ -17,8 +17,8 @@ from shared.authorizer.formats import documents
 from shared.authorizer.formats.documents import SignedDocument, signed_part
 from shared.authorizer.formats.following import TrustState, follow
 from shared.authorizer.formats.members import to_base64
-from shared.authorizer.formats.trust import NamedSigner, Roots, TrustDocument
-from shared.authorizer.formats.wire import Position
+from shared.authorizer.formats.trust import DocumentSigner, RootSet, TrustDocument
+from shared.authorizer.formats.wire import FeedPosition
 from shared.ports.outside import RootSigner
 from tests.infra.cli.conftest import Shell
 from tests.kit.hsm import needs_softhsm, softhsm
@@ -29,23 +29,23 @@ SIGNER, STANDBY = b"S" * 32, b"T" * 32
 PASSPHRASE = "a long passphrase"
 
 
-def _roots(*signers: RootSigner, threshold: int) -> Roots:
-    return Roots(tuple(sorted(each.public_key for each in signers)), threshold)
+def _roots(*signers: RootSigner, threshold: int) -> RootSet:
+    return RootSet(tuple(sorted(each.public_key for each in signers)), threshold)
 
 
 def _document(
-    roots: Roots, version: int, *signers: bytes, issued_at: datetime = NOW, days: int = 180
+    roots: RootSet, version: int, *signers: bytes, issued_at: datetime = NOW, days: int = 180
 ) -> TrustDocument:
-    named = tuple(NamedSigner(each, ("lists",)) for each in sorted(signers))
+    named = tuple(DocumentSigner(each, ("lists",)) for each in sorted(signers))
     expires_at = issued_at + timedelta(days=days)
-    start = Position(0, bytes(32))
+    start = FeedPosition(0, bytes(32))
     return TrustDocument(TENANT, version, issued_at, expires_at, roots, named, start)
 
 
 def _opened(document: TrustDocument, *signing: RootSigner) -> SignedDocument:
     payload = document.encode()
     part = signed_part(payload)
-    return SignedDocument.opened(payload, {each.public_key: each.sign(part) for each in signing})
+    return SignedDocument.decode(payload, {each.public_key: each.sign(part) for each in signing})
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +116,11 @@ def test_copies_with_a_signature_each_are_joined(
     other.write_bytes(draft.read_bytes())
     assert _sign(shell, draft, 0, passphrase)[0] == 0
     assert _sign(shell, other, 1, passphrase)[0] == 0
-    both = [Draft.read(draft), Draft.read(other)]
-    assert [each.missing() for each in [*both, merged(both)]] == [1, 1, 0]
+    both = [Draft.load(draft), Draft.load(other)]
+    assert [each.missing() for each in [*both, merge(both)]] == [1, 1, 0]
     changed = replace(both[1].next.document, version=9)
-    with pytest.raises(WrongUsage, match="different drafts"):
-        merged([both[0], Draft(both[1].before, _opened(changed))])
+    with pytest.raises(UsageError, match="different drafts"):
+        merge([both[0], Draft(both[1].before, _opened(changed))])
 
 
 def test_a_holder_sees_what_the_document_changes(
@@ -151,14 +151,14 @@ def test_new_roots_are_shown_as_a_change(
     for number, missing in ((1, 1), (2, 1), (0, 0)):
         code, shown, _ = _sign(shell, file, number, passphrase)
         assert (code, "CHANGE from 1 of 1" in shown) == (0, True)
-        assert Draft.read(file).missing() == missing
+        assert Draft.load(file).missing() == missing
     state = TrustState(TENANT, present.pin)
     held = follow(state, documents.documents(file.read_bytes()), NOW).held
     assert held is not None
     assert held.document.roots == own
 
 
-def _first(roots: Roots, *, days: int = 180, issued_at: datetime = NOW) -> Draft:
+def _first(roots: RootSet, *, days: int = 180, issued_at: datetime = NOW) -> Draft:
     return Draft(None, _opened(_document(roots, 1, SIGNER, days=days, issued_at=issued_at)))
 
 
@@ -169,11 +169,11 @@ def test_a_draft_that_clients_refuse_is_not_signed(
     shell: Shell, draft: Path, passphrase: Path, days: int, ago: int, problem: str
 ) -> None:
     """F711a: A draft that is valid for too long, or not any more, is not signed."""
-    (roots,) = Draft.read(draft).roots
+    (roots,) = Draft.load(draft).roots
     _first(roots, days=days, issued_at=NOW - timedelta(days=ago)).write(draft)
     code, _, said = _sign(shell, draft, 1, passphrase)
     assert (code, problem in said) == (2, True)
-    assert Draft.read(draft).next.signatures == {}
+    assert Draft.load(draft).next.signatures == {}
 
 
 def test_a_key_that_is_no_root_of_it_does_not_sign(
@@ -184,14 +184,14 @@ def test_a_key_that_is_no_root_of_it_does_not_sign(
     code, shown, said = _sign(shell, draft, 9, passphrase)
     assert (code, shown) == (2, "")
     assert f"{to_base64(other.public_key)} is not a root" in said
-    assert Draft.read(draft).next.signatures == {}
+    assert Draft.load(draft).next.signatures == {}
 
 
 def test_a_forged_present_document_is_refused(
     shell: Shell, draft: Path, holders: list[FileRoot], passphrase: Path
 ) -> None:
     """F711c: What a draft changes is shown against a document that the roots have signed."""
-    found = Draft.read(draft)
+    found = Draft.load(draft)
     assert found.before is not None
     hidden = replace(found.before.document, signers=found.next.document.signers)
     other = replace(found.before.document, tenant_id="svc_tnt_01jd0000000000000000000001")
@@ -265,7 +265,7 @@ def test_a_new_root_is_encrypted_and_says_its_pin(
     made = shell.json("trust", "new-root", "--out", file, "--passphrase-file", passphrase)
     key = FileRoot(file, passphrase=PASSPHRASE.encode()).public_key
     assert made["public_key"] == to_base64(key)
-    assert made["pin"] == Roots((key,), 1).pin
+    assert made["pin"] == RootSet((key,), 1).pin
     assert file.stat().st_mode & 0o777 == 0o600
     assert FileRoot.is_encrypted(file)
     again = shell.run("trust", "new-root", "--out", file, "--passphrase-file", passphrase)

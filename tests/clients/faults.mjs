@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { inspect } from "node:util";
 
-import { AuthorizerClient, MemoryFloor } from "@rescind/authorizer";
+import { AuthorizerClient, MemoryStateStore } from "@rescind/authorizer";
 import { isSigned, NoEd25519 } from "./node_modules/@rescind/authorizer/dist/console.js";
 
 const seen = [];
@@ -18,7 +18,7 @@ const usual = {
   url: `http://127.0.0.1:${server.address().port}`, tenant: "svc_tnt_a", trustRoot: "0".repeat(64), report: false,
   policy: { maxStaleness: 10 },
 };
-const made = (options) => new AuthorizerClient({ apiKey: "key", floor: new MemoryFloor(), ...usual, ...options });
+const made = (options) => new AuthorizerClient({ apiKey: "key", floor: new MemoryStateStore(), ...usual, ...options });
 
 // The clocks of all clients, advanced by milliseconds.
 const clock = performance.now.bind(performance), wall = Date.now, advanced = { clock: 0, wall: 0 };
@@ -58,7 +58,7 @@ for (const each of [inspect(printed, { depth: 9, showHidden: true }), JSON.strin
 
 // A floor that fails once is read again. Errors of `onEvent` end nothing.
 let left = 1;
-class Failing extends MemoryFloor {
+class Failing extends MemoryStateStore {
   async read(name) {
     if (left-- > 0) throw new Error("the disk is away");
     return super.read(name);

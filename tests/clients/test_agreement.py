@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from shared.authorizer import AuthorizerClient, FileFloor, Policy
+from shared.authorizer import AuthorizerClient, FileStateStore, PollPolicy
 from tests.clients.sidecars import sidecar
 from tests.conformance import runner
 from tests.infra.following import Server
@@ -85,8 +85,8 @@ def _clients(server: Server, program: Path, folder: Path) -> Iterator[dict[str, 
         python = AuthorizerClient(
             server.url,
             **given,
-            floor=FileFloor(folder / "python"),
-            policy=Policy(max_staleness=_STALENESS, poll_seconds=0.1),
+            floor=FileStateStore(folder / "python"),
+            policy=PollPolicy(max_staleness=_STALENESS, poll_seconds=0.1),
         )
         ended.enter_context(python)
         settings = {"URL": server.url, "FLOOR": str(folder / "go")}

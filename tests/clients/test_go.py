@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared import __version__
-from shared.authorizer.floor import FileFloor, Saved
+from shared.authorizer.floor import FileStateStore, SavedState
 from tests.authorizer.feeds import NOW, TENANT
 from tests.authorizer.roots import first, pinned
 from tests.authorizer.service import KEY, PIN, Service, serving
@@ -101,7 +101,7 @@ def test_ten_lines(tmp_path: Path) -> None:
 
 def test_it_refuses_the_floor_of_another_client(program: Path, tmp_path: Path) -> None:
     """F1002a: The client in Go refuses a floor that the client in Python wrote, and names it."""
-    FileFloor(tmp_path).save(Saved(pinned(held=first()), 1, b"c" * 32, NOW, 0.0))
+    FileStateStore(tmp_path).save(SavedState(pinned(held=first()), 1, b"c" * 32, NOW, 0.0))
     settings = {"RESCIND_URL": "http://127.0.0.1:1", "RESCIND_API_KEY": "key"}
     settings |= {
         "RESCIND_TENANT": TENANT,

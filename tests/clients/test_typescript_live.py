@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from shared.authorizer import AuthorizerClient, DamagedFloor, FileFloor
+from shared.authorizer import AuthorizerClient, FileStateStore, SavedStateCorrupt
 from shared.authorizer.formats.members import from_base64
-from shared.authorizer.formats.proofs import ProvenReport
+from shared.authorizer.formats.proofs import SignedReport
 from tests.authorizer.clients import arguments
 from tests.authorizer.feeds import TENANT, Feed, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
@@ -154,7 +154,7 @@ def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_p
     _polled(started())
     genuine = path.read_bytes()
     path.write_bytes(genuine[:-9])
-    words = "FloorError: the floor is damaged (Error: its hash is another one)"
+    words = "StateError: the floor is damaged (Error: its hash is another one)"
     assert _refusal(started()).startswith(words)
     for changes, words in (
         ({"client": "go"}, "it is the floor of the go client"),
@@ -167,10 +167,10 @@ def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_p
     ):
         path.write_bytes(genuine)
         _resealed(path, **changes)
-        assert _refusal(started()).startswith(f"FloorError: {words}")
+        assert _refusal(started()).startswith(f"StateError: {words}")
     path.write_bytes(genuine)
-    pythons = AuthorizerClient(service.url, **arguments(floor=FileFloor(path.parent)))
-    with pytest.raises(DamagedFloor, match="the floor of the typescript client"):
+    pythons = AuthorizerClient(service.url, **arguments(floor=FileStateStore(path.parent)))
+    with pytest.raises(SavedStateCorrupt, match="the floor of the typescript client"):
         pythons.start()
     path.chmod(0o666)
     assert "others can use" in _refusal(started())
@@ -236,7 +236,7 @@ def test_reports_change_no_verdict(service: Service, started: Started, tmp_path:
         while client({"report": {}}) == 0:
             pass
         _, reported = service.posted[-1]
-        report = ProvenReport.decode(from_base64(reported["report"]))
+        report = SignedReport.decode(from_base64(reported["report"]))
         assert reported.keys() == {"report", "signature"}
         assert (report.chain, report.refused) == (service.feed.chain, refused or {})
         assert report.number > 2**52

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import process from "node:process";
 
 import { AuthorizerClient } from "@rescind/authorizer";
-import { FileFloor } from "@rescind/authorizer/node";
+import { FileStateStore } from "@rescind/authorizer/node";
 
 const { HOST_URL: url, HOST_KEY: apiKey, HOST_TENANT: tenant, HOST_PIN: trustRoot, HOST_FLOOR } = process.env;
 const [port, mode] = process.argv.slice(2);
@@ -16,7 +16,7 @@ if (mode && cluster.isPrimary) {
   cluster.fork();
 } else {
   // Each process has a floor and a name of its own.
-  const name = `gate-${cluster.worker?.id ?? 1}`, floor = new FileFloor(join(HOST_FLOOR, name));
+  const name = `gate-${cluster.worker?.id ?? 1}`, floor = new FileStateStore(join(HOST_FLOOR, name));
   const client = new AuthorizerClient({ url, apiKey, tenant, trustRoot, name, floor, policy: { maxStaleness: 6 } });
   client.run();
   createServer((request, response) => {

@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from shared.authorizer import FileFloor, Policy
+from shared.authorizer import FileStateStore, PollPolicy
 
 MAX_STALENESS = 6.0
 
@@ -15,8 +15,8 @@ def arguments() -> dict[str, Any]:
         "api_key": os.environ["HOST_KEY"],
         "tenant": os.environ["HOST_TENANT"],
         "trust_root": os.environ["HOST_PIN"],
-        "floor": FileFloor(os.environ["HOST_FLOOR"]),
-        "policy": Policy(max_staleness=MAX_STALENESS),
+        "floor": FileStateStore(os.environ["HOST_FLOOR"]),
+        "policy": PollPolicy(max_staleness=MAX_STALENESS),
     }
 
 

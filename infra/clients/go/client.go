@@ -248,7 +248,7 @@ func (c *Client) watch(ctx context.Context) {
 		changed, left := c.news(), c.follower.view.Load().left(time.Now())
 		isFresh := left > 0
 		if isFresh && !wasFresh {
-			c.note(Recovered{})
+			c.note(BecameFresh{})
 		} else if wasFresh && !isFresh {
 			c.note(BecameStale{})
 		}
@@ -264,16 +264,16 @@ func (c *Client) watch(ctx context.Context) {
 func (c *Client) note(event Event) {
 	c.lock.Lock()
 	switch event := event.(type) {
-	case Polled:
+	case PollSucceeded:
 		c.status.Problem = ""
 	case BecameStale:
 		if c.status.Problem == "" {
 			c.status.Problem = "the service has not confirmed the state in time"
 		}
-	case Refused:
+	case ResponseRejected:
 		c.status.Refusals[event.Reason]++
 		c.status.Problem = "the last answer was refused: " + string(event.Reason)
-	case Failed:
+	case PollFailed:
 		c.status.Failures++
 		c.status.Problem = event.Message
 	}

@@ -17,12 +17,12 @@ func TestAClientFollowsAFeed(t *testing.T) {
 	service := serving(t)
 	client, noted := service.client(t, t.TempDir())
 	expect(t, check(client, "svc_wrt_b"), Stale)
-	expect(t, poll(client, noted), []Event{TrustChanged{1, service.pin()}, Advanced{0, 0, 1}})
+	expect(t, poll(client, noted), []Event{TrustChanged{1, service.pin()}, StateAdvanced{0, 0, 1}})
 	expect(t, check(client, "svc_wrt_b"), Clear)
 	expect(t, check(client, "svc_wrt_b", "svc_wrt_a"), Revoked)
 	expect(t, poll(client, noted), []Event{})
 	service.revoke("svc_wrt_b")
-	expect(t, poll(client, noted), []Event{Advanced{0, 1, 2}})
+	expect(t, poll(client, noted), []Event{StateAdvanced{0, 1, 2}})
 	expect(t, check(client, "svc_wrt_b"), Revoked)
 	service.vouch(keyNumber(2))
 	signer := publicOf(keyNumber(2))
@@ -38,24 +38,24 @@ func TestABadAnswerChangesNothing(t *testing.T) {
 		answer func(*service, http.ResponseWriter)
 		noted  string
 	}{
-		"no JSON":       {says(`{"head":`), "Refused{malformed}"},
-		"not UTF-8":     {says("{\"head\": \"\xff\"}"), "Refused{malformed}"},
-		"nested JSON":   {says(strings.Repeat("[", 100_000)), "Refused{malformed}"},
-		"nested lists":  {nested(deep), "Refused{malformed}"},
-		"other case":    {says(`{"HEAD": {}, "Entries": []}`), "Refused{malformed}"},
-		"two values":    {func(s *service, to http.ResponseWriter) { to.Write(append(s.feed(), " 1"...)) }, "Refused{malformed}"},
-		"too large":     {says(strings.Repeat(" ", answerMax+1)), "Refused{too_large}"},
-		"a bomb":        {bomb, "Refused{too_large}"},
-		"half of it":    {half, "Failed"},
-		"half a gzip":   {halfPacked, "Failed"},
-		"no gzip":       {coded("gzip"), "Failed"},
-		"other coding":  {coded("br"), "Failed"},
-		"without end":   {endless, "Failed"},
-		"an age":        {aged("-1"), "Failed"},
-		"two ages":      {aged("1, 2"), "Failed"},
-		"an error":      {failing(503), "Failed"},
-		"a redirect":    {failing(302), "Failed"},
-		"no permission": {failing(403), "Failed"},
+		"no JSON":       {says(`{"head":`), "ResponseRejected{malformed}"},
+		"not UTF-8":     {says("{\"head\": \"\xff\"}"), "ResponseRejected{malformed}"},
+		"nested JSON":   {says(strings.Repeat("[", 100_000)), "ResponseRejected{malformed}"},
+		"nested lists":  {nested(deep), "ResponseRejected{malformed}"},
+		"other case":    {says(`{"HEAD": {}, "Entries": []}`), "ResponseRejected{malformed}"},
+		"two values":    {func(s *service, to http.ResponseWriter) { to.Write(append(s.feed(), " 1"...)) }, "ResponseRejected{malformed}"},
+		"too large":     {says(strings.Repeat(" ", answerMax+1)), "ResponseRejected{too_large}"},
+		"a bomb":        {bomb, "ResponseRejected{too_large}"},
+		"half of it":    {half, "PollFailed"},
+		"half a gzip":   {halfPacked, "PollFailed"},
+		"no gzip":       {coded("gzip"), "PollFailed"},
+		"other coding":  {coded("br"), "PollFailed"},
+		"without end":   {endless, "PollFailed"},
+		"an age":        {aged("-1"), "PollFailed"},
+		"two ages":      {aged("1, 2"), "PollFailed"},
+		"an error":      {failing(503), "PollFailed"},
+		"a redirect":    {failing(302), "PollFailed"},
+		"no permission": {failing(403), "PollFailed"},
 	}
 	for name, each := range bad {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestABadAnswerChangesNothing(t *testing.T) {
 			poll(client, noted)
 			expect(t, check(client, "svc_wrt_c"), Revoked)
 			// After a refusal the whole head is asked for.
-			expect(t, tag == "", strings.HasPrefix(each.noted, "Refused"))
+			expect(t, tag == "", strings.HasPrefix(each.noted, "ResponseRejected"))
 		})
 	}
 }
@@ -179,7 +179,7 @@ func TestAnAgeIsCounted(t *testing.T) {
 	}
 	found := poll(client, noted)
 	expect(t, check(client, "svc_wrt_b"), Stale)
-	if _, ok := found[len(found)-1].(Failed); !ok {
+	if _, ok := found[len(found)-1].(PollFailed); !ok {
 		t.Error(found)
 	}
 	age = "0"
@@ -209,7 +209,7 @@ func TestATheft(t *testing.T) {
 	}
 	service.vouch(keyNumber(2))
 	thief.signer = keyNumber(3)
-	expect(t, poll(client, noted), []Event{TrustChanged{2, service.pin()}, Refused{Signature}})
+	expect(t, poll(client, noted), []Event{TrustChanged{2, service.pin()}, ResponseRejected{Signature}})
 	expect(t, []Verdict{check(client, "svc_wrt_a"), check(client, "svc_wrt_b")}, []Verdict{Revoked, Stale})
 	service.instead = nil
 	poll(client, noted)
@@ -225,7 +225,7 @@ func TestADocumentThatEnds(t *testing.T) {
 	for check(client, "svc_wrt_b") == Clear {
 		time.Sleep(time.Millisecond)
 	}
-	expect(t, poll(client, noted), []Event{Refused{TrustExpired}})
+	expect(t, poll(client, noted), []Event{ResponseRejected{TrustExpired}})
 	expect(t, check(client, "svc_wrt_a"), Revoked)
 	service.documentEnd = time.Now().Add(time.Hour).UTC()
 	service.vouch(service.signer)
@@ -311,7 +311,7 @@ func TestRunAndWait(t *testing.T) {
 	expect(t, (<-done).Error(), "context canceled")
 	isRecovered := false
 	for _, each := range *noted {
-		isRecovered = isRecovered || each == Event(Recovered{})
+		isRecovered = isRecovered || each == Event(BecameFresh{})
 	}
 	expect(t, isRecovered, true)
 	ended, stop := context.WithTimeout(context.Background(), 0)
@@ -331,7 +331,7 @@ func TestAFloorThatCannotBeSavedChangesNothing(t *testing.T) {
 	os.RemoveAll(folder)
 	os.WriteFile(folder, nil, 0o600)
 	found := poll(client, noted)
-	if failed, ok := found[0].(Failed); !ok || !strings.HasPrefix(failed.Message, "the floor cannot be saved") {
+	if failed, ok := found[0].(PollFailed); !ok || !strings.HasPrefix(failed.Message, "the floor cannot be saved") {
 		t.Error(found)
 	}
 	expect(t, check(client, "svc_wrt_b"), Clear)

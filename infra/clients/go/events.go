@@ -12,23 +12,23 @@ type Event interface {
 	event()
 }
 
-// Polled says that the service answered. Changed is false if it had nothing new.
-type Polled struct {
+// PollSucceeded says that the service answered. Changed is false if it had nothing new.
+type PollSucceeded struct {
 	Took    time.Duration
 	Changed bool
 }
 
-// Advanced says that the client holds entry After, and Count revoked warrants.
-type Advanced struct {
+// StateAdvanced says that the client holds entry After, and Count revoked warrants.
+type StateAdvanced struct {
 	Before, After uint64
 	Count         int
 }
 
-// Refused says that an answer did not pass a check, so the state did not change.
-type Refused struct{ Reason Reason }
+// ResponseRejected says that an answer did not pass a check, so the state did not change.
+type ResponseRejected struct{ Reason Reason }
 
-// Failed says that the service did not answer, or with an error. The next poll is after Pause.
-type Failed struct {
+// PollFailed says that the service did not answer, or with an error. The next poll is after Pause.
+type PollFailed struct {
 	Message string
 	Pause   time.Duration
 }
@@ -36,8 +36,8 @@ type Failed struct {
 // BecameStale says that warrants that are not known to be revoked are Stale from now on.
 type BecameStale struct{}
 
-// Recovered says that the state is recent: at first, and after BecameStale.
-type Recovered struct{}
+// BecameFresh says that the state is recent: at first, and after BecameStale.
+type BecameFresh struct{}
 
 // SignerChanged says that another list signer signed the newest head: Key, in hexadecimal digits.
 type SignerChanged struct{ Key string }
@@ -48,9 +48,9 @@ type TrustChanged struct {
 	Pin     string
 }
 
-// Reported says that the service accepted a report. If Status is `foreign`, it does not know the
+// ReportAccepted says that the service accepted a report. If Status is `foreign`, it does not know the
 // history that this client holds.
-type Reported struct {
+type ReportAccepted struct {
 	Sequence uint64
 	Status   string
 }
@@ -67,9 +67,9 @@ type ReportFailed struct {
 // default of Options.OnEvent.
 func LogEvent(event Event) {
 	switch event := event.(type) {
-	case Polled, Advanced:
+	case PollSucceeded, StateAdvanced:
 		return
-	case Reported:
+	case ReportAccepted:
 		if event.Status != "foreign" {
 			return
 		}
@@ -77,36 +77,36 @@ func LogEvent(event Event) {
 	log.Print("rescind: ", event)
 }
 
-func (Polled) event()        {}
-func (Advanced) event()      {}
-func (Refused) event()       {}
-func (Failed) event()        {}
-func (BecameStale) event()   {}
-func (Recovered) event()     {}
-func (SignerChanged) event() {}
-func (TrustChanged) event()  {}
-func (Reported) event()      {}
-func (ReportFailed) event()  {}
+func (PollSucceeded) event()    {}
+func (StateAdvanced) event()    {}
+func (ResponseRejected) event() {}
+func (PollFailed) event()       {}
+func (BecameStale) event()      {}
+func (BecameFresh) event()      {}
+func (SignerChanged) event()    {}
+func (TrustChanged) event()     {}
+func (ReportAccepted) event()   {}
+func (ReportFailed) event()     {}
 
-func (e Polled) String() string {
+func (e PollSucceeded) String() string {
 	return fmt.Sprintf("the service answered after %s, with news: %t", e.Took, e.Changed)
 }
 
-func (e Advanced) String() string {
+func (e StateAdvanced) String() string {
 	return fmt.Sprintf("holds entry %d after %d, with %d revoked warrants", e.After, e.Before, e.Count)
 }
 
-func (e Refused) String() string {
+func (e ResponseRejected) String() string {
 	return fmt.Sprintf("an answer of the service was refused: %s", e.Reason)
 }
 
-func (e Failed) String() string {
+func (e PollFailed) String() string {
 	return fmt.Sprintf("the feed cannot be followed: %s", e.Message)
 }
 
 func (BecameStale) String() string { return "the state is stale, so warrants are not clear" }
 
-func (Recovered) String() string { return "the state is recent" }
+func (BecameFresh) String() string { return "the state is recent" }
 
 func (e SignerChanged) String() string { return "the list signer now is " + e.Key }
 
@@ -114,7 +114,7 @@ func (e TrustChanged) String() string {
 	return fmt.Sprintf("the trust document now is version %d, by the root %s", e.Version, e.Pin)
 }
 
-func (e Reported) String() string {
+func (e ReportAccepted) String() string {
 	return fmt.Sprintf("reported entry %d, which is %s", e.Sequence, e.Status)
 }
 

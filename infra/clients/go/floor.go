@@ -21,10 +21,10 @@ const (
 	temporary   = ".new-"
 )
 
-// FloorError says that a floor cannot be used, and what to do.
-type FloorError struct{ Message string }
+// StateError says that a floor cannot be used, and what to do.
+type StateError struct{ Message string }
 
-func (e *FloorError) Error() string { return e.Message }
+func (e *StateError) Error() string { return e.Message }
 
 // saved is what a client keeps across restarts, so that nobody can serve it an older feed: the
 // position that it has reached, the trust document that it holds, and the way back to its state.
@@ -98,12 +98,12 @@ func (f *floor) saved() (*saved, error) {
 	}
 	found, err := openFloor(data)
 	if err != nil {
-		return nil, &FloorError{fmt.Sprintf(
+		return nil, &StateError{fmt.Sprintf(
 			"%s is damaged (%v), so this client does not know what it accepted last. Stop it, remove the "+
 				"folder %s, and start it again", f.file(), err, f.folder)}
 	}
 	if found.Client != floorClient {
-		return nil, &FloorError{fmt.Sprintf(
+		return nil, &StateError{fmt.Sprintf(
 			"%s is the floor of the %s client: give this client a folder of its own", f.file(), found.Client)}
 	}
 	return &found.saved, nil
@@ -116,7 +116,7 @@ func readOwn(path string) ([]byte, error) {
 		return nil, err
 	}
 	if found.Mode().Perm()&othersWrite != 0 {
-		return nil, &FloorError{fmt.Sprintf("others can write to %s: run chmod 600 %s", path, path)}
+		return nil, &StateError{fmt.Sprintf("others can write to %s: run chmod 600 %s", path, path)}
 	}
 	return os.ReadFile(path)
 }
@@ -221,7 +221,7 @@ func (f *floor) isBehind(next *saved, now os.FileInfo) (bool, error) {
 	ours, theirs := next.document(), held.document()
 	if !sharesRoot(next.Pin, ours, held.Pin, theirs) {
 		if !isSameStamp(now, f.began) {
-			return false, &FloorError{"a client with another TrustRoot uses the floor: start again"}
+			return false, &StateError{"a client with another TrustRoot uses the floor: start again"}
 		}
 		return false, nil
 	}

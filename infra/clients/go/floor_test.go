@@ -23,7 +23,7 @@ func TestAFloorIsTakenUp(t *testing.T) {
 	// Nobody can serve it an older feed.
 	service.entries = nil
 	service.issue++
-	expect(t, poll(again, noted), []Event{Refused{Rollback}})
+	expect(t, poll(again, noted), []Event{ResponseRejected{Rollback}})
 }
 
 // F1912b: A private key that a killed process had not named yet does not stay in the folder.
@@ -82,14 +82,14 @@ func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
 		poll(client, noted)
 		each.change(filepath.Join(folder, floorFile))
 		_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: tenant, TrustRoot: service.pin(), Floor: folder})
-		var found *FloorError
+		var found *StateError
 		if !errors.As(err, &found) || !strings.Contains(found.Message, each.expected) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// Nor does it lose what was saved meanwhile.
 		client.follower.floor.written = nil
 		service.revoke("svc_wrt_" + strings.ReplaceAll(name, " ", "-"))
-		if _, isFailed := poll(client, noted)[0].(Failed); !isFailed {
+		if _, isFailed := poll(client, noted)[0].(PollFailed); !isFailed {
 			t.Errorf("%s: %v", name, *noted)
 		}
 	}
@@ -100,7 +100,7 @@ func TestTheFloorOfAnotherTenantIsAnError(t *testing.T) {
 	client, noted := service.client(t, folder)
 	poll(client, noted)
 	_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: "svc_tnt_x", TrustRoot: service.pin(), Floor: folder})
-	var found *FloorError
+	var found *StateError
 	if !errors.As(err, &found) || !strings.Contains(found.Message, "is of "+tenant) {
 		t.Error(err)
 	}
@@ -162,7 +162,7 @@ func TestSharedFloors(t *testing.T) {
 	poll(third, notedThree)
 	expect(t, check(third, "svc_wrt_b"), Clear)
 	service.revoke("svc_wrt_c")
-	if failed, ok := poll(two, notedToo)[0].(Failed); !ok || !strings.Contains(failed.Message, "another TrustRoot") {
+	if failed, ok := poll(two, notedToo)[0].(PollFailed); !ok || !strings.Contains(failed.Message, "another TrustRoot") {
 		t.Error(*notedToo)
 	}
 }

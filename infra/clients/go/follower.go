@@ -60,7 +60,7 @@ func (f *follower) load() error {
 	}
 	trust := *f.trust.Load()
 	if found.Tenant != trust.tenant {
-		return &FloorError{fmt.Sprintf(
+		return &StateError{fmt.Sprintf(
 			"the floor is of %s: give each tenant a folder of its own", found.Tenant)}
 	}
 	trust = trust.resumed(found)
@@ -124,7 +124,7 @@ func (f *follower) poll(ctx context.Context) (pause time.Duration) {
 	defer func() {
 		if bug := recover(); bug != nil {
 			pause = pauseAfterBug
-			f.emit(Failed{printable(fmt.Sprint(bug)), pause})
+			f.emit(PollFailed{printable(fmt.Sprint(bug)), pause})
 		}
 	}()
 	pause, err := f.exchange(ctx)
@@ -134,7 +134,7 @@ func (f *follower) poll(ctx context.Context) (pause time.Duration) {
 	}
 	if reason := reasonOf(err); reason != "" {
 		f.etag, f.hasGap = "", reason == Gap
-		f.emit(Refused{reason})
+		f.emit(ResponseRejected{reason})
 		return f.backoff()
 	}
 	var none *noAnswer
@@ -174,7 +174,7 @@ func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	took := time.Since(asked)
-	f.emit(Polled{took, isChanged})
+	f.emit(PollSucceeded{took, isChanged})
 	if age > f.policy.staleness {
 		return 0, without("the answer is %s old", age)
 	}
@@ -312,7 +312,7 @@ func (f *follower) take(next *state, confirmed time.Time) error {
 		f.emit(SignerChanged{next.signedBy.String()})
 	}
 	if past := (&view{state: before}).sequence(); before == nil || past != next.head.at.sequence {
-		f.emit(Advanced{past, next.head.at.sequence, next.revoked.size()})
+		f.emit(StateAdvanced{past, next.head.at.sequence, next.revoked.size()})
 	}
 	return nil
 }
@@ -420,7 +420,7 @@ func (f *follower) failed(message string, retryAfter time.Duration) time.Duratio
 		// The tag may be the cause, for example because it is too long.
 		f.etag = ""
 	}
-	f.emit(Failed{message, pause})
+	f.emit(PollFailed{message, pause})
 	return pause
 }
 

@@ -267,7 +267,7 @@ func (r *reporter) report(ctx context.Context, now *view) error {
 	if answer != nil {
 		r.sent = counts
 		r.schedule.accepted(answer, now.sequence(), time.Now())
-		r.client.note(Reported{now.sequence(), answer.word})
+		r.client.note(ReportAccepted{now.sequence(), answer.word})
 	}
 	return err
 }

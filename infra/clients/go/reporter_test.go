@@ -40,7 +40,7 @@ func TestAReportIsSigned(t *testing.T) {
 	service := serving(t)
 	folder := t.TempDir()
 	client := service.reporting(t, folder)
-	client.note(Refused{Rollback})
+	client.note(ResponseRejected{Rollback})
 	reporter := client.reporter
 	defer reporter.abandon()
 	reporter.step(context.Background())

@@ -185,13 +185,13 @@ func check(client *Client, ids ...string) Verdict {
 	return found
 }
 
-// poll makes one exchange, and returns what it noted beside Polled.
+// poll makes one exchange, and returns what it noted beside PollSucceeded.
 func poll(client *Client, noted *[]Event) []Event {
 	*noted = nil
 	client.follower.poll(context.Background())
 	found := []Event{}
 	for _, each := range *noted {
-		if _, isPolled := each.(Polled); !isPolled {
+		if _, isPolled := each.(PollSucceeded); !isPolled {
 			found = append(found, each)
 		}
 	}

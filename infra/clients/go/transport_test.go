@@ -61,7 +61,7 @@ func TestAHugeAgeEnds(t *testing.T) {
 		return false
 	}
 	found := poll(client, noted)
-	if _, ok := found[len(found)-1].(Failed); !ok {
+	if _, ok := found[len(found)-1].(PollFailed); !ok {
 		t.Error(found)
 	}
 	service.instead = nil
@@ -249,7 +249,7 @@ func TestMessagesHaveNoForeignText(t *testing.T) {
 			return true
 		}
 		found := poll(client, noted)
-		failed, ok := found[len(found)-1].(Failed)
+		failed, ok := found[len(found)-1].(PollFailed)
 		if isShown := strings.Contains(failed.Message, "SECRET"); !ok || isShown != (name == "a body") {
 			t.Errorf("%s: %v", name, found)
 		}
@@ -314,10 +314,10 @@ func TestARefusedRegistrationIsLogged(t *testing.T) {
 		t.Error(written.String())
 	}
 	written.Reset()
-	LogEvent(Polled{})
-	LogEvent(Reported{Status: "ok"})
+	LogEvent(PollSucceeded{})
+	LogEvent(ReportAccepted{Status: "ok"})
 	expect(t, written.Len(), 0)
-	LogEvent(Reported{Status: "foreign"})
-	LogEvent(Failed{Message: "away"})
+	LogEvent(ReportAccepted{Status: "foreign"})
+	LogEvent(PollFailed{Message: "away"})
 	expect(t, strings.Count(written.String(), "\n"), 2)
 }

@@ -1,7 +1,7 @@
 // The client of the feed: it follows the feed while `run` runs, and `check` asks nobody.
 
 import { hex } from "./bytes.js";
-import type { Floor } from "./floor.js";
+import type { StateStore } from "./floor.js";
 import { Follower, type ClientEvent } from "./follower.js";
 import { Reporter, type Reporting } from "./reports.js";
 import { printable, Transport } from "./transport.js";
@@ -19,7 +19,7 @@ export interface ClientOptions {
   /** The pin of the tenant's roots, which `rescind trust show` prints. */
   readonly trustRoot: string;
   /** Keeps across restarts what was accepted. */
-  readonly floor: Floor;
+  readonly floor: StateStore;
   readonly policy?: Partial<Policy>;
   /**
    * Called with each event. Its errors and rejections are ignored. By default, events that are not a part of normal
@@ -77,7 +77,7 @@ export class AuthorizerClient {
       ? new Reporter(this.transport, policy, this.follower, this.refusals, emit, floor, name) : null;
   }
 
-  /** Follows the feed until `close`. Throws `FloorError`, or what the floor throws when it is read. */
+  /** Follows the feed until `close`. Throws `StateError`, or what the floor throws when it is read. */
   async run(): Promise<void> {
     this.isRun = true;
     await this.load();

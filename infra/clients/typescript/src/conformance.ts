@@ -3,7 +3,7 @@
 
 import { hex, utf8 } from "./bytes.js";
 import { AuthorizerClient } from "./client.js";
-import { MemoryFloor, type Floor as Kept } from "./floor.js";
+import { MemoryStateStore, type StateStore as Kept } from "./floor.js";
 import { advance, NeedsBase, type State } from "./state.js";
 import {
   followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, type Belief,
@@ -12,14 +12,14 @@ import { tokenId, type TokenKind } from "./tokens.js";
 import { wholeSeconds } from "./transport.js";
 import { areWarrantIds, base64, check, readAnswer, refuse, Refused, type Position } from "./wire.js";
 
-interface Floor {
+interface StateStore {
   sequence: number;
   chain: string;
   signer?: string | null;
 }
 
 interface Requests {
-  init: { tenant: string; trust_root: string; floor: Floor | null };
+  init: { tenant: string; trust_root: string; floor: StateStore | null };
   trust: { now: string; response: string };
   signing_keys: { blob: string };
   restart: Record<string, never>;
@@ -51,7 +51,7 @@ export class Session {
   private hasEnd = false;
 
   /** `floorIn` returns the floor in a folder. */
-  constructor(private readonly floorIn: (folder: string) => Kept = () => new MemoryFloor()) {}
+  constructor(private readonly floorIn: (folder: string) => Kept = () => new MemoryStateStore()) {}
 
   /** The answer to a request: its one member names what is asked. */
   async answer(request: object): Promise<object> {

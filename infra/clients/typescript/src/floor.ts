@@ -5,7 +5,7 @@ import { readDocuments, writeDocument, type Belief } from "./trust.js";
 import { readAnswer, writeAnswer, type Answer, type Position } from "./wire.js";
 
 /** Where a client keeps a few small files by name. A client needs one of its own. */
-export interface Floor {
+export interface StateStore {
   /** The name under which the client reports, unless it is given one. */
   readonly name?: string;
   /** What was written last under this name; null if nothing ever was. */
@@ -15,7 +15,7 @@ export interface Floor {
 }
 
 /** Keeps nothing across restarts: for tests and tools, and for no authorizer. */
-export class MemoryFloor implements Floor {
+export class MemoryStateStore implements StateStore {
   private readonly files = new Map<string, Uint8Array>();
 
   async read(name: string): Promise<Uint8Array | null> {
@@ -28,7 +28,7 @@ export class MemoryFloor implements Floor {
 }
 
 /** The floor cannot be used. The message says why, and what to do. */
-export class FloorError extends Error {}
+export class StateError extends Error {}
 
 /**
  * The position that a client has reached, `signer` (in hex) having signed its head; null if the position
@@ -58,33 +58,33 @@ const FORMAT = 1;
 
 const again = "Stop the client, remove its floor, and start it again with trustRoot";
 
-/** What was saved last for a tenant. Throws `FloorError` if it is damaged, or not of this client. */
-export async function load(floor: Floor, tenant: string): Promise<Saved | null> {
+/** What was saved last for a tenant. Throws `StateError` if it is damaged, or not of this client. */
+export async function load(floor: StateStore, tenant: string): Promise<Saved | null> {
   const data = await floor.read(FILE);
   if (!data) return null;
   let saved: Saved;
   try {
     saved = decoded(data);
   } catch (error) {
-    if (error instanceof FloorError) throw error;
-    throw new FloorError(`the floor is damaged (${String(error)}), so this client does not know what it accepted last. ${again}`);
+    if (error instanceof StateError) throw error;
+    throw new StateError(`the floor is damaged (${String(error)}), so this client does not know what it accepted last. ${again}`);
   }
-  if (saved.tenant !== tenant) throw new FloorError(`the floor is of ${saved.tenant}: each tenant needs its own`);
+  if (saved.tenant !== tenant) throw new StateError(`the floor is of ${saved.tenant}: each tenant needs its own`);
   return saved;
 }
 
 /** Replaces what was saved. */
-export const save = (floor: Floor, saved: Saved): Promise<void> => floor.write(FILE, encoded(saved));
+export const save = (floor: StateStore, saved: Saved): Promise<void> => floor.write(FILE, encoded(saved));
 
 /** Keeps a base beside that of `before`, and returns the name of its file. */
-export async function saveBase(floor: Floor, data: Uint8Array, before: string | null): Promise<string> {
+export async function saveBase(floor: StateStore, data: Uint8Array, before: string | null): Promise<string> {
   const name = before === "base-0.cbor" ? "base-1.cbor" : "base-0.cbor";
   await floor.write(name, data);
   return name;
 }
 
 /** The base of what was saved; null if it is not there, or another one. */
-export async function loadBase(floor: Floor, { base, sha256 }: Restorable): Promise<Bytes | null> {
+export async function loadBase(floor: StateStore, { base, sha256 }: Restorable): Promise<Bytes | null> {
   const data = await floor.read(base);
   return data && equal(hash(data), sha256) ? new Uint8Array(data) : null;
 }
@@ -145,9 +145,9 @@ function decoded(data: Uint8Array): Saved {
 /** A floor is of one client: each knows other parts of what it accepted. */
 function checkOwn({ client = "Python", format }: Record<string, unknown>): void {
   if (client !== CLIENT) {
-    throw new FloorError(`it is the floor of the ${String(client)} client: give this client a floor of its own`);
+    throw new StateError(`it is the floor of the ${String(client)} client: give this client a floor of its own`);
   }
   if (typeof format !== "number" || format > FORMAT) {
-    throw new FloorError(`a newer version of this client wrote the floor. ${again}, or install that version`);
+    throw new StateError(`a newer version of this client wrote the floor. ${again}, or install that version`);
   }
 }

@@ -1,7 +1,7 @@
 // How a client follows the feed: one exchange with the service at a time.
 
 import type { Bytes } from "./bytes.js";
-import { load, loadBase, save, saveBase, type Floor, type Restorable, type Saved } from "./floor.js";
+import { load, loadBase, save, saveBase, type StateStore, type Restorable, type Saved } from "./floor.js";
 import { advance, NeedsBase, restore, type State } from "./state.js";
 import { ageOf, NoAnswer, PATIENCE, printable, TooLarge, Transport, unexpected, type Received } from "./transport.js";
 import {
@@ -58,13 +58,13 @@ export class Follower {
 
   constructor(
     private readonly transport: Transport,
-    private readonly floor: Floor,
+    private readonly floor: StateStore,
     public belief: Belief,
     private readonly policy: Policy,
     private readonly emit: Emit,
   ) {}
 
-  /** Takes up what the floor has. Throws `FloorError`, or what the floor throws. */
+  /** Takes up what the floor has. Throws `StateError`, or what the floor throws. */
   async load(): Promise<void> {
     const saved = await load(this.floor, this.belief.tenant);
     if (!saved) return;

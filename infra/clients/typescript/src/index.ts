@@ -1,7 +1,7 @@
 // @rescind/authorizer: knows which warrants of a tenant are revoked, with WebCrypto and standard web APIs alone.
 
 export { AuthorizerClient, type ClientOptions, type Status } from "./client.js";
-export { FloorError, MemoryFloor, type Floor } from "./floor.js";
+export { StateError, MemoryStateStore, type StateStore } from "./floor.js";
 export type { ClientEvent } from "./follower.js";
 export type { Reporting } from "./reports.js";
 export { tokenId, type TokenKind } from "./tokens.js";

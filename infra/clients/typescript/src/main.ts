@@ -4,13 +4,13 @@
 import { createInterface } from "node:readline";
 
 import { Session } from "./conformance.js";
-import { FileFloor } from "./node.js";
+import { FileStateStore } from "./node.js";
 
 if (process.argv[2] !== "conformance") {
   console.error("usage: rescind-authorizer conformance");
   process.exit(2);
 }
-const session = new Session((folder) => new FileFloor(folder));
+const session = new Session((folder) => new FileStateStore(folder));
 for await (const line of createInterface({ input: process.stdin })) {
   console.log(JSON.stringify(await session.answer(JSON.parse(line) as object)));
 }

@@ -4,7 +4,7 @@ import { mkdir, open, rename, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 
-import { FloorError, type Floor } from "./floor.js";
+import { StateError, type StateStore } from "./floor.js";
 
 const OTHERS_WRITE = 0o022;
 const OTHERS = 0o077;
@@ -13,7 +13,7 @@ const OTHERS = 0o077;
  * Keeps the floor in a folder, in files that only this user can read. Each client, and each of several
  * processes, needs a folder of its own.
  */
-export class FileFloor implements Floor {
+export class FileStateStore implements StateStore {
   readonly name = hostname();
   /** The files that this object has read or written, as they were then. */
   private readonly stamps = new Map<string, string | null>();
@@ -27,7 +27,7 @@ export class FileFloor implements Floor {
     try {
       const { mode } = await file.stat(), others = name.endsWith(".key") ? OTHERS : OTHERS_WRITE;
       if (process.platform !== "win32" && mode & others) {
-        throw new FloorError(`others can use ${this.path(name)}: run chmod 600 for it`);
+        throw new StateError(`others can use ${this.path(name)}: run chmod 600 for it`);
       }
       return await file.readFile();
     } finally {
@@ -38,7 +38,7 @@ export class FileFloor implements Floor {
   async write(name: string, data: Uint8Array): Promise<void> {
     const path = this.path(name), known = this.stamps.get(name);
     if (known !== undefined && known !== (await stampOf(path))) {
-      throw new FloorError(`another process writes to ${path}: give each client a folder of its own`);
+      throw new StateError(`another process writes to ${path}: give each client a folder of its own`);
     }
     await mkdir(this.folder, { mode: 0o700, recursive: true });
     const temporary = this.path(`.new-${name}`);

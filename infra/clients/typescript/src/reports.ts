@@ -2,7 +2,7 @@
 
 import { concat, fromBase64, toBase64, utf8, type Bytes } from "./bytes.js";
 import { encode, momentOf, NUMBER_MAX, type Value } from "./cbor.js";
-import type { Floor } from "./floor.js";
+import type { StateStore } from "./floor.js";
 import type { Emit, Follower } from "./follower.js";
 import { NoAnswer, printable, Transport, unexpected, type Received } from "./transport.js";
 import type { Policy, View } from "./view.js";
@@ -28,7 +28,7 @@ class Identity {
   private constructor(private readonly key: CryptoKey, private readonly publicKey: Bytes) {}
 
   /** The one that a floor keeps, which is made if there is none. */
-  static async of(floor: Floor): Promise<Identity> {
+  static async of(floor: StateStore): Promise<Identity> {
     const found = await floor.read(KEY_FILE);
     if (!found) return Identity.made(floor);
     const der = fromBase64(new TextDecoder().decode(found).replace(/-----[A-Z ]+-----|\s/g, ""));
@@ -38,7 +38,7 @@ class Identity {
     return new Identity(key, fromBase64(`${x.replaceAll("-", "+").replaceAll("_", "/")}=`) ?? new Uint8Array());
   }
 
-  private static async made(floor: Floor): Promise<Identity> {
+  private static async made(floor: StateStore): Promise<Identity> {
     const pair = (await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"])) as CryptoKeyPair;
     const der = toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", pair.privateKey)));
     await floor.write(KEY_FILE, utf8(`-----BEGIN PRIVATE KEY-----\n${der}\n-----END PRIVATE KEY-----\n`));
@@ -85,7 +85,7 @@ export class Reporter {
     private readonly follower: Follower,
     private readonly refusals: Readonly<Record<string, number>>,
     private readonly emit: Emit,
-    private readonly floor: Floor,
+    private readonly floor: StateStore,
     private readonly name: string,
   ) {}
 

@@ -65,7 +65,7 @@ def test_the_part_for_browsers_passes_in_chromium() -> None:
         page.route("**/*", answer)
         page.goto(_PAGE)
         page.wait_for_function("() => !!window.ask")
-        names = ["AuthorizerClient", "StateError", "MemoryStateStore", "tokenId"]
+        names = ["AuthorizerClient", "MemoryStateStore", "StateError", "tokenId"]
         assert page.evaluate("window.names") == names
         outcomes = list(runner.run(lambda request: page.evaluate("ask", request), _CASES))
     assert [each for each in outcomes if each.fault] == []

@@ -50,7 +50,7 @@ _IMPORT: Final = re.compile(
 _DOCUMENTED: Final = (ast.AsyncFunctionDef, ast.ClassDef, ast.FunctionDef, ast.Module)
 _HELPER: Final = re.compile(r"^(?:async )?def (?!test_)", re.MULTILINE)
 _READS: Final = frozenset(
-    {"column", "count", "file", "get", "get_many", "query", "query_many", "unseal"}
+    {"column", "count", "get", "get_file", "get_many", "query", "query_many", "unseal"}
 )
 
 

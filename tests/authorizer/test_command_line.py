@@ -48,7 +48,7 @@ def test_watch_prints_each_event(
         clock = SimpleNamespace(sleep=interrupt, strftime=time.strftime)
         monkeypatch.setattr("shared.authorizer.__main__.time", clock)
         assert main(arguments("watch", service)) == 0
-    assert "Advanced(before=None, after=0, count=0)" in capsys.readouterr().out
+    assert "StateAdvanced(before=None, after=0, count=0)" in capsys.readouterr().out
 
 
 def test_what_goes_wrong_is_said(

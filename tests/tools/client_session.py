@@ -321,7 +321,7 @@ def signed_in(url: str, provider_id: str, name: str) -> Session:
 def two_people(session: Session, url: str, provider_id: str) -> None:
     """Protect an act, which one person then asks for, and another rejects or approves."""
     bob, carol = (signed_in(url, provider_id, name) for name in ("bob", "carol"))
-    acts = m.SetProtectedActs(acts=[m.Act.TENANT_REMOVE], restore_above=None)
+    acts = m.SetProtectedActs(acts=[m.ProtectedAction.TENANT_REMOVE], restore_above=None)
     assert session.identities.set_protected_acts(body=acts) == (
         session.identities.get_protected_acts()
     )

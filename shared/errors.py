@@ -4,7 +4,7 @@
     ├── RequestError                the caller can correct it; `code` is one of API-10
     │   ├── InvalidRequest          invalid_request
     │   ├── InvalidApiKey           invalid_api_key
-    │   ├── SignInAgain             reauthentication_required
+    │   ├── ReauthenticationRequired reauthentication_required
     │   ├── InsufficientScope       insufficient_scope
     │   ├── ApprovalRequired        approval_required
     │   ├── NotFound                not_found
@@ -17,12 +17,12 @@
     │   └── RateLimited             rate_limited
     │       └── AuthorizerLimit     authorizer_limit
     ├── Unavailable                 unavailable: a store or key service cannot answer now
-    │   ├── Corrupt                 stored data is damaged; it is never skipped
+    │   ├── DataCorrupt             stored data is damaged; it is never skipped
     │   ├── OutOfSpace              the disk is full; nothing was stored
     │   ├── ReadOnly                this process changes nothing for now (SVC_MODE)
-    │   └── Outdated                another release or another store has taken the data over
+    │   └── StaleProcess            another release or another store has taken the data over
     ├── ApprovalRequested           the request was not made, but waits for an approval
-    ├── ExpectationLost             an expectation of a write did not hold; operations handle it
+    ├── PreconditionFailed          an expectation of a write did not hold; operations handle it
     ├── BlobExists                  a blob of this name exists
     ├── InvalidSrl                  a Signed Revocation List that must not be accepted
     └── InvalidSettings             the process cannot start with these settings

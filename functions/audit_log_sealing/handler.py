@@ -78,10 +78,10 @@ def _entry_ids_by_tenant(batch: Iterable[Mapping[str, Any]]) -> dict[str, list[s
     return found
 
 
-def _seal(ports: Ports, names: Mapping[str, list[str]] | None, tenant_id: str) -> str:
+def _seal(ports: Ports, entry_ids: Mapping[str, list[str]] | None, tenant_id: str) -> str:
     extend: Callable[[], AppendResult] = partial(statements.sweep, ports, tenant_id)
-    if names is not None:
-        extend = partial(sealing.extend, ports, tenant_id, names=names[tenant_id])
+    if entry_ids is not None:
+        extend = partial(sealing.extend, ports, tenant_id, entry_ids=entry_ids[tenant_id])
     started = time.monotonic()
     try:
         extended = extend()
@@ -92,7 +92,7 @@ def _seal(ports: Ports, names: Mapping[str, list[str]] | None, tenant_id: str) -
         _log.exception("sealing", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
         return "failed"
     outcome = "sealed" if extended.size > extended.first else "nothing new"
-    metrics = _figures(ports, extended, (names or {}).get(tenant_id, ()))
+    metrics = _figures(ports, extended, (entry_ids or {}).get(tenant_id, ()))
     seconds = time.monotonic() - started
     fields = logs.fields(tenant_id=tenant_id, outcome=outcome, seconds=seconds, metrics=metrics)
     _log.info("sealing", extra=fields)
@@ -100,12 +100,12 @@ def _seal(ports: Ports, names: Mapping[str, list[str]] | None, tenant_id: str) -
 
 
 def _figures(
-    ports: Ports, append_result: AppendResult, names: Iterable[str]
+    ports: Ports, append_result: AppendResult, entry_ids: Iterable[str]
 ) -> dict[str, float] | None:
     added = append_result.size - append_result.first
     if not added:
         return None
     now_ms = ports.now().timestamp() * 1000
-    ages = [(now_ms - milliseconds(ulid_of(each))) / 1000 for each in names]
+    ages = [(now_ms - milliseconds(ulid_of(each))) / 1000 for each in entry_ids]
     oldest = {"AuditUnsealed": max(0.0, *ages)} if ages else {}
     return {"AuditSealed": added, "AuditLate": append_result.late, **oldest}

@@ -138,7 +138,7 @@ async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -
     known = FRESHNESS.head(request, fresh)
     if known is not None and not matches(request, etag=_etag(known)):
         known = None
-    polled = request.run(feed.news, sequence=query.after, head=known)
+    polled = request.run(feed.news, after_sequence=query.after, known_head=known)
     FRESHNESS.keep(request, fresh, polled.head)
     headers = {"ETag": _etag(polled.head), "Cache-Control": CACHE_CONTROL}
     headers |= fresh.age(polled.head)

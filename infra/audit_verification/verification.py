@@ -127,12 +127,12 @@ def verify(
     pins: list[Pin],
     now: Callable[[], datetime],
     records: Iterable[CreatedRecord] | None = None,
-    log: TrustedLog | None = None,
+    trusted_log: TrustedLog | None = None,
 ) -> tuple[Report, Pin | None]:
     """Verify the audit log of a tenant, and that it continues what the `pins` say.
 
     If `records` are given, each must have been created by an entry, and the statements of the log
-    must agree with its entries. If the log is `log`, by a document that roots signed, its keys
+    must agree with its entries. With `trusted_log`, which a document of the roots names, the keys
     are those of the document, and the log extends what that names and what witnesses signed.
 
     Also returns the pin to keep: None if there is a finding, if the log began anew, or if nothing
@@ -143,20 +143,20 @@ def verify(
     keys = [NoteKey.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
     known = [each.checkpoint for each in pins]
-    if log is not None:
-        log.check_times(now(), report)
-        known += log.anchors
+    if trusted_log is not None:
+        trusted_log.check_times(now(), report)
+        known += trusted_log.anchors
     if note is None:
         _check_absence(source, keys, known, now(), report)
         return report, None
     stated = _parse_statement(note, tenant_id, report)
     if stated is None:
         return report, None
-    if log is None:
+    if trusted_log is None:
         signed = _signed_by(note, stated.origin, keys, pins, report)
     else:
         # The document vouches for the keys, whatever was pinned.
-        signed = _signed_by(note, stated.origin, log.keys(stated.origin), [], report)
+        signed = _signed_by(note, stated.origin, trusted_log.keys(stated.origin), [], report)
     report.origin, report.size = stated.origin, stated.size
     leaves = tree.read_leaves(source, stated, report)
     ledger = RecordIndex(leaves, report)
@@ -172,14 +172,16 @@ def verify(
             begun[str(entry.get("resource_id"))] = told
     for each in known:
         _check_pin(leaves, stated, each, begun, report)
-    if log is not None:
-        log.check_witnessed(source.read_cosigned_checkpoint(), leaves, stated, now(), report)
+    if trusted_log is not None:
+        trusted_log.check_witnessed(
+            source.read_cosigned_checkpoint(), leaves, stated, now(), report
+        )
     ledger.find_removed(now())
     creations.compare(listed, report)
     if records is not None:
         statements.compare(ledger.is_absent, report)
     is_continued = report.is_whole and not report.begun
-    believed = pins if log is None else []
+    believed = pins if trusted_log is None else []
     return report, Pin(note, _trusted_keys(signed, believed, named)) if is_continued else None
 
 
@@ -191,7 +193,7 @@ def _introduced_key(item: Item) -> str | None:
     return str(details.get("public_key"))
 
 
-def _trusted_keys(keies: list[NoteKey], pins: list[Pin], names: set[str | None]) -> tuple[str, ...]:
+def _trusted_keys(keys: list[NoteKey], pins: list[Pin], names: set[str | None]) -> tuple[str, ...]:
     """Return which of the keys that signed are to be trusted from now on.
 
     These are all if none was trusted before; else those that were, and those that a sealed entry
@@ -200,7 +202,7 @@ def _trusted_keys(keies: list[NoteKey], pins: list[Pin], names: set[str | None])
     before = {each for pin in pins for each in pin.keys}
     return tuple(
         str(key)
-        for key in keies
+        for key in keys
         if not before or str(key) in before or base64.b64encode(key.public_key).decode() in names
     )
 

@@ -304,7 +304,7 @@ def verify(
         pins=pins,
         now=lambda: datetime.now(UTC),
         records=records(session.api) if with_records else None,
-        log=TrustedLog(follow_documents(session, tenant_id, root)) if root else None,
+        trusted_log=TrustedLog(follow_documents(session, tenant_id, root)) if root else None,
     )
     if pin is not None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

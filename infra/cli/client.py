@@ -79,8 +79,8 @@ class ApiClient:
     All methods raise `ApiError` if the service refuses, `BadResponse` if there is no answer, and
     `UsageError` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
     minute in all. Each POST and PATCH has its own `Idempotency-Key`, which its retries repeat.
-    `told` is called with each request as a command of curl. `approving` has the headers of each
-    change about an approval; if one is asked for, a change raises `ApprovalPending`.
+    `on_request` is called with each request as a command of curl. `approving` has the headers of
+    each change about an approval; if one is asked for, a change raises `ApprovalPending`.
     """
 
     def __init__(
@@ -88,11 +88,11 @@ class ApiClient:
         profile: Profile,
         *,
         wait: Callable[[float], None] = time.sleep,
-        on_notice: Callable[[str], object] | None = None,
+        on_request: Callable[[str], object] | None = None,
         approving: Mapping[str, str] | None = None,
         connections: Connections | None = None,
     ) -> None:
-        self._wait, self._told, self._renewal = wait, on_notice, profile.renewal
+        self._wait, self._told, self._renewal = wait, on_request, profile.renewal
         self._approving = approving or {}
         # What a command that watches was answered, in the round before and in this one.
         self._before: dict[str, Response] = {}

@@ -124,7 +124,7 @@ class ApiSession:
         from infra.cli.client import ApiClient
 
         told = self.out.print_message if self.is_debugged else None
-        made = ApiClient(self.profile, on_notice=told, approving=self._approving())
+        made = ApiClient(self.profile, on_request=told, approving=self._approving())
         return self._open.enter_context(made)
 
     def _approving(self) -> dict[str, str]:

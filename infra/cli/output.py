@@ -126,7 +126,7 @@ class Output:
         columns: Sequence[Column],
         rows: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Print the records of `Api.listed` as a table; say if there are more.
+        """Print the records of `ApiClient.list_records` as a table; say if there are more.
 
         The table has `rows` instead of the records if they are given.
         """

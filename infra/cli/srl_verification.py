@@ -195,7 +195,7 @@ class GivenTrust:
     def policy(
         self, policy: VerifierPolicy, last_accepted: LastAcceptedSrl | None, now: datetime
     ) -> tuple[VerifierPolicy, LastAcceptedSrl | None, str]:
-        """Return the policy by the newest document, the valid `last_accepted`, and the document.
+        """Return the policy by the newest document, the last list that counts, and the document.
 
         A list of a signer that the document does not name does not count any longer (TRUST-14).
         Raises `NotTrusted`, `ValueError` if what is kept is of another tenant, or damaged.

@@ -29,9 +29,9 @@ _END_SECONDS: Final = 1.0
 class Sealing(Duty):
     """Appends new audit entries of each tenant to its sealed log, every few seconds.
 
-    The first round, and one each day, looks for entries that became visible very late. `sealed` is
-    called with each tenant whose log has grown, `begun` with one whose log is new. Then sealed
-    entries are copied to the `sink`. A failure is logged once and retried in each round.
+    The first round, and one each day, looks for entries that became visible very late. `on_append`
+    is called with each tenant whose log has grown, `on_new_log` with one whose log is new. Then
+    sealed entries are copied to the `sink`. A failure is logged once and retried in each round.
     """
 
     def __init__(
@@ -39,10 +39,10 @@ class Sealing(Duty):
         ports: Ports,
         on_append: Callable[[str], object] = lambda _: None,
         sink: AuditSink | None = None,
-        on_start: Callable[[str], object] = lambda _: None,
+        on_new_log: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("sealing")
-        self._ports, self._sealed, self._sink, self._begun = ports, on_append, sink, on_start
+        self._ports, self._sealed, self._sink, self._begun = ports, on_append, sink, on_new_log
         self._failing = Failures("sealing the audit log")
         self._swept_at = -math.inf
         # When the last round began that failed for no tenant, by the monotonic clock.

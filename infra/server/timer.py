@@ -55,8 +55,8 @@ class Scheduler(RequestedDuty):
     """Publishes all due lists at the start, and then every minute; and those that are asked for.
 
     After a pause all lists may have expired, and verifiers accept no expired list: the most urgent
-    ones come first, and `begun` is called after the first round. A failure is logged, and the next
-    round tries again.
+    ones come first, and `on_start` is called after the first round. A failure is logged, and the
+    next round tries again.
     """
 
     def __init__(self, ports: Ports, on_start: Callable[[], object] = lambda: None) -> None:

@@ -118,9 +118,9 @@ class ReportResponse:
 class ReportSchedule:
     """Decides when one client reports. All times are seconds of one clock that nobody sets.
 
-    In each period of `Terms.spread` the client has one turn, at a place that it draws once. It
-    reports an advance at its next turn. So the clients of a fleet report an advance evenly over one
-    period, and each once in a period, however often the feed advances. `uniform` draws.
+    In each period of `ReportInterval.spread` the client has one turn, at a place that it draws
+    once. It reports an advance at its next turn. So the clients of a fleet report an advance evenly
+    over one period, and each once in a period, however often the feed advances. `uniform` draws.
     """
 
     def __init__(self, uniform: Callable[[float, float], float] = _random.uniform) -> None:

@@ -78,7 +78,7 @@ def test_an_entry_is_proved_alone(ports: Ports, clock: Clock, tenant: Tenant) ->
     late_id, late = entry_made(ports, clock, tenant.id, ago=3600)
     pending_id, pending = entry_made(ports, clock, tenant.id)
     ports.store.write(late)
-    sealing.extend(ports, tenant.id, names=[late_id])
+    sealing.extend(ports, tenant.id, entry_ids=[late_id])
     ports.store.write(pending)
     stated = _stated(tenant)
     ids = [each.address.sk for each in (changes[0], changes[255], changes[400], changes[-1])]

@@ -75,7 +75,9 @@ def witnessed(log: Log, size: int, number: int, at: datetime = NOW) -> str:
 
 
 def checked(log: Log, trusted: TrustDocument, *pins: Pin, now: datetime = NOW) -> Report:
-    report, pin = verify(log, TENANT, pins=list(pins), now=lambda: now, log=TrustedLog(trusted))
+    report, pin = verify(
+        log, TENANT, pins=list(pins), now=lambda: now, trusted_log=TrustedLog(trusted)
+    )
     assert (pin is None) == bool(report.findings or report.begun or log.note is None)
     return report
 

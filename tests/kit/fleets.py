@@ -232,7 +232,7 @@ class Fleet:
     def _polled(self, state: FeedState | None) -> FeedState:
         """Return the state after a poll. Clients that are told the same verify it once."""
         after = state.sequence if state else None
-        news = feed.news(self.ports, self.caller, sequence=after)
+        news = feed.news(self.ports, self.caller, after_sequence=after)
         body = FeedAnswer.of(news, poll_seconds=1, wait_max=0).model_dump_json().encode()
         if (after, body) not in self._advanced:
             self._advanced[after, body] = self._verified(state, body)

@@ -25,9 +25,9 @@ class Follower:
         self.bases = 0
 
     def poll(self, ports: Ports) -> "Follower":
-        """Go on to the head; raises `Refused` if a client of the feed would refuse it."""
+        """Go on to the head; raises `ResponseRejectedError` as a client does."""
         after = self.state.sequence if self.state else None
-        news = feed.news(ports, self._tenant.operator, sequence=after)
+        news = feed.news(ports, self._tenant.operator, after_sequence=after)
         answer = FeedResponse(news.head.payload, news.head.signature, tuple(news.entries))
         try:
             self.state = self._advanced(ports, answer, None)

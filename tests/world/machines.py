@@ -172,7 +172,7 @@ class Publisher:
         wanted, changed = list[str](), list[str]()
         feed = FeedPublisher(self.ports, wanted.append, changed.append)
         timer, trust = Scheduler(self.ports), TrustKeeper(self.ports)
-        sealing = Sealing(self.ports, on_start=changed.append)
+        sealing = Sealing(self.ports, on_new_log=changed.append)
         duties: list[tuple[str, Callable[[], object]]] = [
             ("feed", lambda: self._feed(feed, term)),
             ("journal", lambda: self._journal(feed.journaling, term)),

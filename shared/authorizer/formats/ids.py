@@ -103,7 +103,7 @@ class CompactIds:
     def has_any(
         self, texts: Iterable[str], additions: Set[str] = _NONE, removals: Set[str] = _NONE
     ) -> bool:
-        """Return whether one of `texts` is in this set but not `removals`, or `additions`.
+        """Return whether one of `texts` is in `additions`, or in this set but not in `removals`.
 
         Raises `TypeError` if one is no text.
         """

@@ -223,7 +223,7 @@ def follow(
 ) -> dict[bytes, list[Form]]:
     """Return the keys to accept, each with the statements that lead to it from a pinned key.
 
-    `pins` keys need no statement. A key in `revoked_keys` is not accepted, and its statements do
+    Keys in `pins` need no statement. A key in `revoked_keys` is not accepted, and its statements do
     not count. A statement is ignored if it is malformed, if the key that it names did not sign it,
     or if it is for another tenant or has a lower number than the statement before it.
     """

@@ -63,19 +63,19 @@ def extend(
     ports: Ports,
     tenant_id: str,
     *,
-    names: Iterable[str] = (),
+    entry_ids: Iterable[str] = (),
     overlap: timedelta = OVERLAP,
     seconds: float = _SECONDS,
 ) -> AppendResult:
     """Append the entries that are not in the log yet, in passes, for about that many seconds.
 
-    Entries that became visible later than `overlap` after newer ones are found if they are `names`
-    by their identifiers. Repeated and concurrent calls are harmless. Raises `DataCorrupt` if an
+    Entries that became visible later than `overlap` after newer ones are found if `entry_ids`
+    has them. Repeated and concurrent calls are harmless. Raises `DataCorrupt` if an
     entry or the log is damaged, or if the log was cut (LOG-12); `Unavailable`.
     """
     deadline = operation.PACING.clock() + seconds
     begin: LogHead | None = None
-    wanted = sorted(set(names))
+    wanted = sorted(set(entry_ids))
     while True:
         before, after = settle(lambda: _pass(ports, tenant_id, wanted, overlap))
         begin = begin or before
@@ -93,14 +93,14 @@ def sweep(ports: Ports, tenant_id: str) -> AppendResult:
 
 
 def _pass(
-    ports: Ports, tenant_id: str, names: list[str], overlap: timedelta
+    ports: Ports, tenant_id: str, entry_ids: list[str], overlap: timedelta
 ) -> tuple[LogHead, LogHead]:
     """Make one pass; return the head before and after it. Raises `PreconditionFailed`."""
     found = outside.head(ports, tenant_id)
     before = found or LogHead.empty(log.FIRST_GENERATION, ports.now())
     log.store_tiles(ports, tenant_id, before)
     after = before.drop_stored_records()
-    rows = _read_unlogged_rows(ports, tenant_id, after, names, overlap)
+    rows = _read_unlogged_rows(ports, tenant_id, after, entry_ids, overlap)
     added = [_record(each) for each in rows]
     if not added and after.stored == before.stored:
         return before, before
@@ -154,14 +154,14 @@ def _sign_checkpoint(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHe
 
 
 def _read_unlogged_rows(
-    ports: Ports, tenant_id: str, head: LogHead, names: list[str], overlap: timedelta
+    ports: Ports, tenant_id: str, head: LogHead, entry_ids: list[str], overlap: timedelta
 ) -> list[ItemRow]:
     """Return the rows of entries that are not in the log, oldest first; not of too many."""
     now_ms = _ms(ports.now())
     since_ms = _newest_sealed_ms(ports, tenant_id, head, now_ms) - int(
         overlap.total_seconds() * 1000
     )
-    older = [each for each in names if _made_ms(each) < since_ms]
+    older = [each for each in entry_ids if _made_ms(each) < since_ms]
     sealed = _logged_ids(ports, tenant_id, head, min([since_ms, *map(_made_ms, older)]))
     late = log.read_entries(
         ports, tenant_id, [each for each in older if records.ulid_of(each) not in sealed]

@@ -174,14 +174,14 @@ def idempotent(
     fresh: Fresh = False,
     rate_limited: bool = False,
 ) -> Callable[[Callable[Concatenate[Ports, Caller, Keep[R], P], R]], IdempotentOperation[P, R]]:
-    """Decorate a function as a `IdempotentOperation`, which admits as `AccessPolicy` says."""
+    """Decorate a function as an `IdempotentOperation`, which admits as `AccessPolicy` says."""
     return lambda run: IdempotentOperation(
         run, AccessPolicy(scopes, fresh, rate_limited), keeps, claims=claims
     )
 
 
 class _OutcomeWriter(Generic[R]):
-    """The `Keep` of one attempt. `found` is the item that the outcome replaces."""
+    """The `Keep` of one attempt. `record` is the item that the outcome replaces."""
 
     def __init__(
         self,

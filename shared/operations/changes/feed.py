@@ -34,24 +34,28 @@ class FeedPage(NamedTuple):
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def news(
-    ports: Ports, caller: Caller, *, sequence: int | None = None, head: FeedHead | None = None
+    ports: Ports,
+    caller: Caller,
+    *,
+    after_sequence: int | None = None,
+    known_head: FeedHead | None = None,
 ) -> FeedPage:
-    """Return the head, and the entries after the sequence `sequence`, in one query.
+    """Return the head, and the entries after `after_sequence`, in one query.
 
-    If the head that is `head` has the sequence `sequence`, it is returned, and nothing is read.
+    If `known_head` has this sequence, it is returned, and nothing is read.
 
-    The entries after the base are returned instead if `sequence` is None, if an entry after it was
-    removed, if the base covers a break after it, or if the entries do not fit. If even those after
-    the base do not fit, only the newest of them are returned. Raises `NotFound` if there is no feed
-    yet; `DataCorrupt`, `Unavailable`.
+    The entries after the base are returned instead if `after_sequence` is None, if an entry after
+    it was removed, if the base covers a break after it, or if the entries do not fit. If even those
+    after the base do not fit, only the newest of them are returned. Raises `NotFound` if there is
+    no feed yet; `DataCorrupt`, `Unavailable`.
     """
-    if head is not None and sequence == head.sequence:
-        return FeedPage(head, [])
-    return reread(lambda: _news(ports, caller.tenant_id, sequence))
+    if known_head is not None and after_sequence == known_head.sequence:
+        return FeedPage(known_head, [])
+    return reread(lambda: _news(ports, caller.tenant_id, after_sequence))
 
 
-def _news(ports: Ports, tenant_id: str, sequence: int | None) -> FeedPage:
-    bound = None if sequence is None else model.entry_sk(sequence)
+def _news(ports: Ports, tenant_id: str, after_sequence: int | None) -> FeedPage:
+    bound = None if after_sequence is None else model.entry_sk(after_sequence)
     # The head sorts after all entries, so it comes first.
     rows = ports.store.query(model.feed_partition(tenant_id), after=bound, newest_first=True)
     first = next(rows, None)
@@ -59,7 +63,11 @@ def _news(ports: Ports, tenant_id: str, sequence: int | None) -> FeedPage:
         raise NotFound(_NO_FEED)
     newest = FeedHead.from_item(first.item)
     base = newest.base.sequence
-    start = base if sequence is None or sequence < newest.broke_at <= base else sequence
+    start = (
+        base
+        if after_sequence is None or after_sequence < newest.broke_at <= base
+        else after_sequence
+    )
     entries = _run(rows, newest, start)
     if start < newest.sequence - len(entries) < base:
         # They do not reach back to the start, so those that the base covers are of no use.

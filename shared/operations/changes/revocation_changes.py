@@ -226,8 +226,8 @@ def count_changes(
 ) -> list[Change]:
     """Return the two changes that count `amount` warrants of one shard, and mark the tenant.
 
-    `warrant_id` is any of them. A negative amount counts warrants that were restored. Warrants
-    whose revocations were `is_extension` are changes, but not more revoked warrants.
+    `warrant_id` is any of them. A negative amount counts warrants that were restored. If
+    `is_extension`, the warrants count as changes, but not as more revoked warrants.
     """
     counter = model.counter_address(tenant_id, warrant_id)
     amounts = {"count": 0 if is_extension else amount, "changes": abs(amount)}

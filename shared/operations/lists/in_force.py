@@ -346,7 +346,7 @@ def read_previous(
 def read_entries_since(
     ports: Ports, facts: PublicationFacts, entries: Iterable[PendingEntry] = ()
 ) -> list[PendingEntry] | None:
-    """Return the entries since the list in force; read them if not all are `entries` or its own.
+    """Return the entries since the list in force; read them unless all are known.
 
     Returns None if they cannot be followed. Raises `Unavailable`.
     """

@@ -159,7 +159,7 @@ def read_key_blob(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[Store
 def store_blob(
     ports: Ports, blob: PublishedKeys, reference: HashReference | None = None
 ) -> HashReference:
-    """Store a blob unless it is `reference`; return how a head names it.
+    """Store a blob unless `reference` names it; return how a head names it.
 
     Raises `OutOfSpace`, `Unavailable`.
     """

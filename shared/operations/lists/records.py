@@ -70,7 +70,7 @@ def scan_for_srl(
 ) -> ScanResult:
     """Return what all records say now, without the warrants that SRL-9 leaves out `at` a moment.
 
-    Raises `DataCorrupt` if a warrant of `ids`, the list in force, is missing but still revoked;
+    `ids` are those of the list in force. Raises `DataCorrupt` if one is missing but still revoked;
     `Unavailable`.
     """
     signers = read_revoked_signers(ports, tenant_id)

@@ -19,14 +19,14 @@ from shared.ports.store import Change, Expect, Put, VersionIs
 _VERSIONS_A_WRITE = 40
 
 
-def apply(run: RecoveryRun, keies: Iterable[SigningKey], *, is_behind: bool) -> None:
+def apply(run: RecoveryRun, signing_keys: Iterable[SigningKey], *, is_behind: bool) -> None:
     """Rotate, revoke or suspend the keys of these tombstones again.
 
     A rotated key gets a version number that was never used, and the records of the versions before
     are restored. Keys are suspended again only if the table of keys is behind the newest list;
     otherwise they may have been enabled since. A key without a record is restored without a seed.
     """
-    keys = sorted(keies, key=lambda key: key.key_version)
+    keys = sorted(signing_keys, key=lambda key: key.key_version)
     superseded: dict[str, list[SigningKey]] = {}
     for recorded in keys:
         if recorded.current_id is not None:

@@ -184,12 +184,14 @@ def _count_on(run: RecoveryRun, changes: int) -> None:
         run.ports.store.write(Increment(address, {"changes": behind}, Expect.ANYTHING))
 
 
-def _revoke_again(run: RecoveryRun, newest: NewestPublication, names: Collection[str]) -> list[str]:
-    """Revoke what the newest list has, or is `names`, and the records lack; return these warrants.
+def _revoke_again(
+    run: RecoveryRun, newest: NewestPublication, warrant_ids: Collection[str]
+) -> list[str]:
+    """Revoke what the newest list or `warrant_ids` has and the records lack; return these warrants.
 
     A revocation whose end the records have too early gets the later one of the newest state.
     """
-    listed = sorted({*newest.revoked_ids, *names})
+    listed = sorted({*newest.revoked_ids, *warrant_ids})
     found = read_statuses(run.ports, run.tenant_id, listed)
     lost = [each for each in listed if not found[each].revoked]
     recorded = _recorded_ends(newest)

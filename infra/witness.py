@@ -54,9 +54,9 @@ class SignedTree(NamedTuple):
 class NotCosigned(Exception):
     """The checkpoint is not signed; `status` and `said` are the answer."""
 
-    def __init__(self, status: HTTPStatus, statement: str) -> None:
-        super().__init__(statement)
-        self.status, self.said = status, statement
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.status, self.said = status, message
 
 
 def parse_submission(body: bytes) -> tuple[AddCheckpointRequest, Checkpoint]:

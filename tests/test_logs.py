@@ -217,7 +217,7 @@ def test_causes_come_first() -> None:
     error = DataCorrupt("malformed")
     error.__context__ = KeyError(SECRET)
     logged = failure(error)["error"]
-    assert logged.index("KeyError") < logged.index("Corrupt: malformed")
+    assert logged.index("KeyError") < logged.index("DataCorrupt: malformed")
     assert SECRET not in logged
 
 

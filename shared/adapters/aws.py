@@ -162,8 +162,8 @@ def _report_denied(error: ClientError) -> None:
     )
 
 
-def _statement(statement: str) -> str:
-    write = _DENIED_WRITE.search(statement)
+def _statement(message: str) -> str:
+    write = _DENIED_WRITE.search(message)
     if write is None:
         return "the statements"
     return (

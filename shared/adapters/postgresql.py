@@ -289,17 +289,20 @@ def _union(size: int) -> str:
 
 
 def _commit_attempt(
-    connection: PooledConnection, token: uuid.UUID, changes: list[Change], statement: str | None
+    connection: PooledConnection,
+    token: uuid.UUID,
+    changes: list[Change],
+    next_statement: str | None,
 ) -> None:
     """Apply the changes in one transaction, unless an earlier attempt has.
 
-    Runs `statement` after it.
+    Runs `next_statement` after it.
     """
     begin = [("BEGIN", ()), (BEGUN, (token,))]
     locks = [(_SHARE if isinstance(each, Check) else _LOCK, _key(each.address)) for each in changes]
     _, is_first, *found = execute_pipelined(connection, [*begin, *locks])
     if is_first != [(True,)]:
-        connection.commit_with([], statement=statement)
+        connection.commit_with([], next_statement=next_statement)
         return
     current = {
         each.address: _decode_row(rows[0][0]) if rows else None
@@ -310,7 +313,7 @@ def _commit_attempt(
         raise PreconditionFailed(lost)
     applied = [each for change in changes for each in _statements(change, current[change.address])]
     # In the same transaction, all that notify would commit one after another.
-    connection.commit_with(applied, statement=statement)
+    connection.commit_with(applied, next_statement=next_statement)
 
 
 def _holds(expect: Expect | VersionIs, item: Item | None) -> bool:

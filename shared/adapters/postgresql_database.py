@@ -97,16 +97,21 @@ class PooledConnection(Connection[Any]):
             super().__exit__(*error)
 
     def commit_with(
-        self, statements: Iterable[tuple[str, Parameters]], *, statement: str | None = None
+        self, statements: Iterable[tuple[str, Parameters]], *, next_statement: str | None = None
     ) -> None:
-        """Run the last statements of a transaction, commit it, and run `statement` in another one.
+        """Run the last statements of a transaction and commit it; then run `next_statement` alone.
 
         Raises `Unavailable` if the server committed with a warning: the wait for the standby was
         cancelled, and what is stored here may be stored nowhere else.
         """
         self._has_warned = False
         execute_pipelined(
-            self, [*statements, ("COMMIT", ()), *([] if statement is None else [(statement, ())])]
+            self,
+            [
+                *statements,
+                ("COMMIT", ()),
+                *([] if next_statement is None else [(next_statement, ())]),
+            ],
         )
         if self._has_warned:
             raise Unavailable

@@ -223,22 +223,22 @@ class FeedFollower:
             self.floor.save_base(base)
         return state
 
-    def _take(self, state: FeedState, start: ClockReading) -> None:
+    def _take(self, state: FeedState, requested_at: ClockReading) -> None:
         """Save `state`, which the service confirmed when it was asked, and make it count."""
         before, known = self.view.state, self._signed_by
         if before is None or before.head != state.head or known != state.signed_by:
-            self.floor.save(_to_saved_state(state, self.trust, start))
+            self.floor.save(_to_saved_state(state, self.trust, requested_at))
         self._position, self._signed_by = state.position, state.signed_by
-        self._confirm(state, start)
+        self._confirm(state, requested_at)
         if known not in {None, state.signed_by}:
             self._emit(events.SignerChanged(state.signed_by))
         if before is None or before.sequence != state.sequence:
             past = before.sequence if before else None
             self._emit(events.StateAdvanced(past, state.sequence, len(state.revoked)))
 
-    def _confirm(self, state: FeedState, start: ClockReading) -> None:
+    def _confirm(self, state: FeedState, requested_at: ClockReading) -> None:
         end = self.trust.expires_at
-        self.view = Snapshot.of(state, start, self._policy.max_staleness, end=end)
+        self.view = Snapshot.of(state, requested_at, self._policy.max_staleness, end=end)
 
     def _restore(self, saved_state: SavedState) -> FeedState | None:
         position = self._position
@@ -340,14 +340,14 @@ def _sequence(state: FeedState | None) -> int | None:
     return state.sequence if state else None
 
 
-def _to_saved_state(state: FeedState, trust: TrustState, start: ClockReading) -> SavedState:
+def _to_saved_state(state: FeedState, trust: TrustState, requested_at: ClockReading) -> SavedState:
     latest = state.latest.encode() if state.latest else None
     return SavedState(
         trust,
         state.sequence,
         state.head.chain,
         state.head.issued_at,
-        start.wall,
+        requested_at.wall,
         state.signed_by,
         base=state.origin_base.sha256 if latest else None,
         origin=state.origin.encode() if latest else None,

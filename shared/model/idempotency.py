@@ -62,14 +62,14 @@ class IdempotencyRecord(Record):
         request: IdempotencyKey,
         now: datetime,
         *,
-        new: Self | None,
+        previous: Self | None,
         outcome: Item | None = None,
     ) -> Self:
-        """Return what replaces `new`: the outcome of a request, or without one its claim."""
+        """Return what replaces `previous`: the outcome of a request, or without one its claim."""
         return cls(
             request.body,
             int((now + KEPT).timestamp()),
-            1 if new is None else new.version + 1,
+            1 if previous is None else previous.version + 1,
             now + CLAIMED if outcome is None else None,
             None if outcome is None else dict(outcome),
         )

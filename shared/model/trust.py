@@ -47,17 +47,17 @@ class TrustHead(Record):
 
     @classmethod
     def with_document(
-        cls, old: Self | None, signed_document: SignedDocument, *, keys_sha256: bytes
+        cls, previous: Self | None, signed_document: SignedDocument, *, keys_sha256: bytes
     ) -> Self:
-        """Return the head that follows `old` when this document is published."""
+        """Return the head that follows `previous` when this document is published."""
         document = signed_document.document
         version, sha256, pin = (
             document.version,
             signed_document.reference.sha256,
             document.roots.pin,
         )
-        turns = old.turns if old else ()
-        if old is None or old.pin != pin:
+        turns = previous.turns if previous else ()
+        if previous is None or previous.pin != pin:
             turns = (*turns, str(version))
         issued_at, expires_at = document.issued_at, document.expires_at
         return cls(version, sha256, pin, issued_at, expires_at, turns, keys_sha256)

@@ -186,7 +186,7 @@ def test_parts_of_a_second_are_not_kept(moment: datetime, microseconds: int) -> 
 
 @pytest.mark.parametrize("value", [None, "1", True, 1.0, [1], b"1"])
 def test_a_counter_is_an_integer(value: Any) -> None:
-    """F10: a counter that is missing or of another type is Corrupt, never zero."""
+    """F10: a counter that is missing or of another type is `DataCorrupt`, never zero."""
     assert records.integer({"count": 7}, "count") == 7
     with pytest.raises(DataCorrupt, match="count"):
         records.integer({"count": value}, "count")

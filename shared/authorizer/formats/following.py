@@ -179,10 +179,8 @@ def _require_signed(document: SignedDocument, roots: RootSet) -> SignedDocument:
     return document
 
 
-def _signer(
-    token: bytes, signature: bytes, state: TrustState, likely: bytes | None
-) -> bytes | None:
+def _signer(data: bytes, signature: bytes, state: TrustState, likely: bytes | None) -> bytes | None:
     for key in sorted(state.keys_for_use(KeyUse.LISTS), key=lambda each: each != likely):
-        if ed25519.is_signed(token, signature, public_key=key):
+        if ed25519.is_signed(data, signature, public_key=key):
             return key
     return None

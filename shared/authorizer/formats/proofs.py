@@ -161,8 +161,8 @@ def _check_size(payload: bytes) -> None:
         raise NotTrusted(RootReason.TOO_LARGE)
 
 
-def _check_signed(token: bytes, signature: bytes, public_key: bytes) -> None:
-    if not ed25519.is_signed(token, signature, public_key=public_key):
+def _check_signed(data: bytes, signature: bytes, public_key: bytes) -> None:
+    if not ed25519.is_signed(data, signature, public_key=public_key):
         raise NotTrusted(RootReason.SIGNATURE)
 
 

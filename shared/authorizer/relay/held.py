@@ -89,10 +89,10 @@ class CachedFeed:
     _encoded: OrderedDict[int, bytes] = field(default_factory=OrderedDict)
 
     @classmethod
-    def of(cls, state: FeedState, answer: FeedResponse, old: Self | None) -> Self:
+    def of(cls, state: FeedState, answer: FeedResponse, previous: Self | None) -> Self:
         """Return what is held after `state`, whose head is that of `answer`."""
         end = state.position
-        trail = old.trail.to(answer, end) if old else None
+        trail = previous.trail.to(answer, end) if previous else None
         trail = trail or EntryLog.of(answer, state.head)
         return cls(state.head, answer.payload, answer.signature, trail)
 

@@ -171,7 +171,9 @@ class Relay:
             self.waiting.wake()
 
 
-def age(confirmation: ClockReading, start: ClockReading) -> int:
-    """Return the seconds from `confirmation` until a request of `start`, rounded up (FLEET-21)."""
-    passed = max(start.monotonic - confirmation.monotonic, start.wall - confirmation.wall, 0.0)
+def age(confirmation: ClockReading, requested_at: ClockReading) -> int:
+    """Return the seconds from `confirmation` until a request, rounded up (FLEET-21)."""
+    passed = max(
+        requested_at.monotonic - confirmation.monotonic, requested_at.wall - confirmation.wall, 0.0
+    )
     return math.ceil(min(passed, _AGE_MAX))

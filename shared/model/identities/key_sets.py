@@ -36,13 +36,13 @@ class IssuerKeys(Record):
     expires: int
 
     @classmethod
-    def trying(cls, old: Self | None, now: datetime) -> Self:
+    def trying(cls, previous: Self | None, now: datetime) -> Self:
         """Return the record of a try that begins now."""
         expires = int((now + _KEPT).timestamp())
         now = now.replace(microsecond=0)
-        if old is None:
+        if previous is None:
             return cls(None, None, now, 1, expires)
-        return cls(old.document, old.fetched, now, old.version + 1, expires)
+        return cls(previous.document, previous.fetched, now, previous.version + 1, expires)
 
     def tried_with(self, document: str | None) -> Self:
         """Return the record after the try, which got a document or None."""

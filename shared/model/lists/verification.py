@@ -195,9 +195,9 @@ def _moment(value: Any) -> datetime:
     return moment
 
 
-def _same(member: Any, members: dict[str, Any]) -> bool:
+def _same(payload: Any, members: dict[str, Any]) -> bool:
     # Python has `1 == True == 1.0`, but only an integer is what was signed.
-    return bool(member == members) and type(member["Version"]) is int
+    return bool(payload == members) and type(payload["Version"]) is int
 
 
 def _check(payload: Payload, now: datetime) -> None:

@@ -196,7 +196,7 @@ class _OutcomeWriter(Generic[R]):
     def __call__(self, result: R) -> Sequence[Change]:
         self.is_called = True
         kept, now = self._outcome.kept(result), self._ports.now()
-        made = IdempotencyRecord.for_outcome(self._request, now, new=self._found, outcome=kept)
+        made = IdempotencyRecord.for_outcome(self._request, now, previous=self._found, outcome=kept)
         return [_store_outcome(self._request, made, self._found)]
 
 
@@ -248,7 +248,7 @@ def _claim(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
     found, now = _read_live(ports, request, None), ports.now()
     if found is not None and found.is_kept(now):
         return None
-    claim = IdempotencyRecord.for_outcome(request, now, new=found)
+    claim = IdempotencyRecord.for_outcome(request, now, previous=found)
     ports.store.write(_store_outcome(request, claim, found))
     return claim
 

@@ -170,8 +170,8 @@ def _sign_and_verify(
     return SignedWarrant(warrant, key.public_key, message=_base64(message.encode()))
 
 
-def _check_signature(key: SigningKey, token: bytes, signature: bytes) -> None:
-    if not ed25519.is_signed(token, signature, public_key=key.public_bytes):
+def _check_signature(key: SigningKey, data: bytes, signature: bytes) -> None:
+    if not ed25519.is_signed(data, signature, public_key=key.public_bytes):
         raise DataCorrupt("the seed of a signing key belongs to another key")
 
 

@@ -43,8 +43,8 @@ def redeem(ports: Ports, stranger: UnauthenticatedClient, ticket: str) -> Starte
     return settle(lambda: _attempt(ports, stranger, ticket))
 
 
-def _attempt(ports: Ports, stranger: UnauthenticatedClient, value: str) -> StartedSession:
-    place = model.ticket_address(value)
+def _attempt(ports: Ports, stranger: UnauthenticatedClient, ticket_text: str) -> StartedSession:
+    place = model.ticket_address(ticket_text)
     ticket = Ticket.from_optional(ports.store.get(place))
     if ticket is None or not ticket.is_valid(ports.now(), _barrier(ports, ticket.tenant_id)):
         raise SignInRefused(OAuthErrorCode.INVALID_GRANT, _REFUSED)

@@ -81,7 +81,7 @@ def replay(
     theirs = {each.public_bytes for each in signers if each.status is SrlSignerStatus.REVOKED}
     known = _KnownKeys(frozenset(keys), frozenset(theirs.union(revoked_keys)))
     gaps: list[str] = []
-    says_more = partial(_says_more, version=listed, changes=changes)
+    says_more = partial(_says_more, sequence=listed, changes=changes)
     numbers = list(_believed_numbers(ports, tenant_id, known, says_more, gaps))[::-1]
     version = max((each.trust for each in numbers), default=0)
     found = [each for each in numbers if says_more(each)]
@@ -106,8 +106,8 @@ def replay(
     )
 
 
-def _says_more(number: JournalRecord, version: int, changes: int) -> bool:
-    return number.sequence > version or model.tombstones_of(number).changes > changes
+def _says_more(number: JournalRecord, sequence: int, changes: int) -> bool:
+    return number.sequence > sequence or model.tombstones_of(number).changes > changes
 
 
 def _believed_numbers(
@@ -163,10 +163,10 @@ def _is_covered(
 
 
 def _entries(
-    records: Sequence[JournalRecord], version: int, gaps: list[str]
+    records: Sequence[JournalRecord], sequence: int, gaps: list[str]
 ) -> Iterator[tuple[FeedEntry, list[datetime | None]]]:
     """Yield the entries after those that the states cover, and note what is missing."""
-    after = version
+    after = sequence
     for each in records:
         for entry, ends in model.entries_of(each):
             if entry.sequence <= after:

@@ -41,7 +41,7 @@ _OVERFLOW: Final = """() => {
   if (page.scrollWidth <= page.clientWidth) return "";
   const wide = [...document.querySelectorAll("body *")].filter(
     (each) => each.getBoundingClientRect().right > page.clientWidth + 0.5);
-  return `${page.scrollWidth} > ${page.clientWidth}: ` +
+  return `the page scrolls sideways, ${page.scrollWidth} > ${page.clientWidth}: ` +
     wide.slice(0, 5).map((each) => each.outerHTML.slice(0, 120)).join(" | ");
 }"""
 # What sticks out of its card, lies over another, ends without an ellipsis, is too small for a

@@ -1,5 +1,6 @@
 """`rescind trust`, against a server: from its own root to roots of people."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
 def operator(shell: Shell, own: LocalServer, monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setenv("RESCIND_URL", own.url)
     monkeypatch.setenv("RESCIND_API_KEY", own.admin_key)
-    # The publisher makes the first document some time after the server has started.
-    soon(lambda: shell.run("trust", "show").code == 0)
+    # After it has started, the server publishes a document, and another one once the log has a key.
+    soon(lambda: _names_the_log(shell))
     return shell
 
 
@@ -33,6 +34,13 @@ def operator(shell: Shell, own: LocalServer, monkeypatch: pytest.MonkeyPatch) ->
 def people(tmp_path: Path) -> list[str]:
     """Three new roots, by their public keys; their files are `0.key` to `2.key`."""
     return [to_base64(FileRoot.create(tmp_path / f"{n}.key").public_key) for n in range(3)]
+
+
+def _names_the_log(shell: Shell) -> bool:
+    shown = shell.run("trust", "show", "-o", "json")
+    return shown.code == 0 and any(
+        "log" in each["uses"] for each in json.loads(shown.out)["signers"]
+    )
 
 
 def _shows(shell: Shell, *more: str) -> dict[str, Any]:

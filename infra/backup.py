@@ -125,8 +125,8 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
 
 def open_ports(store: Path, blobs: Path, key: Path) -> Ports:
     """Return the ports on these files. Raises `InvalidSettings`, `Unavailable`."""
-    settings = {"SVC_STORE": f"sqlite:{store}", "SVC_BLOBS": f"file:{blobs}"}
-    return wiring.build(wiring.settings(settings | {"SVC_KEYS": f"file:{key}"}))
+    settings = {"RESCIND_STORE": f"sqlite:{store}", "RESCIND_BLOBS": f"file:{blobs}"}
+    return wiring.build(wiring.settings(settings | {"RESCIND_KEY_WRAPPER": f"file:{key}"}))
 
 
 def _remove_limits(folder: Path) -> None:

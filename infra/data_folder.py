@@ -25,7 +25,7 @@ _PRIVATE = (
 
 
 LOST_ROOT: Final = (
-    "its trust documents are no longer renewed. Restore its copy, or set SVC_ROOT. "
+    "its trust documents are no longer renewed. Restore its copy, or set RESCIND_ROOT. "
     "If it is lost, follow docs/runbook.md (a lost root) before the newest document expires."
 )
 
@@ -45,9 +45,9 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
     The names are those of `shared.settings`.
     """
     return {
-        "SVC_STORE": f"sqlite:{folder / _STORE}",
-        "SVC_BLOBS": f"file:{folder / 'blobs'}",
-        "SVC_KEYS": f"file:{master_key(folder, key)}",
+        "RESCIND_STORE": f"sqlite:{folder / _STORE}",
+        "RESCIND_BLOBS": f"file:{folder / 'blobs'}",
+        "RESCIND_KEY_WRAPPER": f"file:{master_key(folder, key)}",
     }
 
 
@@ -71,7 +71,7 @@ def exclusive_access(folder: Path, remedy: str = "Stop it first.") -> Iterator[N
     """Run the block only if no server that may change the data runs on the folder.
 
     None can start meanwhile. Raises `FolderInUse` with the remedy otherwise. A server with
-    `SVC_MODE=read-only` may run.
+    `RESCIND_MODE=read-only` may run.
     """
     descriptor = _opened_lock(folder)
     try:
@@ -122,7 +122,7 @@ def resolve_folder(folder: Path | None, environment_: Mapping[str, str]) -> Path
 
 
 def of_store(store: str) -> Path | None:
-    """Return the folder of a store on this machine (`SVC_STORE`); None for any other store."""
+    """Return the folder of a store on this machine (`RESCIND_STORE`); None for any other store."""
     scheme, _, location = store.partition(":")
     return Path(location).parent if scheme == "sqlite" else None
 

@@ -35,7 +35,7 @@ def check(folder: Path, machine: str, environment: Mapping[str, str]) -> None:
             f"this artefact is built for {built} and runs on {here}; build it with"
             f" `make build ARCHITECTURE={here}`, or deploy with Architecture={built}"
         )
-    restored = _RESTORED.search(environment.get("SVC_STORE", ""))
+    restored = _RESTORED.search(environment.get("RESCIND_STORE", ""))
     tables = restored[1] if restored else ""
     if (wanted := target["parameters"].get("RestoredAs", tables)) != tables:
         problems.append(

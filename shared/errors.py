@@ -19,7 +19,7 @@
     ├── Unavailable                 unavailable: a store or key service cannot answer now
     │   ├── DataCorrupt             stored data is damaged; it is never skipped
     │   ├── OutOfSpace              the disk is full; nothing was stored
-    │   ├── ReadOnly                this process changes nothing for now (SVC_MODE)
+    │   ├── ReadOnly                this process changes nothing for now (RESCIND_MODE)
     │   └── StaleProcess            another release or another store has taken the data over
     ├── ApprovalRequested           the request was not made, but waits for an approval
     ├── PreconditionFailed          an expectation of a write did not hold; operations handle it

@@ -103,10 +103,10 @@ def configure_standard_output() -> None:
     """
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         output = logging.StreamHandler(sys.stdout)
-        splits = os.environ.get("SVC_OPERATION_METRICS", "on") == "on"
-        formatter = JsonFormatter(stage=os.environ.get("SVC_STAGE", "none"), splits=splits)
+        splits = os.environ.get("RESCIND_OPERATION_METRICS", "on") == "on"
+        formatter = JsonFormatter(stage=os.environ.get("RESCIND_STAGE", "none"), splits=splits)
         output.setFormatter(formatter)
-        output.addFilter(SampledFilter(int(os.environ.get("SVC_REQUESTS_A_LINE", "1"))))
+        output.addFilter(SampledFilter(int(os.environ.get("RESCIND_REQUESTS_PER_LOG_LINE", "1"))))
         logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
         for name in _OURS:
             logging.getLogger(name).setLevel(logging.INFO)

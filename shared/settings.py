@@ -1,46 +1,46 @@
-"""The settings in the environment. Each store is named by a URI.
+"""The settings of a process, read from environment variables.
 
-| Variable    | Values                                                  |
-| ----------- | ------------------------------------------------------- |
-| `SVC_STORE` | `sqlite:<file>`, `dynamodb:<prefix of the table names>`, |
-|             | `postgresql://<user>@<host>/<database>?…`                |
-| `SVC_BLOBS` | `file:<folder>`, `s3:<bucket>`, `postgresql:`,           |
-|             | `azure:<account>/<container>`                            |
-| `SVC_KEYS`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
-|             | `vault:<mount>/<key>`                                    |
-| `SVC_ROOT`  | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
-|             | `pkcs11:<URI of RFC 7512>`, `offline`                    |
-| `SVC_QUEUE` | `sqs:<queue's address>`, for the schedule and the feed    |
+Every process needs a store, blobs and a key wrapper. Each is named by a URI.
 
-`SVC_ROOT` is the root key, which signs trust documents. The default is `root.key` beside the key
-file of `SVC_KEYS`, if it exists, else `offline`. `SVC_ROOT_PASSPHRASE_FILE` is a file with the
-passphrase of the key file.
+| Variable              | Values                                                   |
+| --------------------- | -------------------------------------------------------- |
+| `RESCIND_STORE`       | `sqlite:<file>`, `dynamodb:<prefix of the table names>`, |
+|                       | `postgresql://<user>@<host>/<database>?…`                |
+| `RESCIND_BLOBS`       | `file:<folder>`, `s3:<bucket>`, `postgresql:`,           |
+|                       | `azure:<account>/<container>`                            |
+| `RESCIND_KEY_WRAPPER` | `file:<key file>`, `kms:<key id, alias or ARN>`,         |
+|                       | `vault:<mount>/<key>`                                    |
 
-`SVC_AUDIT_SINK` is where sealed audit entries are copied to: `file:<folder>` or `s3:<bucket>`, a
-bucket with Object Lock. The default is nowhere.
+These variables are optional.
 
-`SVC_WITNESSES` has the witnesses of the sealed log: how many of them must have signed, then the
-verifier key and the URL of each, with spaces between them. The default is none.
+| Variable                            | Value                                                      |
+| ----------------------------------- | ---------------------------------------------------------- |
+| `RESCIND_ROOT`                      | the root key that signs trust documents: `file:<key        |
+|                                     | file>`, `kms:<key id, alias or ARN>`, `pkcs11:<URI of RFC  |
+|                                     | 7512>` or `offline`. Default: `root.key` beside the file   |
+|                                     | of `RESCIND_KEY_WRAPPER` if it exists, else `offline`      |
+| `RESCIND_ROOT_PASSPHRASE_FILE`      | a file with the passphrase of that key file                |
+| `RESCIND_QUEUE`                     | `sqs:<address of the queue>`, for the schedule and feed    |
+| `RESCIND_AUDIT_SINK`                | the write-once copy of the audit log: `file:<folder>`, or  |
+|                                     | `s3:<bucket>` with Object Lock. Default: no copy           |
+| `RESCIND_WITNESSES`                 | the number of witnesses that must sign a checkpoint, then  |
+|                                     | the verifier key and URL of each, separated by spaces.     |
+|                                     | Default: no witnesses                                      |
+| `RESCIND_TRUSTED_PROXIES`           | networks, such as `10.0.0.0/8,2001:db8::/32`, of proxies   |
+|                                     | with a trusted X-Forwarded-For. Default: none              |
+| `RESCIND_OUTBOUND_ALLOWED_NETWORKS` | private networks, such as `10.2.0.0/16`, that webhooks and |
+|                                     | identity providers may be in. Default: none                |
+| `RESCIND_MODE`                      | `open` (default). `read-only` serves checks and SRLs and   |
+|                                     | writes nothing. `standby` is read-only unless the store    |
+|                                     | names the AWS region of the process as the write region    |
+| `RESCIND_LEADER_ELIGIBLE`           | `on` (default). With `off`, a server only answers          |
+|                                     | requests; other servers publish, append and deliver        |
+| `RESCIND_BASE_PATH`                 | the path of the API on a custom domain of API Gateway,     |
+|                                     | such as `auth`. Other hosts ignore it. Default: the root   |
 
-`SVC_TRUSTED_PROXIES` has networks such as `10.0.0.0/8,2001:db8::/32`: the proxies whose
-X-Forwarded-For is used. The default is none.
-
-`SVC_OUTBOUND_ALLOW` has networks, such as `10.2.0.0/16`, that the service may connect to although
-they are not public, for webhooks and identity providers. The default is none.
-
-`SVC_MODE` is `read-only` for a process that answers checks and serves lists, and changes nothing.
-With `standby` it does so unless the store names its AWS region as the one in charge. The default is
-`open`.
-
-`SVC_DUTIES` is `off` for a server that only answers requests, and leaves publishing, sealing and
-sending to others on the same store. The default is `on`.
-
-`SVC_BASE_PATH` is the path below which API Gateway serves the API on a custom domain, such as
-`auth`; other servers ignore it. The default is the root.
-
-`shared/wiring.py` defines the schemes. AWS regions, credentials and endpoints are in the SDK's own
-variables (`AWS_DEFAULT_REGION`, …), and so are those of Azure (`AZURE_STORAGE_ACCOUNT_KEY`, …) and
-of Vault or OpenBao (`VAULT_ADDR`, …).
+`shared/wiring.py` defines the schemes. The SDKs read AWS regions, credentials and endpoints from
+their own variables (`AWS_DEFAULT_REGION`, …), as do Azure (`AZURE_STORAGE_ACCOUNT_KEY`, …) and
+Vault or OpenBao (`VAULT_ADDR`, …).
 """
 
 import re
@@ -58,27 +58,27 @@ from shared.model.outbound import Network
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _Read = TypeVar("_Read")
 
-_TRUSTED_PROXIES: Final = "SVC_TRUSTED_PROXIES"
-_MODE: Final = "SVC_MODE"
-_DUTIES: Final = "SVC_DUTIES"
-_AUDIT_SINK: Final = "SVC_AUDIT_SINK"
-_WITNESSES: Final = "SVC_WITNESSES"
-_OUTBOUND_NETWORKS: Final = "SVC_OUTBOUND_ALLOW"
-_BASE_PATH: Final = "SVC_BASE_PATH"
+_TRUSTED_PROXIES: Final = "RESCIND_TRUSTED_PROXIES"
+_MODE: Final = "RESCIND_MODE"
+_DUTIES: Final = "RESCIND_LEADER_ELIGIBLE"
+_AUDIT_SINK: Final = "RESCIND_AUDIT_SINK"
+_WITNESSES: Final = "RESCIND_WITNESSES"
+_OUTBOUND_NETWORKS: Final = "RESCIND_OUTBOUND_ALLOWED_NETWORKS"
+_BASE_PATH: Final = "RESCIND_BASE_PATH"
 # As in template.yaml.
 _BASE_PATHS: Final = re.compile(
     r"(?!(?:v1|compat)(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?"
 )
 # All functions need these, in the order of `Settings`.
-_REQUIRED: Final = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
-_OPTIONAL: Final = ("SVC_QUEUE", "SVC_ROOT")
-_ROOT_OPENED_BY: Final = "SVC_ROOT_PASSPHRASE_FILE"
+_REQUIRED: Final = ("RESCIND_STORE", "RESCIND_BLOBS", "RESCIND_KEY_WRAPPER")
+_OPTIONAL: Final = ("RESCIND_QUEUE", "RESCIND_ROOT")
+_ROOT_OPENED_BY: Final = "RESCIND_ROOT_PASSPHRASE_FILE"
 # Values that name no place: the blobs are in the database of the store, no root is here.
-_WHOLE: Final = frozenset({"SVC_BLOBS=postgresql:", "SVC_ROOT=offline:"})
-_CONNECTIONS: Final = "SVC_POOL"
+_WHOLE: Final = frozenset({"RESCIND_BLOBS=postgresql:", "RESCIND_ROOT=offline:"})
+_CONNECTIONS: Final = "RESCIND_POSTGRESQL_POOL_SIZE"
 _CONNECTIONS_DEFAULT: Final = 8
 _CONNECTIONS_MAX: Final = 200
-_PREPARE: Final = "SVC_PREPARE"
+_PREPARE: Final = "RESCIND_POSTGRESQL_PREPARE"
 
 
 class Mode(StrEnum):
@@ -113,7 +113,7 @@ class Settings:
 
     store: Uri
     blobs: Uri
-    keys: Uri
+    key_wrapper: Uri
     queue: Uri | None = None
     mode: Mode = Mode.OPEN
     region: str = ""
@@ -129,7 +129,7 @@ class Settings:
         Raises `InvalidSettings`, which names all problems.
         """
         problems: list[str] = []
-        store, blobs, keys = (
+        store, blobs, key_wrapper = (
             _uri(name, environment.get(name), schemes[name], problems) for name in _REQUIRED
         )
         queue, root = (
@@ -148,7 +148,7 @@ class Settings:
             raise InvalidSettings(*problems)
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION", "")
         passphrase = environment.get(_ROOT_OPENED_BY, "")
-        return cls(store, blobs, keys, queue, chosen, region, root, passphrase)
+        return cls(store, blobs, key_wrapper, queue, chosen, region, root, passphrase)
 
 
 def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[str]) -> Uri:

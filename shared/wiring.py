@@ -105,7 +105,7 @@ def queue_from_environment() -> MessageQueue:
     """Return the queue of tenants whose list is to be published. Raises `InvalidSettings`."""
     uri = settings(os.environ).queue
     if uri is None:
-        raise InvalidSettings("SVC_QUEUE is not set; set it to sqs:…")
+        raise InvalidSettings("RESCIND_QUEUE is not set; set it to sqs:…")
     return _QUEUES[uri.scheme](uri.location)
 
 
@@ -190,7 +190,7 @@ def _require_usable(ports: Ports, settings: Settings) -> Ports:
 
 
 def is_read_only() -> bool:
-    """Return whether this process must change nothing (`SVC_MODE`). Raises `InvalidSettings`."""
+    """Return whether this process may write nothing (`RESCIND_MODE`). Raises `InvalidSettings`."""
     return environment.mode(os.environ) is Mode.READ_ONLY
 
 
@@ -210,17 +210,17 @@ def may_lead() -> bool:
 def assemble(settings: Settings) -> Ports:
     """Return the ports for these settings, without a question to the store whether to use it.
 
-    With `SVC_MODE=read-only` their store refuses each write. Raises `InvalidSettings` if a port
+    With `RESCIND_MODE=read-only` their store refuses each write. Raises `InvalidSettings` if a port
     cannot be used.
     """
     open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
     # The sealer first: without it, no other file may be created.
-    sealer = _KEYS[settings.keys.scheme](settings.keys.location)
+    sealer = _KEYS[settings.key_wrapper.scheme](settings.key_wrapper.location)
     root = _root(settings)
     with ExitStack() as opened:
-        with _naming("SVC_STORE", settings.store):
+        with _naming("RESCIND_STORE", settings.store):
             store, buckets, usage, gather = open_store(settings.store.location, opened)
-        with _naming("SVC_BLOBS", settings.blobs):
+        with _naming("RESCIND_BLOBS", settings.blobs):
             blobs = open_blobs(settings.blobs.location, store)
         if settings.mode is Mode.READ_ONLY:
             from shared.adapters import fenced
@@ -251,17 +251,17 @@ def create_master_key(file: Path) -> None:
 
 
 def default_root(settings: Settings) -> Path | None:
-    """Return the file of the root key if `SVC_ROOT` does not say where it is.
+    """Return the file of the root key if `RESCIND_ROOT` does not say where it is.
 
     It is beside the master key; None if that is not in a file.
     """
-    if settings.root is not None or settings.keys.scheme != "file":
+    if settings.root is not None or settings.key_wrapper.scheme != "file":
         return None
-    return Path(settings.keys.location).with_name("root.key")
+    return Path(settings.key_wrapper.location).with_name("root.key")
 
 
 def root_at(place: str, passphrase: bytes | None = None) -> RootSigner:
-    """Return the root at a place: a file, or as in `SVC_ROOT`. Raises `InvalidSettings`."""
+    """Return the root at a place: a file, or as in `RESCIND_ROOT`. Raises `InvalidSettings`."""
     scheme, _, location = place.partition(":")
     open_ = _ROOTS.get(scheme) if location else None
     return open_(location, passphrase) if open_ else _root_file(place, passphrase)
@@ -386,7 +386,7 @@ def store_in(settings: Settings, region: str, *, endpoint: str | None = None) ->
     `endpoint` is the address of DynamoDB there, if it is not that of AWS.
     """
     if settings.store.scheme != "dynamodb":
-        raise InvalidSettings("SVC_STORE names no tables of DynamoDB: only these have regions.")
+        raise InvalidSettings("RESCIND_STORE names no tables of DynamoDB: only these have regions.")
     from shared.adapters import dynamodb
 
     client = dynamodb.connect(region=region, endpoint_url=endpoint)
@@ -406,7 +406,7 @@ def create_tables(settings: Settings, *, role: str | None = None) -> None:
         postgresql_database.check_url(url)
         postgresql_schema.setup(url, role=role)
     elif role is not None:
-        raise InvalidSettings("--role is for SVC_STORE=postgresql://…")
+        raise InvalidSettings("--role is for RESCIND_STORE=postgresql://…")
 
 
 @contextmanager
@@ -442,7 +442,7 @@ def _postgresql_blobs(_: str, store: Store) -> BlobStore:
     from shared.adapters import postgresql, postgresql_blobs
 
     if not isinstance(store, postgresql.PostgresqlStore):
-        raise InvalidSettings("SVC_BLOBS=postgresql: needs SVC_STORE=postgresql://…")
+        raise InvalidSettings("RESCIND_BLOBS=postgresql: needs RESCIND_STORE=postgresql://…")
     return postgresql_blobs.PostgresqlBlobs(store.database)
 
 
@@ -546,9 +546,9 @@ _OFFLINE: Final = "offline"
 _QUEUES: Final[Mapping[str, Callable[[str], MessageQueue]]] = {"sqs": _sqs}
 _SINKS: Final[Mapping[str, Callable[[str], AuditSink]]] = {"file": _file_sink, "s3": _s3_sink}
 _SCHEMES: Final[Mapping[str, Collection[str]]] = {
-    "SVC_STORE": _STORES,
-    "SVC_BLOBS": _BLOBS,
-    "SVC_KEYS": _KEYS,
-    "SVC_ROOT": (*_ROOTS, _OFFLINE),
-    "SVC_QUEUE": _QUEUES,
+    "RESCIND_STORE": _STORES,
+    "RESCIND_BLOBS": _BLOBS,
+    "RESCIND_KEY_WRAPPER": _KEYS,
+    "RESCIND_ROOT": (*_ROOTS, _OFFLINE),
+    "RESCIND_QUEUE": _QUEUES,
 }

@@ -117,11 +117,11 @@ def _deploy(endpoint: str, region: str) -> dict[str, str]:
     return _CREDENTIALS | {
         "AWS_DEFAULT_REGION": region,
         "AWS_ENDPOINT_URL": endpoint,
-        "SVC_STORE": f"dynamodb:{outputs['TablePrefix']}",
-        "SVC_BLOBS": f"s3:{outputs['BucketName']}",
-        "SVC_KEYS": f"kms:{outputs['KeyAlias']}",
-        "SVC_ROOT": f"kms:{outputs['RootKeyAlias']}",
-        "SVC_QUEUE": f"sqs:{publications}",
+        "RESCIND_STORE": f"dynamodb:{outputs['TablePrefix']}",
+        "RESCIND_BLOBS": f"s3:{outputs['BucketName']}",
+        "RESCIND_KEY_WRAPPER": f"kms:{outputs['KeyAlias']}",
+        "RESCIND_ROOT": f"kms:{outputs['RootKeyAlias']}",
+        "RESCIND_QUEUE": f"sqs:{publications}",
     }
 
 

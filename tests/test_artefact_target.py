@@ -68,7 +68,7 @@ def test_an_artefact_starts_on_its_tables(
     tmp_path: Path, parameters: dict[str, str], store: str
 ) -> None:
     """F105: those that it was built for, or, if it was built for none, those that are deployed."""
-    artefact.check(_artefact(tmp_path, parameters=parameters), "aarch64", {"SVC_STORE": store})
+    artefact.check(_artefact(tmp_path, parameters=parameters), "aarch64", {"RESCIND_STORE": store})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_artefact_refuses_other_tables(tmp_path: Path, restored_as: str, stor
     """F105b: A function does not start if its artefact was built for other tables."""
     built = _artefact(tmp_path, parameters={"RestoredAs": restored_as})
     with pytest.raises(InvalidSettings, match=f"is built for RestoredAs={restored_as} and"):
-        artefact.check(built, "aarch64", {"SVC_STORE": store})
+        artefact.check(built, "aarch64", {"RESCIND_STORE": store})
 
 
 def test_a_function_is_checked_before_it_loads_anything(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[st
         yield here
         return
     with aws() as account:
-        yield here | {"SVC_STORE": f"dynamodb:{account.table_prefix}"}
+        yield here | {"RESCIND_STORE": f"dynamodb:{account.table_prefix}"}
 
 
 def _says(settings: dict[str, str], **fields: Any) -> None:
@@ -162,7 +162,7 @@ def test_a_running_process_does_not_use_a_store_that_was_left(
     """
     with closing(wiring.build(wiring.settings(settings))) as ports:
         onboarding.create_tenant(ports, handle="acme")
-    with closing(wiring.build(wiring.settings(settings | {"SVC_MODE": mode}))) as ports:
+    with closing(wiring.build(wiring.settings(settings | {"RESCIND_MODE": mode}))) as ports:
         assert [each.handle for each in tenants.directory(ports)] == ["acme"]
         _says(settings, part=DeploymentPart.MOVED, moved_to="a")
         with pytest.raises(StaleProcess):
@@ -223,7 +223,7 @@ def test_a_store_that_does_not_say_is_not_used(
 
 
 def _frozen(settings: dict[str, str]) -> Ports:
-    return wiring.build(wiring.settings(settings | {"SVC_MODE": "read-only"}))
+    return wiring.build(wiring.settings(settings | {"RESCIND_MODE": "read-only"}))
 
 
 def test_a_read_only_process_reads_and_never_writes(settings: dict[str, str]) -> None:
@@ -268,14 +268,16 @@ def test_requests_to_a_read_only_process(settings: dict[str, str]) -> None:
 def test_the_mode_is_one_of_two() -> None:
     """OPS-14: A wrong mode is a wrong setting: it is not taken for `open`."""
     assert load_mode({}) is Mode.OPEN
-    with pytest.raises(InvalidSettings, match="SVC_MODE is not valid; set it to open or read-only"):
-        load_mode({"SVC_MODE": "readonly"})
+    with pytest.raises(
+        InvalidSettings, match="RESCIND_MODE is not valid; set it to open or read-only"
+    ):
+        load_mode({"RESCIND_MODE": "readonly"})
 
 
 # --- a standby ---
 
 HERE: Final = {"AWS_REGION": "eu-west-1"}
-THERE: Final = {"AWS_REGION": "eu-central-1", "SVC_MODE": Mode.STANDBY.value}
+THERE: Final = {"AWS_REGION": "eu-central-1", "RESCIND_MODE": Mode.STANDBY.value}
 
 
 @pytest.mark.parametrize(
@@ -289,7 +291,7 @@ THERE: Final = {"AWS_REGION": "eu-central-1", "SVC_MODE": Mode.STANDBY.value}
         (THERE, "eu-west-1", False),
         (THERE, "eu-central-1", True),
         (THERE, failover.NOBODY, False),
-        ({"SVC_MODE": Mode.STANDBY.value}, None, False),
+        ({"RESCIND_MODE": Mode.STANDBY.value}, None, False),
         ({}, None, True),
     ],
 )

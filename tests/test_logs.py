@@ -205,7 +205,8 @@ def test_the_words_of_foreign_errors_stay_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [DataCorrupt("no head"), Unavailable("down"), InvalidSettings("SVC_STORE is not set")]
+    "error",
+    [DataCorrupt("no head"), Unavailable("down"), InvalidSettings("RESCIND_STORE is not set")],
 )
 def test_the_text_of_our_own_errors_is_logged(error: Exception) -> None:
     """They were written for whoever reads them."""
@@ -255,7 +256,7 @@ def test_lambda_logs_json_to_standard_output(
 ) -> None:
     """In place of the runtime's own handler, from INFO up, under the stage, and only once."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test-srl")
-    monkeypatch.setenv("SVC_STAGE", "test")
+    monkeypatch.setenv("RESCIND_STAGE", "test")
     root.addHandler(logging.StreamHandler(sys.stderr))
     for _ in range(2):
         logs.configure_standard_output()

@@ -59,9 +59,9 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
         ports = wiring.assemble(
             wiring.settings(
                 {
-                    "SVC_STORE": f"dynamodb:{account.table_prefix}",
-                    "SVC_BLOBS": f"s3:{account.bucket}",
-                    "SVC_KEYS": f"kms:{account.key_id}",
+                    "RESCIND_STORE": f"dynamodb:{account.table_prefix}",
+                    "RESCIND_BLOBS": f"s3:{account.bucket}",
+                    "RESCIND_KEY_WRAPPER": f"kms:{account.key_id}",
                 }
             )
         )
@@ -77,10 +77,10 @@ def test_settings_of_aws_give_adapters_of_aws() -> None:
 @pytest.mark.parametrize(
     ("setting", "scheme"),
     [
-        ("SVC_STORE", "postgres"),
-        ("SVC_BLOBS", "gcs"),
-        ("SVC_KEYS", "age"),
-        ("SVC_QUEUE", "amqp"),
+        ("RESCIND_STORE", "postgres"),
+        ("RESCIND_BLOBS", "gcs"),
+        ("RESCIND_KEY_WRAPPER", "age"),
+        ("RESCIND_QUEUE", "amqp"),
     ],
 )
 def test_an_unknown_scheme_opens_nothing(
@@ -95,7 +95,7 @@ def test_an_unknown_scheme_opens_nothing(
     before = sorted(tmp_path.iterdir())
     with pytest.raises(InvalidSettings, match=setting):
         wiring.settings(settings | {setting: f"{scheme}:place"})
-    field = setting.removeprefix("SVC_").lower()
+    field = setting.removeprefix("RESCIND_").lower()
     wrong: dict[str, Any] = {field: Uri(scheme, "place")}
     unchecked = replace(wiring.settings(settings), **wrong)
     if field != "queue":
@@ -112,10 +112,10 @@ def test_the_environment_is_read_once(
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     ports = wiring.from_environment()
-    monkeypatch.setenv("SVC_STORE", "nonsense")
+    monkeypatch.setenv("RESCIND_STORE", "nonsense")
     assert wiring.from_environment() is ports
     wiring.from_environment.cache_clear()
-    with pytest.raises(InvalidSettings, match="SVC_STORE"):
+    with pytest.raises(InvalidSettings, match="RESCIND_STORE"):
         wiring.from_environment()
     close(ports)
 
@@ -123,12 +123,15 @@ def test_the_environment_is_read_once(
 @pytest.mark.parametrize(
     ("name", "break_"),
     [
-        ("SVC_STORE", lambda folder: (folder / "svc.db").write_text("no database " * 100)),
-        ("SVC_STORE", lambda folder: (folder / "svc.db").mkdir()),
-        ("SVC_STORE", lambda folder: (folder / "svc.db-limits").write_text("no database " * 100)),
-        ("SVC_BLOBS", lambda folder: (folder / "blobs").write_text("no folder")),
-        ("SVC_KEYS", lambda folder: (folder / "master.key").unlink()),
-        ("SVC_KEYS", lambda folder: (folder / "master.key").chmod(0o644)),
+        ("RESCIND_STORE", lambda folder: (folder / "svc.db").write_text("no database " * 100)),
+        ("RESCIND_STORE", lambda folder: (folder / "svc.db").mkdir()),
+        (
+            "RESCIND_STORE",
+            lambda folder: (folder / "svc.db-limits").write_text("no database " * 100),
+        ),
+        ("RESCIND_BLOBS", lambda folder: (folder / "blobs").write_text("no folder")),
+        ("RESCIND_KEY_WRAPPER", lambda folder: (folder / "master.key").unlink()),
+        ("RESCIND_KEY_WRAPPER", lambda folder: (folder / "master.key").chmod(0o644)),
     ],
 )
 def test_a_place_that_cannot_be_used_is_a_wrong_setting(
@@ -171,7 +174,11 @@ def test_a_missing_region_is_a_wrong_setting(monkeypatch: pytest.MonkeyPatch) ->
     pretend_credentials(monkeypatch)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.delenv("AWS_REGION", raising=False)
-    environment = {"SVC_STORE": "dynamodb:x-", "SVC_BLOBS": "s3:b", "SVC_KEYS": "kms:k"}
+    environment = {
+        "RESCIND_STORE": "dynamodb:x-",
+        "RESCIND_BLOBS": "s3:b",
+        "RESCIND_KEY_WRAPPER": "kms:k",
+    }
     with pytest.raises(InvalidSettings, match="AWS_DEFAULT_REGION"):
         wiring.build(wiring.settings(environment))
 
@@ -203,8 +210,8 @@ def test_blobs_need_not_be_where_the_store_is(
 ) -> None:
     """F642a: Blobs in files, S3 or Azure go with any store."""
     url = postgresql.emptied()
-    for store in (settings["SVC_STORE"], url):
-        named = {"SVC_STORE": store, "SVC_BLOBS": blobs.format(tmp_path)}
+    for store in (settings["RESCIND_STORE"], url):
+        named = {"RESCIND_STORE": store, "RESCIND_BLOBS": blobs.format(tmp_path)}
         ports = wiring.assemble(wiring.settings(settings | named))
         assert isinstance(ports.blobs, adapter)
         close(ports)
@@ -212,10 +219,12 @@ def test_blobs_need_not_be_where_the_store_is(
 
 def test_blobs_of_postgresql_need_its_store(settings: dict[str, str]) -> None:
     """F642b: `postgresql:` names the database of the store; another store has none."""
-    with pytest.raises(InvalidSettings, match="needs SVC_STORE=postgresql"):
-        wiring.assemble(wiring.settings(settings | {"SVC_BLOBS": "postgresql:"}))
+    with pytest.raises(InvalidSettings, match="needs RESCIND_STORE=postgresql"):
+        wiring.assemble(wiring.settings(settings | {"RESCIND_BLOBS": "postgresql:"}))
     ports = wiring.assemble(
-        wiring.settings(settings | {"SVC_STORE": postgresql.emptied(), "SVC_BLOBS": "postgresql:"})
+        wiring.settings(
+            settings | {"RESCIND_STORE": postgresql.emptied(), "RESCIND_BLOBS": "postgresql:"}
+        )
     )
     assert isinstance(ports.blobs, PostgresqlBlobs)
     close(ports)
@@ -227,7 +236,7 @@ def test_the_queue_of_the_environment(
     """`sqs:` gives the queue at the address that it names, made once a process."""
     wiring.queue_from_environment.cache_clear()
     with aws() as account:
-        for name, value in (settings | {"SVC_QUEUE": f"sqs:{account.queue_url}"}).items():
+        for name, value in (settings | {"RESCIND_QUEUE": f"sqs:{account.queue_url}"}).items():
             monkeypatch.setenv(name, value)
         queue = wiring.queue_from_environment()
         assert wiring.queue_from_environment() is queue
@@ -244,7 +253,7 @@ def test_what_fails_before_a_snapshot_is_logged_and_tried_again(
 ) -> None:
     """Wrong settings do not stop a deployment: the error is logged, and each request raises it."""
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
-    monkeypatch.delenv("SVC_STORE", raising=False)
+    monkeypatch.delenv("RESCIND_STORE", raising=False)
     wiring.from_environment.cache_clear()
     wiring.prepare_snapshot()
     assert "before the snapshot" in caplog.text
@@ -259,8 +268,8 @@ def test_a_queue_that_is_not_set_is_a_wrong_setting(
     wiring.queue_from_environment.cache_clear()
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.delenv("SVC_QUEUE", raising=False)
-    with pytest.raises(InvalidSettings, match="SVC_QUEUE is not set; set it to sqs:…"):
+    monkeypatch.delenv("RESCIND_QUEUE", raising=False)
+    with pytest.raises(InvalidSettings, match="RESCIND_QUEUE is not set; set it to sqs:…"):
         wiring.queue_from_environment()
 
 

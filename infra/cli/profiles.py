@@ -1,6 +1,6 @@
 """Where the service is and with which credential a command calls it: a profile, or the environment.
 
-A profile is a folder in `~/.config/rescind` (or `$RESCIND_HOME`), for its owner only. It has
+A profile is a folder in `~/.config/rescind` (or `$RESCIND_CONFIG_DIR`), for its owner only. It has
 `profile.json`, and whatever commands keep from one call to the next.
 """
 
@@ -49,12 +49,12 @@ class Profile:
 
 def home(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the folder of all profiles."""
-    if chosen := environment.get("RESCIND_HOME"):
+    if chosen := environment.get("RESCIND_CONFIG_DIR"):
         return Path(chosen)
     try:
         return Path(environment.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "rescind"
     except RuntimeError:
-        raise UsageError("there is no home folder; set HOME or RESCIND_HOME.") from None
+        raise UsageError("there is no home folder; set HOME or RESCIND_CONFIG_DIR.") from None
 
 
 def folder_of(name: str, environment: Mapping[str, str] = os.environ) -> Path:

@@ -10,7 +10,7 @@ exec gcloud run deploy rescind --project "$PROJECT" --region "$REGION" --image "
     --liveness-probe httpGet.path=/healthz,periodSeconds=10,timeoutSeconds=5,failureThreshold=6 \
     --set-cloudsql-instances "$sql" \
     --set-secrets /secrets/key/master.key=rescind-key:1,/secrets/root/root.key=rescind-root:1,/secrets/database/pgpass=rescind-pgpass:1 \
-    --set-env-vars "SVC_STORE=postgresql:///rescind?host=/cloudsql/$sql" \
-    --set-env-vars SVC_BLOBS=postgresql:,SVC_KEYS=file:/tmp/secrets/master.key \
-    --set-env-vars SVC_ROOT=file:/tmp/secrets/root.key \
+    --set-env-vars "RESCIND_STORE=postgresql:///rescind?host=/cloudsql/$sql" \
+    --set-env-vars RESCIND_BLOBS=postgresql:,RESCIND_KEY_WRAPPER=file:/tmp/secrets/master.key \
+    --set-env-vars RESCIND_ROOT=file:/tmp/secrets/root.key \
     --set-env-vars PGUSER=rescind,PGPASSFILE=/tmp/secrets/pgpass

@@ -20,7 +20,7 @@ from shared.operations.operator import deployment, onboarding, readiness, restor
 from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 
-_NO_ROOT: Final = "there are no trust documents. Run rescind setup, or set SVC_ROOT."
+_NO_ROOT: Final = "there are no trust documents. Run rescind setup, or set RESCIND_ROOT."
 _ALL: Final = "Set all three of them, or none to serve a data folder (--data)."
 
 _log = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class StoreSource:
     _has_tenants: bool = True
 
     def __str__(self) -> str:
-        return os.environ["SVC_STORE"]
+        return os.environ["RESCIND_STORE"]
 
     def command(self, name: str) -> str:
         """Return a command on a tenant."""
@@ -151,14 +151,16 @@ class StoreSource:
             named = wiring.settings(os.environ)
         except InvalidSettings as error:
             raise InvalidSettings(*error.problems, _ALL) from None
-        key = Path(named.keys.location)
-        if named.keys.scheme == "file" and not key.exists():
+        key = Path(named.key_wrapper.location)
+        if named.key_wrapper.scheme == "file" and not key.exists():
             raise InvalidSettings(
-                f"SVC_KEYS: {key} does not exist.",
+                f"RESCIND_KEY_WRAPPER: {key} does not exist.",
                 "If the stores are new, run: rescind setup. It creates the file, which all servers"
                 " on these stores must have. Otherwise restore its copy.",
             )
-        if (folder := data_folder.of_store(os.environ["SVC_STORE"])) and not wiring.is_read_only():
+        if (
+            folder := data_folder.of_store(os.environ["RESCIND_STORE"])
+        ) and not wiring.is_read_only():
             data_folder.use(folder)
 
     def begin(self, ports: Ports) -> None:
@@ -191,7 +193,7 @@ def choose_source(folder: Path | None, key: Path | None) -> DataSource:
     if folder is not None:
         raise InvalidSettings(f"--data and {named[0]} name two stores; give one.")
     if key is not None:
-        raise InvalidSettings("--keys is for a data folder; set SVC_KEYS instead.")
+        raise InvalidSettings("--keys is for a data folder; set RESCIND_KEY_WRAPPER instead.")
     return StoreSource()
 
 

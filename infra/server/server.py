@@ -175,7 +175,7 @@ def _open_ports() -> Ports:
 
 
 def _damage_error(damage: str) -> InvalidSettings:
-    store = Path(os.environ["SVC_STORE"].partition(":")[2])
+    store = Path(os.environ["RESCIND_STORE"].partition(":")[2])
     return InvalidSettings(
         f"{store} is damaged. {damage}",
         f"Restore {store.name} from a backup; then run: rescind recover (docs/restore.md).",
@@ -258,7 +258,7 @@ def _print_summary(options: Options, ops: socket.socket | None) -> None:
             " as plain text. Put a proxy with TLS in front (docs/one-machine.md)."
         )
     if wiring.is_read_only():
-        print("It is read-only (SVC_MODE): nothing is changed, and no list is published.")
+        print("It is read-only (RESCIND_MODE): nothing is changed, and no list is published.")
 
 
 def _print_console(options: Options, address: str | None) -> None:

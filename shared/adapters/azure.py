@@ -57,7 +57,9 @@ class AzureBlobs:
     def __init__(self, location: str, *, patience: RetryPolicy = PATIENCE) -> None:
         found = _LOCATION.fullmatch(location)
         if found is None:
-            raise InvalidSettings("SVC_BLOBS is not valid; set it to azure:<account>/<container>.")
+            raise InvalidSettings(
+                "RESCIND_BLOBS is not valid; set it to azure:<account>/<container>."
+            )
         self._patience = patience
         try:
             self._store = AzureStore(
@@ -71,7 +73,7 @@ class AzureBlobs:
                 retry_config={"max_retries": 0},
             )
         except BaseError as error:
-            raise InvalidSettings(f"SVC_BLOBS: {_first_line(error)}") from error
+            raise InvalidSettings(f"RESCIND_BLOBS: {_first_line(error)}") from error
 
     def put(self, name: str, data: bytes) -> None:
         """Store a new blob durably. Raises `BlobExists`, `Unavailable`."""

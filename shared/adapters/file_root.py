@@ -107,7 +107,7 @@ def _load_private_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey
     pem = files.read_secret(path, most=_PEM_BYTES_MAX, remedy=_RESTORE)
     is_encrypted = _ENCRYPTED in pem
     if is_encrypted and passphrase is None:
-        remedy = "Name the file of its passphrase in SVC_ROOT_PASSPHRASE_FILE."
+        remedy = "Name the file of its passphrase in RESCIND_ROOT_PASSPHRASE_FILE."
         raise InvalidSettings(f"{path} is encrypted. {remedy}")
     try:
         key = load_pem_private_key(pem, passphrase if is_encrypted else None)

@@ -68,8 +68,8 @@ _DEFAULTS: Final = {
     "target_session_attrs": "read-write",
 }
 _NOT_PREPARED: Final = (
-    "SVC_STORE leads through a pooler that does not bear prepared statements; set SVC_PREPARE=off,"
-    " or in pgbouncer 1.21 or later max_prepared_statements."
+    "RESCIND_STORE names a pooler that does not support prepared statements; set"
+    " RESCIND_POSTGRESQL_PREPARE=off, or in pgbouncer 1.21 or later max_prepared_statements."
 )
 _REMEDIES: Final = {
     errors.InsufficientPrivilege: "; as the owner of the tables run: rescind setup --role ROLE",
@@ -268,19 +268,19 @@ def check_url(url: str) -> None:
     except psycopg.ProgrammingError:
         # Its message repeats parts of the URL, such as those of a password.
         raise InvalidSettings(
-            "SVC_STORE is not a URL of PostgreSQL, such as postgresql://rescind@db/rescind."
+            "RESCIND_STORE is not a URL of PostgreSQL, such as postgresql://rescind@db/rescind."
         ) from None
     parts = _from_environment() | given
     if given.get("password"):
         raise InvalidSettings(
-            "SVC_STORE must have no password; put it into a file that PGPASSFILE names."
+            "RESCIND_STORE must have no password; put it into a file that PGPASSFILE names."
         )
     hosts = [
         each for name in ("host", "hostaddr") for each in str(parts.get(name) or "").split(",")
     ]
     if parts.get("sslmode") not in _SECURE and not all(map(_is_here, hosts)):
         raise InvalidSettings(
-            "SVC_STORE needs sslmode=verify-full: otherwise anybody in between can pass for the"
+            "RESCIND_STORE needs sslmode=verify-full: otherwise anybody in between can pass for the"
             " database."
         )
 
@@ -314,7 +314,7 @@ def _connecting(url: str) -> Iterator[Connection[Any]]:
             yield connection
     except psycopg.Error as error:
         remedy = next((words for kind, words in _REMEDIES.items() if isinstance(error, kind)), "")
-        said = f"SVC_STORE: the database cannot be used: {_format_database_error(error)}"
+        said = f"RESCIND_STORE: the database cannot be used: {_format_database_error(error)}"
         raise InvalidSettings(said + remedy) from error
 
 

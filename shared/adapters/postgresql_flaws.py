@@ -95,5 +95,5 @@ def _check_connection_limit(database: PostgresqlDatabase) -> Iterator[Configurat
     if pools > room:
         problem = f"the pools of the servers may take {pools} connections, and there are {room}"
         yield ConfigurationProblem(
-            problem, "raise max_connections, or lower SVC_POOL", is_remark=True
+            problem, "raise max_connections, or lower RESCIND_POSTGRESQL_POOL_SIZE", is_remark=True
         )

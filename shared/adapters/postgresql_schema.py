@@ -83,12 +83,12 @@ def setup(url: str, *, role: str | None = None) -> None:
             _configure(connection, role)
     except errors.InsufficientPrivilege as error:
         raise InvalidSettings(
-            f"SVC_STORE: {error.diag.message_primary}. Run setup as the owner of the database;"
+            f"RESCIND_STORE: {error.diag.message_primary}. Run setup as the owner of the database;"
             " --role names the role of the servers."
         ) from error
     except psycopg.Error as error:
         said = " ".join(str(error).split())
-        raise InvalidSettings(f"SVC_STORE: the database cannot be set up: {said}") from error
+        raise InvalidSettings(f"RESCIND_STORE: the database cannot be set up: {said}") from error
 
 
 def _configure(connection: Connection[Any], role: str | None) -> None:
@@ -118,11 +118,14 @@ def check(connection: Connection[Any]) -> None:
     _check_server(connection)
     formats = _formats(connection)
     if not formats:
-        raise InvalidSettings("SVC_STORE: the database has no tables of Rescind; run rescind setup")
+        raise InvalidSettings(
+            "RESCIND_STORE: the database has no tables of Rescind; run rescind setup"
+        )
     _check_format(formats)
     if max(formats) < FORMAT:
         raise InvalidSettings(
-            "SVC_STORE: an earlier release made the tables; stop its servers and run rescind setup"
+            "RESCIND_STORE: an earlier release made the tables; stop its servers and run rescind"
+            " setup"
         )
     _check_rights(connection)
 
@@ -133,12 +136,12 @@ def _check_rights(connection: Connection[Any]) -> None:
     role = found[0][3]
     if lacking := [name for name, has_all, *_ in found if not has_all]:
         raise InvalidSettings(
-            f"SVC_STORE: the role {role} may not read and write {', '.join(lacking)}; as their"
+            f"RESCIND_STORE: the role {role} may not read and write {', '.join(lacking)}; as their"
             f" owner run: rescind setup --role {role}"
         )
     if hiding := [name for name, _, hides, _ in found if hides]:
         raise InvalidSettings(
-            f"SVC_STORE: row-level security may hide rows of {', '.join(hiding)} from the role"
+            f"RESCIND_STORE: row-level security may hide rows of {', '.join(hiding)} from the role"
             f" {role}; as their owner run: ALTER TABLE … DISABLE ROW LEVEL SECURITY"
         )
 
@@ -147,20 +150,20 @@ def _check_server(connection: Connection[Any]) -> None:
     is_utf8, is_standby, is_read_only, version, major = connection.execute(_SERVER).fetchall()[0]
     if major < OLDEST_MAJOR:
         raise InvalidSettings(
-            f"SVC_STORE: PostgreSQL {version} is too old; update it to {OLDEST_MAJOR} to"
+            f"RESCIND_STORE: PostgreSQL {version} is too old; update it to {OLDEST_MAJOR} to"
             f" {NEWEST_MAJOR}."
         )
     if not is_utf8:
-        raise InvalidSettings("SVC_STORE: create the database with ENCODING UTF8.")
+        raise InvalidSettings("RESCIND_STORE: create the database with ENCODING UTF8.")
     if is_standby:
         raise InvalidSettings(
-            "SVC_STORE names a standby, which may lack acknowledged revocations; name the primary,"
-            " and add target_session_attrs=read-write if there are several hosts."
+            "RESCIND_STORE names a standby, which may lack acknowledged revocations; name the"
+            " primary, and add target_session_attrs=read-write if there are several hosts."
         )
     if is_read_only:
         raise InvalidSettings(
-            "SVC_STORE: transactions are read-only here; set default_transaction_read_only to off,"
-            " for the database and the role."
+            "RESCIND_STORE: transactions are read-only here; set default_transaction_read_only to"
+            " off, for the database and the role."
         )
 
 
@@ -174,5 +177,5 @@ def _formats(connection: Connection[Any]) -> set[int]:
 def _check_format(formats: set[int]) -> None:
     if max(formats, default=FORMAT) > FORMAT:
         raise InvalidSettings(
-            "SVC_STORE: a later release has changed the database; update this one."
+            "RESCIND_STORE: a later release has changed the database; update this one."
         )

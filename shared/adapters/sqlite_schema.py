@@ -81,7 +81,8 @@ def _create(connection: sqlite3.Connection) -> None:
         found = _version(connection)
         if found not in (0, FORMAT):
             raise InvalidSettings(
-                f"SVC_STORE: the database has format {found}; this release reads format {FORMAT}.",
+                f"RESCIND_STORE: the database has format {found}; this release reads format"
+                f" {FORMAT}.",
                 "Use the release that wrote the database.",
             )
         if not found:

@@ -61,7 +61,9 @@ class VaultSealer:
     ) -> None:
         found = _LOCATION.fullmatch(location)
         if found is None:
-            raise InvalidSettings("SVC_KEYS is not valid; set it to vault:<mount>/<key>.")
+            raise InvalidSettings(
+                "RESCIND_KEY_WRAPPER is not valid; set it to vault:<mount>/<key>."
+            )
         address = _address(environment.get("VAULT_ADDR", ""))
         self._urls = {
             name: urlsplit(f"{address}/v1/{found['mount']}/{name}/{found['key']}")

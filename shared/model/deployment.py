@@ -62,8 +62,8 @@ class Deployment(Record):
         """Raise `InvalidSettings` for a release that knows schemas up to a lower one (OPS-12)."""
         if self.schema > schema:
             raise InvalidSettings(
-                f"SVC_STORE: the data has schema {self.schema}; this release knows schemas up to"
-                f" {schema}.",
+                f"RESCIND_STORE: the data has schema {self.schema}; this release supports schemas"
+                f" up to {schema}.",
                 "Use the release that wrote the data, or a newer one.",
             )
 
@@ -75,12 +75,12 @@ class Deployment(Record):
         """Raise `InvalidSettings` if another store is in charge of the data (OPS-13)."""
         if self.part is DeploymentPart.MOVED:
             raise InvalidSettings(
-                "SVC_STORE: the data was moved to another store, which is in charge now.",
+                "RESCIND_STORE: the data was moved to another store, which is in charge now.",
                 "Serve from that store, or move the data back with rescind migrate.",
             )
         if self.part is DeploymentPart.RECEIVING:
             raise InvalidSettings(
-                "SVC_STORE: a migration to this store has not ended.",
+                "RESCIND_STORE: a migration to this store has not ended.",
                 "Repeat rescind migrate to end it; until then the other store is in charge.",
             )
 

@@ -147,7 +147,7 @@ def test_a_wrong_passphrase_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidSettings, match="does not open with this passphrase") as refused:
         FileRoot(path, passphrase=b"sesame street")
     assert "street" not in str(refused.value)
-    with pytest.raises(InvalidSettings, match=r"encrypted.*SVC_ROOT_PASSPHRASE_FILE"):
+    with pytest.raises(InvalidSettings, match=r"encrypted.*RESCIND_ROOT_PASSPHRASE_FILE"):
         FileRoot(path)
 
 

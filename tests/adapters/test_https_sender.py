@@ -241,9 +241,11 @@ def test_a_pause_until_a_moment() -> None:
 
 
 def test_networks_of_the_operator() -> None:
-    """HOOK-6: `SVC_OUTBOUND_ALLOW` has networks; anything else there stops the start."""
-    allowed = settings.outbound_networks({"SVC_OUTBOUND_ALLOW": "10.2.0.0/16, fd00::/8"})
+    """HOOK-6: `RESCIND_OUTBOUND_ALLOWED_NETWORKS` has networks; other values stop the start."""
+    allowed = settings.outbound_networks(
+        {"RESCIND_OUTBOUND_ALLOWED_NETWORKS": "10.2.0.0/16, fd00::/8"}
+    )
     assert [str(each) for each in allowed] == ["10.2.0.0/16", "fd00::/8"]
     assert settings.outbound_networks({}) == ()
-    with pytest.raises(InvalidSettings, match="SVC_OUTBOUND_ALLOW is not valid"):
-        settings.outbound_networks({"SVC_OUTBOUND_ALLOW": "intranet"})
+    with pytest.raises(InvalidSettings, match="RESCIND_OUTBOUND_ALLOWED_NETWORKS is not valid"):
+        settings.outbound_networks({"RESCIND_OUTBOUND_ALLOWED_NETWORKS": "intranet"})

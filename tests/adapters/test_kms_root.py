@@ -103,7 +103,7 @@ def test_a_kms_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F709f: What a KMS of another project signs verifies here; a disabled key signs nothing."""
     pretend_credentials(monkeypatch)
     with ministack(tmp_path) as started:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", started["SVC_TEST_KMS_ENDPOINT"])
+        monkeypatch.setenv("AWS_ENDPOINT_URL", started["RESCIND_TEST_KMS_ENDPOINT"])
         monkeypatch.delenv("AWS_DEFAULT_REGION")
         client = kms.connect(region=REGION)
         made = client.create_key(KeySpec="ECC_NIST_EDWARDS25519", KeyUsage="SIGN_VERIFY")

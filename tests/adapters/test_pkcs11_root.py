@@ -66,10 +66,13 @@ def test_an_address_that_is_not_whole_is_refused(address: str, problem: str) -> 
 
 @needs_softhsm
 def test_a_setting_gives_the_root_of_an_hsm(hsm: Hsm, tmp_path: Path) -> None:
-    """F706c: `SVC_ROOT=pkcs11:…` signs with the key in the HSM."""
-    settings = {"SVC_STORE": "sqlite::memory:", "SVC_BLOBS": f"file:{tmp_path}"}
+    """F706c: `RESCIND_ROOT=pkcs11:…` signs with the key in the HSM."""
+    settings = {"RESCIND_STORE": "sqlite::memory:", "RESCIND_BLOBS": f"file:{tmp_path}"}
     wiring.create_master_key(tmp_path / "master.key")
-    settings |= {"SVC_KEYS": f"file:{tmp_path / 'master.key'}", "SVC_ROOT": hsm.add("root")}
+    settings |= {
+        "RESCIND_KEY_WRAPPER": f"file:{tmp_path / 'master.key'}",
+        "RESCIND_ROOT": hsm.add("root"),
+    }
     ports = wiring.assemble(wiring.settings(settings))
     assert isinstance(ports.root, Pkcs11Root)
     assert _signs(ports.root)

@@ -53,9 +53,9 @@ def test_without_a_connection_a_request_is_told_to_come_back(
 ) -> None:
     """F626a: If others keep all connections, a request gets 503 with Retry-After, then 200."""
     settings = {
-        "SVC_STORE": crowded.url("rescind", user="serving"),
-        "SVC_BLOBS": "postgresql:",
-        "SVC_KEYS": f"file:{tmp_path}/master.key",
+        "RESCIND_STORE": crowded.url("rescind", user="serving"),
+        "RESCIND_BLOBS": "postgresql:",
+        "RESCIND_KEY_WRAPPER": f"file:{tmp_path}/master.key",
     }
     wiring.create_master_key(tmp_path / "master.key")
     with closing(wiring.build(wiring.settings(settings))) as ports:

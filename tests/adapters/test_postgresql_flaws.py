@@ -132,18 +132,18 @@ def test_the_doctor_finds_nothing_wrong_with_a_safe_server(
 ) -> None:
     """F625f: The doctor accepts a server without a standby, with a remark, but no local commit."""
     rescind = Command(start.main, capsys, monkeypatch)
-    monkeypatch.setenv("SVC_BLOBS", "postgresql:")
-    monkeypatch.setenv("SVC_KEYS", f"file:{tmp_path}/master.key")
+    monkeypatch.setenv("RESCIND_BLOBS", "postgresql:")
+    monkeypatch.setenv("RESCIND_KEY_WRAPPER", f"file:{tmp_path}/master.key")
     safe = ("-c", "fsync=on", "-c", "full_page_writes=on")
     with postgresql.running(*safe) as primary, postgresql.running(of=primary):
         execute(primary.url(), "CREATE ROLE serving LOGIN")
         execute(primary.url(), "CREATE DATABASE rescind")
-        monkeypatch.setenv("SVC_STORE", primary.url("rescind"))
+        monkeypatch.setenv("RESCIND_STORE", primary.url("rescind"))
         assert rescind.run("setup", "--tenant", "acme", "--role", "serving").code == 0
-        monkeypatch.setenv("SVC_STORE", primary.url("rescind", user="serving"))
+        monkeypatch.setenv("RESCIND_STORE", primary.url("rescind", user="serving"))
         alone = rescind.run("doctor")
         assert (alone.code, alone.err.splitlines()[-1]) == (0, "No problem was found.")
-        assert "SVC_STORE (remark): synchronous_standby_names is empty" in alone.err
+        assert "RESCIND_STORE (remark): synchronous_standby_names is empty" in alone.err
         execute(primary.url(), "ALTER SYSTEM SET synchronous_standby_names = 'standby'")
         primary.reload()
         soon(lambda: execute(primary.url(), _SYNCHRONOUS)[0][0])

@@ -104,11 +104,11 @@ def test_a_server_without_tls_is_not_believed(tmp_path: Path) -> None:
 
 def test_setup_needs_tls_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F622c: `rescind setup` refuses a URL that a server would refuse."""
-    place = {"SVC_BLOBS": "postgresql:", "SVC_KEYS": f"file:{tmp_path}/key"}
+    place = {"RESCIND_BLOBS": "postgresql:", "RESCIND_KEY_WRAPPER": f"file:{tmp_path}/key"}
     for unsafe, said in (("u:secret@localhost", "PGPASSFILE"), ("u@db.example", "verify-full")):
         store = f"postgresql://{unsafe}/d"
         with pytest.raises(InvalidSettings, match=said):
-            wiring.create_tables(wiring.settings({"SVC_STORE": store, **place}))
+            wiring.create_tables(wiring.settings({"RESCIND_STORE": store, **place}))
 
 
 @pytest.mark.slow

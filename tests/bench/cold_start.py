@@ -122,10 +122,10 @@ class _Code:
         """Seconds from starting a process to what it answers. Raises `NotMeasured`."""
         settings = aws | {
             "AWS_LAMBDA_FUNCTION_NAME": "bench",
-            "SVC_STORE": f"dynamodb:{tables.PREFIX}",
-            "SVC_BLOBS": "s3:bench-blobs",
-            "SVC_KEYS": "kms:alias/bench",
-            "SVC_QUEUE": "sqs:https://sqs.example/bench",
+            "RESCIND_STORE": f"dynamodb:{tables.PREFIX}",
+            "RESCIND_BLOBS": "s3:bench-blobs",
+            "RESCIND_KEY_WRAPPER": "kms:alias/bench",
+            "RESCIND_QUEUE": "sqs:https://sqs.example/bench",
         }
 
         def side() -> float:

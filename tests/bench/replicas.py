@@ -158,7 +158,11 @@ def run(
 def _on_postgresql(server: PostgresqlServer, url: str, folder: Path) -> Iterator[_Site]:
     key_file = folder / "secret.key"
     wiring.create_master_key(key_file)
-    settings = {"SVC_STORE": url, "SVC_BLOBS": "postgresql:", "SVC_KEYS": f"file:{key_file}"}
+    settings = {
+        "RESCIND_STORE": url,
+        "RESCIND_BLOBS": "postgresql:",
+        "RESCIND_KEY_WRAPPER": f"file:{key_file}",
+    }
     made = processes.run("-m", "infra.cli", "setup", "--tenant", "bench", settings=settings)
     if made.returncode:
         raise NotMeasured(made.stderr)

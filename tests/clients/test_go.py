@@ -105,8 +105,8 @@ def test_it_refuses_the_floor_of_another_client(program: Path, tmp_path: Path) -
     settings = {"RESCIND_URL": "http://127.0.0.1:1", "RESCIND_API_KEY": "key"}
     settings |= {
         "RESCIND_TENANT": TENANT,
-        "RESCIND_TRUST_ROOT": PIN,
-        "RESCIND_FLOOR": str(tmp_path),
+        "RESCIND_TRUST_PIN": PIN,
+        "RESCIND_STATE_DIR": str(tmp_path),
     }
     ran = subprocess.run(
         [program, "check", "svc_wrt_a"], env=environment(settings), capture_output=True, check=False

@@ -1,10 +1,13 @@
 """Every adapter of every port, so that one suite holds all of them to the same promises.
 
-With SVC_TEST_DYNAMODB_ENDPOINT set to the address of a DynamoDB, say of an emulator, the suites of
-the store and of the token buckets run there too; with SVC_TEST_S3_ENDPOINT, SVC_TEST_KMS_ENDPOINT
-and SVC_TEST_SQS_ENDPOINT those of the blobs, the sealer and the queue; with SVC_TEST_VAULT_ENDPOINT
-that of the sealer, with the token in the file that VAULT_TOKEN_FILE names; with
-SVC_TEST_AZURE_ENDPOINT and AZURE_STORAGE_ACCOUNT_KEY that of the blobs.
+Environment variables add real services or emulators, by their address:
+
+- RESCIND_TEST_DYNAMODB_ENDPOINT for the store and the token buckets
+- RESCIND_TEST_S3_ENDPOINT for the blobs
+- RESCIND_TEST_KMS_ENDPOINT for the key wrapper
+- RESCIND_TEST_SQS_ENDPOINT for the queue
+- RESCIND_TEST_VAULT_ENDPOINT for the key wrapper, with a token in the file VAULT_TOKEN_FILE
+- RESCIND_TEST_AZURE_ENDPOINT and AZURE_STORAGE_ACCOUNT_KEY for the blobs
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """A cloud at the addresses that the environment names, service by service.
 
-    SVC_TEST_DYNAMODB_ENDPOINT  SVC_TEST_S3_ENDPOINT  SVC_TEST_KMS_ENDPOINT  SVC_TEST_SQS_ENDPOINT
-    SVC_TEST_VAULT_ENDPOINT, with the token in the file that VAULT_TOKEN_FILE names
-    SVC_TEST_AZURE_ENDPOINT, of an account with the key AZURE_STORAGE_ACCOUNT_KEY
+    RESCIND_TEST_DYNAMODB_ENDPOINT  RESCIND_TEST_S3_ENDPOINT
+    RESCIND_TEST_KMS_ENDPOINT  RESCIND_TEST_SQS_ENDPOINT
+    RESCIND_TEST_VAULT_ENDPOINT, with the token in the file that VAULT_TOKEN_FILE names
+    RESCIND_TEST_AZURE_ENDPOINT, of an account with the key AZURE_STORAGE_ACCOUNT_KEY
 
 What a test makes there has a name of its own, and is gone at its end.
 """
@@ -41,7 +42,7 @@ _FEWEST_DAYS: Final = 7
 
 def address(service: str) -> str | None:
     """Where the environment says that the service is."""
-    return os.environ.get(f"SVC_TEST_{service.upper()}_ENDPOINT")
+    return os.environ.get(f"RESCIND_TEST_{service.upper()}_ENDPOINT")
 
 
 class Cloud:

@@ -92,7 +92,7 @@ def dynoxide(folder: Path) -> Iterator[dict[str, str]]:
     port = free_port()
     command = [str(_DYNOXIDE), "--port", str(port), "--db-path", str(folder / "engine.db")]
     with _running(command, folder, port) as address:
-        yield {"SVC_TEST_DYNAMODB_ENDPOINT": address}
+        yield {"RESCIND_TEST_DYNAMODB_ENDPOINT": address}
 
 
 @contextmanager
@@ -101,7 +101,9 @@ def ministack(folder: Path) -> Iterator[dict[str, str]]:
     port = free_port()
     settings = {"GATEWAY_PORT": str(port), "BIND_HOST": HOST, "LOG_LEVEL": "WARNING"}
     with _running([str(_MINISTACK)], folder, port, settings) as address:
-        yield {f"SVC_TEST_{service}_ENDPOINT": address for service in _SERVICES} | _signer("test")
+        yield {f"RESCIND_TEST_{service}_ENDPOINT": address for service in _SERVICES} | _signer(
+            "test"
+        )
 
 
 @contextmanager
@@ -110,7 +112,7 @@ def s3rver(folder: Path) -> Iterator[dict[str, str]]:
     port = free_port()
     place = ["--address", HOST, "--port", str(port), "--directory", str(folder / "buckets")]
     with _running(["node", str(_S3RVER), *place], folder, port) as address:
-        yield {"SVC_TEST_S3_ENDPOINT": address} | _signer("S3RVER")
+        yield {"RESCIND_TEST_S3_ENDPOINT": address} | _signer("S3RVER")
 
 
 @contextmanager
@@ -122,7 +124,7 @@ def azurite(folder: Path) -> Iterator[dict[str, str]]:
     command = ["node", str(_AZURITE), *place, *how]
     with _running(command, folder, port, status=HTTPStatus.BAD_REQUEST) as address:
         yield {
-            "SVC_TEST_AZURE_ENDPOINT": f"{address}/{_AZURITE_ACCOUNT}",
+            "RESCIND_TEST_AZURE_ENDPOINT": f"{address}/{_AZURITE_ACCOUNT}",
             "AZURE_STORAGE_ACCOUNT_KEY": _AZURITE_KEY,
         }
 
@@ -136,14 +138,14 @@ def openbao(folder: Path) -> Iterator[dict[str, str]]:
     token.write_text("root\n", encoding="ascii")
     settings = {"HOME": str(folder)}
     with _running(command, folder, port, settings, status=HTTPStatus.TEMPORARY_REDIRECT) as address:
-        yield {"SVC_TEST_VAULT_ENDPOINT": address, "VAULT_TOKEN_FILE": str(token)}
+        yield {"RESCIND_TEST_VAULT_ENDPOINT": address, "VAULT_TOKEN_FILE": str(token)}
 
 
 @contextmanager
 def postgresql_of_debian(_: Path) -> Iterator[dict[str, str]]:
     """The PostgreSQL of Debian, whose version is not that of the wheel."""
     with postgresql.running(programs=_POSTGRES.parent) as server:
-        yield {"SVC_TEST_POSTGRESQL_ENDPOINT": f"{HOST}:{server.port}"}
+        yield {"RESCIND_TEST_POSTGRESQL_ENDPOINT": f"{HOST}:{server.port}"}
 
 
 @contextmanager
@@ -151,7 +153,7 @@ def pooled(_: Path) -> Iterator[dict[str, str]]:
     """A PostgreSQL behind a pgbouncer that pools transactions."""
     with postgresql.running() as server, pgbouncer(server, "transaction") as pooler:
         address = f"{HOST}:{pooler.port}"
-        yield {"SVC_TEST_POSTGRESQL_ENDPOINT": address, "SVC_PREPARE": "off"}
+        yield {"RESCIND_TEST_POSTGRESQL_ENDPOINT": address, "RESCIND_POSTGRESQL_PREPARE": "off"}
 
 
 def _signer(name: str) -> dict[str, str]:

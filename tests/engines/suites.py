@@ -49,7 +49,7 @@ def run(engine: Engine, suite: str, settings: dict[str, str], folder: Path) -> O
             done = subprocess.run(
                 command,
                 cwd=ROOT,
-                env=environment(settings | {"SVC_TEST_API_ON": engine.on}),
+                env=environment(settings | {"RESCIND_TEST_API_ON": engine.on}),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 timeout=_SECONDS,

@@ -49,7 +49,7 @@ def _azure() -> Iterator[BlobStore]:
 def _s3(settings: dict[str, str], environment: pytest.MonkeyPatch) -> Iterator[BlobStore]:
     # The session in use may hold the credentials of another test.
     environment.setattr(aws, "_session", get_session)
-    client = s3.connect(endpoint_url=settings["SVC_TEST_S3_ENDPOINT"])
+    client = s3.connect(endpoint_url=settings["RESCIND_TEST_S3_ENDPOINT"])
     client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     yield S3Blobs(lambda: client, bucket=BUCKET)
     client.close()

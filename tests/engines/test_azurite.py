@@ -24,7 +24,7 @@ def location(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ):
         for name, value in settings.items():
             environment.setenv(name, value)
-        environment.setenv("AZURE_STORAGE_ENDPOINT", settings["SVC_TEST_AZURE_ENDPOINT"])
+        environment.setenv("AZURE_STORAGE_ENDPOINT", settings["RESCIND_TEST_AZURE_ENDPOINT"])
         with container() as made:
             yield made
 

@@ -54,7 +54,9 @@ class Bao:
 @pytest.fixture
 def bao(tmp_path: Path) -> Iterator[Bao]:
     with openbao(tmp_path) as settings:
-        made = Bao(settings["SVC_TEST_VAULT_ENDPOINT"], tmp_path / "engine.log", tmp_path / "token")
+        made = Bao(
+            settings["RESCIND_TEST_VAULT_ENDPOINT"], tmp_path / "engine.log", tmp_path / "token"
+        )
         made.call("POST", "sys/mounts/transit", type="transit")
         made.call("POST", "transit/keys/rescind", type="aes256-gcm96")
         made.new_token()

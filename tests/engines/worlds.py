@@ -1,4 +1,4 @@
-"""Where the API tests run: on SQLite in memory, or where SVC_TEST_API_ON says.
+"""Where the API tests run: on SQLite in memory, or where RESCIND_TEST_API_ON says.
 
 `sqlite-file` is SQLite in a file, `postgresql` the server of this process, `moto` the cloud that is
 pretended in it, `endpoints` the cloud at the addresses that the environment names; a service
@@ -36,7 +36,7 @@ from tests.kit import postgresql
 from tests.kit.aws import pretend_credentials
 from tests.kit.worlds import close, embedded
 
-ON: Final = os.environ.get("SVC_TEST_API_ON", "sqlite-memory")
+ON: Final = os.environ.get("RESCIND_TEST_API_ON", "sqlite-memory")
 
 
 @contextmanager

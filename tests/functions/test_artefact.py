@@ -97,7 +97,7 @@ def test_from_the_schedule_over_the_queue_to_the_list(
     schedule = "functions.srl_schedule.handler.handler"
     with _sqs(data) as (client, account):
         url = client.create_queue(QueueName="publication")["QueueUrl"]
-        queue = {"SVC_QUEUE": f"sqs:{url}"}
+        queue = {"RESCIND_QUEUE": f"sqs:{url}"}
         with emulator(artefact, schedule, settings | account | queue) as function:
             assert function.invoke(load("schedule")) == {"queued": 2, "late": 0}
         received = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
@@ -118,7 +118,7 @@ def test_from_the_stream_to_the_feed(artefact: Artefact, data: Path, ports: Port
         tenant.revoke(ports, "svc_wrt_a")
     event = streamed(*marks.read_versions(ports))
     handler = "functions.feed_publication.handler.handler"
-    settings = data_folder.environment(data) | {"SVC_STAGE": STAGE}
+    settings = data_folder.environment(data) | {"RESCIND_STAGE": STAGE}
     with emulator(artefact, handler, settings) as function:
         for outcome in ("published", "nothing new"):
             assert function.invoke(event)[outcome] == 2
@@ -139,7 +139,7 @@ def test_a_request_is_one_line_of_standard_output(
     tenant = Tenant.create(ports)
     authorization = _admin(ports, tenant)
     request = Request("GET", "/v1/revocations/srl", headers=(authorization,))
-    settings = data_folder.environment(data) | {"SVC_STAGE": STAGE}
+    settings = data_folder.environment(data) | {"RESCIND_STAGE": STAGE}
     with emulator(artefact, "functions.srl.handler.handler", settings) as function:
         served = Answer.of(function.invoke(request.http_api()))
         for blob in (data / "blobs" / "srl").rglob("*.json"):
@@ -165,7 +165,7 @@ def test_a_schedule_without_settings_fails_by_name(artefact: Artefact) -> None:
     ):
         function.invoke(load("schedule"))
     assert failed.value.report["errorType"] == "InvalidSettings"
-    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+    for name in ("RESCIND_STORE", "RESCIND_BLOBS", "RESCIND_KEY_WRAPPER"):
         assert name in failed.value.report["errorMessage"]
 
 

@@ -14,7 +14,7 @@ from tests.infra.folders import chosen
 from tests.kit.lambda_events import FORMATS, Answer, Caller, Event, Format, Request, assert_error
 from tests.sam.tool import reading
 
-SETTING = "SVC_BASE_PATH"
+SETTING = "RESCIND_BASE_PATH"
 
 
 def http_api_without_the_mapping(request: Request) -> Event:
@@ -86,5 +86,5 @@ def test_the_events_of_sam_reach_the_api(
 def test_a_spoilt_base_path_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     """F106: a function does not start with a base path that no mapping can have, or below v1."""
     monkeypatch.setenv(SETTING, value)
-    with pytest.raises(InvalidSettings, match="SVC_BASE_PATH is not valid"):
+    with pytest.raises(InvalidSettings, match="RESCIND_BASE_PATH is not valid"):
         lambda_handler(create_app(signing_keys.routes))

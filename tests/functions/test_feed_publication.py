@@ -172,7 +172,7 @@ def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
     with aws() as account:
         for name, value in variables("FeedPublication").items():
             monkeypatch.setenv(name, value)
-        monkeypatch.setenv("SVC_QUEUE", f"sqs:{account.queue_url}")
+        monkeypatch.setenv("RESCIND_QUEUE", f"sqs:{account.queue_url}")
         assert account.key_id
         view = stack()["KeysTable"]["Properties"]["StreamSpecification"]["StreamViewType"]
         account.dynamodb.update_table(

@@ -57,9 +57,9 @@ def world(
         else:
             account = stack.enter_context(aws())
             settings = {
-                "SVC_STORE": f"dynamodb:{account.table_prefix}",
-                "SVC_BLOBS": f"s3:{account.bucket}",
-                "SVC_KEYS": f"kms:{account.key_id}",
+                "RESCIND_STORE": f"dynamodb:{account.table_prefix}",
+                "RESCIND_BLOBS": f"s3:{account.bucket}",
+                "RESCIND_KEY_WRAPPER": f"kms:{account.key_id}",
             }
         yield from _world(settings, monkeypatch)
 

@@ -313,7 +313,7 @@ def on_lambda(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World
     """The functions with their lists in a bucket, and a long list."""
     data_folder.prepare(tmp_path)
     with aws() as account:
-        settings = data_folder.environment(tmp_path) | {"SVC_BLOBS": f"s3:{account.bucket}"}
+        settings = data_folder.environment(tmp_path) | {"RESCIND_BLOBS": f"s3:{account.bucket}"}
         with _world(settings, monkeypatch) as world:
             yield world
 

@@ -630,7 +630,7 @@ def test_a_tick_of_the_schedule(
     clock.advance(hours=24)
     before = len(place.outside.asked)
     for left, mode, asked in ((9_000, "open", 0), (29_000, "read-only", 0), (29_000, "open", 1)):
-        monkeypatch.setenv("SVC_MODE", mode)
+        monkeypatch.setenv("RESCIND_MODE", mode)
         context = SimpleNamespace(get_remaining_time_in_millis=lambda left=left: left)
         assert handler.handler({}, context) in ({}, {"failed": 0})
         assert len(place.outside.asked) - before == asked

@@ -21,10 +21,10 @@ _SETTINGS: Final = {
     "AWS_CONFIG_FILE": "/dev/null",
     "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
     "AWS_EC2_METADATA_DISABLED": "true",
-    "SVC_STORE": "dynamodb:rescind-test-",
-    "SVC_BLOBS": "s3:rescind-test-blobs",
-    "SVC_KEYS": "kms:alias/rescind-test",
-    "SVC_STAGE": "test",
+    "RESCIND_STORE": "dynamodb:rescind-test-",
+    "RESCIND_BLOBS": "s3:rescind-test-blobs",
+    "RESCIND_KEY_WRAPPER": "kms:alias/rescind-test",
+    "RESCIND_STAGE": "test",
 }
 
 # After the snapshot, the token for credentials may be another, and the credentials may be old.

@@ -63,7 +63,7 @@ def ports(from_environment: Ports, account: Account, monkeypatch: pytest.MonkeyP
 
 
 def _name_queue(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SVC_QUEUE", f"sqs:{account.queue_url}")
+    monkeypatch.setenv("RESCIND_QUEUE", f"sqs:{account.queue_url}")
     wiring.queue_from_environment.cache_clear()
 
 
@@ -283,7 +283,7 @@ def test_a_queue_that_fails_fails_the_tick(
     assert metrics(line)["DueTenants"] == (1, "Count")
 
 
-@pytest.mark.parametrize("name", ["SVC_STORE", "SVC_QUEUE"])
+@pytest.mark.parametrize("name", ["RESCIND_STORE", "RESCIND_QUEUE"])
 def test_wrong_settings_fail_the_tick(
     ports: Ports, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -491,7 +491,7 @@ def test_a_proxy_that_ends_tls(tenant: Tenant, host: str, is_taken: bool) -> Non
 
 def test_the_address_on_lambda(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     """TOKEN-5, F1455c: On AWS it is the domain that the caller used, with the base path."""
-    monkeypatch.setenv("SVC_BASE_PATH", "auth")
+    monkeypatch.setenv("RESCIND_BASE_PATH", "auth")
     plain, event = create_app(handler.routes, ports=lambda: tenant.ports), load("http_api")
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

@@ -148,6 +148,6 @@ def test_a_read_only_service_makes_no_document(
 ) -> None:
     """OPS-14, F714g: While the service is read-only, no document is made."""
     acme = Tenant.create(ports, "acme")
-    monkeypatch.setenv("SVC_MODE", "read-only")
+    monkeypatch.setenv("RESCIND_MODE", "read-only")
     assert _run(ports) == {}
     assert _version(ports, acme) == 0

@@ -15,7 +15,7 @@ from tests.infra.commands import Command
 @pytest.fixture
 def rescind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     """`rescind`, whose environment names no stores."""
-    for name in ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS"):
+    for name in ("RESCIND_STORE", "RESCIND_BLOBS", "RESCIND_KEY_WRAPPER"):
         monkeypatch.delenv(name, raising=False)
     return Command(start.main, capsys, monkeypatch)
 

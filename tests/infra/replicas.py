@@ -82,7 +82,7 @@ class Replicas:
 def replicas(folder: Path, url: str, *options: str, number: int = 2) -> Iterator[Replicas]:
     """So many servers on a new database at `url`, made ready as an operator does."""
     keys = f"file:{folder / 'secret.key'}"
-    settings = {"SVC_STORE": url, "SVC_BLOBS": "postgresql:", "SVC_KEYS": keys}
+    settings = {"RESCIND_STORE": url, "RESCIND_BLOBS": "postgresql:", "RESCIND_KEY_WRAPPER": keys}
     made = run("-m", "infra.cli", "setup", "--tenant", HANDLE, settings=settings)
     assert made.returncode == 0, made.stderr
     found = Replicas(folder, settings, made.stdout.strip())

@@ -59,7 +59,7 @@ def check_session(document: str, folder: Path, *, url: str) -> None:
     ran = subprocess.run(
         ["bash", "-c", "set -euo pipefail\n" + "".join(ends).replace(URL, url)],
         cwd=folder,
-        env=environment({"RESCIND_HOME": str(folder.with_name(f"{folder.name}-profiles"))}),
+        env=environment({"RESCIND_CONFIG_DIR": str(folder.with_name(f"{folder.name}-profiles"))}),
         capture_output=True,
         text=True,
         timeout=240,

@@ -55,8 +55,8 @@ def test_ten_lines_refuse_a_warrant(python: Path, service: Service, tmp_path: Pa
         "RESCIND_URL": service.url,
         "RESCIND_API_KEY": KEY,
         "RESCIND_TENANT": TENANT,
-        "RESCIND_TRUST_ROOT": PIN,
-        "RESCIND_FLOOR": str(tmp_path / "floor"),
+        "RESCIND_TRUST_PIN": PIN,
+        "RESCIND_STATE_DIR": str(tmp_path / "floor"),
     }
     assert _run(str(python), "-c", lines, cwd=tmp_path, settings=settings) == "allowed\n"
     service.revoke("svc_wrt_laptop-17")

@@ -118,7 +118,7 @@ NOT_RUN: Final = {
         "--profile auditor": _PARSED,
         "audit verify --root": _PARSED,
         "rescind witness": "infra/witness/ runs witnesses, with folders and logs of its own",
-        "SVC_WITNESSES": "infra/server/test_witnessing.py sets it, for witnesses of its own",
+        "RESCIND_WITNESSES": "infra/server/test_witnessing.py sets it, for witnesses of its own",
     },
     "docs/bulk.md": {
         "audit list --warrant": _PARSED,
@@ -235,7 +235,7 @@ def server(tmp_path: Path) -> LocalServer:
 def test_the_page_of_the_cli(tmp_path: Path) -> None:
     """F416b: The session of docs/cli.md works as it is typed, and exits with 3 for revoked."""
     (block,) = console.blocks("docs/cli.md")
-    settings = {"RESCIND_HOME": str(tmp_path / "home")}
+    settings = {"RESCIND_CONFIG_DIR": str(tmp_path / "home")}
     with local_server(tmp_path / ".data") as server, Terminal(tmp_path, settings) as terminal:
         output = terminal.type(block.replace("http://127.0.0.1:8080", server.url))
     assert re.search(r"^svc_wrt_laptop-17 +revoked ", output, re.MULTILINE)

@@ -213,10 +213,10 @@ def _with_secrets(image: _Image, server: PostgresqlServer) -> dict[str, str]:
     postgresql.execute(server.url(), "CREATE DATABASE rescind")
     copies = image.moved("/tmp/secrets")
     return {
-        "SVC_STORE": f"postgresql://{HOST}:{server.port}/rescind",
-        "SVC_BLOBS": "postgresql:",
-        "SVC_KEYS": f"file:{copies}/master.key",
-        "SVC_ROOT": f"file:{copies}/root.key",
+        "RESCIND_STORE": f"postgresql://{HOST}:{server.port}/rescind",
+        "RESCIND_BLOBS": "postgresql:",
+        "RESCIND_KEY_WRAPPER": f"file:{copies}/master.key",
+        "RESCIND_ROOT": f"file:{copies}/root.key",
         "PGUSER": "rescind",
         "PGPASSFILE": f"{copies}/pgpass",
     }
@@ -224,7 +224,7 @@ def _with_secrets(image: _Image, server: PostgresqlServer) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_image_serves_from_postgresql_and_drains(image: _Image) -> None:
-    """F656a: The container serves the stores that SVC_… name, and SIGTERM drains it."""
+    """F656a: The container serves the stores that RESCIND_… name, and SIGTERM drains it."""
     with postgresql.running() as server:
         _serve_and_drain(image, _with_secrets(image, server))
     copies = list(image.folder.glob("tmp/secrets/*"))
@@ -279,7 +279,7 @@ def test_two_servers_share_a_database_and_a_key() -> None:
     named = wiring.settings(servers["environment"])
     check_url(f"{named.store.scheme}:{named.store.location}")
     assert (named.store.scheme, named.blobs.scheme) == ("postgresql", "postgresql")
-    assert named.keys.location.startswith(f"{json.loads(_of_last('VOLUME'))[0]}/")
+    assert named.key_wrapper.location.startswith(f"{json.loads(_of_last('VOLUME'))[0]}/")
     # The servers have the rights to rows alone, of a role that is no owner.
     owner = document["services"]["database"]["environment"]["POSTGRES_USER"]
     assert setup["environment"] == servers["environment"] | {"PGUSER": owner}

@@ -120,11 +120,11 @@ def test_the_documented_way_to_postgresql_works(tmp_path: Path) -> None:
         (database.folder / "data/pg_hba.conf").write_text(_HBA)
         postgresql.execute(database.url(), "SELECT pg_reload_conf()")
         path = f"{postgresql.binaries()}:{os.environ['PATH']}"
-        home = {"RESCIND_HOME": str(tmp_path / "profiles"), "PGPORT": str(database.port)}
+        home = {"RESCIND_CONFIG_DIR": str(tmp_path / "profiles"), "PGPORT": str(database.port)}
         terminal = stack.enter_context(Terminal(desk, home | {"PATH": path}))
         before = set(desk.iterdir())
         terminal.type(f'{make}\n{settings}\nrescind() {{ .venv/bin/rescind "$@"; }}\n{setup}')
-        printed = terminal.type("env | grep -E '^(SVC_|PG)'")
+        printed = terminal.type("env | grep -E '^(RESCIND_|PG)'")
         named = dict(line.split("=", maxsplit=1) for line in printed.splitlines())
         for shown, name in ((URL, "a"), (URL.replace("8080", "8081"), "b")):
             server = stack.enter_context(local_server(tmp_path / name, settings=named))
@@ -168,7 +168,7 @@ rescind revoke svc_wrt_right --reason stolen
 def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
     """F110c, F111, F901a: The commands of docs/runbook.md end each incident on one machine."""
     prepare, *blocks = _blocks("docs/runbook.md")
-    home = {"RESCIND_HOME": str(tmp_path / "profiles")}
+    home = {"RESCIND_CONFIG_DIR": str(tmp_path / "profiles")}
     with (
         local_server(tmp_path / ".data") as server,
         Terminal(tmp_path, home, seconds=480) as terminal,
@@ -196,13 +196,13 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
     with ExitStack() as stack:
         settings = stack.enter_context(aws_local.serving(free_port()))
         # Only the function that renews documents has it.
-        root = {"SVC_ROOT": settings.pop("SVC_ROOT")}
+        root = {"RESCIND_ROOT": settings.pop("RESCIND_ROOT")}
         port = free_port()
         command = [sys.executable, "-m", "uvicorn", "infra.server.app:app", f"--port={port}"]
         server = Group(command, tmp_path / "log", lambda: answers(port, 401), settings)
         server.start()
         stack.callback(server.kill)
-        home = {"RESCIND_HOME": str(tmp_path / "profiles")}
+        home = {"RESCIND_CONFIG_DIR": str(tmp_path / "profiles")}
         terminal = stack.enter_context(Terminal(tmp_path, settings | home, seconds=480))
         (tmp_path / ".data").mkdir(mode=0o700)
         terminal.type(".venv/bin/rescind tenant create acme > .data/admin.key")
@@ -212,7 +212,7 @@ def test_the_documented_incidents_are_ended_on_aws(tmp_path: Path) -> None:
             prepare = prepare.replace(shown, typed)
         terminal.type(prepare)
         streams = partial(_run_streams, settings | root)
-        _end_the_incidents(terminal, blocks, root["SVC_ROOT"], streams)
+        _end_the_incidents(terminal, blocks, root["RESCIND_ROOT"], streams)
         name, state, cancel, enable = (_of_local_stage(line) for line in key)
         terminal.type(name)
         terminal.type('aws kms schedule-key-deletion --key-id "$KMS_KEY"')
@@ -342,7 +342,7 @@ def test_the_documented_restore_on_aws_works(
         assert "Review: active API key svc_ak_" in output
         assert terminal.type(review).endswith("All is well.\n")
         assert '"key.revoke"' in terminal.type(read)
-        there = settings | {"SVC_STORE": f"{settings['SVC_STORE']}r1-"}
+        there = settings | {"RESCIND_STORE": f"{settings['RESCIND_STORE']}r1-"}
         restored = stack.enter_context(closing(wiring.build(wiring.settings(there))))
         with pytest.raises(InvalidApiKey):
             api_keys.authenticate(restored, leaked.secret)

@@ -80,7 +80,7 @@ def test_the_settings_are_those_of_the_code() -> None:
     named = wiring.settings(settings)
     check_url(f"{named.store.scheme}:{named.store.location}")
     assert (named.store.scheme, named.blobs.scheme) == ("postgresql", "postgresql")
-    settings_of_ours = {each for each in settings if each.startswith("SVC_")}
+    settings_of_ours = {each for each in settings if each.startswith("RESCIND_")}
     code = (ROOT / "shared/settings.py").read_text()
     assert all(f"`{each}`" in code for each in settings_of_ours)
     owner = _container(_pods()[1])["env"]

@@ -67,7 +67,7 @@ def test_a_path_with_a_space_is_one_argument(tmp_path: Path) -> None:
 
 
 def test_a_run_without_data_serves_what_the_environment_names(tmp_path: Path) -> None:
-    """F659a: `make run` names no folder by itself, which would clash with `SVC_STORE`."""
+    """F659a: `make run` names no folder by itself, which would clash with `RESCIND_STORE`."""
     ran = _run(tmp_path)
     assert "<serve>" in ran
     assert "<--data>" not in ran

@@ -125,7 +125,7 @@ def test_a_role_grants_what_the_function_needs(world: World, name: str) -> None:
 def _at_its_queue(needed: Permission, name: str) -> Permission:
     """A permission at the queue that the function fills; the pretended account has one queue."""
     if name == "WebhookDelivery" and needed.action.startswith("sqs:"):
-        return needed._replace(resource=variables(name)["SVC_QUEUE"][6:-1] + ".Arn")
+        return needed._replace(resource=variables(name)["RESCIND_QUEUE"][6:-1] + ".Arn")
     return needed
 
 
@@ -220,8 +220,8 @@ def _tear(ports: Ports, operator: Caller) -> None:
 def _settings(account: Account) -> dict[str, str]:
     """The variables of the one function that has them all; its queue has an address here."""
     settings = variables("SrlSchedule")
-    assert settings["SVC_KEYS"] == f"kms:{account.key_id}"
-    return settings | {"SVC_QUEUE": f"sqs:{account.queue_url}"}
+    assert settings["RESCIND_KEY_WRAPPER"] == f"kms:{account.key_id}"
+    return settings | {"RESCIND_QUEUE": f"sqs:{account.queue_url}"}
 
 
 def _forget() -> None:
@@ -759,7 +759,7 @@ def _renew_trust(tenant: Tenant) -> None:
     module = import_module("functions.trust_renewal.handler")
     context = SimpleNamespace(get_remaining_time_in_millis=lambda: 300_000)
     with kms_roots.signing(), pytest.MonkeyPatch.context() as patched:
-        patched.setenv("SVC_ROOT", variables("TrustRenewal")["SVC_ROOT"])
+        patched.setenv("RESCIND_ROOT", variables("TrustRenewal")["RESCIND_ROOT"])
         assert module.handler({}, context) == {"published": 1}
         # A process that was stopped left a blob of the next version.
         ports.blobs.put(document_blob(tenant.id, 2), b"stopped")
@@ -767,7 +767,7 @@ def _renew_trust(tenant: Tenant) -> None:
         marked = streamed(srl_schedule.trust_mark_address(tenant.id))
         assert module.handler(marked, None) == {"published": 1}
         # As if other roots signed from now on.
-        patched.delenv("SVC_ROOT")
+        patched.delenv("RESCIND_ROOT")
         _forget()
         tenant.admin.post(f"{SRL}/keys")
         assert module.handler({}, context) == {"waits": 1}

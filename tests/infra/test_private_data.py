@@ -28,7 +28,7 @@ from tests.kit.processes import (
 )
 
 _NOBODY = 65534
-_STORES = ("SVC_STORE", "SVC_BLOBS", "SVC_KEYS")
+_STORES = ("RESCIND_STORE", "RESCIND_BLOBS", "RESCIND_KEY_WRAPPER")
 _only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 

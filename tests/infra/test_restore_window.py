@@ -316,7 +316,7 @@ def test_tables_with_every_change_are_noted(ports: Ports, monkeypatch: pytest.Mo
         acme = Tenant.create(found)
         seen = deployment.read_deployment(found)
         deployment.write(found, seen, seen.next(tables_made_at="others"))
-        assert [each.subject for each in doctor.examine(found)] == ["SVC_STORE"]
+        assert [each.subject for each in doctor.examine(found)] == ["RESCIND_STORE"]
         deployment.note_tables(found)
         assert [*doctor.examine(found)] == []
         assert not recovery.recover(found, acme.operator).unknown

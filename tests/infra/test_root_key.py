@@ -40,7 +40,7 @@ def test_the_first_start_makes_a_root(tmp_path: Path) -> None:
     made = FileRoot(tmp_path / "keys/root.key").public_key
     data_folder.prepare(tmp_path, tmp_path / "keys/master.key")
     keys = f"file:{tmp_path / 'keys/master.key'}"
-    assert _root(tmp_path, SVC_KEYS=keys) == made
+    assert _root(tmp_path, RESCIND_KEY_WRAPPER=keys) == made
     assert not (tmp_path / "root.key").exists()
 
 
@@ -85,31 +85,31 @@ def test_a_linked_root_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_setting_goes_before_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F704a: `SVC_ROOT` names another file, or no root at all; then none is made by default."""
-    monkeypatch.setenv("SVC_ROOT", "offline")
+    """F704a: `RESCIND_ROOT` names another file, or no root at all; then none is made by default."""
+    monkeypatch.setenv("RESCIND_ROOT", "offline")
     data_folder.prepare(tmp_path)
     assert not (tmp_path / "root.key").exists()
-    assert _root(tmp_path, SVC_ROOT="offline") is None
+    assert _root(tmp_path, RESCIND_ROOT="offline") is None
     other = FileRoot.create(tmp_path / "other.key").public_key
-    assert _root(tmp_path, SVC_ROOT=f"file:{tmp_path / 'other.key'}") == other
+    assert _root(tmp_path, RESCIND_ROOT=f"file:{tmp_path / 'other.key'}") == other
 
 
 def test_a_named_root_must_be_there(tmp_path: Path) -> None:
-    """F704b: A root that `SVC_ROOT` names is not taken for offline if it is missing."""
+    """F704b: A root that `RESCIND_ROOT` names is not taken for offline if it is missing."""
     data_folder.prepare(tmp_path)
     with pytest.raises(InvalidSettings, match=r"other\.key cannot be read"):
-        _root(tmp_path, SVC_ROOT=f"file:{tmp_path / 'other.key'}")
+        _root(tmp_path, RESCIND_ROOT=f"file:{tmp_path / 'other.key'}")
     with pytest.raises(InvalidSettings, match="passphrase cannot be read"):
         _root(
             tmp_path,
-            SVC_ROOT=f"file:{tmp_path / 'root.key'}",
-            SVC_ROOT_PASSPHRASE_FILE=str(tmp_path / "passphrase"),
+            RESCIND_ROOT=f"file:{tmp_path / 'root.key'}",
+            RESCIND_ROOT_PASSPHRASE_FILE=str(tmp_path / "passphrase"),
         )
 
 
 def test_a_read_only_server_makes_no_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """F704c: A server that must change nothing makes no root."""
-    monkeypatch.setenv("SVC_MODE", "read-only")
+    monkeypatch.setenv("RESCIND_MODE", "read-only")
     data_folder.prepare(tmp_path)
     assert not (tmp_path / "root.key").exists()
 
@@ -150,8 +150,8 @@ def test_setup_makes_the_root_of_shared_stores(
 def test_setup_makes_no_root_where_one_is_named(
     stores: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F704d: With `SVC_ROOT` set, `setup` makes no root beside it."""
-    monkeypatch.setenv("SVC_ROOT", "offline")
+    """F704d: With `RESCIND_ROOT` set, `setup` makes no root beside it."""
+    monkeypatch.setenv("RESCIND_ROOT", "offline")
     setup.set_up(Output())
     assert not (stores / "root.key").exists()
     assert (stores / "master.key").exists()

@@ -72,7 +72,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     words = [sys.executable, named / "browser.py", folder / "sso.crt", SSO, port]
     # A colon would begin another browser.
     home = {
-        "RESCIND_HOME": str(tmp_path / "profiles"),
+        "RESCIND_CONFIG_DIR": str(tmp_path / "profiles"),
         "PYTHONPATH": f"{named}:{ROOT}",
         "BROWSER": f"{shlex.join(map(str, words))} %s",
     }

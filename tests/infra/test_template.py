@@ -142,17 +142,22 @@ def test_a_function_ends_in_time(name: str) -> None:
 def test_the_template_sets_what_the_code_reads() -> None:
     """No variable is missing or left over; queue and sink are named to those who fill them."""
     code = "".join(each.read_text() for each in (ROOT / "shared").rglob("*.py"))
-    read = set(re.findall(r"\bSVC_[A-Z_]+\b", code))
+    read = set(re.findall(r"\bRESCIND_[A-Z_]+\b", code))
     # No function is in a network of its own, so none reaches private addresses. The others are of
     # a server, and of PostgreSQL.
-    read -= {"SVC_OUTBOUND_ALLOW", "SVC_DUTIES", "SVC_POOL", "SVC_PREPARE"}
-    read -= {"SVC_ROOT_PASSPHRASE_FILE"}
+    read -= {
+        "RESCIND_OUTBOUND_ALLOWED_NETWORKS",
+        "RESCIND_LEADER_ELIGIBLE",
+        "RESCIND_POSTGRESQL_POOL_SIZE",
+        "RESCIND_POSTGRESQL_PREPARE",
+    }
+    read -= {"RESCIND_ROOT_PASSPHRASE_FILE"}
     for name in LAMBDAS:
         fills = {"FeedPublication", "SrlSchedule", "WebhookDelivery"}
-        left_out = set() if name in fills else {"SVC_QUEUE"}
-        left_out |= set() if name == "AuditLogSealing" else {"SVC_AUDIT_SINK"}
-        left_out |= set() if name == "TrustRenewal" else {"SVC_ROOT"}
-        left_out |= set() if name == "Feed" else {"SVC_REQUESTS_A_LINE"}
+        left_out = set() if name in fills else {"RESCIND_QUEUE"}
+        left_out |= set() if name == "AuditLogSealing" else {"RESCIND_AUDIT_SINK"}
+        left_out |= set() if name == "TrustRenewal" else {"RESCIND_ROOT"}
+        left_out |= set() if name == "Feed" else {"RESCIND_REQUESTS_PER_LOG_LINE"}
         assert set(variables(name)) == read - left_out
 
 
@@ -236,7 +241,7 @@ def test_a_tenant_meets_its_own_limit_first() -> None:
 def test_a_base_path_of_the_template_is_one_of_the_code(value: str) -> None:
     """F106: what the template takes, the functions take."""
     assert re.fullmatch(template(FUNCTIONS)["Parameters"]["BasePath"]["AllowedPattern"], value)
-    assert base_path({"SVC_BASE_PATH": value}) == f"/{value}"
+    assert base_path({"RESCIND_BASE_PATH": value}) == f"/{value}"
 
 
 @pytest.mark.parametrize("value", ["/auth", "auth/", "a//b", "v1", "v1/keys", "a b", "{proxy+}"])
@@ -267,7 +272,7 @@ def test_a_message_is_tried_to_the_end() -> None:
 def test_the_schedule_hands_over_to_the_publication() -> None:
     """F108a: The schedule hands each tenant to a publication of its own."""
     (work,) = events("SrlPublication", "SQS")
-    assert variables("SrlSchedule")["SVC_QUEUE"] == "sqs:${PublicationQueue}"
+    assert variables("SrlSchedule")["RESCIND_QUEUE"] == "sqs:${PublicationQueue}"
     assert work["Queue"] == "PublicationQueue.Arn"
     assert work["BatchSize"] == 1
 
@@ -302,7 +307,7 @@ def test_webhooks_are_told_of_sealed_logs() -> None:
     assert pattern["eventName"] == ["INSERT", "MODIFY"]
     assert pattern["dynamodb"] == {"Keys": {"sk": {"S": [head.address("svc_tnt_a").sk]}}}
     (work,) = events("WebhookDelivery", "SQS")
-    assert variables("WebhookDelivery")["SVC_QUEUE"] == "sqs:${WebhookQueue}"
+    assert variables("WebhookDelivery")["RESCIND_QUEUE"] == "sqs:${WebhookQueue}"
     assert (work["Queue"], work["BatchSize"]) == ("WebhookQueue.Arn", 1)
     queue = RESOURCES["WebhookQueue"]["Properties"]
     assert queue["VisibilityTimeout"] == 6 * LAMBDAS["WebhookDelivery"]["Timeout"]
@@ -412,9 +417,9 @@ def test_sam_local_has_every_function() -> None:
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     invoked = dict(re.findall(r"local invoke (\w+) --event (\S+)", page))
     for name, function in LAMBDAS.items():
-        queue = re.sub(r"sqs:|[${}]", "", str(variables(name).get("SVC_QUEUE", "")))
+        queue = re.sub(r"sqs:|[${}]", "", str(variables(name).get("RESCIND_QUEUE", "")))
         if queue:
-            filled = (given["Parameters"] | given.get(name, {}))["SVC_QUEUE"]
+            filled = (given["Parameters"] | given.get(name, {}))["RESCIND_QUEUE"]
             queue_name = str(RESOURCES[queue]["Properties"]["QueueName"])
             assert filled.rpartition("/")[2] == queue_name.replace(f"-{STAGE}-", "-local-")
         if not events(name, "HttpApi") and function.get("Events"):
@@ -427,7 +432,7 @@ def test_a_worker_may_call_itself_by_its_queue() -> None:
     Otherwise it stops the chain at the 16th call, and webhooks wait for the next tick.
     """
     for name, function in LAMBDAS.items():
-        filled = str(variables(name).get("SVC_QUEUE"))
+        filled = str(variables(name).get("RESCIND_QUEUE"))
         called = [each["Queue"].removesuffix(".Arn") for each in events(name, "SQS")]
         loops = any(filled == f"sqs:${{{queue}}}" for queue in called)
         assert (function.get("RecursiveLoop") == "Allow") is loops, name

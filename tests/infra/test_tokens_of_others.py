@@ -116,7 +116,7 @@ def test_the_page_on_tokens(tmp_path: Path) -> None:
     (tmp_path / "jwks.json").write_text(keys)
     with local_server(tmp_path / ".data") as server:
         settings = {
-            "RESCIND_HOME": str(tmp_path.with_name(f"{tmp_path.name}-home")),
+            "RESCIND_CONFIG_DIR": str(tmp_path.with_name(f"{tmp_path.name}-home")),
             "RESCIND_URL": server.url,
             "RESCIND_API_KEY": server.admin_key,
             "JWT": _jwt("good-2"),
@@ -195,7 +195,7 @@ def test_the_page_on_status_lists(tmp_path: Path) -> None:
     (shown,) = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     with local_server(tmp_path / ".data") as server:
         settings = {
-            "RESCIND_HOME": str(tmp_path.with_name(f"{tmp_path.name}-home")),
+            "RESCIND_CONFIG_DIR": str(tmp_path.with_name(f"{tmp_path.name}-home")),
             "RESCIND_URL": server.url,
             "RESCIND_API_KEY": server.admin_key,
         }

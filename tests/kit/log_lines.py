@@ -44,7 +44,7 @@ def printed_on_lambda(
 ) -> list[Line]:
     """What a call prints in a process on Lambda that has not set up its log yet."""
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "rescind-test")
-    monkeypatch.setenv("SVC_STAGE", STAGE)
+    monkeypatch.setenv("RESCIND_STAGE", STAGE)
     with set_up_anew():
         call()
     return [read(line) for line in capsys.readouterr().out.splitlines()]

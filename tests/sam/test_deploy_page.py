@@ -124,7 +124,7 @@ def tables_of(settings: dict[str, str]) -> set[str]:
             )
             for name in LAMBDAS
         ]
-    return {each["Environment"]["Variables"]["SVC_STORE"] for each in called}
+    return {each["Environment"]["Variables"]["RESCIND_STORE"] for each in called}
 
 
 def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
@@ -137,12 +137,12 @@ def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
         assert "All is well." in terminal.type(block("tenant create acme"))
         assert (tmp_path / "admin.key").stat().st_mode & 0o077 == 0
         assert tables_of(settings) == {"dynamodb:rescind-prod-"}
-        with api(tmp_path / "log", settings | named(terminal, "SVC_")) as url:
+        with api(tmp_path / "log", settings | named(terminal, "RESCIND_")) as url:
             fetch = block("sleep 90").replace("$(output ApiUrl)", url)
             # The schedule, which the emulator does not run.
             tick = ".venv/bin/rescind publish"
             assert "valid: version 2, " in terminal.type(fetch.replace("sleep 90", tick))
-            terminal.type(f"export RESCIND_HOME={tmp_path}/profiles")
+            terminal.type(f"export RESCIND_CONFIG_DIR={tmp_path}/profiles")
             begin = block("TENANT=acme", "docs/runbook.md")
             terminal.type(begin.replace("$(output ApiUrl)", url))
         terminal.type(block("rescind upgrade"))

@@ -12,7 +12,7 @@ from shared.web.gate import source_address
 from tests.kit.api import Tenant
 from tests.kit.asgi import send
 
-TRUSTED = trusted_proxies({"SVC_TRUSTED_PROXIES": "10.0.0.0/8,192.0.2.7,2001:db8:f::/48"})
+TRUSTED = trusted_proxies({"RESCIND_TRUSTED_PROXIES": "10.0.0.0/8,192.0.2.7,2001:db8:f::/48"})
 CLIENT = "198.51.100.9"
 
 

@@ -355,7 +355,7 @@ def test_bad_settings_are_an_error_like_any_other(caplog: pytest.LogCaptureFixtu
     """An instance that cannot be wired answers 500 in our shape, and tells its operator why."""
 
     def unset() -> Ports:
-        raise InvalidSettings("SVC_STORE is not set")
+        raise InvalidSettings("RESCIND_STORE is not set")
 
     async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError
@@ -363,8 +363,8 @@ def test_bad_settings_are_an_error_like_any_other(caplog: pytest.LogCaptureFixtu
     answer = send(ApiMiddleware(nothing, unset), "GET", KEYS, headers=bearer(SECRET))
     assert answer.status_code == 500
     assert answer.json()["error"]["code"] == "internal_error"
-    assert "SVC_STORE" not in answer.text
-    assert "SVC_STORE is not set" in caplog.text
+    assert "RESCIND_STORE" not in answer.text
+    assert "RESCIND_STORE is not set" in caplog.text
     assert answer.headers["cache-control"] == "no-store"
     assert "x-request-id" in answer.headers
     # Every response (API-8).

@@ -97,7 +97,9 @@ class _Failover:
         """The functions that must not write any more."""
         found = _PREFIX.fullmatch(self.settings.store.location)
         if found is None:
-            raise UsageError("SVC_STORE does not name the tables of a stage: dynamodb:rescind-…")
+            raise UsageError(
+                "RESCIND_STORE does not name the tables of a stage: dynamodb:rescind-…"
+            )
         return function_names(found[1])
 
 
@@ -118,7 +120,9 @@ def fail_over(
     """
     settings = wiring.settings(os.environ)
     if settings.region != to or from_ == to:
-        raise UsageError(f"set AWS_DEFAULT_REGION and SVC_… to those of {to}; --from is another.")
+        raise UsageError(
+            f"set AWS_DEFAULT_REGION and RESCIND_… to those of {to}; --from is another."
+        )
     doing = _Failover(out, settings, from_, to, from_endpoint)
     named = doing.functions
     if dry_run:

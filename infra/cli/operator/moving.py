@@ -21,7 +21,7 @@ _EXAMPLE: Final = (
     "--to-blobs s3:BUCKET --to-keys kms:alias/rescind-prod"
 )
 _NEXT: Final = """The source is still in charge. To end the move:
-  1. Restart every process of the source with SVC_MODE=read-only, and wait for a minute.
+  1. Restart every process of the source with RESCIND_MODE=read-only, and wait for a minute.
   2. Repeat this command with --finish.
   3. Serve from the target."""
 
@@ -31,7 +31,7 @@ def _option(name: str, help_: str) -> typer.models.OptionInfo:
     return found
 
 
-From = Annotated[str, _option("--from", "The store to move, as in SVC_STORE.")]
+From = Annotated[str, _option("--from", "The store to move, as in RESCIND_STORE.")]
 FromBlobs = Annotated[str | None, _option("--from-blobs", "Its blobs; of a file, those beside it.")]
 FromKeys = Annotated[str | None, _option("--from-keys", "Its key; of a file, that beside it.")]
 To = Annotated[str, _option("--to", "The store to move to, which must be empty.")]
@@ -97,7 +97,7 @@ def _frozen(store: str) -> AbstractContextManager[None]:
     """
     if (folder := data_folder.of_store(store)) is None:
         return nullcontext()
-    remedy = "Restart it with SVC_MODE=read-only, and repeat this command."
+    remedy = "Restart it with RESCIND_MODE=read-only, and repeat this command."
     return data_folder.exclusive_access(folder, remedy)
 
 
@@ -113,7 +113,7 @@ def _open_store(store: str, blobs: str | None, keys: str | None) -> Iterator[Por
             wiring.create_master_key(folder / "master.key")
     if blobs is None or keys is None:
         raise InvalidSettings(f"{store} needs its blobs and its key: add the options for both.")
-    named = {"SVC_STORE": store, "SVC_BLOBS": blobs, "SVC_KEYS": keys}
-    environment = {name: value for name, value in os.environ.items() if name != "SVC_MODE"}
+    named = {"RESCIND_STORE": store, "RESCIND_BLOBS": blobs, "RESCIND_KEY_WRAPPER": keys}
+    environment = {name: value for name, value in os.environ.items() if name != "RESCIND_MODE"}
     with closing(wiring.assemble(wiring.settings(environment | named))) as ports:
         yield ports

@@ -111,7 +111,7 @@ def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
     """After the loss of the roots: make the first document of other roots.
 
     Every client needs the new pin, and refuses all warrants when its document expires without it.
-    If the new root is not at hand (SVC_ROOT), get a draft next: rescind trust draft --new-root.
+    If the new root is not at hand (RESCIND_ROOT), get a draft next: rescind trust draft --new-root.
     """
     ports = operator.ports
     caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
@@ -148,7 +148,7 @@ def rotate_root(
 
     Clients follow it, and need no other pin. If roots elsewhere must sign, too, the draft waits for
     them in the file. Otherwise it is published. The service renews documents by itself only if
-    SVC_ROOT is one of the new roots, and alone suffices.
+    RESCIND_ROOT is one of the new roots, and alone suffices.
     """
     present = [_open_root(each, passphrase_file) for each in key]
     added = [_open_root(each, passphrase_file) for each in new or []]

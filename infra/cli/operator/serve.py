@@ -38,7 +38,7 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="FOLDER",
-        help="Where the data is; or RESCIND_DATA. Without both, .data or the stores of SVC_STORE.",
+        help="The data folder (or RESCIND_DATA). Default: .data, or the stores of RESCIND_STORE.",
     ),
 ]
 Keys = Annotated[
@@ -110,7 +110,7 @@ def serve(
     drain: Drain = 0,
     idle: Idle = IDLE_SECONDS,
 ) -> int:
-    """Run the whole service, with its data in one folder or in the stores of SVC_STORE.
+    """Run the whole service, with its data in one folder or in the stores of RESCIND_STORE.
 
     In a folder, the first start creates the tenant `local` and its admin key; in other stores,
     `rescind setup` does. Due lists are published at the start and then every minute. A change is

@@ -49,16 +49,16 @@ def register(root: typer.Typer) -> None:
 def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
     """Make the stores ready that the environment names, and print the first admin key once.
 
-    In PostgreSQL run it as the owner of the database. If SVC_KEYS names a file that does not exist,
-    it is created, and the root key beside it. A data folder needs no setup. The command may be
-    repeated: what exists stays as it is.
+    In PostgreSQL run it as the owner of the database. If RESCIND_KEY_WRAPPER names a file that does
+    not exist, it is created, and the root key beside it. A data folder needs no setup. The command
+    may be repeated: what exists stays as it is.
     """
     if not data_folder.settings_in(os.environ):
-        raise UsageError("name the stores in SVC_STORE, SVC_BLOBS and SVC_KEYS.")
+        raise UsageError("name the stores in RESCIND_STORE, RESCIND_BLOBS and RESCIND_KEY_WRAPPER.")
     settings = wiring.settings(os.environ)
     wiring.create_tables(settings, role=role)
-    if settings.keys.scheme == "file":
-        _make_file(out, Path(settings.keys.location), wiring.create_master_key)
+    if settings.key_wrapper.scheme == "file":
+        _make_file(out, Path(settings.key_wrapper.location), wiring.create_master_key)
     with closing(wiring.build(settings)) as ports:
         deployment.mark_if_new(ports)
         _make_root(out, ports, wiring.default_root(settings))

@@ -23,7 +23,7 @@ from shared.ports.store import Change, Expect, Put, VersionIs
 READERS = (Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 
 _SEALS: Final = ["sealed_seed"]
-_UNWITNESSED = "No quorum of witnesses has signed a checkpoint: see SVC_WITNESSES."
+_UNWITNESSED = "No quorum of witnesses has signed a checkpoint: see RESCIND_WITNESSES."
 _NOTHING = "The tenant has no checkpoint yet; its first entries are sealed within a minute."
 
 

@@ -52,7 +52,8 @@ def discover(ports: Ports, issuer: str) -> ProviderMetadata:
     answer = ports.outbound().ask(_configuration_at(issuer))
     if answer.outcome is DeliveryOutcome.REFUSED:
         raise InvalidRequest(
-            "The issuer's address is not public; the operator can allow it by SVC_OUTBOUND_ALLOW."
+            "The issuer's address is not public; the operator can allow it by"
+            " RESCIND_OUTBOUND_ALLOWED_NETWORKS."
         )
     if (
         answer.outcome is DeliveryOutcome.NO_ANSWER

@@ -78,7 +78,7 @@ def examine(
 
 
 def _places(ports: Ports) -> Iterator[Finding]:
-    write = Probe("SVC_STORE", lambda: _write_and_delete(ports), "written to")
+    write = Probe("RESCIND_STORE", lambda: _write_and_delete(ports), "written to")
     failed: set[str] = set()
     for probe in (*readiness.read_probes(ports), write):
         if probe.setting in failed:
@@ -109,9 +109,9 @@ def _damage(ports: Ports) -> Iterator[Finding]:
         return
     try:
         for problem in ports.store.problems():
-            yield Finding("SVC_STORE", f"its file is damaged: {problem}", _GUIDE)
+            yield Finding("RESCIND_STORE", f"its file is damaged: {problem}", _GUIDE)
     except RescindError as error:
-        yield Finding("SVC_STORE", f"its file cannot be checked: {_cause(error)}", _GUIDE)
+        yield Finding("RESCIND_STORE", f"its file cannot be checked: {_cause(error)}", _GUIDE)
 
 
 def _flaws(ports: Ports) -> Iterator[Finding]:
@@ -120,10 +120,10 @@ def _flaws(ports: Ports) -> Iterator[Finding]:
         return
     try:
         for each in ports.store.flaws():
-            yield Finding("SVC_STORE", each.problem, each.remedy, is_remark=each.is_remark)
+            yield Finding("RESCIND_STORE", each.problem, each.remedy, is_remark=each.is_remark)
     except RescindError as error:
         problem = f"its configuration cannot be read: {_cause(error)}"
-        yield Finding("SVC_STORE", problem, "run the command again")
+        yield Finding("RESCIND_STORE", problem, "run the command again")
 
 
 def _tables_are_known(ports: Ports) -> Iterator[Finding]:
@@ -133,10 +133,10 @@ def _tables_are_known(ports: Ports) -> Iterator[Finding]:
             return
     except RescindError as error:
         problem = f"it is not known whether its tables were restored: {_cause(error)}"
-        yield Finding("SVC_STORE", problem, "run the command again")
+        yield Finding("RESCIND_STORE", problem, "run the command again")
         return
     yield Finding(
-        "SVC_STORE",
+        "RESCIND_STORE",
         "its tables, or its server, are not those that an operator saw last",
         f"see {_OTHER_TABLES}",
     )

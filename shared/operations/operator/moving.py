@@ -339,7 +339,9 @@ def _transfer_leadership(
         # Nobody reads the target yet, so the source may go on.
         back = moved.next(part=DeploymentPart.SERVING, moved_to=ours.moved_to)
         notes.write(source, moved, back)
-        raise InvalidState("The source still changes: restart all of it with SVC_MODE=read-only.")
+        raise InvalidState(
+            "The source still changes: restart all of it with RESCIND_MODE=read-only."
+        )
     serving = theirs.next(part=DeploymentPart.SERVING)
     notes.write(target, theirs, serving)
 

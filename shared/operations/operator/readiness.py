@@ -42,9 +42,11 @@ class Probe(NamedTuple):
 def read_probes(ports: Ports) -> tuple[Probe, ...]:
     """Return the probe of each port. It writes nothing and reads a few items at most."""
     return (
-        Probe("SVC_STORE", lambda: ports.store.get_many(Address(each, "none") for each in Table)),
-        Probe("SVC_BLOBS", lambda: ports.blobs.get("srl/none")),
-        Probe("SVC_KEYS", lambda: _seal_and_open(ports)),
+        Probe(
+            "RESCIND_STORE", lambda: ports.store.get_many(Address(each, "none") for each in Table)
+        ),
+        Probe("RESCIND_BLOBS", lambda: ports.blobs.get("srl/none")),
+        Probe("RESCIND_KEY_WRAPPER", lambda: _seal_and_open(ports)),
     )
 
 

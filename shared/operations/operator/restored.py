@@ -97,7 +97,7 @@ def check_recovered(ports: Ports) -> None:
     """
     if waiting := list(_waiting(ports)):
         raise InvalidSettings(
-            "SVC_STORE: the records were put back to an earlier moment. Revocations since then "
+            "RESCIND_STORE: the records were put back to an earlier moment. Revocations since then "
             "are missing.",
             *waiting,
         )

@@ -26,7 +26,7 @@ def below(monkeypatch: pytest.MonkeyPatch) -> Iterator[Below]:
     """The handler of a function with this base path."""
 
     def load(base: str) -> Any:
-        monkeypatch.setenv("SVC_BASE_PATH", base)
+        monkeypatch.setenv("RESCIND_BASE_PATH", base)
         return importlib.reload(module)
 
     yield load

@@ -64,7 +64,7 @@ def shell(
     """A user without a profile."""
     for name in ("URL", "API_KEY", "PROFILE", "OUTPUT", "ALLOW_HTTP"):
         monkeypatch.delenv(f"RESCIND_{name}", raising=False)
-    monkeypatch.setenv("RESCIND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("RESCIND_CONFIG_DIR", str(tmp_path / "home"))
     return Shell(Command(main, capsys, monkeypatch), monkeypatch, tmp_path / "home")
 
 

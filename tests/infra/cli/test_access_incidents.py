@@ -39,7 +39,7 @@ class Town:
 
     def run(self, *words: str | Path, key: str = "", stdin: str = "") -> CompletedProcess[str]:
         """Type `rescind`, with a profile that the words name, or with an API key."""
-        settings = {"RESCIND_HOME": str(self.home), "COLUMNS": "400"}
+        settings = {"RESCIND_CONFIG_DIR": str(self.home), "COLUMNS": "400"}
         if key:
             settings |= {"RESCIND_URL": self.server.url, "RESCIND_API_KEY": key}
         return processes.run("-m", "infra.cli", *map(str, words), settings=settings, stdin=stdin)

@@ -73,7 +73,7 @@ def _no_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unknown(_: int) -> None:
         raise KeyError
 
-    for name in ("RESCIND_HOME", "XDG_CONFIG_HOME", "HOME"):
+    for name in ("RESCIND_CONFIG_DIR", "XDG_CONFIG_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(pwd, "getpwuid", unknown)
 
@@ -207,7 +207,7 @@ def _typed(
 def settings(service: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     home = str(tmp_path_factory.mktemp("home"))
     key = service.admin_key
-    return {"RESCIND_URL": service.url, "RESCIND_API_KEY": key, "RESCIND_HOME": home}
+    return {"RESCIND_URL": service.url, "RESCIND_API_KEY": key, "RESCIND_CONFIG_DIR": home}
 
 
 PRINTED: Final = {

@@ -178,7 +178,7 @@ def _answered(
     settings = {
         "RESCIND_URL": "http://127.0.0.1:9",
         "RESCIND_API_KEY": "svc_key",
-        "RESCIND_HOME": str(folder / "home"),
+        "RESCIND_CONFIG_DIR": str(folder / "home"),
         "TERM": "dumb",
     }
     process = subprocess.Popen(

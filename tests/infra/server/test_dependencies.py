@@ -177,9 +177,9 @@ def silent(folder: Path) -> Iterator[None]:
     ("fault", "silent"),
     [
         pytest.param(lambda blobs: without(blobs / "journal"), [], id="journal"),
-        pytest.param(lambda blobs: without(blobs / "srl"), ["SVC_BLOBS"], id="lists"),
+        pytest.param(lambda blobs: without(blobs / "srl"), ["RESCIND_BLOBS"], id="lists"),
         pytest.param(lambda blobs: silent(blobs / "srl"), [], id="silent-lists"),
-        pytest.param(without, ["SVC_BLOBS"], id="blobs"),
+        pytest.param(without, ["RESCIND_BLOBS"], id="blobs"),
     ],
 )
 def test_blobs_that_are_away_delay_no_revocation(
@@ -287,9 +287,9 @@ def _shared(folder: Path, store: str, keys: str) -> Iterator[Served]:
     (folder / "token").write_text("token")
     (folder / "blobs").mkdir(mode=0o700)
     settings = {
-        "SVC_STORE": store,
-        "SVC_BLOBS": f"file:{folder / 'blobs'}",
-        "SVC_KEYS": "vault:transit/rescind",
+        "RESCIND_STORE": store,
+        "RESCIND_BLOBS": f"file:{folder / 'blobs'}",
+        "RESCIND_KEY_WRAPPER": "vault:transit/rescind",
         "VAULT_ADDR": keys,
         "VAULT_TOKEN_FILE": str(folder / "token"),
     }
@@ -323,7 +323,7 @@ def test_a_key_service_that_does_not_answer(tmp_path: Path) -> None:
             assert served.revoke() == 201
         path = "/v1/revocations/check?warrant_id=svc_wrt_1"
         assert served.http.get(path).json()["revoked"] is True
-        assert served.unavailable() == ["SVC_KEYS"]
+        assert served.unavailable() == ["RESCIND_KEY_WRAPPER"]
         assert not served.is_published()
         soon(lambda: served.ready() == 503)
         _Transit.answers.set()

@@ -180,7 +180,7 @@ def test_requests_go_on_without_blobs_and_key_service(
     script = Script()
     assert _unavailable(Health(lambda: scripted(ports, script), IN_PLACE)) == []
     broken = scripted(ports, Script(before={script.calls.index(verb): raises(_AWAY)}))
-    named = "SVC_BLOBS" if verb == "get_blob" else "SVC_KEYS"
+    named = "RESCIND_BLOBS" if verb == "get_blob" else "RESCIND_KEY_WRAPPER"
     assert _unavailable(Health(lambda: broken, IN_PLACE)) == [named]
     assert f"{named} does not answer: {_AWAY!r}" in caplog.text
 
@@ -197,7 +197,7 @@ def test_a_port_that_hangs_is_named(ports: Ports) -> None:
     health = Health(lambda: replace(ports, blobs=blobs), IN_PLACE, seconds)
     try:
         for _ in range(3):
-            assert _unavailable(health) == ["SVC_BLOBS"]
+            assert _unavailable(health) == ["RESCIND_BLOBS"]
             seconds.now += 3
         assert len(called) == 1
     finally:

@@ -31,16 +31,19 @@ def _s3(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[dict[str, str
         # The session in use may hold the credentials of another test.
         environment.setattr(aws, "_session", get_session)
         bucket = stack.enter_context(Cloud().bucket())
-        endpoint = settings["SVC_TEST_S3_ENDPOINT"]
-        yield settings | {"AWS_ENDPOINT_URL_S3": endpoint, "SVC_BLOBS": f"s3:{bucket}"}
+        endpoint = settings["RESCIND_TEST_S3_ENDPOINT"]
+        yield settings | {"AWS_ENDPOINT_URL_S3": endpoint, "RESCIND_BLOBS": f"s3:{bucket}"}
 
 
 def _azure(folder: Path, environment: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
     with azurite(folder) as settings:
         _set(environment, settings)
         with container() as location:
-            endpoint = settings["SVC_TEST_AZURE_ENDPOINT"]
-            yield settings | {"AZURE_STORAGE_ENDPOINT": endpoint, "SVC_BLOBS": f"azure:{location}"}
+            endpoint = settings["RESCIND_TEST_AZURE_ENDPOINT"]
+            yield settings | {
+                "AZURE_STORAGE_ENDPOINT": endpoint,
+                "RESCIND_BLOBS": f"azure:{location}",
+            }
 
 
 def _set(environment: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
@@ -52,7 +55,7 @@ def _set(environment: pytest.MonkeyPatch, settings: dict[str, str]) -> None:
 def _shared(folder: Path) -> Iterator[dict[str, str]]:
     """The settings of a store and a key that all servers share."""
     with postgresql.server().database(f"objects-{free_port()}") as url:
-        yield {"SVC_STORE": url, "SVC_KEYS": f"file:{folder / 'master.key'}"}
+        yield {"RESCIND_STORE": url, "RESCIND_KEY_WRAPPER": f"file:{folder / 'master.key'}"}
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +64,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     folder = tmp_path_factory.mktemp("shared")
     with _shared(folder) as settings:
         (folder / "blobs").mkdir(mode=0o700)
-        blobs = {"SVC_BLOBS": f"file:{folder / 'blobs'}"}
+        blobs = {"RESCIND_BLOBS": f"file:{folder / 'blobs'}"}
         assert run("-m", "infra.cli", "setup", settings=settings | blobs).returncode == 0
         yield settings
 
@@ -120,7 +123,7 @@ def test_a_server_says_what_its_blobs_lack(
 ) -> None:
     """F640b: A server whose lists cannot be read does not start, and says why in words."""
     alone = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null"}
-    ended = serve_in_vain(settings=shared | alone | {"SVC_BLOBS": blobs} | settings)
+    ended = serve_in_vain(settings=shared | alone | {"RESCIND_BLOBS": blobs} | settings)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("Cannot start:\n")
     assert said in ended.stderr

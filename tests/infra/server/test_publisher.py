@@ -88,14 +88,14 @@ def test_one_of_two_servers_publishes(ports: Ports) -> None:
 def test_a_server_without_duties_never_publishes(
     ports: Ports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F226b: With `SVC_DUTIES=off` a server only answers, and tells how long nobody publishes."""
+    """F226b: With `RESCIND_LEADER_ELIGIBLE=off` a server only answers, and reports the delay."""
     tenant = Tenant.create(ports)
     tenant.revoke(ports, "svc_wrt_a")
-    monkeypatch.setenv("SVC_DUTIES", "off")
+    monkeypatch.setenv("RESCIND_LEADER_ELIGIBLE", "off")
     with publishing() as board:
         soon(lambda: board.leader_seconds() > 0.3)
         assert (_sequence(ports, tenant), board.is_leader()) == (0, False)
-        monkeypatch.setenv("SVC_DUTIES", "on")
+        monkeypatch.setenv("RESCIND_LEADER_ELIGIBLE", "on")
         with publishing():
             soon(lambda: _sequence(ports, tenant))
             soon(lambda: board.leader_seconds() < 0.3)

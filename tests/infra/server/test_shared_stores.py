@@ -54,7 +54,7 @@ def test_shared_stores_get_no_tenant_by_themselves(tmp_path: Path) -> None:
         said = server.output.read_text()
         tenants = _rescind("tenant", "list", "-o", "json", settings=named).stdout
     assert "There is no tenant yet; to create one, run: rescind setup --tenant NAME" in said
-    assert f"data in {settings['SVC_STORE']}" in said
+    assert f"data in {settings['RESCIND_STORE']}" in said
     assert '"tenants": []' in tenants
     assert not (tmp_path / "data" / "admin.key").exists()
     assert not (tmp_path / "other").exists()

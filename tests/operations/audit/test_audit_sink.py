@@ -122,9 +122,9 @@ def test_a_folder_that_cannot_be_written(ports: Ports, tenant: Tenant, tmp_path:
 def test_the_sink_is_chosen_by_a_setting(
     monkeypatch: pytest.MonkeyPatch, value: str, kind: type
 ) -> None:
-    """`SVC_AUDIT_SINK` names a folder or a bucket; without it there is no sink."""
-    monkeypatch.setenv("SVC_AUDIT_SINK", value)
+    """`RESCIND_AUDIT_SINK` names a folder or a bucket; without it there is no sink."""
+    monkeypatch.setenv("RESCIND_AUDIT_SINK", value)
     assert type(wiring.audit_sink_from_environment.__wrapped__()) is kind
-    monkeypatch.setenv("SVC_AUDIT_SINK", "ftp:there")
-    with pytest.raises(InvalidSettings, match="SVC_AUDIT_SINK"):
+    monkeypatch.setenv("RESCIND_AUDIT_SINK", "ftp:there")
+    with pytest.raises(InvalidSettings, match="RESCIND_AUDIT_SINK"):
         wiring.audit_sink_from_environment.__wrapped__()

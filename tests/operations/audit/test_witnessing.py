@@ -81,7 +81,7 @@ def test_a_quorum_signs_what_was_sealed(three: Three, ports: Ports, clock: Clock
 
     The checkpoint is served with their cosignatures, while the newest one is served without.
     """
-    with pytest.raises(NotFound, match="SVC_WITNESSES"):
+    with pytest.raises(NotFound, match="RESCIND_WITNESSES"):
         three.agreed()
     size = 0
     for added in (0, 1, 300, 700):
@@ -330,7 +330,7 @@ def test_a_new_generation_is_another_log(three: Three, ports: Ports, tenant: Ten
 def test_a_witness_that_is_no_longer_asked_is_forgotten(
     three: Three, ports: Ports, clock: Clock
 ) -> None:
-    """LOG-31, F807c: After a change of SVC_WITNESSES, other witnesses neither count nor trouble."""
+    """LOG-31, F807c: After a change of RESCIND_WITNESSES, only the new witnesses count."""
     three.replaced(0, lambda _: WitnessAnswer(0))
     three.round()
     three.policy = policy(1, three.memories[2])

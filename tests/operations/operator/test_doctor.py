@@ -276,10 +276,10 @@ def test_a_place_that_does_not_answer_is_named(ports: Ports, tenant: Tenant) -> 
     """Each port that fails is named by its setting; nothing is said of tenants then."""
     for step, (setting, verb) in enumerate(
         [
-            ("SVC_STORE", "used"),
-            ("SVC_BLOBS", "used"),
-            *[("SVC_KEYS", "used")] * 2,
-            *[("SVC_STORE", "written to")] * 4,
+            ("RESCIND_STORE", "used"),
+            ("RESCIND_BLOBS", "used"),
+            *[("RESCIND_KEY_WRAPPER", "used")] * 2,
+            *[("RESCIND_STORE", "written to")] * 4,
         ]
     ):
         down = Script(before={step: raises(Unavailable("down"))})
@@ -300,7 +300,7 @@ def test_a_wrong_bucket(cloud: tuple[Account, Ports]) -> None:
     account, ports = cloud
     wrong = replace(ports, blobs=S3Blobs(lambda: account.s3, bucket="nowhere"))
     ((subject, problem),) = findings(wrong)
-    assert subject == "SVC_BLOBS"
+    assert subject == "RESCIND_BLOBS"
     assert "NoSuchBucket" in problem
 
 
@@ -310,7 +310,7 @@ def test_a_missing_table(cloud: tuple[Account, Ports], table: Table) -> None:
     account, ports = cloud
     account.dynamodb.delete_table(TableName=f"{account.table_prefix}{table}")
     ((subject, problem),) = findings(ports)
-    assert subject == "SVC_STORE"
+    assert subject == "RESCIND_STORE"
     assert "ResourceNotFound" in problem
 
 
@@ -318,7 +318,7 @@ def test_a_folder_that_went_away(ports: Ports, tenant: Tenant, tmp_path: Path) -
     """Blobs whose whole folder is gone cannot be used; they are not taken for lost one by one."""
     rmtree((tmp_path / "blobs").resolve())
     ((subject, problem),) = findings(ports)
-    assert subject == "SVC_BLOBS"
+    assert subject == "RESCIND_BLOBS"
     assert "cannot be used" in problem
 
 

@@ -153,9 +153,9 @@ function commands({ name, key }, roots) {
     `export RESCIND_URL=${url}`,
     `export RESCIND_API_KEY=${key}`,
     `export RESCIND_TENANT=${who().tenant_id}`,
-    `export RESCIND_TRUST_ROOT=${roots ?? '…'}`,
-    `export RESCIND_FLOOR=${name}.floor`,
+    `export RESCIND_TRUST_PIN=${roots ?? '…'}`,
+    `export RESCIND_STATE_DIR=${name}.floor`,
     'python -m rescind_authorizer watch "$RESCIND_URL" --tenant "$RESCIND_TENANT" \\\n' +
-      `  --root "$RESCIND_TRUST_ROOT" --floor "$RESCIND_FLOOR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
+      `  --root "$RESCIND_TRUST_PIN" --floor "$RESCIND_STATE_DIR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
   ].join('\n')
 }

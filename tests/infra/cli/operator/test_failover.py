@@ -54,7 +54,7 @@ class Regions:
 
     def process(self, region: str, mode: str) -> Ports:
         """The ports of a process in a region."""
-        named = self.settings | {"AWS_REGION": region, "SVC_MODE": mode}
+        named = self.settings | {"AWS_REGION": region, "RESCIND_MODE": mode}
         settings = wiring.settings(named)
         return wiring._require_usable(
             replace(self.first if region == REGION else self.second), settings
@@ -66,7 +66,9 @@ def regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Regions
     """Both, with a tenant in the first. A pause of the command lets the tables be copied."""
     make_few(monkeypatch)
     data_folder.prepare(tmp_path)
-    settings = data_folder.environment(tmp_path) | {"SVC_STORE": f"dynamodb:{table_prefix(STAGE)}"}
+    settings = data_folder.environment(tmp_path) | {
+        "RESCIND_STORE": f"dynamodb:{table_prefix(STAGE)}"
+    }
     with aws():
         create_tables(dynamodb.connect(region=SECOND))
         _create_functions()
@@ -178,7 +180,7 @@ def test_the_steps_are_printed(shell: Shell, regions: Regions) -> None:
     ("settings", "said"),
     [
         ({"AWS_DEFAULT_REGION": REGION}, f"to those of {SECOND}"),
-        ({"SVC_STORE": "dynamodb:other-"}, "does not name the tables of a stage"),
+        ({"RESCIND_STORE": "dynamodb:other-"}, "does not name the tables of a stage"),
     ],
 )
 def test_settings_of_another_place_are_refused(

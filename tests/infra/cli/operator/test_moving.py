@@ -86,7 +86,7 @@ def test_data_is_migrated(
     places = ("--from", f"sqlite:{data / 'svc.db'}", "--to", f"sqlite:{tmp_path / 'to/svc.db'}")
     begun = shell.run("migrate", *places)
     assert begun.code == 0, begun.err
-    assert "SVC_MODE=read-only" in begun.err
+    assert "RESCIND_MODE=read-only" in begun.err
     refused = shell.run("doctor", "--data", tmp_path / "to")
     assert refused.code == 2
     assert "has not ended" in refused.err
@@ -110,9 +110,9 @@ def test_a_move_does_not_end_while_the_source_can_change(
         assert shell.run("migrate", *places).code == 0
         refused = shell.run("migrate", *places, "--finish")
         assert refused.code == 1
-        assert "SVC_MODE=read-only" in refused.err
+        assert "RESCIND_MODE=read-only" in refused.err
         assert "has not ended" in shell.run("doctor", "--data", tmp_path / "to").err
-    with local_server(data, settings={"SVC_MODE": "read-only"}):
+    with local_server(data, settings={"RESCIND_MODE": "read-only"}):
         ended = shell.run("migrate", *places, "--finish")
     assert ended.code == 0, ended.err
 
@@ -125,7 +125,7 @@ def test_a_read_only_server_changes_nothing(data: Path) -> None:
     before = (data / "svc.db").read_bytes()
     headers = {"Authorization": f"Bearer {secret}"}
     with (
-        local_server(data, settings={"SVC_MODE": "read-only"}) as server,
+        local_server(data, settings={"RESCIND_MODE": "read-only"}) as server,
         httpx2.Client(base_url=server.url, headers=headers, trust_env=False) as http,
     ):
         for path in ("/healthz", "/readyz", "/v1/revocations/check?warrant_id=svc_wrt_a"):

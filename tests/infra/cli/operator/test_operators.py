@@ -200,7 +200,7 @@ def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.Mon
     """
     with aws() as account:
         settings = _settings_of_aws(account.table_prefix, account.bucket)
-        settings["SVC_KEYS"] = f"kms:{account.key_id}"
+        settings["RESCIND_KEY_WRAPPER"] = f"kms:{account.key_id}"
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
         secrets = [
@@ -224,9 +224,9 @@ def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.Mon
 
 def _settings_of_aws(table_prefix: str, bucket: str) -> dict[str, str]:
     return {
-        "SVC_STORE": f"dynamodb:{table_prefix}",
-        "SVC_BLOBS": f"s3:{bucket}",
-        "SVC_KEYS": "kms:alias/any",
+        "RESCIND_STORE": f"dynamodb:{table_prefix}",
+        "RESCIND_BLOBS": f"s3:{bucket}",
+        "RESCIND_KEY_WRAPPER": "kms:alias/any",
     }
 
 

@@ -74,10 +74,10 @@ func options(name string) (*flag.FlagSet, *rescind.Options) {
 	flags, found := flag.NewFlagSet(name, flag.ContinueOnError), &rescind.Options{APIKey: os.Getenv("RESCIND_API_KEY")}
 	flags.StringVar(&found.URL, "url", os.Getenv("RESCIND_URL"), "address of the service (or RESCIND_URL)")
 	flags.StringVar(&found.Tenant, "tenant", os.Getenv("RESCIND_TENANT"), "the tenant's identifier (or RESCIND_TENANT)")
-	flags.StringVar(&found.TrustRoot, "root", os.Getenv("RESCIND_TRUST_ROOT"),
-		"pin of the service's roots, which \"rescind trust show\" prints (or RESCIND_TRUST_ROOT)")
-	flags.StringVar(&found.Floor, "floor", os.Getenv("RESCIND_FLOOR"),
-		"folder that keeps what was accepted (or RESCIND_FLOOR)")
+	flags.StringVar(&found.TrustRoot, "root", os.Getenv("RESCIND_TRUST_PIN"),
+		"pin of the service's roots, which \"rescind trust show\" prints (or RESCIND_TRUST_PIN)")
+	flags.StringVar(&found.Floor, "floor", os.Getenv("RESCIND_STATE_DIR"),
+		"folder that keeps what was accepted (or RESCIND_STATE_DIR)")
 	flags.DurationVar(&found.MaxStaleness, "max-staleness", 30*time.Second,
 		"how long after the last confirmation a warrant can be clear")
 	flags.BoolVar(&found.AllowHTTP, "allow-http", false, "send the API key without TLS")

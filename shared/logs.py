@@ -1,6 +1,6 @@
 """Logs as JSON, one object per line, and metrics in CloudWatch's embedded metric format.
 
-`extra=fields(tenant_id=…)` adds fields to a line. `extra=fields(metrics={"LateLists": 0})` emits
+`extra=fields(tenant_id=…)` adds fields to a line. `extra=fields(metrics={"SrlsOverdue": 0})` emits
 metrics in the namespace `Rescind`. Their unit is seconds if the name ends in `Seconds`, else count.
 `by` splits them further. On one machine, a handler counts the same lines for Prometheus.
 """

@@ -115,12 +115,12 @@ def test_lines_of_others_are_lines_too() -> None:
 
 def test_metrics_are_in_the_embedded_format() -> None:
     """Namespace, one dimension, a unit for each, its value beside it, the time in milliseconds."""
-    figures = {"Published": 1, "PublicationSeconds": 0.25, "LateLists": 0}
+    figures = {"Published": 1, "PublicationSeconds": 0.25, "SrlsOverdue": 0}
     logged = line(metrics=figures, tenant_id="t")
     assert metrics(logged) == {
         "Published": (1, "Count"),
         "PublicationSeconds": (0.25, "Seconds"),
-        "LateLists": (0, "Count"),
+        "SrlsOverdue": (0, "Count"),
     }
     assert logged["tenant_id"] == "t"
 
@@ -298,7 +298,7 @@ def test_one_machine_logs_json_to_standard_error(
 ) -> None:
     """F72: lines have their time, metrics are plain numbers; the level holds for our own lines."""
     logging.config.dictConfig(logs.for_one_machine(level))
-    logging.getLogger("shared.some").info("a", extra=logs.fields(metrics={"Refused401": 1}))
+    logging.getLogger("shared.some").info("a", extra=logs.fields(metrics={"Rejected401": 1}))
     logging.getLogger("functions.some").warning("b")
     logging.getLogger("uvicorn.error").info("c")
     printed = capsys.readouterr()
@@ -308,7 +308,7 @@ def test_one_machine_logs_json_to_standard_error(
     assert all(datetime.fromisoformat(line["time"]).tzinfo for line in found)
     assert "_aws" not in found[0]
     if level == "info":
-        assert found[0]["Refused401"] == 1
+        assert found[0]["Rejected401"] == 1
 
 
 def test_what_pytest_captured_is_read_alike(caplog: pytest.LogCaptureFixture) -> None:

@@ -107,5 +107,5 @@ def _figures(
         return None
     now_ms = ports.now().timestamp() * 1000
     ages = [(now_ms - milliseconds(ulid_of(each))) / 1000 for each in entry_ids]
-    oldest = {"AuditUnsealed": max(0.0, *ages)} if ages else {}
+    oldest = {"AuditLogLag": max(0.0, *ages)} if ages else {}
     return {"AuditSealed": added, "AuditLate": append_result.late, **oldest}

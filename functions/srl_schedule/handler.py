@@ -33,7 +33,7 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
         return {"queued": 0, "late": 0}
     due = schedule.read_due_tenants(ports)
     tenants = len(due.tenant_ids)
-    figures = {"DueTenants": tenants, "LateLists": due.late, "ExpiredLists": due.expired}
+    figures = {"DueTenants": tenants, "SrlsOverdue": due.late, "SrlsExpired": due.expired}
     # Logged before the tenants are queued: if the queue fails, these metrics show late lists.
     _log.info("schedule", extra=logs.fields(metrics=figures))
     if not ports.is_in_charge():
@@ -62,14 +62,14 @@ def _report_age(ports: Ports) -> None:
         return
     if issued_at is not None:
         age = (ports.now() - issued_at).total_seconds()
-        _log.info("age", extra=logs.fields(metrics={"ListAgeSeconds": age}))
+        _log.info("age", extra=logs.fields(metrics={"SrlAgeSeconds": age}))
 
 
 def _report_waiting(ports: Ports) -> None:
     """Log how many tenants have a change that is not published in time, if there are any."""
     waiting = unpublished.summarize_backlog(ports)
     if waiting.late:
-        figures = {"FeedsLate": waiting.late}
+        figures = {"FeedsLagging": waiting.late}
         _log.error(
             "unpublished", extra=logs.fields(seconds=waiting.oldest_seconds, metrics=figures)
         )
@@ -79,7 +79,7 @@ def _report_trust(ports: Ports) -> None:
     """Log how many tenants have a trust document that ends soon or waits for signatures, if any."""
     found = readiness.documents(ports)
     if found.due or found.expired:
-        figures = {"TrustDue": found.due, "TrustExpired": found.expired}
+        figures = {"TrustDocumentsExpiring": found.due, "TrustDocumentsExpired": found.expired}
         _log.warning("trust", extra=logs.fields(metrics=figures))
 
 

@@ -44,7 +44,7 @@ def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
         done = _renew_all(ports, _tenant_ids(event["Records"]))
     else:
         done = _renew_all(ports, _all(ports), context)
-        _log.info("trust", extra=logs.fields(metrics={"TrustExpiring": done["expiring"]}))
+        _log.info("trust", extra=logs.fields(metrics={"TrustRenewalOverdue": done["expiring"]}))
     if failed := done["failed"]:
         raise NotRenewedError(f"{failed} of {done.total()} documents could not be looked at")
     return dict(done)
@@ -75,7 +75,7 @@ def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
         outcome = publishing.keep(ports, tenant_id)
         head = in_force.read_trust_head(ports, tenant_id)
     except Exception:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-        figures = {"TrustFailed": 1}
+        figures = {"TrustRenewalFailed": 1}
         _log.exception("trust", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
         return "failed"
     is_expiring = head is not None and ports.now() >= head.warns_at

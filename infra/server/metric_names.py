@@ -29,20 +29,20 @@ METRICS: Final = {
     "rescind_requests_total": _counter(
         "requests; the outcome is `ok` or the code of the error", "operation", "outcome"
     ),
-    "rescind_request_seconds": _histogram("time to answer", "operation"),
-    "rescind_refused_total": _counter(
-        "requests refused as `unauthorized`, for their `scope`, or for the `rate`", "reason"
+    "rescind_request_seconds": _histogram("time to respond", "operation"),
+    "rescind_requests_rejected_total": _counter(
+        "requests rejected as `unauthorized`, or because of the `scope` or the `rate` limit",
+        "reason",
     ),
-    "rescind_unavailable_total": _counter("requests answered with 503"),
-    "rescind_crashed_total": _counter(
-        "requests that met a bug or wrong settings: always report it"
+    "rescind_requests_unavailable_total": _counter("requests answered with 503"),
+    "rescind_requests_failed_total": _counter(
+        "requests that failed because of a bug or wrong settings; always report them"
     ),
-    "rescind_limiter_open_total": _counter(
-        "requests that passed without a rate limit, because its store failed"
+    "rescind_rate_limit_bypassed_total": _counter(
+        "requests accepted without a rate limit because its store failed"
     ),
     "rescind_idempotent_replays_total": _counter(
-        "requests with an `Idempotency-Key` that were answered as the first one, and changed "
-        "nothing"
+        "requests with an `Idempotency-Key` that returned the first response and changed nothing"
     ),
     "rescind_batch_items_total": _counter(
         "results in calls of `POST /v1/revocations/batch`, without dry runs: the action is "
@@ -51,47 +51,44 @@ METRICS: Final = {
         "outcome",
     ),
     "rescind_taken_back_total": _counter("revocations that were taken back"),
-    "rescind_approvals_overridden_total": _counter(
-        "approvals by the operator in place of a person"
-    ),
-    "rescind_keys_leaked_total": _counter("API keys that ended as leaked"),
-    "rescind_approvers_too_few_total": _counter(
-        "sign-ins that left fewer than two people who can approve"
-    ),
+    "rescind_approvals_overridden_total": _counter("approvals by the operator instead of a person"),
+    "rescind_keys_leaked_total": _counter("API keys that were revoked as leaked"),
+    "rescind_approvers_too_few_total": _counter("sign-ins that left fewer than two approvers"),
     "rescind_trust_anchor_changed_total": _counter(
-        "changes after which other people may sign in and approve"
+        "changes that let other people sign in and approve"
     ),
-    "rescind_store_seconds": _histogram("time of a call of the store", "verb"),
-    "rescind_store_conflicts_total": _counter("writes that lost a race and were decided again"),
-    "rescind_store_unavailable_total": _counter("calls of the store that failed", "verb"),
+    "rescind_store_seconds": _histogram("duration of a call of the store", "operation"),
+    "rescind_store_conflicts_total": _counter("writes that conflicted and were retried"),
+    "rescind_store_unavailable_total": _counter("calls of the store that failed", "operation"),
     "rescind_ready": _gauge(
-        "1 if the store, the blobs and the sealer respond, and the store can be written"
+        "1 if the store, the blobs and the key wrapper respond, and the store accepts writes"
     ),
     "rescind_process_up": _gauge("1 if the process runs", "process"),
-    "rescind_process_ends_total": _counter(
-        "ends of the process, each followed by a start", "process"
+    "rescind_process_restarts_total": _counter("restarts of the process", "process"),
+    "rescind_scheduler_last_run_age_seconds": _gauge(
+        "time since the scheduler last ran; it runs once a minute"
     ),
-    "rescind_schedule_idle_seconds": _gauge(
-        "time since the last round of the schedule, which has one each minute"
+    "rescind_leader_last_seen_seconds": _gauge(
+        "time since any server on the same data was the leader"
     ),
-    "rescind_leader_seconds": _gauge("time since any server on the same data was seen to lead"),
     "rescind_change_published_seconds": _histogram(
-        "time from the acknowledgement of a change to its entry in the feed"
+        "time from the acknowledgement of a change to its feed entry"
     ),
-    "rescind_feeds_late": _gauge(
-        "tenants with a change that waits too long to be published, or for which that is not known"
+    "rescind_feeds_lagging": _gauge(
+        "tenants with a change that is published too late, or whose backlog is unknown"
     ),
-    "rescind_unpublished_seconds": _gauge(
-        "age of the oldest change of all tenants that is not in a feed"
+    "rescind_feed_backlog_age_seconds": _gauge(
+        "age of the oldest change of any tenant that is not in a feed"
     ),
-    "rescind_trust_due": _gauge(
-        "tenants whose trust document ends soon or waits for signatures, counted every ten minutes"
+    "rescind_trust_documents_expiring": _gauge(
+        "tenants with a trust document that expires soon or lacks signatures, counted every ten "
+        "minutes"
     ),
-    "rescind_trust_expired": _gauge("tenants whose trust document has expired"),
-    "rescind_lists_late": _gauge("lists that should have been replaced"),
-    "rescind_list_age_seconds": _gauge("age of the oldest list in force"),
-    "rescind_list_expires_in_seconds": _gauge(
-        "time until the first list expires; negative if one has"
+    "rescind_trust_documents_expired": _gauge("tenants with an expired trust document"),
+    "rescind_srls_overdue": _gauge("SRLs past their next update"),
+    "rescind_srl_age_seconds": _gauge("age of the oldest current SRL"),
+    "rescind_srl_expires_in_seconds": _gauge(
+        "time until the first SRL expires; negative after an expiry"
     ),
     "rescind_credentials_expiring": _gauge(
         "keys that expire within `1d`, `7d` and `30d`, of the kind `api_key` or `key` (signing "
@@ -115,18 +112,18 @@ METRICS: Final = {
         "missing with more than 200 tenants, because each scrape asks each tenant",
         "state",
     ),
-    "rescind_audit_unsealed_seconds": _gauge(
-        "time since a round of sealing that sealed the audit logs of all tenants and copied them "
-        "to the sink, if there is one; a round follows every few seconds"
+    "rescind_audit_log_append_lag_seconds": _gauge(
+        "time since the audit entries of all tenants were appended to their transparency logs and "
+        "copied to the sink, if there is one; normally a few seconds"
     ),
-    "rescind_feed_caught_up_total": _counter(
-        "entries of the feed that the schedule had to publish, because the publisher had not yet"
+    "rescind_feed_scheduler_publications_total": _counter(
+        "feed entries that the scheduler published because the publisher had not"
     ),
-    "rescind_head_in_future_total": _counter("publications that found a list of a wrong clock"),
+    "rescind_clock_skew_total": _counter("publications that found an SRL issued in the future"),
     "rescind_equivocation_reported_total": _counter(
-        "authorizers that reported entries that this service did not publish"
+        "authorizers that reported entries that this service never published"
     ),
     "rescind_events_verified_total": _counter("events of stock authorizers"),
     "rescind_events_refused_total": _counter("events of stock authorizers with a wrong signature"),
-    "rescind_build_info": _gauge("the version that runs", "version"),
+    "rescind_build_info": _gauge("the running version", "version"),
 }

@@ -98,7 +98,7 @@ def _gauge(name: str, value: float | None = None) -> GaugeMetricFamily:
 
 _REQUESTS: Final = _counter("rescind_requests_total")
 _REQUEST_SECONDS: Final = _histogram("rescind_request_seconds")
-_REFUSED: Final = _counter("rescind_refused_total")
+_REFUSED: Final = _counter("rescind_requests_rejected_total")
 STORE_SECONDS: Final = _histogram("rescind_store_seconds")
 _CHANGE_SECONDS: Final = _histogram("rescind_change_published_seconds", _WAITS)
 STORE_UNAVAILABLE: Final = _counter("rescind_store_unavailable_total")
@@ -112,7 +112,7 @@ _AUTHORIZERS: Final = Gauge(
 )
 _STATES: Final = {f"Authorizers{each.title()}": each for each in ("holding", "closed", "unknown")}
 
-_REASONS: Final = {"Refused401": "unauthorized", "Refused403": "scope", "Refused429": "rate"}
+_REASONS: Final = {"Rejected401": "unauthorized", "Rejected403": "scope", "Rejected429": "rate"}
 # Counters of log lines by their name on AWS: `rescind_keys_leaked_total` is `KeysLeaked` there.
 _COUNTED: Final = {
     name.removeprefix("rescind").removesuffix("total").title().replace("_", ""): _counter(name)
@@ -212,9 +212,9 @@ class StoreCollector(Collector):
         build = _gauge("rescind_build_info")
         build.add_metric([__version__], 1)
         yield build
-        yield _gauge("rescind_schedule_idle_seconds", self._board.schedule_seconds())
-        yield _gauge("rescind_leader_seconds", self._board.leader_seconds())
-        yield _gauge("rescind_audit_unsealed_seconds", self._board.sealed_seconds())
+        yield _gauge("rescind_scheduler_last_run_age_seconds", self._board.schedule_seconds())
+        yield _gauge("rescind_leader_last_seen_seconds", self._board.leader_seconds())
+        yield _gauge("rescind_audit_log_append_lag_seconds", self._board.sealed_seconds())
         yield from self._processes()
         self._board.request_test_writes()
         if self._reading is None or self._reading.done():
@@ -246,8 +246,8 @@ class StoreCollector(Collector):
         """Yield which processes of the server run, and how often each has ended."""
         down = set(self._board.down())
         up = _gauge("rescind_process_up")
-        made = METRICS["rescind_process_ends_total"]
-        ends = CounterMetricFamily("rescind_process_ends", made.help, labels=made.labels)
+        made = METRICS["rescind_process_restarts_total"]
+        ends = CounterMetricFamily("rescind_process_restarts", made.help, labels=made.labels)
         for name in self._board.names:
             up.add_metric([name], name not in down)
             ends.add_metric([name], self._board.ends(name))
@@ -258,15 +258,15 @@ class StoreCollector(Collector):
         """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
         with suppress(InvalidSettings, Unavailable):
             waiting = unpublished.summarize_backlog(self._ports())
-            yield _gauge("rescind_unpublished_seconds", waiting.oldest_seconds)
-            yield _gauge("rescind_feeds_late", waiting.late)
+            yield _gauge("rescind_feed_backlog_age_seconds", waiting.oldest_seconds)
+            yield _gauge("rescind_feeds_lagging", waiting.late)
 
     def _trust(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many trust documents are due, and how many have expired."""
         with suppress(Unavailable):
             found = self._documents(self._ports())
-            yield _gauge("rescind_trust_due", found.due)
-            yield _gauge("rescind_trust_expired", found.expired)
+            yield _gauge("rescind_trust_documents_expiring", found.due)
+            yield _gauge("rescind_trust_documents_expired", found.expired)
 
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:
         """Yield how many webhooks there are by state, if there are few tenants."""
@@ -291,12 +291,12 @@ class StoreCollector(Collector):
 
 
 def _of_lists(lists: SrlAges) -> Iterator[GaugeMetricFamily]:
-    yield _gauge("rescind_lists_late", lists.late)
+    yield _gauge("rescind_srls_overdue", lists.late)
     # A server without a list has no age.
     if lists.oldest_age_seconds is not None:
-        yield _gauge("rescind_list_age_seconds", lists.oldest_age_seconds)
+        yield _gauge("rescind_srl_age_seconds", lists.oldest_age_seconds)
     if lists.soonest_expiry_seconds is not None:
-        yield _gauge("rescind_list_expires_in_seconds", lists.soonest_expiry_seconds)
+        yield _gauge("rescind_srl_expires_in_seconds", lists.soonest_expiry_seconds)
 
 
 class MetricsApp:

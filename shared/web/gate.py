@@ -37,10 +37,10 @@ from shared.web.work import IN_PLACE, Work, WorkKind
 
 _log = logging.getLogger(__name__)
 
-_UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
-_REFUSED: Final = {401: "Refused401", 403: "Refused403", 429: "Refused429"}
+_UNAVAILABLE: Final = logs.fields(metrics={"RequestsUnavailable": 1})
+_REFUSED: Final = {401: "Rejected401", 403: "Rejected403", 429: "Rejected429"}
 _HOP: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
-_CRASHED: Final = logs.fields(metrics={"Crashed": 1})
+_CRASHED: Final = logs.fields(metrics={"RequestsFailed": 1})
 
 
 def source_address(request: Request, trusted_networks: Sequence[Network]) -> str:

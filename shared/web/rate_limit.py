@@ -47,7 +47,7 @@ _REFUSED_MAX: Final = 4 * SECOND // 10
 _RETRY_AFTER_SECONDS: Final = 1
 # Not the module's generator, whose state is the same in every restored snapshot.
 _JITTER: Final = SystemRandom()
-_OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
+_OPEN: Final = logs.fields(metrics={"RateLimitBypassed": 1})
 
 
 @dataclass(slots=True)

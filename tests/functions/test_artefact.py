@@ -153,7 +153,7 @@ def test_a_request_is_one_line_of_standard_output(
         assert line["request_id"] == answer.headers["x-request-id"]
         assert (line["tenant_id"], line["status"]) == (tenant.id, answer.status)
     assert (first["outcome"], second["outcome"]) == ("ok", "unavailable")
-    assert metrics(outage) == {"Unavailable": (1, "Count")}
+    assert metrics(outage) == {"RequestsUnavailable": (1, "Count")}
     assert authorization[1].split()[1] not in str(output)
 
 

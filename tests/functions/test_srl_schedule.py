@@ -171,8 +171,8 @@ def test_it_says_how_many_are_due_and_late(
     tick()
     output = [metrics(line) for line in lines(caplog, "schedule")]
     assert output == [
-        dict.fromkeys(("DueTenants", "LateLists", "ExpiredLists"), (0, "Count")),
-        {"DueTenants": (3, "Count"), "LateLists": (2, "Count"), "ExpiredLists": (0, "Count")},
+        dict.fromkeys(("DueTenants", "SrlsOverdue", "SrlsExpired"), (0, "Count")),
+        {"DueTenants": (3, "Count"), "SrlsOverdue": (2, "Count"), "SrlsExpired": (0, "Count")},
     ]
 
 
@@ -186,7 +186,7 @@ def test_it_reports_the_age_of_the_oldest_list(
     Tenant.create(ports)
     tick()
     (line,) = lines(caplog, "age")
-    age, unit = metrics(line)["ListAgeSeconds"]
+    age, unit = metrics(line)["SrlAgeSeconds"]
     assert 0 <= age < 60
     assert unit == "Seconds"
 
@@ -222,7 +222,7 @@ def test_it_counts_feeds_that_are_late(ports: Ports, caplog: pytest.LogCaptureFi
     _mark_of_a_minute_ago(ports, tenant)
     tick()
     (line,) = lines(caplog, "unpublished")
-    assert metrics(line) == {"FeedsLate": (1, "Count")}
+    assert metrics(line) == {"FeedsLagging": (1, "Count")}
 
 
 def test_it_counts_the_unknown_authorizers(

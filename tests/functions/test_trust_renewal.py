@@ -103,7 +103,7 @@ def test_a_failure_is_counted_and_tried_again(
     acme = Tenant.create(ports, "acme")
     with pytest.raises(NotRenewedError, match="1 of 1"):
         _run(replace(ports, root=_AwayRoot(root)))
-    assert metrics(lines(caplog, "trust")[0]) == {"TrustFailed": (1, "Count")}
+    assert metrics(lines(caplog, "trust")[0]) == {"TrustRenewalFailed": (1, "Count")}
     assert _run(ports, streamed(_mark(acme))) == {"published": 1}
 
 
@@ -131,7 +131,7 @@ def test_documents_that_expire_are_counted(ports: Ports, caplog: pytest.LogCaptu
     for early, expiring in ((timedelta(seconds=1), 0), (timedelta(0), 1)):
         done = _run(replace(ports, root=None, now=Clock(head.warns_at - early)))
         assert done.get("expiring", 0) == expiring
-        assert metrics(lines(caplog, "trust")[-1]) == {"TrustExpiring": (expiring, "Count")}
+        assert metrics(lines(caplog, "trust")[-1]) == {"TrustRenewalOverdue": (expiring, "Count")}
 
 
 def test_a_run_ends_before_its_time(ports: Ports) -> None:

@@ -24,7 +24,7 @@ def test_an_alarm_says_what_to_do() -> None:
         assert alarm["AlarmName"] == f"rescind-{STAGE}-{anchor}", name
         assert alarm["AlarmDescription"].endswith(f" docs/runbook.md#{anchor}"), name
         assert (alarm["AlarmActions"], alarm["OKActions"]) == (["Topic"], ["Topic"]), name
-        missing = "breaching" if name in {"LateLists", "TrustExpiring"} else "notBreaching"
+        missing = "breaching" if name in {"SrlsOverdue", "TrustRenewalOverdue"} else "notBreaching"
         assert alarm["TreatMissingData"] == missing, name
 
 
@@ -136,7 +136,7 @@ def test_a_stream_that_wakes_nothing_fires_an_alarm(
     names = {
         part["Id"]: part["MetricStat"]["Metric"]["MetricName"] for part in alarm["Metrics"][1:]
     }
-    assert names == {"caught_up": "FeedCaughtUp", "woken": "FeedWoken"}
+    assert names == {"caught_up": "FeedSchedulerPublications", "woken": "FeedWoken"}
 
 
 def test_a_stream_that_falls_behind_fires_an_alarm() -> None:

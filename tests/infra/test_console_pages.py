@@ -137,7 +137,7 @@ NOT_RUN: Final = {
         "leaked-keys": "functions/test_leaked_keys.py sends such reports",
     },
     "docs/metrics.md": {
-        "rescind_list": "infra/server/test_metrics.py asks a server, at an address of its own",
+        "rescind_srl": "infra/server/test_metrics.py asks a server, at an address of its own",
         "opentelemetry-distro": (
             "infra/server/test_metrics.py runs a server with what the tests pin of OpenTelemetry"
         ),

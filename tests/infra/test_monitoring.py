@@ -91,17 +91,20 @@ def _slow(operation: str, first: int, then: int) -> dict[str, str]:
 
 # For each alert the series of a test. Up to their thresholds, none fires.
 _SERIES: Final[dict[str, dict[str, str]]] = {
-    "NoServer": {"rescind_build_info": f"1x{_WRONG_AT - 1} stale"},
+    "TargetDown": {"rescind_build_info": f"1x{_WRONG_AT - 1} stale"},
     "NotReady": {"rescind_ready": _turns(1, 0)},
     "ProcessDown": {'rescind_process_up{process="publisher"}': _turns(1, 0)},
-    "NoLeader": {"rescind_leader_seconds": _turns(60, 61)},
-    "ScheduleIdle": {"rescind_schedule_idle_seconds": _turns(180, 181)},
-    "FeedsLate": {"rescind_feeds_late": _turns(0, 1)},
-    "ChangesWait": {"rescind_unpublished_seconds": _turns(5, 6)},
-    "LateLists": {"rescind_lists_late": _turns(0, 1)},
-    "ExpiredLists": {"rescind_list_expires_in_seconds": _turns(0, -1)},
-    "TrustDue": {"rescind_trust_due": _turns(0, 1), "rescind_trust_expired": "0x130"},
-    "AuditUnsealed": {"rescind_audit_unsealed_seconds": _turns(300, 301)},
+    "NoLeader": {"rescind_leader_last_seen_seconds": _turns(60, 61)},
+    "SchedulerStalled": {"rescind_scheduler_last_run_age_seconds": _turns(180, 181)},
+    "FeedsLagging": {"rescind_feeds_lagging": _turns(0, 1)},
+    "ChangesWait": {"rescind_feed_backlog_age_seconds": _turns(5, 6)},
+    "SrlsOverdue": {"rescind_srls_overdue": _turns(0, 1)},
+    "SrlsExpired": {"rescind_srl_expires_in_seconds": _turns(0, -1)},
+    "TrustDocumentsExpiring": {
+        "rescind_trust_documents_expiring": _turns(0, 1),
+        "rescind_trust_documents_expired": "0x130",
+    },
+    "AuditLogLag": {"rescind_audit_log_append_lag_seconds": _turns(300, 301)},
     "AuthorizersUnknown": {
         'rescind_authorizers{state="unknown"}': _turns(0, 1),
         'rescind_authorizers{state="closed"}': "9x130",
@@ -117,15 +120,17 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
     "ApproversTooFew": {"rescind_approvers_too_few_total": _turns(1, 2)},
     "TrustAnchorChanged": {"rescind_trust_anchor_changed_total": _turns(1, 2)},
     "EquivocationReported": {"rescind_equivocation_reported_total": _turns(1, 2)},
-    "HeadInFuture": {"rescind_head_in_future_total": _turns(1, 2)},
+    "ClockSkew": {"rescind_clock_skew_total": _turns(1, 2)},
     # A poll waits for changes, and is not slow.
-    "SlowAnswers": {**_slow("sign_warrant", 100, 98), **_slow("poll_feed", 0, 0)},
-    "Crashed": {"rescind_crashed_total": _turns(1, 2)},
-    "Unavailable": {"rescind_unavailable_total": f"0x{_WRONG_AT - 1} 0+2x90"},
-    "LimiterOpen": {"rescind_limiter_open_total": _turns(1, 2)},
-    "UnknownCallers": {
-        'rescind_refused_total{reason="unauthorized"}': f"0+100x{_WRONG_AT - 1} 4000+300x90",
-        'rescind_refused_total{reason="rate"}': "0+1000x130",
+    "HighLatency": {**_slow("sign_warrant", 100, 98), **_slow("poll_feed", 0, 0)},
+    "InternalErrors": {"rescind_requests_failed_total": _turns(1, 2)},
+    "RequestsUnavailable": {"rescind_requests_unavailable_total": f"0x{_WRONG_AT - 1} 0+2x90"},
+    "RateLimitBypassed": {"rescind_rate_limit_bypassed_total": _turns(1, 2)},
+    "UnauthorizedRequests": {
+        'rescind_requests_rejected_total{reason="unauthorized"}': (
+            f"0+100x{_WRONG_AT - 1} 4000+300x90"
+        ),
+        'rescind_requests_rejected_total{reason="rate"}': "0+1000x130",
     },
 }
 

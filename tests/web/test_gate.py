@@ -88,7 +88,7 @@ REQUEST = (
     *("request_id", "gateway_request_id", "tenant_id", "key_id", "source_ip", "operation"),
     *("status", "outcome", "duration_ms"),
 )
-REFUSED = {401: "Refused401", 403: "Refused403", 429: "Refused429"}
+REFUSED = {401: "Rejected401", 403: "Rejected403", 429: "Rejected429"}
 
 # Beside those of every response.
 ONLY_ON = {
@@ -338,7 +338,8 @@ def test_a_line_repeats_nothing_of_the_request(
 
 
 @pytest.mark.parametrize(
-    ("error", "name"), [(Unavailable("down"), "Unavailable"), (RuntimeError(SECRET), "Crashed")]
+    ("error", "name"),
+    [(Unavailable("down"), "RequestsUnavailable"), (RuntimeError(SECRET), "RequestsFailed")],
 )
 def test_failures_are_counted(
     tenant: Tenant, caplog: pytest.LogCaptureFixture, error: Exception, name: str

@@ -34,7 +34,7 @@ from shared.ports.token_buckets import Lease, TokenBuckets
 _log = logging.getLogger(__name__)
 
 _NOT_NEEDED: Final = "This needs no approval; send the request without Rescind-Approval."
-_OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
+_OPEN: Final = logs.fields(metrics={"RateLimitBypassed": 1})
 # A key takes so many tokens of its own bucket for one of the tenant's, so that it has half of the
 # rate, and `HALF` of them must stay, so that it has half of half of the burst.
 _OWN: Final = 2

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_UNAVAILABLE: Final = logs.fields(metrics={"Unavailable": 1})
+_UNAVAILABLE: Final = logs.fields(metrics={"RequestsUnavailable": 1})
 
 # Beside those of its warrants, a write has the counter, the mark on the tenant, the audit entry,
 # the part, and the summary if it is the first one. A revocation takes four changes, and taking one

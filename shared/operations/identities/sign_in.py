@@ -60,7 +60,7 @@ _COST: Final = RATE_PER_SECOND // _PER_SECOND
 _HANDLE: Final = re.compile("[a-z0-9-]{1,63}")
 _VERIFIER: Final = re.compile("[A-Za-z0-9._~-]{43,128}")
 _LOOPBACK: Final = re.compile(r"http://(127\.0\.0\.1|\[::1\]|localhost):[0-9]{1,5}/[!-~]*")
-_OPEN: Final = logs.fields(metrics={"LimiterOpen": 1})
+_OPEN: Final = logs.fields(metrics={"RateLimitBypassed": 1})
 
 
 def list_sign_in_providers(ports: Ports, handle: str) -> list[IdentityProvider]:

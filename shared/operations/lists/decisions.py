@@ -239,7 +239,7 @@ def next_issue(facts: PublicationFacts, now: datetime, lower_bound: int = 0) -> 
     _log.error(
         "the list in force was issued in the future, at %s; the next one is issued by this clock",
         times.format_utc(listed.issued_at),
-        extra=logs.fields(tenant_id=facts.tenant_id, metrics={"HeadInFuture": 1}),
+        extra=logs.fields(tenant_id=facts.tenant_id, metrics={"ClockSkew": 1}),
     )
     return SrlIssue(version, times.truncate_to_second(now), lifetime)
 

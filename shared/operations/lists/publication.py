@@ -444,7 +444,7 @@ def _publish_if_due(ports: Ports, tenant_id: str) -> tuple[PublicationFacts, boo
     pen, read = SeedCache(ports), in_force.read_facts(ports, tenant_id, sees_tenant=True)
     facts = publish_pending(ports, pen, read)
     if facts.written:
-        figures = {"FeedCaughtUp": len(facts.written)}
+        figures = {"FeedSchedulerPublications": len(facts.written)}
         _log.info("feed", extra=logs.fields(tenant_id=tenant_id, metrics=figures))
     now = ports.now()
     anew = decisions.needs_full_comparison(facts, now)

@@ -18,9 +18,10 @@ from shared.ports import Ports
 _TENANTS: Final = 50
 
 _SIGN: Final = (
-    "let the roots sign: rescind trust draft, sign, publish; see docs/runbook.md#trust-due"
+    "sign a new document with the root keys (rescind trust draft, sign, publish); see"
+    " docs/runbook.md#trust-documents-expiring"
 )
-_LOG: Final = "the service makes the next one within a minute; its log has the cause if it does not"
+_LOG: Final = "the service renews it within a minute; if not, its log names the cause"
 _GUIDE: Final = "restore the blobs (docs/restore.md)"
 
 

@@ -54,11 +54,11 @@ def test_all_workers_count_together_and_the_next_run_begins_at_zero(tmp_path: Pa
             assert found[_of("requests_total", operation="check_revocation", outcome="ok")] == 6
             assert found[_of("request_seconds_count", operation="check_revocation")] == 6
             assert found[_of("requests_total", operation="none", outcome="not_found")] == 1
-            assert found[_of("store_seconds_count", verb="get_many")] > 0
+            assert found[_of("store_seconds_count", operation="get_many")] > 0
             assert found[_of("ready")] == 1
-            assert 0 <= found[_of("audit_unsealed_seconds")] < 60
-            assert 0 <= found[_of("list_age_seconds")] < 60
-            assert 3500 < found[_of("list_expires_in_seconds")] <= 3600
+            assert 0 <= found[_of("audit_log_append_lag_seconds")] < 60
+            assert 0 <= found[_of("srl_age_seconds")] < 60
+            assert 3500 < found[_of("srl_expires_in_seconds")] <= 3600
 
 
 def test_the_address_serves_metrics_and_health_alone(tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_the_address_serves_metrics_and_health_alone(tmp_path: Path) -> None:
             database.execute("ALTER TABLE keys RENAME TO lost")
         found = _samples(http.get(f"{ops}/metrics"))
         assert found[_of("ready")] == 0
-        assert _of("list_age_seconds") not in found
+        assert _of("srl_age_seconds") not in found
 
 
 # What a process of the server logs when it cannot be made to within a minute.
@@ -155,11 +155,11 @@ def _count(name: str, **labels: str) -> float:
 def test_each_reason_of_a_refusal_is_counted() -> None:
     """F428a: Refusals are counted by reason, failures by kind; other lines are not counted."""
     counted = [
-        ("Refused401", "refused_total", {"reason": "unauthorized"}),
-        ("Refused403", "refused_total", {"reason": "scope"}),
-        ("Refused429", "refused_total", {"reason": "rate"}),
-        ("Crashed", "crashed_total", {}),
-        ("Unavailable", "unavailable_total", {}),
+        ("Rejected401", "requests_rejected_total", {"reason": "unauthorized"}),
+        ("Rejected403", "requests_rejected_total", {"reason": "scope"}),
+        ("Rejected429", "requests_rejected_total", {"reason": "rate"}),
+        ("RequestsFailed", "requests_failed_total", {}),
+        ("RequestsUnavailable", "requests_unavailable_total", {}),
         ("IdempotentReplays", "idempotent_replays_total", {}),
     ]
     for metric, name, labels in counted:
@@ -190,22 +190,22 @@ def test_calls_of_the_store_are_measured(ports: Ports) -> None:
     address = partition.address("a")
     store = with_metrics(ports).store
     store.write(Put(address, {"version": 1}, Expect.ABSENT))
-    before = {verb: _count("store_seconds_count", verb=verb) for verb in ("get", "query")}
+    before = {verb: _count("store_seconds_count", operation=verb) for verb in ("get", "query")}
     lost = _count("store_conflicts_total")
     assert store.get(address) == {"version": 1}
     assert [row.sk for row in store.query(partition)] == ["a"]
-    assert {v: _count("store_seconds_count", verb=v) - n for v, n in before.items()} == {
+    assert {v: _count("store_seconds_count", operation=v) - n for v, n in before.items()} == {
         "get": 1,
         "query": 2,
     }
     with pytest.raises(PreconditionFailed):
         store.write(Put(address, {}, Expect.ABSENT))
     assert _count("store_conflicts_total") == lost + 1
-    failed = _count("store_unavailable_total", verb="query")
+    failed = _count("store_unavailable_total", operation="query")
     broken = scripted(ports, Script(before={0: raises(Unavailable("down"))}))
     with pytest.raises(Unavailable):
         list(with_metrics(broken).store.query(partition))
-    assert _count("store_unavailable_total", verb="query") == failed + 1
+    assert _count("store_unavailable_total", operation="query") == failed + 1
 
 
 def test_a_process_that_is_down_is_named(ports: Ports) -> None:
@@ -224,9 +224,9 @@ def test_a_process_that_is_down_is_named(ports: Ports) -> None:
     }
     assert found["rescind_process_up", "worker 1"] == 1
     assert found["rescind_process_up", PUBLISHER] == 0
-    assert found["rescind_process_ends_total", PUBLISHER] == 1
+    assert found["rescind_process_restarts_total", PUBLISHER] == 1
     # The ages count from the start of the server if nothing later is known.
-    assert 0 <= found["rescind_schedule_idle_seconds",] < 1000
+    assert 0 <= found["rescind_scheduler_last_run_age_seconds",] < 1000
 
 
 def test_one_server_tells_the_ages(ports: Ports) -> None:
@@ -238,11 +238,11 @@ def test_one_server_tells_the_ages(ports: Ports) -> None:
 
     Tenant.create(ports)
     board.record_leadership(time.monotonic(), schedule=0, append_time=0)
-    ages = {"rescind_lists_late", "rescind_list_age_seconds", "rescind_feeds_late"}
+    ages = {"rescind_srls_overdue", "rescind_srl_age_seconds", "rescind_feeds_lagging"}
     assert ages < told()
     board.record_other_leader(time.monotonic())
     assert not ages & told()
-    assert {"rescind_ready", "rescind_leader_seconds"} < told()
+    assert {"rescind_ready", "rescind_leader_last_seen_seconds"} < told()
 
 
 def test_blobs_that_are_away_hide_no_gauge(ports: Ports) -> None:
@@ -260,7 +260,7 @@ def test_blobs_that_are_away_hide_no_gauge(ports: Ports) -> None:
     found = told(scripted(ports, Script(before=away)))
     assert (whole["rescind_ready"], found["rescind_ready"]) == (1, 0)
     assert found.keys() == whole.keys()
-    assert {"rescind_lists_late", "rescind_feeds_late"} < found.keys()
+    assert {"rescind_srls_overdue", "rescind_feeds_lagging"} < found.keys()
 
 
 def test_health_names_a_process_that_is_down(
@@ -297,7 +297,9 @@ def test_keys_that_expire_soon_are_counted(
         )
 
     def found() -> list[float]:
-        (family,) = [each for each in gauges.collect() if each.name.endswith("_expiring")]
+        (family,) = [
+            each for each in gauges.collect() if each.name.endswith("credentials_expiring")
+        ]
         return [sample.value for sample in family.samples if sample.labels["kind"] == "key"]
 
     assert found() == [0, 0, 0]

@@ -66,7 +66,7 @@ def test_each_request_leaves_a_line_with_its_time(tmp_path: Path, workers: int) 
     logged = [json.loads(line) for line in said if line.startswith("{")]
     (line,) = [each for each in logged if each.get("request_id") == answer.headers["x-request-id"]]
     assert datetime.fromisoformat(line["time"]).tzinfo is not None
-    result = (line["status"], line["outcome"], line["source_ip"], line["Refused401"])
+    result = (line["status"], line["outcome"], line["source_ip"], line["Rejected401"])
     assert result == (401, "invalid_api_key", HOST, 1)
 
 

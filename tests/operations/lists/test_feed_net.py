@@ -34,4 +34,7 @@ def test_what_the_stream_brought_is_not_caught_up(
     tenant.revoke(ports, "svc_wrt_b")
     publication.publish_due(ports)
     (line,) = lines(caplog, "feed")
-    assert (line["tenant_id"], metrics(line)) == (tenant.id, {"FeedCaughtUp": (1, "Count")})
+    assert (line["tenant_id"], metrics(line)) == (
+        tenant.id,
+        {"FeedSchedulerPublications": (1, "Count")},
+    )

@@ -179,7 +179,7 @@ def test_a_list_of_the_future_does_not_spoil_the_next(
     (line,) = lines(caplog)
     assert "issued in the future" in line["message"]
     assert (line["level"], line["tenant_id"]) == ("ERROR", tenant.id)
-    assert metrics(line) == {"HeadInFuture": (1, "Count")}
+    assert metrics(line) == {"ClockSkew": (1, "Count")}
     tenant.regenerate(ports)
     assert len(caplog.records) == 1
 

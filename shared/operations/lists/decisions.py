@@ -1,4 +1,7 @@
-"""The facts of a publication, and its decisions, made from them alone: nothing here asks a port."""
+"""The facts of a publication, and the decisions made from them.
+
+This module calls no port.
+"""
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -31,24 +34,24 @@ from shared.operations.base.counters import ChangeTotals
 
 _log = logging.getLogger(__name__)
 
-# More warrants than this, of a revoked key or found by a rebuild, are published by a list.
+# If a revoked key or a rebuild affects more warrants, they are published by an SRL, not by entries.
 INLINE_MAX: Final = 20_000
 
-# Each list with a version divisible by this is compared with all records, in case of an error.
+# Every version divisible by this gets a full comparison, to detect errors.
 COMPARED_EVERY: Final = 100
 
 
 class PendingEntry(NamedTuple):
-    """An entry of the feed, with the ends of the warrants that it revokes."""
+    """A feed entry with the expiries of the warrants that it revokes."""
 
     entry: FeedEntry
     expiries: list[datetime | None]
 
 
 class PendingMarks(NamedTuple):
-    """The marks on warrants and on revoked signers, read from `read_at` on.
+    """The outbox marks on warrants and on revoked signers, read from `read_at` on.
 
-    `is_complete` is false if more warrants may be marked.
+    `is_complete` is false if there may be more marks on warrants.
     """
 
     read_at: datetime
@@ -57,19 +60,20 @@ class PendingMarks(NamedTuple):
     signers: Mapping[Address, SignerOutboxMark]
 
     def without(self, signers: Collection[Address]) -> "PendingMarks":
-        """Return the marks other than these on signers."""
+        """Return these marks without the marks on `signers`."""
         left = {each: mark for each, mark in self.signers.items() if each not in signers}
         return self._replace(signers=left)
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationFacts:
-    """The facts for the entries and the list of a publication, whose writes expect them.
+    """The publication facts: reads that the writes of a publication depend on.
 
-    `srl_head` is the head of the list in force, `signer` signs what follows, `feed_head` is the
-    head of the feed: None if the tenant has none yet. `written` are the entries that this
-    publication wrote. `stored_signers`, `totals` and `tenant_marks`, which a list alone needs,
-    raise `DataCorrupt` only when they are used, because damage there must not stop the feed.
+    `srl_head` names the current SRL, and `signer` signs the next publication. `feed_head` is None
+    if the tenant has no feed yet. `written` are the entries that this publication wrote.
+
+    Only an SRL needs `stored_signers`, `totals` and `tenant_marks`. They raise `DataCorrupt` only
+    when they are called, because damage there must not stop the feed.
     """
 
     settings: TenantSettings
@@ -84,22 +88,22 @@ class PublicationFacts:
 
     @property
     def tenant_id(self) -> str:
-        """The tenant that is published for."""
+        """The tenant to publish for."""
         return self.settings.tenant_id
 
     @property
     def is_detached_from_feed(self) -> bool:
-        """Whether no list can follow from the list in force by the feed, and no break says so."""
+        """Whether the feed needs a discontinuity because no SRL can follow from the current one."""
         is_broken = self.feed_head is not None and self.feed_head.is_broken
         return self.srl_head.sequence is None and not is_broken
 
 
 class PreviousSrl(NamedTuple):
-    """The list in force and what came since; each is None if it cannot be read.
+    """The current SRL and the changes since then.
 
-    `entries` are the entries since. `signers_and_tombstones` are the revoked signers and the
-    tombstones, None if they are those of the state. `log` is what the sealed log of the tenant has
-    stated.
+    A member that cannot be read is None. `entries` are the feed entries since the current SRL.
+    `signers_and_tombstones` are the revoked signers and the tombstones, or None if `state` has the
+    same. `checkpoint` is the newest checkpoint of the tenant's transparency log.
     """
 
     revoked_ids: list[str] | None
@@ -110,7 +114,7 @@ class PreviousSrl(NamedTuple):
 
 
 class SrlIssue(NamedTuple):
-    """Which list is made: its version, and when it is issued and expires."""
+    """The version of an SRL, with its issue time and its lifetime."""
 
     version: int
     issued_at: datetime
@@ -118,19 +122,20 @@ class SrlIssue(NamedTuple):
 
     @property
     def expires_at(self) -> datetime:
-        """When the list expires."""
+        """The expiry of the SRL."""
         return self.issued_at + self.lifetime
 
     @property
     def listed_since(self) -> datetime:
-        """Warrants that ended before this time are not in the list (SRL-9)."""
+        """The SRL omits warrants that expired before this time (SRL-9)."""
         return self.issued_at - self.lifetime
 
 
 class SequenceJump(NamedTuple):
-    """A break that is written when a stolen list signer is replaced (FEED-7).
+    """A discontinuity with a sequence jump, after a stolen SRL signer is replaced (FEED-7).
 
-    `past` is the last entry that the list covers, and `sequence` that of the break `entry`.
+    `past` is the last entry that the SRL covers. `sequence` is the sequence of the discontinuity
+    `entry`.
     """
 
     past: int
@@ -139,19 +144,19 @@ class SequenceJump(NamedTuple):
 
     @classmethod
     def from_position(cls, past: int, chain: bytes, now: datetime) -> "SequenceJump":
-        """Return the break far above the entry `past`, at which the chain is `chain`."""
+        """Return a discontinuity far above the entry `past`, which has the chain hash `chain`."""
         sequence = past + LEAP
         return cls(past, sequence, StoredEntry.of(FeedEntry(sequence), [], now, follows=chain))
 
 
 @dataclass(frozen=True, slots=True)
 class SrlPlan:
-    """The content of the next list, and the facts for its state.
+    """The content of the next SRL, and the facts for its state.
 
-    The list covers the feed up to `sequence`, where the chain is `chain`. `misplaced_ids` are
-    warrants in a shard that belong into its partition of ended ones, or the reverse. `is_exact` is
-    false if the feed lacks what the list says, because no entry could be signed. `jump` is a break
-    at `sequence` that is still to be written.
+    The SRL covers the feed up to `sequence`, which has the chain hash `chain`. `misplaced_ids` are
+    warrants that belong in the other partition: the shard, or its partition of expired warrants.
+    `is_exact` is false if the feed lacks part of the SRL, because no entry could be signed. `jump`
+    is a discontinuity at `sequence` that is not written yet.
     """
 
     content: RevokedSet
@@ -163,9 +168,9 @@ class SrlPlan:
     jump: SequenceJump | None = None
 
     def with_jump(self, now: datetime) -> "SrlPlan":
-        """Return the same content, which also covers a break far above the feed.
+        """Return the same content with a discontinuity far above the feed.
 
-        Clients begin with the list then, so it is exact, whatever could be signed before.
+        The plan is exact then: clients start from this SRL, regardless of the entries before it.
         """
         leap = SequenceJump.from_position(self.sequence, self.chain, now)
         chain = leap.entry.chain
@@ -173,9 +178,9 @@ class SrlPlan:
 
 
 def needs_full_comparison(facts: PublicationFacts, now: datetime) -> bool:
-    """Return whether a mark asks for a list that is compared with all records.
+    """Return whether a mark requires a full comparison.
 
-    That finds changes of keys that were in flight when the last list was made. Raises
+    The comparison finds key changes that were in flight when the last SRL was built. Raises
     `DataCorrupt`.
     """
     marked = facts.tenant_marks().items()
@@ -183,7 +188,7 @@ def needs_full_comparison(facts: PublicationFacts, now: datetime) -> bool:
 
 
 def is_srl_due(facts: PublicationFacts, now: datetime) -> bool:
-    """Return whether the next list is due: by its time, the feed or a change.
+    """Return whether the next SRL is due, because of its deadline, the feed or a change.
 
     Raises `DataCorrupt`.
     """
@@ -203,9 +208,9 @@ def next_entry(
     ends: Mapping[str, datetime | None],
     now: datetime,
 ) -> PendingEntry:
-    """Return the next entry: which of these warrants are revoked, and which not; or a break.
+    """Return the next entry: the revocation status of these warrants, or a discontinuity.
 
-    `ends` are those of the revoked ones.
+    `ends` contains the expiry of each revoked warrant.
     """
     sequence = next_sequence(facts)
     if facts.is_detached_from_feed:
@@ -219,9 +224,9 @@ def next_entry(
 
 
 def next_sequence(facts: PublicationFacts, restored_sequence: int | None = None) -> int:
-    """Return the sequence of the next entry; after a restore, far above `restored_sequence`.
+    """Return the sequence of the next entry.
 
-    Raises `DataCorrupt` if there is no feed.
+    After a restore it is far above `restored_sequence`. Raises `DataCorrupt` if there is no feed.
     """
     if facts.feed_head is None:
         raise DataCorrupt("the feed of a tenant has no head")
@@ -230,12 +235,12 @@ def next_sequence(facts: PublicationFacts, restored_sequence: int | None = None)
 
 
 def next_issue(facts: PublicationFacts, now: datetime, lower_bound: int = 0) -> SrlIssue:
-    """Return the issue of the next list, with a version above `lower_bound` (docs/adr/09)."""
+    """Return the issue of the next SRL, with a version above `lower_bound` (docs/adr/09)."""
     listed, lifetime = facts.srl_head, facts.settings.srl_ttl
     version = max(listed.version, lower_bound) + 1
     if not listed.is_ahead(now):
         return SrlIssue(version, times.truncate_to_second(max(now, listed.issued_at)), lifetime)
-    # One of two clocks is wrong. A list issued even later would be invalid like this one.
+    # Either this clock or the earlier one is wrong. An SRL issued even later would be invalid, too.
     _log.error(
         "the list in force was issued in the future, at %s; the next one is issued by this clock",
         times.format_utc(listed.issued_at),
@@ -245,19 +250,19 @@ def next_issue(facts: PublicationFacts, now: datetime, lower_bound: int = 0) -> 
 
 
 def is_comparison_due(srl_head: SrlHead, issue: SrlIssue) -> bool:
-    """Return whether the list after `srl_head` is to be compared with all records."""
+    """Return whether the SRL after `srl_head` requires a full comparison."""
     return (
         issue.version % COMPARED_EVERY == 0
-        # A warrant that left the list may have to come back.
+        # A warrant that left the SRL may have to return.
         or srl_head.expires_at - srl_head.issued_at != issue.lifetime
         or issue.issued_at < srl_head.issued_at
     )
 
 
 def expired_ids(prior: PreviousSrl, issue: SrlIssue) -> list[str]:
-    """Return warrants that ended so long ago that they leave the list; not all at once.
+    """Return warrants past retention that leave the SRL, up to a limit.
 
-    None leave a list that does not follow from the one in force.
+    Returns no warrants if the next SRL does not follow from the current one.
     """
     if prior.state is None or prior.entries is None or _has_discontinuity(prior.entries):
         return []
@@ -265,7 +270,7 @@ def expired_ids(prior: PreviousSrl, issue: SrlIssue) -> list[str]:
     for each in prior.entries:
         last.update(dict.fromkeys(each.entry.removed))
         last.update(zip(each.entry.revoked, each.expiries, strict=True))
-    # Texts of whole seconds in UTC sort by time.
+    # UTC texts with whole seconds sort by time.
     limit = times.format_utc(issue.listed_since)
     before = (each for each, at in prior.state.ends.items() if at < limit and each not in last)
     ended = (each for each, at in last.items() if at is not None and times.format_utc(at) < limit)
@@ -273,9 +278,10 @@ def expired_ids(prior: PreviousSrl, issue: SrlIssue) -> list[str]:
 
 
 def plan_from_feed(facts: PublicationFacts, prior: PreviousSrl, now: datetime) -> SrlPlan | None:
-    """Return what the feed makes of the list in force; None if all records must be read.
+    """Return the plan that applies the feed to the current SRL.
 
-    So it is, after a break, if the head of the feed is of a clock that was ahead.
+    Returns None if a full rebuild is required, for example after a discontinuity or if the feed
+    head is in the future.
     """
     newest, ids, state, told = facts.feed_head, prior.revoked_ids, prior.state, prior.entries
     if (
@@ -297,17 +303,17 @@ def _has_discontinuity(entries: Iterable[PendingEntry]) -> bool:
 
 
 def has_discontinuity_since(newest: FeedHead, srl_head: SrlHead) -> bool:
-    """Return whether the feed broke after the list in force, so that clients await the next one."""
+    """Return whether a discontinuity follows the current SRL, and clients await the next one."""
     return newest.is_broken if srl_head.sequence is None else newest.broke_at > srl_head.sequence
 
 
 def initial_position(
     facts: PublicationFacts, restored_sequence: int | None, previous: int | None
 ) -> tuple[int, bytes]:
-    """Return where a list from all records leaves the feed: its sequence and its chain.
+    """Return the sequence and the chain hash of the feed after a full rebuild.
 
-    A tenant without a feed begins one, above what it may have had: `restored_sequence` is known
-    after a restore, `previous` is the last entry that is stored.
+    A tenant without a feed begins one above its possible earlier feed. `restored_sequence` is known
+    after a restore, and `previous` is the last stored entry.
     """
     if facts.feed_head is not None:
         return facts.feed_head.sequence, facts.feed_head.signed_head.chain
@@ -318,5 +324,5 @@ def initial_position(
 
 
 def feed_base(head: SrlHead, sequence: int, chain: bytes) -> Base:
-    """Return a list as base of the feed; it covers the feed up to `sequence`."""
+    """Return an SRL as a base of the feed. It covers the feed up to `sequence`."""
     return Base(head.version, sequence, chain, bytes.fromhex(head.payload_sha256), head.count)

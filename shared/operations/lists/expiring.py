@@ -1,4 +1,4 @@
-"""Keys that expire soon: who they are, and the entries that announce them (APIKEY-11)."""
+"""Find keys that expire soon, and announce them in the audit log (APIKEY-11)."""
 
 import hashlib
 import logging
@@ -25,7 +25,7 @@ _ACTIONS: Final = {
     ExpiringKind.SIGNING_KEY: AuditAction.KEY_EXPIRING,
 }
 
-# A tenant is looked at once an hour, in one of the twelve minutes that five divides.
+# The scheduler visits each tenant once an hour, at a minute that is divisible by five.
 _EVERY_MINUTES: Final = 5
 _SLOTS: Final = 60 // _EVERY_MINUTES
 
@@ -35,10 +35,9 @@ T = TypeVar("T")
 
 
 def list_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
-    """Return the keys of a tenant that expire within 30 days, the first to end first.
+    """Return the keys of a tenant that expire within 30 days, earliest expiry first.
 
-    Keys that are revoked, suspended or were rotated are left out. Raises `DataCorrupt`,
-    `Unavailable`.
+    Omits keys that are revoked, suspended or rotated. Raises `DataCorrupt`, `Unavailable`.
     """
     found = [*_api_keys(ports, tenant_id), *_signing_keys(ports, tenant_id)]
     return sorted(found, key=lambda each: (each.expires_at, each.id))
@@ -47,8 +46,8 @@ def list_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
 def count_expiring(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
     """Count the keys of all tenants that expire within 1, 7 and 30 days, by kind and days.
 
-    Reads all keys. A tenant whose keys cannot be read is logged, and not counted. Raises
-    `Unavailable` if the tenants cannot be read.
+    Reads all keys. A tenant with unreadable keys is logged and not counted. Raises `Unavailable` if
+    the tenants cannot be read.
     """
     found = Counter[tuple[ExpiringKind, int]]()
     for tenant_id in tenants.identifiers(ports):
@@ -62,7 +61,7 @@ def count_expiring(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
 
 
 def announce_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
-    """Write an entry to the audit log for each key that expires soon and was not announced yet.
+    """Write an audit entry for each key that expires soon and was not announced yet.
 
     A key is announced once for each number of days. Returns all keys that expire soon. Raises
     `DataCorrupt`, `Unavailable`.
@@ -72,16 +71,16 @@ def announce_expiring(ports: Ports, tenant_id: str) -> list[ExpiringKey]:
     known = ports.store.get_many(addresses) if addresses else {}
     new = [each for address, each in addresses.items() if address not in known]
     for each in new:
-        # Another run of the schedule may have announced it meanwhile.
+        # Another run of the scheduler may have announced it first.
         with suppress(PreconditionFailed):
             _announce(ports, tenant_id, each)
     return found
 
 
 def announce_due(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
-    """Announce the keys of the tenants whose turn it is; count their keys that expire soon.
+    """Announce the expiring keys of the tenants that are due now, and count these keys.
 
-    The count is by kind and days: a key counts once, for the smallest number of days. Raises
+    The count is by kind and days. A key counts once, for the smallest number of days. Raises
     `Unavailable` if the tenants cannot be read.
     """
     found = run_due(ports, announce_expiring)
@@ -89,9 +88,9 @@ def announce_due(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
 
 
 def run_due(ports: Ports, step: Callable[[Ports, str], T]) -> list[T]:
-    """Run a step for each tenant whose turn it is, and return the results.
+    """Run a step for each tenant that is due now, and return the results.
 
-    A failure for one tenant is logged, and does not stop the others: its turn comes again in an
+    A failure for one tenant is logged and does not stop the others. The tenant is due again in an
     hour. Raises `Unavailable` if the tenants cannot be read.
     """
     now, found = ports.now(), list[T]()
@@ -105,12 +104,12 @@ def run_due(ports: Ports, step: Callable[[Ports, str], T]) -> list[T]:
 
 
 def is_due(now: datetime) -> bool:
-    """Return whether a run of the schedule in this minute looks at any tenant."""
+    """Return whether a scheduler run in this minute visits any tenants."""
     return now.minute % _EVERY_MINUTES == 0
 
 
 def is_tenant_due(tenant_id: str, now: datetime) -> bool:
-    """Return whether a tenant is looked at in the five minutes of `now`."""
+    """Return whether a tenant is due in the five minutes of `now`."""
     slot = hashlib.sha256(tenant_id.encode()).digest()[0] % _SLOTS
     return now.minute // _EVERY_MINUTES == slot
 

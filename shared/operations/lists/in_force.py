@@ -1,18 +1,18 @@
-"""Reads of the list in force, its state, the feed, and the signer of the next list (SIGNER-2).
+"""Reads of the current SRL, its state, the feed, and the signer of the next SRL (SIGNER-2).
 
-The signer of the list in force also signs the next one. A new signer takes over in one write with
-the head of its first list, so the head determines which signer is active. If a head and a signer
-were read during that write, a write that expects this head fails.
+The signer of the current SRL also signs the next one. A new signer takes over in one write with the
+head of its first SRL, so the SRL head determines the active signer. If a head and a signer are read
+during that write, a write with this head as its precondition fails.
 
-A publication reads its facts once each (docs/adr/09). Each line is a trip, whose reads are made at
-the same time:
+A publication reads its facts once (docs/adr/09). It needs three round trips; the reads of each
+round trip are concurrent:
 
-1. the marks on the tenant, its settings, the head of the list, the counters
-2. the list signers, the marks on warrants and on signers
-3. the head of the feed
+1. the marks on the tenant, its settings, the SRL head, the counters
+2. the SRL signers, the marks on warrants and on signers
+3. the feed head
 
-Counters and the list's head come before the marks: a later change makes the next list due. The
-marks come before the feed's head, which then covers what another process states and unmarks.
+The counters and the SRL head come before the marks, so a later change makes the next SRL due. The
+marks come before the feed head, which then covers marks that another process published and removed.
 """
 
 import hashlib
@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 
 def read_srl_head(ports: Ports, tenant_id: str) -> SrlHead:
-    """Read the head, which names the list in force. Raises `DataCorrupt` if there is none."""
+    """Read the SRL head, which names the current SRL. Raises `DataCorrupt` if there is none."""
     item = ports.store.get(head_address(tenant_id))
     if item is None:
         raise DataCorrupt("a tenant has no published list")
@@ -68,34 +68,34 @@ def read_srl_head(ports: Ports, tenant_id: str) -> SrlHead:
 
 
 def read_srl_heads(ports: Ports, tenant_id: str) -> list[SrlHead]:
-    """Read the heads of the last lists, in no order. Raises `DataCorrupt`, `Unavailable`."""
+    """Read the SRL heads that are kept, in no order. Raises `DataCorrupt`, `Unavailable`."""
     rows = ports.store.query(heads_partition(tenant_id), before=head_address(tenant_id).sk)
     return [SrlHead.from_item(row.item) for row in rows]
 
 
 def read_head_of_version(ports: Ports, tenant_id: str, version: int) -> SrlHead | None:
-    """Read the head of the list of this version; None if it is not kept. Raises `DataCorrupt`."""
+    """Read the SRL head of this version, or None if it is not kept. Raises `DataCorrupt`."""
     addresses = [head_address(tenant_id), history_address(tenant_id, version)]
     heads = map(SrlHead.from_item, ports.store.get_many(addresses).values())
     return next((each for each in heads if each.version == version), None)
 
 
 def read_head_of_payload(ports: Ports, tenant_id: str, sha256: str) -> SrlHead | None:
-    """Read the head of the list whose signed bytes have this hash, in hex; None if none is kept."""
+    """Read the SRL head with this payload hash, in hex, or None if it is not kept."""
     heads = read_srl_heads(ports, tenant_id)
     return next((each for each in heads if each.payload_sha256 == sha256), None)
 
 
 def read_active_signer(ports: Ports, tenant_id: str) -> SrlSigner:
-    """Read the signer of the next list. Raises `DataCorrupt` if none is active."""
+    """Read the signer of the next SRL. Raises `DataCorrupt` if no signer is active."""
     return read_head_and_signer(ports, tenant_id)[1]
 
 
 def read_head_and_signer(ports: Ports, tenant_id: str) -> tuple[SrlHead, SrlSigner]:
-    """Read the head of the list in force and the signer of the next list.
+    """Read the head of the current SRL and the signer of the next SRL.
 
-    A write that relies on the signer must expect this head. Raises `DataCorrupt` if no signer is
-    active, also after `reread`.
+    A write that relies on the signer must have this head as a precondition. Raises `DataCorrupt` if
+    no signer is active even after `reread`.
     """
     return reread(lambda: _read_head_and_signer(ports, tenant_id))
 
@@ -106,7 +106,7 @@ def _read_head_and_signer(ports: Ports, tenant_id: str) -> tuple[SrlHead, SrlSig
         ports.store.get(signers_partition(tenant_id).address(current.key_id))
     )
     if active is None or active.status is not SrlSignerStatus.ACTIVE:
-        # A restore was partial.
+        # A restore was incomplete.
         found = SrlSigner.from_rows(
             ports.store.query(signers_partition(tenant_id), newest_first=True)
         )
@@ -117,22 +117,22 @@ def _read_head_and_signer(ports: Ports, tenant_id: str) -> tuple[SrlHead, SrlSig
 
 
 def read_signer_items(ports: Ports, tenant_id: str) -> dict[Address, Item]:
-    """Read the items of all signers except the archived ones. Raises `Unavailable`."""
+    """Read the items of all signers except archived ones. Raises `Unavailable`."""
     partition = signers_partition(tenant_id)
     return {partition.address(row.sk): row.item for row in ports.store.query(partition)}
 
 
 def read_signers(ports: Ports, tenant_id: str) -> tuple[SrlSigner, ...]:
-    """Return all signers except the archived ones, as `strip_seeds` does."""
+    """Return all signers except archived ones, without seeds (see `strip_seeds`)."""
     return strip_seeds(tenant_id, read_signer_items(ports, tenant_id))
 
 
 def strip_seeds(
     tenant_id: str, items: Mapping[Address, Item], changes: Iterable[Change] = ()
 ) -> tuple[SrlSigner, ...]:
-    """Return the signers that are stored as `items`, in order of creation, after `changes`.
+    """Return the signers stored as `items`, after `changes`, without their seeds.
 
-    Raises `DataCorrupt`.
+    The signers are in order of creation. Raises `DataCorrupt`.
     """
     partition, after = signers_partition(tenant_id), dict(items)
     for each in changes:
@@ -146,7 +146,7 @@ def strip_seeds(
 
 
 def read_feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
-    """Read the head of the feed; None if it is lost.
+    """Read the feed head, or None if it is lost.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -154,7 +154,7 @@ def read_feed_head(ports: Ports, tenant_id: str) -> FeedHead | None:
 
 
 def read_trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
-    """Read the head of the trust documents; None before the first.
+    """Read the head of the trust documents, or None before the first document.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -162,9 +162,9 @@ def read_trust_head(ports: Ports, tenant_id: str) -> TrustHead | None:
 
 
 def read_entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Iterator[StoredEntry]:
-    """Read all entries after one sequence, up to and including another one, in order.
+    """Read all entries after the sequence `after`, up to and including `until`, in order.
 
-    Raises `DataCorrupt` if one is missing; `Unavailable`.
+    Raises `DataCorrupt` if an entry is missing; `Unavailable`.
     """
     if after == until:
         return
@@ -180,7 +180,7 @@ def read_entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Ite
 
 
 def read_last_sequence(ports: Ports, tenant_id: str) -> int | None:
-    """Return the sequence of the last entry that is stored, if any. Raises `Unavailable`."""
+    """Return the sequence of the last stored entry, or None. Raises `Unavailable`."""
     rows = ports.store.query(
         feed.feed_partition(tenant_id), before=feed.HEAD, newest_first=True, limit=1
     )
@@ -188,14 +188,15 @@ def read_last_sequence(ports: Ports, tenant_id: str) -> int | None:
 
 
 def read_srl_body(ports: Ports, of: SrlHead) -> bytes:
-    """Read the list that a head points to, byte for byte. Raises `DataCorrupt`, `Unavailable`."""
+    """Read the SRL of a head, byte for byte. Raises `DataCorrupt`, `Unavailable`."""
     return read_blob(ports, of.form().blob)
 
 
 def read_srl_state(ports: Ports, of: SrlHead, list_signer: SrlSigner) -> SrlState:
-    """Read the state of the list that `of` points to; `list_signer` is the signer of the next one.
+    """Read the state of the SRL with the head `of`.
 
-    Raises `DataCorrupt` if its signature or content is not valid; `Unavailable`.
+    `list_signer` is the signer of the next SRL. Raises `DataCorrupt` if the signature or the
+    content is not valid; `Unavailable`.
     """
     if of.key_id != list_signer.id:
         item = ports.store.get(signers_partition(list_signer.tenant_id).address(of.key_id))
@@ -214,7 +215,10 @@ def read_blob(ports: Ports, blob: str) -> bytes:
 
 
 def read_verified_state(ports: Ports, blob: str, list_signer: SrlSigner) -> SrlState:
-    """Read a state. Raises `DataCorrupt` if it is altered or of another version; `Unavailable`."""
+    """Read an SRL state and verify its signature.
+
+    Raises `DataCorrupt` if it is altered or has another version; `Unavailable`.
+    """
     data = read_blob(ports, blob)
     return SrlState.verify_and_decode(
         data,
@@ -225,13 +229,16 @@ def read_verified_state(ports: Ports, blob: str, list_signer: SrlSigner) -> SrlS
 
 
 class ReadBatch:
-    """Reads of several kinds that are made at the same time."""
+    """Concurrent reads with different result types."""
 
     def __init__(self) -> None:
         self._reads: list[Callable[[], None]] = []
 
     def add(self, read: Callable[[], T]) -> Callable[[], T]:
-        """Return what gives the result after `run`; it raises `DataCorrupt` if the read did."""
+        """Add a read, and return a function that returns its result after `run`.
+
+        The function raises `DataCorrupt` if the read did.
+        """
         found, damage = list[T](), list[DataCorrupt]()
 
         def make() -> None:
@@ -249,15 +256,15 @@ class ReadBatch:
         return result
 
     def run(self, ports: Ports) -> None:
-        """Make what was added since. Raises `Unavailable`."""
+        """Run the reads added since the last run. Raises `Unavailable`."""
         reads, self._reads = self._reads, []
         ports.gather(*reads)
 
 
 def read_facts(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> PublicationFacts:
-    """Read what the entries and the list rely on. Raises `DataCorrupt`, `Unavailable`.
+    """Read the facts for the entries and the SRL. Raises `DataCorrupt`, `Unavailable`.
 
-    The marks on the tenant are read only if `sees_tenant` is true.
+    Reads the marks on the tenant only if `sees_tenant` is true.
     """
     reads = ReadBatch()
     of_tenant = partial(marks.read_tenant_marks, ports, tenant_id)
@@ -267,7 +274,7 @@ def read_facts(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> Pu
     ended = reads.add(partial(counters.of_tombstones, ports, tenant_id))
     reads.run(ports)
     settings, listed = basis()
-    # After the list's head, which names one of them.
+    # Read after the SRL head, which contains the identifier of the active signer.
     stored = reads.add(partial(read_signer_items, ports, tenant_id))
     marked = _read_pending_marks(ports, tenant_id, reads)
     return PublicationFacts(
@@ -283,7 +290,7 @@ def read_facts(ports: Ports, tenant_id: str, *, sees_tenant: bool = False) -> Pu
 
 
 def read_marks(ports: Ports, tenant_id: str) -> tuple[PendingMarks, FeedHead | None]:
-    """Read the marks that the feed has yet to state, and then its head.
+    """Read the marks that the feed has not published yet, and then the feed head.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -294,9 +301,10 @@ def read_marks(ports: Ports, tenant_id: str) -> tuple[PendingMarks, FeedHead | N
 def read_feed_facts(
     ports: Ports, tenant_id: str, pending: PendingMarks, newest: FeedHead
 ) -> PublicationFacts:
-    """Read what an entry needs beside these marks and this head, which was read after them.
+    """Read the other facts that an entry needs.
 
-    Raises `DataCorrupt`, `Unavailable`.
+    `newest` is the feed head, read after the marks in `pending`. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     settings, (listed, signer) = ports.gather(
         lambda: tenants.settings(ports, tenant_id),
@@ -306,13 +314,13 @@ def read_feed_facts(
 
 
 def refresh_marks(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
-    """Read the marks and the head of the feed again. Raises `DataCorrupt`, `Unavailable`."""
+    """Read the marks and the feed head again. Raises `DataCorrupt`, `Unavailable`."""
     marked, newest = read_marks(ports, facts.tenant_id)
     return replace(facts, pending=marked, feed_head=newest)
 
 
 def refresh_heads(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
-    """Read the heads and the signer again, because a write lost. Raises `DataCorrupt`."""
+    """Read the heads and the signer again after a conflict. Raises `DataCorrupt`."""
     (listed, signer), newest = ports.gather(
         lambda: read_head_and_signer(ports, facts.tenant_id),
         lambda: read_feed_head(ports, facts.tenant_id),
@@ -323,9 +331,9 @@ def refresh_heads(ports: Ports, facts: PublicationFacts) -> PublicationFacts:
 def read_previous(
     ports: Ports, facts: PublicationFacts, extra_reads: Iterable[Callable[[], None]]
 ) -> PreviousSrl:
-    """Read the list in force and what came since; log what cannot be read.
+    """Read the current SRL and the changes since then; log the parts that cannot be read.
 
-    `extra_reads` is done at the same time. Raises `DataCorrupt`, `Unavailable`.
+    Runs `extra_reads` concurrently. Raises `DataCorrupt`, `Unavailable`.
     """
     reads = ReadBatch()
     for each in extra_reads:
@@ -346,9 +354,9 @@ def read_previous(
 def read_entries_since(
     ports: Ports, facts: PublicationFacts, entries: Iterable[PendingEntry] = ()
 ) -> list[PendingEntry] | None:
-    """Return the entries since the list in force; read them unless all are known.
+    """Return the entries since the current SRL. Reads them unless all are known.
 
-    Returns None if they cannot be followed. Raises `Unavailable`.
+    Returns None if the feed cannot be followed. Raises `Unavailable`.
     """
     start, newest = facts.srl_head.sequence, facts.feed_head
     if start is None or newest is None:
@@ -363,7 +371,7 @@ def read_entries_since(
             for each in _read_verified_entries(ports, facts, start, newest)
         ]
     except DataCorrupt as error:
-        # Normal after a restore: the feed went on, and the records did not.
+        # Normal after a restore: the feed is newer than the records.
         _log.warning("the feed cannot be followed (%s); reading all records instead", error)
         return None
 
@@ -380,7 +388,7 @@ def read_revoked_signers_and_tombstones(
 def _read_verified_entries(
     ports: Ports, facts: PublicationFacts, start: int, newest: FeedHead
 ) -> Iterator[StoredEntry]:
-    """Read the entries after `start`. Raises `DataCorrupt` if one was altered or is missing."""
+    """Read the entries after `start`. Raises `DataCorrupt` if an entry is altered or missing."""
     chain = newest.base.chain
     for each in read_entries(ports, facts.tenant_id, after=start, until=newest.sequence):
         chain = wire.next_chain(chain, each.entry)
@@ -413,7 +421,7 @@ def _resolve_signer(
     tenant_id: str,
     read_items: Callable[[], Mapping[Address, Item]],
 ) -> SrlSigner:
-    """Return the signer of what follows `srl_head`; read it if `read_items` does not have it."""
+    """Return the signer of the next SRL. Reads it if `read_items` does not return it."""
     try:
         found = SrlSigner.from_item(
             read_items()[signers_partition(tenant_id).address(srl_head.key_id)]
@@ -426,7 +434,7 @@ def _resolve_signer(
 
 
 def _read_pending_marks(ports: Ports, tenant_id: str, reads: ReadBatch) -> PendingMarks:
-    """Make `reads`, and with them those of the marks on warrants and signers."""
+    """Run `reads`, together with the reads of the marks on warrants and signers."""
     read_at, limit = ports.now(), feed.ENTRY_MAX
     on_warrants = reads.add(partial(marks.read_warrant_marks, ports, tenant_id, limit=limit))
     on_signers = reads.add(partial(marks.read_visible_signer_marks, ports, tenant_id))

@@ -1,7 +1,7 @@
-"""Writing the journal after each publication of the feed (OPS-23, docs/adr/14).
+"""Write the journal after each publication of the feed (OPS-23, docs/adr/14).
 
-The blobs decide what is written next, not the store, so the pass after one that was stopped writes
-the missing part.
+The blobs determine the next record, not the store. If a pass is interrupted, the next pass
+therefore writes the missing part.
 """
 
 import hashlib
@@ -27,26 +27,27 @@ from shared.operations.lists.decisions import PublicationFacts
 from shared.operations.lists.storage import SeedCache
 from shared.ports import Ports
 
-# The list in force has what is older; the clocks of processes differ by less.
+# The current SRL contains older changes. Clocks of processes differ by less.
 _MARGIN: Final = timedelta(minutes=10)
-# How often another process may write a blob of the same number first.
+# Retries after another process wrote a record with the same number first.
 _TRIES: Final = 5
-# How many numbers stay that two lists cover, and after how many new ones others go.
+# How many records that two SRLs cover are kept, and after how many new records old ones are
+# removed.
 KEPT: Final = 1000
 TIDIED_EVERY: Final = 50
 
 _log = logging.getLogger(__name__)
 
 
-# A number names the checkpoint of the sealed log if none did for so long.
+# A record names a checkpoint of the transparency log at most once in this time.
 _ANCHORED_EACH: Final = timedelta(minutes=1)
 
 
 class Watermark(NamedTuple):
-    """How far the records, or the journal, go: each number rises as long as no store is restored.
+    """How far the records, or the journal, extend. Each number rises unless a store is restored.
 
-    They are the last entry of the feed, the counter of tombstones, and the version of the newest
-    trust document, 0 without one.
+    The numbers are the last sequence of the feed, the tombstone counter, and the version of the
+    newest trust document, or 0 without one.
     """
 
     sequence: int = 0
@@ -54,12 +55,12 @@ class Watermark(NamedTuple):
     trust: int = 0
 
     def is_behind(self, other: "Watermark") -> bool:
-        """Return whether the other one says more of anything."""
+        """Return whether the other watermark is higher in any member."""
         return any(own < said for own, said in zip(self, other, strict=True))
 
 
 class JournalPosition(NamedTuple):
-    """Where a journal ends: its last number, the hash of its payload (32 bytes), what it says."""
+    """The end of a journal: its last number, the payload hash (32 bytes), and the watermark."""
 
     number: int
     previous: bytes
@@ -70,12 +71,12 @@ _START: Final = JournalPosition(0, FIRST, Watermark())
 
 
 class FeedRun(NamedTuple):
-    """The results of a pass of the feed, so that the journal need not read them again.
+    """The results of a feed pass, so the journal does not have to read them again.
 
-    The feed ends at `head`, None without a feed; `changes` returns the counter of tombstones, and
-    raises `DataCorrupt` if that is damaged. Each change acknowledged before `known_until` is in
-    them; None if that is not known. `facts` are those of the entries that the pass wrote, if any,
-    and `pen` has opened the seed then.
+    `head` is the feed head, or None without a feed. `changes` returns the tombstone counter, and
+    raises `DataCorrupt` if the counter is damaged. The entries contain every change acknowledged
+    before `known_until`, which is None if that time is unknown. `facts` belong to the entries that
+    the pass wrote, if any. `pen` then contains the unwrapped seed.
     """
 
     head: FeedHead | None
@@ -85,7 +86,7 @@ class FeedRun(NamedTuple):
     pen: SeedCache | None = None
 
     def watermark(self) -> Watermark:
-        """Return how far the records go. Raises `DataCorrupt`."""
+        """Return the watermark of the records. Raises `DataCorrupt`."""
         if self.head is None:
             return Watermark(changes=self.changes())
         named = self.head.signed_head.trust
@@ -93,7 +94,7 @@ class FeedRun(NamedTuple):
 
 
 class Journals:
-    """The journals of all tenants, as this process wrote them last. Safe to share."""
+    """The end of each tenant's journal, as this process last wrote it. Safe to share."""
 
     def __init__(self) -> None:
         self._ends: dict[str, JournalPosition] = {}
@@ -102,10 +103,10 @@ class Journals:
     def write_missing_records(
         self, ports: Ports, tenant_id: str, run: FeedRun | None = None
     ) -> None:
-        """Write what was published since the last number, if anything was.
+        """Write a record with the publications since the last record, if there are any.
 
-        It relies on `run`, the pass of the feed before, and reads that without one. Raises
-        `DataCorrupt` if the records are older than the journal, `Unavailable`.
+        Relies on `run`, the preceding feed pass, or reads the same data if it is None. Raises
+        `DataCorrupt` if the records are older than the journal, and `Unavailable`.
         """
         for _ in range(_TRIES):
             end = self._ends.get(tenant_id) or read_position(ports, tenant_id)
@@ -126,20 +127,20 @@ class Journals:
         raise Unavailable("other processes wrote the journal during every attempt")
 
     def _anchor(self, ports: Ports, tenant_id: str) -> LogAnchor | None:
-        """Return what the next number says of the sealed log, once in a minute."""
+        """Return the log anchor for the next record, at most once a minute."""
         now, before = ports.now(), self._anchored.get(tenant_id)
         if before and abs(now - before) < _ANCHORED_EACH:
             return None
         self._anchored[tenant_id] = now
-        with suppress(DataCorrupt):  # sealing stands still then, and the doctor says so
+        with suppress(DataCorrupt):  # appending has stopped; the doctor reports it
             return audit.anchor(ports, tenant_id)
         return None
 
 
 def list_blobs(ports: Ports, tenant_id: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbers of a journal with the names of their blobs, newest first.
+    """Yield the record numbers of a journal with their blob names, newest first.
 
-    Blobs with other names are no part of it. Raises `Unavailable`.
+    Blobs with other names do not belong to the journal. Raises `Unavailable`.
     """
     for name in ports.blobs.names(model.folder(tenant_id)):
         if (number := model.number_of(name)) is not None:
@@ -147,9 +148,9 @@ def list_blobs(ports: Ports, tenant_id: str) -> Iterator[tuple[int, str]]:
 
 
 def blobs_since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]:
-    """Yield the names of the blobs that may have what a list of this moment lacks, newest first.
+    """Yield the names of blobs that may contain changes after `moment`, newest first.
 
-    Raises `Unavailable`.
+    An SRL of that time may lack these changes. Raises `Unavailable`.
     """
     for _, name in list_blobs(ports, tenant_id):
         yield name
@@ -162,10 +163,10 @@ def blobs_since(ports: Ports, tenant_id: str, moment: datetime) -> Iterator[str]
 
 
 def _prune(ports: Ports, tenant_id: str) -> None:
-    """Remove old numbers that the list in force and the one before it cover.
+    """Remove old records that the current SRL and the SRL before it cover.
 
-    At most twice as many stay as `KEPT`, or as these do not cover. The next call removes what a
-    call that was stopped left.
+    Keeps at most twice `KEPT` records, or twice the number of records that the SRLs do not cover.
+    If a call is interrupted, the next call removes the rest.
     """
     place = KEPT
     try:
@@ -179,9 +180,9 @@ def _prune(ports: Ports, tenant_id: str) -> None:
 
 
 def _is_covered(ports: Ports, tenant_id: str, name: str) -> bool:
-    """Return whether two lists have what the journal says up to this number.
+    """Return whether two SRLs contain the journal up to this record.
 
-    A recovery goes on from the list before if the blob of the one in force is damaged.
+    A recovery continues from the older SRL if the blob of the current one is damaged.
     """
     listed = in_force.read_srl_head(ports, tenant_id)
     older = [
@@ -195,20 +196,20 @@ def _is_covered(ports: Ports, tenant_id: str, name: str) -> bool:
 
 
 def _has(srl_head: SrlHead, record: JournalRecord) -> bool:
-    """Return whether a list has what the journal says up to a number."""
+    """Return whether an SRL contains the journal up to a record."""
     if srl_head.sequence is None or record.sequence > srl_head.sequence:
         return False
     return record.issued_at < srl_head.issued_at - _MARGIN
 
 
 def read_position(ports: Ports, tenant_id: str) -> JournalPosition:
-    """Return where the journal ends, by its newest blob: one listing, one read.
+    """Return the end of the journal from its newest blob, with one listing and one read.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
     for number, name in list_blobs(ports, tenant_id):
         blob = ports.blobs.get(name) or b""
-        # Its signature is checked by a recovery. Here it decides only what is written, or refused.
+        # A recovery verifies the signature. Here the blob only decides whether to write or refuse.
         found = model.decode_unverified(blob, name)
         changes = model.tombstones_of(found).changes
         return JournalPosition(
@@ -219,16 +220,16 @@ def read_position(ports: Ports, tenant_id: str) -> JournalPosition:
 
 def check_not_ahead(ports: Ports, tenant_id: str) -> None:
     """Raise `DataCorrupt` if the records are older than the journal (OPS-22); `Unavailable`."""
-    # Before the records: a blob is written after what it says.
+    # Read before the records, because a blob is written after the records that it describes.
     end = read_position(ports, tenant_id)
     _require_not_ahead(end, _read_run(ports, tenant_id))
 
 
 def write_restart_record(ports: Ports, tenant_id: str) -> None:
-    """Write a number that says that the list in force has all, after a recovery.
+    """Write a record that declares the current SRL complete, after a recovery.
 
-    It is above every blob that is there, whoever made it, so that the journal goes on. Raises
-    `DataCorrupt`, `Unavailable`.
+    Its number is above every existing blob, including foreign ones, so the journal can continue.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     number, name = next(list_blobs(ports, tenant_id), (0, ""))
     previous = _payload_hash(ports.blobs.get(name) or b"") if name else FIRST
@@ -245,7 +246,7 @@ def write_restart_record(ports: Ports, tenant_id: str) -> None:
         tombstones=Tombstones(said.changes).members(),
         trust=said.trust,
     )
-    with suppress(BlobExists):  # another process goes on from there
+    with suppress(BlobExists):  # another process continues from there
         _store_record(ports, made, SeedCache(ports).unwrap(signer))
 
 
@@ -280,7 +281,7 @@ def _append_record(
     run: FeedRun,
     anchor: Callable[[], LogAnchor | None],
 ) -> JournalPosition:
-    """Write the next number, if there is anything to say; return where the journal ends then."""
+    """Write the next record if there are changes; return the new end of the journal."""
     head, said = run.head, run.watermark()
     if head is None or said == end.said:
         return end
@@ -288,7 +289,7 @@ def _append_record(
     if entries is None:
         return end
     if not entries and said._replace(sequence=end.said.sequence) == end.said:
-        # A list covers the rest.
+        # An SRL covers the rest.
         return end._replace(said=said)
     if run.facts is None:
         listed, signer = in_force.read_head_and_signer(ports, tenant_id)
@@ -312,9 +313,9 @@ def _append_record(
 
 
 def _complete_until(ports: Ports, run: FeedRun, head: FeedHead, srl_head: SrlHead) -> datetime:
-    """Return before which moment everything acknowledged is in what is written."""
+    """Return a time; the record contains every change acknowledged before it."""
     now, stated = ports.now(), (head.covered_at, srl_head.issued_at)
-    # What a wrong clock has stated is no bound.
+    # A time in the future comes from a wrong clock and must not count.
     known = run.known_until or max((each for each in stated if each and each <= now), default=now)
     return times.truncate_to_second(min(known, now))
 
@@ -322,7 +323,7 @@ def _complete_until(ports: Ports, run: FeedRun, head: FeedHead, srl_head: SrlHea
 def _tombstones_to_write(
     ports: Ports, tenant_id: str, end: JournalPosition, changes: int, srl_head: SrlHead
 ) -> Tombstones:
-    """Return the tombstones that the list in force may lack; none if none changed."""
+    """Return the tombstones that the current SRL may lack, or none if none changed."""
     if changes == end.said.changes:
         return Tombstones(changes)
     found = records.read_tombstones(ports, tenant_id, changes=changes)
@@ -332,9 +333,9 @@ def _tombstones_to_write(
 def _entries_to_write(
     ports: Ports, tenant_id: str, run: FeedRun, start: int
 ) -> Sequence[tuple[bytes, bytes]] | None:
-    """Return the entries after `start`, which no blob and no list has, with their ends.
+    """Return the entries after `start` with their expiries, which no blob and no SRL contains.
 
-    None if a list is about to be published.
+    Returns None if an SRL is about to be published.
     """
     until = 0 if run.head is None else run.head.sequence
     own = () if run.facts is None else run.facts.written
@@ -347,7 +348,7 @@ def _entries_to_write(
         stored = in_force.read_entries(ports, tenant_id, after=start, until=until)
         return [(each.entry, each.ends) for each in stored]
     except DataCorrupt as error:
-        # The feed leapt, and the list after it is published next; it has all.
+        # The feed has a sequence jump. The next SRL contains everything.
         _log.warning("the journal of %s waits for the next list: %s", tenant_id, error)
         return None
 

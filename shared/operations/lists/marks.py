@@ -1,10 +1,11 @@
-"""Marks: items that say which tenants, warrants and signers have changed.
+"""Outbox marks: items that name the tenants, warrants and signers that have changed.
 
-The schedule reads the marks on tenants (docs/adr/11), the feed those on warrants and on revoked
-signers (docs/adr/12). Each is set in the write of the change. The items of a write become visible
-one by one, so a mark may be visible before its change (docs/adr/02). Therefore a mark on a
-warrant is removed only if the records are still those that the feed was made from, and a mark on a
-tenant only some time after it was seen.
+The scheduler reads the marks on tenants (docs/adr/11). The feed reads the marks on warrants and on
+revoked signers (docs/adr/12). Each mark is set in the write of its change.
+
+The items of a write become visible one by one, so a mark may be visible before its change
+(docs/adr/02). A mark on a warrant is therefore removed only if the records still match the feed. A
+mark on a tenant is removed some time after it was acknowledged.
 """
 
 import logging
@@ -27,29 +28,29 @@ from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
-# The most changes that remove or replace a mark, in one write.
+# The most changes in one write that removes or replaces a mark.
 _CHANGES: Final = 2
 
 
 def tenant_mark(tenant_id: str, warrant_id: str) -> Put:
-    """Return the mark on the tenant, for the write that revokes or restores a warrant."""
+    """Return the mark on the tenant, for a write that revokes or unrevokes a warrant."""
     return _put_mark(model.mark_address(tenant_id, warrant_id))
 
 
 def keys_mark(tenant_id: str) -> Put:
-    """Return the mark on the tenant, for the write that ends or changes keys or accounts."""
+    """Return the mark on the tenant, for a write that ends or changes keys or accounts."""
     return _put_mark(model.keys_mark_address(tenant_id))
 
 
 def trust_mark(tenant_id: str) -> Put:
-    """Return the mark on the tenant, for the write that makes a key or changes signers."""
+    """Return the mark on the tenant, for a write that creates a key or changes signers."""
     return _put_mark(model.trust_mark_address(tenant_id))
 
 
 def warrant_mark(tenant_id: str, warrant_id: str, at: datetime | None = None) -> Put:
-    """Return the mark on the warrant, for the write that revokes or restores it.
+    """Return the mark on the warrant, for a write that revokes or unrevokes it.
 
-    `at` is when that happens. A repair does not know when it happened.
+    `at` is the time of the change. It is None for a repair, which does not know that time.
     """
     return _put_mark(model.warrant_mark_address(tenant_id, warrant_id), at)
 
@@ -60,18 +61,18 @@ def signers_mark(
     at: datetime | None = None,
     changes: Iterable[str] = (),
 ) -> Put:
-    """Return the mark on these signers, for the write that revokes them; `at` as above.
+    """Return the mark on these signers, for the write that revokes them.
 
-    `changes` are the identifiers of their keys.
+    `at` is the time of the change, and `changes` are the identifiers of their keys.
     """
     mark = SignerOutboxMark(model.new_version(), tuple(map(str, signers)), at, tuple(changes))
-    # An address of its own: two writes must not replace each other's marks.
+    # Each mark has a separate address, because two writes must not replace each other's marks.
     address = model.signers_marks(tenant_id).address(f"{mark.version:x}")
     return Put(address, mark.to_item(), Expect.ABSENT)
 
 
 def read_ready_tenants(ports: Ports) -> list[str]:
-    """Return the tenants that have a mark that need not wait, each once."""
+    """Return the tenants that have a mark without a cooldown, each once."""
     now = ports.now()
     rows = chain.from_iterable(ports.store.query_many(model.mark_partitions()).values())
     return list(
@@ -84,8 +85,8 @@ def read_ready_tenants(ports: Ports) -> list[str]:
 def read_versions(ports: Ports) -> dict[Address, int]:
     """Read the versions of the marks on all tenants. Raises `Unavailable`.
 
-    A mark that cannot be read has another version each second, because it must neither hide the
-    others nor a change of its tenant.
+    An unreadable mark gets a new version each second. It must hide neither the other marks nor a
+    change of its tenant.
     """
     unreadable = int(ports.now().timestamp())
 
@@ -121,9 +122,9 @@ def read_tenant_marks(ports: Ports, tenant_id: str) -> dict[Address, OutboxMark]
 def read_warrant_marks(
     ports: Ports, tenant_id: str, *, limit: int
 ) -> tuple[dict[Address, OutboxMark], bool]:
-    """Read the marks on a tenant's warrants, and whether these are all: `limit` of each partition.
+    """Read the marks on a tenant's warrants, up to `limit` from each partition.
 
-    Raises `DataCorrupt`, `Unavailable`.
+    Also returns whether these are all marks. Raises `DataCorrupt`, `Unavailable`.
     """
     found = ports.store.query_many(model.warrant_marks(tenant_id), limit=limit)
     read = {address: OutboxMark.from_item(row.item) for address, row in _with_addresses(found)}
@@ -137,10 +138,10 @@ def read_signer_marks(ports: Ports, tenant_id: str, *, limit: int) -> list[Signe
 
 
 def read_visible_signer_marks(ports: Ports, tenant_id: str) -> dict[Address, SignerOutboxMark]:
-    """Read the marks on signers whose revocations a check finds already.
+    """Read the marks on signers with revocations that a check already finds.
 
-    A warrant that is signed while the mark is visible and the revocation is not may still reach
-    its caller, so such a mark must not be removed (docs/adr/02).
+    A warrant that is signed while only the mark is visible may still reach its caller. A mark
+    without a visible revocation must therefore stay (docs/adr/02).
     """
     partition = model.signers_marks(tenant_id)
     rows = ports.store.query(partition)
@@ -160,7 +161,7 @@ def read_visible_signer_marks(ports: Ports, tenant_id: str) -> dict[Address, Sig
 def _visibly_revoked(
     ports: Ports, tenant_id: str, signers: Collection[WarrantSigner]
 ) -> set[WarrantSigner]:
-    """Return those of the signers that a check finds revoked."""
+    """Return the signers that a check finds revoked."""
     if not signers:
         return set()
     count = ports.store.get(revocations.marker_count_address(tenant_id))
@@ -168,9 +169,9 @@ def _visibly_revoked(
 
 
 def acknowledge(ports: Ports, marks: Mapping[Address, OutboxMark]) -> None:
-    """Record that a worker has seen these marks; remove those that were seen long enough ago.
+    """Acknowledge marks; remove marks that were acknowledged long enough ago.
 
-    A mark that has been set again in the meantime is not changed.
+    A mark that was set again in the meantime is not changed.
     """
     now = ports.now()
     seen = [
@@ -184,10 +185,11 @@ def acknowledge(ports: Ports, marks: Mapping[Address, OutboxMark]) -> None:
 def remove_published(
     ports: Ports, tenant_id: str, marks: Mapping[Address, OutboxMark], *, ids: Collection[str]
 ) -> int:
-    """Remove marks on warrants; return how many stay. Those in `ids` have a revocation.
+    """Remove marks on warrants; return how many stay.
 
-    A mark stays if it has been set again, or if the warrant's records differ from what the feed
-    says, as they do if their change was not yet visible when they were read.
+    `ids` are the warrants that have a revocation. A mark stays if it was set again, or if the
+    warrant's records differ from the feed. They differ if the change was not visible yet when they
+    were read.
     """
 
     def removal_step(address: Address, mark: OutboxMark) -> Sequence[Change]:
@@ -202,7 +204,7 @@ def remove_published(
 
 
 def remove_signer_marks(ports: Ports, marks: Iterable[Address]) -> None:
-    """Remove marks on signers. Nothing sets such a mark again."""
+    """Remove marks on signers. Such a mark is never set again."""
     operation.apply_steps(ports, [[Delete(address, Expect.ANYTHING)] for address in marks], most=1)
 
 
@@ -214,7 +216,7 @@ def _is_cooling_down(entry: ItemRow, now: datetime) -> bool:
     try:
         return OutboxMark.from_item(entry.item).is_cooling_down(now)
     except DataCorrupt:
-        # A broken mark of one tenant must not delay the lists of the others.
+        # An unreadable mark of one tenant must not delay the SRLs of other tenants.
         _log.exception("the mark %s cannot be read", entry.sk)
         return False
 
@@ -227,7 +229,7 @@ def _version_of(entry: ItemRow, unreadable: int) -> int:
 
 
 def replacement_mark(address: Address) -> Put:
-    """Return the change that sets a mark anew that cannot be read."""
+    """Return the write that replaces an unreadable mark."""
     return _put_mark(address)
 
 

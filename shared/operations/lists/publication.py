@@ -1,15 +1,17 @@
-"""Publishing the feed and the list, in an order that loses no revocation (docs/adr/09).
+"""Publish the feed and the SRL, in an order that loses no revocation (docs/adr/09).
 
-1. read the facts (`in_force`)
-2. state in the feed what has a mark, in one write with its head; remove the marks
-3. decide whether a list is due (`decisions`)
-4. read the list in force and its state; remove old blobs
-5. make the next list, sign and check it; store its state, then the list
-6. move the heads of list and feed, in one write that expects what was read
-7. remove old entries of the feed; note which marks on the tenant were seen
+1. Read the publication facts (`in_force`).
+2. Publish feed entries for all outbox marks, each in one write with the feed head. Then remove the
+   marks.
+3. Decide whether an SRL is due (`decisions`).
+4. Read the current SRL and its state. Remove old blobs.
+5. Build, sign and verify the next SRL. Store its state, and then the SRL.
+6. Move the SRL head and the feed head in one write. Its preconditions are the heads that were read.
+7. Remove old feed entries. Acknowledge the marks on the tenant.
 
-A fault in the list must not delay the feed, so each has a write of its own. If it stops at any
-point, the old list stays in force; an entry may be stated twice, and an unused blob may be left.
+The feed and the SRL are separate writes, because a fault in the SRL must not delay the feed. If the
+process stops at any point, the old SRL stays current. A retry may publish an entry twice, and an
+unused blob may remain.
 """
 
 import logging
@@ -70,27 +72,28 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# How often the head of the feed is read again because an entry was published meanwhile.
+# Retries after another publisher appended first.
 _TRIES: Final = 20
 
 _WAITED: Final = "ChangePublishedSeconds"
 
-# How often marks are read again that could not be removed, because a write is in flight.
+# Passes over marks that cannot be removed yet, because their write is still in flight.
 _LOOKS: Final = 3
 
 
 class RestoredPosition(NamedTuple):
-    """The highest version of a list, and of the feed the highest sequence, that were published."""
+    """The highest published SRL version and the highest published sequence of the feed."""
 
     version: int
     sequence: int
 
 
 class PublishedFeed(NamedTuple):
-    """The head after a publication of the feed, and how many entries were written.
+    """The feed head after a publication of the feed, and the number of entries written.
 
-    `facts` are those of the entries, None if no change had a mark, and `seeds` has their seed open.
-    `unnamed` are the marks on signers that `name_keys` has yet to remove.
+    `facts` are the publication facts of the entries, or None if no change had a mark. `seeds` then
+    contains the unwrapped seed of the signer. `unnamed` are the marks on signers that `name_keys`
+    has yet to remove.
     """
 
     head: FeedHead
@@ -101,13 +104,16 @@ class PublishedFeed(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the feed has each change that was acknowledged before its publication."""
+        """Whether the feed contains every change acknowledged before its publication."""
         return self.facts is None or self.facts.pending.is_complete
 
 
 @dataclass(frozen=True, slots=True)
 class PublicationRun:
-    """The result of one run: identifiers of published tenants, and errors by tenant identifier."""
+    """The tenants that one run published, and the errors of the other tenants.
+
+    `failed` maps tenant identifiers to errors.
+    """
 
     published: list[str] = field(default_factory=list)
     failed: dict[str, Exception] = field(default_factory=dict)
@@ -115,7 +121,10 @@ class PublicationRun:
 
 @dataclass(frozen=True, slots=True)
 class _SrlDraft:
-    """The facts for the next list. `signer` signs it, and `list_signers` go into its state."""
+    """The inputs of the next SRL.
+
+    `signer` signs the SRL, and `list_signers` are stored in its state.
+    """
 
     facts: PublicationFacts
     issue: SrlIssue
@@ -127,7 +136,7 @@ class _SrlDraft:
 
 
 class _StoredSrl(NamedTuple):
-    """A list that is stored and not in force yet: what it was made from, and its head."""
+    """An SRL that is stored but not current yet, with its inputs and its head."""
 
     draft: _SrlDraft
     plan: SrlPlan
@@ -140,13 +149,14 @@ class _StoredSrl(NamedTuple):
 def publish_feed(
     ports: Ports, tenant_id: str, unnamed_marks: Collection[Address] = ()
 ) -> PublishedFeed | None:
-    """Publish entries for all warrants with a mark (FEED-4). No blob is read or written.
+    """Publish feed entries for all outbox marks (FEED-4).
 
-    The feed already covers the marks on signers in `unnamed_marks`. Call `name_keys` with them and
-    with the new ones, which are in the result.
+    Reads and writes no blob. The feed already covers the marks on signers in `unnamed_marks`. The
+    caller must then call `name_keys` with `unnamed_marks` and with the marks in `unnamed` of the
+    result.
 
-    Returns None if the tenant has no feed yet: its next list begins it. Raises `DataCorrupt`,
-    `Unavailable`; a change that was not published keeps its mark.
+    Returns None if the tenant has no feed yet: its next SRL begins the feed. Raises `DataCorrupt`,
+    `Unavailable`. A change that was not published keeps its mark.
     """
     marked, newest = in_force.read_marks(ports, tenant_id)
     if newest is None:
@@ -160,19 +170,19 @@ def publish_feed(
 
 
 def name_keys(ports: Ports, tenant_id: str, unnamed_marks: Collection[Address]) -> None:
-    """Name the signing keys in the feed, and remove marks on signers that it covers.
+    """Publish the key bundle in the feed head, and remove marks on signers.
 
-    Raises `DataCorrupt`, `Unavailable`.
+    `unnamed_marks` are marks that the feed already covers. Raises `DataCorrupt`, `Unavailable`.
     """
     published_keys.publish_key_reference(ports, SeedCache(ports), tenant_id)
     marks.remove_signer_marks(ports, unnamed_marks)
 
 
 def publish_pending(ports: Ports, pen: SeedCache, facts: PublicationFacts) -> PublicationFacts:
-    """Publish entries for all marks, and remove the marks. Return the facts after that.
+    """Publish entries for all outbox marks, and remove the marks.
 
-    Marks on signers stay if the feed cannot name the keys. Clients then learn how old their keys
-    are. Raises `DataCorrupt`, `Unavailable`.
+    Returns the facts after the publication. Marks on signers stay if the feed head cannot name the
+    key bundle. Clients then see how old their keys are. Raises `DataCorrupt`, `Unavailable`.
     """
     facts, signers = _append_marked(ports, pen, facts)
     if not signers:
@@ -189,10 +199,10 @@ def publish_pending(ports: Ports, pen: SeedCache, facts: PublicationFacts) -> Pu
 def _append_marked(
     ports: Ports, pen: SeedCache, facts: PublicationFacts, unnamed_marks: Collection[Address] = ()
 ) -> tuple[PublicationFacts, frozenset[Address]]:
-    """Publish entries for all marks but `unnamed_marks`, and remove the marks on warrants.
+    """Publish entries for all marks except `unnamed_marks`; remove the marks on warrants.
 
-    Return also the marks on signers. A mark stays that is set again, or whose change is visible
-    only in part. Then all marks are read again.
+    Also returns the marks on signers. A mark stays if it was set again, or if its change is only
+    partly visible. In that case all marks are read again.
     """
     looks, signers = 0, frozenset[Address]()
     while facts.feed_head is not None:
@@ -211,7 +221,7 @@ def _append_marked(
 
 
 def _report_waits(ports: Ports, facts: PublicationFacts) -> None:
-    """Log how long each change that an entry states has waited, if that is known."""
+    """Log how long each published change waited, if its time is known."""
     now, marked = ports.now(), facts.pending
     moments = [each.set_at for each in marked.warrants.values()]
     moments += [each.set_at for each in marked.signers.values()]
@@ -230,11 +240,11 @@ def publish_discontinuity(
     restored_sequence: int | None = None,
     coverage: Coverage | None = None,
 ) -> PublicationFacts:
-    """Publish a break: clients continue with the next list, which is made from all records.
+    """Publish a discontinuity. Clients reload from the next SRL, a full rebuild.
 
-    `restored_sequence` is given after a restore: the highest sequence that is known to be
-    published. The new one then exceeds it by far. `coverage` is what the break stands for. Raises
-    `DataCorrupt` if the tenant has no feed; `SeedUnavailable`, `Unavailable`.
+    After a restore, `restored_sequence` is the highest sequence known to be published. The new
+    sequence then jumps far above it. `coverage` describes the changes that the discontinuity stands
+    for. Raises `DataCorrupt` if the tenant has no feed; `SeedUnavailable`, `Unavailable`.
     """
 
     def write(facts: PublicationFacts) -> PublicationFacts:
@@ -247,7 +257,10 @@ def publish_discontinuity(
 def _publish_marks(
     ports: Ports, pen: SeedCache, facts: PublicationFacts
 ) -> tuple[PublicationFacts, set[str]]:
-    """Write entries for what is marked; return also which warrants are revoked by themselves."""
+    """Write entries for all marks.
+
+    Also returns the warrants that are revoked directly, not only by their key.
+    """
     marked = facts.pending
     moments = [each.set_at or marked.read_at for each in marked.warrants.values()]
     moments += [each.set_at or marked.read_at for each in marked.signers.values()]
@@ -263,7 +276,10 @@ def _publish_marks(
 
 
 def _ids_of_revoked_signers(ports: Ports, facts: PublicationFacts) -> list[str]:
-    """Return what newly revoked signers signed; more than `INLINE_MAX` if that is too much."""
+    """Return the warrants that newly revoked signers signed.
+
+    Returns at most `INLINE_MAX` + 1 warrants. More than `INLINE_MAX` are too many for entries.
+    """
     revoked = [signer for mark in facts.pending.signers.values() for signer in mark.signers]
     if not revoked:
         return []
@@ -275,10 +291,10 @@ def _ids_of_revoked_signers(ports: Ports, facts: PublicationFacts) -> list[str]:
 def _publish_statuses(
     ports: Ports, pen: SeedCache, facts: PublicationFacts, ids: Iterable[str], coverage: Coverage
 ) -> tuple[PublicationFacts, set[str]]:
-    """Write entries that say of each warrant whether it is revoked.
+    """Write entries with the revocation status of each warrant.
 
-    Returns also which are revoked by themselves. `coverage` is what the last of the entries covers
-    with those before it.
+    Also returns the warrants that are revoked directly, not only by their key. `coverage` applies
+    to the last entry together with the entries before it.
     """
     own, rest = set[str](), list(dict.fromkeys(ids))
     while rest:
@@ -294,9 +310,9 @@ def _publish_statuses(
 def _append_statuses(
     ports: Ports, pen: SeedCache, ids: Collection[str], coverage: Coverage, facts: PublicationFacts
 ) -> tuple[PublicationFacts, set[str]]:
-    """Write the entry that says of each of these warrants whether it is revoked, or a break."""
-    # The facts have the head of the feed: if the records change after they are read here, another
-    # entry may follow this one, but none may come before it.
+    """Write one entry with the revocation status of these warrants, or a discontinuity."""
+    # The facts contain the feed head, which was read before these records. If a record changes
+    # after this read, its entry can only follow this one.
     ends, own = _read_revoked_ends(ports, facts.tenant_id, ids)
     told = decisions.next_entry(facts, ids, ends, ports.now())
     return storage.append_entry(ports, pen, facts, told, coverage), own
@@ -305,10 +321,13 @@ def _append_statuses(
 def _read_revoked_ends(
     ports: Ports, tenant_id: str, ids: Collection[str]
 ) -> tuple[dict[str, datetime | None], set[str]]:
-    """Return the ends of those that are revoked, and which of these are not only by their key."""
+    """Return the expiries of the revoked warrants.
+
+    Also returns the warrants that are revoked directly, not only by their key.
+    """
     found = verdicts.read_statuses(ports, tenant_id, ids)
     ends = {each: verdict.ends_at for each, verdict in found.items() if verdict.revoked}
-    # A warrant that its shard has is revoked, even if its own record is damaged or not yet visible.
+    # A warrant in its shard is revoked, even if its own record is damaged or not visible yet.
     shards = {
         revocations.shard_of(tenant_id, each).address(each): each
         for each in ids
@@ -322,16 +341,16 @@ def _read_revoked_ends(
 def _retry_on_conflict(
     ports: Ports, facts: PublicationFacts, write: Callable[[PublicationFacts], T]
 ) -> T:
-    """Return what `write` returns; if its write loses, read the heads and call it again."""
+    """Return the result of `write`. After a conflict, read the heads again and retry."""
     known = [facts]
     return settle(lambda: write(known.pop() if known else in_force.refresh_heads(ports, facts)))
 
 
-# --- the list ---
+# --- the SRL ---
 
 
 def create_first(ports: Ports, settings: TenantSettings, list_signer: SrlSigner) -> list[Change]:
-    """Store version 1, an empty list, and return the changes that publish it (SRL-6)."""
+    """Store version 1, an empty SRL, and return the writes that publish it (SRL-6)."""
     now, pen = times.truncate_to_second(ports.now()), SeedCache(ports)
     tenant_id, list_signers = settings.tenant_id, (replace(list_signer, sealed_seed=None),)
     payload = Payload(1, now, now + settings.srl_ttl, [])
@@ -345,10 +364,10 @@ def create_first(ports: Ports, settings: TenantSettings, list_signer: SrlSigner)
 
 
 def publish_due(ports: Ports, *, is_over: Callable[[], bool] = lambda: False) -> PublicationRun:
-    """Publish for every tenant that is due, in this process; a failure does not stop the others.
+    """Publish for every due tenant in this process.
 
-    Stops before the next tenant if `is_over` returns true. Raises `Unavailable` if the due tenants
-    cannot be read.
+    A failure of one tenant does not stop the others. Stops before the next tenant if `is_over`
+    returns true. Raises `Unavailable` if the due tenants cannot be read.
     """
     tick = PublicationRun()
     for tenant_id in schedule.read_due_tenants(ports).tenant_ids:
@@ -363,9 +382,10 @@ def publish_due(ports: Ports, *, is_over: Callable[[], bool] = lambda: False) ->
 
 
 def publish_if_due(ports: Ports, tenant_id: str) -> bool:
-    """Publish a tenant's feed, and its list if it is due; return whether a list was published.
+    """Publish the feed of a tenant, and its SRL if that is due.
 
-    Repeated and concurrent calls are harmless. Raises `DataCorrupt`, `Unavailable` if it fails.
+    Returns whether an SRL was published. Repeated and concurrent calls are harmless. Raises
+    `DataCorrupt`, `Unavailable`.
     """
     facts, is_published = settle(partial(_publish_if_due, ports, tenant_id))
     marks.acknowledge(ports, facts.tenant_marks())
@@ -381,16 +401,16 @@ def publish(
     tidies: bool = False,
     extra_changes: Callable[[SrlHead], Iterable[Change]] = lambda _: (),
 ) -> SrlHead:
-    """Publish the next version, whether or not anything changed (SRL-6); return its head.
+    """Publish the next SRL, even if nothing changed (SRL-6); return its head.
 
-    `restored_position` is given after a restore. If it is given, the list is made from all records;
-    if `compare_all` is true, it is compared with them. If `tidies` is true, old entries of the feed
-    are removed afterwards, and warrants that ended long ago are moved. `extra_changes` returns
-    further changes for the write that replaces the head.
+    - `restored_position` is given after a restore and causes a full rebuild.
+    - `compare_all` causes a full comparison.
+    - `tidies` removes old feed entries after the publication, and moves warrants past retention.
+    - `extra_changes` returns further writes for the transaction that replaces the SRL head.
 
-    Raises `PreconditionFailed` if another publication or a rotation of the list signer came first
-    (see `settle`), `Unavailable` if a port does not answer, `DataCorrupt` if the list would be
-    wrong. In each case the old list stays in force.
+    Raises `PreconditionFailed` if another publication or a rotation of the SRL signer came first
+    (see `settle`), `Unavailable` if a port does not respond, and `DataCorrupt` if the SRL would be
+    wrong. In each case the old SRL stays current.
     """
     pen, read = SeedCache(ports), in_force.read_facts(ports, caller.tenant_id)
     facts = read
@@ -418,11 +438,11 @@ def publish_with_new_signer(
     *,
     leaps: bool = False,
 ) -> None:
-    """Publish the next version, signed by `list_signer`, and apply `changes` in the same write.
+    """Publish the next SRL, signed by `list_signer`, together with `changes`.
 
-    `head` is the head that the caller read; the write expects it. If `leaps` is true, the signer
-    before was stolen: the feed breaks in the same write, far above its entries (FEED-7). Raises
-    what `publish` raises.
+    All writes are one transaction, with the given `head` as a precondition. `leaps` is true if the
+    previous signer was stolen: the same transaction then adds a discontinuity with a sequence jump
+    (FEED-7). Raises the same errors as `publish`.
     """
     changes, pen = list(changes), SeedCache(ports)
     read = in_force.read_facts(ports, caller.tenant_id)
@@ -440,7 +460,10 @@ def publish_with_new_signer(
 
 
 def _publish_if_due(ports: Ports, tenant_id: str) -> tuple[PublicationFacts, bool]:
-    """Publish what is due, and return the facts and whether a list was published."""
+    """Publish the feed, and the SRL if it is due.
+
+    Returns the facts, and whether an SRL was published.
+    """
     pen, read = SeedCache(ports), in_force.read_facts(ports, tenant_id, sees_tenant=True)
     facts = publish_pending(ports, pen, read)
     if facts.written:
@@ -464,15 +487,16 @@ def _draft(
     restored_position: RestoredPosition | None = None,
     leaps: bool = False,
 ) -> _SrlDraft:
-    """Return what the next list is made from. `read` are the facts before the feed was caught up.
+    """Read the inputs of the next SRL.
 
-    Raises `PreconditionFailed` if they have changed since, apart from the feed.
+    `read` are the facts from before the feed was brought up to date. Raises `PreconditionFailed` if
+    another SRL or signer was published since.
     """
     _require_same_head(read, facts)
     issue = decisions.next_issue(
         facts, ports.now(), lower_bound=restored_position.version if restored_position else 0
     )
-    # Old lists must not use the space of the next one, whether or not it is published.
+    # Old SRLs must not use space that the next one needs, whether or not it is published.
     beside = storage.cleanup_tasks(ports, facts.tenant_id, facts.srl_head)
     return _SrlDraft(
         facts,
@@ -486,7 +510,7 @@ def _draft(
 
 
 def _require_same_head(old: PublicationFacts, new: PublicationFacts) -> None:
-    """Raise `PreconditionFailed` if a list or another signer came between."""
+    """Raise `PreconditionFailed` if another SRL or signer was published in between."""
     if (old.srl_head.version, old.signer.id, old.signer.version) != (
         new.srl_head.version,
         new.signer.id,
@@ -516,9 +540,10 @@ def _publish_draft(
 def _store_next(
     ports: Ports, pen: SeedCache, making: _SrlDraft, *, compare_all: bool = False
 ) -> _StoredSrl:
-    """Make and store the next list: from the list in force if possible, else from all records.
+    """Build and store the next SRL.
 
-    If `compare_all` is true, or if its issue says so, it is compared with all records.
+    The SRL follows from the current one if possible. Otherwise it is a full rebuild. It is compared
+    with all records if `compare_all` is true or its version is due for that.
     """
     making, plan = _plan(ports, pen, making, compare_all=compare_all)
     try:
@@ -531,9 +556,9 @@ def _store_next(
 def _plan(
     ports: Ports, pen: SeedCache, making: _SrlDraft, *, compare_all: bool
 ) -> tuple[_SrlDraft, SrlPlan]:
-    """Return the content of the next list, which the feed is brought up to date with (SRL-12)."""
+    """Return the content of the next SRL, and bring the feed up to date with it (SRL-12)."""
     if compare_all:
-        # Their counter may have been visible before them when the last list was made.
+        # At the last SRL, their counter may have been visible before the records themselves.
         ended = in_force.read_revoked_signers_and_tombstones(ports, making.facts)
         making = replace(making, previous=making.previous._replace(signers_and_tombstones=ended))
     making, is_exact = _reconcile_with_feed(
@@ -556,7 +581,10 @@ def _plan(
 def _reconcile_with_feed(
     ports: Ports, pen: SeedCache, making: _SrlDraft, ids: Collection[str]
 ) -> tuple[_SrlDraft, bool]:
-    """State in the feed what the list will say of these; false if no entry can be signed."""
+    """Publish the status of these warrants, so the feed agrees with the next SRL.
+
+    Returns false if no entry can be signed.
+    """
     if not ids:
         return making, True
     covered = Coverage(making.facts.pending.read_at)
@@ -574,16 +602,16 @@ def _reconcile_with_feed(
 
 
 def _warn_unsigned(error: SeedUnavailable) -> None:
-    # Another signer is about to replace this one. It publishes what has a mark.
+    # A new signer is about to replace this one. It publishes the changes that have a mark.
     _log.warning("no entry can be signed (%s); the list covers the feed as it is", error)
 
 
 def _plan_from_records(
     ports: Ports, pen: SeedCache, making: _SrlDraft
 ) -> tuple[_SrlDraft, SrlPlan]:
-    """Return the content that all records give, with a break of the feed before it.
+    """Return the content of a full rebuild, after a discontinuity in the feed.
 
-    A tenant without a feed begins one, after a restore above the one that it may have had.
+    A tenant without a feed begins one. After a restore, its sequence is above the earlier feed.
     """
     facts, is_exact = making.facts, True
     newest = facts.feed_head
@@ -594,7 +622,7 @@ def _plan_from_records(
         except SeedUnavailable:
             is_exact = False
     _require_same_head(making.facts, facts)
-    # After the head of the feed: a later change is in an entry that the list does not cover.
+    # Read after the feed head: a later change is then in an entry that the SRL does not cover.
     recorded = reread(lambda: _read_records(ports, making))
     revoked_signers, tombstones = in_force.read_revoked_signers_and_tombstones(ports, facts)
     # A feed that lost its head may still have entries.
@@ -613,7 +641,7 @@ def _read_records(ports: Ports, making: _SrlDraft) -> records.ScanResult:
 
 
 def _sign_and_store(ports: Ports, pen: SeedCache, making: _SrlDraft, plan: SrlPlan) -> _StoredSrl:
-    """Sign and store the list with its state."""
+    """Sign and store the SRL with its state."""
     plan = plan.with_jump(ports.now()) if making.jump else plan
     issue, listed, before = making.issue, plan.content, making.facts.srl_head
     state = SrlState(
@@ -630,7 +658,7 @@ def _sign_and_store(ports: Ports, pen: SeedCache, making: _SrlDraft, plan: SrlPl
     payload = Payload(issue.version, issue.issued_at, issue.expires_at, listed.revoked_ids)
     packs = before.is_gzip_wanted(ports.now())
     signed = storage.sign_srl(pen, making.signer, payload, state, packs=packs)
-    # Without a sequence, no list follows from this one, and the feed breaks with the next.
+    # Without a sequence, no SRL can follow from this one. The next one adds a discontinuity.
     sequence = plan.sequence if plan.is_exact else None
     changes = making.facts.totals().changes
     head = storage.store_srl(ports, signed, changes=changes, sequence=sequence, previous=before)
@@ -641,9 +669,9 @@ def _sign_and_store(ports: Ports, pen: SeedCache, making: _SrlDraft, plan: SrlPl
 def _move_heads(
     ports: Ports, pen: SeedCache, stored_srl: _StoredSrl, changes: Iterable[Change]
 ) -> None:
-    """Replace the head of the list, and make it the base of the feed, in one write.
+    """Replace the SRL head, and make the SRL the base of the feed, in one write.
 
-    If an entry is published first, only the head of the feed is read and signed again.
+    If another publisher appends an entry first, only the feed head is read and signed again.
     """
     making, plan, head = stored_srl
     facts, changes = making.facts, list(changes)
@@ -676,7 +704,7 @@ def _move_heads(
 
 
 def _prune(ports: Ports, stored_srl: _StoredSrl) -> None:
-    """Move warrants that ended long ago, and remove old entries of the feed that it covers."""
+    """Move warrants past retention, and remove old feed entries that the SRL covers."""
     making, plan, _ = stored_srl
     tenant_id, since = making.facts.tenant_id, making.issue.listed_since
     try:
@@ -684,7 +712,7 @@ def _prune(ports: Ports, stored_srl: _StoredSrl) -> None:
             records.move_ended(ports, tenant_id, plan.misplaced_ids, since=since)
         storage.prune(ports, tenant_id, until=plan.sequence)
     except (DataCorrupt, Unavailable):
-        # The list is published. The next publication does the same again.
+        # The SRL is published already. The next publication repeats this work.
         _log.warning("what ended could not be moved, or old entries not removed", exc_info=True)
 
 
@@ -697,6 +725,6 @@ def _head_writes(
         Put(schedule_model.issue_address(head, tenant_id), {}, Expect.ABSENT),
         Put(head_address(tenant_id), item, expected),
         Put(head.history_address(tenant_id), item, Expect.ANYTHING),
-        # After a restore there may be a row of this version already.
+        # After a restore there may already be a row of this version.
         Put(version_address(tenant_id, head.version), row.to_item(), Expect.ANYTHING),
     ]

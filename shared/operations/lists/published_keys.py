@@ -1,7 +1,7 @@
-"""The blob of a tenant's signing keys, which heads of the feed name by its hash (TRUST-9).
+"""The key bundle of a tenant, which feed heads name by its hash (TRUST-9).
 
-The newest document covers the keys of its time. A later key is in the blob if a key in it vouches
-for it (TRUST-15); any other waits for the next document.
+The newest trust document covers the keys of its time. A later key is in the bundle if a key in the
+bundle certifies it (TRUST-15). Any other key waits for the next trust document.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ from shared.operations.lists.storage import NamedDocuments, SeedCache
 from shared.ports import Ports
 from shared.ports.store import Change
 
-# How often keys are read of which a rotation is visible in part.
+# Reads of the keys while a rotation is only partly visible.
 _LOOKS: Final = 2
 
 
@@ -43,9 +43,10 @@ def read_keys(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
     Raises `DataCorrupt`, `Unavailable`.
     """
     found = _versions(ports, tenant_id)
-    # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
+    # Read after the keys. The record of a revoked key may still look active, but its marker does
+    # not.
     markers = frozenset(records.read_revoked_signers(ports, tenant_id))
-    # A version without a public key, which only a repair leaves, verifies nothing.
+    # Only a repair leaves a version without a public key. It cannot verify signatures.
     return tuple(
         each.as_published._replace(status=TrustedKey.of(each, markers=markers).status.value)
         for each in found
@@ -54,10 +55,10 @@ def read_keys(ports: Ports, tenant_id: str) -> tuple[PublishedKey, ...]:
 
 
 def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
-    """Read each version once, and all again if a rotation is visible in part.
+    """Read each version once. Read all again if a rotation is only partly visible.
 
-    The version that it replaces may then be found twice: as the key, and as a record of its own.
-    Clients refuse a blob that has it twice.
+    The superseded version may then be found twice: as the key, and as a separate record. Clients
+    reject a bundle that contains a version twice.
     """
     found: list[SigningKey] = []
     for look in range(_LOOKS):
@@ -68,15 +69,16 @@ def _versions(ports: Ports, tenant_id: str) -> list[SigningKey]:
         newest = {each.id: each.key_version for each in found if each.current_id is None}
         if numbers == newest:
             break
-    # Of two records, the one that cannot sign any more counts.
+    # Of two records, the record that cannot sign takes precedence.
     found.sort(key=lambda each: each.current_id is not None)
     return [*{each.as_published.name: each for each in found}.values()]
 
 
 def publish_key_reference(ports: Ports, pen: SeedCache, tenant_id: str) -> bool:
-    """Let the feed name the newest document and the signing keys; return whether it did not.
+    """Name the newest trust document and the key bundle in the feed head.
 
-    A tenant without a document has neither. Raises `DataCorrupt`, `Unavailable`.
+    Returns whether the feed head changed. A tenant without a trust document has neither. Raises
+    `DataCorrupt`, `Unavailable`.
     """
 
     def attempt() -> bool:
@@ -99,7 +101,7 @@ def write_key_reference(
     head: TrustHead,
     covers: Collection[PublishedKey],
 ) -> bool:
-    """Write what `key_reference_changes` returns; return whether there was anything to write.
+    """Apply the writes of `key_reference_changes`; return whether there were any.
 
     Raises `PreconditionFailed`, `DataCorrupt`, `Unavailable`.
     """
@@ -116,13 +118,13 @@ def key_reference_changes(
     head: TrustHead,
     covers: Collection[PublishedKey],
 ) -> list[Change]:
-    """Return the changes that let the head of the feed name the newest document and the keys.
+    """Return the writes that name the newest trust document and the key bundle in the feed head.
 
-    There are none if it does, or if the tenant has no feed yet. `covers` are the keys that the
-    document covers. Raises `DataCorrupt`, `Unavailable`.
+    Returns an empty list if the feed head is up to date, or if the tenant has no feed yet. `covers`
+    are the keys that the document covers. Raises `DataCorrupt`, `Unavailable`.
     """
     tenant_id = settings.tenant_id
-    # Before the keys: what they say is then newer than what any head so far names.
+    # Read before the keys, which are then newer than the bundle of any earlier feed head.
     newest, (_, signer) = ports.gather(
         partial(in_force.read_feed_head, ports, tenant_id),
         partial(in_force.read_head_and_signer, ports, tenant_id),
@@ -143,9 +145,9 @@ def key_reference_changes(
 
 @operation(*Scope)
 def read_key_blob(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[StoredBody, bytes]:
-    """Read the signing keys with this hash, as they are stored.
+    """Read the stored key bundle with this hash.
 
-    Raises `NotFound`; `DataCorrupt`, `Unavailable`.
+    Raises `NotFound`, `DataCorrupt`, `Unavailable`.
     """
     name = model.keys_blob(caller.tenant_id, sha256)
     blob = ports.blobs.get(name)
@@ -159,29 +161,29 @@ def read_key_blob(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[Store
 def store_blob(
     ports: Ports, blob: PublishedKeys, reference: HashReference | None = None
 ) -> HashReference:
-    """Store a blob unless `reference` names it; return how a head names it.
+    """Store a key bundle unless `reference` names it; return its reference.
 
     Raises `OutOfSpace`, `Unavailable`.
     """
     data = blob.encode()
     made = formats.reference(data)
     if made != reference:
-        # A blob of this name has the same bytes.
+        # A blob with this name has the same bytes.
         with suppress(BlobExists):
             ports.blobs.put(model.keys_blob(blob.tenant_id, made.sha256), data)
     return made
 
 
 def encode_without_certificates(tenant_id: str, keys: Iterable[PublishedKey]) -> PublishedKeys:
-    """Return the blob of keys that a document covers, which need no certificates."""
+    """Return the bundle of keys that a trust document covers. They need no certificates."""
     return PublishedKeys(tenant_id, tuple(each._replace(certificate=None) for each in keys))
 
 
 def read_covered_keys(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[PublishedKey, ...]:
-    """Return the keys that a document covers, by the blob that was published with it.
+    """Return the keys that a trust document covers, from the bundle published with it.
 
-    There are none if `sha256` is empty, because a restore lost that blob. Raises `DataCorrupt` if
-    the blob is missing or altered; `Unavailable`.
+    Returns an empty tuple if `sha256` is empty, because a restore lost that bundle. Raises
+    `DataCorrupt` if the bundle is missing or altered; `Unavailable`.
     """
     if not sha256:
         return ()
@@ -202,10 +204,10 @@ def read_covered_keys(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[Publ
 def encode_vouched_keys(
     tenant_id: str, keys: Collection[PublishedKey], covers: Collection[PublishedKey]
 ) -> PublishedKeys:
-    """Return the blob of those of `keys` that a client accepts which holds a document.
+    """Return the bundle of the keys that a client with the trust document accepts.
 
-    `covers` are the keys that the document covers. Raises `DataCorrupt` if a client would refuse
-    it.
+    `covers` are the keys that the document covers. Raises `DataCorrupt` if a client would reject
+    the bundle.
     """
     names = {each.name for each in covers}
     ready = [each._replace(certificate=None) for each in keys if each.name in names]

@@ -1,4 +1,4 @@
-"""How far a revocation has got: the feed, and the list."""
+"""Trace the publication of a revocation in the feed and in the SRL."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import UTC, datetime
@@ -18,15 +18,15 @@ from shared.operations.lists import in_force, marks
 from shared.operations.lists.verdicts import read_statuses
 from shared.ports import Ports
 
-# How many entries of the feed are looked at, the newest first: a few, and then the rest.
+# How many entries a trace reads, newest first: at first a few, and then the rest.
 _FEW: Final = 20
 _MOST: Final = 1_000
-# The most marks of each partition that are read; with more, nothing is known of many warrants.
+# The most marks read from each partition. With more, the state of many warrants is unknown.
 _MARKS_MAX: Final = 1_000
 
 
 class _EntryStatement(NamedTuple):
-    """The statement of an entry about a warrant. `ends`: no older entry is about the revocation."""
+    """An entry's effect on a warrant. `ends` is true if no older entry concerns the revocation."""
 
     sequence: int
     issued_at: datetime
@@ -37,9 +37,9 @@ class _EntryStatement(NamedTuple):
 
 
 class PublicationStatus(NamedTuple):
-    """The first entry and the first list from which on clients refuse a warrant.
+    """The first entry and the first SRL that make clients refuse a warrant.
 
-    Each is None if there is none yet, or if the warrant ended so long ago that it is not listed.
+    A member is None if there is no such entry or SRL yet, or if the warrant is past retention.
     """
 
     feed_sequence: int | None
@@ -47,9 +47,9 @@ class PublicationStatus(NamedTuple):
 
 
 class BatchTrace(NamedTuple):
-    """How many of `of` warrants the feed says to be revoked, and from which entry on it says all.
+    """How many of `of` warrants the feed revokes, and the entry that completes them.
 
-    Warrants that were taken back, or ended so long ago that they are not listed, do not count.
+    Warrants that were unrevoked or are past retention do not count.
     """
 
     published: PublishedEntry | None
@@ -58,10 +58,10 @@ class BatchTrace(NamedTuple):
 
 
 class RevocationTrace(NamedTuple):
-    """The first entry from which on clients refuse a warrant, and the first list.
+    """The first entry and the first SRL that make clients refuse a warrant.
 
-    Both are None as in `PublicationStatus`. `ended_at` is when the warrant ended, if it is not
-    listed for that.
+    Both are None in the same cases as in `PublicationStatus`. `ended_at` is the expiry of a warrant
+    that is past retention.
     """
 
     published: PublishedEntry | None = None
@@ -70,15 +70,18 @@ class RevocationTrace(NamedTuple):
 
 
 def publication_status(ports: Ports, tenant_id: str, record: Revocation) -> PublicationStatus:
-    """Return how far a revocation has got (REVOKE-8). Raises `DataCorrupt`, `Unavailable`."""
+    """Return the publication status of a revocation (REVOKE-8).
+
+    Raises `DataCorrupt`, `Unavailable`.
+    """
     published, version, _ = trace_revocation(ports, tenant_id, record)
     return PublicationStatus(None if published is None else published.sequence, version)
 
 
 def trace_revocation(ports: Ports, tenant_id: str, record: Revocation) -> RevocationTrace:
-    """Return the same with all facts about the entry. Raises `DataCorrupt`, `Unavailable`."""
+    """Return the publication trace of a revocation. Raises `DataCorrupt`, `Unavailable`."""
     mark = warrant_mark_address(tenant_id, record.warrant_id)
-    # Before the feed: a mark is removed only after the entry is written.
+    # Read before the feed, because a mark is removed only after its entry is written.
     marked, found, settings = ports.gather(
         lambda: ports.store.get(mark) is not None,
         lambda: read_statuses(ports, tenant_id, [record.warrant_id]),
@@ -88,8 +91,8 @@ def trace_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Revoca
     if is_past_retention(end, ports.now(), ttl=settings.srl_ttl):
         return RevocationTrace(ended_at=end)
     newest = in_force.read_feed_head(ports, tenant_id)
-    # With a mark, the feed has yet to tell of the warrant. An entry that is being written may say
-    # that it was restored before it was revoked again.
+    # With a mark, the feed does not contain the change yet. An entry in flight may still unrevoke
+    # the warrant, because it was unrevoked and then revoked again.
     if newest is None or marked:
         return RevocationTrace()
     published = _first_covering(_read_statements(ports, tenant_id, record), newest)
@@ -100,16 +103,16 @@ def trace_revocation(ports: Ports, tenant_id: str, record: Revocation) -> Revoca
 def _first_covering(
     entry_statements: Iterable[_EntryStatement], newest: FeedHead
 ) -> PublishedEntry | None:
-    """Return the first entry from which on the feed has the warrant, without a gap.
+    """Return the first entry since which the feed revokes the warrant without a gap.
 
-    If the revocation is further back than is looked, this is the oldest entry of those.
+    If the revocation is older than the entries that were read, this is the oldest of them.
     """
     found, oldest, chains = None, None, dict[int, bytes]()
     for each in entry_statements:
         if each.ends:
             break
         chains[each.sequence], oldest = each.chain, each
-        # Clients pass a break with a list that is made from all records.
+        # After a discontinuity, clients load an SRL from a full rebuild.
         if each.revokes or (each.is_break and found is None):
             found = each
     else:
@@ -124,9 +127,10 @@ def _first_covering(
 def trace_batch(
     ports: Ports, tenant_id: str, warrant_ids: Collection[str], since: datetime
 ) -> BatchTrace:
-    """Return how far the revocations of some warrants have got, which began at `since`.
+    """Return how far the revocations of these warrants are published; they began at `since`.
 
-    Each entry is read, since one may state a warrant twice. Raises `DataCorrupt`, `Unavailable`.
+    Reads every entry, since several entries may concern the same warrant. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     (marked, are_all), found, settings = ports.gather(
         lambda: marks.read_warrant_marks(ports, tenant_id, limit=_MARKS_MAX),
@@ -172,10 +176,10 @@ def first_covering_entry(
     since: datetime,
     states: Callable[[StoredEntry, FeedEntry], Collection[str]],
 ) -> PublishedEntry | None:
-    """Return the first entry since `since` from which on the feed states all of a change, or None.
+    """Return the entry since `since` that completes a change in the feed, or None.
 
-    `newest` is the head of the feed, and `states` names what an entry states of the change. Raises
-    `DataCorrupt`, `Unavailable`.
+    `newest` is the feed head. `states` returns the parts of the change that an entry contains.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     if newest is None:
         return None
@@ -198,21 +202,27 @@ def first_covering_entry(
 
 
 def first_covering_srl(ports: Ports, tenant_id: str, sequence: int) -> SrlHead | None:
-    """Return the first list that covers the sequence, of those whose heads are kept, or None."""
+    """Return the first SRL that covers the sequence, or None.
+
+    Considers only the heads that are kept.
+    """
     found = [in_force.read_srl_head(ports, tenant_id), *in_force.read_srl_heads(ports, tenant_id)]
     covers = (each for each in found if each.sequence is not None and each.sequence >= sequence)
     return min(covers, key=lambda each: each.version, default=None)
 
 
 def _read_newest_entries(ports: Ports, tenant_id: str) -> Iterator[StoredEntry]:
-    """Read the entries of the feed, the newest first: as many as are looked at."""
+    """Read the newest `_MOST` entries of the feed, newest first."""
     partition = feed_model.feed_partition(tenant_id)
     rows = ports.store.query(partition, before=feed_model.HEAD, newest_first=True, limit=_MOST)
     return (StoredEntry.from_item(row.item) for row in rows)
 
 
 def latest_entry(newest: FeedHead) -> PublishedEntry:
-    """Return the last entry of a feed. If all were removed, it is as old as the head."""
+    """Return the last entry of a feed.
+
+    If all entries were removed, use the time of the feed head.
+    """
     head = newest.signed_head
     at = newest.published_ms / 1000
     issued_at = datetime.fromtimestamp(at, UTC) if at else head.issued_at
@@ -221,10 +231,10 @@ def latest_entry(newest: FeedHead) -> PublishedEntry:
 
 
 def newest_entry_before(ports: Ports, newest: FeedHead, moment: datetime) -> PublishedEntry | None:
-    """Return the newest entry that was published before `moment`; None if there is none.
+    """Return the newest entry published before `moment`, or None.
 
-    If there are more newer ones than are looked at, this is the oldest of those. Raises
-    `DataCorrupt`, `Unavailable`.
+    Returns the oldest entry that was read if more entries are newer. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     last = latest_entry(newest)
     if last.issued_at < moment:
@@ -240,7 +250,7 @@ def newest_entry_before(ports: Ports, newest: FeedHead, moment: datetime) -> Pub
 
 
 def _read_statements(ports: Ports, tenant_id: str, record: Revocation) -> Iterator[_EntryStatement]:
-    """Read what the feed says of the warrant, the newest entry first."""
+    """Read the feed's statements about the warrant, newest entry first."""
     since = record.created_at - times.CLOCK_TOLERANCE
     partition, before = feed_model.feed_partition(tenant_id), feed_model.HEAD
     for size in (_FEW, _MOST - _FEW):

@@ -1,17 +1,17 @@
-"""The records: revoked warrants, the warrants of revoked signers, and tombstones.
+"""Reads of revoked warrants, the warrants of revoked signers, and tombstones.
 
-*By end*: an index of signed warrants by their ends, so that lists skip what ended long ago. If the
-note is missing that it is complete, as after a restore of a part of the records, lists read every
-warrant that a revoked key ever signed (docs/adr/07).
+*By end* is an index of signed warrants by expiry, so an SRL can skip warrants past retention. A
+note records that the index is complete. If the note is missing, for example after a partial
+restore, an SRL reads every warrant that a revoked key ever signed (docs/adr/07).
 
-*Ended*: revoked warrants that ended long ago, which a list made from all records does not read. The
-schedule moves them to partitions of their own, sorted by their ends. A list reads those that it may
-still have to contain, for example if a clock that was ahead moved them too early; the schedule
-moves these back (docs/adr/09).
+*Ended* warrants are past retention, and a full rebuild does not read them. The scheduler moves them
+to separate partitions, sorted by expiry. An SRL reads those partitions for warrants that it may
+still have to contain. A clock that was ahead may have moved some too early; the scheduler moves
+them back (docs/adr/09).
 
-*Tombstones* are of keys and accounts that were revoked, disabled or deleted (docs/adr/14). Those
-of revoked and disabled ones are made from their records. Deleted ones have no record, so their
-tombstones are stored as items.
+*Tombstones* record keys and accounts that were revoked, disabled or deleted (docs/adr/14). For
+revoked and disabled ones they are derived from the records. For deleted ones they are stored as
+items.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -49,16 +49,17 @@ from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Increment, Item, Put, VersionIs
 
-# How many ended warrants are moved per list: about ten seconds of writes.
+# The most expired warrants moved per SRL. This takes about ten seconds of writes.
 MOVED_A_LIST: Final = 10_000
 
 _Ends = dict[str, datetime | None]
 
 
 class ScanResult(NamedTuple):
-    """The content that all records give, and the warrants of it that are in the wrong partition.
+    """The content from all records, and the warrants in it that are in the wrong partition.
 
-    Those are in a shard and belong into its partition of ended ones, or the reverse.
+    A misplaced warrant belongs in the other partition: the shard, or its partition of expired
+    warrants.
     """
 
     content: RevokedSet
@@ -68,10 +69,10 @@ class ScanResult(NamedTuple):
 def scan_for_srl(
     ports: Ports, tenant_id: str, ids: Sequence[str], *, at: datetime, ttl: timedelta
 ) -> ScanResult:
-    """Return what all records say now, without the warrants that SRL-9 leaves out `at` a moment.
+    """Return the content of all records, without warrants past retention (SRL-9).
 
-    `ids` are those of the list in force. Raises `DataCorrupt` if one is missing but still revoked;
-    `Unavailable`.
+    `at` is the issue time, and `ids` are the warrants of the current SRL. Raises `DataCorrupt` if
+    one of them is missing but still revoked; `Unavailable`.
     """
     signers = read_revoked_signers(ports, tenant_id)
     found = scan_revoked(ports, tenant_id, signers, since=at - ttl)
@@ -89,10 +90,9 @@ def scan_for_srl(
 def scan_revoked(
     ports: Ports, tenant_id: str, signers: tuple[str, ...], *, since: datetime | None = None
 ) -> ScanResult:
-    """Return every warrant that has a revocation or that one of `signers` signed.
+    """Return every warrant that has a revocation or a signer in `signers`.
 
-    If `since` is given, warrants that ended before it may be left out. Raises `DataCorrupt`,
-    `Unavailable`.
+    Warrants that expired before `since` may be omitted. Raises `DataCorrupt`, `Unavailable`.
     """
     ends: _Ends = {}
     moved: _Ends = {}
@@ -103,15 +103,15 @@ def scan_revoked(
         for page in ports.store.column(shard, "ends_at", after=start):
             ids += page.names
             ends.update((each, moment(at, "ends_at")) for each, at in page.values.items())
-        # After the shard: a warrant that is moved during the walk is then found at least once.
+        # Read after the shard: a warrant that moves during the scan is then found at least once.
         moved.update(read_ended(ports, shard, since=since))
         return ids
 
     walks = ports.gather(*(partial(scan_shard, each) for each in revocations.shards(tenant_id)))
     signed = dict(read_signed_by(ports, tenant_id, signers, since=since))
-    # The set drops duplicates. Without `signed` and `moved` there are none, and sorting is fast.
+    # The set removes duplicates. Without `signed` and `moved` there are none, and sorting is fast.
     ids = {*chain(*walks), *signed, *moved} if signed or moved else chain(*walks)
-    # The end that was given with a revocation does not count if the key is revoked too.
+    # The expiry given with a revocation does not count if the key is revoked, too.
     content = RevokedSet.of(ids, moved | ends | signed, signers=signers)
     return ScanResult(content, _find_misplaced(ends, moved, since))
 
@@ -126,13 +126,13 @@ def _find_misplaced(ends: _Ends, moved: _Ends, since: datetime | None) -> tuple[
 def read_revoked_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     """Return all revoked signers of the tenant as text, sorted.
 
-    Raises `DataCorrupt` if there are fewer than the count says, also after `reread`; `Unavailable`.
+    Raises `DataCorrupt` if fewer exist than the count states, even after `reread`; `Unavailable`.
     """
     return reread(lambda: _read_signers(ports, tenant_id))
 
 
 def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
-    # Read before the markers: each one counted here must then be found.
+    # Read before the markers: every marker counted here must then be found.
     item = ports.store.get(revocations.marker_count_address(tenant_id))
     pages = ports.store.column(revocations.markers(tenant_id), "revoked_at")
     found = tuple(signer for page in pages for signer in page.names)
@@ -144,10 +144,9 @@ def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
 def read_signed_by(
     ports: Ports, tenant_id: str, signers: Collection[str], *, since: datetime | None = None
 ) -> Iterator[tuple[str, datetime | None]]:
-    """Read the warrants that these signers signed, with their ends.
+    """Read the warrants that these signers signed, with their expiries.
 
-    If `since` is given, warrants that ended before it may be left out. Raises `DataCorrupt`,
-    `Unavailable`.
+    Warrants that expired before `since` may be omitted. Raises `DataCorrupt`, `Unavailable`.
     """
     if not signers:
         return
@@ -164,35 +163,35 @@ def read_signed_by(
 def _read_warrants_of_key(
     ports: Ports, tenant_id: str, key_id: str
 ) -> Iterator[tuple[str, int, datetime | None]]:
-    """Read all warrants of a key: identifier, version of the key, end."""
+    """Read all warrants of a key: identifier, key version, expiry."""
     for entry in ports.store.query(warrants.signed_by(tenant_id, key_id)):
         warrant = WarrantRecord.from_item(entry.item)
         yield warrant.warrant_id, warrant.key_version, warrant.ends_at
 
 
 def end_index_change(tenant_id: str, warrant: WarrantRecord) -> Put:
-    """Return the change that adds a warrant to the index, for the write that stores it."""
+    """Return the write that adds a warrant to the index, for the transaction that stores it."""
     address = warrants.by_end(tenant_id, warrant.key_id)
     sk = warrants.by_end_sk(warrant.warrant_id, warrant.ends_at)
     return Put(address.address(sk), {"key_version": warrant.key_version}, Expect.ANYTHING)
 
 
 def end_index_complete_change(tenant_id: str) -> Put:
-    """Return the change that records that the index has all warrants of a tenant."""
+    """Return the write that records that the index contains all warrants of a tenant."""
     return Put(warrants.is_by_end_address(tenant_id), {}, Expect.ANYTHING)
 
 
 def is_end_index_complete(ports: Ports, tenant_id: str) -> bool:
-    """Return whether the index has all warrants of a tenant. Raises `Unavailable`."""
+    """Return whether the index contains all warrants of a tenant. Raises `Unavailable`."""
     return ports.store.get(warrants.is_by_end_address(tenant_id)) is not None
 
 
 def _read_warrants_ending_since(
     ports: Ports, tenant_id: str, key_id: str, *, since: datetime
 ) -> Iterator[tuple[str, int, datetime | None]]:
-    """Read the warrants of a key that end at `since`, later or never, from the index.
+    """Read the warrants of a key that expire at `since`, later or never, from the index.
 
-    Yields warrant identifier, version of the key, end. Raises `DataCorrupt`, `Unavailable`.
+    Yields warrant identifier, key version, expiry. Raises `DataCorrupt`, `Unavailable`.
     """
     partition = warrants.by_end(tenant_id, key_id)
     for page in ports.store.column(partition, "key_version", after=times.format_utc(since)):
@@ -203,7 +202,7 @@ def _read_warrants_ending_since(
 
 
 def ended_address(tenant_id: str, warrant_id: str, ends_at: datetime) -> Address:
-    """Return the address of a warrant that has been moved."""
+    """Return the address of a moved warrant."""
     return revocations.ended_partition(revocations.shard_of(tenant_id, warrant_id)).address(
         warrants.by_end_sk(warrant_id, ends_at)
     )
@@ -212,7 +211,7 @@ def ended_address(tenant_id: str, warrant_id: str, ends_at: datetime) -> Address
 def read_ended(
     ports: Ports, shard: Partition, *, since: datetime | None = None
 ) -> Iterator[tuple[str, datetime | None]]:
-    """Read the moved warrants of a shard with their ends: all, or those that ended since `since`.
+    """Read the moved warrants of a shard with their expiries, optionally only since `since`.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -224,10 +223,10 @@ def read_ended(
 def move_ended(
     ports: Ports, tenant_id: str, warrant_ids: Collection[str], *, since: datetime
 ) -> None:
-    """Move warrants that ended long before `since` out of their shards, and the others back.
+    """Move warrants past retention out of their shards, and move the others back.
 
-    A warrant whose revocation changes during the move stays where it is. Raises `DataCorrupt`,
-    `Unavailable`.
+    A warrant is past retention if it expired long before `since`. A warrant stays in place if its
+    revocation changes during the move. Raises `DataCorrupt`, `Unavailable`.
     """
     keys = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     items = ports.store.get_many(keys.values())
@@ -240,7 +239,8 @@ def move_ended(
             tenant_id,
             each,
             end,
-            # Another revocation of the warrant has another record, another end another version.
+            # Another revocation of the warrant has another record. Another expiry has another
+            # version.
             checks=(
                 Check(records[each], Expect.PRESENT),
                 Check(keys[each], VersionIs(found[each].version)),
@@ -256,10 +256,10 @@ def move_ended(
 def _revocations(
     ports: Ports, tenant_id: str, standings: Mapping[str, WarrantState]
 ) -> dict[str, Address]:
-    """Return the address of each warrant's revocation record, which only this revocation has.
+    """Return the warrants by the address of their revocation record.
 
-    Versions of standings do not distinguish revocations: they start again if a revocation is
-    removed and a new one is created.
+    The record identifies the revocation. The version of a warrant state does not, because it
+    restarts when a revocation is removed and a new one is created.
     """
     addresses = {
         revocations.record_address(tenant_id, standing.revocation_id): warrant_id
@@ -277,22 +277,22 @@ def _move(
     item = RevokedWarrant(ends_at).to_item()
     if not out:
         return *checks, Delete(moved, Expect.PRESENT), Put(listed, item, Expect.ABSENT)
-    # The removal of a mark expects the entry of its warrant in the shard.
+    # The removal of an outbox mark requires that its warrant is in the shard.
     unmarked = Check(schedule.warrant_mark_address(tenant_id, warrant_id), Expect.ABSENT)
     return *checks, unmarked, Delete(listed, Expect.PRESENT), Put(moved, item, Expect.ABSENT)
 
 
 def tombstone_counter_changes(tenant_id: str) -> list[Change]:
-    """Return changes to add to a write that revokes, suspends, disables, rotates or enables.
+    """Return writes for a transaction that revokes, suspends, disables, rotates or enables.
 
-    They make the next list due, whose state then contains the new tombstones.
+    They make the next SRL due. Its state then contains the new tombstones.
     """
     counter = Increment(tombstone_model.counter_address(tenant_id), {"changes": 1}, Expect.ANYTHING)
     return [counter, marks.keys_mark(tenant_id)]
 
 
 def tombstone_changes(tenant_id: str, tombstone: Tombstone) -> list[Change]:
-    """Return changes to add to a write that deletes the subject of `tombstone`."""
+    """Return writes for a transaction that deletes the subject of `tombstone`."""
     address = tombstone_model.deleted_partition(tenant_id).address(tombstone.id)
     return [
         Put(address, tombstone.to_item(), Expect.ANYTHING),
@@ -301,9 +301,9 @@ def tombstone_changes(tenant_id: str, tombstone: Tombstone) -> list[Change]:
 
 
 def read_tombstones(ports: Ports, tenant_id: str, *, changes: int) -> Tombstones:
-    """Read all tombstones of the tenant; `changes` is their counter, which was read before.
+    """Read all tombstones of the tenant.
 
-    Raises `DataCorrupt`, `Unavailable`.
+    `changes` is their counter, which must be read before. Raises `DataCorrupt`, `Unavailable`.
     """
     deleted, keys, accounts = ports.gather(
         lambda: [
@@ -349,7 +349,7 @@ def _read_disabled_accounts(ports: Ports, tenant_id: str) -> Iterator[ServiceAcc
 
 
 def _read_changed_keys(ports: Ports, tenant_id: str) -> Iterator[SigningKey]:
-    """Read the signing keys that are not active or have been rotated."""
+    """Read the signing keys that are not active or were rotated."""
     keys = map(SigningKey.from_item, _items(ports, signing_keys.keys(tenant_id)))
     return (
         key

@@ -1,4 +1,7 @@
-"""Which tenants are due for a list (docs/adr/11). Must not import what makes a list."""
+"""Find the tenants that are due for an SRL (docs/adr/11).
+
+This module must not import the code that builds an SRL.
+"""
 
 import logging
 from dataclasses import dataclass
@@ -19,10 +22,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class DueTenants:
-    """Tenants whose list may be due, each once, the most urgent first; and two numbers of lists.
+    """The tenants that may be due for an SRL, most urgent first, with two counts of SRLs.
 
-    A list that was issued in the future counts as late, because verifiers reject it (VERIFY-1).
-    An expired list counts as late and as expired.
+    An SRL issued in the future counts as late, because verifiers reject it (VERIFY-1). An expired
+    SRL counts as late and as expired.
     """
 
     tenant_ids: list[str]
@@ -31,11 +34,12 @@ class DueTenants:
 
 
 def read_due_tenants(ports: Ports) -> DueTenants:
-    """Return the tenants whose list was issued in the future, is half its lifetime old or changed.
+    """Return the tenants with an SRL that may be due.
 
-    Reads as many items as there are tenants due. The result may contain tenants that are not due,
-    but never misses one that is. If an item that names tenants is damaged, these are all tenants,
-    and a list counts as late. Raises `Unavailable`.
+    An SRL is due if it was issued in the future, has reached half its lifetime, or has changes.
+    Reads as many items as there are due tenants. The result may contain tenants that are not due,
+    but never misses a due tenant. If an item that names tenants is damaged, it contains all
+    tenants, and one SRL counts as late. Raises `Unavailable`.
     """
     try:
         return _read_due_tenants(ports)
@@ -46,8 +50,8 @@ def read_due_tenants(ports: Ports) -> DueTenants:
 
 def _read_due_tenants(ports: Ports) -> DueTenants:
     now = ports.now()
-    # Turns do not show which lists were issued in the future, because lifetimes differ. In the
-    # order of issue times these lists come last.
+    # The publication deadlines do not reveal SRLs that were issued in the future, because lifetimes
+    # differ. In the order of issue times, these SRLs come last.
     future = model.upper_bound(now + times.CLOCK_TOLERANCE)
     ahead, passed = ports.gather(
         lambda: list(ports.store.query(model.ISSUES, after=future)),
@@ -58,20 +62,20 @@ def _read_due_tenants(ports: Ports) -> DueTenants:
     late, expired = len(ahead), 0
     for entry in passed:
         read = parse_deadline(entry)
-        # A broken turn of one tenant must not delay the others; it counts as a late list.
+        # A damaged deadline of one tenant must not delay the others. It counts as a late SRL.
         late += read is None or read.is_late(now)
         expired += read is not None and read.expires_at <= now
     return DueTenants(list(named), late, expired)
 
 
 def read_oldest_issue_time(ports: Ports) -> datetime | None:
-    """Return when the oldest list in force was issued. Raises `DataCorrupt`, `Unavailable`."""
+    """Return the issue time of the oldest current SRL. Raises `DataCorrupt`, `Unavailable`."""
     first = list(ports.store.query(model.ISSUES, limit=1))
     return times.parse(first[0].sk.partition("#")[0]) if first else None
 
 
 def parse_deadline(entry: ItemRow) -> PublicationDeadline | None:
-    """Parse a row of `TURNS`; log an error and return None if it is not valid."""
+    """Parse a row of `TURNS`. Logs an error and returns None if it is not valid."""
     try:
         return PublicationDeadline.from_item(entry.item)
     except DataCorrupt:

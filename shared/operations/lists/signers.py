@@ -1,4 +1,4 @@
-"""The list signers of a tenant: read, replaced and created (SIGNER-2)."""
+"""Read, replace and create the SRL signers of a tenant (SIGNER-2)."""
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
@@ -25,11 +25,11 @@ from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 _log = logging.getLogger(__name__)
 
 
-# How many retired signers, and how many revoked ones, are not archived. A publication reads them
-# all; after a restore, their statements prove the signer of the newest list.
+# How many retired signers and how many revoked signers are not archived. A publication reads them
+# all. After a restore, their succession statements prove the signer of the newest SRL.
 KEPT: Final = 100
 
-# How many signers one write moves; each takes two changes.
+# How many signers one write moves. Each takes two changes.
 _MOVED_AT_ONCE: Final = 20
 
 _PAGE: Final = 100
@@ -38,9 +38,10 @@ _AFTER_ALL: Final = "~"
 
 
 def read_by_ids(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[str, SrlSigner]:
-    """Read the signers with these identifiers, archived or not; leave out what does not exist.
+    """Read the signers with these identifiers, archived or not; omit identifiers without a signer.
 
-    If one is missing, read all once more: a write may just be moving it into the archive or back.
+    Reads all again if a signer is missing, because a write may be moving it into or out of the
+    archive.
     """
     addresses = [signers_partition(tenant_id), *(archive(tenant_id, status) for status in ENDED)]
     keys = [address.address(each) for address in addresses for each in key_ids]
@@ -52,7 +53,7 @@ def read_by_ids(ports: Ports, tenant_id: str, key_ids: Collection[str]) -> dict[
 
 
 def replacement_changes(old: SrlSigner, new: SrlSigner) -> list[Change]:
-    """Return the changes that replace `old`, in the version that was read, by `new`."""
+    """Return the writes that replace `old`, at the version that was read, with `new`."""
     if old.address == new.address:
         return [Put(new.address, new.to_item(), VersionIs(old.version))]
     moved = Put(new.address, new.to_item(), Expect.ABSENT)
@@ -60,9 +61,9 @@ def replacement_changes(old: SrlSigner, new: SrlSigner) -> list[Change]:
 
 
 def next_statement_number(records: Iterable[SrlSigner]) -> int:
-    """Return the number of the next statement, higher than those of all statements so far.
+    """Return the number of the next succession statement, above all numbers so far.
 
-    `records` are all signers except the archived ones.
+    `records` are all signers except archived ones.
     """
     records = list(records)
     forms = (each.statement for each in records if each.statement is not None)
@@ -72,14 +73,15 @@ def next_statement_number(records: Iterable[SrlSigner]) -> int:
 def add_statement(
     ports: Ports, new: SrlSigner, by: SrlSigner, records: Iterable[SrlSigner]
 ) -> SrlSigner:
-    """Add a statement by the signer `by` to a new one, if the seed of `by` opens.
+    """Add a succession statement by the signer `by` to a new signer.
 
-    `records` are all signers except the archived ones. Raises `Unavailable`.
+    Returns the signer unchanged if the seed of `by` cannot be unwrapped. `records` are all signers
+    except archived ones. Raises `Unavailable`.
     """
     try:
         seed = seals.unwrap_seed(ports, by)
     except DataCorrupt:
-        # If the key that sealed the seed is lost, only a rotation helps; so do not fail.
+        # If the wrapping key of the seed is lost, only a rotation helps, so this must not fail.
         _log.warning("the seed of the list signer does not open; its successor has no statement")
         return new
     statement = SuccessionStatement(
@@ -96,19 +98,19 @@ def add_statement(
 def create_signer(
     ports: Ports, tenant_id: str, status: SrlSignerStatus = SrlSignerStatus.ACTIVE
 ) -> SrlSigner:
-    """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
+    """Create a signer with a wrapped seed, without storing it. Raises `Unavailable`."""
     key_id = ports.new_id(SIGNING_KEY)
     public_key, sealed = seals.create(ports, SrlSigner, tenant_id, key_id)
     return SrlSigner(key_id, tenant_id, public_key, status, ports.now(), sealed)
 
 
 def read_standby(ports: Ports, tenant_id: str) -> SrlSigner | None:
-    """Read the standby; None if it is lost. Raises `DataCorrupt`, `Unavailable`."""
+    """Read the standby signer, or None if it is lost. Raises `DataCorrupt`, `Unavailable`."""
     return SrlSigner.from_optional(ports.store.get(standby_address(tenant_id)))
 
 
 def standby_change(ports: Ports, tenant_id: str, *, after: SrlSigner | None = None) -> Put:
-    """Return the change that stores a standby: the first, or one in place of `after`."""
+    """Return the write that stores a standby signer: the first, or a replacement of `after`."""
     made = create_signer(ports, tenant_id, SrlSignerStatus.STANDBY)
     if after is None:
         return Put(made.address, made.to_item(), Expect.ABSENT)
@@ -124,12 +126,12 @@ def read_unarchived(ports: Ports, tenant_id: str) -> list[SrlSigner]:
 
 
 def filter_listed(records: Sequence[SrlSigner], now: datetime) -> list[SrlSigner]:
-    """Return the signers that are not retired, or whose last list may still be valid."""
+    """Return the signers that are not retired, or that signed an SRL that may still be valid."""
     return [each for each in records if _is_listed(each, now)]
 
 
 def first_archive_page(ports: Ports, tenant_id: str) -> str | None:
-    """Return `before` of the first page of archived revoked signers; None if there are none."""
+    """Return `before` for the first page of archived revoked signers, or None if there are none."""
     found = ports.store.query(archive(tenant_id, SrlSignerStatus.REVOKED), limit=1)
     return _AFTER_ALL if any(found) else None
 
@@ -137,7 +139,7 @@ def first_archive_page(ports: Ports, tenant_id: str) -> str | None:
 def read_archive_page(
     ports: Ports, tenant_id: str, *, before: str
 ) -> tuple[list[SrlSigner], str | None]:
-    """Read a page of archived revoked signers, newest first, and `before` of the next, or None."""
+    """Read a page of archived revoked signers, newest first, and `before` for the next, or None."""
     partition = archive(tenant_id, SrlSignerStatus.REVOKED)
     entries = ports.store.query(partition, before=before, newest_first=True, limit=_PAGE + 1)
     found = [SrlSigner.from_item(entry.item) for entry in entries]
@@ -145,9 +147,9 @@ def read_archive_page(
 
 
 def archive_changes(ports: Ports, tenant_id: str, *, ids: Collection[str] = ()) -> list[Change]:
-    """Return changes that archive up to 20 of the oldest signers that may be archived.
+    """Return writes that archive up to 20 of the oldest signers that may be archived.
 
-    Signers with an identifier in `ids` are left out: the same write changes them. Raises
+    Omits signers with an identifier in `ids`, because the same transaction changes them. Raises
     `DataCorrupt`, `Unavailable`.
     """
     found = [each for each in _find_archivable(ports, tenant_id) if each.id not in ids]
@@ -161,10 +163,11 @@ def archive_changes(ports: Ports, tenant_id: str, *, ids: Collection[str] = ()) 
 def find_archived(
     records: Collection[SrlSigner], signers: Collection[SrlSigner]
 ) -> list[SrlSigner]:
-    """Return the pending and active ones of `records` that were archived before a newer state.
+    """Return the pending and active `records` that were archived before a newer SRL state.
 
-    `signers` are the signers in that state. A state has all signers except the archived ones, which
-    are older than others in it; so a record that is older and not in it was archived.
+    `signers` are the signers in that state. A state contains all signers except archived ones,
+    which are older than others in it. A record that is older and missing from the state was
+    therefore archived.
     """
     if len(signers) < KEPT:
         return []
@@ -176,7 +179,7 @@ def find_archived(
 
 
 def _find_archivable(ports: Ports, tenant_id: str) -> list[SrlSigner]:
-    """Return the signers that may be archived, the oldest of each status first."""
+    """Return the signers that may be archived, oldest first for each status."""
     records = read_unarchived(ports, tenant_id)
     shown = {each.id for each in filter_listed(records, ports.now())}
     retired = [each for each in records if each.status is SrlSignerStatus.RETIRED]

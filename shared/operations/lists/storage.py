@@ -1,7 +1,7 @@
-"""The writes of a publication: entries and heads of the feed, blobs of lists and their states.
+"""The writes of a publication: feed entries, feed heads, SRL blobs and SRL states.
 
-Each write of a head expects the one that was read. A list and its state are stored, under names
-that contain their hashes, before a head points to them (docs/adr/09, 0024).
+Each write of a head has the head that was read as its precondition. An SRL and its state are stored
+before a head points to them. Their names contain their hashes (docs/adr/09, 0024).
 """
 
 import hashlib
@@ -52,23 +52,23 @@ from shared.ports.store import Change, Check, Delete, Expect, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
-# How many lists, including the one in force, are kept when the next one is made (docs/adr/10): of
-# those that have not expired, and in any case. A client that has received the address of an older
-# list fetches it within minutes; a restore needs the newest list.
+# How many unexpired SRLs are kept, and how many in any case, when the next SRL is built
+# (docs/adr/10). Both include the current SRL. A client with the address of an older SRL fetches it
+# within minutes. A restore needs the newest SRL.
 _KEPT_VALID: Final = 20
 _KEPT_ALWAYS: Final = 2
 
-# How long entries are kept that the base covers: a client that was away needs no base.
+# How long entries that the base covers are kept. A client that returns in this time needs no base.
 KEPT: Final = timedelta(days=14)
 _PRUNED_AT_ONCE: Final = 1_000
 
-# How many entries may be written again after a break. Each has an item of up to 400 kB, and a write
-# of DynamoDB 4 MB.
+# How many entries may be written again after a discontinuity. Each has an item of up to 400 kB, and
+# a DynamoDB transaction is limited to 4 MB.
 _RESTATED_MAX: Final = 8
 
 
 class _FeedEnd(NamedTuple):
-    """The parts of the feed's head that change: where the feed ends, and its base."""
+    """The parts of the feed head that change: the end of the feed, and its base."""
 
     sequence: int
     chain: bytes
@@ -78,8 +78,8 @@ class _FeedEnd(NamedTuple):
 class Coverage(NamedTuple):
     """The time that an entry covers: changes since `since`, and all acknowledged before `until`.
 
-    `until` is None if not all of those are in it. `changes` are the revoked keys that it and the
-    entries before it state wholly.
+    `until` is None if some of these changes are not in the entry. `changes` are the revoked keys
+    that are complete with this entry and the entries before it.
     """
 
     since: datetime
@@ -88,9 +88,9 @@ class Coverage(NamedTuple):
 
 
 class NamedDocuments(NamedTuple):
-    """The trust document and the signing keys that a head of the feed names (TRUST-9).
+    """The trust document and the key bundle that a feed head names (TRUST-9).
 
-    None if there are none.
+    A member is None if there is no such document or bundle.
     """
 
     trust: HashReference | None = None
@@ -98,7 +98,7 @@ class NamedDocuments(NamedTuple):
 
 
 class JumpWrites(NamedTuple):
-    """The changes that write a break and what follows it, and where the feed ends then."""
+    """The writes for a discontinuity and the entries after it, and the new end of the feed."""
 
     entries: tuple[Put, ...]
     sequence: int
@@ -106,7 +106,7 @@ class JumpWrites(NamedTuple):
 
 
 class SeedCache:
-    """Opens the seed of each signer once. It lives no longer than one publication."""
+    """Caches unwrapped seeds during one publication."""
 
     def __init__(self, ports: Ports) -> None:
         self._ports, self.now = ports, ports.now
@@ -121,9 +121,9 @@ class SeedCache:
 
 
 class SignedSrl(NamedTuple):
-    """A signed list with its signed state.
+    """A signed SRL with its signed state.
 
-    `packed` is `body` in gzip, None if nobody asks for it; `base` is the payload in gzip.
+    `packed` is `body` in gzip, or None if no client requests it. `base` is the payload in gzip.
     """
 
     list_signer: SrlSigner
@@ -141,10 +141,10 @@ def append_entry(
     pending_entry: PendingEntry,
     coverage: Coverage | None = None,
 ) -> PublicationFacts:
-    """Write an entry and the head that ends with it; return the facts after it.
+    """Write an entry and the feed head that ends with it; return the facts after it.
 
-    Without `coverage`, it states no change from before now. Raises `PreconditionFailed` if another
-    entry, or a rotation of the list signer, came first; `DataCorrupt` if there is no feed;
+    Without `coverage`, the entry contains no change from before now. Raises `PreconditionFailed` if
+    another entry or a rotation of the SRL signer came first, `DataCorrupt` if there is no feed,
     `SeedUnavailable`, `Unavailable`.
     """
     before, signer, now = facts.feed_head, facts.signer, ports.now()
@@ -180,10 +180,10 @@ def base_change(
     signer: SrlSigner,
     jump: JumpWrites | None = None,
 ) -> Put:
-    """Return the change that gives the feed this base, signed by `signer`.
+    """Return the write that sets the base of the feed, signed by `signer`.
 
-    `previous` is the head of the feed as it was read; None if the feed begins with this base.
-    `jump` is where the feed ends, if it breaks in the same write.
+    `previous` is the feed head that was read, or None if the feed begins with this base. `jump` is
+    the new end of the feed if the same write adds a discontinuity.
     """
     end = _FeedEnd(base.sequence, base.chain, base)
     if jump is not None:
@@ -204,7 +204,7 @@ def reference_changes(
     signer: SrlSigner,
     references: NamedDocuments,
 ) -> list[Change]:
-    """Return the changes that let the feed end where it does, with a head that names this.
+    """Return the writes that name other documents in the feed head, without a new entry.
 
     Raises `SeedUnavailable`, `Unavailable`.
     """
@@ -219,11 +219,11 @@ def reference_changes(
 def jump_writes(
     ports: Ports, tenant_id: str, newest: FeedHead | None, leap: SequenceJump
 ) -> JumpWrites:
-    """Return the changes that write a break, and after it the entries that its list lacks.
+    """Return the writes for a discontinuity and for the entries that its SRL lacks.
 
-    These are entries that were published while the list was made. Raises `PreconditionFailed` if
-    they are too many, or if the feed broke meanwhile: then make the list anew. Raises
-    `DataCorrupt`, `Unavailable`.
+    These entries were published while the SRL was built. Raises `PreconditionFailed` if there are
+    too many, or if the feed has another discontinuity since: the SRL must then be built again.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     lost = PreconditionFailed([feed.head_address(tenant_id)])
     until = newest.sequence if newest else leap.past
@@ -269,10 +269,10 @@ def sign_srl(
     *,
     packs: bool = False,
 ) -> SignedSrl:
-    """Sign a list and its state, and verify the list as a client would.
+    """Sign an SRL and its state, and verify the SRL as a client would.
 
-    If `packs` is true, a list that is not short is stored in gzip too. Raises `DataCorrupt` if the
-    list is not valid, `Unavailable`.
+    If `packs` is true, an SRL above a minimum size is also stored in gzip. Raises `DataCorrupt` if
+    the SRL is not valid, `Unavailable`.
     """
     seed = pen.unwrap(list_signer)
     body = content.sign(payload, seed=seed)
@@ -291,17 +291,17 @@ def store_blob(
     """Store a blob and return its name. Raises `OutOfSpace`, `Unavailable`."""
     sha256 = hashlib.sha256(data).hexdigest()
     name = blob_name(folder, version=version, sha256=sha256, suffix=suffix)
-    # A blob of this name has the same bytes: an earlier run stored it and then stopped.
+    # A blob with this name has the same bytes, from an earlier run that was interrupted.
     with suppress(BlobExists):
         ports.blobs.put(name, data)
     return name
 
 
 def cleanup_tasks(ports: Ports, tenant_id: str, head: SrlHead) -> list[Callable[[], None]]:
-    """Return what removes lists before `head`, which is in force, that need not be kept.
+    """Return cleanup tasks for SRLs older than `head`, the current one.
 
-    Blobs of later versions stay: another process may be about to publish them. A warning is logged
-    if the blob store is unavailable.
+    Blobs of later versions stay, because another process may be about to publish them. A task logs
+    a warning if the blob store is unavailable.
     """
     lifetime = (head.expires_at - head.issued_at).total_seconds()
     expired, surplus = (
@@ -328,11 +328,11 @@ def store_srl(
     sequence: int | None,
     previous: SrlHead | None = None,
 ) -> SrlHead:
-    """Store a signed list with its state, and return the head that publishes it.
+    """Store a signed SRL with its state, and return the head that publishes it.
 
-    The list covers `changes` changes, and the feed up to `sequence`; None if it does not follow
-    from the feed. If the disk is full, all lists before that of `previous`, which is in force, are
-    removed first. Raises `OutOfSpace`, `Unavailable`.
+    The SRL covers `changes` changes, and the feed up to `sequence`, which is None if the SRL does
+    not follow from the feed. `previous` is the head of the current SRL. If the disk is full, all
+    older SRLs are removed first. Raises `OutOfSpace`, `Unavailable`.
     """
     tenant_id = signed_srl.list_signer.tenant_id
     try:
@@ -351,7 +351,7 @@ def _store_blobs(
 ) -> SrlHead:
     payload, tenant_id = signed_srl.payload, signed_srl.list_signer.tenant_id
     version, states = payload.version, states_folder(tenant_id)
-    # The state is stored before its list: a restore that finds the list finds the state too.
+    # The state is stored before its SRL, so a restore that finds the SRL also finds the state.
     state, base = ports.gather(
         lambda: store_blob(ports, states, version, signed_srl.state, suffix=STATE_SUFFIX),
         lambda: store_blob(
@@ -398,9 +398,9 @@ def _sign_feed_head(
     previous: FeedHead | None,
     references: NamedDocuments | None = None,
 ) -> FeedHead:
-    """Return the head that follows `previous`, signed by `signer`.
+    """Return the feed head that follows `previous`, signed by `signer`.
 
-    It names what `previous` does, unless `references` says otherwise.
+    It names the same documents as `previous` unless `references` is given.
     """
     if references is None:
         references = (
@@ -409,8 +409,8 @@ def _sign_feed_head(
             else NamedDocuments()
         )
     issued_at = now = times.truncate_to_second(pen.now())
-    # A client whose clock is ahead may hold a head that others refuse. It takes a head that was
-    # issued before that one only with another entry.
+    # A client with a clock ahead may have a head that other clients reject. It accepts a head with
+    # an earlier issue time only together with a new entry.
     if previous is not None and (end.sequence == previous.sequence or not previous.is_ahead(now)):
         issued_at = max(now, previous.signed_head.issued_at)
     told = wire.SignedHead(

@@ -1,6 +1,6 @@
-"""Changes that were acknowledged and are not in the feed, or not in the list in force, yet.
+"""The backlog: acknowledged changes that the feed or the current SRL does not contain yet.
 
-Readers of the feed learn since when they wait (FEED-12), those of the list also how many (SRL-21).
+The feed reports since when they wait (FEED-12). The SRL also reports their number (SRL-21).
 """
 
 import logging
@@ -17,31 +17,31 @@ from shared.operations.base import tenants
 from shared.operations.lists import in_force, marks
 from shared.ports import Ports
 
-# The most marks of a partition that are read. Few, because polls wait for it.
+# The most marks read from a partition. It is small, because polls wait for this read.
 _MARKS_MAX: Final = 16
 
-# How long before it is issued a list may have been begun.
+# The longest time between the start of building an SRL and its issue time.
 _LIST_TAKES: Final = timedelta(minutes=1)
 
-# How far a mark may be ahead of this clock.
+# How far the time of a mark may be ahead of this clock.
 _AHEAD_MAX: Final = timedelta(seconds=1)
 
-# The most marks of a partition, and the most entries of the feed, that are counted: a caller asks
-# every few seconds.
+# The most marks of a partition, and the most feed entries, that are counted. Callers request the
+# count every few seconds.
 _COUNTED_MAX: Final = 100
 _ENTRIES_MAX: Final = 1_000
 
-# A change that is older is late: as old as clients of the feed let a state become by default.
+# An older change is late. By default, feed clients become stale at the same age.
 _LATE_AFTER: Final = timedelta(seconds=30)
 
 _log = logging.getLogger(__name__)
 
 
 class BacklogSnapshot(NamedTuple):
-    """The marks of a tenant that its feed has yet to handle, as a look that began `at` found them.
+    """The marks of a tenant that its feed has not published, as read `at` a time.
 
-    `oldest_at` is when the oldest change was made of the marks that were read; None without one. If
-    `is_complete` is false, a mark that was not read, or whose time is not known, may be older.
+    `oldest_at` is the time of the oldest change with a mark that was read, or None. If
+    `is_complete` is false, a mark that was not read or has no known time may be older.
     """
 
     at: datetime
@@ -49,9 +49,9 @@ class BacklogSnapshot(NamedTuple):
     is_complete: bool
 
     def complete_until(self, end: datetime | None) -> datetime | None:
-        """Return a moment before which every acknowledged change is in the feed, or None.
+        """Return a time, or None; the feed contains every change acknowledged before it.
 
-        `end` is such a moment, as another look gave it; None if there is none.
+        `end` is the corresponding time from another snapshot, or None.
         """
         if self.is_complete:
             return min(self.oldest_at or self.at, self.at)
@@ -59,10 +59,11 @@ class BacklogSnapshot(NamedTuple):
 
 
 def read_backlog(ports: Ports, tenant_id: str) -> BacklogSnapshot:
-    """Look at the marks of a tenant. Raises `DataCorrupt`, `Unavailable`.
+    """Read the marks of a tenant. Raises `DataCorrupt`, `Unavailable`.
 
-    Read the feed afterwards: a change that has lost its mark meanwhile is in it then. A standby
-    does not have all marks: what is older than the list in force has arrived with it.
+    Read the feed after this call. It then contains every change that has lost its mark since. A
+    standby does not have all marks, but changes older than its current SRL have arrived with that
+    SRL.
     """
     now = ports.now()
     if not ports.is_in_charge():
@@ -81,9 +82,9 @@ def read_backlog(ports: Ports, tenant_id: str) -> BacklogSnapshot:
 
 
 class BacklogSummary(NamedTuple):
-    """How many tenants have a change that is late, and how old the oldest is of all tenants.
+    """How many tenants have a late change, and the age of the oldest change of all tenants.
 
-    A tenant for which that cannot be known is late.
+    A tenant with an unknown backlog counts as late.
     """
 
     late: int
@@ -91,7 +92,10 @@ class BacklogSummary(NamedTuple):
 
 
 def summarize_backlog(ports: Ports) -> BacklogSummary:
-    """Look at all tenants with a mark. Raises `Unavailable`, for no tenant alone."""
+    """Read the backlog of all tenants with a mark.
+
+    Damage in the data of one tenant does not raise an error. Raises `Unavailable`.
+    """
     late, oldest = 0, timedelta(0)
     for tenant_id in marks.read_marked_tenants(ports):
         try:
@@ -105,7 +109,7 @@ def summarize_backlog(ports: Ports) -> BacklogSummary:
 
 
 def backlog_age(ports: Ports, tenant_id: str) -> timedelta:
-    """Return for how long the oldest change waits, of those that a look reads.
+    """Return the age of the oldest waiting change among the marks that are read.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -114,10 +118,10 @@ def backlog_age(ports: Ports, tenant_id: str) -> timedelta:
 
 
 def is_late(ports: Ports, tenant_id: str, wait: timedelta) -> bool:
-    """Return whether a change of a tenant has waited for too long. Raises `DataCorrupt`.
+    """Return whether a change of a tenant has waited too long. Raises `DataCorrupt`.
 
-    It may wait for the window of the tenant. A long one may end only with the schedule's next run
-    (FEED-5).
+    A change may wait for the tenant's publication window. A long window may end only with the next
+    scheduler run (FEED-5).
     """
     if wait <= _LATE_AFTER:
         return False
@@ -128,15 +132,15 @@ def is_late(ports: Ports, tenant_id: str, wait: timedelta) -> bool:
 
 
 def is_clock_ahead(moment: datetime | None, now: datetime) -> bool:
-    """Return whether a clock was wrong, so that `moment` proves nothing at `now`."""
+    """Return whether a clock was wrong, so `moment` proves nothing at `now`."""
     return moment is not None and moment > now + _AHEAD_MAX
 
 
 class UnlistedChanges(NamedTuple):
-    """How many warrants were revoked, or are not revoked any more, since the list was made.
+    """How many warrants were revoked or unrevoked since the SRL was built.
 
-    If `is_truncated` is true there may be more. `oldest_at` is since when the first of them waits,
-    None if none waits or if that is not known.
+    There may be more if `is_truncated` is true. `oldest_at` is the time of the first waiting
+    change, or None if no change waits or the time is unknown.
     """
 
     warrants: int
@@ -147,12 +151,12 @@ class UnlistedChanges(NamedTuple):
 def read_unlisted_changes(
     ports: Ports, tenant_id: str
 ) -> tuple[SrlHead, FeedHead | None, UnlistedChanges]:
-    """Return the heads of the list in force and of the feed, and what that list lacks.
+    """Return the SRL head, the feed head, and the pending changes of the SRL.
 
-    Changes during this read may be missing; earlier ones are not. Raises `DataCorrupt`,
+    Changes during this read may be missing. Earlier changes are included. Raises `DataCorrupt`,
     `Unavailable`.
     """
-    # Before the feed: a warrant that has lost its mark meanwhile is in the feed then.
+    # Read before the feed: it then contains every warrant that has lost its mark since.
     (marked, are_all), of_signers = ports.gather(
         lambda: marks.read_warrant_marks(ports, tenant_id, limit=_COUNTED_MAX),
         lambda: marks.read_signer_marks(ports, tenant_id, limit=_COUNTED_MAX),
@@ -166,7 +170,7 @@ def read_unlisted_changes(
     warrants = {each.sk for each in marked}.union(
         *(each.revoked for each in told), *(each.removed for each in told)
     )
-    # A break names no warrants, and a mark on signers does not say what they signed.
+    # A discontinuity names no warrants, and a mark on signers does not name their warrants.
     names_all = not of_signers and not any(each.is_break for each in told)
     is_truncated = not (are_all and are_all_read and names_all)
     count = max(len(warrants), int(is_truncated))
@@ -177,13 +181,13 @@ def read_unlisted_changes(
 def _read_unlisted_entries(
     ports: Ports, tenant_id: str, newest: FeedHead | None, head: SrlHead
 ) -> tuple[list[StoredEntry], bool]:
-    """Return the entries that the list does not cover, and whether these are all.
+    """Return the entries that the SRL does not cover, and whether these are all.
 
-    They are counted from the list that is shown, whichever the head of the feed names.
+    The count starts from the SRL of `head`, regardless of the base that the feed head names.
     """
     if newest is None:
         return [], True
-    # A list that does not follow from the feed does not say what it covers.
+    # An SRL that does not follow from the feed does not state a sequence that it covers.
     covered = newest.base.sequence if head.sequence is None else head.sequence
     wanted = max(newest.sequence - covered, 0)
     if not wanted:
@@ -201,6 +205,6 @@ def _read_unlisted_entries(
 def _oldest_change_time(
     marked: Sequence[OutboxMark | SignerOutboxMark], unlisted_entries: Sequence[StoredEntry]
 ) -> datetime | None:
-    """Return since when the first change waits: its mark or its entry has the moment."""
+    """Return the time of the first waiting change, from its mark or its entry."""
     moments = [each.set_at for each in marked if each.set_at is not None]
     return min([*moments, *(each.issued_at for each in unlisted_entries[:1])], default=None)

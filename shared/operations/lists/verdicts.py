@@ -1,8 +1,8 @@
-"""Whether warrants are revoked, by themselves or by the keys that signed them.
+"""Check whether warrants are revoked, directly or through the keys that signed them.
 
-Each revoked signer (a signing key, or superseded versions of one) has a marker item, and one item
-counts them (docs/adr/07). A check of warrants reads only the markers of the keys that signed
-them, and none if the count is zero.
+A revoked signer is a signing key, or superseded versions of a key. Each revoked signer has a marker
+item, and one item counts the markers (docs/adr/07). A check reads only the markers of the keys that
+signed its warrants. It reads no marker if the count is zero.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -24,23 +24,23 @@ from shared.ports.store import Change, Expect, Increment, Put
 def read_statuses(
     ports: Ports, tenant_id: str, warrant_ids: Iterable[str]
 ) -> dict[str, WarrantStatus]:
-    """Return the verdict on each warrant; an unknown warrant is not revoked.
+    """Return the revocation status of each warrant. An unknown warrant is not revoked.
 
-    Reads the store once, and a second time only if a key of the tenant is revoked and a key of the
-    tenant signed one of the warrants. The end that was given with a revocation does not count if
-    the key is revoked too. Raises `DataCorrupt`, `Unavailable`: a fault is never reported as "not
-    revoked".
+    Reads the store once. It needs a second read only if the tenant has a revoked key and one of its
+    keys signed one of the warrants. The expiry given with a revocation does not count if the key is
+    revoked, too. Raises `DataCorrupt`, `Unavailable`: a fault is never reported as "not revoked".
     """
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     count_address = model.marker_count_address(tenant_id)
     items = ports.store.get_many([count_address, *addresses.values()])
     standings = {each: WarrantState.of(items.get(address)) for each, address in addresses.items()}
     own = {each: _own_status(each, standing) for each, standing in standings.items()}
-    # These are not revoked themselves; the keys that signed them may be.
+    # These are not revoked directly. The keys that signed them may be revoked.
     held = {each: standings[each] for each, verdict in own.items() if not verdict.revoked}
     told = {each: standing for each, standing in standings.items() if standing.said_to_end_at}
     found = _statuses_by_signer(ports, tenant_id, held | told, items.get(count_address))
-    # A key was not told of an end, so its warrants are revoked until their signed end.
+    # A key does not have the expiry that was given, so its warrants are revoked until the signed
+    # expiry.
     also = {each: replace(own[each], ends_at=told[each].ends_at) for each in told if each in found}
     return own | found | also
 
@@ -48,10 +48,10 @@ def read_statuses(
 def token_verdicts(
     ports: Ports, tenant_id: str, warrant_ids: Iterable[str]
 ) -> dict[str, WarrantStatus]:
-    """Return the verdicts that callers see: a later cutoff of its subject revokes a token too.
+    """Return the status of warrants for callers, including later cutoffs of a token's subject.
 
-    Costs one query more for each subject cutoff that is not revoked itself. Raises as
-    `read_statuses`.
+    A later cutoff of the subject also revokes a token. Each subject cutoff that is not revoked
+    directly costs one more query. Raises the same errors as `read_statuses`.
     """
     found = read_statuses(ports, tenant_id, warrant_ids)
     asked = [each for each, verdict in found.items() if not verdict.revoked and subject_of(each)]
@@ -60,11 +60,12 @@ def token_verdicts(
 
 
 def _by_later_cutoff(ports: Ports, tenant_id: str, cutoff: str) -> WarrantStatus | None:
-    """Return the verdict on a cutoff by the latest one of its subject; None if none is later."""
+    """Return the status of a cutoff by the latest cutoff of its subject, or None if none is later.
+    """
     shard = model.shard_of(tenant_id, cutoff)
     end = f"{subject_of(cutoff)}:"  # sorts after all digits
     for row in ports.store.query(shard, after=cutoff, before=end, newest_first=True):
-        # Another write may have restored it since.
+        # Another write may have unrevoked it since.
         verdict = read_statuses(ports, tenant_id, [row.sk])[row.sk]
         if verdict.revoked:
             return replace(verdict, warrant_id=cutoff)
@@ -82,13 +83,13 @@ def _own_status(warrant_id: str, standing: WarrantState) -> WarrantStatus:
 def _statuses_by_signer(
     ports: Ports, tenant_id: str, standings: Mapping[str, WarrantState], count: Item | None
 ) -> dict[str, WarrantStatus]:
-    """Return the verdicts on warrants whose signer is revoked; `count` is the count item."""
+    """Return the status of warrants with a revoked signer. `count` is the count item."""
     signers = {
         warrant_id: WarrantSigner(each.key_id, each.key_version)
         for warrant_id, each in standings.items()
         if each.key_id is not None
     }
-    # A warrant is revoked with the version of the key that signed it, or with the whole key.
+    # A warrant is revoked together with its key version, or with the whole key.
     wanted = {*signers.values(), *(WarrantSigner(each.key_id, None) for each in signers.values())}
     found = read_signer_revocations(ports, tenant_id, count, wanted)
     return {
@@ -103,7 +104,7 @@ def _statuses_by_signer(
 def read_signer_revocations(
     ports: Ports, tenant_id: str, item: Item | None, signers: Collection[WarrantSigner]
 ) -> dict[WarrantSigner, SignerRevocation]:
-    """Return the markers of those of `signers` that are revoked.
+    """Return the markers of the revoked `signers`.
 
     `item` is the stored count. Reads at most one item for each signer. Raises `DataCorrupt`,
     `Unavailable`.
@@ -112,7 +113,7 @@ def read_signer_revocations(
         return {}
     count = RevokedSignerCount.from_item(item)
     whole = count.signers - count.versions
-    # Most tenants revoke no versions, or no keys at all: this saves reading their markers.
+    # Most tenants have no revoked versions, or no revoked keys at all. This avoids reading markers.
     asked = [each for each in signers if (whole if each.key_version is None else count.versions)]
     addresses = {each: model.marker_address(tenant_id, each) for each in asked}
     items = ports.store.get_many(addresses.values()) if addresses else {}
@@ -126,10 +127,10 @@ def read_signer_revocations(
 def signer_revocation_changes(
     ports: Ports, tenant_id: str, markers: Mapping[WarrantSigner, SignerRevocation]
 ) -> list[Change]:
-    """Return the changes that mark these signers as revoked, for the write that revokes their keys.
+    """Return the writes that mark signers as revoked, for the write that revokes their keys.
 
-    The first is the count; another follows for each signer without a marker (after a restore, a
-    signer may have one). Raises `Unavailable`.
+    The first write is the count. Another follows for each signer without a marker. A signer may
+    already have a marker after a restore. Raises `Unavailable`.
     """
     address = model.marker_count_address(tenant_id)
     addresses = {each: model.marker_address(tenant_id, each) for each in markers}
@@ -146,5 +147,5 @@ def signer_revocation_changes(
 def signer_revocation_change(
     tenant_id: str, signer: WarrantSigner, marker: SignerRevocation
 ) -> Put:
-    """Return the change that stores a marker; it expects that the signer has none."""
+    """Return the write that stores a marker, if the signer has none."""
     return Put(model.marker_address(tenant_id, signer), marker.to_item(), Expect.ABSENT)

@@ -1,7 +1,7 @@
-"""Publishing a feed as soon as a mark is set, within the tenant's window (docs/adr/11).
+"""Publish the feed when an outbox mark is set, within the tenant's window (docs/adr/11).
 
 The first change is published at once. The next entry waits until the tenant's `feed_window_ms` has
-passed since the last one. The schedule publishes the rest.
+passed since the last entry. The scheduler publishes the rest.
 """
 
 from collections.abc import Collection
@@ -19,8 +19,8 @@ from shared.operations.lists.in_force import ReadBatch
 from shared.operations.lists.journal import FeedRun
 from shared.ports import Ports
 
-# A list that follows each entry takes one twentieth of the time at most. How long a publication
-# takes is estimated: so much for any list, and so much for each warrant on it.
+# Building an SRL after each entry takes at most one twentieth of the time. The duration of a
+# publication is estimated: a fixed part for each SRL, and a part for each of its warrants.
 _SHARE: Final = 20
 _SECONDS_A_LIST: Final = 0.1
 _SECONDS_A_WARRANT: Final = 2.5e-6
@@ -30,9 +30,9 @@ _SECONDS_A_WARRANT: Final = 2.5e-6
 class WakeResult:
     """The outcome of a wake-up.
 
-    `entries` were written. Or, if `wait_seconds` is not 0, nothing was looked at, because the
-    window ends only then. `list_due` asks for a list at once, with which the waiting changes are
-    published. `done` is for the journal, and `unnamed` for `publication.name_keys`.
+    `entries` is the number of entries written. If `wait_seconds` is not 0, the publication window
+    is still open and the marks were not read. `list_due` requests an SRL at once, which publishes
+    the waiting changes. `done` is for the journal, and `unnamed` for `publication.name_keys`.
     """
 
     entries: int = 0
@@ -45,7 +45,7 @@ class WakeResult:
 def publish_within_window(ports: Ports, tenant_id: str) -> WakeResult:
     """Publish as `publish_feed` does, after the rest of the window if it is short.
 
-    Looks once more if it finds nothing, because a mark on the tenant may be visible before the
+    Reads once more if no mark is found, because a mark on the tenant may be visible before the
     other items of its write. Raises `DataCorrupt`, `Unavailable`.
     """
     waited, looks = 0.0, 0
@@ -62,14 +62,15 @@ def publish_within_window(ports: Ports, tenant_id: str) -> WakeResult:
 def publish_feed(
     ports: Ports, tenant_id: str, unnamed_marks: Collection[Address] = ()
 ) -> WakeResult:
-    """Publish the feed of a tenant, unless its window has not ended yet.
+    """Publish the feed of a tenant, unless its publication window is still open.
 
-    `unnamed_marks` is as in `publish_feed`. Raises `DataCorrupt`, `Unavailable`.
+    The feed already covers the marks on signers in `unnamed_marks`. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     began, reads = ports.now(), ReadBatch()
     of_tenant = reads.add(lambda: tenants.settings(ports, tenant_id))
     of_feed = reads.add(lambda: in_force.read_feed_head(ports, tenant_id))
-    # Damage there must not stop the feed.
+    # Damage in the counter must not stop the feed.
     ended = reads.add(lambda: counters.of_tombstones(ports, tenant_id))
     reads.run(ports)
     settings, head = of_tenant(), of_feed()
@@ -92,15 +93,15 @@ def publish_feed(
 
 
 def _seconds_left_in_window(head: FeedHead, settings: TenantSettings, now: datetime) -> float:
-    """Return how many seconds the next entry has to wait; not more than the window has."""
+    """Return the seconds until the next entry is allowed, at most the length of the window."""
     window = settings.feed_window.total_seconds()
     passed = now.timestamp() - head.published_ms / 1000
-    # An entry of the future was published by a wrong clock; the feed must not wait for that moment.
+    # An entry in the future comes from a wrong clock. The feed must not wait until then.
     return 0.0 if passed < -window else min(max(window - passed, 0.0), window)
 
 
 def _is_srl_replaceable(ports: Ports, tenant_id: str) -> bool:
-    """Return whether the list in force is old enough to be replaced only because it can be."""
+    """Return whether the current SRL is old enough to be replaced without being due."""
     head = in_force.read_srl_head(ports, tenant_id)
     return head.is_ahead(ports.now()) or ports.now() >= head.issued_at + _minimum_interval(head)
 

@@ -1,4 +1,4 @@
-"""The tokens that requests take from a tenant (AUTH-6, AUTH-14), and the limits of roles."""
+"""Rate limits of tenants (AUTH-6, AUTH-14), and checks of role limits."""
 
 import logging
 from collections.abc import Iterable
@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 
 _NOT_NEEDED: Final = "This needs no approval; send the request without Rescind-Approval."
 _OPEN: Final = logs.fields(metrics={"RateLimitBypassed": 1})
-# A key takes so many tokens of its own bucket for one of the tenant's, so that it has half of the
-# rate, and `HALF` of them must stay, so that it has half of half of the burst.
+# A key takes this many tokens from its own bucket for each token from the tenant's bucket, which
+# gives it half the rate. `HALF` of its tokens must stay, which gives it half of half the burst.
 _OWN: Final = 2
 _NOT_REACHED: Final = "Your role does not reach this warrant or signing key."
 
@@ -47,10 +47,10 @@ R = TypeVar("R", bound=Record)
 def lease(
     buckets: TokenBuckets, holder: BucketUser, tokens: int, *, now: int, least: int = 1
 ) -> Lease:
-    """Take up to `tokens` of the tenant's bucket for `holder`, or none if fewer than `least`.
+    """Take up to `tokens` from the tenant's bucket for `holder`, or none if fewer than `least`.
 
-    A key that is not an admin key may take what is above `HALF`. Below, it takes no more than its
-    share: half of the rate, so that others find tokens (AUTH-15). Raises `Unavailable`.
+    A key without admin scope may take the tokens above `HALF`. Below that it takes at most half of
+    the rate, so other callers find tokens (AUTH-15). Raises `Unavailable`.
     """
     if holder.key_id is None:
         return buckets.lease(holder.bucket, tokens, now=now, least=least)
@@ -72,16 +72,16 @@ def lease(
 
 
 def _share(buckets: TokenBuckets, holder: BucketUser, tokens: int, *, now: int, least: int) -> int:
-    """Return how many of these tokens the holder may take of the lower half."""
+    """Return how many of these tokens the holder may take from the lower half."""
     own = buckets.lease(holder.own_bucket, _OWN * tokens, now=now, reserve=HALF, least=_OWN * least)
     return tokens if is_of_another_clock(own.full_at, now) else own.granted // _OWN
 
 
 def take(ports: Ports, caller: Caller, purpose: BucketPurpose, cost: int) -> None:
-    """Take `cost` tokens (at least 1) of the tenant's bucket for `purpose`, or none.
+    """Take `cost` tokens (at least 1) from the tenant's bucket for `purpose`, or none.
 
-    Raises `RateLimited`. If the buckets are unavailable, or a clock that was ahead has written this
-    one, the request is allowed and an error is logged (AUTH-10).
+    Raises `RateLimited`. The request is allowed, and an error is logged, if the buckets are
+    unavailable or were written by a clock that was ahead (AUTH-10).
     """
     now = microseconds(ports.now())
     try:
@@ -99,10 +99,10 @@ def take(ports: Ports, caller: Caller, purpose: BucketPurpose, cost: int) -> Non
 def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, record: type[R]) -> R:
     """Read the record with an identifier of `kind` from a partition of the caller's tenant.
 
-    Raises `NotFound`, which is the same whether another tenant has the record or none.
+    Raises `NotFound`, with no difference between a record of another tenant and no record.
     """
     item = None
-    # No record has a malformed identifier, and some are not valid as keys of a store.
+    # No record has a malformed identifier, and some are not valid as store keys.
     if is_identifier(identifier, kind=kind):
         item = ports.store.get(partition.address(identifier))
     if item is None:
@@ -111,30 +111,30 @@ def find(ports: Ports, partition: Partition, identifier: str, *, kind: str, reco
 
 
 def check_warrants(caller: Caller, warrant_ids: Iterable[str]) -> None:
-    """Raise `InsufficientScope` if the role of the caller does not reach these (AUTH-18)."""
+    """Raise `InsufficientScope` if the caller's role limits exclude a warrant (AUTH-18)."""
     if fault := next(filter(None, (fault_of_warrant(caller, each) for each in warrant_ids)), None):
         raise fault
 
 
 def fault_of_warrant(caller: Caller, warrant_id: str) -> InsufficientScope | None:
-    """Return the error if the role of the caller does not reach a warrant (AUTH-18)."""
+    """Return an error if the caller's role limits exclude a warrant (AUTH-18)."""
     return None if caller.reaches_warrant(warrant_id) else InsufficientScope((), _NOT_REACHED)
 
 
 def check_key(caller: Caller, line: Iterable[str]) -> None:
-    """Raise `InsufficientScope` if the role does not reach a key, named with all above it."""
+    """Raise `InsufficientScope` if the role limits exclude a key; `line` adds its ancestors."""
     if not caller.reaches_key(*line):
         raise InsufficientScope((), _NOT_REACHED)
 
 
 def check_asks_nothing(caller: Caller) -> None:
-    """Raise `InvalidState` if the call asks for an approval, so that it is not made."""
+    """Raise `InvalidState` if the call requests an unnecessary approval."""
     if caller.asks_approval:
         raise InvalidState(_NOT_NEEDED)
 
 
 def check_end(ports: Ports, expires_at: datetime | None) -> None:
-    """Check an optional time of expiry (API-17).
+    """Check an optional expiry (API-17).
 
     Raises `InvalidRequest` if it is not in the future.
     """

@@ -1,6 +1,6 @@
-"""Audit entries, and the checkpoints of the sealed log that are kept outside the store.
+"""Audit entries, and the checkpoints of the transparency log that are kept outside the store.
 
-An entry is stored in the same write as its change (AUDIT-1); checkpoints are blobs (LOG-12).
+An entry is stored in the same write as its change (AUDIT-1). Checkpoints are blobs (LOG-12).
 """
 
 from contextlib import suppress
@@ -22,8 +22,8 @@ from shared.operations.base import tenants
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
-# On one machine, older checkpoints than the newest are removed after this time. On AWS, a rule of
-# the bucket removes them.
+# On one machine, all checkpoints but the newest are removed after this time. On AWS, a lifecycle
+# rule of the bucket removes them.
 _OLD_SECONDS: Final = 600.0
 # Sorts after the names of all checkpoints.
 _ALL: Final = "~"
@@ -39,16 +39,17 @@ def entry(
     settings: TenantSettings | None = None,
     **details: Value,
 ) -> Put:
-    """Return the change that stores an audit entry; `details` must not contain a secret.
+    """Return the write that stores an audit entry; `details` must not contain a secret.
 
     The entry expires after the audit retention of `settings`, which are read if they are not given.
-    The details also name a session, and the account of an operator on the machine.
+    The details also include the session, and the account of an operator on the machine.
     """
     settings, now = settings or tenants.settings(ports, caller.tenant_id), ports.now()
     by: dict[str, Value] = {"operator": caller.operator} if caller.operator else {}
     by |= {"session_id": caller.session_id} if caller.session_id else {}
     made = AuditEntry(
-        # The identifier holds the same time: queries for a period compare identifiers only.
+        # The identifier contains the same time, because queries for a period compare identifiers
+        # only.
         id=ports.new_id(AUDIT_ENTRY, at=now),
         timestamp=now,
         actor=caller.identity,
@@ -74,14 +75,15 @@ def newest_checkpoint(ports: Ports, tenant_id: str) -> PinnedCheckpoint | None:
     Costs one listing.
     """
     names = ports.blobs.names(kept_model.folder(tenant_id))
-    # The one of an empty generation has a longer name, which precedes those with leaves.
+    # The checkpoint of an empty generation has a longer name, which precedes checkpoints with
+    # leaves.
     return max(map(PinnedCheckpoint.parse, islice(names, 2)), default=None)
 
 
 def anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
-    """Return what a new trust document or blob of the journal says of the sealed log (LOG-12).
+    """Return the log anchor for a new trust document or journal record (LOG-12).
 
-    None if nothing was sealed yet. Costs one listing. Raises `DataCorrupt`, `Unavailable`.
+    Returns None if the log is still empty. Costs one listing. Raises `DataCorrupt`, `Unavailable`.
     """
     kept = newest_checkpoint(ports, tenant_id)
     return None if kept is None else kept.anchor(tenant_id)
@@ -90,7 +92,7 @@ def anchor(ports: Ports, tenant_id: str) -> LogAnchor | None:
 def keep_checkpoint(
     ports: Ports, tenant_id: str, pinned_checkpoint: PinnedCheckpoint, note: str = ""
 ) -> None:
-    """Keep a checkpoint; `note` is the signed one. Raises `OutOfSpace`, `Unavailable`."""
+    """Keep a checkpoint; `note` is its signed text. Raises `OutOfSpace`, `Unavailable`."""
     with suppress(BlobExists):
         ports.blobs.put(pinned_checkpoint.name(tenant_id), note.encode())
     folder = kept_model.folder(tenant_id)

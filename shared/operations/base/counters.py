@@ -1,4 +1,4 @@
-"""Totals of sharded counters, which concurrent writes rarely contend for (docs/adr/02)."""
+"""Totals of sharded counters, which avoid contention between writes (docs/adr/02)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,10 @@ from shared.ports import Ports
 
 
 class ChangeTotals(NamedTuple):
-    """How many changes the tenant has made that a list or its state must contain.
+    """How many changes the tenant has made that an SRL or its state must contain.
 
-    `changes` counts all of them. `tombstones` counts only changes of tombstones and revoked
-    signers: if it is the same as before, both are the same as before.
+    `changes` counts all of them. `tombstones` counts changes of tombstones and revoked signers. If
+    `tombstones` is unchanged, both sets are unchanged.
     """
 
     changes: int
@@ -64,7 +64,7 @@ def of_signed(ports: Ports, tenant_id: str, key_id: str) -> Counter[str]:
 
 
 def of_signers(ports: Ports, tenant_id: str, signers: Sequence[WarrantSigner]) -> list[int]:
-    """Return how many warrants each of these signed; one query for each key.
+    """Return how many warrants each signer signed, with one query for each key.
 
     Raises `DataCorrupt`.
     """
@@ -75,7 +75,10 @@ def of_signers(ports: Ports, tenant_id: str, signers: Sequence[WarrantSigner]) -
 
 
 def total(items: Iterable[Item]) -> Counter[str]:
-    """Sum the attributes of counter items by name. Raises `DataCorrupt` if one is no integer."""
+    """Sum the attributes of counter items by name.
+
+    Raises `DataCorrupt` if one is not an integer.
+    """
     sums: Counter[str] = Counter()
     for item in items:
         sums.update({name: integer(item, name) for name in item})

@@ -1,4 +1,4 @@
-"""Protected effects: what a write does, whichever operation makes it (APPROVAL-1)."""
+"""Protected effects of a write, regardless of the operation that makes it (APPROVAL-1)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -26,7 +26,7 @@ _OF_DISABLED: Final = (
 
 
 def find_unproved(store: Store, tenant_id: str, changes: Iterable[Change]) -> Change | None:
-    """Return a change with a protected effect that the write does not prove; None if all do."""
+    """Return a write with a protected effect that is not proved, or None."""
     for each in changes:
         acts = find_acts(store, tenant_id, each)
         if acts and not is_proved(store, tenant_id, changes, acts):
@@ -35,7 +35,7 @@ def find_unproved(store: Store, tenant_id: str, changes: Iterable[Change]) -> Ch
 
 
 def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[ProtectedAction]:
-    """Return the acts that cover the effect of a change: none if it has no protected effect."""
+    """Return the protected actions that cover the effect of a write, or an empty set."""
     address = change.address
     if isinstance(change, Delete) and address.pk.startswith(revocations.records_prefix(tenant_id)):
         return _RESTORES
@@ -51,16 +51,16 @@ def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[Protect
     before = None if change.expect is Expect.ABSENT else store.get(address)
     expected = change.expect.version if isinstance(change.expect, VersionIs) else None
     if expected is not None and (before is None or before["version"] != expected):
-        # The record has changed since, so the store refuses the write.
+        # The record has changed since, so the store will reject the write.
         return _NONE
     return frozenset({act}) if has_effect(before, change.item) else _NONE
 
 
 def check_caller(store: Store, caller: Caller, changes: Sequence[Change]) -> list[Check]:
-    """Return the checks of a write with a protected effect that no leaver has the calling key.
+    """Return preconditions that the people behind the calling key are still active.
 
-    There are none if no key calls, or if the write only deletes revocations. Raises as
-    `check_makers`, and `InvalidApiKey` if the key is gone.
+    Returns an empty list if no key calls, or if the write only deletes revocations. Raises the same
+    errors as `check_makers`, and `InvalidApiKey` if the key is gone.
     """
     if caller.key_id is None:
         return []
@@ -76,9 +76,10 @@ def check_caller(store: Store, caller: Caller, changes: Sequence[Change]) -> lis
 
 
 def check_makers(store: Store, key: api_keys.ApiKey) -> list[Check]:
-    """Return the checks of a write that all who may have the secret of a key are active.
+    """Return preconditions that all people who may know the secret of a key are active.
 
-    Raises `InsufficientScope` if one is disabled: such a key gives nobody access (IDENTITY-9).
+    Raises `InsufficientScope` if one is disabled, because the key then gives no access
+    (IDENTITY-9).
     """
     places = [people.people(key.tenant_id).address(each) for each in key.people_ids]
     found = [people.Person.from_item(each) for each in store.get_many(places).values()]
@@ -124,7 +125,7 @@ def _enables(old: Item | None, new: Item) -> bool:
 def _find_effect(
     tenant_id: str, address: Address
 ) -> tuple[ProtectedAction, Callable[[Item | None, Item], bool]] | None:
-    """Return the act that covers changes of an item, and whether a change has the effect."""
+    """Return the action that covers changes of an item, and a test for the effect."""
     if api_keys.is_credential_at(address):
         return ProtectedAction.CREATE_ADMIN_KEY, _gives_access
     effects: dict[Address | str, tuple[ProtectedAction, Callable[[Item | None, Item], bool]]] = {
@@ -140,9 +141,12 @@ def _find_effect(
 def is_proved(
     store: Store, tenant_id: str, changes: Iterable[Change], acts: frozenset[ProtectedAction]
 ) -> bool:
-    """Return whether a write proves that its operation asked the policy about one of the acts."""
+    """Return whether a write proves that its operation checked the policy for these actions.
+
+    A proof for one action is enough.
+    """
     policy, asked = approvals.protected_address(tenant_id), approvals.approvals(tenant_id).pk
-    # A change of the policy needs an approval as soon as the policy protects anything.
+    # A change of the policy needs an approval as soon as the policy protects any action.
     is_free = not any(isinstance(each, Put) and each.address == policy for each in changes)
     if not is_free:
         stored = ProtectedActions.from_optional(store.get(policy))

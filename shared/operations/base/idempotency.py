@@ -1,6 +1,7 @@
-"""Operations that are done once for each `Idempotency-Key` (API-30, docs/adr/04).
+"""Operations that run once for each `Idempotency-Key` (API-30, docs/adr/04).
 
-The outcome is kept in the write of the change. A repetition finds it and returns the same result.
+The outcome is stored in the write of the change. A repeated request finds it and returns the same
+result.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,8 +23,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Record)
 
-# Returns the change that keeps a result, to be applied in the write of the operation; none if the
-# caller sent no Idempotency-Key.
+# Returns the write that stores a result, to be applied together with the operation's changes.
+# Returns an empty sequence if the caller sent no Idempotency-Key.
 Keep: TypeAlias = Callable[[R], Sequence[Change]]
 
 
@@ -33,10 +34,10 @@ _IN_PROGRESS: Final = (
 
 
 class OutcomeCodec(NamedTuple, Generic[R]):
-    """How the result of an operation is kept, which must be without any secret.
+    """How the result of an operation is stored. The stored item must not contain secrets.
 
-    `again` takes the ports, the caller, what was kept, and the arguments of the operation. It
-    returns the result once more, or raises why that is not possible.
+    `again` takes the ports, the caller, the stored item, and the arguments of the operation. It
+    returns the result again, or raises the reason why that is not possible.
     """
 
     kept: Callable[[R], Item]
@@ -44,16 +45,16 @@ class OutcomeCodec(NamedTuple, Generic[R]):
 
 
 class StoredAnswer(NamedTuple, Generic[R]):
-    """The result of an operation, and whether it is that of an earlier request."""
+    """The result of an operation, and whether an earlier request produced it."""
 
     result: R
     replayed: bool
 
 
 def of_record(kind: type[S], *, but: Iterable[str] = ()) -> OutcomeCodec[S]:
-    """Return how a result that is a record is kept, without the sealed secrets in the fields `but`.
+    """Return the codec of a result that is a record, without the secrets in the fields `but`.
 
-    A repetition has empty bytes there.
+    A repeated request returns empty bytes in these fields.
     """
 
     def restore(_ports: Ports, _caller: Caller, outcome: Item, **_: Any) -> S:
@@ -63,13 +64,13 @@ def of_record(kind: type[S], *, but: Iterable[str] = ()) -> OutcomeCodec[S]:
 
 
 def item(record: Record, *, but: Iterable[str] = ()) -> dict[str, Value]:
-    """Return the item of a record, with empty bytes for the sealed secrets in the fields `but`."""
+    """Return the item of a record, with empty bytes for the wrapped secrets in the fields `but`."""
     stored = record.to_item()
     return stored | {name: b"" for name in but if name in stored}
 
 
 def nested_item(outcome: Item, name: str) -> Item:
-    """Return the item that is kept under `name`. Raises `DataCorrupt` if there is none."""
+    """Return the item stored under `name`. Raises `DataCorrupt` if there is none."""
     found = outcome.get(name)
     if not isinstance(found, dict):
         raise DataCorrupt(f"what is kept of a request lacks {name}")
@@ -77,9 +78,9 @@ def nested_item(outcome: Item, name: str) -> Item:
 
 
 def secret_shown(owner_id: Callable[[R], str]) -> OutcomeCodec[R]:
-    """Return how a result with a secret is kept: the identifier of what has it, and nothing else.
+    """Return the codec of a result with a secret, which stores only its owner's identifier.
 
-    So the result is never repeated.
+    The result can therefore never be repeated.
     """
 
     def restore(_ports: Ports, _caller: Caller, outcome: Item, **_: Any) -> R:
@@ -94,8 +95,8 @@ def secret_shown(owner_id: Callable[[R], str]) -> OutcomeCodec[R]:
 class IdempotentOperation(Operation[P, R]):
     """An operation `(ports, caller, keep, …)` that a caller may repeat under one `Idempotency-Key`.
 
-    Its write contains `keep(result)`. If it makes no change, it need not call `keep`. If it
-    `claims`, a repetition is refused while the first request is in progress.
+    Its write contains `keep(result)`. An operation without changes need not call `keep`. With
+    `claims`, a repeated request is refused while the first request is in progress.
     """
 
     def __init__(
@@ -121,10 +122,10 @@ class IdempotentOperation(Operation[P, R]):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> StoredAnswer[R]:
-        """Return what the operation returns, or returned when it was first done for `request`.
+        """Run the operation once for `request`, or return the result of its first run.
 
-        Raises what the operation raises, which is not kept; `Conflict` if the key was used with
-        another body, or if its first request is in progress and claimed it.
+        Errors of the operation are raised and not stored. Raises `Conflict` if the key was used
+        with another body, or if its first request is in progress and claimed it.
         """
         self.admit(ports, caller, *args, **kwargs)
         ports = guard_writes(ports, caller)
@@ -158,7 +159,7 @@ class IdempotentOperation(Operation[P, R]):
         try:
             result = self._keeping(ports, caller, keep, *args, **kwargs)
         except RequestError:
-            # The same request may have been done since, and what it changed is in the way.
+            # The same request may have finished since, and its own changes cause this error.
             if _is_done_since(ports, request, found):
                 raise PreconditionFailed([request.address]) from None
             raise
@@ -174,7 +175,7 @@ def idempotent(
     fresh: Fresh = False,
     rate_limited: bool = False,
 ) -> Callable[[Callable[Concatenate[Ports, Caller, Keep[R], P], R]], IdempotentOperation[P, R]]:
-    """Decorate a function as an `IdempotentOperation`, which admits as `AccessPolicy` says."""
+    """Decorate a function as an `IdempotentOperation`; the arguments form its `AccessPolicy`."""
     return lambda run: IdempotentOperation(
         run, AccessPolicy(scopes, fresh, rate_limited), keeps, claims=claims
     )
@@ -214,9 +215,10 @@ def _read(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
 
 
 def _is_done_since(ports: Ports, request: IdempotencyKey, record: IdempotencyRecord | None) -> bool:
-    """Return whether an outcome was kept since `record` was read.
+    """Return whether an outcome was stored since `record` was read.
 
-    The items of its write become visible one by one, so what it changed may be visible before it.
+    The items of a write become visible one by one, so its changes may be visible before the
+    outcome.
     """
     if _read(ports, request) not in (None, record):
         return True
@@ -227,10 +229,11 @@ def _is_done_since(ports: Ports, request: IdempotencyKey, record: IdempotencyRec
 def _read_live(
     ports: Ports, request: IdempotencyKey, claim: IdempotencyRecord | None
 ) -> IdempotencyRecord | None:
-    """Read what is kept of a request, which may have expired.
+    """Read the idempotency record of a request, which may have expired.
 
-    Raises `Conflict` if it is of another body, or a claim, unless this request has `claim`. If that
-    was taken over meanwhile, the outcome of whichever request ends first counts.
+    Raises `Conflict` if the record has another body, or is a claim and this request does not have
+    `claim`. If another request took over the claim, the outcome of the request that ends first
+    counts.
     """
     found, now = _read(ports, request), ports.now()
     if found is None or not found.is_kept(now):
@@ -244,7 +247,7 @@ def _read_live(
 
 
 def _claim(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
-    """Claim a request and return the claim; None if its outcome is kept already."""
+    """Claim a request and return the claim, or None if its outcome is already stored."""
     found, now = _read_live(ports, request, None), ports.now()
     if found is not None and found.is_kept(now):
         return None
@@ -254,8 +257,8 @@ def _claim(ports: Ports, request: IdempotencyKey) -> IdempotencyRecord | None:
 
 
 def _release(ports: Ports, request: IdempotencyKey, claim: IdempotencyRecord | None) -> None:
-    """Let the request be repeated at once, if it failed without an outcome."""
+    """Release the claim of a request that failed without an outcome. It can be repeated at once."""
     if claim is not None:
-        # Otherwise the claim ends by itself.
+        # If this fails, the claim expires.
         with suppress(PreconditionFailed, Unavailable):
             ports.store.write(Delete(request.address, VersionIs(claim.version)))

@@ -1,8 +1,8 @@
-"""Base of all operations: enforce scopes, and run again if a conditional write loses a race.
+"""Base of all operations: enforce scopes, and retry after a conflict.
 
-An operation reads, decides, and writes once. The write expects what was read; if that has
-changed, the store applies nothing, and the operation runs again on the new state. A request or a
-pass that changes many things makes several independent writes (REVOKE-21).
+An operation reads, decides, and writes once. The items that it read are preconditions of the write.
+If one has changed, the store applies no change, and the operation runs again on the new state. A
+request or a pass that changes many items makes several independent writes (REVOKE-21).
 """
 
 import time
@@ -31,26 +31,25 @@ P = ParamSpec("P")
 R = TypeVar("R")
 M = TypeVar("M", bound=Hashable)
 
-# Whether an operation needs a person's fresh sign-in; or for which of its arguments.
+# Whether an operation requires reauthentication, or a function of its arguments that decides it.
 Fresh: TypeAlias = bool | Callable[..., bool]
 
 _LIMITED: Final = "Your role reaches some warrants or signing keys alone, and not this endpoint."
 
-# The system's generator: any other would have the same state in all instances that start from one
-# snapshot of Lambda.
+# Uses the operating system. Any other generator would have the same state in all Lambda instances
+# that start from one snapshot.
 _RANDOM: Final = SystemRandom()
 
-# How long the members of a group are tried together, in seconds; then each is tried alone.
+# Seconds for attempts at a whole group. After that, each member is attempted alone.
 _TOGETHER: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPacing:
-    """When an operation is retried; times are in seconds. Tests set `sleep` and `clock`.
+    """Timing of retries, in seconds. Tests set `sleep` and `clock`.
 
-    `limit` is the time after which `settle` gives up, less than the time-out of any gateway.
-    `pause` is the longest wait between two attempts. After `in_flight`, all items of a write are
-    visible.
+    `settle` gives up after `limit`, which is less than the timeout of any gateway. `pause` is the
+    longest wait between two attempts. After `in_flight`, all items of a write are visible.
     """
 
     limit: float = 10.0
@@ -64,10 +63,10 @@ PACING = RetryPacing()
 
 
 class AccessPolicy(NamedTuple):
-    """The callers of an operation: they need one of the scopes (AUTH-5).
+    """The callers that an operation admits. They need at least one of the scopes (AUTH-5).
 
-    If it is `fresh`, a person needs to have signed in lately (AUTH-17). Callers whose role has
-    limits call it only if it is `limited`: it checks them (AUTH-18).
+    With `fresh`, a person must have signed in recently (AUTH-17). Callers with role limits may call
+    the operation only with `limited`, because the operation then checks the limits (AUTH-18).
     """
 
     scopes: tuple[Scope, ...]
@@ -76,7 +75,7 @@ class AccessPolicy(NamedTuple):
 
 
 class Operation(Generic[P, R]):
-    """A function `(ports, caller, …)`, and whom it admits."""
+    """A function `(ports, caller, …)` with its access policy."""
 
     def __init__(
         self, run: Callable[Concatenate[Ports, Caller, P], R], admits: AccessPolicy
@@ -87,14 +86,14 @@ class Operation(Generic[P, R]):
         self.__name__, self.__module__ = run.__name__, run.__module__
 
     def __reduce__(self) -> str:
-        """Return the name by which another process finds the operation in the same module."""
+        """Return the module-level name of the operation, by which another process finds it."""
         return self.__name__
 
     def authorize(self, ports: Ports, caller: Caller) -> None:
         """Raise `InsufficientScope` unless the caller has one of the scopes (AUTH-5).
 
-        Raises `ReauthenticationRequired` if each call is fresh, and the caller's sign-in is not
-        (AUTH-17).
+        Raises `ReauthenticationRequired` if every call is fresh and the caller's sign-in is not
+        recent (AUTH-17).
         """
         if not set(self.scopes).intersection(caller.scopes):
             raise InsufficientScope(self.scopes)
@@ -104,16 +103,16 @@ class Operation(Generic[P, R]):
             raise ReauthenticationRequired
 
     def admit(self, ports: Ports, caller: Caller, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Raise as `authorize` does, also if calls with these arguments are fresh."""
+        """Raise the errors of `authorize`, also if calls with these arguments are fresh."""
         self.authorize(ports, caller)
         is_fresh = callable(self.fresh) and self.fresh(*args, **kwargs)
         if is_fresh and caller.has_to_sign_in(ports.now()):
             raise ReauthenticationRequired
 
     def __call__(self, ports: Ports, caller: Caller, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Authorise the caller and run the function, repeatedly if it loses a race.
+        """Authorize the caller and run the function, again after each conflict.
 
-        Raises what the function raises, except `PreconditionFailed`; see `settle`.
+        Raises the errors of the function except `PreconditionFailed` (see `settle`).
         """
         self.admit(ports, caller, *args, **kwargs)
         guarded = guard_writes(ports, caller)
@@ -123,14 +122,14 @@ class Operation(Generic[P, R]):
 def operation(
     *scopes: Scope, fresh: Fresh = False, rate_limited: bool = False
 ) -> Callable[[Callable[Concatenate[Ports, Caller, P], R]], Operation[P, R]]:
-    """Decorate a function as an `Operation`, which admits as `AccessPolicy` says."""
+    """Decorate a function as an `Operation`; the arguments form its `AccessPolicy`."""
     return lambda run: Operation(run, AccessPolicy(scopes, fresh, rate_limited))
 
 
 def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:
-    """Return what `attempt` returns; run it again if it raises `PreconditionFailed`.
+    """Return the result of `attempt`. Retry if it raises `PreconditionFailed`.
 
-    Raises `Unavailable` if it still does after `limit` seconds, or after the limit of `PACING`.
+    Raises `Unavailable` if it still fails after `limit` seconds, or after the limit of `PACING`.
     """
     deadline = PACING.clock() + (PACING.limit if limit is None else limit)
     while True:
@@ -143,15 +142,15 @@ def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:
 
 
 def wait_for_writes() -> None:
-    """Wait until all items of each write that has begun to show are visible (docs/adr/02)."""
+    """Wait until every write that is partly visible is fully visible (docs/adr/02)."""
     PACING.sleep(PACING.in_flight)
 
 
 def reread(read: Callable[[], R]) -> R:
-    """Return what `read` returns; run it once more, after a pause, if it raises `DataCorrupt`.
+    """Return the result of `read`. Retry once, after a pause, if it raises `DataCorrupt`.
 
     Records may contradict each other during a write, because its items become visible one by one
-    (shared/ports/store.py). Raises `DataCorrupt` if the second run does.
+    (shared/ports/store.py). Raises `DataCorrupt` if the retry does.
     """
     try:
         return read()
@@ -163,7 +162,7 @@ def reread(read: Callable[[], R]) -> R:
 def group_by_key(
     members: Iterable[M], key: Callable[[M], Hashable], *, most: int
 ) -> list[Sequence[M]]:
-    """Divide into groups of at most `most` members that have the same key."""
+    """Divide into groups of at most `most` members with the same key."""
     alike: dict[Hashable, list[M]] = defaultdict(list)
     for each in members:
         alike[key(each)].append(each)
@@ -187,10 +186,10 @@ class GroupRunner:
         attempt: Callable[[Sequence[M]], dict[M, R]],
         on_failure: Callable[[M, Unavailable], R],
     ) -> dict[M, R]:
-        """Return what `attempt` returns for each group, concurrently, and retried by `settle`.
+        """Return the results of `attempt` for all groups, run concurrently and retried by `settle`.
 
-        If a group fails, each of its members is tried alone: a record that is damaged must not
-        prevent what is asked of the others. `on_failure` makes the result of a member that fails.
+        If a group fails, each of its members is attempted alone, because a damaged record must not
+        block the other members. `on_failure` returns the result of a member that fails.
         """
         runs = (partial(self._try, group, attempt, on_failure) for group in groups)
         return dict(chain.from_iterable(each.items() for each in self.ports.gather(*runs)))
@@ -203,7 +202,7 @@ class GroupRunner:
     ) -> dict[M, R]:
         """Return the same as `each`, but attempt the first group before the others begin.
 
-        If it fails, it is tried again among them.
+        If the first group fails, it is attempted again with the others.
         """
         done = dict[M, R]()
         if len(groups) > 1 and PACING.clock() < self.deadline:
@@ -230,7 +229,7 @@ class GroupRunner:
 
 
 def apply_steps(ports: Ports, steps: Iterable[Sequence[Change]], *, most: int) -> int:
-    """Apply each step whose expectations hold; skip the others, and return how many were skipped.
+    """Apply each step with met preconditions; return how many steps were skipped.
 
     A step has at most `most` changes. Raises `Unavailable`; some steps may then be applied.
     """

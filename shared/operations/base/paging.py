@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """One page. `next_before` is the `before` of the next page, None on the last one.
+    """One page. `next_before` is the `before` of the next page, or None on the last page.
 
     `total` is None if the collection is not counted.
     """
@@ -27,7 +27,7 @@ class Page(Generic[T]):
     next_before: str | None
 
 
-# The most records that a filtered page reads. It takes the tokens for them (AUTH-14).
+# The most records that a filtered page reads. It takes rate limit tokens for them (AUTH-14).
 _READ_MAX: Final = 1000
 
 
@@ -35,9 +35,9 @@ _READ_MAX: Final = 1000
 class PageQueryPlan(Generic[T]):
     """The query for a page: up to `limit` records older than the identifier `before`.
 
-    If `keep` is given, only records for which it returns true are in the page; the query reads on
-    until the page is full or the identifier `after` is reached. It reads at most `_READ_MAX`
-    records. The page is then shorter, and the next one continues after the last that was read.
+    `keep` filters the records of the page. The query then continues until the page is full or the
+    identifier `after` is reached. It reads at most `_READ_MAX` records. At that limit the page is
+    shorter, and the next page continues after the last record that was read.
     """
 
     partition: Partition
@@ -48,7 +48,7 @@ class PageQueryPlan(Generic[T]):
     after: str | None = None
 
     def run(self, ports: Ports) -> tuple[list[T], str | None]:
-        """Return the records, and `before` of the next page or None."""
+        """Return the records, and `before` for the next page or None."""
         most = _READ_MAX if self.keep else self.limit + 1
         entries = ports.store.query(
             self.partition, after=self.after, before=self.before, newest_first=True, limit=most
@@ -71,13 +71,13 @@ class PageQueryPlan(Generic[T]):
 
 
 def newest(ports: Ports, walk: PageQueryPlan[T], *, total: Callable[[], int]) -> Page[T]:
-    """Return the page that `walk` describes; `total` counts the whole collection."""
+    """Return the page of `walk`; `total` counts the whole collection."""
     (entries, next_before), counted = ports.gather(lambda: walk.run(ports), total)
     return Page(entries, counted, next_before)
 
 
 class RowBounds(TypedDict, total=False):
-    """Which rows of a partition to return, as `Store.query` takes it."""
+    """The rows of a partition to return, as arguments of `Store.query`."""
 
     after: str | None
     before: str | None
@@ -96,10 +96,10 @@ def merge_partitions(
     """Return the first `limit` rows of all partitions in order, and the sum of `counters`.
 
     Sort keys must be unique across the partitions. Each partition is first queried for its share
-    and a few more, concurrently with `counters`. Partitions with more rows that may be among the
-    first are then queried again for `limit` rows.
+    and a few more rows, concurrently with `counters`. A partition that may have more of the first
+    rows is queried again for `limit` rows.
     """
-    # One of eight partitions rarely has more than its share by this.
+    # A partition rarely exceeds its share by more rows, if there are eight partitions.
     spare = 3 + limit // 16
     share = min(limit, -(-limit // len(partitions)) + spare)
     read = partial(_reads, ports, bounds=bounds, newest_first=newest_first)

@@ -1,6 +1,6 @@
-"""Sealed seeds: creation and opening.
+"""Wrap and unwrap private seeds.
 
-`DataCorrupt` of `unwrap_seed` says what to do about a seal.
+If a seed cannot be unwrapped, the `DataCorrupt` of `unwrap_seed` describes the remedy.
 """
 
 from shared.errors import DataCorrupt
@@ -10,13 +10,13 @@ from shared.ports import Ports
 
 
 class SeedUnavailable(DataCorrupt):
-    """The seal of a seed does not open, or there is none."""
+    """A wrapped seed is missing or cannot be unwrapped."""
 
 
 def create(
     ports: Ports, kind: type[WrappedKeyRecord], tenant_id: str, key_id: str, *, version: int = 1
 ) -> tuple[str, bytes]:
-    """Create a key pair: public key (base64), and seed sealed for this kind of key and version.
+    """Create a key pair: public key (base64), and seed wrapped for this kind of key and version.
 
     Raises `Unavailable`.
     """
@@ -28,8 +28,8 @@ def create(
 def unwrap_seed(ports: Ports, key: WrappedKeyRecord) -> bytes:
     """Return the seed (32 bytes) of an active key.
 
-    Raises `SeedUnavailable` if it has none or the seal does not open for this key, purpose and
-    version; `Unavailable` if the key service does not answer.
+    Raises `SeedUnavailable` if the key has no seed, or the seed cannot be unwrapped for this key,
+    purpose and version. Raises `Unavailable` if the key service does not respond.
     """
     try:
         if key.sealed_seed is None:

@@ -1,4 +1,4 @@
-"""Tenants: their settings, and the directory that names all of them."""
+"""Tenants: their settings, and the directory of all tenants."""
 
 from collections.abc import Iterator
 
@@ -24,7 +24,7 @@ def directory(ports: Ports) -> Iterator[DirectoryEntry]:
 def identifiers(ports: Ports) -> Iterator[str]:
     """Read the identifiers of all tenants, oldest first.
 
-    An entry of the directory that cannot be read hides neither its tenant nor the others.
+    An unreadable directory entry hides neither its tenant nor the others.
     """
     return (entry.sk for entry in ports.store.query(model.DIRECTORY))
 
@@ -35,9 +35,9 @@ def find(ports: Ports, handle: str) -> TenantSettings:
 
 
 def identifier(ports: Ports, handle: str) -> str:
-    """Return the identifier of the tenant with this handle, also if its handle item is missing.
+    """Return the identifier of the tenant with this handle, even if its handle item is missing.
 
-    Raises `NotFound` if the directory does not have it either.
+    Raises `NotFound` if the directory does not contain the handle either.
     """
     item = ports.store.get(model.handle_address(handle))
     if item is not None:

@@ -60,8 +60,7 @@ def token_verdicts(
 
 
 def _by_later_cutoff(ports: Ports, tenant_id: str, cutoff: str) -> WarrantStatus | None:
-    """Return the status of a cutoff by the latest cutoff of its subject, or None if none is later.
-    """
+    """Return the status of a cutoff by the latest later cutoff of its subject, or None."""
     shard = model.shard_of(tenant_id, cutoff)
     end = f"{subject_of(cutoff)}:"  # sorts after all digits
     for row in ports.store.query(shard, after=cutoff, before=end, newest_first=True):

@@ -1,7 +1,7 @@
-"""Back-channel logout: a provider ends sessions, and revokes the tokens of its issuer (TOKEN-12).
+"""Back-channel logout: a provider ends sessions and revokes its issuer's tokens (TOKEN-12).
 
-It follows OpenID Connect Back-Channel Logout 1.0. The caller needs no credential: the provider
-signed the logout token.
+It follows OpenID Connect Back-Channel Logout 1.0. The caller needs no credential, because the
+provider signs the logout token.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ from shared.ports.store import Expect, Put
 
 # A logout token is at most five minutes old, and may be a minute ahead.
 _REPEATABLE: Final = timedelta(minutes=10)
-# After this time, an unknown key is looked up again.
+# An unknown key is looked up again after this time.
 _KEYS_SECONDS: Final = 60
 
 
@@ -40,7 +40,7 @@ _KEYS_SECONDS: Final = 60
 class LogoutAttempt:
     """A logout token that passed all checks except the signature, without a request.
 
-    If it `asks_provider`, `end` waits for the keys of the provider.
+    If `asks_provider` is true, `end` waits for the keys of the provider.
     """
 
     provider: IdentityProvider
@@ -65,7 +65,7 @@ def prepare(ports: Ports, provider_id: str, form: Mapping[str, str]) -> LogoutAt
     provider, now = issuers.current(ports, found), ports.now().timestamp()
     try:
         token = jwts.parse(form["logout_token"])
-        # Each client has sessions of its own at the provider.
+        # Each OAuth client has separate sessions at the provider.
         aud, cli = token.claims.get("aud"), provider.cli_client_id
         is_of_cli = cli is not None and (aud == cli or (isinstance(aud, list) and cli in aud))
         binding = sign_in.bind(provider, (cli if is_of_cli else provider.client_id) or "")
@@ -77,11 +77,11 @@ def prepare(ports: Ports, provider_id: str, form: Mapping[str, str]) -> LogoutAt
 
 
 def end(ports: Ports, stranger: UnauthenticatedClient, attempt: LogoutAttempt) -> None:
-    """Revoke the session or the subject of a logout token, and end sessions here.
+    """Revoke the session or the subject of a logout token, and end its sessions in the service.
 
-    A token counts once. An interrupted attempt is completed by the next one with the same token.
-    Raises `SignInRefused`; `RateLimited` if the issuer may have the key since its keys were read,
-    or if the provider sends too many; `Unavailable`.
+    A token counts once. The next call with the same token completes an interrupted one. Raises
+    `SignInRefused`, `RateLimited` and `Unavailable`. `RateLimited` is raised if the provider sends
+    too many tokens, or if the issuer may have added the key after its keys were read.
     """
     provider, claims = attempt.provider, attempt.token.claims
     try:
@@ -114,11 +114,11 @@ def end(ports: Ports, stranger: UnauthenticatedClient, attempt: LogoutAttempt) -
         reason=f"Logout at {provider.name}",
         issuer=provider.issuer,
         token_value=claims[claim],
-        # Users could otherwise fill the list. A repetition states the same end.
+        # Users could otherwise fill the SRL. A repeated call results in the same expiry.
         warrant_expires_at=issued_at + max(timedelta(seconds=lasts or TOKEN_SECONDS), _REPEATABLE),
     )
     _end_sessions(ports, caller, attempt, names)
-    # Last, so that a repetition completes what was interrupted.
+    # Written last, so that a repeated call completes an interrupted one.
     expires = int((issued_at + _REPEATABLE).timestamp())
     note: Item = {"tenant_id": provider.tenant_id, "expires": expires}
     ports.store.write(Put(note_at, note, Expect.ANYTHING))
@@ -127,9 +127,9 @@ def end(ports: Ports, stranger: UnauthenticatedClient, attempt: LogoutAttempt) -
 def _end_sessions(
     ports: Ports, caller: Caller, attempt: LogoutAttempt, names: Mapping[str, str]
 ) -> None:
-    """End the sessions that a logout token names, which has these identifiers by claim.
+    """End the sessions of a logout token. `names` are its identifiers by claim.
 
-    A session whose `sid` is not known ends with any session of the person.
+    A session with an unknown `sid` ends with any session of the person.
     """
     provider, tenant_id, warrant_id = attempt.provider, caller.tenant_id, names.get("sid")
     person = None
@@ -140,7 +140,7 @@ def _end_sessions(
         if person is not None:
             people_operations.sign_out(ports, caller, person_id=str(person["id"]))
         return
-    # The provider may name one person by several subjects within one of its sessions.
+    # The provider may use several subjects for one person within one of its sessions.
     owners = [sessions.sign_in_name(provider.id, warrant_id)]
     owners += [str(person["id"])] if person else []
     for owner in owners:

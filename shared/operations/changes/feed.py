@@ -1,4 +1,4 @@
-"""Reading the feed: what authorizers poll, and the base from which a new one starts (POLL-1)."""
+"""Read the feed: the pages that authorizers poll, and the base for a new client (POLL-1)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from shared.operations.lists import in_force, unpublished
 from shared.operations.lists.unpublished import BacklogSnapshot
 from shared.ports import Ports
 
-# The most bytes of entries in an answer, as base64 in JSON. With the rest, it has 4 MiB at most.
+# The most bytes of entries in a response, as base64 in JSON. The whole response is at most 4 MiB.
 ENTRIES_BYTES_MAX: Final = 4 * 2**20 - 8 * 2**10
 
 _NO_FEED: Final = "The tenant has no feed yet. The next list begins it; retry in a minute."
@@ -26,7 +26,7 @@ _GONE: Final = "There is no base of this version, or not any more; poll the feed
 
 
 class FeedPage(NamedTuple):
-    """The head of a feed, and encoded entries: consecutive ones that end at the head."""
+    """A feed head, and consecutive encoded entries that end at the head."""
 
     head: FeedHead
     entries: list[bytes]
@@ -40,14 +40,14 @@ def news(
     after_sequence: int | None = None,
     known_head: FeedHead | None = None,
 ) -> FeedPage:
-    """Return the head, and the entries after `after_sequence`, in one query.
+    """Return the feed head and the entries after `after_sequence`, with one query.
 
-    If `known_head` has this sequence, it is returned, and nothing is read.
+    If `known_head` has this sequence, it is returned without a read.
 
-    The entries after the base are returned instead if `after_sequence` is None, if an entry after
-    it was removed, if the base covers a break after it, or if the entries do not fit. If even those
-    after the base do not fit, only the newest of them are returned. Raises `NotFound` if there is
-    no feed yet; `DataCorrupt`, `Unavailable`.
+    Otherwise the entries after the base are returned if `after_sequence` is None, if an entry after
+    it was removed, if the base covers a discontinuity after it, or if the entries do not fit. If
+    even the entries after the base do not fit, only the newest of them are returned. Raises
+    `NotFound` if there is no feed yet; `DataCorrupt`, `Unavailable`.
     """
     if known_head is not None and after_sequence == known_head.sequence:
         return FeedPage(known_head, [])
@@ -56,7 +56,7 @@ def news(
 
 def _news(ports: Ports, tenant_id: str, after_sequence: int | None) -> FeedPage:
     bound = None if after_sequence is None else model.entry_sk(after_sequence)
-    # The head sorts after all entries, so it comes first.
+    # The feed head sorts after all entries, so it comes first.
     rows = ports.store.query(model.feed_partition(tenant_id), after=bound, newest_first=True)
     first = next(rows, None)
     if first is None or first.sk != model.HEAD:
@@ -70,25 +70,25 @@ def _news(ports: Ports, tenant_id: str, after_sequence: int | None) -> FeedPage:
     )
     entries = _run(rows, newest, start)
     if start < newest.sequence - len(entries) < base:
-        # They do not reach back to the start, so those that the base covers are of no use.
+        # The entries do not reach back to the start, so entries that the base covers are useless.
         del entries[newest.sequence - base :]
     return FeedPage(newest, entries[::-1])
 
 
 def _run(rows: Iterator[ItemRow], newest: FeedHead, start: int) -> list[bytes]:
-    """Return the entries from that of `newest` down to the one after `start`, as far as they fit.
+    """Return the entries from `newest` down to the entry after `start`, as far as they fit.
 
-    They end sooner if an older one was removed. Raises `DataCorrupt` if one is missing that must
-    exist.
+    The result ends sooner if an older entry was removed. Raises `DataCorrupt` if an entry is
+    missing that must exist.
     """
     found, size = list[bytes](), 0
     for sequence in range(newest.sequence, start, -1):
         sk = model.entry_sk(sequence)
-        # An entry that was written after the head was read is skipped.
+        # Skips entries that were written after the feed head was read.
         row = next((row for row in rows if row.sk <= sk), None)
         entry = StoredEntry.from_item(row.item).entry if row and row.sk == sk else None
         if entry is None:
-            # Before a break, which no base covers yet, a restore lets the sequence jump.
+            # After a restore, the sequence jumps before a discontinuity that no base covers yet.
             is_jump = found[-1:] == [FeedEntry(sequence + 1).encode()]
             if sequence > newest.base.sequence and not is_jump:
                 raise DataCorrupt(f"entry {sequence} of the feed is missing")
@@ -101,7 +101,7 @@ def _run(rows: Iterator[ItemRow], newest: FeedHead, start: int) -> list[bytes]:
 
 
 class StoredBase(NamedTuple):
-    """The payload of a list as it is stored, in gzip."""
+    """The stored payload of an SRL, in gzip."""
 
     form: StoredBody
     is_in_force: bool
@@ -109,9 +109,9 @@ class StoredBase(NamedTuple):
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base(ports: Ports, caller: Caller, *, version: int) -> StoredBase:
-    """Return the base that the list of this version is.
+    """Return the SRL of this version as a base.
 
-    Raises `NotFound` if there is no such list, or not any more; `DataCorrupt`, `Unavailable`.
+    Raises `NotFound` if the SRL never existed or was removed; `DataCorrupt`, `Unavailable`.
     """
     newest = in_force.read_srl_head(ports, caller.tenant_id)
     listed = newest
@@ -125,9 +125,9 @@ def base(ports: Ports, caller: Caller, *, version: int) -> StoredBase:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base_body(ports: Ports, _caller: Caller, *, of: StoredBase) -> bytes:
-    """Read a base; check its hash.
+    """Read a base and check its hash.
 
-    Raises `NotFound` if it is gone; `DataCorrupt`, `Unavailable`.
+    Raises `NotFound` if it was removed; `DataCorrupt`, `Unavailable`.
     """
     with _gone_if_old(of):
         return in_force.read_blob(ports, of.form.blob)
@@ -135,9 +135,9 @@ def base_body(ports: Ports, _caller: Caller, *, of: StoredBase) -> bytes:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def base_file(ports: Ports, _caller: Caller, *, of: StoredBase) -> Path | None:
-    """Return the file of a base, checked likewise; None if the store has no files.
+    """Return the file of a base after a check of its hash, or None if the store has no files.
 
-    Raises `NotFound` if it is gone; `DataCorrupt`, `Unavailable`.
+    Raises `NotFound` if it was removed; `DataCorrupt`, `Unavailable`.
     """
     with _gone_if_old(of):
         return ports.blobs.get_file(of.form.blob, sha256=sha256_of(of.form.blob))
@@ -145,9 +145,9 @@ def base_file(ports: Ports, _caller: Caller, *, of: StoredBase) -> Path | None:
 
 @contextmanager
 def _gone_if_old(of: StoredBase) -> Iterator[None]:
-    """Raise `NotFound` if the blob of an old list is missing.
+    """Raise `NotFound` if the blob of an old SRL is missing.
 
-    `DataCorrupt` for the list in force.
+    A missing blob of the current SRL raises `DataCorrupt`.
     """
     try:
         yield
@@ -159,5 +159,5 @@ def _gone_if_old(of: StoredBase) -> Iterator[None]:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def look(ports: Ports, caller: Caller) -> BacklogSnapshot:
-    """Look at what the tenant's feed lacks. Raises `DataCorrupt`, `Unavailable`."""
+    """Read the backlog of the tenant's feed. Raises `DataCorrupt`, `Unavailable`."""
     return unpublished.read_backlog(ports, caller.tenant_id)

@@ -1,6 +1,6 @@
-"""Revocation of a signing key, which revokes every warrant that it signed (KEY-9).
+"""Revoke a signing key, and thereby every warrant that it signed (KEY-9).
 
-Records of warrants are not changed: a check looks at the key as well (docs/adr/07).
+Warrant records do not change, because a check also reads the state of the key (docs/adr/07).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +25,7 @@ from shared.operations.lists import marks, verdicts
 from shared.ports import Ports
 from shared.ports.store import Change, Put, VersionIs
 
-# Each key takes three changes, and what belongs to the write seven; a write may have a hundred.
+# Each key takes three changes, and the rest of the write seven, of at most a hundred.
 _KEYS_A_WRITE = 31
 
 
@@ -38,7 +38,7 @@ class _Details(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RevocationImpact:
-    """Numbers of keys that a revocation would revoke, and of warrants that they signed."""
+    """The number of keys that a revocation would revoke, and of warrants that they signed."""
 
     keys: int
     warrants: int
@@ -46,7 +46,7 @@ class RevocationImpact:
 
 @dataclass(frozen=True, slots=True)
 class RevokedKey:
-    """A key after its revocation; for a dry run, before it, with `reach`.
+    """A key after its revocation, or before a dry run with the impact in `reach`.
 
     `descendants` is the number of active or suspended descendants that are not revoked.
     """
@@ -84,11 +84,11 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
     cascade: bool = False,
     dry_run: bool = False,
 ) -> RevokedKey:
-    """Revoke a key, and its descendants if `cascade` is true; a revoked key stays as it is.
+    """Revoke a key, and its descendants if `cascade` is true. A revoked key is unchanged.
 
-    The first write revokes the key and up to 30 descendants, further writes the rest. If a call
-    was interrupted, the same call completes it. If `dry_run` is true, nothing is changed and the
-    keys and warrants are counted (KEY-11). Raises `NotFound`; `ApprovalRequired` (APPROVAL-1).
+    The first write revokes the key and up to 30 descendants, and further writes the rest. If a call
+    is interrupted, the same call completes it. If `dry_run` is true, the keys and warrants are
+    counted and not changed (KEY-11). Raises `NotFound`, `ApprovalRequired` (APPROVAL-1).
     """
     key = find_key(ports, caller, key_id)
     staying = 0 if cascade else _staying(ports, key)
@@ -100,7 +100,7 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
     settings = tenants.settings(ports, caller.tenant_id)
 
     def extra_changes(keys: Mapping[str, SigningKey]) -> Sequence[Change]:
-        # A cascade may go on, so its outcome is kept when it has ended.
+        # A cascade may need more writes, so its outcome is stored when it has ended.
         kept = () if cascade else keep(RevokedKey(keys[key_id], staying))
         return [*kept, *(taken if key_id in keys else [])]
 
@@ -116,8 +116,8 @@ def revoke(  # noqa: PLR0913 (callers pass no `keep`)
 def _approval_changes(
     ports: Ports, caller: Caller, key: SigningKey, details: _Details, *, is_needed: bool
 ) -> list[Change]:
-    """Return the changes by which a caller revokes a key, if it is a root that is protected."""
-    # Here, so that those who sign load nothing of it.
+    """Return the approval writes for the revocation of a key, if it is a protected root key."""
+    # Imported here so that signing does not load it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
     is_root = key.type is model.SigningKeyType.ROOT
@@ -135,7 +135,7 @@ def _approval_changes(
 
 
 def _keys_to_revoke(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]:
-    """Return the keys that are to be revoked, also one that becomes visible only now."""
+    """Return the keys to revoke, including a key that becomes visible only now."""
     living = _living(ports, key, cascade=cascade)
     if living or not cascade:
         return living
@@ -150,7 +150,7 @@ def _living(ports: Ports, key: SigningKey, *, cascade: bool) -> list[SigningKey]
 
 
 def _staying(ports: Ports, key: SigningKey) -> int:
-    """Count the active and suspended descendants; a superseded version has none."""
+    """Count the active and suspended descendants. A superseded version has none."""
     if key.current_id is not None:
         return 0
     living = (KeyStatus.ACTIVE, KeyStatus.SUSPENDED)
@@ -163,7 +163,7 @@ def _reach(ports: Ports, keys: Sequence[SigningKey]) -> RevocationImpact:
 
 
 def _count_warrants(ports: Ports, keys: Sequence[SigningKey]) -> dict[str, int]:
-    """Count the warrants of each key; a superseded version counts as part of its key."""
+    """Count the warrants of each key. A superseded version counts as part of its key."""
     going = {key.id for key in keys}
     counted = [key for key in keys if key.current_id not in going]
     signers = [key.signer for key in counted]
@@ -172,7 +172,7 @@ def _count_warrants(ports: Ports, keys: Sequence[SigningKey]) -> dict[str, int]:
 
 
 def _descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
-    """Read all descendants of a key. The key is revoked first, so none of them can sign then."""
+    """Read all descendants of a key. They cannot sign, because the key is revoked first."""
     keys = SigningKey.from_rows(ports.store.query(model.keys(key.tenant_id)))
     return [each for each in keys if key.id in each.ancestors]
 
@@ -185,7 +185,7 @@ def _revoke_all(
     details: _Details,
     extra_changes: Callable[[Mapping[str, SigningKey]], Sequence[Change]],
 ) -> dict[str, SigningKey]:
-    """Revoke `keys` in one write, with the changes that `extra_changes` returns for them."""
+    """Revoke `keys` in one write, together with the writes of `extra_changes`."""
     now, reason = ports.now(), details["reason"]
     signed = _count_warrants(ports, keys)
     markers = {key.signer: SignerRevocation(now, reason) for key in keys}

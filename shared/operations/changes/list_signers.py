@@ -1,8 +1,8 @@
-"""List signers: list, create, activate, rotate, revoke (SIGNER-2, docs/adr/13).
+"""SRL signers: list, create, activate, rotate, revoke (SIGNER-2, docs/adr/13).
 
-An operation that replaces the active signer also publishes a list by the new signer, in the same
-write, so no list by the old signer can follow. Each write expects the active signer's record as it
-was read; of two concurrent operations, one is therefore run again.
+An operation that replaces the active signer also publishes an SRL by the new signer in the same
+write. No SRL by the old signer can therefore follow. The record of the active signer is a
+precondition of each write, so one of two concurrent operations runs again.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,10 +52,10 @@ _ONE_PENDING: Final = "A signer is pending already; activate or revoke that one 
 
 @dataclass(frozen=True, slots=True)
 class SrlSignerView:
-    """A list signer as callers see it.
+    """An SRL signer for callers.
 
-    `activates_at` is the time from which a pending signer may be activated without `force`, or the
-    time since which another one signs; None if it is revoked.
+    A pending signer may be activated without `force` from `activates_at` on. Any other signer has
+    signed since then, or the time is None if it is revoked.
     """
 
     record: SrlSigner
@@ -64,7 +64,10 @@ class SrlSignerView:
 
 @dataclass(frozen=True, slots=True)
 class SignerPage:
-    """A page of signers. `next_before` is the `before` of the next page, None on the last one."""
+    """A page of signers.
+
+    `next_before` is the `before` of the next page, or None on the last page.
+    """
 
     signers: list[SrlSignerView]
     next_before: str | None
@@ -98,11 +101,11 @@ _KEPT: Final = OutcomeCodec[SrlSignerView](_stored_result, _restore_result)
 
 @operation(*Scope)
 def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPage:
-    """Return the signers: first that of the list in force, then the others, newest first.
+    """Return the signers: first the signer of the current SRL, then the others, newest first.
 
-    A retired signer is left out after its last list has expired. A revoked one stays, so that a
-    verifier that pinned it learns of the revocation. The first page has all signers that are not
-    archived; the pages from `before` on have the archived revoked ones.
+    A retired signer is omitted after its last SRL has expired. A revoked signer stays, so a
+    verifier that pinned it sees the revocation. The first page contains all signers that are not
+    archived. The pages from `before` on contain the archived revoked signers.
     """
     tenant_id, now = caller.tenant_id, ports.now()
     if before is not None:
@@ -111,7 +114,7 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
     settings, head = ports.gather(
         lambda: tenants.settings(ports, tenant_id), lambda: in_force.read_srl_head(ports, tenant_id)
     )
-    # Read after the head: the signer that the head names is then among the records.
+    # Read after the SRL head, so the records include the signer that the head names.
     records = srl_signers.read_unarchived(ports, tenant_id)
     listed = srl_signers.filter_listed(records, now)
     first = [each for each in records if each.id == head.key_id]
@@ -122,10 +125,10 @@ def page(ports: Ports, caller: Caller, *, before: str | None = None) -> SignerPa
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def create(ports: Ports, caller: Caller, keep: Keep[SrlSignerView]) -> SrlSignerView:
-    """Create a pending signer, with a statement by the active signer.
+    """Create a pending signer, with a succession statement by the active signer.
 
     Raises `InvalidState` if there is a pending signer, `Conflict` if too many retired signers are
-    listed, `DataCorrupt` if the active signer's seed does not open.
+    listed, `DataCorrupt` if the active signer's seed cannot be unwrapped.
     """
     facts = _facts(ports, caller)
     if facts.active.pending_id is not None:
@@ -150,7 +153,7 @@ def create(ports: Ports, caller: Caller, keep: Keep[SrlSignerView]) -> SrlSigner
 def activate(
     ports: Ports, caller: Caller, keep: Keep[SrlSignerView], *, key_id: str, force: bool = False
 ) -> SrlSignerView:
-    """Activate a pending signer, and publish a list that it signs.
+    """Activate a pending signer, and publish an SRL that it signs.
 
     Raises `NotFound`; `InvalidState` if the signer is retired or revoked, or if its grace period
     has not passed and `force` is false; `TrustUnsigned` if the trust document does not name it yet.
@@ -178,13 +181,15 @@ def activate(
 def rotate(
     ports: Ports, caller: Caller, keep: Keep[SrlSignerView], *, compromised: bool = False
 ) -> SrlSignerView:
-    """Activate the pending signer or the standby, without the grace period.
+    """Activate the pending or the standby signer, without the grace period.
 
-    The trust document names it already; a tenant without documents gets a new signer if none is
-    pending. If `compromised` is true, the active signer was stolen: it is revoked as by `revoke`,
-    and its successor has no statement (SIGNER-5). Raises `Conflict` if too many retired signers are
-    listed and none is pending, and `TrustUnsigned` if the document names neither; but not if
-    `compromised` is true.
+    The trust document already names it. A tenant without trust documents gets a new signer if none
+    is pending.
+
+    If `compromised` is true, the active signer was stolen. It is revoked as by `revoke`, and its
+    successor has no succession statement (SIGNER-5). Otherwise raises `Conflict` if too many
+    retired signers are listed and no signer is pending, and `TrustUnsigned` if the trust document
+    names neither signer.
     """
     facts = _facts(ports, caller)
     if compromised:
@@ -203,10 +208,10 @@ def rotate(
 def revoke(
     ports: Ports, caller: Caller, keep: Keep[SrlSignerView], *, key_id: str
 ) -> SrlSignerView:
-    """Revoke a stolen signer; if it is active or signed the list in force, publish by another one.
+    """Revoke a stolen signer. If it signed the current SRL or is active, publish with another.
 
-    That other signer has no statement, because the stolen key could also sign a statement for a
-    key of the thief. Raises `NotFound`.
+    The other signer has no succession statement, because the thief could also use the stolen key to
+    sign a statement for a foreign key. Raises `NotFound`.
     """
     facts = _facts(ports, caller)
     found = facts.active if key_id == facts.active.id else _find(ports, caller, key_id)
@@ -225,12 +230,12 @@ def revoke(
 def _drop(
     ports: Ports, caller: Caller, facts: _SignerFacts, stolen: SrlSigner, kept: Sequence[Change]
 ) -> None:
-    """Revoke a signer that neither is active nor signed the list in force."""
+    """Revoke a signer that is not active and did not sign the current SRL."""
     changes = srl_signers.replacement_changes(stolen, stolen.revoke(ports.now()))
     if facts.active.pending_id == stolen.id:
         changes.append(_update(facts.active, facts.active.with_successor(None)))
     else:
-        # Otherwise it may have become the active one since.
+        # Without this precondition, it may have become the active signer since.
         changes.append(_expect_unchanged(facts.active))
     details: dict[str, Value] = {"was": stolen.status.value}
     entry = _entry(ports, caller, facts, AuditAction.SRL_REVOKE_KEY, stolen, **details)
@@ -247,11 +252,11 @@ def _replace_stolen(
     stolen: SrlSigner,
     extra_changes: Callable[[SrlSigner], Sequence[Change]],
 ) -> SrlSigner:
-    """Revoke the active signer or that of the list in force; publish a list by another one.
+    """Revoke the active signer or the signer of the current SRL; publish an SRL with another.
 
-    In the same write the feed breaks, above what a thief may have signed, so that a client that
-    accepted it begins anew at the list (FEED-7). `extra_changes` returns further changes for that
-    write. Return the signer that is active then.
+    The same write adds a discontinuity to the feed, above any entry that a thief may have signed. A
+    client that accepted such an entry then restarts from the new SRL (FEED-7). `extra_changes`
+    returns further changes for that write. Returns the new active signer.
     """
     signer, takes_over = facts.active, [_expect_unchanged(facts.active)]
     is_active = stolen.id == facts.active.id
@@ -278,7 +283,7 @@ def _replace_active_signer(
     successor: SrlSigner,
     extra_changes: Sequence[Change],
 ) -> SrlSignerView:
-    """Retire the active signer, and publish a list by its successor."""
+    """Retire the active signer, and publish an SRL by its successor."""
     signer, takes_over = _takes_over(ports, facts, successor)
     retired = facts.active.retire(listed_until=facts.head.expires_at)
     moves = srl_signers.archive_changes(ports, caller.tenant_id, ids=[retired.id])
@@ -297,7 +302,7 @@ def _takes_over(
     if successor.status is SrlSignerStatus.PENDING:
         activated = successor.activate(ports.now())
         return activated, [_update(successor, activated)]
-    # The pending one stays so.
+    # A pending signer stays pending.
     signer = replace(successor, pending_id=facts.active.pending_id)
     changes = list[Change]()
     if successor.status is SrlSignerStatus.STANDBY:
@@ -307,17 +312,19 @@ def _takes_over(
 
 
 def _successor(ports: Ports, facts: _SignerFacts, *, is_urgent: bool = False) -> SrlSigner | None:
-    """Return the pending signer or the standby, whichever the trust document names.
+    """Return the pending or the standby signer, if the trust document names it.
 
-    None if a new one has to sign: the tenant has no document, or none of them and it `is_urgent`.
-    Raises `TrustUnsigned` if the document names none of them otherwise.
+    Without a trust document, returns the pending signer. Returns None if a new signer has to sign:
+    there is neither signer, and the tenant has no trust document or the call `is_urgent`. Raises
+    `TrustUnsigned` if the document names neither and the call is not urgent.
     """
     pending, standby = (
         _pending(ports, facts),
         srl_signers.read_standby(ports, facts.active.tenant_id),
     )
     if standby is not None and standby.id == facts.active.id:
-        # A rotation is visible in part: the standby signs, and its successor is not shown yet.
+        # A rotation is only partly visible: the standby signs, and its successor is not visible
+        # yet.
         raise PreconditionFailed([standby_address(facts.active.tenant_id)])
     if in_force.read_trust_head(ports, facts.active.tenant_id) is None:
         return pending
@@ -336,9 +343,10 @@ def _successor(ports: Ports, facts: _SignerFacts, *, is_urgent: bool = False) ->
 def _named_in_trust_document(
     ports: Ports, facts: _SignerFacts, signers: Sequence[SrlSigner]
 ) -> list[SrlSigner]:
-    """Return those of the signers that the trust document names; all if there is no document.
+    """Return the signers that the trust document names, or all if there is no document.
 
-    Clients refuse what another one signs. If the root is here, the document is made first.
+    Clients reject signatures by other signers. If the root key is online, the document is created
+    first.
     """
     named = _known_signers(ports, facts, signers)
     if not named and ports.root is not None:
@@ -357,8 +365,8 @@ def _known_signers(
 def _approval_changes(
     ports: Ports, caller: Caller, facts: _SignerFacts, key_id: str, *, is_needed: bool = True
 ) -> list[Change]:
-    """Return the changes by which a caller makes another signer active before its time."""
-    # Here, so that those who get lists load nothing of it.
+    """Return the approval writes for the early activation of another signer."""
+    # Imported here so that reads of SRLs do not load it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
     details: dict[str, Value] = {"active": facts.active.id}
@@ -391,9 +399,9 @@ def _find(ports: Ports, caller: Caller, key_id: str) -> SrlSigner:
 
 
 def _pending(ports: Ports, facts: _SignerFacts) -> SrlSigner | None:
-    """Read the pending signer, if there is one.
+    """Read the pending signer, or None if there is none.
 
-    Raises `PreconditionFailed` if the signer that the active one names is not pending.
+    Raises `PreconditionFailed` if the pending signer of the active one is not pending.
     """
     if facts.active.pending_id is None:
         return None
@@ -406,7 +414,7 @@ def _pending(ports: Ports, facts: _SignerFacts) -> SrlSigner | None:
 
 
 def _new(ports: Ports, facts: _SignerFacts, status: SrlSignerStatus) -> SrlSigner:
-    """Create a signer, with a statement by the active one if the active one's seed opens."""
+    """Create a signer, with a succession statement if the active signer's seed can be unwrapped."""
     records = srl_signers.read_unarchived(ports, facts.settings.tenant_id)
     _check_room(records, ports.now())
     signer = srl_signers.create_signer(ports, facts.settings.tenant_id, status)

@@ -1,8 +1,8 @@
-"""Batches of revocations: revoke many warrants, or take many revocations back (REVOKE-20).
+"""Batches of revocations: revoke or unrevoke many warrants (REVOKE-20).
 
-A write has at most 100 changes, so a call makes several. Each has warrants of one shard only, so
-that it counts them in one item, and has its own audit entry and its own part of the batch. Writes
-are independent: what one of them meets, the others do not notice (docs/adr/19).
+A write has at most 100 changes, so a call makes several writes. Each write has warrants of one
+shard, which share one counter. It has a separate audit entry and stores a separate part of the
+batch. Writes are independent: a conflict of one does not affect the others (docs/adr/19).
 """
 
 import logging
@@ -46,13 +46,13 @@ _log = logging.getLogger(__name__)
 
 _UNAVAILABLE: Final = logs.fields(metrics={"RequestsUnavailable": 1})
 
-# Beside those of its warrants, a write has the counter, the mark on the tenant, the audit entry,
-# the part, and the summary if it is the first one. A revocation takes four changes, and taking one
-# back takes five at most.
+# In addition to the changes of its warrants, a write has the counter, the mark on the tenant, the
+# audit entry and the part. The first write also has the summary. A revocation takes four changes.
+# Unrevoking takes at most five.
 _REVOKED_A_WRITE: Final = (MOST_CHANGES - 5) // 4
 _RESTORED_A_WRITE: Final = (MOST_CHANGES - 5) // 5
-# Beside what the others have, the approval with its entry and the check of its approver, or the
-# number of the last hour.
+# In addition, a limited write has the approval with its entry and the check of its approver, or the
+# hourly count.
 _LIMITED_A_WRITE: Final = (MOST_CHANGES - 8) // 5
 # Records that are read together before the warrants are known.
 _READ_TOGETHER: Final = 100
@@ -63,9 +63,9 @@ _NO_MORE: Final = "The approval, or the number of an hour, covers no more."
 
 @dataclass(frozen=True, slots=True)
 class _BatchCall:
-    """A call of `apply`, and what runs the groups that it is divided into.
+    """A call of `apply`, with the runner of its groups.
 
-    `summary` is the entry about the whole call.
+    `summary` is the audit entry for the whole call.
     """
 
     ports: Ports
@@ -84,7 +84,7 @@ class _BatchCall:
 
 @dataclass(frozen=True, slots=True)
 class _UnrevokeTarget:
-    """A revocation that is to be taken back, and the identifier by which the caller named it."""
+    """A revocation to delete, and the identifier by which the caller named it."""
 
     id: str
     revocation_id: str
@@ -97,11 +97,11 @@ def _undoes_safety(*, batch: BatchRequest) -> bool:
 
 @operation.operation(Scope.ADMIN, Scope.REVOKER, fresh=_undoes_safety, rate_limited=True)
 def apply(ports: Ports, caller: Caller, *, batch: BatchRequest) -> BatchResults:
-    """Revoke the warrants of a batch, or take its revocations back; return a result for each.
+    """Revoke or unrevoke the warrants of a batch; return a result for each.
 
-    A repeated call with the same `batch.id` returns what the first one did (REVOKE-22). Raises
-    `InvalidRequest` if `batch.ends_at` is not in the future; `Unavailable` if nothing is known to
-    be done.
+    A repeated call with the same `batch.id` returns the results of the first call (REVOKE-22).
+    Raises `InvalidRequest` if `batch.ends_at` is not in the future, and `Unavailable` if no change
+    is known to be made.
     """
     changes.check_end(ports, batch.ends_at)
     return carry_out(ports, caller, batch)
@@ -110,7 +110,10 @@ def apply(ports: Ports, caller: Caller, *, batch: BatchRequest) -> BatchResults:
 def carry_out(
     ports: Ports, caller: Caller, batch: BatchRequest, subject: str | None = None
 ) -> BatchResults:
-    """Return as `apply` does. An approval is for the `subject`; a batch alone has none."""
+    """Return the results of `apply`.
+
+    An approval is for the `subject`, or None for a plain batch.
+    """
     batch_id = batch.id or ports.new_id(BATCH)
     settings = tenants.settings(ports, caller.tenant_id)
     groups = GroupRunner(ports, operation.PACING.clock() + operation.PACING.limit)
@@ -129,7 +132,7 @@ def carry_out(
 
 
 def _out_of_reach(caller: Caller, batch: BatchRequest) -> dict[str, BatchResult]:
-    """Return the results for warrants that the role does not reach; revocations are looked up."""
+    """Return the results for warrants outside the role limits. Revocations are checked later."""
     if batch.by_revocation:
         return {}
     faults = ((each, allowance.fault_of_warrant(caller, each)) for each in batch.ids)
@@ -139,7 +142,7 @@ def _out_of_reach(caller: Caller, batch: BatchRequest) -> dict[str, BatchResult]
 def _summary(
     ports: Ports, caller: Caller, batch: BatchRequest, batch_id: str, settings: TenantSettings
 ) -> Put:
-    """Return the change that stores the entry about the whole call (REVOKE-25)."""
+    """Return the write that stores the audit entry for the whole call (REVOKE-25)."""
     details: dict[str, Value] = {
         "batch_id": batch_id,
         "action": batch.action.value,
@@ -152,7 +155,7 @@ def _summary(
 
 
 def _count(call: _BatchCall, results: Sequence[BatchResult]) -> None:
-    """Log how many results have each outcome, for the metrics."""
+    """Log the number of results with each outcome, for the metrics."""
     counts = Counter(each.outcome for each in results)
     changes.count_taken_back(call.tenant_id, counts[BatchOutcome.TAKEN_BACK])
     for outcome, number in counts.items():
@@ -230,7 +233,7 @@ def _record(call: _BatchCall, warrant_id: str) -> Revocation:
 
 
 def _existing_result(call: _BatchCall, record: Revocation) -> BatchResult:
-    """Return the result for a revoked warrant; a repeated call returns that of the first one."""
+    """Return the result for a revoked warrant. A repeated call returns the first result."""
     is_ours = record.batch_id == call.batch_id
     outcome = BatchOutcome.REVOKED if is_ours else BatchOutcome.ALREADY_REVOKED
     return BatchResult(record.warrant_id, outcome, record.id)
@@ -264,7 +267,10 @@ def _write_again(
     standings: Mapping[str, WarrantState],
     existing: Mapping[str, WarrantState],
 ) -> None:
-    """Note other makers and later ends. They are in no part, so the batch does not undo them."""
+    """Record other makers and later expiries.
+
+    They are in no part, so the batch does not undo them.
+    """
     now, made, named = call.ports.now(), list[Change](), list[Value]()
     for name, after in existing.items():
         standing = standings[name]
@@ -295,7 +301,7 @@ def _taken_back(call: _BatchCall) -> dict[str, BatchResult]:
     ids = call.batch.ids
     chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
     found = call.groups.each(chunks, partial(_find, call), _failure_result)
-    # Read last: a revocation that was found although the same call took one back came later.
+    # Read last: a revocation that exists although this call deleted one is newer.
     before = _earlier_results(call) if call.batch.id else {}
     results = {each.id: each for each in found.values() if isinstance(each, BatchResult)} | before
     wanted = [
@@ -314,7 +320,7 @@ def _taken_back(call: _BatchCall) -> dict[str, BatchResult]:
 def _unrevoke_all(
     call: _BatchCall, targets: Sequence[_UnrevokeTarget]
 ) -> dict[_UnrevokeTarget, BatchResult]:
-    """Take these back, one write after the other if they are limited: all change one item then."""
+    """Unrevoke the targets. Limited writes are sequential, because all change one item."""
     limited = call.restoring if call.restoring and call.restoring.is_limited else None
     groups = group_by_key(
         targets,
@@ -344,20 +350,20 @@ def _failed_wanted(target: _UnrevokeTarget, error: RescindError) -> BatchResult:
 
 
 def _not_revoked_results(call: _BatchCall, ids: Sequence[str]) -> dict[str, BatchResult]:
-    """Return the results for what is not revoked.
+    """Return the results for warrants that are not revoked.
 
-    This call took it back if the answer to a write was lost, or if the call runs twice.
+    This call unrevoked them if the response to a write was lost, or if the call runs twice.
     """
     done = dict[str, BatchResult]()
     if not call.batch.dry_run:
-        # A revocation may be seen to be gone before the part of its write is seen.
+        # The deletion of a revocation may be visible before the part of its write is.
         operation.wait_for_writes()
         done = _earlier_results(call)
     return {each: done.get(each) or BatchResult(each, BatchOutcome.NOT_REVOKED) for each in ids}
 
 
 def _earlier_results(call: _BatchCall) -> dict[str, BatchResult]:
-    """Return what the same call took back so far, by the identifiers that it has."""
+    """Return the results of this call so far, by the identifiers in the call."""
     after, before = model.around_parts_of(call.batch.call)
     partition = model.parts(call.tenant_id, call.batch_id)
     rows = call.ports.store.query(partition, after=after, before=before)
@@ -396,7 +402,7 @@ def _find(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | B
 def _restore(
     call: _BatchCall, targets: Sequence[_UnrevokeTarget]
 ) -> dict[_UnrevokeTarget, BatchResult]:
-    """Take back revocations of one shard in one write. Raises as `_revoke`."""
+    """Unrevoke warrants of one shard in one write. Raises the same errors as `_revoke`."""
     records = changes.records(call.ports, call.tenant_id, (each.revocation_id for each in targets))
     known = [each for each in targets if each.revocation_id in records]
     standings = changes.standings(call.ports, call.tenant_id, (each.warrant_id for each in known))
@@ -406,7 +412,7 @@ def _restore(
     }
     present = [each for each in known if each not in faults]
     found = [(*records[each.revocation_id], standings[each.warrant_id]) for each in present]
-    # A write that is still in flight may be seen in part. Also, a warrant has one revocation.
+    # A write in flight may be only partly visible. Also, a warrant has only one revocation.
     lost = [at for at, record, standing in found if standing.revocation_id != record.id]
     if lost:
         raise PreconditionFailed(lost)
@@ -432,7 +438,7 @@ def _fault_of_taking_back(
 def _write_admitted(
     call: _BatchCall, targets: Sequence[tuple[Address, Revocation, WarrantState]]
 ) -> tuple[int, RescindError]:
-    """Take back as many as the call may; return how many, and why the others are not."""
+    """Unrevoke as many warrants as the call may; return their number and the others' error."""
     pairs = [(record, standing) for _, record, standing in targets]
     fault: RescindError = ApprovalRequired(_NO_MORE)
     try:
@@ -447,9 +453,9 @@ def _write_admitted(
 
 
 def _check_present(call: _BatchCall, records: Iterable[Revocation]) -> None:
-    """Raise `PreconditionFailed` if another call took some of these back since they were read.
+    """Raise `PreconditionFailed` if another call deleted some of these revocations since the read.
 
-    That call may have used up the approval for them, or the number of the hour.
+    That call may have used up the approval for them, or the hourly limit.
     """
     places = {revocations.record_address(call.tenant_id, each.id) for each in records}
     if gone := places - call.ports.store.get_many(places).keys():
@@ -495,7 +501,7 @@ def _write(
     records: Sequence[Revocation],
     details: dict[str, Value],
 ) -> None:
-    """Write the changes of some warrants, with everything that belongs to them."""
+    """Write the changes of some warrants, with the counter, the part and the audit entry."""
     details |= {"batch_id": call.batch_id, "summary_id": call.summary.id}
     entry = audit.entry(
         call.ports, call.caller, action, call.batch_id, settings=call.settings, **details

@@ -1,4 +1,4 @@
-"""The changes of a write that revokes warrants, or takes revocations back (REVOKE-1, REVOKE-4)."""
+"""Build the writes that revoke or unrevoke warrants (REVOKE-1, REVOKE-4)."""
 
 import logging
 from collections.abc import Iterable
@@ -42,12 +42,12 @@ _NOT_OWN: Final = (
     "taking it back requires the scope admin."
 )
 
-# A clock may be wrong, or a time in another zone; a later time is a mistake.
+# Allows for a wrong clock, or a time in another zone. A later time is a mistake.
 _CUTOFF_AHEAD_SECONDS: Final = 86_400
 
 
 def standings(ports: Ports, tenant_id: str, warrant_ids: Iterable[str]) -> dict[str, WarrantState]:
-    """Read the standing of each warrant. Raises `DataCorrupt`, `Unavailable`."""
+    """Read the state of each warrant. Raises `DataCorrupt`, `Unavailable`."""
     addresses = {each: warrants.warrant_address(tenant_id, each) for each in warrant_ids}
     items = ports.store.get_many(addresses.values())
     return {each: WarrantState.of(items.get(address)) for each, address in addresses.items()}
@@ -73,10 +73,10 @@ def check_end(ports: Ports, expires_at: datetime | None) -> None:
 
 
 def end_of_cutoff(ports: Ports, tenant_id: str, warrant_id: str, issuer: str) -> datetime | None:
-    """Return when the last token of a subject cutoff expires, by the bound issuers (TOKEN-11).
+    """Return the expiry of the last token of a subject cutoff, by the bound issuers (TOKEN-11).
 
-    None if the identifier is no cutoff, or the tenant has not stated the lifetime of the issuer's
-    tokens. Raises `InvalidRequest` if all of the tokens have expired.
+    Returns None if the identifier is no cutoff, or the tenant has not configured the lifetime of
+    the issuer's tokens. Raises `InvalidRequest` if all of the tokens have expired.
     """
     subject = subject_of(warrant_id)
     lasts = None if subject is None else longest_lifetime(ports, tenant_id, issuer)
@@ -93,9 +93,9 @@ def end_of_cutoff(ports: Ports, tenant_id: str, warrant_id: str, issuer: str) ->
 
 
 def fault_of_cutoff(warrant_id: str, now: datetime) -> InvalidRequest | None:
-    """Return the error if a subject cutoff is more than a day in the future (TOKEN-11).
+    """Return an error if a subject cutoff is more than a day in the future (TOKEN-11).
 
-    It would also refuse the tokens that the subject gets until then.
+    Such a cutoff would also refuse the tokens that the subject receives until then.
     """
     subject = subject_of(warrant_id)
     if subject is None:
@@ -109,8 +109,8 @@ def fault_of_cutoff(warrant_id: str, now: datetime) -> InvalidRequest | None:
 
 
 def longest_lifetime(ports: Ports, tenant_id: str, issuer: str) -> int | None:
-    """Return the longest lifetime of an issuer's tokens in seconds; None if it is not stated."""
-    # Here, so that checks and other revocations load nothing of it.
+    """Return the longest lifetime of an issuer's tokens in seconds, or None if not configured."""
+    # Imported here so that checks and other revocations do not load it.
     from shared.model.identities.providers import IdentityProvider, ProviderKind, providers  # noqa: PLC0415
 
     found = IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
@@ -119,14 +119,14 @@ def longest_lifetime(ports: Ports, tenant_id: str, issuer: str) -> int | None:
         for each in found
         if (each.kind, each.issuer) == (ProviderKind.TOKENS, issuer)
     ]
-    # A cutoff that leaves the list too early would let its tokens in again.
+    # A cutoff that leaves the SRL too early would make its tokens valid again.
     return max(filter(None, stated), default=None) if all(stated) else None
 
 
 def fault_of_taking_back(
     caller: Caller, settings: TenantSettings, record: Revocation, standing: WarrantState
 ) -> InsufficientScope | None:
-    """Return the error if the caller may not take this revocation back (REVOKE-9, AUTH-18)."""
+    """Return an error if the caller may not unrevoke this (REVOKE-9, AUTH-18)."""
     if fault := allowance.fault_of_warrant(caller, record.warrant_id):
         return fault
     is_free = caller.is_admin or settings.take_back is UnrevokePolicy.ANY
@@ -136,22 +136,22 @@ def fault_of_taking_back(
 
 
 def restoring(ports: Ports, caller: Caller, subject: str | None) -> "UnrevokeAdmission":
-    """Return whether a call may take revocations back (APPROVAL-1)."""
-    # Here, so that checks and revocations load nothing of it.
+    """Return the decision whether a call may unrevoke warrants (APPROVAL-1)."""
+    # Imported here so that checks and revocations do not load it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
     return protected_acts.restoring(ports, caller, subject)
 
 
 def count_taken_back(tenant_id: str, number: int) -> None:
-    """Log how many revocations were taken back, for the alarm."""
+    """Log the number of deleted revocations, for the alarm."""
     if number:
         figures = logs.fields(tenant_id=tenant_id, metrics={"TakenBack": number})
         _log.info("taken back", extra=figures)
 
 
 def fault_of_end(standing: WarrantState, expires_at: datetime | None) -> InvalidRequest | None:
-    """Return the error if `expires_at` differs from the end that verifiers read in the warrant."""
+    """Return an error if `expires_at` differs from the signed expiry of the warrant."""
     if (
         expires_at is not None
         and standing.format is WarrantFormat.COSE
@@ -166,9 +166,9 @@ def fault_of_end(standing: WarrantState, expires_at: datetime | None) -> Invalid
 def revoke_changes(
     tenant_id: str, standing: WarrantState, record: Revocation, ends_at: datetime | None
 ) -> list[Change]:
-    """Return the four changes that revoke a warrant; `standing` is that before them.
+    """Return the four changes that revoke a warrant. `standing` is its state before them.
 
-    `count_changes` returns those of the whole write.
+    `count_changes` returns the counter of the whole write.
     """
     after = standing.with_revocation(
         record.id, at=record.created_at, reason=record.reason, ends_at=ends_at
@@ -190,9 +190,9 @@ def revoke_changes(
 def revoke_again(
     tenant_id: str, standing: WarrantState, after: WarrantState, warrant_id: str, now: datetime
 ) -> list[Change]:
-    """Return the changes of a second revocation: four if the end is later or none, else one.
+    """Return the changes of a second revocation: four if the expiry is later or removed, else one.
 
-    The warrant returns to its shard if it was moved out, and to the list if it had left it.
+    The warrant returns to its shard if it was moved, and to the SRL if it had left it.
     """
     address = warrants.warrant_address(tenant_id, warrant_id)
     put = Put(address, after.to_item(), VersionIs(standing.version))
@@ -211,7 +211,7 @@ def revoke_again(
 def unrevoke_changes(
     tenant_id: str, standing: WarrantState, record: Revocation, address: Address, now: datetime
 ) -> list[Change]:
-    """Return the four or five changes that take back the revocation that is stored at `address`."""
+    """Return the four or five changes that delete the revocation stored at `address`."""
     warrant_id = record.warrant_id
     return [
         Delete(address, Expect.PRESENT),
@@ -224,14 +224,14 @@ def unrevoke_changes(
 def count_changes(
     tenant_id: str, warrant_id: str, amount: int, *, is_extension: bool = False
 ) -> list[Change]:
-    """Return the two changes that count `amount` warrants of one shard, and mark the tenant.
+    """Return two changes that count `amount` warrants of one shard, and mark the tenant.
 
-    `warrant_id` is any of them. A negative amount counts warrants that were restored. If
+    `warrant_id` is any of the warrants. A negative amount counts unrevoked warrants. With
     `is_extension`, the warrants count as changes, but not as more revoked warrants.
     """
     counter = model.counter_address(tenant_id, warrant_id)
     amounts = {"count": 0 if is_extension else amount, "changes": abs(amount)}
-    # A revocation may have been added to another counter; only the sum of a shard is read.
+    # A revocation may have incremented another counter. Only the sum of a shard is read.
     return [
         Increment(counter, amounts, Expect.ANYTHING),
         marks.tenant_mark(tenant_id, warrant_id),
@@ -239,7 +239,7 @@ def count_changes(
 
 
 def extension_details(standing: WarrantState, after: WarrantState) -> dict[str, Value]:
-    """Return the end before a second revocation and the one after it, for an audit entry."""
+    """Return the expiries before and after a second revocation, for an audit entry."""
     was, said = standing.said_to_end_at, after.said_to_end_at
     return {
         "was": None if was is None else times.format_utc(was),
@@ -253,7 +253,10 @@ def end_details(expires_at: datetime | None) -> dict[str, Value]:
 
 
 def _restore_standing(address: Address, standing: WarrantState) -> Put | Delete:
-    """Remove the revocation from a standing; delete the item if the warrant was not signed here."""
+    """Remove the revocation from a warrant state; delete the item of a foreign warrant.
+
+    A foreign warrant was not signed by the service.
+    """
     expected = VersionIs(standing.version)
     if standing.key_id is None:
         return Delete(address, expected)
@@ -261,13 +264,13 @@ def _restore_standing(address: Address, standing: WarrantState) -> Put | Delete:
 
 
 def _delete_from_shard(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
-    """Delete a warrant from its shard, and from the partition of those that ended long ago."""
+    """Delete a warrant from its shard, and from the partition of warrants past retention."""
     listed = Delete(model.shard_of(tenant_id, warrant_id).address(warrant_id), Expect.ANYTHING)
     return [listed, *_delete_from_ended(tenant_id, warrant_id, ends_at)]
 
 
 def _delete_from_ended(tenant_id: str, warrant_id: str, ends_at: datetime | None) -> list[Delete]:
-    """Delete a warrant from the partition of those that ended long ago."""
+    """Delete a warrant from the partition of warrants past retention."""
     if ends_at is None:
         return []
     return [Delete(srl_records.ended_address(tenant_id, warrant_id, ends_at), Expect.ANYTHING)]
@@ -275,9 +278,9 @@ def _delete_from_ended(tenant_id: str, warrant_id: str, ends_at: datetime | None
 
 @dataclass(slots=True)
 class BatchSummary:
-    """The change that stores the entry, and whether it is known to be stored.
+    """The write of the summary entry, and whether it is known to be stored.
 
-    The first write of the call stores it, so an entry that names it is never without it.
+    The first write of the call stores the entry, so other entries can always refer to it.
     """
 
     entry: Put
@@ -291,8 +294,8 @@ class BatchSummary:
     def write_with(self, store: Store, *changes: Change) -> None:
         """Apply the changes, and store the entry in the same write unless it is stored.
 
-        Raises `PreconditionFailed` also if the entry is stored by now: by another write of the call
-        at the same time, or by one whose answer was lost. Raises `Unavailable`.
+        Raises `PreconditionFailed` also if the entry was stored since: by a concurrent write of the
+        call, or by a write with a lost response. Raises `Unavailable`.
         """
         own = () if self.is_stored else (self.entry,)
         try:

@@ -1,4 +1,4 @@
-"""Searching the revocations, at a bounded cost for each page (REVOKE-30, docs/adr/19)."""
+"""Search the revocations, with a bounded cost for each page (REVOKE-30, docs/adr/19)."""
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -18,19 +18,19 @@ from shared.ports import Ports
 
 # The most records that one page reads.
 _READ_MOST: Final = 1000
-# The most warrants of which one page reads what is stored of each, if it was found by its name.
+# The most warrants of a page for which a search by name reads the stored records.
 _NAMED_MOST: Final = 100
 
 
 class _ReadRecord(NamedTuple):
-    """A record that was read, None if it is gone, and the position after it."""
+    """A record that was read, or None if it is gone, and the position after it."""
 
     position: str
     record: Revocation | None
 
 
 class _NamedPosition(NamedTuple):
-    """A position of a search by name, and the warrant there; None if it does not match."""
+    """A position in a search by name, and the warrant there, or None if it does not match."""
 
     position: str
     name: str | None
@@ -39,9 +39,10 @@ class _NamedPosition(NamedTuple):
 def page(
     ports: Ports, caller: Caller, *, filters: RevocationFilters, before: str | None, limit: int
 ) -> Page[Revocation]:
-    """Return a page of the revocations that match `filters`. Its total is not known.
+    """Return a page of the revocations that match `filters`. Its total is unknown.
 
-    It may have fewer than `limit`, or none, although more follow: then it has a position.
+    The page may have fewer than `limit` revocations, or none, although more follow. It then has a
+    position.
     """
     if filters.warrant_id is not None:
         of_warrant = [] if before else _of_warrant(ports, caller, filters.warrant_id)
@@ -69,7 +70,10 @@ def page(
 def _filter_page(
     read: Sequence[_ReadRecord], filters: RevocationFilters, limit: int, *, has_more: bool
 ) -> Page[Revocation]:
-    """Return the page of those that match; the next one begins after the last that was sifted."""
+    """Return the page of the matching records.
+
+    The next page begins after the last filtered record.
+    """
     entries: list[Revocation] = []
     last: str | None = None
     for position, record in read:
@@ -92,9 +96,9 @@ def _of_warrant(ports: Ports, caller: Caller, warrant_id: str) -> list[_ReadReco
 def _by_name(
     ports: Ports, caller: Caller, filters: RevocationFilters, position: str | None, limit: int
 ) -> Page[Revocation]:
-    """Return a page in order of names; the warrants that ended long ago come last.
+    """Return a page in order of names; warrants past retention come last.
 
-    The first are found by their names. The others are sorted by their ends, so they are compared.
+    The first are found by their names. The others are sorted by expiry, so each name is compared.
     """
     is_alone = filters == RevocationFilters(warrant_prefix=filters.warrant_prefix)
     most = limit if is_alone else _NAMED_MOST
@@ -119,9 +123,9 @@ def _by_name(
 def _search_ended(
     ports: Ports, caller: Caller, filters: RevocationFilters, position: str | None, most: int
 ) -> tuple[list[_NamedPosition], bool]:
-    """Return warrants that ended long ago until `most` match, and whether more follow.
+    """Return warrants past retention until `most` match, and whether more follow.
 
-    Those that do not match have no name.
+    The name of a warrant that does not match is None.
     """
     shards = [model.ended_partition(each) for each in model.shards(caller.tenant_id)]
     rows, _ = merge_partitions(
@@ -153,15 +157,15 @@ def _of_names(
 
 
 def _is_name(position: str) -> bool:
-    """Return whether a position is the name of a warrant, and no end with a name."""
+    """Return whether a position is the name of a warrant, not an expiry with a name."""
     return position.startswith(BEFORE_WARRANT_IDS)
 
 
 def revocations_of_batch(
     ports: Ports, caller: Caller, batch_id: str, position: str | None
 ) -> Iterator[tuple[str, str]]:
-    """Yield the revocations that a batch made after `position`, each with its own position."""
-    # No batch has a malformed identifier, and some are not valid as keys of a store.
+    """Yield the revocations that a batch made after `position`, each with its position."""
+    # No batch has a malformed identifier, and some are not valid as store keys.
     if not is_identifier(batch_id, kind=BATCH):
         return
     partition = batches.parts(caller.tenant_id, batch_id)

@@ -1,4 +1,4 @@
-"""Revocations: create, list, get, delete; and the check of warrants by live records (CHECK-1)."""
+"""Revocations: create, list, get, delete. Check warrants by live records (CHECK-1)."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -55,13 +55,16 @@ def create(  # noqa: PLR0913
 ) -> tuple[Revocation, bool]:
     """Revoke a warrant; return the revocation, and whether it is new.
 
-    `warrant_expires_at` says when the warrant itself expires; one lifetime of a list later it
-    leaves the list (REVOKE-3). If the warrant is revoked already, its first revocation is returned;
-    it is changed only if its end was said and `warrant_expires_at` is later or not given, or if the
-    caller is the first other maker (REVOKE-2). `issuer` and `token_value` name a token. A subject
-    cutoff of a bound `issuer` has an end by default (TOKEN-11). Raises `InvalidRequest` if
-    `warrant_expires_at` differs from a signed end, or is not in the future, or if a subject cutoff
-    is more than a day in the future.
+    `warrant_expires_at` is the expiry of the warrant. The warrant leaves the SRL one SRL lifetime
+    later (REVOKE-3). `issuer` and `token_value` name a token. A subject cutoff of a bound `issuer`
+    has an expiry by default (TOKEN-11).
+
+    If the warrant is revoked already, its first revocation is returned (REVOKE-2). It changes only
+    in two cases: a given expiry is extended by a later or absent `warrant_expires_at`, or the
+    caller is the first other maker.
+
+    Raises `InvalidRequest` if `warrant_expires_at` differs from a signed expiry or is not in the
+    future, or if a subject cutoff is more than a day in the future.
     """
     if caller.limits:
         allowance.check_warrants(caller, [warrant_id])
@@ -125,17 +128,17 @@ def create(  # noqa: PLR0913
 
 @operation(Scope.ADMIN, Scope.REVOKER, rate_limited=True)
 def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | None = None) -> None:
-    """Delete a revocation, so that its warrant is valid again (REVOKE-4).
+    """Delete a revocation, so its warrant is valid again (REVOKE-4).
 
-    Raises `NotFound`; `InsufficientScope` if the caller may only take back its own (REVOKE-9);
-    `ApprovalRequired` (APPROVAL-1).
+    Raises `NotFound`; `InsufficientScope` if the caller may only delete its own revocations
+    (REVOKE-9); `ApprovalRequired` (APPROVAL-1).
     """
     (address, record), settings, restoring = ports.gather(
         lambda: _find(ports, caller, revocation_id),
         lambda: tenants.settings(ports, caller.tenant_id),
         lambda: changes.restoring(ports, caller, revocation_id),
     )
-    # Read first: the write fails if another maker revokes the warrant since.
+    # Read first: the write then fails if another maker revokes the warrant in between.
     standing = _standing(ports, caller, record.warrant_id)
     if fault := changes.fault_of_taking_back(caller, settings, record, standing):
         raise fault
@@ -189,7 +192,7 @@ def page(
 def get(
     ports: Ports, caller: Caller, *, revocation_id: str
 ) -> tuple[Revocation, PublicationStatus]:
-    """Return a revocation, and how far it has got (REVOKE-8). Raises `NotFound`."""
+    """Return a revocation and its publication status (REVOKE-8). Raises `NotFound`."""
     found = record(ports, caller, revocation_id=revocation_id)
     return found, reach.publication_status(ports, caller.tenant_id, found)
 
@@ -201,9 +204,10 @@ def record(ports: Ports, caller: Caller, *, revocation_id: str) -> Revocation:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR, rate_limited=True)
 def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantStatus:
-    """Return whether a warrant is revoked, by live records (CHECK-1); an unknown one is not.
+    """Return the revocation status of a warrant from live records (CHECK-1).
 
-    Raises `DataCorrupt`, `Unavailable`: a fault is never reported as "not revoked".
+    An unknown warrant is not revoked. Raises `DataCorrupt`, `Unavailable`: a fault is never
+    reported as "not revoked".
     """
     if caller.limits:
         allowance.check_warrants(caller, [warrant_id])
@@ -215,7 +219,7 @@ def check(ports: Ports, caller: Caller, *, warrant_id: str) -> WarrantStatus:
 def check_batch(
     ports: Ports, caller: Caller, *, warrant_ids: Iterable[str]
 ) -> dict[str, WarrantStatus]:
-    """Return the verdict on each warrant, as `check` does."""
+    """Return the revocation status of each warrant, as `check` does."""
     warrant_ids = list(warrant_ids)
     if caller.limits:
         allowance.check_warrants(caller, warrant_ids)
@@ -224,7 +228,7 @@ def check_batch(
 
 
 def _check_is_recent(ports: Ports, caller: Caller) -> None:
-    """Raise `Unavailable` on a standby whose list has expired: nothing arrives there (OPS-25)."""
+    """Raise `Unavailable` on a standby with an expired SRL: replication has stopped (OPS-25)."""
     if ports.is_in_charge():
         return
     if in_force.read_srl_head(ports, caller.tenant_id).expires_at <= ports.now():
@@ -250,7 +254,7 @@ def _count(ports: Ports, shard: Partition) -> int:
 def _find(ports: Ports, caller: Caller, revocation_id: str) -> tuple[Address, Revocation]:
     """Read a revocation of the caller's tenant and its address. Raises `NotFound`."""
     found = None
-    # No record has a malformed identifier, and some are not valid as keys of a store.
+    # No record has a malformed identifier, and some are not valid as store keys.
     if is_identifier(revocation_id, kind=REVOCATION):
         found = _at(ports, caller, revocation_id)
     if found is None:

@@ -30,7 +30,7 @@ from shared.operations.lists import marks, records
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Expect, Increment, Put, VersionIs
 
-# The sealed seed is shown to nobody, and not kept twice.
+# The wrapped seed is never returned and not stored twice.
 _KEPT: Final = of_record(SigningKey, but=["sealed_seed", "certificate"])
 
 _MOVED: Final = {
@@ -41,18 +41,18 @@ _MOVED: Final = {
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, key_id: str) -> SigningKey:
-    """Return a key, or a superseded version, of the tenant. Raises `NotFound`."""
+    """Return a signing key, or a superseded version, of the tenant. Raises `NotFound`."""
     return find_key(ports, caller, key_id)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.SIGNER, Scope.AUDITOR)
 def versions(ports: Ports, caller: Caller, *, key_id: str) -> list[SigningKey]:
-    """Return all versions of a key, newest first; `key_id` may be of any. Raises `NotFound`."""
+    """Return all versions of a key, newest first; `key_id` may name any. Raises `NotFound`."""
     key = find_key(ports, caller, key_id)
     current = key if key.current_id is None else find_key(ports, caller, key.current_id)
     entries = ports.store.query(
         model.versions(caller.tenant_id, current.id),
-        # If the key was rotated after the read, its version would occur twice without this.
+        # If the key was rotated after the read, its version would otherwise occur twice.
         before=model.version_sk(current.key_version),
         newest_first=True,
     )
@@ -72,10 +72,10 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
     parent_id: str | None = None,
     expires_at: datetime | None = None,
 ) -> SigningKey:
-    """Create an active key (KEY-3).
+    """Create an active signing key (KEY-3).
 
     Raises `InvalidRequest` if the type may not have this parent or the key would outlive it,
-    `InvalidState` if the parent is not active or has expired, `Conflict` if the tenant has the
+    `InvalidState` if the parent is not active or has expired, and `Conflict` if the tenant has the
     maximum number of keys.
     """
     allowance.check_end(ports, expires_at)
@@ -105,7 +105,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, rate_limited=True)
 def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
-    """Create a new version of a key; the old one becomes a record of its own and stops signing.
+    """Create a new key version. The old version becomes a separate record and stops signing.
 
     Raises `NotFound`; `InvalidState` if the key is not active.
     """
@@ -139,7 +139,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, rate_limited=True)
 def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
-    """Suspend a key; a suspended one is returned unchanged.
+    """Suspend a key. A suspended key is returned unchanged.
 
     Raises `NotFound`; `InvalidState` if the key is neither active nor suspended.
     """
@@ -152,7 +152,7 @@ def suspend(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, rate_limited=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str) -> SigningKey:
-    """Enable a suspended key; an active one is returned unchanged.
+    """Enable a suspended key. An active key is returned unchanged.
 
     Raises `NotFound`; `InvalidState` if the key is neither suspended nor active.
     """
@@ -160,7 +160,7 @@ def enable(ports: Ports, caller: Caller, keep: Keep[SigningKey], *, key_id: str)
 
 
 def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
-    """Read a key of the caller's tenant. Raises `NotFound`, `InsufficientScope`."""
+    """Read a signing key of the caller's tenant. Raises `NotFound`, `InsufficientScope`."""
     keys = model.keys(caller.tenant_id)
     key = find(ports, keys, key_id, kind=SIGNING_KEY, record=SigningKey)
     allowance.check_key(caller, (key.signer.key_id, *key.ancestors))
@@ -168,7 +168,7 @@ def find_key(ports: Ports, caller: Caller, key_id: str) -> SigningKey:
 
 
 def count_change(tenant_id: str, *amounts: tuple[SigningKey, int]) -> Change:
-    """Return the change that adds each amount to the count of keys like this one.
+    """Return the change that adds each amount to the count of its kind of key.
 
     Keys are counted by type and status.
     """
@@ -269,7 +269,7 @@ def _new(
 
 
 def _certify_version(ports: Ports, key: SigningKey, signer: SigningKey) -> SigningKey:
-    """Return the new version, with a certificate if the seed that signs it opens."""
+    """Return the new version, with a certificate if the signer's seed can be unwrapped."""
     try:
         return key.certify(signer, seed=seals.unwrap_seed(ports, signer))
     except SeedUnavailable:
@@ -285,7 +285,7 @@ def _check_quota(ports: Ports, tenant_id: str) -> None:
 
 
 class ListedKey(NamedTuple):
-    """A key, and how many warrants it signed; None if that was not asked for."""
+    """A key, and how many warrants it signed, or None if that was not requested."""
 
     key: SigningKey
     warrant_count: int | None
@@ -303,7 +303,7 @@ def page(
 ) -> Page[ListedKey]:
     """Return a page of the tenant's keys that match `filters`, newest first (KEY-13).
 
-    If `with_count`, each has the number of warrants that it signed (KEY-15).
+    With `with_count`, each has the number of warrants that it signed (KEY-15).
     """
     keys = model.keys(caller.tenant_id)
     walk = PageQueryPlan(keys, SigningKey.from_item, before, limit, keep=filters.hold)

@@ -28,7 +28,7 @@ from shared.ports.store import ItemFilter, Put, VersionIs
 T = TypeVar("T")
 
 # The cost of a publication in tokens, about its CPU time in milliseconds: a fixed part, and one
-# token per so many warrants on the list. The bucket gains RATE_PER_SECOND tokens a second.
+# token for this many warrants. The bucket gains RATE_PER_SECOND tokens a second.
 _LEAST: Final = 40
 _WARRANTS_A_TOKEN: Final = 500
 
@@ -37,11 +37,11 @@ _WARRANTS_A_TOKEN: Final = 500
 def current(
     ports: Ports, caller: Caller, *, is_gzip: bool = False
 ) -> tuple[SrlHead, FeedHead | None]:
-    """Return the head, which names the tenant's list in force, and that of the feed.
+    """Return the head of the current SRL, and the feed head.
 
-    The list is the base of that feed, or a later one; if it is not, the feed is None. `is_gzip`
-    says that the caller accepts gzip: lists that are made from then on have that form (SRL-18).
-    Raises `DataCorrupt`, `Unavailable`.
+    The SRL is the base of that feed, or newer. Otherwise the feed head is None. `is_gzip` is true
+    if the caller accepts gzip; later SRLs are then also stored in that form (SRL-18). Raises
+    `DataCorrupt`, `Unavailable`.
     """
     of_list, of_feed = head_address(caller.tenant_id), feed.head_address(caller.tenant_id)
     found = ports.store.get_many([of_list, of_feed])
@@ -51,7 +51,7 @@ def current(
     newest = FeedHead.from_item(found[of_feed]) if of_feed in found else None
     noted = head.with_gzip_request(ports.now()) if is_gzip else None
     if noted is not None:
-        # If a list was published since, the next request notes it.
+        # If an SRL was published since, the next request records it.
         with suppress(PreconditionFailed, Unavailable):
             ports.store.write(Put(of_list, noted.to_item(), VersionIs(head.version)))
     is_base = newest is not None and newest.base.version <= head.version
@@ -62,7 +62,7 @@ def current(
 def old(
     ports: Ports, caller: Caller, *, version: int | None = None, sha256: str | None = None
 ) -> SrlHead:
-    """Return the head of a list that was published, by its version or the hash of its payload.
+    """Return the head of a published SRL, by its version or its payload hash.
 
     Raises `NotFound` if it is not kept (SRL-20), `InvalidRequest` if both are given; `DataCorrupt`,
     `Unavailable`.
@@ -80,18 +80,18 @@ def old(
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def body(ports: Ports, caller: Caller, *, of: StoredBody) -> bytes:
-    """Read a stored response body; check its hash. Raises `DataCorrupt`, `Unavailable`.
+    """Read a stored response body and check its hash. Raises `DataCorrupt`, `Unavailable`.
 
-    Raises `NotFound` if it is not that of the list in force, and was removed.
+    Raises `NotFound` if it belongs to an older SRL and was removed.
     """
     return _unless_removed(ports, caller, of, lambda: in_force.read_blob(ports, of.blob))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.REVOKER, Scope.AUDITOR)
 def file(ports: Ports, caller: Caller, *, of: StoredBody) -> Path | None:
-    """Return the file of a response body, checked likewise; None if the store has no files.
+    """Return the file of a response body after a check of its hash.
 
-    Raises `DataCorrupt`, `Unavailable`, `NotFound`.
+    Returns None if the store has no files. Raises `DataCorrupt`, `Unavailable`, `NotFound`.
     """
     sha256 = sha256_of(of.blob)
     return _unless_removed(ports, caller, of, lambda: ports.blobs.get_file(of.blob, sha256=sha256))
@@ -110,13 +110,13 @@ def _unless_removed(ports: Ports, caller: Caller, of: StoredBody, read: Callable
 
 @idempotent(Scope.ADMIN, keeps=of_record(SrlHead), claims=True)
 def regenerate(ports: Ports, caller: Caller, keep: Keep[SrlHead]) -> SrlHead:
-    """Publish the next version of the list (SRL-13). Raises `DataCorrupt`, `Unavailable`."""
+    """Publish the next SRL (SRL-13). Raises `DataCorrupt`, `Unavailable`."""
     return publication.publish(ports, caller, extra_changes=keep)
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[SrlVersionRecord]:
-    """Return a page of the tenant's lists of the last 30 days (SRL-22); they are not counted.
+    """Return a page of the tenant's SRLs of the last 30 days, without a total (SRL-22).
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -138,8 +138,8 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
 def take(ports: Ports, caller: Caller) -> None:
     """Take the cost of a publication from the tenant's bucket. Raises `RateLimited`.
 
-    This bucket is not that of requests, and the schedule does not use it. If the bucket cannot be
-    read, the publication is allowed.
+    This bucket is separate from the bucket for requests, and the scheduler does not use it. The
+    publication is allowed if the bucket cannot be read.
     """
     count = in_force.read_srl_head(ports, caller.tenant_id).count
     cost = min(BURST, _LEAST + count // _WARRANTS_A_TOKEN)
@@ -148,9 +148,9 @@ def take(ports: Ports, caller: Caller) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ListStatus:
-    """The list in force, what it lacks, and by when the schedule begins the next one.
+    """The current SRL, its pending changes, and the time by which the next SRL is due.
 
-    `feed_sequence` is the newest entry of the feed, None before the first.
+    `feed_sequence` is the newest sequence of the feed, or None before the first entry.
     """
 
     head: SrlHead
@@ -161,7 +161,7 @@ class ListStatus:
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.AUDITOR)
 def read(ports: Ports, caller: Caller) -> ListStatus:
-    """Return the status of the tenant's list (SRL-21). Raises `DataCorrupt`, `Unavailable`."""
+    """Return the status of the tenant's SRL (SRL-21). Raises `DataCorrupt`, `Unavailable`."""
     head, newest, waiting = unpublished.read_unlisted_changes(ports, caller.tenant_id)
     sequence = None if newest is None else newest.sequence
     due_at = due_by(head, waiting.oldest_at, ports.now())

@@ -1,7 +1,7 @@
-"""Token Status Lists: create and allocate, and the signed lists for verifiers (TOKEN-5).
+"""Token Status Lists: create, allocate entries, and serve the signed lists (TOKEN-5).
 
-A signed list follows from the Signed Revocation List in force and is made when it is first asked
-for. It is kept as a blob to save time alone: every process makes the same bytes (docs/adr/10).
+A signed status list is derived from the current SRL when it is first requested. It is stored as a
+blob only to save time, because every process creates the same bytes (docs/adr/10).
 """
 
 import secrets
@@ -37,13 +37,13 @@ from shared.ports import Ports
 from shared.ports.store import Change, Expect, Put, VersionIs
 
 _ORDER_BYTES: Final = 32
-# How long a kept list of before stays on one machine: a request may be about to read it.
+# How long a replaced status list stays on one machine. A request may be about to read it.
 _REPLACED_SECONDS: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """Entries of a list that were given out: so many from the one of number `first` on."""
+    """Allocated entries of a status list: `count` entries from number `first` on."""
 
     status_list: StatusList
     first: int
@@ -51,12 +51,12 @@ class Allocation:
 
     @property
     def uri(self) -> str:
-        """Where verifiers fetch the list."""
+        """The URL from which verifiers fetch the status list."""
         return self.status_list.uri
 
     @property
     def indexes(self) -> list[int]:
-        """The indexes of the entries. They tell nothing about their order."""
+        """The indexes of the entries. They do not reveal the order of allocation."""
         return self.status_list.indexes(self.first, self.count)
 
 
@@ -64,9 +64,9 @@ class Allocation:
 def create(
     ports: Ports, caller: Caller, keep: Keep[StatusList], *, name: str, url: str
 ) -> StatusList:
-    """Create a list, and the signer with the first one; `url` is that of the service.
+    """Create a status list, and the status signer with the first one.
 
-    Raises `Conflict` if the tenant has `LISTS_MAX` lists.
+    `url` is the URL of the service. Raises `Conflict` if the tenant has `LISTS_MAX` lists.
     """
     list_id = ports.new_id(STATUS_LIST)
     before = _signer(ports, caller.tenant_id)
@@ -96,11 +96,11 @@ def create(
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def every(ports: Ports, caller: Caller) -> list[StatusList]:
-    """Return all lists of the tenant, newest first. Raises `DataCorrupt`, `Unavailable`."""
+    """Return all status lists of the tenant, newest first. Raises `DataCorrupt`, `Unavailable`."""
     signer = _signer(ports, caller.tenant_id)
     addresses = [model.list_address(each) for each in signer.lists[::-1]] if signer else []
     found = ports.store.get_many(addresses)
-    # One that a backup has only in part is left out.
+    # Omits a status list that is only partly in a backup.
     return [StatusList.from_item(found[each]) for each in addresses if each in found]
 
 
@@ -119,7 +119,7 @@ def _restore_result(
 def allocate(
     ports: Ports, caller: Caller, keep: Keep[Allocation], *, list_id: str, count: int
 ) -> Allocation:
-    """Give out entries that nobody has yet (TOKEN-6).
+    """Allocate unused entries (TOKEN-6).
 
     Raises `NotFound`; `ListFull` if fewer are left.
     """
@@ -140,9 +140,9 @@ def allocate(
 
 @idempotent(Scope.ADMIN, keeps=of_record(StatusSigner, but=("sealed_seed",)))
 def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSigner:
-    """Replace the status signer at once: verifiers refuse the one before (TOKEN-8).
+    """Replace the status signer at once. Verifiers reject the previous one (TOKEN-8).
 
-    Raises `NotFound` if the tenant has no lists yet; `ApprovalRequired` (APPROVAL-1).
+    Raises `NotFound` if the tenant has no status lists yet; `ApprovalRequired` (APPROVAL-1).
     """
     before = _signer(ports, caller.tenant_id)
     if before is None:
@@ -164,7 +164,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[StatusSigner]) -> StatusSign
 
 
 def _approval_changes(ports: Ports, caller: Caller, previous: StatusSigner) -> list[Change]:
-    # Here, so that those who get lists load nothing of it.
+    # Imported here so that reads of status lists do not load it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
     act, details = ProtectedAction.ROTATE_STATUS_SIGNER, dict[str, Value](replaced=previous.id)
@@ -174,7 +174,7 @@ def _approval_changes(ports: Ports, caller: Caller, previous: StatusSigner) -> l
 
 
 def signer_of(ports: Ports, list_id: str) -> StatusSigner:
-    """Return the signer of a list, whoever asks.
+    """Return the signer of a status list, for any caller.
 
     Raises `NotFound`, `DataCorrupt`, `Unavailable`.
     """
@@ -182,23 +182,23 @@ def signer_of(ports: Ports, list_id: str) -> StatusSigner:
 
 
 def look(ports: Ports, list_id: str) -> StatusListContent:
-    """Return what the signed list is made of now, whoever asks.
+    """Return the current content of the signed status list, for any caller.
 
-    Raises `NotFound`; `Unavailable` if the Signed Revocation List has expired; `DataCorrupt`.
+    Raises `NotFound`; `Unavailable` if the SRL has expired; `DataCorrupt`.
     """
     return reread(lambda: _projection(ports, _list(ports, list_id)))
 
 
 def read_cached(ports: Ports, of: StatusListContent) -> bytes | None:
-    """Return the signed list if it is kept and whole. Raises `Unavailable`."""
+    """Return the signed status list if it is stored and intact. Raises `Unavailable`."""
     data = ports.blobs.get(of.blob)
     return data if data is not None and of.is_made(data) else None
 
 
 def make(ports: Ports, list_id: str) -> tuple[StatusListContent, bytes]:
-    """Return the signed list of now, which is made if it is not kept.
+    """Return the current signed status list. Creates it if it is not stored.
 
-    Raises as `look` does, and `DataCorrupt` if the Signed Revocation List or the seed is damaged.
+    Raises the errors of `look`, and `DataCorrupt` if the SRL or the seed is damaged.
     """
     of = look(ports, list_id)
     found = read_cached(ports, of)
@@ -207,7 +207,7 @@ def make(ports: Ports, list_id: str) -> tuple[StatusListContent, bytes]:
     seed = seals.unwrap_seed(ports, of.signer)
     signed = of.sign(revoked_ids(in_force.read_srl_body(ports, of.head)), seed=seed)
     before = version_prefix(of.head.version)
-    # It is served without being kept, too: by a process that changes nothing, or on a full disk.
+    # It is also served without being stored, on a full disk or by a read-only process.
     with suppress(BlobExists, OutOfSpace, ReadOnly):
         ports.blobs.discard(of.folder, before=before, older_than_seconds=_REPLACED_SECONDS)
         ports.blobs.put(of.blob, signed)
@@ -237,7 +237,7 @@ def _list(ports: Ports, list_id: str) -> StatusList:
 
 
 def _of_tenant(ports: Ports, caller: Caller, list_id: str) -> StatusList:
-    """Return a list that the signer of the tenant names; `recover` closes no other."""
+    """Return a status list that the tenant's signer names, because `recover` closes no other."""
     signer = _signer(ports, caller.tenant_id)
     if signer is None or list_id not in signer.lists:
         raise NotFound

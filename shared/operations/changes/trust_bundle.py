@@ -1,6 +1,6 @@
-"""The trust bundle: which keys sign warrants and lists, and which of them are no longer valid.
+"""The trust bundle: the signing keys and SRL signers, and which of them are no longer valid.
 
-The revision is read first, and the keys after it. A change that the revision counts is then among
+The revision is read first, and the keys after it. A change that the revision counts is therefore in
 the keys, unless its write is still in flight (docs/adr/08).
 """
 
@@ -20,7 +20,7 @@ from shared.ports import Ports
 
 @dataclass(frozen=True, slots=True)
 class BundleRevision:
-    """The revision of a tenant's bundle, the list signers, and whether any key is revoked."""
+    """The revision of a tenant's bundle, the SRL signers, and whether any key is revoked."""
 
     name: str
     list_signers: list[SrlSigner]
@@ -29,7 +29,7 @@ class BundleRevision:
 
 @dataclass(frozen=True, slots=True)
 class KeyPage:
-    """A page of keys. `next_before` is the `before` of the next page, None on the last one."""
+    """A page of keys. `next_before` is the `before` of the next page, or None on the last page."""
 
     keys: list[TrustedKey]
     next_before: str | None
@@ -37,7 +37,7 @@ class KeyPage:
 
 @operation(*Scope)
 def revision(ports: Ports, caller: Caller) -> BundleRevision:
-    """Read the revision of the tenant's bundle (TRUST-3): three items and the list signers.
+    """Read the revision of the tenant's bundle (TRUST-3): three items and the SRL signers.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -59,7 +59,7 @@ def revision(ports: Ports, caller: Caller) -> BundleRevision:
 def page(ports: Ports, caller: Caller, *, of: BundleRevision, before: str | None) -> KeyPage:
     """Return a page of the tenant's keys and their superseded versions, newest first (TRUST-1).
 
-    A version without a public key, which only a repair leaves, is omitted. Raises `DataCorrupt`,
+    Omits a version without a public key, which only a repair leaves. Raises `DataCorrupt`,
     `Unavailable`.
     """
     rows = ports.store.query(
@@ -69,7 +69,8 @@ def page(ports: Ports, caller: Caller, *, of: BundleRevision, before: str | None
         limit=model.PAGE + 1,
     )
     found = [SigningKey.from_item(row.item) for row in rows]
-    # Read after the keys: if the record of a key says that it is not revoked yet, its marker may.
+    # Read after the keys. The record of a revoked key may still look active, but its marker does
+    # not.
     markers = records.read_revoked_signers(ports, caller.tenant_id) if of.has_revoked else ()
     shown, revoked = found[: model.PAGE], frozenset(markers)
     position = shown[-1].id if len(found) > model.PAGE else None

@@ -1,7 +1,7 @@
-"""Manifests: store which revocations are to be unrevoked, and unrevoke them by parts (REVOKE-26).
+"""Manifests: store the revocations to delete, and delete them by parts (REVOKE-26).
 
-A part is one call of a batch, which is repeatable: each member is unrevoked once, by the call that
-comes first, and each call reports the same results (REVOKE-22).
+A part is one repeatable call of a batch. Each member is unrevoked once, by the first call, and each
+call returns the same results (REVOKE-22).
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from shared.operations.changes.revocation_search import revocations_of_batch
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
-# They have less than 4 MB together, the limit of a write in DynamoDB.
+# Together they stay below 4 MB, the limit of a DynamoDB transaction.
 _PARTS_A_WRITE: Final = 25
 
 
@@ -47,8 +47,8 @@ def create(
 ) -> tuple[UnrevokeManifest, list[str]]:
     """Store a manifest of the revocations that these identifiers name.
 
-    Return it, and the identifiers that name no revocation. Raises `InvalidRequest` if there are
-    more than `MEMBERS_MAX`; `InsufficientScope` if the role of the caller does not reach all.
+    Also returns the identifiers that name no revocation. Raises `InvalidRequest` if there are more
+    than `MEMBERS_MAX`; `InsufficientScope` if the caller's role limits exclude some of them.
     """
     standings = changes.standings(ports, caller.tenant_id, warrant_ids)
     named: dict[str, str | None] = {each: each for each in revocation_ids}
@@ -87,7 +87,7 @@ def create(
         puts.append(Put(made.part_address(number), part.to_item(), Expect.ABSENT))
     for start in range(0, len(puts), _PARTS_A_WRITE):
         ports.store.write(*puts[start : start + _PARTS_A_WRITE])
-    # Last, so that a manifest is never without its parts.
+    # Written last, so a manifest always has its parts.
     ports.store.write(Put(made.address, made.to_item(), Expect.ABSENT))
     return made, [name for name, each in named.items() if each not in records]
 
@@ -106,9 +106,9 @@ def get(ports: Ports, caller: Caller, *, manifest_id: str) -> UnrevokeManifest:
 def members(
     ports: Ports, caller: Caller, *, manifest_id: str, before: str | None, limit: int
 ) -> Page[Member]:
-    """Return a page of the members, in order; `before` is the number of those on earlier pages.
+    """Return a page of the members, in order; `before` counts the members of earlier pages.
 
-    Raises as `get` does, about the members of the page.
+    Raises the errors of `get` for the members of the page.
     """
     found = _find(ports, caller, manifest_id)
     start = int(before or 0)
@@ -138,8 +138,8 @@ def apply(
 ) -> BatchResults:
     """Unrevoke the members of part `number`, from 1 (REVOKE-27).
 
-    A member that changed since has the outcome `NOT_REVOKED`, with the revocation that its warrant
-    has now. Raises `NotFound`; `ApprovalRequired`, `ApprovalRequested` for the whole manifest.
+    A member that changed since has the outcome `NOT_REVOKED`, with the current revocation of its
+    warrant. Raises `NotFound`; `ApprovalRequired`, `ApprovalRequested` for the whole manifest.
     """
     found = _find(ports, caller, manifest_id)
     if not 1 <= number <= found.parts:
@@ -160,7 +160,7 @@ def apply(
 
 
 def _has_other_makers(ports: Ports, manifest: UnrevokeManifest) -> bool:
-    """Return whether another maker revoked the warrant of a member again, until now."""
+    """Return whether another maker has revoked the warrant of a member again."""
     parts = (_part(ports, manifest, number + 1) for number in range(manifest.parts))
     return any(
         standing.also_by
@@ -172,10 +172,10 @@ def _has_other_makers(ports: Ports, manifest: UnrevokeManifest) -> bool:
 def _explain(
     ports: Ports, caller: Caller, part: ManifestPart, results: Sequence[BatchResult]
 ) -> list[BatchResult]:
-    """Add to each member that changed its warrant, and the revocation that the warrant has now."""
+    """Add the warrant and its current revocation to each member that changed."""
     names = dict(zip(part.revocation_ids, part.warrant_ids, strict=True))
     changed = [names[each.id] for each in results if each.outcome is BatchOutcome.NOT_REVOKED]
-    # A read that nothing needs could fail after the write.
+    # An unnecessary read could fail after the write.
     now = changes.standings(ports, caller.tenant_id, changed) if changed else {}
     return [
         replace(each, warrant_id=names[each.id], revocation_id=now[names[each.id]].revocation_id)
@@ -186,7 +186,7 @@ def _explain(
 
 
 def _find(ports: Ports, caller: Caller, manifest_id: str) -> UnrevokeManifest:
-    """Read a manifest of the caller's tenant. Raises `NotFound` if it has ended."""
+    """Read a manifest of the caller's tenant. Raises `NotFound` if it has expired."""
     partition = model.manifests(caller.tenant_id)
     found = allowance.find(ports, partition, manifest_id, kind=MANIFEST, record=UnrevokeManifest)
     if times.has_passed(found.expires_at, ports.now()):

@@ -1,4 +1,4 @@
-"""Warrants: sign one, and list those that a key signed (WARRANT-6, WARRANT-8)."""
+"""Warrants: sign a warrant, and list the warrants that a key signed (WARRANT-6, WARRANT-8)."""
 
 import base64
 from collections.abc import Iterable
@@ -47,8 +47,8 @@ class SignRequest:
 class SignedWarrant:
     """A signed warrant and the public key (base64) that verifies it.
 
-    In format raw, `signature` is the signature over the payload; in format COSE, `message` is a
-    COSE_Sign1 message. Both are base64; the other one is None.
+    In format raw, `signature` is the signature over the payload. In format COSE, `message` is a
+    COSE_Sign1 message. Both are base64, and the member of the other format is None.
     """
 
     warrant: WarrantRecord
@@ -58,14 +58,14 @@ class SignedWarrant:
 
 
 def _stored_result(warrant: SignedWarrant) -> Item:
-    """Return what is kept of a signature: it can be made again from the payload."""
+    """Return the stored outcome. The signature can be created again from the payload."""
     return warrant.warrant.to_item()
 
 
 def _sign_again(
     ports: Ports, caller: Caller, outcome: Item, *, key_id: str, order: SignRequest
 ) -> SignedWarrant:
-    """Sign again what was signed. Raises `InvalidState` if the key cannot sign it any more."""
+    """Sign the same warrant again. Raises `InvalidState` if the key can no longer sign it."""
     warrant, key = WarrantRecord.from_item(outcome), find_key(ports, caller, key_id)
     if key.key_version != warrant.key_version:
         raise InvalidState("The key was rotated since; the signature of this request is not kept.")
@@ -84,16 +84,16 @@ def sign(
     """Sign with the current version of a key, and record that this key signed the warrant.
 
     If the key is revoked during the call, a signature is returned only if the revocation also
-    revokes the warrant (docs/adr/07). Raises `NotFound`; `InvalidRequest` if the order is not
-    valid for its format or `expires_at` has passed; `InvalidState` if the key cannot sign;
-    `Conflict` if the identifier is in use (WARRANT-5).
+    revokes the warrant (docs/adr/07). Raises `NotFound`; `InvalidRequest` if the order is not valid
+    for its format or `expires_at` has passed; `InvalidState` if the key cannot sign; `Conflict` if
+    the identifier is in use (WARRANT-5).
     """
     _check_order(ports, order)
     key, settings = ports.gather(
         lambda: find_key(ports, caller, key_id),
         lambda: tenants.settings(ports, caller.tenant_id),
     )
-    # Created before signing: the signed bytes contain it.
+    # Created before signing, because the signed bytes contain it.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
     if subject_of(warrant_id):
         raise InvalidRequest("warrant_id: stands for all tokens of a subject; choose another.")
@@ -183,7 +183,7 @@ def _base64(data: bytes) -> str:
 def page(
     ports: Ports, caller: Caller, *, key_id: str, before: str | None, limit: int
 ) -> Page[WarrantRecord]:
-    """Return a page of the warrants that a key, or a superseded version, signed, newest first.
+    """Return a page of the warrants that a key or a superseded version signed, newest first.
 
     Raises `NotFound`.
     """
@@ -202,7 +202,7 @@ def page(
     walk = replace(walk, keep=lambda warrant: warrant.key_version == version)
     found = newest(ports, _in_time(walk, key), total=total)
     if before is None and found.next_before is None and len(found.entries) < (found.total or 0):
-        # A clock differed by more than `_CLOCKS_APART`, or a warrant is just being signed.
+        # Clocks differed by more than `_CLOCKS_APART`, or a warrant is being signed.
         return newest(ports, walk, total=total)
     return found
 
@@ -210,7 +210,7 @@ def page(
 def _in_time(
     walk: PageQueryPlan[WarrantRecord], version: SigningKey
 ) -> PageQueryPlan[WarrantRecord]:
-    """Limit the walk to the time in which a superseded version signed."""
+    """Limit the query to the time in which a superseded version signed."""
     signed_from = version.version_created_at - _CLOCKS_APART
     until = (version.rotated_at or version.version_created_at) + _CLOCKS_APART
     last = before_all_of(until, kind=WARRANT)
@@ -222,7 +222,7 @@ def _in_time(
 
 
 def _check_line(ports: Ports, key: SigningKey) -> None:
-    """Raise `InvalidState` if the key or one of its ancestors does not allow it to sign."""
+    """Raise `InvalidState` if the state of the key or of an ancestor prevents signing."""
     if key.status is not KeyStatus.ACTIVE:
         raise InvalidState(f"The key is {key.status}; only an active key signs.")
     if key.has_expired(ports.now()):
@@ -233,8 +233,8 @@ def _check_line(ports: Ports, key: SigningKey) -> None:
 def _check_still(ports: Ports, key: SigningKey, warrant_id: str) -> None:
     """Raise `InvalidState` if the key stopped signing before the warrant was stored.
 
-    Checks and lists find a revoked key by its marker. If there is no marker after the warrant is
-    stored, every list made after a later revocation contains the warrant (docs/adr/07).
+    Checks and SRLs find a revoked key by its marker. If no marker exists after the warrant is
+    stored, every SRL built after a later revocation contains the warrant (docs/adr/07).
     """
     signers = (WarrantSigner(key.id, None), WarrantSigner(key.id, key.key_version))
     markers = [revocations.marker_address(key.tenant_id, each) for each in signers]

@@ -1,4 +1,4 @@
-"""Reading the audit log: page by page (AUDIT-4), or in parts of bounded length (LOG-20)."""
+"""Read the audit log, page by page (AUDIT-4) or in parts of bounded length (LOG-20)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,23 +23,23 @@ from shared.ports.store import ItemFilter
 # Entries, each with the month of its partition.
 _Found: TypeAlias = list[tuple[str, AuditEntry]]
 
-# The most bytes of the entries of a page or of a part of an export; a first entry may have more. A
-# response of Lambda has at most 6 MB, and its encoding as JSON may double the length of a text.
+# The most bytes of entries in a page or in a part of an export; a first entry may be larger. A
+# Lambda response has at most 6 MB, and JSON encoding may double the length of a text.
 BYTES_MAX: Final = 2 * 1024 * 1024
 
-# The most that the clock of an instance may be ahead of another.
+# The most that the clock of one instance may be ahead of another.
 _AHEAD_MAX: Final = timedelta(days=1)
 
-# How many entries are read at a time; a page that looks for words reads no more.
+# How many entries are read at a time. A page of a word search reads no more.
 _ROUND: Final = 1000
 
-# The entry of a tenant's creation may be older than its settings by the differences of clocks.
+# The entry of a tenant's creation may be older than its settings, because clocks differ.
 _CREATED_BEFORE_MAX: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditPosition:
-    """The start of the next page: window and total of the first page, and the last entry so far."""
+    """The start of the next page: last entry so far, and window and total of the first page."""
 
     start: datetime
     end: datetime
@@ -53,7 +53,7 @@ class AuditPosition:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse what `str` returns. Raises `ValueError` if the text is anything else."""
+        """Parse the result of `str`. Raises `ValueError` for any other text."""
         start, end, total, month, entry_id = text.split("/")
         try:
             return cls(_moment(start), _moment(end), int(total), month, entry_id)
@@ -67,9 +67,9 @@ def page(
 ) -> Page[AuditEntry]:
     """Return a page of the tenant's entries that match `filters`, newest first (AUDIT-4).
 
-    It has at most `limit` entries and `BYTES_MAX` bytes. The matching entries are counted for the
-    first page only; `before` carries their total and the window to the next pages. With words, the
-    entries are not counted, and a page has those among the next `_ROUND`.
+    It has at most `limit` entries and `BYTES_MAX` bytes. Matching entries are counted only for the
+    first page. `before` carries their total and the window to the next pages. With words, entries
+    are not counted, and a page has the matches among the next `_ROUND` entries.
     """
     if before is not None:
         filters = replace(filters, start=before.start, end=before.end)
@@ -101,7 +101,7 @@ def _page_of_words(
     before: AuditPosition | None,
     limit: int,
 ) -> Page[AuditEntry]:
-    """Return those of the next `_ROUND` entries that have the words of the filters."""
+    """Return the entries with the filter's words among the next `_ROUND` entries."""
     read, _ = _walk(ports, caller, filters, before=before, limit=_ROUND + 1, counts=())
     matching = [each for each in read[:_ROUND] if filters.finds(each[1])]
     shown = _fitting(matching[:limit])
@@ -136,7 +136,7 @@ def newest(
 
 
 def _fitting(item: _Found) -> _Found:
-    """Return the first entries that fit into a page, at least one of any."""
+    """Return the first entries that fit into a page, at least one."""
     size = 0
     for count, (_, entry) in enumerate(item):
         size += len(str(entry.details).encode())
@@ -146,7 +146,7 @@ def _fitting(item: _Found) -> _Found:
 
 
 def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item]:
-    """Return the items of all entries about the warrant of the filters that match, newest first."""
+    """Return the items of all matching entries about the filter's warrant, newest first."""
     where = where_of(ports, filters)
     items = log.read_about_warrant(ports, caller.tenant_id, str(filters.warrant_id), filters)
     return [each for each in items if where.holds(each)]
@@ -155,7 +155,7 @@ def of_warrant(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Item
 def _walk_of_warrant(
     ports: Ports, caller: Caller, filters: EntryFilters, *, before: AuditPosition | None
 ) -> tuple[_Found, int]:
-    """Return the few entries about one warrant, and the number of all."""
+    """Return the few entries about one warrant, and their total."""
     about = [AuditEntry.from_item(each) for each in of_warrant(ports, caller, filters)]
     matching = [each for each in about if filters.finds(each)]
     older = [("-", each) for each in matching if before is None or each.id < before.entry_id]
@@ -211,7 +211,10 @@ def _counts(ports: Ports, caller: Caller, filters: EntryFilters) -> list[Callabl
 
 
 def where_of(ports: Ports, filters: EntryFilters) -> ItemFilter:
-    """Return the condition for the store; entries younger than any retention cannot be expired."""
+    """Return the condition for the store.
+
+    Entries younger than any retention cannot have expired.
+    """
     now = ports.now()
     may_have_expired = filters.start <= now - timedelta(days=AUDIT_RETENTION_DAYS_MIN)
     return ItemFilter(filters.values, int(now.timestamp()) if may_have_expired else None)
@@ -226,7 +229,7 @@ def _moment(seconds: str) -> datetime:
 
 
 def reachable(ports: Ports, filters: EntryFilters) -> EntryFilters:
-    """Limit the window of the filters to the time in which there can be entries."""
+    """Limit the window of the filters to the time that can have entries."""
     now = times.truncate_to_second(ports.now())
     oldest = now - timedelta(days=AUDIT_RETENTION_DAYS_MAX)
     return replace(
@@ -235,7 +238,7 @@ def reachable(ports: Ports, filters: EntryFilters) -> EntryFilters:
 
 
 class ExportLine(NamedTuple):
-    """An entry, and its line, whose hash is in the sealed log."""
+    """An entry, and its export line. The transparency log contains the hash of the line."""
 
     entry: AuditEntry
     text: bytes
@@ -243,9 +246,9 @@ class ExportLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportPart:
-    """A part of an export. `next_after` is the position of the next part, None at the end.
+    """A part of an export. `next_after` is the position of the next part, or None at the end.
 
-    At the end, `checkpoint` is the newest one of the sealed log, None if nothing is sealed.
+    At the end, `checkpoint` is the newest checkpoint of the log, or None if the log is empty.
     """
 
     lines: list[ExportLine]
@@ -259,8 +262,8 @@ def part(
 ) -> ExportPart:
     """Return the next entries that match `filters`, up to `BYTES_MAX` bytes of lines (LOG-20).
 
-    `after` is the end of the part before. It carries the window of the first part, so that entries
-    that are made meanwhile do not lengthen the export.
+    `after` is the end of the previous part. It carries the window of the first part, so new entries
+    do not lengthen the export.
     """
     if after is not None:
         filters = replace(filters, start=after.start, end=after.end)
@@ -272,7 +275,7 @@ def part(
     for month, item in walk(ports, caller, filters, after=after):
         entry = AuditEntry.from_item(item)
         text = line(item)
-        # What has not the words was read as well.
+        # Entries without the words count, because they were read as well.
         size += len(text)
         if size > BYTES_MAX and last[1]:
             return ExportPart(lines, str(AuditPosition(filters.start, filters.end, 0, *last)))
@@ -284,7 +287,7 @@ def part(
 
 
 def _since_creation(ports: Ports, caller: Caller, filters: EntryFilters) -> EntryFilters:
-    """Limit the window to the life of the tenant; otherwise a hundred empty months are read."""
+    """Limit the window to the life of the tenant, to avoid reading a hundred empty months."""
     created = tenants.settings(ports, caller.tenant_id).created_at - _CREATED_BEFORE_MAX
     return replace(filters, start=max(filters.start, created))
 

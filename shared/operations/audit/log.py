@@ -1,6 +1,6 @@
-"""The sealed log: its head, records, tiles, the entries that they are about, and their index.
+"""The transparency log: its log head, entry commitments, tiles, entries, and their index.
 
-Each pass indexes entries by warrant (LOG-26).
+Each append pass indexes entries by warrant (LOG-26).
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,19 +24,19 @@ from shared.ports.store import MOST_CHANGES, Expect, ItemFilter, Put
 
 FIRST_GENERATION: Final = 1
 
-# The actions whose entries name several warrants.
+# The actions of entries that name several warrants.
 _OF_BATCHES: Final = tuple(each for each in AuditAction if each.endswith("_batch"))
-# How far behind the newest sealed entry one may be that is not sealed yet.
+# How much older than the newest appended entry an entry may be that is not appended yet.
 _LATE_MAX: Final = timedelta(seconds=120)
 
 
 def head(ports: Ports, tenant_id: str) -> LogHead | None:
-    """Return the head of a tenant's log, or None if nothing is sealed. Raises `Unavailable`."""
+    """Return the log head of a tenant, or None if the log is empty. Raises `Unavailable`."""
     return LogHead.from_optional(ports.store.get(model.address(tenant_id)))
 
 
 def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[EntryCommitment]:
-    """Return the records of the leaves from `first` to `end`, or to the end of the log.
+    """Return the commitments of the leaves from `first` to `end`, or to the end of the log.
 
     Raises `DataCorrupt` if a bundle is missing or malformed, `Unavailable`.
     """
@@ -49,9 +49,9 @@ def records(ports: Ports, tenant_id: str, first: int, end: int) -> list[EntryCom
 def entries(
     ports: Ports, tenant_id: str, first: int, end: int
 ) -> list[tuple[int, AuditEntry | None]]:
-    """Return the entries of these leaves with their indexes; None if one expired or was removed.
+    """Return the entries of these leaves with their indexes.
 
-    Raises `DataCorrupt`, `Unavailable`.
+    An entry that expired or was removed is None. Raises `DataCorrupt`, `Unavailable`.
     """
     wanted = records(ports, tenant_id, first, end)
     found = by_record(ports, tenant_id, wanted)
@@ -61,7 +61,7 @@ def entries(
 def by_record(
     ports: Ports, tenant_id: str, commitments: Sequence[EntryCommitment]
 ) -> dict[str, AuditEntry]:
-    """Return the entries of these records that have not expired, by identifier.
+    """Return the unexpired entries of these commitments, by identifier.
 
     Raises `Unavailable`.
     """
@@ -80,7 +80,10 @@ def read_entries(ports: Ports, tenant_id: str, entry_ids: Sequence[str]) -> dict
 
 
 def data(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> list[bytes]:
-    """Return the records of these leaves, of 56 bytes each. Raises `DataCorrupt`, `Unavailable`."""
+    """Return the commitments of these leaves, 56 bytes each.
+
+    Raises `DataCorrupt`, `Unavailable`.
+    """
     start, last = first // WIDTH, -(-min(end, head.stored) // WIDTH)
     read = [partial(_bundle, ports, tenant_id, head, number) for number in range(start, last)]
     bundles = [each for bundle in ports.gather(*read) for each in bundle] if read else []
@@ -90,10 +93,10 @@ def data(ports: Ports, tenant_id: str, head: LogHead, first: int, end: int) -> l
 
 
 def find(ports: Ports, tenant_id: str, head: LogHead, entry_id: str) -> int | None:
-    """Return the leaf of an entry, or None if it is not sealed.
+    """Return the leaf index of an entry, or None if it is not in the log.
 
-    Raises `DataCorrupt`, `Unavailable`. The log is about in the order of identifiers, so the
-    neighbourhood is read first.
+    The log is approximately in the order of identifiers, so the nearby leaves are read first.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     ulid = record_model.ulid_of(entry_id)
     low, high = 0, head.stored // WIDTH
@@ -124,7 +127,7 @@ def _bundle(ports: Ports, tenant_id: str, head: LogHead, number: int) -> list[by
 
 
 class LogTree:
-    """The tree of a head: its tiles and bundles, stored or not, and what follows from them."""
+    """The Merkle tree of a log head, with its tiles and bundles, stored or not."""
 
     def __init__(self, ports: Ports, tenant_id: str, head: LogHead) -> None:
         self._ports, self._tenant_id, self._head = ports, tenant_id, head
@@ -133,7 +136,7 @@ class LogTree:
         self._read = {place: merkle.hashes(tile) for place, tile in full.items()}
 
     def tile(self, place: TileAddress) -> bytes | None:
-        """Return a tile or bundle as it is served, or None if the log does not reach so far.
+        """Return a tile or bundle as it is served, or None if the log is too short.
 
         Raises `DataCorrupt`, `Unavailable`.
         """
@@ -164,7 +167,7 @@ class LogTree:
         return merkle.perfect(self._hashes(place)[first : first + (1 << level % 8)])
 
     def _hashes(self, place: TileAddress) -> list[bytes]:
-        """Return the hashes of a tile: all of a full one, those that exist of a partial one."""
+        """Return the hashes of a tile. A partial tile has only its existing hashes."""
         level, number, _ = place
         if level is None or number == merkle.count(level + 1, self._head.size):
             return list(self._edge.levels[level or 0])
@@ -179,16 +182,16 @@ class LogTree:
 
 
 def store_tiles(ports: Ports, tenant_id: str, head: LogHead) -> None:
-    """Store the full tiles of a stored head that are not stored yet.
+    """Store the full tiles of a stored log head that are not stored yet.
 
-    Raises `DataCorrupt` if one is there with other content, `OutOfSpace`, `Unavailable`.
+    Raises `DataCorrupt` if a tile exists with other content, `OutOfSpace`, `Unavailable`.
     """
     for place, content in head.full_tiles().items():
         name = model.blob(tenant_id, head.generation, place)
         try:
             ports.blobs.put(name, content)
         except BlobExists:
-            # A pass before this one was interrupted, or another one does the same.
+            # An earlier pass was interrupted, or a concurrent pass stores the same tile.
             if ports.blobs.get(name) != content:
                 raise DataCorrupt(
                     f"the tile {place.path} of the sealed log has other hashes"
@@ -196,7 +199,10 @@ def store_tiles(ports: Ports, tenant_id: str, head: LogHead) -> None:
 
 
 def index(ports: Ports, tenant_id: str, entries: Iterable[Item]) -> None:
-    """Index entries that are about to be sealed; again is harmless. Raises `Unavailable`."""
+    """Index entries that are about to be appended.
+
+    Repeating it is harmless. Raises `Unavailable`.
+    """
     items = chain.from_iterable(audit_log.index_items(tenant_id, each) for each in entries)
     changes = [Put(address, item, Expect.ANYTHING) for address, item in items]
     for start in range(0, len(changes), MOST_CHANGES):
@@ -206,9 +212,9 @@ def index(ports: Ports, tenant_id: str, entries: Iterable[Item]) -> None:
 def read_about_warrant(
     ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters
 ) -> list[Item]:
-    """Return the entries about a warrant that were made in the window, newest first.
+    """Return the entries about a warrant from the window, newest first.
 
-    Expired ones may be among them. Raises `Unavailable`.
+    The result may include expired entries. Raises `Unavailable`.
     """
     partition = audit_log.entries_of(tenant_id, warrant_id)
     after, before = map(audit_log.sort_key, (filters.lower_bound, filters.upper_bound))
@@ -222,7 +228,7 @@ def read_about_warrant(
 def _unsealed_about(
     ports: Ports, tenant_id: str, warrant_id: str, filters: EntryFilters
 ) -> Iterable[Item]:
-    """Yield the entries about the warrant that may not be sealed yet, and some that are."""
+    """Yield the entries about the warrant that may not be appended yet, and some that are."""
     found, now_ms = head(ports, tenant_id), int(ports.now().timestamp() * 1000)
     newest = None if found is None else found.newest_ms(now_ms)
     if newest is not None:

@@ -1,11 +1,11 @@
-"""The head of the sealed log, compared with what is outside the store (LOG-12).
+"""Compare the log head with records outside the store (LOG-12).
 
-An attacker who can write only to the store could otherwise remove the head, or put back an older
-one, and the next pass would sign another history.
+An attacker with write access only to the store could otherwise remove the log head or restore an
+older one, and the next pass would sign another history.
 
-Each list, each blob of the journal and each trust document names the checkpoint of its time, an
-anchor. Their signatures are not checked here, because an anchor makes nothing valid: a log that
-does not extend it is not extended.
+Each SRL state, journal record and trust document names the checkpoint of its time, a log anchor.
+Their signatures are not verified here, because an anchor makes no data valid. It only prevents the
+extension of a log that contradicts it.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ from shared.ports import Ports
 
 
 def newest_anchors(ports: Ports, tenant_id: str) -> set[PinnedCheckpoint]:
-    """Return what the newest blob of the journal and the newest trust document name.
+    """Return the anchors of the newest journal record and the newest trust document.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -42,11 +42,11 @@ def newest_anchors(ports: Ports, tenant_id: str) -> set[PinnedCheckpoint]:
 def all_anchors(
     ports: Ports, tenant_id: str, *, passes_over: bool = False
 ) -> set[PinnedCheckpoint]:
-    """Return what any blob of the journal, any trust document and the newest list name.
+    """Return the anchors of all journal records, all trust documents and the newest SRL state.
 
-    If `passes_over`, blobs that cannot be read do not count, as in a recovery, which names them.
-    Otherwise only those of the journal do not that a readable number follows, as after a recovery.
-    Raises `DataCorrupt`, `Unavailable`.
+    With `passes_over`, unreadable blobs do not count, as in a recovery, which reports them.
+    Otherwise only unreadable journal blobs followed by a readable record do not count, as after a
+    recovery. Raises `DataCorrupt`, `Unavailable`.
     """
     found = set[PinnedCheckpoint]()
     is_followed = False
@@ -65,7 +65,7 @@ _Among = Callable[[bytes], LogAnchor | None]
 
 
 def _every(ports: Ports, tenant_id: str) -> Iterator[tuple[str, _Among]]:
-    """Yield the names of all blobs that may have an anchor, each with how to read it."""
+    """Yield the names of all blobs that may have an anchor, each with its parser."""
     for name in _journal(ports, tenant_id):
         yield name, _in_journal
     for name in ports.blobs.names(trust.folder(tenant_id)):
@@ -77,13 +77,13 @@ def _every(ports: Ports, tenant_id: str) -> Iterator[tuple[str, _Among]]:
 
 
 def _of(ports: Ports, tenant_id: str, name: str | None, among: _Among) -> set[PinnedCheckpoint]:
-    """Return what the blob of this name says of the log.
+    """Return the anchor in the blob with this name.
 
-    Raises `DataCorrupt`, which has the name.
+    Raises `DataCorrupt` with the name.
     """
     blob = None if name is None else ports.blobs.get(name)
     if blob is None:
-        return set()  # There is none, or it has expired since it was listed.
+        return set()  # The blob does not exist, or expired since it was listed.
     try:
         found = among(blob)
         return set() if found is None else {PinnedCheckpoint.from_anchor(found, tenant_id)}
@@ -104,7 +104,7 @@ def _newest_document(ports: Ports, tenant_id: str) -> str | None:
 
 
 def _in_journal(blob: bytes) -> LogAnchor | None:
-    # What is no number of the journal names nothing.
+    # A blob that is not a journal record has no anchor.
     is_number = bool(journal.payload_of(blob))
     return (
         LogAnchor.among(content.read_unverified_members(blob, journal.PREFIX))
@@ -119,18 +119,18 @@ def _in_document(blob: bytes) -> LogAnchor | None:
 
 
 def head(ports: Ports, tenant_id: str) -> LogHead | None:
-    """Return the head of a tenant's log, or None if nothing was ever sealed.
+    """Return the log head of a tenant, or None if the log has always been empty.
 
-    Raises `DataCorrupt` if the head is missing, older or another one than what is kept outside
-    says, or than the signers or tiles say; `Unavailable`.
+    Raises `DataCorrupt` if the log head is missing, or if it is older than or contradicts the
+    outside records, the signers or the tiles; `Unavailable`.
     """
     return reread(lambda: compare_with_anchors(ports, tenant_id, ()))
 
 
 def check_anchors(ports: Ports, tenant_id: str) -> None:
-    """Compare the log with what the newest signed records outside the store name.
+    """Compare the log with the anchors of the newest signed records outside the store.
 
-    Raises `DataCorrupt` if the log does not extend that, `Unavailable`.
+    Raises `DataCorrupt` if the log does not extend them, `Unavailable`.
     """
     reread(lambda: compare_with_anchors(ports, tenant_id, newest_anchors(ports, tenant_id)))
 
@@ -138,8 +138,8 @@ def check_anchors(ports: Ports, tenant_id: str) -> None:
 def compare_with_anchors(
     ports: Ports, tenant_id: str, anchors: Iterable[PinnedCheckpoint]
 ) -> LogHead | None:
-    """Return the same, also compared with these anchors, without another look."""
-    # Before the head: it was stored before any checkpoint that is found now.
+    """Return the log head as `head` does, also compared with these anchors, without a retry."""
+    # Read before the log head, which was stored before any checkpoint that is found now.
     kept = audit.newest_checkpoint(ports, tenant_id)
     found = log.head(ports, tenant_id)
     if found is None:
@@ -162,7 +162,7 @@ def _check_never_begun(ports: Ports, tenant_id: str, anchors: set[PinnedCheckpoi
         raise _cut(tenant_id, f"it has no head, but {sealed} leaves were sealed")
     if next(ports.blobs.names(model.folder(tenant_id)), None) is not None:
         raise _cut(tenant_id, "it has no head, but tiles")
-    # Any other is stored together with the first head, or after it.
+    # Any other signer is stored together with the first log head, or after it.
     if not all(each.precedes_log for each in signers.all_of(ports, tenant_id)):
         raise _cut(tenant_id, "it has no head, but a signer")
 

@@ -1,7 +1,7 @@
-"""Counting the revocations of each day and hour, in the write of the pass that seals their entries.
+"""Count the revocations of each day and hour, in the write that appends their entries.
 
-That write decides which entries are in the log, and each is there once. So each is counted once,
-whatever fails (REVOKE-31, docs/adr/19).
+That write decides which entries are in the log, each of them once. Each revocation is therefore
+counted once, even after failures (REVOKE-31, docs/adr/19).
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ from shared.ports.store import Change, Expect, Put, VersionIs
 
 
 def start_counting(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
-    """Return the head before a pass with the day from which revocations are counted.
+    """Return the log head before a pass, with the day from which revocations are counted.
 
-    Raises `DataCorrupt` if a log with entries has none; `Unavailable`.
+    Raises `DataCorrupt` if a log with entries has no such day; `Unavailable`.
     """
     if log.counted_from is not None:
         return log
@@ -38,10 +38,10 @@ def start_counting(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
 def count_changes(
     ports: Ports, tenant_id: str, log: LogHead, entries: Iterable[Item]
 ) -> list[Change]:
-    """Return the changes that count the revocations in entries that are appended to `log`.
+    """Return the writes that count the revocations in entries that are appended to `log`.
 
-    Each expects the item that was read: the write of the pass before may be visible in part.
-    Raises `DataCorrupt`, `Unavailable`.
+    Each has the item that was read as a precondition, because the previous pass may be only partly
+    visible. Raises `DataCorrupt`, `Unavailable`.
     """
     sums = model.tally(entries, tenant_id=tenant_id, log=log)
     items = ports.store.get_many(sums)
@@ -59,9 +59,9 @@ def count_changes(
 def counts(
     ports: Ports, caller: Caller, *, start: date, end: date, hourly: bool = False
 ) -> RevocationCountSeries:
-    """Return the numbers of the days from `start` to `end`, both included, or of their hours.
+    """Return the counts of the days from `start` to `end`, both included, or of their hours.
 
-    A change is counted once its audit entry is sealed. Raises `DataCorrupt`, `Unavailable`.
+    A change is counted once its audit entry is in the log. Raises `DataCorrupt`, `Unavailable`.
     """
     first = datetime.combine(start, time(), UTC)
     days = [first + timedelta(each) for each in range((end - start).days + 1)]

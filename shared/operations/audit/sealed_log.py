@@ -1,4 +1,4 @@
-"""Reading the sealed log, and replacing its signer (LOG-6, LOG-7, LOG-9)."""
+"""Read the transparency log, and rotate its signer (LOG-6, LOG-7, LOG-9)."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -29,9 +29,9 @@ _NOTHING = "The tenant has no checkpoint yet; its first entries are sealed withi
 
 @dataclass(frozen=True, slots=True)
 class InclusionProof:
-    """The proof that an entry is in the log: its leaf, its record, and the path to the root.
+    """The proof that an entry is in the log: its leaf index, its commitment, the path to the root.
 
-    `record` has 56 bytes, and each hash of `path` 32, from the leaf to the root.
+    `record` has 56 bytes. Each hash of `path` has 32 bytes, in order from the leaf to the root.
     """
 
     entry_id: str
@@ -51,7 +51,7 @@ class AuditSigners:
 
 @operation(*READERS)
 def checkpoint(ports: Ports, caller: Caller, *, with_cosignatures: bool = False) -> str:
-    """Return the newest checkpoint, or the newest one that a quorum of witnesses signed (LOG-32).
+    """Return the newest checkpoint, or the newest with a quorum of cosignatures (LOG-32).
 
     Raises `NotFound` if there is none yet, `DataCorrupt` if the log was cut (LOG-12).
     """
@@ -66,7 +66,7 @@ def checkpoint(ports: Ports, caller: Caller, *, with_cosignatures: bool = False)
 
 @operation(*READERS)
 def tile(ports: Ports, caller: Caller, *, place: TileAddress) -> bytes:
-    """Return a tile or a bundle. Raises `NotFound` if the log does not reach so far."""
+    """Return a tile or a bundle. Raises `NotFound` if the log is too short."""
     found = log.LogTree(ports, caller.tenant_id, _head(ports, caller)).tile(place)
     if found is None:
         raise NotFound
@@ -85,7 +85,10 @@ def keys(ports: Ports, caller: Caller) -> AuditSigners:
 
 @operation(*READERS)
 def proof(ports: Ports, caller: Caller, *, entry_id: str) -> InclusionProof:
-    """Return the proof for an entry. Raises `NotFound` if there is none, or it is not sealed."""
+    """Return the inclusion proof of an entry.
+
+    Raises `NotFound` if it is missing or not appended.
+    """
     if not is_identifier(entry_id, kind=AUDIT_ENTRY):
         raise NotFound
     head = _head(ports, caller)
@@ -111,9 +114,9 @@ def _restore_result(_ports: Ports, _caller: Caller, outcome: Item) -> AuditSigne
 
 @idempotent(Scope.ADMIN, keeps=OutcomeCodec(_stored_result, _restore_result))
 def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigners:
-    """Replace the audit signer. The replaced one signs beside it for one audit retention (LOG-9).
+    """Rotate the audit signer. The old one also signs for one audit retention (LOG-9).
 
-    Raises `Conflict` if too many signers sign already, because each signature delays each pass.
+    Raises `Conflict` if too many signers are signing, because each signature delays each pass.
     """
     settings = tenants.settings(ports, caller.tenant_id)
     now, origin = ports.now(), keys(ports, caller).origin
@@ -141,7 +144,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigne
 
 
 def _rotate_signer(signer: AuditSigner, now: datetime, until: datetime) -> AuditSigner:
-    """Return a signer after a rotation: the current one signs beside its successor `until` then."""
+    """Return a signer after a rotation. The current signer continues to sign until `until`."""
     if signer.signs_until is None:
         return signer.retire(signs_until=until)
     is_over = not signer.signs(now) and signer.sealed_seed is not None

@@ -1,8 +1,8 @@
-"""Sealing: passes that append the records of new audit entries to the sealed log (LOG-1).
+"""Append passes, which add new audit entries to the transparency log (LOG-1).
 
-A pass reads the head, stores the full tiles that follow from it, finds the entries that are not in
-the log, and writes the next head. That one write decides: whatever fails before or after it, no
-entry is lost or appended twice (docs/adr/18). Sealed entries are then copied to the sink (LOG-27).
+A pass reads the log head, stores its full tiles, finds the entries that are not in the log, and
+writes the next log head. That write alone is decisive: no failure before or after it loses an entry
+or appends it twice (docs/adr/18). Appended entries are then copied to the audit sink (LOG-27).
 """
 
 import heapq
@@ -35,16 +35,16 @@ from shared.ports.store import Change, Expect, ItemFilter, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
-# How far behind the newest sealed entry a pass looks for entries that became visible late.
-# A change takes 30 seconds at most, and clocks differ by a few.
+# How far behind the newest appended entry a pass looks for entries that became visible late. A
+# change takes 30 seconds at most, and clocks differ by a few.
 OVERLAP: Final = timedelta(seconds=60)
-# How far a sweep looks back, once a day.
+# How far the daily sweep looks back.
 SWEEP: Final = timedelta(hours=48)
 
 _SECONDS: Final = 20.0
 # How far the clock of another instance may be ahead.
 _AHEAD_MS: Final = 1000
-# Before its first entry, a tenant has been created; its clock may have been wrong.
+# A tenant exists before its first entry, but the clock at its creation may have been wrong.
 _BEFORE: Final = timedelta(days=1)
 
 # The most leaves in one copy.
@@ -52,7 +52,7 @@ _COPIED_MAX: Final = 1000
 
 
 class AppendResult(NamedTuple):
-    """The result of a pass: the log's size before and after, and how many new entries were late."""
+    """The log size before and after a pass, and the number of late entries."""
 
     first: int
     size: int
@@ -67,11 +67,11 @@ def extend(
     overlap: timedelta = OVERLAP,
     seconds: float = _SECONDS,
 ) -> AppendResult:
-    """Append the entries that are not in the log yet, in passes, for about that many seconds.
+    """Append the entries that are not in the log yet, in passes, for about `seconds` seconds.
 
-    Entries that became visible later than `overlap` after newer ones are found if `entry_ids`
-    has them. Repeated and concurrent calls are harmless. Raises `DataCorrupt` if an
-    entry or the log is damaged, or if the log was cut (LOG-12); `Unavailable`.
+    Entries that became visible more than `overlap` after newer entries are found only if
+    `entry_ids` contains them. Repeated and concurrent calls are harmless. Raises `DataCorrupt` if
+    an entry or the log is damaged, or if the log was cut (LOG-12); `Unavailable`.
     """
     deadline = operation.PACING.clock() + seconds
     begin: LogHead | None = None
@@ -85,7 +85,7 @@ def extend(
 
 
 def sweep(ports: Ports, tenant_id: str) -> AppendResult:
-    """Append what every pass has missed: entries of the last two days, however late.
+    """Append entries of the last two days that every pass has missed.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -95,7 +95,7 @@ def sweep(ports: Ports, tenant_id: str) -> AppendResult:
 def _pass(
     ports: Ports, tenant_id: str, entry_ids: list[str], overlap: timedelta
 ) -> tuple[LogHead, LogHead]:
-    """Make one pass; return the head before and after it. Raises `PreconditionFailed`."""
+    """Run one pass; return the log head before and after it. Raises `PreconditionFailed`."""
     found = outside.head(ports, tenant_id)
     before = found or LogHead.empty(log.FIRST_GENERATION, ports.now())
     log.store_tiles(ports, tenant_id, before)
@@ -124,7 +124,7 @@ def _pass(
 def _report(tenant_id: str, rows: list[ItemRow]) -> None:
     """Log overrides by the operator and changes of trust anchors, for the alarms.
 
-    Here, because the operator's command is no part of the service, whose metrics are collected.
+    The operator's command is not part of the service, and its metrics are not collected.
     """
     number = sum(row.item["action"] == AuditAction.APPROVAL_OVERRIDE for row in rows)
     if number:
@@ -137,12 +137,12 @@ def _report(tenant_id: str, rows: list[ItemRow]) -> None:
 
 
 def _is_first_of_minute(head: LogHead, now: datetime) -> bool:
-    """Return whether no checkpoint of this minute is signed: then anchors are compared."""
+    """Return whether this minute has no checkpoint yet. The pass then checks the anchors."""
     return head.sealed_at.replace(second=0, microsecond=0) != now.replace(second=0, microsecond=0)
 
 
 def _sign_checkpoint(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:
-    """Return the head with its checkpoint, and the change that stores the first signer."""
+    """Return the log head with its checkpoint, and the write that stores the first signer."""
     found, changes = signers.read_settled(ports, tenant_id), list[Change]()
     if all(each.signs_until for each in found):
         made = signers.make(ports, tenant_id)
@@ -156,7 +156,7 @@ def _sign_checkpoint(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHe
 def _read_unlogged_rows(
     ports: Ports, tenant_id: str, head: LogHead, entry_ids: list[str], overlap: timedelta
 ) -> list[ItemRow]:
-    """Return the rows of entries that are not in the log, oldest first; not of too many."""
+    """Return the rows of entries that are not in the log, oldest first, up to a limit."""
     now_ms = _ms(ports.now())
     since_ms = _newest_sealed_ms(ports, tenant_id, head, now_ms) - int(
         overlap.total_seconds() * 1000
@@ -166,7 +166,7 @@ def _read_unlogged_rows(
     late = log.read_entries(
         ports, tenant_id, [each for each in older if records.ulid_of(each) not in sealed]
     )
-    # An entry of the future is left for the time when it is none, because it would hide others.
+    # Entries in the future are appended later, because they would hide other entries.
     rows = _entries(ports, tenant_id, since_ms, now_ms + _AHEAD_MS)
     found = (*(ItemRow(*each) for each in sorted(late.items())),)
     fresh = (row for row in chain(found, rows) if records.ulid_of(row.sk) not in sealed)
@@ -182,7 +182,10 @@ def _record(row: ItemRow) -> bytes:
 
 
 def _newest_sealed_ms(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) -> int:
-    """Return when the newest sealed entry was made, or before the first, in milliseconds."""
+    """Return the time of the newest appended entry in milliseconds.
+
+    Without one, it is a time before the first entry.
+    """
     newest = head.newest_ms(now_ms)
     if newest is not None:
         return newest
@@ -190,7 +193,7 @@ def _newest_sealed_ms(ports: Ports, tenant_id: str, head: LogHead, now_ms: int) 
 
 
 def _logged_ids(ports: Ports, tenant_id: str, head: LogHead, since_ms: int) -> set[bytes]:
-    """Return the ULIDs of sealed entries, at least of those that were made since then."""
+    """Return the ULIDs of appended entries, at least of entries created since `since_ms`."""
     return {
         ulid
         for first, end in head.leaves_since(since_ms)
@@ -199,7 +202,7 @@ def _logged_ids(ports: Ports, tenant_id: str, head: LogHead, since_ms: int) -> s
 
 
 def _entries(ports: Ports, tenant_id: str, since_ms: int, now_ms: int) -> Iterator[ItemRow]:
-    """Yield the rows of the entries that were made between the two, in order of identifiers."""
+    """Yield the rows of the entries created between the two times, in order of identifiers."""
     start, end = _moment(max(since_ms, 0)), _moment(now_ms + 1)
     after, before = (before_all_of(each, kind=AUDIT_ENTRY) for each in (start, end))
     for _, partitions in reversed(list(audit_log.months(tenant_id, EntryFilters(start, end)))):
@@ -212,7 +215,7 @@ def _made_ms(entry_id: str) -> int:
 
 
 def _moment(milliseconds: int) -> datetime:
-    # In the middle of the millisecond, so that no conversion rounds it into the one before.
+    # The middle of the millisecond: no conversion rounds it down to the previous one.
     return times.from_seconds(0) + timedelta(milliseconds=milliseconds + 0.5)
 
 
@@ -222,7 +225,7 @@ def _ms(moment: datetime) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SinkCursor(Record):
-    """How far the sink has the log: `size` leaves of a generation."""
+    """How much of the log the sink contains: `size` leaves of a generation."""
 
     generation: int
     size: int
@@ -230,7 +233,7 @@ class SinkCursor(Record):
 
 
 def copy_to_sink(ports: Ports, sink: AuditSink, tenant_id: str) -> None:
-    """Copy the sealed entries that the sink does not have, with the checkpoint that covers them.
+    """Copy the appended entries that the sink lacks, with the checkpoint that covers them.
 
     After a failure, the next call begins where the last one ended, and may repeat a copy. Raises
     `DataCorrupt`, `Unavailable`.

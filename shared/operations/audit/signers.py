@@ -1,4 +1,4 @@
-"""The audit signers of a tenant: read, made, and used for a checkpoint (LOG-9)."""
+"""The audit signers of a tenant: read, create, and sign checkpoints (LOG-9)."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ SIGNING_MAX: Final = 4
 _log = logging.getLogger(__name__)
 
 
-# An entry names at most so many others.
+# The most other entries that an entry names.
 _NAMED_MAX: Final = 1000
 
 
@@ -37,9 +37,9 @@ def all_of(ports: Ports, tenant_id: str) -> list[AuditSigner]:
 
 
 def read_settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
-    """Return the same, read again after a pause if all of them were replaced.
+    """Return all audit signers. Reads again after a pause if all of them are retired.
 
-    The items of a rotation become visible one by one, the successor perhaps last. Raises
+    The items of a rotation become visible one by one, possibly the new signer last. Raises
     `Unavailable`.
     """
     found = all_of(ports, tenant_id)
@@ -50,22 +50,22 @@ def read_settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
 
 
 def make(ports: Ports, tenant_id: str) -> AuditSigner:
-    """Create a signer with a sealed seed, without storing it. Raises `Unavailable`."""
+    """Create a signer with a wrapped seed, without storing it. Raises `Unavailable`."""
     key_id = ports.new_id(SIGNING_KEY)
     public_key, sealed = seals.create(ports, AuditSigner, tenant_id, key_id)
     return AuditSigner(key_id, tenant_id, public_key, ports.now(), sealed)
 
 
 def mark(tenant_id: str) -> Put:
-    """Return the mark on the tenant, for the write that makes or replaces a signer."""
+    """Return the mark on the tenant, for the write that creates or replaces a signer."""
     return Put(trust_mark_address(tenant_id), OutboxMark.new().to_item(), Expect.ANYTHING)
 
 
 def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:
     """Return the checkpoint, signed by all signers that sign now.
 
-    The signature of a replaced signer is left out if its seed is lost. Raises `SeedUnavailable` if
-    that of the current one is, and `Unavailable`.
+    Omits the signature of a retired signer if its seed is lost. Raises `SeedUnavailable` if the
+    current signer's seed is lost; `Unavailable`.
     """
     opened = []
     for each in found:
@@ -81,7 +81,7 @@ def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:
 
 
 class UnknownTiles(NamedTuple):
-    """The newest generation that has tiles, and those of its bundles that the head does not know.
+    """The newest generation with tiles, and its bundles that are missing from the log head.
 
     `generation` is 0 if there are no tiles.
     """
@@ -91,12 +91,12 @@ class UnknownTiles(NamedTuple):
 
 
 def find_unknown_tiles(ports: Ports, tenant_id: str) -> UnknownTiles | None:
-    """Return which tiles the head does not know, because it is older; None if it knows all.
+    """Return the tiles that are newer than the log head, or None if there are none.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
     found = list(_bundles(ports, tenant_id))
-    # Read after the names: tiles are stored from heads that are stored.
+    # Read after the names, because tiles are stored only from stored log heads.
     head = log.head(ports, tenant_id)
     known = (head.generation, head.size // WIDTH) if head else (0, 0)
     newest = max((generation for generation, _ in found), default=0)
@@ -107,10 +107,10 @@ def find_unknown_tiles(ports: Ports, tenant_id: str) -> UnknownTiles | None:
 def begin(
     ports: Ports, tenant_id: str, entry: Callable[..., Put], *, lower_bound: int = 0
 ) -> int | None:
-    """Begin the next generation; return its number, or None if nothing was ever sealed.
+    """Begin the next log generation; return its number, or None if the log is empty.
 
-    `entry` makes the audit entry from action, resource and details. `lower_bound` is a generation
-    that the newest list names, or 0. The next pass seals all entries that are retained. Raises
+    `entry` creates the audit entry from action, resource and details. `lower_bound` is a generation
+    that the newest SRL names, or 0. The next pass appends all retained entries. Raises
     `PreconditionFailed`, `DataCorrupt`, `Unavailable`.
     """
     kept = audit.newest_checkpoint(ports, tenant_id)
@@ -130,14 +130,14 @@ def begin(
     }
     made = entry(AuditAction.AUDIT_LOG_NEW_GENERATION, f"audit_log/{after.generation}", **details)
     expect = VersionIs(head.version) if head else Expect.ABSENT
-    # First: what is kept must never be older than what a recovery has begun.
+    # Kept first: the kept checkpoint must never be older than the generation of a recovery.
     audit.keep_checkpoint(ports, tenant_id, PinnedCheckpoint.empty(after.generation))
     ports.store.write(Put(model.address(tenant_id), after.to_item(), expect), made)
     return after.generation
 
 
 def _find_lost_entries(ports: Ports, tenant_id: str, missing: UnknownTiles) -> Iterator[str]:
-    """Yield the entries in bundles that the head does not know, and that are not stored."""
+    """Yield the entries in newer bundles that are not stored."""
     for number in missing.bundles:
         name = model.blob(tenant_id, missing.generation, TileAddress(None, number))
         found = merkle.parse_bundle(ports.blobs.get(name) or b"")
@@ -149,7 +149,7 @@ def _find_lost_entries(ports: Ports, tenant_id: str, missing: UnknownTiles) -> I
 
 
 def _bundles(ports: Ports, tenant_id: str) -> Iterator[tuple[int, int]]:
-    """Yield generation and number of each bundle that is stored."""
+    """Yield generation and number of each stored bundle."""
     for name in ports.blobs.names(model.folder(tenant_id)):
         generation, _, path = name.removeprefix(f"{model.folder(tenant_id)}/").partition("/tile/")
         if path.startswith(f"{BUNDLES}/"):

@@ -1,7 +1,7 @@
-"""Statements of the counters of revocations in the audit log, once a day (LOG-29).
+"""Daily audit statements of the revocation counters (LOG-29).
 
-The counters are written with each change. So between two statements they must have grown by what
-the entries name; if an entry was kept from the table, they have grown by more.
+The counters are written with each change. Between two statements, they must grow by exactly the
+changes that the audit entries name. They grow by more if an entry is missing from the table.
 """
 
 import logging
@@ -22,7 +22,7 @@ from shared.operations.base import audit, counters, operation, tenants
 from shared.ports import Ports
 from shared.ports.store import Change, Expect, Put, VersionIs
 
-# A little less than a day, so that the daily run does not find it just too early.
+# A little less than a day, because the daily run must not find a statement just too early.
 _APART: Final = timedelta(hours=20)
 # Under constant changes, the counters may differ before and after a pass.
 _TRIES: Final = 5
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 def sweep(ports: Ports, tenant_id: str) -> AppendResult:
-    """Append what every pass has missed, then state the counters if they are due.
+    """Append entries that every pass has missed. Then write a statement if it is due.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -44,10 +44,10 @@ def sweep(ports: Ports, tenant_id: str) -> AppendResult:
 
 
 def forgotten(ports: Ports, tenant_id: str, entry: Callable[..., Put]) -> list[Change]:
-    """Return the changes after which no later statement is compared with one before them.
+    """Return the writes that prevent a comparison of later statements with earlier ones.
 
-    `entry` makes the audit entry from action, resource and details. After a restore, the counters
-    are not those that were stated. There are no changes if nothing is stated.
+    After a restore, the counters differ from the last statement. `entry` creates the audit entry
+    from action, resource and details. Returns an empty list if there is no statement.
     """
     last = _last(ports, tenant_id)
     if last is None or not last.statement.generation:
@@ -72,7 +72,7 @@ def _is_due(ports: Ports, tenant_id: str, last: LatestStatement | None) -> bool:
 
 
 def _state(ports: Ports, tenant_id: str, last: LatestStatement | None) -> None:
-    """Write a statement if there are changes since the last one, and none during the reading."""
+    """Write a statement if there are changes since the last one and none during the read."""
     for _ in range(_TRIES):
         changes = _read_shard_counts(ports, tenant_id)
         if not _is_news(tenant_id, changes, last):
@@ -95,10 +95,10 @@ def _is_news(tenant_id: str, changes: tuple[int, ...], last: LatestStatement | N
 def _build_statement(
     ports: Ports, tenant_id: str, changes: tuple[int, ...]
 ) -> AuditStatement | None:
-    """Seal the entries of all counted changes; return None if more changes were made meanwhile."""
+    """Append the entries of all counted changes. Returns None if more changes follow."""
     before = log.head(ports, tenant_id)
-    # After this pause, all items of the writes that were counted are visible, and after the other
-    # one the counters of the writes whose entries were sealed.
+    # After this pause, all items of the counted writes are visible. After the next one, the
+    # counters of writes with appended entries are visible.
     operation.wait_for_writes()
     extended = sealing.extend(ports, tenant_id)
     operation.wait_for_writes()
@@ -125,13 +125,13 @@ def _write(
     )
     made = LatestStatement(statement, ports.now(), last.version + 1 if last else 1)
     expect = VersionIs(last.version) if last else Expect.ABSENT
-    # If this is lost, another run has stated, or a recovery begins.
+    # If this conflicts, another run has written a statement, or a recovery has begun.
     with suppress(PreconditionFailed):
         ports.store.write(Put(model.address(tenant_id), made.to_item(), expect), entry)
 
 
 def _is_whole(append_result: AppendResult) -> bool:
-    """Return whether the passes left no entry: one that leaves any has appended as many."""
+    """Return whether the passes left no entry. An incomplete pass appends the maximum."""
     return append_result.size - append_result.first < APPENDED_MAX
 
 

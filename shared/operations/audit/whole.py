@@ -1,7 +1,7 @@
-"""Whether the sealed log and the entries that it is about are whole, in bounded memory (LOG-13).
+"""Verify the transparency log and its entries, in bounded memory (LOG-13).
 
-One bundle of 256 records is held at a time, with the entries of these and the right edge of the
-tree. `infra/audit_verification` does the same from outside, and trusts less.
+The walk keeps one bundle of 256 commitments in memory, with their entries and the right edge of the
+tree. `infra/audit_verification` does the same from outside, with less trust.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -22,11 +22,11 @@ from shared.operations.base import tenants
 from shared.operations.base.operation import reread
 from shared.ports import Ports
 
-# An entry that is younger need not be sealed yet; alarms tell if it is not.
+# A younger entry need not be in the log yet. Alarms report it if it stays out.
 _PENDING: Final = timedelta(minutes=10)
-# Before its first entry, a tenant has been created; its clock may have been wrong.
+# A tenant exists before its first entry, but the clock at its creation may have been wrong.
 _BEFORE: Final = timedelta(days=1)
-# How close to its end an entry may be gone already, in seconds.
+# Seconds before its expiry in which an entry may already be gone.
 _EXPIRING: Final = 60.0
 # The most problems of one kind that are named.
 _NAMED: Final = 10
@@ -39,10 +39,10 @@ def problems(
     anchors: Iterable[PinnedCheckpoint],
     report: Callable[[int, int], object] = lambda _done, _size: None,
 ) -> Iterator[str]:
-    """Yield a sentence for each thing that is wrong with a tenant's log.
+    """Yield a sentence for each problem of a tenant's log.
 
-    `anchors` is what states of lists name of the log. `report` is called with the leaves that
-    were verified and their number, every 100,000 leaves. Raises `Unavailable`.
+    `anchors` are the log anchors in SRL states. `report` is called with the number of verified
+    leaves and their total, every 100,000 leaves. Raises `Unavailable`.
     """
     try:
         anchored = {*anchors, *outside.all_anchors(ports, tenant_id)}
@@ -56,7 +56,7 @@ def problems(
 
 
 class _LogWalk:
-    """One walk over all leaves of a log; `found` counts the entries that are not young."""
+    """One walk over all leaves of a log. `found` counts the entries that are old enough."""
 
     def __init__(
         self, ports: Ports, tenant_id: str, head: LogHead, report: Callable[[int, int], object]
@@ -67,7 +67,7 @@ class _LogWalk:
         self.found = 0
 
     def problems(self) -> Iterator[str]:
-        """Yield what is wrong."""
+        """Yield the problems."""
         edge = NOTHING
         for first in range(0, self._head.size, WIDTH):
             data = log.data(self._ports, self._tenant_id, self._head, first, first + WIDTH)
@@ -82,7 +82,7 @@ class _LogWalk:
     def _append_bundle(
         self, edge: TreeFrontier, data: list[bytes], first: int
     ) -> tuple[TreeFrontier, str | None]:
-        """Return the edge after a bundle, and a problem if a tile differs from what follows."""
+        """Return the edge after a bundle, and a problem if a tile differs from the leaves."""
         after, full = edge.append([records.leaf(each) for each in data])
         for place, content in full.items() if first < self._head.stored else ():
             name = model.blob(self._tenant_id, self._head.generation, place)
@@ -123,14 +123,14 @@ class _LogWalk:
 
 
 def _never_sealed(ports: Ports, tenant_id: str, number: int) -> Iterator[str]:
-    """Yield the entries that are in no leaf, if there are more than were found by the leaves.
+    """Yield the entries without a leaf, if there are more entries than the walk found.
 
-    Only their number is counted at first: to look up each of them takes long.
+    Only their number is compared at first, because finding the leaf of each entry is slow.
     """
     now = ports.now()
     if sum(1 for _ in _old_entries(ports, tenant_id, now)) <= number:
         return
-    # Read now: an entry may have been sealed since.
+    # Read now, because an entry may have been appended since.
     head, named = log.head(ports, tenant_id), 0
     for row in _old_entries(ports, tenant_id, now):
         if head is not None and log.find(ports, tenant_id, head, row.sk) is None:

@@ -1,6 +1,7 @@
-"""Asking witnesses to sign the newest checkpoint of a tenant's log (LOG-31).
+"""Request cosignatures for the newest checkpoint of a tenant's log (LOG-31).
 
-This runs beside sealing, and nothing waits for it. The answers are kept beside the head.
+This runs separately from the append passes, and no operation waits for it. The responses are stored
+next to the log head.
 """
 
 import logging
@@ -22,7 +23,7 @@ from shared.ports.store import Put, expect_version
 
 # How far the clock of a witness may be ahead.
 _AHEAD: Final = timedelta(seconds=60)
-# The second time, a witness has said how many leaves it knows.
+# After the first attempt, a witness has reported how many leaves it has signed.
 _TRIES: Final = 2
 
 _NO_ANSWER: Final = "it does not answer"
@@ -41,13 +42,13 @@ _log = logging.getLogger(__name__)
 
 
 def read_state(ports: Ports, tenant_id: str) -> WitnessState:
-    """Return what witnesses have said of a tenant's log. Raises `DataCorrupt`, `Unavailable`."""
+    """Return the witness state of a tenant's log. Raises `DataCorrupt`, `Unavailable`."""
     item = ports.store.get(model.address(tenant_id))
     return WitnessState() if item is None else WitnessState.from_item(item)
 
 
 def quorum_checkpoint(ports: Ports, tenant_id: str) -> str | None:
-    """Return the newest checkpoint that a quorum signed, with cosignatures; None without one.
+    """Return the newest checkpoint with a quorum, including cosignatures, or None.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -55,17 +56,17 @@ def quorum_checkpoint(ports: Ports, tenant_id: str) -> str | None:
 
 
 class WitnessRound:
-    """One round over tenants: a witness that does not answer is not asked again in it."""
+    """One round over tenants. A witness that does not respond is skipped for the rest of it."""
 
     def __init__(self, ports: Ports, client: WitnessClient, policy: WitnessPolicy) -> None:
         self._ports, self._client, self._policy = ports, client, policy
         self._away = set[Witness]()
 
     def cosign(self, tenant_id: str) -> WitnessState | None:
-        """Have the newest checkpoint of a tenant signed by the witnesses that have not signed it.
+        """Request the missing cosignatures for the newest checkpoint of a tenant.
 
-        Returns what was kept, or None if there was nothing to ask. If another process keeps
-        something at the same time, that counts. Raises `DataCorrupt`, `Unavailable`.
+        Returns the new state, or None if no request was due. If another process stores a state at
+        the same time, that state is kept. Raises `DataCorrupt`, `Unavailable`.
         """
         ports, before = self._ports, read_state(self._ports, tenant_id)
         head = log.head(ports, tenant_id)
@@ -108,7 +109,7 @@ class WitnessRound:
     def _apply_response(
         self, state: WitnessState, witness: Witness, answer: WitnessAnswer, head: LogHead
     ) -> WitnessState:
-        """Return what follows from an answer."""
+        """Return the state after a response."""
         if answer.status == HTTPStatus.CONFLICT:
             return _apply_conflict(state, witness, answer.body, head.size)
         if answer.status != HTTPStatus.OK:
@@ -124,13 +125,13 @@ class WitnessRound:
 
 
 def _body(head: LogHead, state: WitnessState, witness: Witness, tree: log.LogTree) -> bytes:
-    # A witness that knows more says so, and nothing is proved to it.
+    # A witness with a newer checkpoint reports its size, and gets no proof.
     old = min(state.known.get(str(witness.key), 0), head.size)
     return AddCheckpointRequest(old, tuple(tree.extends(old)), head.checkpoint).encode()
 
 
 def _apply_conflict(state: WitnessState, witness: Witness, body: bytes, size: int) -> WitnessState:
-    """Return what follows from the number of leaves that a witness says it has signed."""
+    """Return the state after a witness reports the number of leaves that it has signed."""
     try:
         known = model.number(body.decode().removesuffix("\n"))
     except ValueError:
@@ -154,7 +155,7 @@ def _keep(ports: Ports, tenant_id: str, old: WitnessState, new: WitnessState) ->
 
 
 def _log_changes(tenant_id: str, old: WitnessState, new: WitnessState) -> None:
-    """Log what has changed."""
+    """Log the changes between two states."""
     for key in sorted({*old.problems, *new.problems}):
         was, is_now = old.problems.get(key), new.problems.get(key)
         name = key.partition("+")[0]
@@ -167,7 +168,7 @@ def _log_changes(tenant_id: str, old: WitnessState, new: WitnessState) -> None:
 
 
 def problems(ports: Ports, tenant_id: str) -> Iterator[tuple[str, bool]]:
-    """Yield why witnesses did not sign, and whether that is no answer alone.
+    """Yield the reasons for missing cosignatures, and whether a witness only failed to respond.
 
     Raises `DataCorrupt`, `Unavailable`.
     """

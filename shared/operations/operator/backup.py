@@ -1,4 +1,4 @@
-"""The blobs that a backup of the records needs, and whether they are whole (OPS-15)."""
+"""The blobs that a backup of the records needs, and checks of them (OPS-15)."""
 
 from collections.abc import Iterator
 
@@ -14,9 +14,8 @@ from shared.ports import Ports
 def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the names of the blobs that a restored tenant needs.
 
-    They are the list in force with what belongs to it, lists that are newer, and the blobs of the
-    sealed log and of trust documents. Old lists are not needed. Raises `DataCorrupt`,
-    `Unavailable`.
+    They are the current SRL with its related blobs, newer SRLs, and the blobs of the transparency
+    log and of trust documents. Old SRLs are not needed. Raises `DataCorrupt`, `Unavailable`.
     """
     version = in_force.read_srl_head(ports, tenant_id).version
     for folder in folders(tenant_id):
@@ -26,9 +25,10 @@ def blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
 
 
 def journal_blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
-    """Yield the names of the blobs of the journal that the list in force may not cover.
+    """Yield the names of the journal blobs that the current SRL may not cover.
 
-    A store that is restored without them has what they say. Raises `DataCorrupt`, `Unavailable`.
+    A store that is restored without them contains their changes. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     yield from journal.blobs_since(
         ports, tenant_id, in_force.read_srl_head(ports, tenant_id).issued_at
@@ -38,8 +38,8 @@ def journal_blobs(ports: Ports, tenant_id: str) -> Iterator[str]:
 def problems(ports: Ports) -> Iterator[str]:
     """Read all records, and yield a sentence for each reason not to rely on them.
 
-    Of each tenant the list in force and its state are read and compared with their hashes and
-    signatures, and the seed of the list signer is opened. Raises `Unavailable`.
+    For each tenant, verifies hashes and signatures of the current SRL and its state, and unwraps
+    the seed of the SRL signer. Raises `Unavailable`.
     """
     for table in Table:
         for _ in ports.store.everything(table):

@@ -1,4 +1,4 @@
-"""The note of the store about its deployment (OPS-12, OPS-13)."""
+"""The store's record of its deployment (OPS-12, OPS-13)."""
 
 from shared.model import deployment as model
 from shared.model.deployment import SCHEMA, Deployment
@@ -9,7 +9,7 @@ from shared.ports.store import Put, expect_version
 
 
 def read_deployment(ports: Ports) -> Deployment:
-    """Return what the store says of itself. Raises `DataCorrupt`, `Unavailable`."""
+    """Return the deployment record of the store. Raises `DataCorrupt`, `Unavailable`."""
     return Deployment.of(ports.store.get(model.ADDRESS))
 
 
@@ -19,7 +19,7 @@ def write(ports: Ports, old: Deployment, new: Deployment) -> None:
 
 
 def note_tables(ports: Ports) -> None:
-    """Note that these tables are those that an operator saw, so that they count as not restored.
+    """Record these tables as known to the operator, so that they do not count as restored.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -33,7 +33,7 @@ def note_tables(ports: Ports) -> None:
 
 
 def put_in_charge(ports: Ports, region: str) -> None:
-    """Let processes in this AWS region alone write to the copies of the store (OPS-24).
+    """Allow only processes in this AWS region to write to the store and its copies (OPS-24).
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -47,7 +47,7 @@ def put_in_charge(ports: Ports, region: str) -> None:
 
 
 def mark_schema(ports: Ports) -> None:
-    """Note the schema of this release in the store, which earlier releases then refuse to use.
+    """Record the schema of this release. Earlier releases then refuse to use the store.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -61,10 +61,10 @@ def mark_schema(ports: Ports) -> None:
 
 
 def mark_if_new(ports: Ports) -> None:
-    """Note the schema of this release in a store without tenants.
+    """Record the schema of this release in a store without tenants.
 
-    That of any other is raised by `mark_schema` alone, since an earlier release may still work on
-    it. Raises as `mark_schema` does.
+    In any other store, only `mark_schema` raises the schema, because an earlier release may still
+    use the store. Raises the same errors as `mark_schema`.
     """
     if next(iter(tenants.directory(ports)), None) is None:
         mark_schema(ports)

@@ -1,4 +1,4 @@
-"""Diagnosis of a deployment or data folder: problems and their remedies."""
+"""Diagnose a deployment or data folder: problems and their remedies."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -29,10 +29,10 @@ from shared.ports import Ports
 from shared.ports.one_machine import LocalStore
 from shared.ports.store import ConfigurableStore, Delete, Expect, Put
 
-# How many authorizers of a tenant are named that are behind.
+# How many lagging authorizers of a tenant are named.
 _STRAGGLERS: Final = 10
 
-# How many keys of a tenant are named that expire soon.
+# How many expiring keys of a tenant are named.
 _EXPIRING: Final = 10
 _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire"
 
@@ -48,8 +48,8 @@ class Finding:
     """A problem and its remedy.
 
     `subject` is a setting, a part of the deployment, or a tenant's handle. `problem` and `remedy`
-    are sentences without full stops. A remark does not count as a problem: nothing can be lost or
-    misread by it, or it is not known whether it can.
+    are sentences without full stops. A remark does not count as a problem: it does not endanger or
+    distort data, or it is unknown whether it does.
     """
 
     subject: str
@@ -63,9 +63,9 @@ def examine(
 ) -> Iterator[Finding]:
     """Examine the stores, then each tenant; yield a finding for each problem.
 
-    Reads all records, and calls `report` with a line now and then if that takes long. Changes
-    nothing, except that it writes and deletes items to test the store. A check that fails is a
-    finding too.
+    Reads all records, and occasionally calls `report` with a line if that takes long. Makes no
+    changes, except that it writes and deletes items to test the store. A check that fails is also a
+    finding.
     """
     broken = [*_places(ports), *_damage(ports)]
     yield from broken
@@ -96,7 +96,7 @@ def _places(ports: Ports) -> Iterator[Finding]:
 
 
 def _write_and_delete(ports: Ports) -> None:
-    """Test that the tables can be written: the disk may be full, or the tables read-only."""
+    """Test writes to the tables: the disk may be full, or the tables read-only."""
     for table in (Table.KEYS, Table.REVOCATIONS):
         probe = Address(table, "doctor", secrets.token_hex(8))
         ports.store.write(Put(probe, {}, Expect.ABSENT))
@@ -115,7 +115,7 @@ def _damage(ports: Ports) -> Iterator[Finding]:
 
 
 def _flaws(ports: Ports) -> Iterator[Finding]:
-    """Yield what is wrong with the configuration of the store's database, if it has one."""
+    """Yield problems with the configuration of the store's database, if it has one."""
     if not isinstance(ports.store, ConfigurableStore):
         return
     try:
@@ -127,7 +127,7 @@ def _flaws(ports: Ports) -> Iterator[Finding]:
 
 
 def _tables_are_known(ports: Ports) -> Iterator[Finding]:
-    """Find tables that were put back from a copy, or may have been (OPS-10)."""
+    """Find tables that were, or may have been, restored from a copy (OPS-10)."""
     try:
         if not restored.are_other_tables(ports):
             return
@@ -143,7 +143,7 @@ def _tables_are_known(ports: Ports) -> Iterator[Finding]:
 
 
 def _tenants(ports: Ports) -> Iterator[DirectoryEntry]:
-    """Yield the tenants in the directory, then those that only the schedule has."""
+    """Yield the tenants in the directory, then tenants that only the scheduler knows."""
     known = set()
     for tenant in tenants.directory(ports):
         known.add(tenant.tenant_id)
@@ -158,7 +158,7 @@ def _handle(ports: Ports, tenant_id: str) -> str:
     try:
         return tenants.settings(ports, tenant_id).handle
     except RescindError:
-        return tenant_id  # `consistency` reports what is missing.
+        return tenant_id  # `consistency` reports the missing records.
 
 
 def _tenant(
@@ -168,7 +168,7 @@ def _tenant(
     examined = None
     try:
         tenants.settings(ports, tenant.tenant_id)
-        # If a list is published during the checks, their results may be wrong: check again.
+        # If an SRL is published during the checks, their results may be wrong: check again.
         while (head := in_force.read_srl_head(ports, tenant.tenant_id)) != examined:
             examined = head
             found = {each.problem: each for each in _findings(ports, tenant, head)}
@@ -250,7 +250,7 @@ def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iter
 
 
 def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
-    """Find tiles of the sealed log that are newer than its head (LOG-10)."""
+    """Find tiles of the transparency log that are newer than its log head (LOG-10)."""
     if generations.find_unknown_tiles(ports, tenant.tenant_id) is not None:
         yield Finding(
             tenant.handle, "its sealed log has leaves that its records lack", _recover(tenant)
@@ -258,7 +258,7 @@ def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iter
 
 
 def _log_is_witnessed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
-    """Find witnesses that did not sign the sealed log the last time (LOG-31)."""
+    """Find witnesses that did not sign the last checkpoint (LOG-31)."""
     for problem, is_away in witnessing.problems(ports, tenant.tenant_id):
         yield Finding(tenant.handle, problem, f"see {_WITNESS_GUIDE}", is_remark=is_away)
 
@@ -266,7 +266,7 @@ def _log_is_witnessed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> I
 def _log_is_whole(
     ports: Ports, tenant: DirectoryEntry, report: Callable[[str], object]
 ) -> Iterator[Finding]:
-    """Verify the sealed log, and the entries that it is about (LOG-13)."""
+    """Verify the transparency log and its entries (LOG-13)."""
 
     def report_progress(count: int, size: int) -> None:
         report(f"{tenant.handle}: verified {count} of {size} leaves of its sealed log")
@@ -289,7 +289,7 @@ def _nothing_has_returned(
 
 
 def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
-    """Find a restore whose possible losses nobody has reviewed (OPS-10)."""
+    """Find a restore without a review of its possible losses (OPS-10)."""
     mark = restored.read_review(ports, tenant.tenant_id)
     if mark is not None:
         problem = (
@@ -382,7 +382,7 @@ def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iter
     for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant.tenant_id))):
         if key.sealed_seed is None or key.status is KeyStatus.REVOKED:
             continue
-        # One finding suffices: the remedy is the same for all keys.
+        # One finding suffices, because the remedy is the same for all keys.
         if finding := next(_seal(ports, tenant, key, f"signing key {key.id}"), None):
             yield finding
             return

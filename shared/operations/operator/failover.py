@@ -1,7 +1,7 @@
-"""Failover: the copy of a store in another region goes on in its place (OPS-24, docs/adr/14).
+"""Failover: make the copy of a store in another region writable (OPS-24, docs/adr/14).
 
-A copy has each item, and each blob, as it was at some moment: a write may have arrived in part, and
-the last ones not at all. A part of a change is repaired to the safe side.
+A copy contains each item and each blob as of some moment. A write may have arrived only partly, and
+the last writes not at all. Partial changes are repaired to the safe side.
 """
 
 import secrets
@@ -34,22 +34,22 @@ from shared.ports.store import MOST_CHANGES, Change, Delete, Expect, Put
 
 Report = Callable[[str], None]
 
-# No region has this name: nobody writes.
+# No region has this name, so all writes are prevented.
 NOBODY: Final = "-"
 _POLL_SECONDS: Final = 1.0
 
 
 def fence(original: Ports) -> None:
-    """Let nobody write to the original any more. Raises `DataCorrupt`, `Unavailable`."""
+    """Prevent all writes to the original. Raises `DataCorrupt`, `Unavailable`."""
     deployment.put_in_charge(original, NOBODY)
     operation.PACING.sleep(FENCED_SECONDS)
 
 
 def wait_until_copied(original: Ports, copy: Ports, *, seconds: float) -> None:
-    """Wait until the copy has what is written to each table of the original now.
+    """Wait until the copy has the current writes to each table of the original.
 
-    It then has what was written before, as far as replication keeps the order. Raises
-    `InvalidState` if it has not after so many seconds; `Unavailable`.
+    It then also has earlier writes, as far as replication preserves the order. Raises
+    `InvalidState` after `seconds` seconds; `Unavailable`.
     """
     name, expires = secrets.token_hex(8), int(original.now().timestamp()) + 24 * 3600
     probes = [Address(table, "failover", name) for table in Table]
@@ -82,13 +82,14 @@ def recover(
     trusted_keys: Collection[bytes] = (),
     report: Report = lambda _line: None,
 ) -> RecoveredCopy:
-    """Recover each tenant of a copy, so that it can be written to; it may be repeated.
+    """Recover each tenant of a copy for writes. May be repeated.
 
-    Nothing else may write meanwhile. Lists and the feed go on far above those of the original, and
-    the sealed log begins a generation. A tenant that cannot be recovered stops no
-    other one. `user` and `trusted_keys` are as in `recovery.recover`. Raises `Unavailable`.
+    No other process may write at the same time. SRLs and the feed continue far above the original
+    ones, and the transparency log begins a generation. A tenant that cannot be recovered does not
+    stop the others. `user` and `trusted_keys` are the same as in `recovery.recover`. Raises
+    `Unavailable`.
     """
-    # The tables of a copy are other ones, and were not restored.
+    # The tables of a copy are different, but they were not restored.
     deployment.note_tables(ports)
     _show_standings(ports)
     removed = _remove_unproven(ports)
@@ -124,10 +125,10 @@ def _recover_tenant(
 
 
 def _remove_unproven(ports: Ports) -> int:
-    """Delete outcomes of requests, and credentials of API keys without a record; count them.
+    """Delete idempotency records, and credentials of API keys without a record; count them.
 
-    A caller that repeats a request would be told that it was done, although what it changed may not
-    have arrived. A key without a record is in no list, so nobody could revoke it.
+    A caller that repeats a request would otherwise get its outcome, although its changes may not
+    have arrived. A key without a record is not listed, so it could not be revoked.
     """
     removed = 0
     for address, item in ports.store.everything(Table.KEYS):
@@ -140,7 +141,7 @@ def _remove_unproven(ports: Ports) -> int:
 
 
 def _list_tenant(ports: Ports, settings: TenantSettings) -> None:
-    """Put a tenant into the directory, if it is not there."""
+    """Add a tenant to the directory if it is missing."""
     entry = DirectoryEntry(settings.tenant_id, settings.handle, settings.created_at)
     with suppress(PreconditionFailed):
         ports.store.write(Put(entry.address, entry.to_item(), Expect.ABSENT))
@@ -159,9 +160,9 @@ _Standings = list[tuple[str, str, WarrantState]]
 
 
 def _show_standings(ports: Ports) -> None:
-    """Let the repairs find each warrant if only its standing has arrived.
+    """Make warrants visible to the repairs if only their state has arrived.
 
-    A check knows it. Lists, the feed and the repairs begin with what is written here.
+    A check reads the state. SRLs, the feed and the repairs start from the records written here.
     """
     found = _standings(ports)
     while batch := list(islice(found, _BATCH)):
@@ -177,7 +178,7 @@ def _standings(ports: Ports) -> Iterator[tuple[str, str, WarrantState]]:
 
 
 def _unlisted_mark_changes(ports: Ports, batch: _Standings) -> Iterator[Change]:
-    """Mark the revoked warrants that no list has."""
+    """Mark the revoked warrants that are not in any SRL."""
     revoked = [each for each in batch if each[2].revocation_id]
     places = {each[:2]: _listed_at(*each) for each in revoked}
     held = ports.store.get_many(chain.from_iterable(places.values())) if places else {}
@@ -193,7 +194,7 @@ def _listed_at(tenant_id: str, warrant_id: str, standing: WarrantState) -> list[
 
 
 def _out_of_order(ports: Ports, batch: _Standings) -> Iterator[Change]:
-    """Add signed warrants to the index by ends."""
+    """Add signed warrants to the index by expiry."""
     puts = [
         end_index_change(
             tenant_id, WarrantRecord(warrant_id, key_id, version, ports.now(), each.ends_at)
@@ -206,11 +207,9 @@ def _out_of_order(ports: Ports, batch: _Standings) -> Iterator[Change]:
 
 
 def newest_arrived(ports: Ports, tenant_id: str) -> AuditEntry | None:
-    """Return the newest entry of a tenant's audit log that is not of an operator, or None.
+    """Return the newest audit entry of a tenant that is not by an operator, or None.
 
-    It is of this month or the last one.
-
-    Raises `DataCorrupt`, `Unavailable`.
+    It is from this month or the last one. Raises `DataCorrupt`, `Unavailable`.
     """
     now = ports.now()
     months = {moment.strftime("%Y-%m"): moment for moment in (now, now - timedelta(days=28))}

@@ -1,9 +1,9 @@
-"""Moves of all data to another store, which goes on in its place (docs/adr/15).
+"""Migrations of all data to another store, which then takes over (docs/adr/15).
 
-A pass makes the target's items and blobs those of the source. It may be interrupted and repeated,
-and changes only what differs. The source may be in use meanwhile; the pass after it was frozen
-finds what changed since. The beginning and the end of a move say which store is in charge (OPS-13,
-OPS-16).
+A pass makes the items and blobs of the target equal to the source. It may be interrupted and
+repeated, and writes only differences. The source may be in use during a pass. A pass after the
+source was frozen finds the remaining changes. The beginning and the end of a migration record which
+store is in charge (OPS-13, OPS-16).
 """
 
 import secrets
@@ -35,10 +35,10 @@ from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Put
 
 _BATCH: Final = 100
-# Less than the 4 MB that DynamoDB takes in one write.
+# Less than the 4 MB limit of a DynamoDB transaction.
 _WRITE_BYTES: Final = 3_000_000
 _BUCKET: Final = "#bucket"
-# What a store says about itself.
+# The records of a store about itself.
 _OWN: Final = (deployment.ADDRESS, deployment.LEADER_ADDRESS, deployment.PROBE_ADDRESS)
 
 Report = Callable[[int], object]
@@ -60,11 +60,10 @@ class MigrationPass:
 
 
 def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -> MigrationPass:
-    """Copy what differs to the target, and delete from it what the source does not have.
+    """Copy differences to the target, and delete items from it that the source lacks.
 
-    Items that would not outlive the move are left out: buckets of the rate limit, and what has
-    expired. `report` is called with the number of items read so far. Raises `DataCorrupt`,
-    `Unavailable`.
+    Omits items that would not outlive the migration: rate limit buckets, and expired items.
+    `report` is called with the number of items read so far. Raises `DataCorrupt`, `Unavailable`.
     """
     done = MigrationPass()
     for tenant in tenants.directory(source):
@@ -78,7 +77,7 @@ def copy(source: Ports, target: Ports, *, report: Report = lambda _read: None) -
 
 
 def differences(source: Ports, target: Ports) -> Iterator[Address]:
-    """Yield the addresses at which source and target differ, also in what their seals hold.
+    """Yield the addresses at which source and target differ, including wrapped secrets.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -143,7 +142,7 @@ def _batches(
 
 
 def _writes(changes: Iterable[Change]) -> Iterator[list[Change]]:
-    """Yield the changes in groups that one write takes."""
+    """Yield the changes in groups that fit into one write."""
     group: list[Change] = []
     size = 0
     for change in changes:
@@ -158,7 +157,7 @@ def _writes(changes: Iterable[Change]) -> Iterator[list[Change]]:
 
 
 def _srl_blob_names(source: Ports, tenant_id: str) -> Iterator[str]:
-    """Yield the blobs of the lists that the source keeps the heads of."""
+    """Yield the blobs of the SRLs with heads in the source."""
     for head in in_force.read_srl_heads(source, tenant_id):
         yield from filter(None, (head.blob, head.packed, head.base, head.state))
 
@@ -166,7 +165,7 @@ def _srl_blob_names(source: Ports, tenant_id: str) -> Iterator[str]:
 def _copy_blob(source: Ports, target: Ports, name: str) -> bool:
     data = source.blobs.get(name)
     if data is None:
-        return False  # An old list; those in force are checked before the target is in charge.
+        return False  # An old SRL. Current SRLs are checked before the target takes over.
     try:
         target.blobs.put(name, data)
     except BlobExists:
@@ -195,7 +194,7 @@ _WEBHOOKS: Final = "webhooks"
 
 
 class _WrappedField(NamedTuple):
-    """A sealed field, the context that it is bound to, and the public key of the seed in it."""
+    """A wrapped field, its binding context, and the public key of the seed in it."""
 
     field: str
     sealed: bytes
@@ -204,20 +203,20 @@ class _WrappedField(NamedTuple):
 
 
 def is_sealed(item: Item) -> bool:
-    """Return whether an item has a seal."""
+    """Return whether an item has a wrapped secret."""
     return any(item.get(name) is not None for name in FIELDS)
 
 
 def strip_wrapped_secrets(item: Item) -> dict[str, Value]:
-    """Return the item without its seals, which differ from store to store."""
+    """Return the item without its wrapped secrets, which differ from store to store."""
     return {name: value for name, value in item.items() if name not in FIELDS}
 
 
 def rewrap_secrets(source: Ports, target: Ports, address: Address, item: Item) -> dict[str, Value]:
-    """Return the item with its seals made by the sealer of `target`.
+    """Return the item with its secrets wrapped for `target`.
 
-    Raises `DataCorrupt` if a seal does not open, has the seed of another key, or is of no known
-    kind; `Unavailable`.
+    Raises `DataCorrupt` if a secret cannot be unwrapped, has the seed of another key, or is of an
+    unknown kind; `Unavailable`.
     """
     made: dict[str, Value] = dict(item)
     for seal in _seals(address, item):
@@ -226,9 +225,9 @@ def rewrap_secrets(source: Ports, target: Ports, address: Address, item: Item) -
 
 
 def is_same(source: Ports, target: Ports, address: Address, one: Item, other: Item) -> bool:
-    """Return whether the seals of two items have the same secrets.
+    """Return whether two items have the same secrets.
 
-    Raises as `rewrap_secrets` does.
+    Raises the same errors as `rewrap_secrets`.
     """
     ours = [_unwrap(source, each) for each in _seals(address, one)]
     return ours == [_unwrap(target, each) for each in _seals(address, other)]
@@ -272,11 +271,11 @@ def _webhook_seals(item: Item) -> Iterator[_WrappedField]:
 
 
 def begin(source: Ports, target: Ports) -> None:
-    """Take the target out of use until the move has ended. Repeat it to resume a move.
+    """Take the target out of use until the migration has ended. Repeat it to resume.
 
-    The target must be empty, or have been begun before, or be the store from which the source's
-    data came. Raises `InvalidState`, also if the source is of an earlier release; `InvalidSettings`
-    if a newer one wrote to one of them; `Unavailable`.
+    The target must be empty, or have been begun before, or be the store that the source's data came
+    from. Raises `InvalidState`, also if the source is of an earlier release; `InvalidSettings` if a
+    newer release wrote to either store; `Unavailable`.
     """
     ours, theirs = notes.read_deployment(source), notes.read_deployment(target)
     for each in (ours, theirs):
@@ -286,7 +285,7 @@ def begin(source: Ports, target: Ports) -> None:
     ours.check_in_charge()
     came_from = theirs.part is DeploymentPart.MOVED and theirs.moved_to == ours.receipt is not None
     if ours.schema < SCHEMA or ours.version == 0:
-        # To raise it here would stop processes of that release, which may still serve it.
+        # Raising it here would stop processes of that release, which may still serve requests.
         raise InvalidState(
             "The source is of an earlier release: update it, and run rescind upgrade on it."
         )
@@ -305,9 +304,9 @@ def begin(source: Ports, target: Ports) -> None:
 def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tuple[str, int]]:
     """Put the target in charge, after a last pass; the source must be read-only (OPS-14).
 
-    Publishes a list of each tenant; returns their handles and the versions of these lists. Raises
-    `InvalidState` if the source still changes or the two differ, and the source stays in charge;
-    `DataCorrupt`, `Unavailable`.
+    Publishes an SRL for each tenant. Returns their handles and the versions of these SRLs. Raises
+    `InvalidState` if the source still changes or the two differ, and the source then stays in
+    charge; `DataCorrupt`, `Unavailable`.
     """
     ours, theirs = notes.read_deployment(source), notes.read_deployment(target)
     has_moved = ours.part is DeploymentPart.MOVED
@@ -327,16 +326,16 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
 def _transfer_leadership(
     source: Ports, target: Ports, ours: Deployment, theirs: Deployment
 ) -> None:
-    """Take the source out of charge; put the target in charge once nobody uses the source."""
+    """Take the source out of charge; put the target in charge once the source is unused."""
     moved = ours
     if ours.part is not DeploymentPart.MOVED:
         moved = ours.next(part=DeploymentPart.MOVED, moved_to=theirs.receipt)
         notes.write(source, ours, moved)
-    # Before the comparison, which finds what was written until then.
+    # Wait before the comparison, which finds all writes until then.
     operation.PACING.sleep(FENCED_SECONDS)
     changed = next(differences(source, target), None)
     if changed is not None:
-        # Nobody reads the target yet, so the source may go on.
+        # The target is not in use yet, so the source may continue.
         back = moved.next(part=DeploymentPart.SERVING, moved_to=ours.moved_to)
         notes.write(source, moved, back)
         raise InvalidState(
@@ -347,7 +346,7 @@ def _transfer_leadership(
 
 
 def _check(source: Ports, target: Ports) -> None:
-    """Raise `InvalidState` unless both stores say the same, and the target's lists are whole."""
+    """Raise `InvalidState` unless both stores are equal and the target's SRLs are intact."""
     for address in differences(source, target):
         raise InvalidState(f"The target differs from the source in {address.pk} {address.sk}.")
     for problem in backup.problems(target):

@@ -1,4 +1,4 @@
-"""Creation of tenants and of admin keys by the operator (TENANT-1, TENANT-4)."""
+"""Create tenants and admin keys for the operator (TENANT-1, TENANT-4)."""
 
 import logging
 from dataclasses import replace
@@ -29,7 +29,7 @@ _OPERATOR = "operator"
 def create_tenant(
     ports: Ports, *, handle: str, user: str | None = None
 ) -> tuple[TenantSettings, CreatedKey]:
-    """Create a tenant with two list signers, version 1 of its list, an account and an admin key.
+    """Create a tenant with two SRL signers, SRL version 1, an account and an admin key.
 
     All are created in one write. `user` is the operator's account on the machine, for the audit
     log. Raises `ValueError` if `handle` is not valid, `Conflict` if it is in use.
@@ -59,7 +59,7 @@ def _create_tenant(
         Put(entry.address, entry.to_item(), Expect.ABSENT),
         Put(signer.address, signer.to_item(), Expect.ABSENT),
         signers.standby_change(ports, settings.tenant_id),
-        # Wakes whoever has the root, so that the first trust document is made.
+        # Wakes the process with the root key, which then creates the first trust document.
         *([] if ports.root else [marks.trust_mark(settings.tenant_id)]),
         *service_accounts.creation(account),
         *changes,
@@ -79,9 +79,9 @@ def _create_tenant(
 
 
 def create_first_document(ports: Ports, tenant_id: str) -> None:
-    """Make the first trust document of a new tenant, if the root is here.
+    """Create the first trust document of a new tenant, if the root key is online.
 
-    A failure is logged: the service makes the document later.
+    A failure is logged, because the service creates the document later.
     """
     if ports.root is None:
         return
@@ -98,16 +98,17 @@ def mint_admin_key(
     user: str | None = None,
     expires_at: datetime | None = None,
 ) -> CreatedKey:
-    """Create an admin key for a tenant that is locked out; `user` is as in `create_tenant`.
+    """Create an admin key for a tenant that is locked out.
 
-    Raises `NotFound`; `InvalidRequest` if `expires_at` has passed.
+    `user` is the same as in `create_tenant`. Raises `NotFound`; `InvalidRequest` if `expires_at`
+    has passed.
     """
     caller = operator(ports, handle=handle, user=user)
     return api_keys.create(ports, caller, name=_ADMIN, scopes=(Scope.ADMIN,), expires_at=expires_at)
 
 
 def is_of_operator(entry: AuditEntry) -> bool:
-    """Return whether an entry of the audit log is of a command of an operator.
+    """Return whether an audit entry belongs to a command of an operator.
 
     A change by an operator's session came over HTTP.
     """
@@ -115,10 +116,10 @@ def is_of_operator(entry: AuditEntry) -> bool:
 
 
 def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
-    """Return the operator as caller for the tenant of this handle, which may be a former one.
+    """Return the operator as caller for the tenant with this handle, current or former.
 
-    `user` is as in `create_tenant`. Raises `NotFound`; `InvalidState` if the tenant's removal
-    began.
+    `user` is the same as in `create_tenant`. Raises `NotFound`; `InvalidState` if the tenant's
+    removal has begun.
     """
     tenant_id = tenants.identifier(ports, handle)
     item = ports.store.get(model.DIRECTORY.address(tenant_id))

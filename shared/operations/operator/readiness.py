@@ -1,6 +1,6 @@
-"""Readiness of the service and age of its lists, for monitoring.
+"""Readiness of the service and age of its SRLs, for monitoring.
 
-Takes a few reads, whatever the number of tenants, and reveals nothing about a single tenant.
+Takes a few reads, regardless of the number of tenants, and reveals no data of a single tenant.
 """
 
 import logging
@@ -21,7 +21,7 @@ from shared.operations.trust.state import TrustSurvey
 from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
-# How many lists, those that are due first, are searched for the soonest expiry.
+# How many SRLs are searched for the soonest expiry, earliest deadline first.
 _TURNS_MAX: Final = 1000
 
 
@@ -29,9 +29,9 @@ _log = logging.getLogger(__name__)
 
 
 class Probe(NamedTuple):
-    """A call that raises `Unavailable` if the port that `setting` names does not answer.
+    """A call that raises `Unavailable` if the port of `setting` does not respond.
 
-    `verb` says what cannot be done with it then.
+    `verb` names the operation that is then impossible.
     """
 
     setting: str
@@ -40,7 +40,7 @@ class Probe(NamedTuple):
 
 
 def read_probes(ports: Ports) -> tuple[Probe, ...]:
-    """Return the probe of each port. It writes nothing and reads a few items at most."""
+    """Return the probe of each port. It writes no data and reads at most a few items."""
     return (
         Probe(
             "RESCIND_STORE", lambda: ports.store.get_many(Address(each, "none") for each in Table)
@@ -51,7 +51,7 @@ def read_probes(ports: Ports) -> tuple[Probe, ...]:
 
 
 def write(ports: Ports) -> None:
-    """Write an item that is of no use otherwise. Raises `Unavailable` if nothing can be stored."""
+    """Write a probe item. Raises `Unavailable` if the store cannot be written."""
     ports.store.write(Put(PROBE_ADDRESS, {"at": times.format_utc(ports.now())}, Expect.ANYTHING))
 
 
@@ -62,10 +62,10 @@ def _seal_and_open(ports: Ports) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SrlAges:
-    """Ages of the lists in force of all tenants; None if there are no lists.
+    """Ages of the current SRLs of all tenants, or None if there are no SRLs.
 
-    `soonest_expiry_seconds` is negative if a list has expired. `late` is the number of lists that
-    should have been replaced or were issued in the future.
+    `soonest_expiry_seconds` is negative if an SRL has expired. `late` counts SRLs that are overdue
+    or were issued in the future.
     """
 
     oldest_age_seconds: int | None
@@ -74,7 +74,7 @@ class SrlAges:
 
 
 def count_unreviewed(ports: Ports) -> int:
-    """Count the tenants that were restored, and not reviewed since (OPS-10): one read.
+    """Count the tenants that were restored and not reviewed since (OPS-10), with one read.
 
     Raises `Unavailable`.
     """
@@ -82,9 +82,9 @@ def count_unreviewed(ports: Ports) -> int:
 
 
 def documents(ports: Ports) -> TrustSurvey:
-    """Return how many trust documents are due. Raises `Unavailable`.
+    """Return how many trust documents are expiring. Raises `Unavailable`.
 
-    It reads two items of each tenant. If one is damaged, a document counts as due.
+    Reads two items of each tenant. If an item is damaged, a document counts as expiring.
     """
     try:
         return trust.survey(ports)
@@ -94,9 +94,9 @@ def documents(ports: Ports) -> TrustSurvey:
 
 
 def look(ports: Ports) -> SrlAges:
-    """Probe the store and return the ages of the lists. Raises `Unavailable`.
+    """Probe the store and return the ages of the SRLs. Raises `Unavailable`.
 
-    If an item that names a list is damaged, one list counts as late, and no ages are known.
+    If an item that names an SRL is damaged, one SRL counts as late, and the ages are unknown.
     """
     read_probes(ports)[0].run()
     try:

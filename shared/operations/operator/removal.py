@@ -1,7 +1,7 @@
-"""The removal of a tenant after its grace time, and the export of what it leaves (TENANT-7).
+"""Remove a tenant after its grace period, and export its data (TENANT-7).
 
-The first step is final. Credentials go first, then everything else, and last the items by which the
-tenant is found: a removal that was interrupted can be repeated until nothing is left.
+The first step is final. It deletes credentials first, then all other items, and last the items that
+identify the tenant. A removal that was interrupted can therefore be repeated.
 """
 
 import base64
@@ -26,7 +26,7 @@ from shared.operations.operator import onboarding
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Check, Delete, Expect, Put, VersionIs
 
-# Passes over the tables, after which some program must still be writing.
+# Passes over the tables. If items remain after them, some program is still writing.
 _PASSES: Final = 20
 _SECRET: Final = frozenset(
     {"digest", "former_secret", "order", "sealed_client_secret", "sealed_secret", "sealed_seed"}
@@ -38,10 +38,8 @@ _CREDENTIALS: Final = ("api-key#", "session#", "ticket#")
 def export(ports: Ports, tenant_id: str) -> Iterator[str]:
     """Yield the lines of an export: a JSON object for each item and each blob of the tenant.
 
-    Secrets are left out: seals of private keys, and hashes of API keys and sessions. Bytes are in
-    base64. The last line has the number of the lines before it and their SHA-256.
-
-    Raises `Unavailable`.
+    Omits secrets: wrapped private keys, and hashes of API keys and sessions. Bytes are in base64.
+    The last line has the number of the lines before it and their SHA-256. Raises `Unavailable`.
     """
     lines, digest = 0, hashlib.sha256()
     for document in _documents(ports, tenant_id):
@@ -71,7 +69,7 @@ def _plain(value: Value | Item) -> object:
         case list():
             return [_plain(each) for each in value]
         case dict():
-            # Outcomes of requests have whole records in them.
+            # Outcomes of requests contain whole records.
             return {name: _plain(each) for name, each in value.items() if name not in _SECRET}
         case _:
             return value
@@ -80,7 +78,8 @@ def _plain(value: Value | Item) -> object:
 def check_due(ports: Ports, *, handle: str) -> str:
     """Return the identifier of a tenant that may be removed now.
 
-    Raises `NotFound`; `InvalidState` if its deletion was not asked for, or its grace time lasts.
+    Raises `NotFound`; `InvalidState` if its deletion was not requested, or its grace period has not
+    ended.
     """
     entry = _entry(ports, tenants.identifier(ports, handle))
     if not entry.removal_began:
@@ -99,9 +98,10 @@ def _check_grace(ports: Ports, settings: TenantSettings) -> None:
 
 
 def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) -> Approval:
-    """Ask the tenant's people to approve the removal; `user` is as in `create_tenant`.
+    """Request the approval of the removal by the tenant's people.
 
-    Raises as `check_due` does; `InvalidState` if the removal needs no approval.
+    `user` is the same as in `create_tenant`. Raises the errors of `check_due`; `InvalidState` if
+    the removal needs no approval.
     """
     tenant_id, operator = (
         check_due(ports, handle=handle),
@@ -115,10 +115,10 @@ def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) 
 def remove(
     ports: Ports, *, handle: str, user: str | None = None, approval_id: str | None = None
 ) -> int:
-    """Remove everything of a tenant whose grace time has passed; return how many items there were.
+    """Remove all data of a tenant after its grace period; return the number of items.
 
-    Raises as `check_due` does, `ApprovalRequired` if `approval_id` is none for the removal and it
-    needs one, and `Unavailable`; repeat it then.
+    Raises the errors of `check_due`, `ApprovalRequired` if the removal needs an approval and
+    `approval_id` is not valid for it, and `Unavailable`. Repeat the call after `Unavailable`.
     """
     tenant_id = check_due(ports, handle=handle)
     settle(lambda: _begin(ports, tenant_id, handle, user, approval_id))
@@ -136,7 +136,7 @@ def remove(
 
 
 def _approval_changes(ports: Ports, operator: Caller, approval_id: str | None) -> list[Change]:
-    """Return the changes of the first step of a removal if it needs an approval."""
+    """Return the approval writes for the first step of a removal, if it needs an approval."""
     tenant_id = operator.tenant_id
     if not protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
         return []
@@ -181,7 +181,7 @@ def _of_keys(ports: Ports, tenant_id: str, *prefixes: str) -> Iterator[Address]:
 
 
 def _rest(ports: Ports, tenant_id: str) -> Iterator[Address]:
-    """Yield all items of the tenant but those that it is found by: its directory entry, handles."""
+    """Yield all items of the tenant except its directory entry and handles, which identify it."""
     for table in Table:
         for address, item in ports.store.everything(table):
             finds = table is Table.KEYS and address.pk.startswith("tenant")

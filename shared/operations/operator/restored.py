@@ -1,4 +1,4 @@
-"""Marks on tenants that were put back to an earlier moment, until their recovery is reviewed."""
+"""Marks on tenants that were restored to an earlier time, until their recovery is reviewed."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -34,16 +34,16 @@ def mark(ports: Ports, *, copied_at: datetime | None) -> None:
 
 
 def are_other_tables(ports: Ports) -> bool:
-    """Return whether these are not the tables that an operator saw: a restore may have made them.
+    """Return whether these tables differ from those the operator saw, as after a restore.
 
-    Tables that no operator has seen are noted as they are. Raises `DataCorrupt`, `Unavailable`.
+    Tables that no operator has seen are recorded as known. Raises `DataCorrupt`, `Unavailable`.
     """
     made_at = ports.store.made_at()
     found = deployment.read_deployment(ports)
     if made_at in ("", found.tables_made_at) or not found.version:
         return False
     if found.tables_made_at is None:
-        with suppress(PreconditionFailed):  # then another command notes it
+        with suppress(PreconditionFailed):  # then another command records it
             deployment.write(ports, found, found.next(tables_made_at=made_at))
         return False
     return True
@@ -55,13 +55,13 @@ def mark_restored_tables(ports: Ports) -> None:
     Raises `DataCorrupt`, `Unavailable`.
     """
     if are_other_tables(ports):
-        # In this order: if it stops between, it is done again.
+        # In this order: if it is interrupted, it is repeated.
         mark(ports, copied_at=None)
         deployment.note_tables(ports)
 
 
 def record_recovery(run: RecoveryRun) -> None:
-    """Note that a recovery of a marked tenant has ended. Raises `Unavailable`."""
+    """Record that the recovery of a marked tenant has ended. Raises `Unavailable`."""
 
     def update() -> None:
         found = read_review(run.ports, run.tenant_id)
@@ -75,7 +75,7 @@ def record_recovery(run: RecoveryRun) -> None:
 
 
 def complete_review(run: RecoveryRun, restore: UnreviewedRestore) -> None:
-    """Remove the mark, because the operator has reviewed what may be missing.
+    """Remove the mark, because the operator has reviewed possible losses.
 
     Raises `PreconditionFailed`, `Unavailable`.
     """
@@ -92,8 +92,8 @@ def complete_review(run: RecoveryRun, restore: UnreviewedRestore) -> None:
 def check_recovered(ports: Ports) -> None:
     """Raise `InvalidSettings` if a tenant needs a recovery first (OPS-22).
 
-    It was restored and not recovered, or its records are older than its journal or a trust
-    document: somebody has put an older copy of the store in its place.
+    It was restored and not recovered, or its records are older than its journal or a trust document
+    because the store was replaced by an older copy.
     """
     if waiting := list(_waiting(ports)):
         raise InvalidSettings(
@@ -117,17 +117,17 @@ def _waiting(ports: Ports) -> Iterator[str]:
 
 
 def _check_documents(ports: Ports, tenant_id: str) -> None:
-    """Raise `DataCorrupt` if a trust document says more of the feed than the records.
+    """Raise `DataCorrupt` if a trust document is newer than the feed in the records; `Unavailable`.
 
-    `Unavailable`. One that no head names says no more than the records: a process stored it, and
-    was stopped.
+    A document that no head names is ignored. It is not newer than the records, because an
+    interrupted process stored it.
     """
     known, newest = in_force.read_trust_head(ports, tenant_id), documents.highest(ports, tenant_id)
     if known is None or newest <= known.version:
         return
     held = documents.read_document(ports, tenant_id, known.version).document
     found = documents.decode_document(ports.blobs.get(document_blob(tenant_id, newest)) or b"")
-    # After other roots signed, the journal names their documents.
+    # After other root keys signed, the journal names their documents.
     if found is None or not found.is_signed_by(held.roots):
         return
     feed = in_force.read_feed_head(ports, tenant_id)

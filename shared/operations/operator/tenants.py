@@ -1,6 +1,7 @@
-"""Tenants as the operator sees them: show, rename, delete after a grace time (TENANT-6, TENANT-7).
+"""Tenants for the operator: show, rename, delete after a grace period (TENANT-6, TENANT-7).
 
-A deletion is asked for, and may be withdrawn, up to a time; `removal` then removes everything.
+A deletion is requested, and may be withdrawn during the grace period. `removal` then removes all
+data.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +30,7 @@ GRACE_MAX: Final = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class TenantSummary:
-    """A tenant, how many keys and accounts it has, and its list in force."""
+    """A tenant, its numbers of keys and accounts, and its current SRL."""
 
     settings: TenantSettings
     api_keys: int
@@ -38,7 +39,7 @@ class TenantSummary:
 
 
 def show(ports: Ports, *, handle: str) -> TenantSummary:
-    """Return what the operator is shown of a tenant. Raises `NotFound`, `Unavailable`."""
+    """Return the summary of a tenant. Raises `NotFound`, `Unavailable`."""
     settings = tenants.find(ports, handle)
     tenant_id = settings.tenant_id
     keys, accounts = api_keys.count_address(tenant_id), service_accounts.count_address(tenant_id)
@@ -48,11 +49,12 @@ def show(ports: Ports, *, handle: str) -> TenantSummary:
 
 
 def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> TenantSettings:
-    """Give a tenant another handle.
+    """Change the handle of a tenant.
 
-    The old one stays reserved for it, because identities in the audit log contain it. Identities
-    of accounts that exist stay as they are. `user` is the operator's account on the machine.
-    Raises `ValueError` if `new` is not valid, `NotFound`, `Conflict` if it is another tenant's.
+    The old handle stays reserved for the tenant, because identities in the audit log contain it.
+    Identities of existing accounts do not change. `user` is the operator's account on the machine.
+    Raises `ValueError` if `new` is not valid, `NotFound`, and `Conflict` if another tenant has the
+    handle.
     """
     model.handle(new)
 
@@ -77,10 +79,10 @@ def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> T
 def delete(
     ports: Ports, *, handle: str, grace: timedelta = GRACE_DEFAULT, user: str | None = None
 ) -> TenantSettings:
-    """Allow the removal of a tenant after the grace time, 1 to 365 days from now.
+    """Allow the removal of a tenant after the grace period, 1 to 365 days from now.
 
-    Until it is removed, the tenant is served as before: a mistake locks nobody out. Raises
-    `ValueError` if the grace time is not allowed, `NotFound`.
+    The tenant is served as before until it is removed, so a mistake locks out no user. Raises
+    `ValueError` if the grace period is not allowed, `NotFound`.
     """
     if not GRACE_MIN <= grace <= GRACE_MAX:
         raise ValueError(f"the grace time must be {GRACE_MIN.days} to {GRACE_MAX.days} days")
@@ -90,7 +92,10 @@ def delete(
 
 
 def keep(ports: Ports, *, handle: str, user: str | None = None) -> TenantSettings:
-    """Withdraw the deletion of a tenant. Raises `NotFound`; `InvalidState` if its removal began."""
+    """Withdraw the deletion of a tenant.
+
+    Raises `NotFound`; `InvalidState` if its removal has begun.
+    """
     return settle(
         lambda: _change(ports, handle, user, AuditAction.TENANT_KEEP, {"removal_at": None})
     )

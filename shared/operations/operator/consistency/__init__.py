@@ -1,7 +1,7 @@
 """Consistency of a tenant's records: comparison and repair (docs/adr/14).
 
 A write stores all of its items or none, but a backup of DynamoDB may contain only some of them.
-Repairs choose the safe side: what is revoked in one record is revoked in all.
+Repairs choose the safe side: a warrant or key that is revoked in one record is revoked in all.
 """
 
 from collections.abc import Iterator
@@ -39,9 +39,9 @@ _ROUNDS: Final = 20
 
 
 def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield the inconsistencies of a tenant's records. Changes nothing. Raises `Unavailable`.
+    """Yield the inconsistencies of a tenant's records, without changes. Raises `Unavailable`.
 
-    Reads all records of the tenant; if some contradict each other, reads all again after a pause,
+    Reads all records of the tenant. If some contradict each other, reads all again after a pause,
     because a write may be in flight.
     """
     suspected = {each.problem for each in _look(ports, tenant_id)}
@@ -53,7 +53,7 @@ def examine(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 def repair(ports: Ports, operator: Caller) -> list[str]:
     """Repair the inconsistencies of a tenant; return a sentence for each. May be repeated.
 
-    Inconsistencies that only a restore can repair are left. Raises `Unavailable`.
+    Leaves inconsistencies that only a restore can repair. Raises `Unavailable`.
     """
     repaired: dict[str, None] = {}
     for _ in range(_ROUNDS):

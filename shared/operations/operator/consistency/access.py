@@ -1,9 +1,10 @@
 """Consistency of access: API keys and service accounts.
 
-Of a key: record, credential or note, usage, count, lists of its makers, and tombstone. The repair
-of an incomplete key deletes its credential or revokes its record. Of an account: record, name,
-count, owned keys, and credentials. If its record or a credential says that an account is disabled,
-the repair disables it.
+An API key has a record, credential or note, usage, count, listings by its makers, and tombstone.
+The repair of an incomplete key deletes its credential or revokes its record.
+
+An account has a record, name, count, owned keys, and credentials. If its record or a credential is
+disabled, the repair disables the account.
 """
 
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ def check_api_keys(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _deletion(key: ApiKey) -> Inconsistency:
-    """Delete a key that has a tombstone; later checks repair its usage and account."""
+    """Delete a key that has a tombstone. Later checks repair its usage and account."""
     return Inconsistency(
         f"the API key {key.id} was deleted, but still exists",
         (
@@ -64,7 +65,7 @@ def _deletion(key: ApiKey) -> Inconsistency:
 def _credentials(
     ports: Ports, tenant_id: str, keys: dict[str, ApiKey], digests: dict[str, str]
 ) -> Iterator[Inconsistency]:
-    """Check that exactly the active keys have a credential; `digests` may be of more keys."""
+    """Check that exactly the active keys have a credential. `digests` may include more keys."""
     addresses = {
         key_id: api_keys.credential_address(digest)
         for key_id, digest in (digests | {key.id: key.digest for key in keys.values()}).items()
@@ -124,7 +125,7 @@ def _notes(
 
 
 def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
-    """Revoke a key: it is not known whether its creation or its revocation is incomplete."""
+    """Revoke a key if its creation or its revocation is incomplete, because either is possible."""
     now = ports.now()
     revoked = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
     return Inconsistency(
@@ -139,7 +140,7 @@ def _revocation(ports: Ports, key: ApiKey, problem: str) -> Inconsistency:
 
 
 def _listings(ports: Ports, keys: dict[str, ApiKey]) -> Iterator[Inconsistency]:
-    """Check that the keys are listed by their makers: what a person made is ended by that list."""
+    """Check that makers list their keys. The lists serve to revoke the keys of a person."""
     places = {place: key for key in keys.values() for place in key.listings}
     found = ports.store.get_many(places) if places else {}
     for place in sorted(places.keys() - found.keys(), key=lambda each: (each.pk, each.sk)):
@@ -168,7 +169,7 @@ def _usages(tenant_id: str, keys: dict[str, ApiKey], ids: set[str]) -> Iterator[
 
 @dataclass(frozen=True, slots=True)
 class _FoundAccount:
-    """Records of an account's keys, identifiers that the account lists, and credentials."""
+    """Records of an account's keys, the key identifiers that the account lists, and credentials."""
 
     keys: dict[str, ApiKey]
     listed: set[str]
@@ -229,7 +230,7 @@ def _read_account_records(
 def _restore_account(
     ports: Ports, tenant_id: str, account_id: str, name: str | None, found_account: _FoundAccount
 ) -> Inconsistency:
-    """Restore an account that owns keys but has no record; disabled if one of its keys is."""
+    """Restore an account with keys but no record. It is disabled if one of its keys is."""
     problem = f"the account {account_id} owns API keys, but has no record"
     if name is None:
         named = (each.identity.partition("@")[0] for each in found_account.credentials)

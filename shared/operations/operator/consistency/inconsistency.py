@@ -12,7 +12,7 @@ from shared.ports.store import Change, Expect, Increment
 
 @dataclass(frozen=True, slots=True)
 class RepairEvent:
-    """The audit entry of a repair that callers of the API can notice."""
+    """The audit entry of a repair that API callers can notice."""
 
     action: AuditAction
     resource_id: str
@@ -23,8 +23,9 @@ class RepairEvent:
 class Inconsistency:
     """Records that contradict each other.
 
-    `problem` is a sentence without full stop, with identifiers. `changes` repair the records and
-    expect what was read; there are none if only a restore can repair them.
+    `problem` is a sentence without a full stop, with identifiers. `changes` repair the records,
+    with the items that were read as preconditions. They are empty if only a restore can repair the
+    records.
     """
 
     problem: str
@@ -40,7 +41,7 @@ def check_counter(
 ) -> Iterator[Inconsistency]:
     """Compare a counter item with a recount by attribute; yield an inconsistency if they differ.
 
-    The repair adds the difference, so that concurrent increments are not lost.
+    The repair adds the difference, to preserve concurrent increments.
     """
     held = dict(item or {})
     differences = {

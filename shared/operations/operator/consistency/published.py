@@ -1,8 +1,8 @@
-"""Consistency of what is published: the feed, and the list in force.
+"""Consistency of publications: the feed, and the current SRL.
 
-The base of the feed is the list in force. If a feed contradicts itself, the repair removes its
-head. The next list then begins another feed, far above this one, and clients continue from that
-list (docs/adr/12). With the feed since, the list in force lacks only what has a mark.
+The base of the feed is the current SRL. If a feed contradicts itself, the repair removes the feed
+head. The next SRL then begins another feed, far above this one, and clients continue from that SRL
+(docs/adr/12). The current SRL together with later feed entries may lack only warrants with a mark.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of the tenant's feed. Raises `DataCorrupt`, `Unavailable`."""
     listed, address = in_force.read_srl_head(ports, tenant_id), model.head_address(tenant_id)
     if listed.sequence is None:
-        return  # This list does not follow from the feed. The next one does.
+        return  # This SRL does not follow from the feed. The next one does.
     item = ports.store.get(address)
     if item is None:
         yield from _without_list(ports, tenant_id, "its feed has no head")
@@ -40,7 +40,7 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     try:
         newest = _check_feed_head(ports, tenant_id, item, listed)
     except DataCorrupt as error:
-        # Otherwise entries may have been published during the walk.
+        # Otherwise entries may have been published during the check.
         if ports.store.get(address) == item:
             changes = (
                 Delete(address, Expect.PRESENT),
@@ -56,7 +56,7 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Inconsistency]:
-    """Yield a problem that the next list solves, unless a mark makes the schedule look."""
+    """Yield a problem that the next SRL solves, unless a mark already notifies the scheduler."""
     if not marks.read_tenant_marks(ports, tenant_id):
         yield Inconsistency(
             f"{problem}, and none is due", tuple(records.tombstone_counter_changes(tenant_id))
@@ -64,7 +64,7 @@ def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Incons
 
 
 def _has_base(ports: Ports, newest: FeedHead, srl_head: SrlHead) -> bool:
-    """Return whether clients can start from the list in force, and go on to the head."""
+    """Return whether clients can start from the current SRL and reach the feed head."""
     if newest.base.version != srl_head.version or newest.is_broken:
         return False
     try:
@@ -75,7 +75,7 @@ def _has_base(ports: Ports, newest: FeedHead, srl_head: SrlHead) -> bool:
 
 
 def _check_feed_head(ports: Ports, tenant_id: str, item: Item, srl_head: SrlHead) -> FeedHead:
-    """Return the head of the feed. Raises `DataCorrupt` if it cannot be continued."""
+    """Return the feed head. Raises `DataCorrupt` if the feed cannot be continued."""
     newest = FeedHead.from_item(item)
     head = newest.signed_head
     if head.tenant_id != tenant_id:
@@ -89,7 +89,7 @@ def _check_feed_head(ports: Ports, tenant_id: str, item: Item, srl_head: SrlHead
 def _check_signature(ports: Ports, tenant_id: str, newest: FeedHead, srl_head: SrlHead) -> None:
     item = ports.store.get(signers_partition(tenant_id).address(newest.key_id))
     if item is None and newest.key_id == srl_head.key_id:
-        return  # The signer of the list is lost. Another one signs both with the next list.
+        return  # The SRL signer is lost. A new one signs both with the next SRL.
     public_key = SrlSigner.from_item(item).public_bytes if item else b""
     signed = wire.signed_part(newest.payload)
     if not item or not ed25519.is_signed(signed, newest.signature, public_key=public_key):
@@ -110,7 +110,7 @@ def _check_base(head: wire.SignedHead, srl_head: SrlHead) -> None:
 
 
 def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
-    """Check that the entries after the base lead to the head, and that none follows it."""
+    """Check that the entries after the base end at the feed head, without a later entry."""
     sequence, chain = head.base.sequence, head.base.chain
     after = model.entry_sk(sequence)
     for row in ports.store.query(
@@ -125,9 +125,9 @@ def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
 
 
 def _entry(row: ItemRow) -> tuple[StoredEntry, wire.FeedEntry]:
-    """Return the entry as it is stored, and opened.
+    """Return the entry as stored and decoded.
 
-    Raises `DataCorrupt` if no client can read it.
+    Raises `DataCorrupt` if clients cannot read it.
     """
     stored = StoredEntry.from_item(row.item)
     entry, _ = stored.decode()
@@ -137,7 +137,7 @@ def _entry(row: ItemRow) -> tuple[StoredEntry, wire.FeedEntry]:
 
 
 def _unreadable(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield entries that no client can read; without them, a client starts from the list."""
+    """Yield entries that clients cannot read. Without them, a client starts from the SRL."""
     partition = model.feed_partition(tenant_id)
     for row in ports.store.query(partition, before=model.HEAD):
         try:
@@ -148,13 +148,13 @@ def _unreadable(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield warrants that the next list would not correct. Raises `DataCorrupt`, `Unavailable`."""
+    """Yield warrants that the next SRL would not correct. Raises `DataCorrupt`, `Unavailable`."""
     head = in_force.read_srl_head(ports, tenant_id)
     counted = counters.read_counts(ports, tenant_id)
     listed = in_force.read_srl_body(ports, head)
     signers = records.read_revoked_signers(ports, tenant_id)
     content = records.scan_revoked(ports, tenant_id, signers).content
-    # The marks before the feed: what had a mark when its change was read has one, or an entry.
+    # Read before the feed: a change with a mark at its read still has the mark, or an entry.
     marked = _read_marked_warrants(ports, tenant_id)
     made = _expected_warrants(ports, tenant_id, head, revoked_ids(listed))
     if made is not None:
@@ -169,7 +169,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _read_marked_warrants(ports: Ports, tenant_id: str) -> set[str]:
-    """Return the warrants with a mark, or of signers with a mark."""
+    """Return the warrants with a mark, and the warrants of signers with a mark."""
     signer_marks = ports.store.query(schedule.signers_marks(tenant_id))
     pending = {
         each for row in signer_marks for each in SignerOutboxMark.from_item(row.item).signers
@@ -182,9 +182,9 @@ def _read_marked_warrants(ports: Ports, tenant_id: str) -> set[str]:
 def _expected_warrants(
     ports: Ports, tenant_id: str, head: SrlHead, ids: list[str]
 ) -> set[str] | None:
-    """Return the warrants that the next list has, apart from those that have marks.
+    """Return the warrants of the next SRL, except for warrants with marks.
 
-    Returns None if that list is made from all records.
+    Returns None if that SRL will be a full rebuild.
     """
     try:
         newest = in_force.read_feed_head(ports, tenant_id)
@@ -200,7 +200,7 @@ def _expected_warrants(
 def _lacking(
     ports: Ports, tenant_id: str, lacking: set[str], signers: tuple[str, ...]
 ) -> Iterator[Inconsistency]:
-    """Yield what neither the list nor the feed has, of each revoked signer and by itself."""
+    """Yield revoked warrants that are in neither the SRL nor the feed, grouped by signer."""
     own = _by_themselves(ports, tenant_id, lacking)
     for warrant_id in sorted(own):
         yield _missing_mark(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
@@ -218,7 +218,7 @@ def _lacking(
 
 
 def _state(ports: Ports, tenant_id: str, head: SrlHead, changes: int) -> Iterator[Inconsistency]:
-    """Check that the state of the list has all tombstones (docs/adr/14)."""
+    """Check that the SRL state has all tombstones (docs/adr/14)."""
     try:
         signer = in_force.read_active_signer(ports, tenant_id)
     except DataCorrupt:
@@ -232,7 +232,7 @@ def _state(ports: Ports, tenant_id: str, head: SrlHead, changes: int) -> Iterato
 
 
 def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[str]:
-    """Return those of the warrants that have a revocation of their own."""
+    """Return the warrants that are revoked directly."""
     addresses = {
         each: revocations.shard_of(tenant_id, each).address(each) for each in sorted(warrant_ids)
     }

@@ -1,6 +1,6 @@
-"""Consistency of revocations: standing, entry in a shard, revocation record, counters.
+"""Consistency of revocations: warrant state, shard entry, revocation record, counters.
 
-If one of them says that a warrant is revoked, the repair revokes it (CHECK-2).
+If any of them shows that a warrant is revoked, the repair revokes it (CHECK-2).
 """
 
 from collections.abc import Iterable, Iterator
@@ -45,7 +45,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _records(ports: Ports, tenant_id: str) -> _Records:
-    """Read the identifiers of revocations by warrant; a marked warrant may have none."""
+    """Read the identifiers of revocations by warrant. A marked warrant may have none."""
     found: _Records = {}
     for entry in _entries(ports, model.records(tenant_id)):
         found.setdefault(Revocation.from_item(entry.item).warrant_id, []).append(entry.sk)
@@ -67,7 +67,7 @@ def _read_shard(ports: Ports, shard: Partition) -> Iterator[tuple[str, datetime 
 
 
 def _row(ports: Ports, tenant_id: str, warrant_id: str) -> RevokedWarrant | None:
-    """Read the entry of a warrant in its shard, or where it was moved after its end."""
+    """Read the entry of a warrant in its shard, or in the partition of expired warrants."""
     shard = model.shard_of(tenant_id, warrant_id)
     item = ports.store.get(shard.address(warrant_id))
     if item is not None:
@@ -81,7 +81,7 @@ def _check_count(
 ) -> Iterator[Inconsistency]:
     shard = model.shards(tenant_id)[index]
     if counters.of_shard(ports, shard)["count"] != before:
-        return  # Revocations were created or deleted during the walk.
+        return  # Revocations were created or deleted during the check.
     if before != number:
         address = model.repaired_counter_address(shard)
         yield Inconsistency(
@@ -145,7 +145,7 @@ def _check_warrant(
 
 
 def repair_event(warrant_id: str) -> RepairEvent:
-    """Return the audit entry of a change that is counted and revokes nothing (LOG-30)."""
+    """Return the audit entry of a change that is counted but revokes no warrant (LOG-30)."""
     shard = model.shard_number(warrant_id)
     return RepairEvent(
         AuditAction.REVOCATION_REPAIR, warrant_id, {"warrant_id": warrant_id, "shard": shard}
@@ -153,7 +153,7 @@ def repair_event(warrant_id: str) -> RepairEvent:
 
 
 def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Change]:
-    """Return changes that make the next list check a warrant; if `adds`, count it as revoked."""
+    """Return writes that make the next SRL check a warrant, and with `adds` count it as revoked."""
     counter = model.counter_address(tenant_id, warrant_id)
     return [
         Increment(counter, {"count": int(adds), "changes": 1}, Expect.ANYTHING),
@@ -165,7 +165,7 @@ def published_again(tenant_id: str, warrant_id: str, *, adds: bool) -> list[Chan
 def _relist_changes(
     tenant_id: str, warrant_id: str, end: datetime | None, ends_at: datetime | None
 ) -> list[Change]:
-    """Return changes that put a warrant into its shard; the end before may have moved it out."""
+    """Return writes that put a warrant into its shard. Its earlier expiry may have moved it out."""
     listed = model.shard_of(tenant_id, warrant_id).address(warrant_id)
     changes: list[Change] = [Put(listed, RevokedWarrant(ends_at).to_item(), Expect.ANYTHING)]
     if end is not None:
@@ -181,7 +181,7 @@ def _missing(
     revocations: list[Revocation],
     record: Revocation,
 ) -> list[str]:
-    """Describe what is missing or superfluous."""
+    """Describe missing and superfluous records."""
     return [
         *([] if standing.revocation_id else ["check does not know it"]),
         *([] if warrant is not None else ["lists do not know it"]),
@@ -197,7 +197,7 @@ def _record(
     standing: WarrantState,
     revocations: list[Revocation],
 ) -> Revocation:
-    """Return the record to keep: the one that the standing names, or the oldest, or a new one."""
+    """Return the record to keep: the record of the warrant state, the oldest, or a new one."""
     if standing.revocation_id is None and revocations:
         return revocations[0]
     for each in revocations:

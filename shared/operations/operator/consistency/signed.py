@@ -1,4 +1,4 @@
-"""Consistency of signed warrants: standings, warrants by key and by end, and counts."""
+"""Consistency of signed warrants: warrant states, warrants by key and by expiry, counts."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
     if known:
         recount["count"] = sum(recount.values())
     if counters.of_signed(ports, key.tenant_id, key.id) != before:
-        return  # The key signed during the walk.
+        return  # The key signed during the check.
     address = model.signed_counts(key.tenant_id, key.id).address(_RECOUNTED)
     miscounted = list(check_counter(address, before, recount, what=f"warrants signed by {key.id}"))
     # Only if the counts differ, because reading the audit log is slow.
@@ -64,7 +64,7 @@ def _of_key(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
 
 
 def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
-    """Check that the index by ends, which lists read, has each warrant of a key."""
+    """Check that the index by expiry, which SRLs read, contains each warrant of a key."""
     tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
     rest = ports.store.query(model.signed_by(tenant_id, key.id))
     while batch := [WarrantRecord.from_item(entry.item) for entry in islice(rest, MOST_CHANGES)]:
@@ -82,9 +82,9 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
 
 
 def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
-    """Check that each warrant of the index by ends is among those that the key signed."""
+    """Check that each warrant of the index by expiry is among the key's signed warrants."""
     tenant_id, order = key.tenant_id, model.by_end(key.tenant_id, key.id)
-    # Before the others, so that a warrant that is signed meanwhile is among those.
+    # Read before the signed warrants, which then include warrants signed in between.
     pages = list(ports.store.column(order, "key_version"))
     signed = model.signed_by(tenant_id, key.id)
     known = {WarrantRecord.from_item(row.item).warrant_id for row in ports.store.query(signed)}
@@ -93,20 +93,20 @@ def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         if warrant_id in known:
             continue
         number = integer({"key_version": version}, "key_version")
-        # When it was signed is not known: a revocation of a period shall include it.
+        # The time of signing is unknown. A revocation of a period must include the warrant.
         warrant = WarrantRecord(warrant_id, key.id, number, key.created_at, ends_at)
         name = f"the list of what {key.id} signed lacks the warrant {warrant_id}"
         address = signed.address(ports.new_id(WARRANT, at=key.created_at))
         own = model.warrant_address(tenant_id, warrant.warrant_id)
         standing = WarrantState.of(ports.store.get(own))
         if standing.key_id in (None, warrant.key_id):
-            # The standing is written in any case, so that two repairs do not add the warrant twice.
+            # The state is always written, so two repairs cannot add the warrant twice.
             put = Put(address, warrant.to_item(), Expect.ABSENT)
             yield Inconsistency(name, (_put_standing(own, standing, warrant), put))
 
 
 def _put_standing(address: Address, standing: WarrantState, warrant: WarrantRecord) -> Put:
-    """Return the write that has the standing at `address` name the key that signed the warrant."""
+    """Return the write that adds the signing key of a warrant to the state at `address`."""
     whole = replace(
         standing,
         key_id=warrant.key_id,
@@ -120,7 +120,7 @@ def _put_standing(address: Address, standing: WarrantState, warrant: WarrantReco
 def _standings(
     ports: Ports, tenant_id: str, signed: list[WarrantRecord]
 ) -> Iterator[Inconsistency]:
-    """Check that the standing of each warrant names the key that signed it."""
+    """Check that the state of each warrant names the key that signed it."""
     addresses = {
         each.warrant_id: model.warrant_address(tenant_id, each.warrant_id) for each in signed
     }
@@ -141,7 +141,7 @@ def _standings(
 
 
 def _find_unlisted(ports: Ports, key: SigningKey, known_ids: set[str]) -> Iterator[Inconsistency]:
-    """Yield warrants that a key signed by the audit log, but that are not among its warrants."""
+    """Yield warrants that a key signed according to the audit log, but that it does not list."""
     signed = {
         str(entry.details["warrant_id"]): entry
         for entry in _signatures(ports, key)
@@ -156,7 +156,7 @@ def _find_unlisted(ports: Ports, key: SigningKey, known_ids: set[str]) -> Iterat
         warrant = WarrantRecord(
             warrant_id, key.id, standing.key_version, entry.timestamp, standing.ends_at
         )
-        # Derived from the entry, so that two repairs do not add the warrant twice.
+        # Derived from the entry, so two repairs cannot add the warrant twice.
         address = model.signed_by(key.tenant_id, key.id).address(entry.id.replace("_evt_", "_wrt_"))
         yield Inconsistency(
             f"the list of what {key.id} signed lacks the warrant {warrant_id}",
@@ -166,7 +166,7 @@ def _find_unlisted(ports: Ports, key: SigningKey, known_ids: set[str]) -> Iterat
 
 def _signatures(ports: Ports, key: SigningKey) -> Iterator[AuditEntry]:
     now = ports.now()
-    # One day more, because a clock may have been ahead.
+    # One more day, because a clock may have been ahead.
     span = EntryFilters(start=key.created_at, end=max(now, key.created_at) + timedelta(days=1))
     months = audit_log.months(key.tenant_id, span)
     for partition in chain.from_iterable(partitions for _, partitions in months):

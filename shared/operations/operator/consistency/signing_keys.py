@@ -1,6 +1,6 @@
 """Consistency of signing keys: records, counts, superseded versions, and markers.
 
-If its record or its marker says that a key is revoked, the repair revokes it.
+If the record or the marker of a key shows that it is revoked, the repair revokes it.
 """
 
 from collections import Counter
@@ -26,7 +26,7 @@ from shared.operations.operator.consistency.inconsistency import (
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 
-# The public key of a version whose record is lost.
+# The public key of a version without a record.
 _UNKNOWN = ""
 
 
@@ -48,7 +48,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def _without_ancestor(ports: Ports, key: SigningKey, key_id: str) -> Inconsistency:
-    """Restore a key above another one, suspended and without its seed, which is lost."""
+    """Restore a missing ancestor of a key, suspended and without its lost seed."""
     above = key.ancestors[key.ancestors.index(key_id) + 1 :]
     found = replace(_of_lost(ports, key.tenant_id, key_id, above), created_at=key.created_at)
     return Inconsistency(
@@ -118,12 +118,12 @@ def _versions(
 
 
 def _says_less(record: SigningKey) -> tuple[bool, bool, str]:
-    """Return a sort key of the records of one version; the last one is kept."""
+    """Return a sort key for the records of one version. The last record is kept."""
     return record.status is KeyStatus.REVOKED, record.public_key != _UNKNOWN, record.id
 
 
 def _twice(other: SigningKey, others: list[SigningKey]) -> Inconsistency:
-    """Delete other records of a version: a repair made one, and then the lost one arrived."""
+    """Delete duplicate records of a version: a repair created one before the lost one arrived."""
     known = (each.public_key for each in (other, *others) if each.public_key != _UNKNOWN)
     whole = replace(other, public_key=next(known, _UNKNOWN), version=other.version + 1)
     return Inconsistency(
@@ -137,7 +137,7 @@ def _twice(other: SigningKey, others: list[SigningKey]) -> Inconsistency:
 
 
 def _is_marked(ports: Ports, key: SigningKey, version: int) -> bool:
-    """Return whether a version has a marker. It was superseded then, whatever the record says."""
+    """Return whether a version has a marker, and was therefore superseded."""
     marker = revocations.marker_address(key.tenant_id, WarrantSigner(key.id, version))
     return ports.store.get(marker) is not None
 
@@ -161,7 +161,7 @@ def _undo_rotation(
 
 
 def _stub(key: SigningKey, version: int, record_id: str) -> SigningKey:
-    """Create a record for a superseded version whose number alone is known."""
+    """Create a record for a superseded version if only its number is known."""
     return replace(
         key,
         id=record_id,
@@ -198,7 +198,7 @@ def _check_markers(
 
 
 def _waiting(ports: Ports, tenant_id: str, marked_ids: set[str]) -> Iterator[Inconsistency]:
-    """Find signers for which the feed waits, although nothing else says that they are revoked."""
+    """Find signers that block the feed although no other record shows that they are revoked."""
     for row in ports.store.query(schedule.signers_marks(tenant_id)):
         for name in sorted({*SignerOutboxMark.from_item(row.item).signers} - marked_ids):
             marker = SignerRevocation(ports.now(), LOST)
@@ -239,9 +239,9 @@ def _missing_marker(ports: Ports, key: SigningKey) -> Inconsistency:
 
 
 def _of_marker(ports: Ports, tenant_id: str, signer: WarrantSigner) -> Iterator[Inconsistency]:
-    """Restore or rotate the key of a marker that no record belongs to.
+    """Restore or rotate the key of a marker without a record.
 
-    If a version has no record but was superseded, `_versions` creates it.
+    If a superseded version has no record, `_versions` creates it.
     """
     item = ports.store.get(model.keys(tenant_id).address(signer.key_id))
     number = signer.key_version or 0
@@ -256,7 +256,7 @@ def _of_marker(ports: Ports, tenant_id: str, signer: WarrantSigner) -> Iterator[
 
 
 def _repair_rotation(ports: Ports, key: SigningKey, number: int) -> Inconsistency:
-    """Rotate a key, with a new seed, because its version before was superseded and revoked."""
+    """Rotate a key with a new seed, because its previous version was superseded and revoked."""
     public_key, sealed = seals.create(ports, SigningKey, key.tenant_id, key.id, version=number)
     rotated = key.rotate(ports.now(), public_key=public_key, sealed_seed=sealed)
     rotated = replace(rotated, key_version=number)

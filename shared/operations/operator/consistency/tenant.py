@@ -1,4 +1,4 @@
-"""Consistency of a tenant: settings, handle, lists, marks, list signers, number of webhooks."""
+"""Consistency of a tenant: settings, handle, SRLs, marks, SRL signers, number of webhooks."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from shared.ports.store import Check, Delete, Expect, Item, Put, VersionIs
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of the tenant and its lists. Raises `DataCorrupt`, `Unavailable`."""
+    """Yield inconsistencies of the tenant and its SRLs. Raises `DataCorrupt`, `Unavailable`."""
     yield from _names(ports, tenant_id)
     yield from _lists(ports, tenant_id)
 
@@ -52,7 +52,7 @@ def _without_settings(entry: DirectoryEntry | None, tenant_id: str) -> Inconsist
 
 
 def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Check that the head is that of the newest list, and has a turn and a time of issue."""
+    """Check that the SRL head is the newest, with a publication deadline and an issue time."""
     published = newest(ports, tenant_id)
     address = head_address(tenant_id)
     head = SrlHead.from_optional(ports.store.get(address))
@@ -75,7 +75,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if len(ports.store.get_many(change.address for change in turns)) < len(turns):
         problem = "its list has no turn in the schedule"
         yield Inconsistency(problem, (*turns, in_force))
-    # The counters are read before the marks: each change that they count has been marked.
+    # The counters are read before the marks, so each counted change has been marked.
     has_changed = counters.read_counts(ports, tenant_id).changes != head.changes
     if has_changed and not marks.read_tenant_marks(ports, tenant_id):
         problem = "changes since its list are not marked for the schedule"
@@ -83,7 +83,7 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
 
 
 def newest(ports: Ports, tenant_id: str) -> SrlHead | None:
-    """Read the head of the newest published list; None if there is none."""
+    """Read the head of the newest published SRL, or None if there is none."""
     # "head" sorts after the numbers of the others.
     heads = SrlHead.from_rows(ports.store.query(heads_partition(tenant_id), before="head"))
     return max(heads, key=lambda head: head.version, default=None)
@@ -98,10 +98,10 @@ def _turn(head: SrlHead, tenant_id: str) -> list[Put]:
 
 
 def check_marks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield the marks that cannot be read, for which the feed or the list of the tenant waits.
+    """Yield unreadable marks, which block the feed or the SRL of the tenant.
 
-    If the mark on a warrant is set anew, the feed looks at the warrant. If a mark on signers is
-    lost, the next list is compared with all records. Raises `DataCorrupt`, `Unavailable`.
+    If the mark on a warrant is replaced, the feed reads the warrant again. If a mark on signers is
+    lost, the next SRL gets a full comparison. Raises `DataCorrupt`, `Unavailable`.
     """
     after, before = schedule.mark_range(tenant_id)
     of_tenant = [(each, after, before) for each in schedule.mark_partitions()]
@@ -130,7 +130,7 @@ def _is_damaged(kind: type[OutboxMark] | type[SignerOutboxMark], item: Item) -> 
 
 
 def check_list_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
-    """Yield inconsistencies of list signers: one is a standby, and one is active.
+    """Yield inconsistencies of SRL signers: there must be one standby and one active signer.
 
     The active signer names the pending one. Raises `DataCorrupt`, `Unavailable`.
     """
@@ -146,7 +146,7 @@ def check_list_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     if not active:
         yield _without_signer(ports, tenant_id, keys.get(head.key_id))
         return
-    # As in `in_force`: the signer of the list in force, otherwise the newest active one.
+    # As in `in_force`: the signer of the current SRL, otherwise the newest active one.
     current = next((key for key in active if key.id == head.key_id), active[0])
     for key in active:
         if key is not current:
@@ -188,7 +188,7 @@ def _pending(current: SrlSigner, keys: dict[str, SrlSigner]) -> Iterator[Inconsi
 
 
 def _revoke_signer(key: SrlSigner, problem: str) -> Inconsistency:
-    """Revoke a signer: it is not known whether it was to be retired or revoked."""
+    """Revoke a signer that should have been either retired or revoked."""
     change = Put(key.address, key.revoke().to_item(), VersionIs(key.version))
     return Inconsistency(problem, (change, *records.tombstone_counter_changes(key.tenant_id)))
 

@@ -1,6 +1,6 @@
 """Recovery of API keys and service accounts (docs/adr/14).
 
-The last admin key is not protected here (APIKEY-7): revoked keys must stay revoked, and the
+The last admin key is not protected here (APIKEY-7). Revoked keys must stay revoked, and the
 operator can create an admin key.
 """
 
@@ -21,7 +21,7 @@ from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs
 
 
 def apply_to_keys(run: RecoveryRun, tombstones: Iterable[Tombstone]) -> None:
-    """Revoke or delete again the API keys of these tombstones, and delete their credentials."""
+    """Revoke or delete the API keys of these tombstones again, and delete their credentials."""
     for tombstone in tombstones:
         run.settle(partial(_key, run, tombstone))
 
@@ -29,9 +29,9 @@ def apply_to_keys(run: RecoveryRun, tombstones: Iterable[Tombstone]) -> None:
 def apply_to_accounts(
     run: RecoveryRun, tombstones: Iterable[Tombstone], *, is_behind: bool
 ) -> None:
-    """Delete or disable again the accounts of these tombstones.
+    """Delete or disable the accounts of these tombstones again.
 
-    Accounts are disabled only if the table of keys is behind the newest list; otherwise they may
+    Accounts are disabled only if the table of keys is behind the newest SRL. Otherwise they may
     have been enabled since.
     """
     for tombstone in tombstones:
@@ -66,7 +66,7 @@ def _key(run: RecoveryRun, tombstone: Tombstone) -> str | None:
 
 
 def _end(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> str | None:
-    """Let a key that was rotated end when its grace ends."""
+    """Expire a rotated key when its grace period ends."""
     if key.successor_id is not None:
         return None
     until = tombstone.at or run.ports.now()
@@ -148,14 +148,14 @@ def _account(run: RecoveryRun, tombstone: Tombstone) -> str | None:
 
 
 def _keep(run: RecoveryRun, tombstone: Tombstone) -> None:
-    """Store a tombstone without a record: a later restore may bring the record back."""
+    """Store a tombstone without a record, because a later restore may bring the record back."""
     address = model.deleted_partition(run.tenant_id).address(tombstone.id)
     if run.ports.store.get(address) is None:
         run.ports.store.write(*srl_records.tombstone_changes(run.tenant_id, tombstone))
 
 
 def _credentials(run: RecoveryRun, account: ServiceAccount) -> Iterator[Change]:
-    """Yield changes that disable the enabled credentials of an account."""
+    """Yield writes that disable the enabled credentials of an account."""
     store = run.ports.store
     owned = store.query(api_keys.owned_by(run.tenant_id, account.id))
     records = api_keys.records(run.tenant_id)

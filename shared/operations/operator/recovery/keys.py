@@ -22,9 +22,9 @@ _VERSIONS_A_WRITE = 40
 def apply(run: RecoveryRun, signing_keys: Iterable[SigningKey], *, is_behind: bool) -> None:
     """Rotate, revoke or suspend the keys of these tombstones again.
 
-    A rotated key gets a version number that was never used, and the records of the versions before
-    are restored. Keys are suspended again only if the table of keys is behind the newest list;
-    otherwise they may have been enabled since. A key without a record is restored without a seed.
+    A rotated key gets an unused version number, and the records of earlier versions are restored.
+    Keys are suspended again only if the table of keys is behind the newest SRL. Otherwise they may
+    have been enabled since. A key without a record is restored without a seed.
     """
     keys = sorted(signing_keys, key=lambda key: key.key_version)
     superseded: dict[str, list[SigningKey]] = {}
@@ -54,7 +54,7 @@ def _rotate_key(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]
         return None
     now = run.ports.now()
     last = record.supersede(now, record_id=run.ports.new_id(SIGNING_KEY))
-    # If the key was suspended or revoked later, this version of it was not.
+    # The key may have been suspended or revoked later, but this version of it was not.
     last = replace(last, suspended_at=None, revoked_at=None, revoked_reason=None)
     _restore_versions(run, versions)
     number = record.key_version + 1
@@ -77,7 +77,7 @@ def _rotate_key(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]
 
 
 def _without_seed(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]) -> str | None:
-    """Restore, as suspended, a key that the restored records do not have; its seed is lost."""
+    """Restore a missing key as suspended, because its seed is lost."""
     _restore_versions(run, versions)
     if record.status is KeyStatus.REVOKED:
         return None
@@ -115,7 +115,7 @@ def _restore_versions(run: RecoveryRun, versions: list[SigningKey]) -> None:
 
 
 def _version(version: SigningKey) -> list[Change]:
-    """Return the changes that store a superseded version and its place among the versions."""
+    """Return the writes that store a superseded version and its pointer."""
     versions = model.versions(version.tenant_id, version.current_id or version.id)
     return [
         Put(version.address, version.to_item(), Expect.ABSENT),

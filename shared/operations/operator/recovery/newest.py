@@ -1,8 +1,8 @@
-"""The newest stored list and its state, if a trusted signer signed them.
+"""The newest stored SRL and its state, if a trusted signer signed them.
 
-After a restore, the records may lack the signer of the newest list. It is trusted if statements in
-the newest states lead to it from a signer in the records (docs/adr/13), or if the operator names
-its public key.
+After a restore, the records may lack the signer of the newest SRL. It is trusted if succession
+statements in the newest states lead to it from a signer in the records (docs/adr/13), or if the
+operator names its public key.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -42,9 +42,9 @@ from shared.ports import Ports
 class ReplayedJournal:
     """The content of the journal since the newest state.
 
-    `revoked` are warrants with their ends, and `removed` those that are not to be refused any more.
-    `tombstones` is None if they did not change. `trust` is the highest version of a trust document
-    that the feed named. `gaps` has a sentence for each part that is missing or not valid.
+    `revoked` are warrants with their expiries, and `removed` are unrevoked warrants. `tombstones`
+    is None if they did not change. `trust` is the highest version of a trust document that the feed
+    named. `gaps` has a sentence for each part that is missing or not valid.
     """
 
     sequence: int = 0
@@ -65,12 +65,12 @@ def replay(
     *,
     recent_states: Sequence[SrlState] | None = None,
 ) -> ReplayedJournal:
-    """Replay what the numbers of the journal add to the newest states, and to the newest lists.
+    """Replay the journal records that are newer than the newest states and SRLs.
 
-    `recent_states` are the states of the newest lists, None if they are the newest states. `keys`
-    are the public keys of signers that are known. Those in `revoked_keys`, and those that a state
-    beside a list says are revoked, are not believed: a list of another signer has what they stated
-    before that. Raises `Unavailable`.
+    `recent_states` are the states of the newest SRLs, or None if they are the newest states. `keys`
+    are the public keys of known signers. Excludes keys in `revoked_keys`, and keys that an SRL
+    state lists as revoked: their earlier publications are in an SRL of another signer. Raises
+    `Unavailable`.
     """
     if recent_states is None:
         listed, recent_states = max((each.sequence for each in states), default=0), states
@@ -117,7 +117,7 @@ def _believed_numbers(
     says_more: Callable[[JournalRecord], bool],
     gaps: list[str],
 ) -> Iterator[JournalRecord]:
-    """Yield the numbers that say more than the states do, newest first, and the one before."""
+    """Yield the records that are newer than the states, newest first, and the one before."""
     after: JournalRecord | None = None
     expected: int | None = None
     for number, name in journal.list_blobs(ports, tenant_id):
@@ -150,9 +150,9 @@ def _is_covered(
     revoked_keys: Collection[bytes],
     says_more: Callable[[JournalRecord], bool],
 ) -> bool:
-    """Return whether a signer that is revoked now signed the number, and a list has what it says.
+    """Return whether a signer that is now revoked signed a record that an SRL covers.
 
-    It does not end the walk, since a thief may have put it there.
+    Such a record does not end the walk, because a thief may have written it.
     """
     try:
         return not says_more(
@@ -165,7 +165,7 @@ def _is_covered(
 def _entries(
     records: Sequence[JournalRecord], sequence: int, gaps: list[str]
 ) -> Iterator[tuple[FeedEntry, list[datetime | None]]]:
-    """Yield the entries after those that the states cover, and note what is missing."""
+    """Yield the entries that the states do not cover, and add missing parts to `gaps`."""
     after = sequence
     for each in records:
         for entry, ends in model.entries_of(each):
@@ -188,7 +188,7 @@ def _note_gap(after: int, until: int, gaps: list[str]) -> None:
 def _merge_tombstones(
     records: Sequence[JournalRecord], changes: int, gaps: list[str]
 ) -> list[Tombstones]:
-    """Return the tombstones of the numbers before which they changed, the newest last."""
+    """Return the tombstones of the records with new tombstones, newest last."""
     ended = []
     for each in records:
         if each.changes > changes:
@@ -202,7 +202,7 @@ def _merge_tombstones(
 
 # How many states are searched for statements. Limited, because others may write to the bucket.
 _ASKED: Final = 5
-# How many recoveries are assumed since the newest valid state. Clients refuse too large a leap.
+# The assumed number of recoveries since the newest valid state. Clients reject too large a jump.
 _LEAPS_MAX: Final = 32
 _UNKNOWN_SIGNER: Final = (
     "the records do not have the key that signed the newest stored list, {}; if it became the list "
@@ -213,12 +213,13 @@ _UNKNOWN_SIGNER: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NewestPublication:
-    """The newest lists and states of a tenant in the blob store.
+    """The newest SRLs and states of a tenant in the blob store.
 
-    `version` is the highest version of a list, 0 if there is none. `lists` are the lists of this
-    version; after a restore there may be several. `states` are the valid states of the newest
-    version that has one. `doubts` says which states are not valid, and why. `journal` is what was
-    published after them.
+    - `version` is the highest SRL version, or 0 without an SRL.
+    - `lists` are the SRLs of this version. After a restore there may be several.
+    - `states` are the valid states of the newest version with a valid state.
+    - `doubts` names the invalid states with the reasons.
+    - `journal` contains the publications after them.
     """
 
     version: int
@@ -229,36 +230,36 @@ class NewestPublication:
 
     @property
     def issued_at(self) -> datetime | None:
-        """The time of issue of the newest list, the latest one if there are several."""
+        """The issue time of the newest SRL, the latest one if there are several."""
         return max((each.issued_at for each in self.lists), default=None)
 
     @property
     def horizon(self) -> datetime | None:
-        """The moment until which all revocations are known; None if there is no list.
+        """The time until which all revocations are known, or None without an SRL.
 
-        If the clock was set back after the list, the moment that the journal states is earlier.
-        A journal with gaps states none.
+        If the clock was set back after the SRL, the time in the journal is earlier. A journal with
+        gaps has no such time.
         """
         stated = None if self.journal.gaps else self.journal.issued_at
         return stated or self.issued_at
 
     @property
     def changes(self) -> int:
-        """The highest counter of tombstones that is known."""
+        """The highest known counter of tombstones."""
         return max((each.changes for each in self.tombstones), default=0)
 
     @property
     def tombstones(self) -> list[Tombstones]:
-        """The tombstones of the newest states, as they stood at the end of the journal."""
+        """The tombstones of the newest states, updated to the end of the journal."""
         later = self.journal.tombstones
         states = [each.tombstones for each in self.states]
         return [merge_tombstones([each, later]) for each in states] or [later] if later else states
 
     @property
     def sequence(self) -> int:
-        """The highest sequence of the feed that the newest list may cover.
+        """The highest sequence of the feed that the newest SRL may cover.
 
-        Each list after the newest valid state may be of a recovery, and so may have leapt.
+        Each SRL after the newest valid state may be from a recovery, with a sequence jump.
         """
         known = max((each.sequence for each in self.states), default=0)
         since = self.version - max((each.version for each in self.states), default=0)
@@ -266,12 +267,12 @@ class NewestPublication:
 
     @property
     def logs(self) -> list[PinnedCheckpoint]:
-        """The checkpoints of the sealed log that the newest states name."""
+        """The checkpoints of the transparency log that the newest states name."""
         return [each.log for each in self.states if each.log is not None]
 
     @property
     def revoked_ids(self) -> list[str]:
-        """The warrants in any of the newest lists, as the journal goes on from them, sorted."""
+        """The warrants in any of the newest SRLs, updated from the journal, sorted."""
         listed = {each for payload in self.lists for each in payload.revoked_ids}
         return sorted((listed - self.journal.removed) | self.journal.revoked.keys())
 
@@ -279,10 +280,10 @@ class NewestPublication:
 def find(
     ports: Ports, tenant_id: str, *, trusted_keys: Collection[bytes] = ()
 ) -> NewestPublication:
-    """Find the newest list and state.
+    """Find the newest SRL and state.
 
     `trusted_keys` are public keys (32 bytes) that the operator names. Raises `DataCorrupt` if a
-    newest list is unreadable or no trusted signer signed it; `Unavailable`.
+    newest SRL is unreadable or not signed by a trusted signer; `Unavailable`.
     """
     blobs = list(ports.blobs.names(lists_folder(tenant_id)))
     version = max(map(version_of, blobs), default=0)
@@ -317,9 +318,10 @@ def _read_recent_states(
     version: int,
     keys: set[bytes],
 ) -> list[SrlState]:
-    """Return the states of the newest lists.
+    """Return the states of the newest SRLs.
 
-    A state is stored before its list, so that of a publication which was stopped has none.
+    A state is stored before its SRL. A publication that was stopped in between left a state without
+    one.
     """
     if found and found[0].version > version:
         older = [each for each in states if version_of(each) <= version]
@@ -328,7 +330,7 @@ def _read_recent_states(
 
 
 def read_newest(ports: Ports, tenant_id: str) -> NewestPublication:
-    """Find the newest state and what was published after it, without reading lists.
+    """Find the newest state and later publications, without reading SRLs.
 
     Raises `DataCorrupt` if the name of a blob has no version; `Unavailable`.
     """
@@ -348,12 +350,12 @@ def _stored_states(ports: Ports, tenant_id: str) -> list[str]:
 
 
 def highest(ports: Ports, tenant_id: str) -> int:
-    """Return the highest version of a stored list, in force or not; 0 if there is none."""
+    """Return the highest version of a stored SRL, current or not, or 0 if there is none."""
     return max(map(version_of, ports.blobs.names(lists_folder(tenant_id))), default=0)
 
 
 class _KnownKeys(NamedTuple):
-    """The public keys (32 bytes) of the list signers in the records, and which are revoked."""
+    """The public keys (32 bytes) of the SRL signers in the records, and the revoked ones."""
 
     keys: frozenset[bytes]
     revoked: frozenset[bytes]
@@ -377,10 +379,10 @@ def _trusted_keys(
     known_keys: _KnownKeys,
     trusted_keys: Collection[bytes],
 ) -> set[bytes]:
-    """Return the trusted public keys: of records, `trusted_keys`, and with statements."""
+    """Return the trusted public keys: from records, `trusted_keys`, and statements."""
     keys = {*known_keys.keys, *trusted_keys}
     forms = [form for blob in states for form in _statements(ports, tenant_id, blob)]
-    # Keys of revoked signers are included: lists that they signed were published.
+    # Includes keys of revoked signers, because SRLs that they signed were published.
     return keys | set(follow(keys, forms, revoked_keys=known_keys.revoked))
 
 
@@ -393,9 +395,10 @@ def _statements(ports: Ports, tenant_id: str, blob: str) -> Iterator[dict[str, s
 
 
 def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
-    """Return the list in a blob. Raises `DataCorrupt` if no signer with a key in `keys` signed it.
+    """Return the SRL in a blob. Raises `DataCorrupt` if no key in `keys` signed it.
 
-    Otherwise anyone who can write to the bucket could revoke warrants and use up versions.
+    Without this check, anyone who can write to the bucket could revoke warrants and use up
+    versions.
     """
     body = in_force.read_blob(ports, blob)
     for key in keys:
@@ -409,7 +412,7 @@ def _list(ports: Ports, blob: str, keys: set[bytes]) -> Payload:
 def _states(
     ports: Ports, tenant_id: str, blobs: list[str], keys: set[bytes]
 ) -> tuple[list[SrlState], list[str]]:
-    """Return the valid states of the newest version that has one, and errors of newer states."""
+    """Return the valid states of the newest version with one, and errors of newer states."""
     doubts: list[str] = []
     for _version, same in groupby(blobs, key=version_of):
         found: list[SrlState] = []

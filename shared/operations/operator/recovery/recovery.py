@@ -1,8 +1,8 @@
 """Recovery after the records were restored from a backup (OPS-9, docs/adr/14).
 
 Verifiers reject a version below one that they have seen, and revocations that the backup lacks
-would be lost. The blobs are not restored with the records: the newest list has the version and the
-revoked warrants, and its state what else was revoked, deleted or disabled (docs/adr/14).
+would be lost. The blobs are not restored with the records. The newest SRL has the version and the
+revoked warrants. Its state has the other revocations, deletions and suspensions (docs/adr/14).
 """
 
 import math
@@ -49,16 +49,16 @@ from shared.operations.operator.recovery.unknown import StaleTables, UnknownReas
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 
-# A warrant that is listed again stays listed for at least this time, and one lifetime of a list.
+# A warrant that returns to the SRL stays in it for at least this time and one SRL lifetime.
 _SOON: Final = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """The result of a recovery; `head` is that of the list that was published.
+    """The result of a recovery. `head` is the head of the SRL that was published.
 
-    `revoked_again` are the warrants whose revocations the records lacked. `locked_out` is true if
-    no admin key is accepted.
+    `revoked_again` are the warrants with revocations that the records lacked. `locked_out` is true
+    if no admin key is accepted.
     """
 
     head: SrlHead
@@ -77,15 +77,18 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     is_copy: bool = False,
     trust_version: int = 0,
 ) -> RecoveryResult:
-    """Repair the records, apply the newest list and its state, and publish a higher version.
+    """Repair the records, apply the newest SRL and its state, and publish a higher version.
 
-    A recovery may be repeated. `report` is called with a line for each change, and for each unknown
-    before the publication, because a repetition would not find it. `trusted_keys` are public keys
-    (32 bytes) of list signers that the operator names. A restored tenant stays marked until a
-    recovery that is `reviewed` follows one that was not. `is_copy` says that newer blobs than those
-    here may have been served too, as in the region that was copied. `trust_version` is a version of
-    the trust document that clients hold. Raises `Unavailable`; `DataCorrupt` if no trusted signer
-    signed the newest list.
+    A recovery may be repeated. A restored tenant stays marked until a recovery that is `reviewed`
+    follows one that was not.
+
+    - `report` is called with a line for each change. Before the publication, it is called for each
+      unknown, because a repeated recovery would not find it.
+    - `trusted_keys` are public keys (32 bytes) of SRL signers that the operator names.
+    - `is_copy` is true if newer blobs may have been served in another region, which was copied.
+    - `trust_version` is a version of the trust document that clients have.
+
+    Raises `Unavailable`; `DataCorrupt` if the newest SRL is not signed by a trusted signer.
     """
     tenant_id = operator.tenant_id
     restored.mark_restored_tables(ports)
@@ -96,13 +99,13 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     run = RecoveryRun(ports, operator, settings, newest.version, report)
     # First, because each step of the recovery writes entries.
     sealed_log.apply(run, newest, compare_all=is_copy)
-    # A session that was ended since may be among them.
+    # The restored sessions may include a session that was ended since.
     settle(lambda: sessions.end_all(ports, tenant_id))
     _repair(run)
     _apply(run, newest, tables)
     lost = _revoke_again(run, newest, end_keys(run, newest.issued_at) if is_copy else ())
     if is_copy:
-        # What was applied to records of which a part has arrived may contradict that.
+        # Changes to records that have arrived only partly may contradict the repairs.
         _repair(run)
     mark = restored.read_review(ports, tenant_id)
     is_reviewed = reviewed and mark is not None and mark.recovered_at is not None
@@ -119,7 +122,7 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
     head = settle(lambda: publication.publish(ports, operator, restored_position=above))
     settle(lambda: _remove_other_turns(ports, tenant_id))
     journal.write_restart_record(ports, tenant_id)
-    # The first pass makes the audit signer that the trust document names.
+    # The first pass creates the audit signer that the trust document names.
     _append_entries(run)
     trust.publish(run)
     if mark is not None and is_reviewed:
@@ -131,11 +134,11 @@ def recover(  # noqa: PLR0913 (each is an option of the command)
 
 
 def _append_entries(run: RecoveryRun) -> None:
-    """Append all audit entries to the transparency log, those of the backup too."""
+    """Append all audit entries to the transparency log, including entries of the backup."""
     try:
         found = sealing.extend(run.ports, run.tenant_id, overlap=sealing.SWEEP, seconds=math.inf)
     except DataCorrupt as error:
-        # The tenant is recovered without them; the doctor reports the same.
+        # The tenant is recovered without them. The doctor reports the same problem.
         run.report(f"The transparency log lacks audit entries: {error}")
         return
     if added := found.size - found.first:
@@ -144,7 +147,7 @@ def _append_entries(run: RecoveryRun) -> None:
 
 
 def _close_status_lists(run: RecoveryRun) -> None:
-    """Let no list give out entries that it may have given out since the backup (TOKEN-6)."""
+    """Close the status lists: entries may have been allocated since the backup (TOKEN-6)."""
     for each in status_lists.every(run.ports, run.operator):
         left = each.size - each.allocated
         if left:
@@ -162,7 +165,7 @@ def _repair(run: RecoveryRun) -> None:
 
 
 def _apply(run: RecoveryRun, newest: NewestPublication, tables: StaleTables) -> None:
-    """Apply the tombstones and the list signers of the newest states to the records."""
+    """Apply the tombstones and the SRL signers of the newest states to the records."""
     for found in newest.tombstones:
         keys.apply(run, found.keys, is_behind=tables.keys)
         access.apply_to_keys(run, found.api_keys)
@@ -174,9 +177,9 @@ def _apply(run: RecoveryRun, newest: NewestPublication, tables: StaleTables) -> 
 
 
 def _count_on(run: RecoveryRun, changes: int) -> None:
-    """Let the counter of tombstones go on from what was counted before the loss.
+    """Raise the counter of tombstones to its value before the loss.
 
-    The next list and the journal then say more than those before.
+    The watermarks of the next SRL and journal record are then above the earlier ones.
     """
     behind = changes - counters.of_tombstones(run.ports, run.tenant_id)
     if behind > 0:
@@ -187,9 +190,9 @@ def _count_on(run: RecoveryRun, changes: int) -> None:
 def _revoke_again(
     run: RecoveryRun, newest: NewestPublication, warrant_ids: Collection[str]
 ) -> list[str]:
-    """Revoke what the newest list or `warrant_ids` has and the records lack; return these warrants.
+    """Revoke warrants of the newest SRL or `warrant_ids` that the records lack; return them.
 
-    A revocation whose end the records have too early gets the later one of the newest state.
+    A revocation with too early an expiry in the records gets the later expiry of the newest state.
     """
     listed = sorted({*newest.revoked_ids, *warrant_ids})
     found = read_statuses(run.ports, run.tenant_id, listed)
@@ -206,7 +209,7 @@ def _revoke_again(
 
 
 def _recorded_ends(newest: NewestPublication) -> dict[str, str]:
-    """Return the ends that the newest states and the journal name, as RFC 3339 text in UTC."""
+    """Return the expiries in the newest states and the journal, as RFC 3339 text in UTC."""
     ends = {each: at for state in newest.states for each, at in state.ends.items()}
     later = newest.journal.revoked
     kept = {each: at for each, at in ends.items() if each not in later}
@@ -219,7 +222,7 @@ def _extended_since(
     statuses: Mapping[str, WarrantStatus],
     records: Mapping[str, str],
 ) -> list[str]:
-    """Return the revoked warrants whose end is later in the newest state than in the records."""
+    """Return the revoked warrants with a later expiry in the newest state than in the records."""
     if all(each.version < newest.version for each in newest.states):
         return []
     ended = [each for each, verdict in statuses.items() if verdict.revoked and verdict.ends_at]
@@ -238,22 +241,22 @@ def _revoke(run: RecoveryRun, warrant_id: str, end: datetime | None) -> None:
 
 
 def _end(run: RecoveryRun, recorded_end: str | None) -> datetime | None:
-    """Return the end of a warrant in the newest state; a little later than now if it has passed."""
+    """Return the expiry of a warrant in the newest state, but at least a little after now."""
     end = moment(recorded_end, "ends")
     return end and max(end, times.truncate_to_second(run.ports.now()) + _SOON)
 
 
 def _remove_other_turns(ports: Ports, tenant_id: str) -> None:
-    """Delete all turns and times of issue of the tenant except those of the head.
+    """Delete all deadlines and issue times of the tenant except the current ones.
 
-    The others may come from another time than the head if only one table was restored.
+    If only one table was restored, the others may belong to another time than the SRL head.
     """
     head = in_force.read_srl_head(ports, tenant_id)
     own = (
         PublicationDeadline.after_publication(head, tenant_id).address,
         issue_address(head, tenant_id),
     )
-    # If the schedule publishes concurrently, its turn must not be deleted.
+    # If the scheduler publishes concurrently, its deadline must not be deleted.
     unchanged = Check(head_address(tenant_id), VersionIs(head.version))
     for partition in (TURNS, ISSUES):
         for entry in ports.store.query(partition):
@@ -274,11 +277,11 @@ _ORDER = [
 def restore_signers(
     run: RecoveryRun, signers: tuple[SrlSigner, ...], *, listed_until: datetime
 ) -> None:
-    """Restore the status of the signers in `signers`; create a signer if none is active then.
+    """Restore the status of `signers`, and create a signer if none is active.
 
-    A signer without a record has lost its seed; it is listed as retired until `listed_until`, the
-    expiry of the newest list. If a record is pending or active but its signer was archived, the
-    signer is revoked, because it is not known whether it was retired or revoked.
+    A signer without a record has lost its seed. It is listed as retired until `listed_until`, the
+    expiry of the newest SRL. If a record is pending or active but its signer was archived, the
+    signer is revoked, because it may have been either retired or revoked.
     """
     records = {each.id: each for each in _records(run)}
     archived = [each.revoke() for each in srl_signers.find_archived(records.values(), signers)]
@@ -293,10 +296,10 @@ def restore_signers(
 
 
 def _require_one_active_signer(run: RecoveryRun, listed_until: datetime) -> None:
-    """Let one signer be active, and name the pending one.
+    """Make exactly one signer active, and add the pending signer to it.
 
-    A publication that was stopped may have stated that another one is, and the one that was active
-    before may be the only one that names the next.
+    An interrupted publication may have declared another signer active. The previous active signer
+    may be the only one that names the pending signer.
     """
     current, records = in_force.read_active_signer(run.ports, run.tenant_id), _records(run)
     others = [each for each in records if each.status is SrlSignerStatus.ACTIVE and each != current]
@@ -320,7 +323,7 @@ def _records(run: RecoveryRun) -> list[SrlSigner]:
 
 
 def _vouching(records: dict[str, SrlSigner], signers: tuple[SrlSigner, ...]) -> SrlSigner | None:
-    """Return the newest signer that is not revoked and whose seed the records have, or None."""
+    """Return the newest signer with a seed in the records that is not revoked, or None."""
     revoked = {each.id for each in signers if each.status is SrlSignerStatus.REVOKED}
     sound = [
         each
@@ -373,7 +376,7 @@ def _restore_signer_status(
 
 
 def _replacement_changes(run: RecoveryRun, old: SrlSigner, new: SrlSigner) -> list[Change]:
-    """Return the changes that replace a signer, and a standby by another standby too."""
+    """Return the writes that replace a signer. A standby is replaced by another standby."""
     if old.status is not SrlSignerStatus.STANDBY:
         return srl_signers.replacement_changes(old, new)
     standby = srl_signers.standby_change(run.ports, run.tenant_id, after=old)
@@ -401,7 +404,7 @@ def _start_signer(run: RecoveryRun, vouching: SrlSigner | None) -> str:
     )
 
 
-# The clocks of instances differ by less, and an entry is older than its list by less.
+# Clocks of instances differ by less, and an entry is older than its SRL by less.
 _MARGIN: Final = timedelta(minutes=10)
 
 _REVOKED: Final = (
@@ -413,18 +416,18 @@ _REVOKED: Final = (
 _TAKEN_BACK: Final = (AuditAction.REVOCATION_DELETE, AuditAction.REVOCATION_DELETE_BATCH)
 
 
-# Versions and sequences that may have been served, and of which a copy knows nothing.
+# Versions and sequences that may have been served without the knowledge of a copy.
 _LOST: Final = 8 * LEAP
 
 
 def far_above(
     ports: Ports, tenant_id: str, restored_position: RestoredPosition
 ) -> RestoredPosition:
-    """Return a version and a sequence above all those that the original served.
+    """Return a version and a sequence above all versions and sequences of the original.
 
-    Neither the records nor the blobs have all of that. Within the delay of the copy, versions rise
-    by less than a leap, and few recoveries can end; each leaps. Raises `DataCorrupt`,
-    `Unavailable`.
+    Neither the records nor the blobs contain all of them. Within the delay of the copy, versions
+    rise by less than one sequence jump. Only few recoveries can end in that time, and each jumps.
+    Raises `DataCorrupt`, `Unavailable`.
     """
     listed, feed = (
         in_force.read_srl_head(ports, tenant_id),
@@ -437,10 +440,10 @@ def far_above(
 
 
 def end_keys(run: RecoveryRun, since: datetime | None) -> list[str]:
-    """End again the keys that the entries since `since` name; return the warrants to be revoked.
+    """Revoke the keys in entries since `since` again; return the warrants to revoke.
 
-    An entry is stored in one write with its change, so the change was made. `since` is when the
-    newest list was issued, which has what is older. Raises `DataCorrupt`, `Unavailable`.
+    An entry is stored in one write with its change, so the change was made. `since` is the issue
+    time of the newest SRL, which contains older changes. Raises `DataCorrupt`, `Unavailable`.
     """
     if since is None:
         return []
@@ -464,7 +467,7 @@ def _entries(run: RecoveryRun, since: datetime) -> Iterator[AuditEntry]:
 
 
 def _still_revoked(entries: list[AuditEntry]) -> list[str]:
-    """Return the warrants that were revoked and not taken back afterwards."""
+    """Return the warrants that were revoked and not unrevoked later."""
     named: dict[str, None] = {}
     for each in entries:
         ids = audit_log.warrants_of({"details": each.details})

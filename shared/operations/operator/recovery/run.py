@@ -17,13 +17,13 @@ from shared.operations.operator.recovery.newest import NewestPublication
 from shared.ports import Ports
 from shared.ports.store import Put
 
-# Generations that may have begun, and of which a copy of the store knows nothing.
+# Log generations that may have begun without the knowledge of a copy of the store.
 _LOST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryRun:
-    """The recovery of a tenant; `version` is that of its newest list.
+    """The recovery of a tenant. `version` is the version of its newest SRL.
 
     `report` is called with a line for the operator after each step.
     """
@@ -36,21 +36,21 @@ class RecoveryRun:
 
     @property
     def tenant_id(self) -> str:
-        """The tenant that is recovered."""
+        """The tenant to recover."""
         return self.settings.tenant_id
 
     @property
     def reason(self) -> str:
-        """The reason of a revocation whose own reason is lost."""
+        """The reason of a revocation if the original reason is lost."""
         return f"restored from version {self.version} of the list"
 
     def settle(self, step: Callable[[], str | None]) -> None:
-        """Make a step, and report the line that it returns. Raises `Unavailable`."""
+        """Run a step, and report the line that it returns. Raises `Unavailable`."""
         if line := settle(step):
             self.report(line)
 
     def entry(self, action: AuditAction, resource_id: str, **details: Value) -> Put:
-        """Return the change that stores the audit entry of a step."""
+        """Return the write that stores the audit entry of a step."""
         return audit.entry(
             self.ports,
             self.operator,
@@ -63,10 +63,11 @@ class RecoveryRun:
 
 
 def apply(run: RecoveryRun, newest: NewestPublication, *, compare_all: bool = False) -> None:
-    """Begin the next generation if the audit table is older than the log or the newest list.
+    """Begin the next log generation if the audit table is older than the log or the newest SRL.
 
-    Each list is stored with an audit entry, so a table without an entry since then was restored.
-    With `compare_all` it begins in any case, since this store may not know of all sealed leaves.
+    Each SRL is stored with an audit entry, so a table without an entry since then was restored.
+    With `compare_all`, a generation always begins, because this store may lack some appended
+    leaves.
     """
     ports, tenant_id = run.ports, run.tenant_id
     cut = _problem(run, newest)
@@ -95,13 +96,13 @@ def _problem(run: RecoveryRun, newest: NewestPublication) -> DataCorrupt | None:
 
 
 def _clear_latest_statement(run: RecoveryRun) -> None:
-    """Have the counters of revocations stated anew: they may be of another time than the log."""
+    """Discard the last counter statement, which may be older or newer than the log."""
     if changes := statements.forgotten(run.ports, run.tenant_id, run.entry):
         run.ports.store.write(*changes)
 
 
 def _has_entry_since(run: RecoveryRun, newest: NewestPublication) -> bool:
-    """Return whether the audit log has an entry since the newest list, or there is no list."""
+    """Return whether the audit log has an entry since the newest SRL, or there is no SRL."""
     if newest.issued_at is None:
         return True
     filters = EntryFilters(newest.issued_at, max(newest.issued_at, run.ports.now()))

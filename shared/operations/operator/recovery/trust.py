@@ -1,7 +1,7 @@
-"""The trust documents after a restore: the newest that a blob has, and a far higher version next.
+"""Recovery of trust documents: take over the newest stored one, then jump to a far higher version.
 
-Clients refuse a version below one that they hold. The blobs are not restored with the records, but
-some may be lost too.
+Clients reject a version below their own. The blobs are not restored with the records, but some may
+be lost, too.
 """
 
 from collections.abc import Callable
@@ -25,24 +25,24 @@ from shared.operations.trust.publishing import TrustOutcome
 from shared.ports import Ports
 from shared.ports.store import Expect, Put, VersionIs
 
-# A recovery adds this to the version, so that it exceeds those that clients have seen.
+# A recovery adds this to the version, which then exceeds every version that clients have seen.
 _LEAP: Final = 2**20
 
 
 def apply(run: RecoveryRun, *, version: int = 0) -> None:
-    """Let the newest document that follows be the head, and the next version be far above it.
+    """Make the newest valid document the head, and require a far higher next version.
 
-    `version` is one that is known to be published. Without a document, nothing changes. Raises
-    `DataCorrupt`, `Unavailable`.
+    `version` is known to be published. Without a document, no change is made. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     settle(partial(_apply, run, version))
 
 
 def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
-    """Return the keys (32 bytes each) that sign lists by the newest document.
+    """Return the keys (32 bytes each) that sign SRLs according to the newest document.
 
-    It is the one to which those of the records lead: none without them. Raises `DataCorrupt`,
-    `Unavailable`.
+    The trust chain from the documents in the records ends at the newest document. The result is
+    empty without documents in the records. Raises `DataCorrupt`, `Unavailable`.
     """
     before = in_force.read_trust_head(ports, tenant_id)
     if before is None:
@@ -55,7 +55,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...]:
 
 
 def publish(run: RecoveryRun) -> None:
-    """Publish the next document if the root is here; otherwise say that it waits for others."""
+    """Publish the next document if the root key is online; otherwise report that it waits."""
     if in_force.read_trust_head(run.ports, run.tenant_id) is None:
         return
     try:
@@ -95,10 +95,10 @@ def _follow_documents(
     stored_version: int,
     report: Callable[[str], None],
 ) -> TrustHead | None:
-    """Return the head of the newest document to which those from `previous` on lead.
+    """Return the head of the newest document of the trust chain from `previous`.
 
-    Without `previous`, or if its document is lost, as in a copy that has the item and not the blob,
-    they begin at the oldest that has a blob and is signed by its own roots.
+    Without `previous`, or if its document is lost, the chain begins at the oldest stored document
+    that its root keys signed. A copy may contain the item without the blob.
     """
     held = _read_document(ports, tenant_id, previous, report)
     head = previous if held else None
@@ -125,7 +125,7 @@ def _follow_documents(
 def _read_document(
     ports: Ports, tenant_id: str, head: TrustHead | None, report: Callable[[str], None]
 ) -> SignedDocument | None:
-    """Return the document of a head; None if it is lost."""
+    """Return the document of a head, or None if it is lost."""
     if head is None:
         return None
     try:
@@ -136,9 +136,9 @@ def _read_document(
 
 
 def _stored_keys(ports: Ports, tenant_id: str, head: TrustHead) -> bytes:
-    """Return the hash of the blob of the keys that a head's document covers; empty if it is lost.
+    """Return the hash of the key bundle of a head's document, or empty bytes if it is lost.
 
-    The next document then covers those of the records.
+    The next document then covers the keys of the records.
     """
     try:
         published_keys.read_covered_keys(ports, tenant_id, head.keys_sha256)
@@ -148,7 +148,7 @@ def _stored_keys(ports: Ports, tenant_id: str, head: TrustHead) -> bytes:
 
 
 def _covering(ports: Ports, document: SignedDocument) -> bytes:
-    """Return the hash of the blob of the keys that a document covers; empty if it is lost."""
+    """Return the hash of the key bundle of a document, or empty bytes if it is lost."""
     tenant_id = document.document.tenant_id
     for name in ports.blobs.names(model.keys_folder(tenant_id)):
         sha256 = bytes.fromhex(name.rpartition("/")[2])

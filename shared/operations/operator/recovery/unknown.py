@@ -1,6 +1,6 @@
-"""The newest state, compared with the records (OPS-10, docs/adr/14). Changes nothing.
+"""Compare the newest state with the records, without changes (OPS-10, docs/adr/14).
 
-Some changes a recovery cannot know: the operator must review them.
+A recovery cannot know some changes, so the operator must review them.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ from shared.ports import Ports
 
 @dataclass(frozen=True, slots=True)
 class StaleTables:
-    """Which tables are known to be older than the newest list."""
+    """The tables that are known to be older than the newest SRL."""
 
     keys: bool
     revocations: bool
@@ -48,7 +48,7 @@ class StaleTables:
 
 @dataclass(frozen=True, slots=True)
 class UnknownReason:
-    """Reasons why something may be unknown, and what to review; a line each."""
+    """Reasons why changes may be unknown, and the records to review, one per line."""
 
     reasons: tuple[str, ...]
     review: tuple[str, ...]
@@ -57,7 +57,7 @@ class UnknownReason:
         return bool(self.reasons)
 
     def lines(self) -> list[str]:
-        """Return all lines for the operator; none if nothing is unknown."""
+        """Return all lines for the operator, or none if all changes are known."""
         return [
             *(f"Unknown: {reason}" for reason in self.reasons),
             *(f"Review: {line}" for line in self.review),
@@ -65,12 +65,13 @@ class UnknownReason:
 
 
 def find_stale_tables(ports: Ports, tenant_id: str, newest: NewestPublication) -> StaleTables:
-    """Compare the tables with the newest list and state. Raises `DataCorrupt`, `Unavailable`."""
+    """Compare the tables with the newest SRL and state. Raises `DataCorrupt`, `Unavailable`."""
     head = ports.store.get(head_address(tenant_id))
     published = 0 if head is None else integer(head, "version")
     counted = counters.of_tombstones(ports, tenant_id)
     is_short = _is_short(ports, tenant_id, newest)
-    # If there are two lists of one version, one was made from restored tables; which is not known.
+    # If there are two SRLs of one version, one was built from restored tables, but it is unknown
+    # which.
     forked = len(newest.lists) > 1
     return StaleTables(
         keys=newest_scheduled_version(ports, tenant_id) < newest.version
@@ -81,7 +82,7 @@ def find_stale_tables(ports: Ports, tenant_id: str, newest: NewestPublication) -
 
 
 def _is_short(ports: Ports, tenant_id: str, newest: NewestPublication) -> bool:
-    """Return whether the feed ends before the journal, as it may if its head is damaged."""
+    """Return whether the feed ends before the journal, as it may if the feed head is damaged."""
     try:
         feed = in_force.read_feed_head(ports, tenant_id)
         end = None if feed is None else feed.sequence
@@ -91,7 +92,7 @@ def _is_short(ports: Ports, tenant_id: str, newest: NewestPublication) -> bool:
 
 
 def newest_scheduled_version(ports: Ports, tenant_id: str) -> int:
-    """Return the version of the newest list with a turn in the table of keys; 0 if none has."""
+    """Return the version of the newest SRL with a deadline in the table of keys, or 0."""
     own = (each for each in ports.store.query(TURNS) if schedule.tenant_of(each.sk) == tenant_id)
     return max((PublicationDeadline.from_item(each.item).list_version for each in own), default=0)
 
@@ -103,9 +104,9 @@ def unknown(
     tables: StaleTables,
     mark: UnreviewedRestore | None,
 ) -> UnknownReason:
-    """Return what to review after the tombstones are applied; empty if nothing is unknown.
+    """Return what to review after the tombstones are applied; empty if all changes are known.
 
-    `mark` says that the tenant was restored, and that nobody has reviewed it yet.
+    `mark` is given if the tenant was restored and not reviewed yet.
     """
     reasons = list(_reasons(newest, tables, mark, ports.now()))
     if not reasons:
@@ -141,7 +142,7 @@ def _reasons(
 
 
 def _horizon(horizon: datetime | None) -> str:
-    """Say until when everything is known, and what cannot be known after that."""
+    """Describe the time until which all changes are known, and the unknown changes after it."""
     known = "no list is left, so none of the changes since the restored moment are known"
     if horizon is not None:
         known = (
@@ -203,7 +204,7 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: NewestPublication) -> 
 
 
 def _taken_back(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
-    """Yield warrants with a revocation that the newest list should contain but does not."""
+    """Yield warrants with a revocation that the newest SRL should contain but does not."""
     listed = set(newest.revoked_ids)
     walks = (ports.store.query(partition) for partition in revocations.records(tenant_id))
     records = {str(entry.item["warrant_id"]) for entry in chain.from_iterable(walks)}
@@ -219,9 +220,10 @@ def _moment(moment: datetime | None) -> str:
 
 
 def differences(ports: Ports, tenant_id: str) -> Iterator[str]:
-    """Yield keys, accounts and signers that ended by the newest valid state, not by the records.
+    """Yield keys, accounts and signers that ended in the newest state but not in the records.
 
-    Also yields states that are not valid. Raises `DataCorrupt`, `Unavailable`.
+    Considers the newest valid state. Also yields states that are not valid. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     newest = srl_newest.read_newest(ports, tenant_id)
     yield from (f"not trusted: {doubt}" for doubt in newest.doubts)
@@ -229,7 +231,7 @@ def differences(ports: Ports, tenant_id: str) -> Iterator[str]:
     if not newest.states:
         return
     is_behind = find_stale_tables(ports, tenant_id, newest).keys
-    # If there is no turn at all, `consistency` reports that.
+    # If there is no deadline at all, `consistency` reports that.
     if is_behind and newest_scheduled_version(ports, tenant_id):
         yield "its table of keys is older than its newest list"
     counted = counters.read_counts(ports, tenant_id).tombstones

@@ -1,4 +1,4 @@
-"""The registry of authorizers: register, and report what an authorizer holds (FLEET-1)."""
+"""The registry of authorizers: register authorizers, and take their heartbeats (FLEET-1)."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from shared.operations.fleet import registrations as rules
 from shared.operations.fleet.heartbeats import AcceptedReports, HeartbeatOutcome
 from shared.ports import Ports
 
-# What an authorizer can do about a report that was refused.
+# The remedy for each rejected report.
 _REFUSED: Final = {
     RefusedReport.UNSIGNED: "the authorizer has a key, and the report is not signed. Sign it, or "
     "remove the authorizer, and register as a stock authorizer.",
@@ -47,9 +47,9 @@ _IDENTITY: Final = re.compile(r"[^@\s]{1,255}@[a-z0-9-]{1,63}\.svc")
 
 
 class HeartbeatStatus(StrEnum):
-    """The service's judgement of a heartbeat.
+    """The service's assessment of a heartbeat.
 
-    `foreign`: the authorizer holds entries that this service did not publish.
+    `foreign`: the authorizer reported entries that this service did not publish.
     """
 
     OK = "ok"
@@ -57,7 +57,10 @@ class HeartbeatStatus(StrEnum):
 
 
 class HeartbeatAnswer(NamedTuple):
-    """The answer to a heartbeat. `latest` is the last entry of the feed, None before the first."""
+    """The response to a heartbeat.
+
+    `latest` is the last sequence of the feed, or None without one.
+    """
 
     status: HeartbeatStatus
     latest: int | None
@@ -68,11 +71,11 @@ class HeartbeatAnswer(NamedTuple):
 def heartbeat(
     ports: Ports, caller: Caller, *, authorizer_id: str, beat: Heartbeat, is_stock: bool = False
 ) -> HeartbeatAnswer:
-    """Take what an authorizer reports (FLEET-4). Store it if it says something new.
+    """Take a heartbeat of an authorizer (FLEET-4). Store it if it has news.
 
-    Raises `NotFound` if the caller has not registered it, `Conflict` if the report is refused. A
-    stock authorizer would never register again, so its heartbeat is then answered, and nothing is
-    stored (NATIVE-6); a malformed identifier is still not found.
+    Raises `NotFound` if the caller has not registered the authorizer, `Conflict` if the report is
+    rejected. A stock authorizer would never register again, so it gets a response without being
+    stored (NATIVE-6). A malformed identifier still raises `NotFound`.
     """
     taken = heartbeats.take(ports, caller, {authorizer_id: beat}, relay="")
     (outcome,) = taken.outcomes
@@ -89,7 +92,7 @@ def heartbeat(
 def report(
     ports: Ports, caller: Caller, *, relay: str, beats: Mapping[str, Heartbeat]
 ) -> AcceptedReports:
-    """Take what a relay reports of authorizers that the caller registered, by their identifiers.
+    """Take the reports of a relay about the caller's authorizers, by their identifiers.
 
     There are at most `REPORTS_MAX` (FLEET-7).
     """
@@ -98,14 +101,14 @@ def report(
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER, Scope.AUDITOR)
 def poll_seconds(ports: Ports, caller: Caller) -> int:
-    """Return how many seconds authorizers should wait between two polls. Raises `Unavailable`."""
+    """Return the seconds that authorizers should wait between two polls. Raises `Unavailable`."""
     item = ports.store.get(model.registered_address(caller.tenant_id))
     return rules.parse_counts(item).poll_seconds
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Authorizer]:
-    """Return a page of the tenant's authorizers, newest first, without those that have ended."""
+    """Return a page of the tenant's unexpired authorizers, newest first."""
     partition, now = model.authorizers(caller.tenant_id), ports.now()
     walk = PageQueryPlan(
         partition, Authorizer.from_item, before, limit, keep=lambda of: not of.is_expired(now)
@@ -116,7 +119,10 @@ def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Pag
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller, *, authorizer_id: str) -> Authorizer:
-    """Return an authorizer of the tenant. Raises `NotFound`, also if the registration has ended."""
+    """Return an authorizer of the tenant.
+
+    Raises `NotFound`, also if the registration has expired.
+    """
     found = _find(ports, caller, authorizer_id)
     if found.is_expired(ports.now()):
         raise NotFound
@@ -125,9 +131,9 @@ def get(ports: Ports, caller: Caller, *, authorizer_id: str) -> Authorizer:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
-    """Remove an authorizer; its heartbeats are refused from then on (FLEET-5).
+    """Remove an authorizer. The service then rejects its heartbeats (FLEET-5).
 
-    Raises `NotFound`, also if the caller is no administrator and has not registered it.
+    Raises `NotFound`, also if the caller is no administrator and has not registered the authorizer.
     """
     kept = rules.read_ended(ports, caller.tenant_id, _well_formed(authorizer_id))
     gone = kept.get(authorizer_id) or _find(ports, caller, authorizer_id)
@@ -143,10 +149,10 @@ def remove(ports: Ports, caller: Caller, *, authorizer_id: str) -> None:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
-    """Remove the authorizers of an owner: of an API key, or of an identity (FLEET-19).
+    """Remove the authorizers of an owner, which is an API key or an identity (FLEET-19).
 
     Raises `RateLimited` if some are left, `InvalidRequest`; `NotFound` if the caller is no
-    administrator and names another owner than itself.
+    administrator and names another owner.
     """
     if not is_identifier(owner, kind=API_KEY) and not _IDENTITY.fullmatch(owner):
         raise InvalidRequest("owner: must be an API key, or an owner as the list shows it.")
@@ -175,7 +181,7 @@ def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
 
 
 def _of_owner(ports: Ports, partition: Partition, owner: str) -> list[Authorizer]:
-    """Return the authorizers of an owner: one more than one request removes, at most."""
+    """Return the authorizers of an owner, at most one more than a request removes."""
     found = (Authorizer.from_item(row.item) for row in ports.store.query(partition))
     return list(islice((each for each in found if each.is_of(owner)), _REMOVED_MAX + 1))
 

@@ -1,4 +1,4 @@
-"""Changes of any kind: who still accepts what was revoked, and since when (FLEET-30)."""
+"""Changes of any kind, and the authorizers that do not enforce them yet (FLEET-30)."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -35,24 +35,24 @@ from shared.operations.lists import in_force, marks, reach
 from shared.operations.lists import signers as list_signers
 from shared.ports import Ports
 
-# The most marks on signers that are read; with more, it is not known which keys wait.
+# The most marks on signers that are read. With more, it is unknown which keys wait.
 _MARKS_MAX: Final = 1_000
-# The entry of a change has almost the same time as its record.
+# The audit entry of a change has almost the same time as its record.
 _APART: Final = timedelta(seconds=10)
-# The most entries that are searched for one that names a revocation which is gone.
+# The most entries that are searched for a deleted revocation.
 _MADE_MAX: Final = 1_000
 _RESTORED: Final = (AuditAction.REVOCATION_DELETE, AuditAction.REVOCATION_DELETE_BATCH)
 
 
 class ChangeImpact(NamedTuple):
-    """How many keys a change revoked, and how many warrants are revoked by it."""
+    """How many keys a change revoked, and how many warrants it revokes."""
 
     keys: int
     warrants: int
 
 
 class FeedCoverage(NamedTuple):
-    """How far the feed has a change: `published` of its parts, and the entry that has the last."""
+    """The published parts of a change, and the entry that completes them."""
 
     published: int
     of: int
@@ -61,10 +61,11 @@ class FeedCoverage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ChangeProgress:
-    """A change, and who is known to refuse what it revoked.
+    """A change, and its enforcement by the authorizers.
 
-    `undone_at` is when a warrant was restored. `feed` is None for an API key, which only the
-    service itself accepts. `list_due_at` is by when the next list is due, if none has it yet.
+    `undone_at` is the time when a warrant was unrevoked. `feed` is None for an API key, because
+    only the service accepts it. `list_due_at` is the time by which the next SRL is due, if no SRL
+    has the change yet.
     """
 
     change: RecordedChange
@@ -79,14 +80,17 @@ class ChangeProgress:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nobody is left: see `Propagation`; of an API key no authorizer is registered."""
+        """Whether the change is enforced everywhere (see `Propagation`).
+
+        The revocation of an API key is complete when the key has no registered authorizers.
+        """
         if self.feed is None:
             return self.propagation.registered == 0
         return self.propagation.is_complete
 
     @property
     def completed_at(self) -> datetime | None:
-        """When the last authorizer was known to refuse it; None if it is not complete."""
+        """When the last authorizer was known to enforce the change, or None if not complete."""
         return self.curve.last if self.is_complete else None
 
 
@@ -104,12 +108,12 @@ _Find: TypeAlias = Callable[[Ports, Caller, str], _FoundChange]
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
 def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress:
-    """Return how far a change has got among the authorizers (FLEET-30).
+    """Return the progress of a change among the authorizers (FLEET-30).
 
     Raises `NotFound`; `DataCorrupt`, `Unavailable`: a fault is never reported as complete.
     """
     now, tenant_id = ports.now(), caller.tenant_id
-    # The authorizers first: what they report was published before the feed is read.
+    # Read the authorizers first. Their reports then precede this read of the feed.
     registered = list(propagation.registrations(ports, tenant_id))
     clients = unregistered.read(ports, tenant_id, registered)
     find = next(
@@ -149,9 +153,9 @@ def page(
     before: str | None,
     limit: int,
 ) -> Page[RecordedChange]:
-    """Return a page of the changes of a window, newest first, as the audit log has them.
+    """Return a page of the changes in a window from the audit log, newest first.
 
-    `before` is the entry of the last one of the page before. Raises `DataCorrupt`, `Unavailable`.
+    `before` is the last entry of the previous page. Raises `DataCorrupt`, `Unavailable`.
     """
     kinds = list(ChangeKind) if filters.kind is None else [filters.kind]
 
@@ -170,7 +174,7 @@ def page(
 def _with_names(
     ports: Ports, tenant_id: str, changes: Sequence[RecordedChange]
 ) -> list[RecordedChange]:
-    """Return the changes, those of signing keys with their names, which entries do not have."""
+    """Return the changes, with the names of signing keys, which audit entries lack."""
     partition = keys(tenant_id)
     addresses = {
         each.id: partition.address(each.id)
@@ -185,7 +189,7 @@ def _with_names(
 
 
 def _revokes(entry: AuditEntry) -> bool:
-    """Return whether an entry is about a revocation: a batch may also take some back."""
+    """Return whether an entry is about a revocation. A batch may also unrevoke warrants."""
     return entry.details.get("action", BatchAction.REVOKE) == BatchAction.REVOKE
 
 
@@ -206,8 +210,8 @@ def _warrant(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
 
 
 def _find_restored(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
-    """Return a revocation that was taken back, by the audit log. Raises `NotFound`."""
-    # Its identifier has the time of its entry.
+    """Return a deleted revocation from the audit log. Raises `NotFound`."""
+    # Its identifier contains the time of its entry.
     at = audit_records.moment(change_id)
     window = EntryFilters(times.truncate_to_second(at - _APART), at + _APART)
     for action in (ChangeKind.WARRANT.action, AuditAction.REVOCATION_CREATE_BATCH):
@@ -227,7 +231,7 @@ def _find_restored(ports: Ports, caller: Caller, change_id: str) -> _FoundChange
 def _restored_at(
     ports: Ports, caller: Caller, change_id: str, warrant_id: str, since: datetime
 ) -> datetime:
-    """Return when the revocation of a warrant was taken back. Raises `NotFound`."""
+    """Return the time when the revocation of a warrant was deleted. Raises `NotFound`."""
     filters = EntryFilters(
         times.truncate_to_second(since), ports.now() + _APART, warrant_id=warrant_id
     )
@@ -270,7 +274,7 @@ def _batch(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
 
 
 def _key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
-    """Return the revocation of a signing key, or of a list signer."""
+    """Return the revocation of a signing key or of an SRL signer."""
     tenant_id = caller.tenant_id
     item = ports.store.get(keys(tenant_id).address(change_id))
     if item is None:
@@ -295,7 +299,7 @@ def _key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
 
 
 def _read_revoked_descendants(ports: Ports, key: SigningKey) -> list[SigningKey]:
-    """Return the keys that were revoked with a key: no other is made below it any more."""
+    """Return the keys revoked together with a key. No new key can follow below it."""
     found = SigningKey.from_rows(ports.store.query(keys(key.tenant_id)))
     return [
         each
@@ -310,8 +314,8 @@ def _read_revoked_descendants(ports: Ports, key: SigningKey) -> list[SigningKey]
 def _of_keys(
     ports: Ports, tenant_id: str, going: Sequence[SigningKey], at: datetime
 ) -> PublishedEntry | None:
-    """Return the entry at which the feed has every warrant that these revoked keys signed."""
-    # Before the feed: a mark is removed only after the entry is written.
+    """Return the entry that completes the warrants of these revoked keys in the feed."""
+    # Read before the feed, because a mark is removed only after the entry is written.
     waiting = marks.read_signer_marks(ports, tenant_id, limit=_MARKS_MAX)
     signers = {str(each.signer) for each in going}
     if len(waiting) == _MARKS_MAX or any(not signers.isdisjoint(each.signers) for each in waiting):
@@ -324,14 +328,17 @@ def _of_keys(
         return ids.intersection(stored_entry.changes)
 
     found = reach.first_covering_entry(ports, tenant_id, newest, at, states)
-    # They signed nothing, or their mark is not visible yet.
+    # The keys signed no warrants, or their mark is not visible yet.
     if found is None and newest is not None and ports.now() >= at + IN_FLIGHT_MAX:
         return reach.latest_entry(newest)
     return found
 
 
 def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
-    """Return the revocation of a list signer: the feed breaks if it signed the list in force."""
+    """Return the revocation of an SRL signer.
+
+    The feed has a discontinuity if the signer signed the current SRL.
+    """
     signer = list_signers.read_by_ids(ports, caller.tenant_id, [change_id]).get(change_id)
     if signer is None or signer.revoked_at is None:
         raise NotFound
@@ -366,7 +373,7 @@ def _find_change(
     *,
     name: str | None,
 ) -> tuple[RecordedChange, AuditEntry | None]:
-    """Return a change with what its entry of the audit log says, and that, if it is kept."""
+    """Return a change with the data of its audit entry, and that entry if it is kept."""
     start = times.truncate_to_second(at - _APART)
     filters = EntryFilters(start, at + _APART, kind.action, resource_id=change_id)
     found = audit_log.newest(ports, caller, filters, before=None, limit=1)

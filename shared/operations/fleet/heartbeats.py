@@ -1,4 +1,4 @@
-"""Heartbeats: of one authorizer, or of many that a relay reports (FLEET-4)."""
+"""Heartbeats of one authorizer, or of many that a relay reports (FLEET-4)."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KnownChains:
-    """The chains of a feed that are known, by sequence; none if there is no feed yet."""
+    """The known chain hashes of a feed by sequence, or an empty mapping without a feed."""
 
     newest: int | None
     known: dict[int, bytes]
@@ -39,7 +39,7 @@ class KnownChains:
     def is_foreign(self, beat: Heartbeat) -> bool | None:
         """Return whether a heartbeat reports entries that this service did not publish.
 
-        The result is None if the chain is not known any more.
+        The result is None if the chain hash is no longer known.
         """
         if self.newest is None or beat.sequence is None:
             return False
@@ -54,9 +54,9 @@ class KnownChains:
 def chains_of(
     ports: Ports, tenant_id: str, head: Item | None, beats: Iterable[Heartbeat]
 ) -> KnownChains:
-    """Return the chains that `beats` report, by the item of the head and the entries.
+    """Return the chain hashes for the reports in `beats`, from the feed head and the entries.
 
-    Entries are read only for sequences whose chain is not in the head. Raises `DataCorrupt`,
+    Reads entries only for sequences that the feed head does not contain. Raises `DataCorrupt`,
     `Unavailable`.
     """
     if head is None:
@@ -75,9 +75,10 @@ def chains_of(
 class HeartbeatOutcome(StrEnum):
     """The outcome of a heartbeat.
 
-    `foreign`: it was taken, but the authorizer holds entries that this service did not publish.
-    `not_found`: the authorizer is not registered, or another owner registered it. `refused`: it is
-    not the signed report that its registration demands (FLEET-27).
+    - `foreign`: it was taken, but the authorizer reported entries that this service did not
+      publish.
+    - `not_found`: the authorizer is not registered, or another owner registered it.
+    - `refused`: it is not the signed report that its registration requires (FLEET-27).
     """
 
     OK = "ok"
@@ -91,9 +92,9 @@ _Decision: TypeAlias = tuple[_Outcome, Sequence[Change]]
 
 
 class AcceptedReports(NamedTuple):
-    """The outcomes, in the order of the heartbeats; for a refused one, why it is.
+    """The outcomes in the order of the heartbeats, with the reasons for rejected ones.
 
-    `latest` is the last entry of the feed, None before the first list.
+    `latest` is the last sequence of the feed, or None before the first SRL.
     """
 
     outcomes: list[_Outcome]
@@ -103,10 +104,11 @@ class AcceptedReports(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _HeartbeatFacts:
-    """The records that were read, and the reporter. `relay` is as in `take`.
+    """The records that were read, and the reporter. `relay` has the same meaning as in `take`.
 
-    `own` are the registrations of the reporter. `kept` are those among them that ended and are
-    remembered. `reported` is what counts of each of their heartbeats, or why nothing does.
+    `own` are the registrations of the reporter. `kept` are the expired ones among them that are
+    still remembered. `reported` is the verified content of each heartbeat, or the reason for its
+    rejection.
     """
 
     caller: Caller
@@ -122,10 +124,10 @@ class _HeartbeatFacts:
 def take(
     ports: Ports, caller: Caller, beats: Mapping[str, Heartbeat], *, relay: str
 ) -> AcceptedReports:
-    """Take heartbeats by identifier of the authorizer; store those that say something new.
+    """Take heartbeats by identifier of the authorizer; store the ones with news.
 
-    `relay` names the relay that reports them, empty if the authorizer itself does. Raises
-    `PreconditionFailed` if a registration changed meanwhile; some heartbeats may then be stored.
+    `relay` names the relay that reports them. It is empty if the authorizer itself does. Raises
+    `PreconditionFailed` if a registration changed in between; some heartbeats may then be stored.
     """
     facts = _read_facts(ports, caller, beats, relay)
     outcomes, changes = list[_Outcome](), list[Sequence[Change]]()
@@ -146,7 +148,7 @@ def _read_facts(
     tenant_id = caller.tenant_id
     partition = model.authorizers(tenant_id)
     counter, head = model.registered_address(tenant_id), feed.head_address(tenant_id)
-    # Malformed identifiers are not valid as keys of every store, and nobody has them.
+    # Malformed identifiers are not valid as keys of every store, and they are never issued.
     ids = [each for each in beats if is_identifier(each, kind=AUTHORIZER)]
     items = ports.store.get_many([counter, head, *map(partition.address, ids)])
     found = {
@@ -174,7 +176,7 @@ def _read_facts(
 
 
 def _report(ports: Ports, facts: _HeartbeatFacts, authorizer_id: str) -> _Decision:
-    """Decide about a heartbeat. An identifier that was never issued registers nobody (FLEET-5)."""
+    """Decide about a heartbeat. An identifier that was never issued is not registered (FLEET-5)."""
     before, beat = facts.own.get(authorizer_id), facts.reported.get(authorizer_id)
     if before is None or beat is None:
         return HeartbeatOutcome.NOT_FOUND, []
@@ -182,7 +184,7 @@ def _report(ports: Ports, facts: _HeartbeatFacts, authorizer_id: str) -> _Decisi
         return beat, []
     after = _apply_heartbeat(facts, before, beat)
     if before.is_expired(facts.now):
-        # A late report does not show that the authorizer runs.
+        # A late report does not show that the authorizer is running.
         if after.is_expired(facts.now):
             return HeartbeatOutcome.NOT_FOUND, []
         return _reactivate(ports, facts, before, after)
@@ -192,7 +194,7 @@ def _report(ports: Ports, facts: _HeartbeatFacts, authorizer_id: str) -> _Decisi
 def _reactivate(
     ports: Ports, facts: _HeartbeatFacts, old: Authorizer, new: Authorizer
 ) -> _Decision:
-    """Let a registration that has ended count again, if there is room (FLEET-5)."""
+    """Reactivate an expired registration, if there is room (FLEET-5)."""
     caller, is_kept = facts.caller, old.id in facts.kept
     settings = tenants.settings(ports, caller.tenant_id)
     if is_kept:
@@ -215,7 +217,7 @@ def _reactivate(
 def _apply_heartbeat(facts: _HeartbeatFacts, previous: Authorizer, beat: Heartbeat) -> Authorizer:
     is_foreign = facts.chains.is_foreign(beat)
     if is_foreign is None:
-        # It cannot be compared any more, so the last comparison of the same counts.
+        # The chains cannot be compared now, so the last comparison of the same values counts.
         is_same = (previous.sequence, previous.chain.hex()) == (beat.sequence, beat.chain)
         is_foreign = previous.is_foreign and is_same
     return previous.with_heartbeat(beat, facts.now, relay=facts.relay, is_foreign=is_foreign)
@@ -226,7 +228,7 @@ def _outcome(authorizer: Authorizer) -> HeartbeatOutcome:
 
 
 def _log_refused_reports(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome]) -> None:
-    """Log which reports were refused, and who reports a foreign chain as news (FLEET-16)."""
+    """Log rejected reports, and authorizers with a newly reported foreign chain (FLEET-16)."""
     told = {each for each, before in facts.own.items() if before.is_foreign}
     found = [each for each, outcome in outcomes.items() if outcome is HeartbeatOutcome.FOREIGN]
     tenant_id = facts.caller.tenant_id
@@ -245,7 +247,7 @@ def _log_refused_reports(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome
 
 
 def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:
-    """Store what says something new. Those that change the numbers have a write of their own."""
+    """Store reports with news. Reports that change the counts have separate writes."""
     for each in changes:
         if len(each) > 1:
             ports.store.write(*each)

@@ -1,7 +1,8 @@
 """The native list for stock authorizers, and its signer (NATIVE-1, docs/adr/17).
 
-A list is made when it is first asked for after a change of the feed. It is exactly what the feed
-makes of the list in force, so at one version it always names the same warrants.
+A native list is created when it is first requested after a change of the feed. It contains exactly
+the current SRL with the later feed entries applied. One version therefore always names the same
+warrants.
 """
 
 import gzip
@@ -33,12 +34,12 @@ from shared.ports.store import Delete, Expect, Put, VersionIs
 
 T = TypeVar("T")
 
-# How long the list before the newest is kept: a request may be about to open it.
+# Seconds that a replaced native list is kept, because a request may be about to open it.
 _REPLACED_SECONDS: Final = 10
 
 
 class _NativeFacts(NamedTuple):
-    """The stored list. The write that replaces the list expects `made`."""
+    """The stored native list. The write that replaces it has `made` as its precondition."""
 
     newest: FeedHead | None
     signer: NativeSigner | None
@@ -46,7 +47,7 @@ class _NativeFacts(NamedTuple):
 
     @property
     def current(self) -> NativeList | None:
-        """The list that is stored, if it covers the feed to its end."""
+        """The stored native list, if it covers the feed to its end."""
         made, newest = self.made, self.newest
         if made is None or newest is None or self.signer is None:
             return None
@@ -56,7 +57,7 @@ class _NativeFacts(NamedTuple):
 
 @operation(*Scope)
 def signer(ports: Ports, caller: Caller) -> NativeSigner:
-    """Return the native signer of the tenant, which is made if there is none (NATIVE-2).
+    """Return the native signer of the tenant. Creates it if there is none (NATIVE-2).
 
     Raises `Unavailable`.
     """
@@ -66,34 +67,35 @@ def signer(ports: Ports, caller: Caller) -> NativeSigner:
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def read_cached(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead] | None:
-    """Return the native list that covers the feed to its end; None if it has to be made.
+    """Return the native list that covers the feed to its end, or None if it must be created.
 
-    The head is that of the feed. Raises what `current` raises.
+    Also returns the feed head. Raises the same errors as `current`.
     """
     return reread(lambda: _cached_if_current(_facts(ports, caller.tenant_id), ports.now()))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def current(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead]:
-    """Return the native list that covers the feed to its end, which is made if there is none.
+    """Return the native list that covers the feed to its end. Creates it if necessary.
 
-    The head is that of the feed.
+    Also returns the feed head.
 
-    Raises `Unavailable` if the feed does not say now what is revoked: before the first list, after
-    a break that no list covers yet, or if its head has expired (NATIVE-5). Raises `DataCorrupt`.
+    Raises `Unavailable` if the feed does not contain the current revocations: before the first SRL,
+    after a discontinuity that no SRL covers yet, or if the feed head has expired (NATIVE-5). Raises
+    `DataCorrupt`.
     """
     return reread(lambda: _current(ports, caller))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def body(ports: Ports, caller: Caller, *, of: StoredBody) -> bytes:
-    """Read a native list; check its hash. Raises `DataCorrupt`, `Unavailable`."""
+    """Read a native list and check its hash. Raises `DataCorrupt`, `Unavailable`."""
     return _or_anew(ports, caller, lambda: in_force.read_blob(ports, of.blob))
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def file(ports: Ports, caller: Caller, *, of: StoredBody) -> Path | None:
-    """Return the file of a native list, checked likewise; None if the store has no files.
+    """Return the file of a native list after a check of its hash, or None without files.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -102,7 +104,7 @@ def file(ports: Ports, caller: Caller, *, of: StoredBody) -> Path | None:
 
 
 def _or_anew(ports: Ports, caller: Caller, read: Callable[[], T]) -> T:
-    """Return what `read` returns. If the blob is damaged, the next request makes the list again."""
+    """Return the result of `read`. If the blob is damaged, the next request creates it again."""
     try:
         return read()
     except DataCorrupt:
@@ -146,7 +148,7 @@ def _facts(ports: Ports, tenant_id: str) -> _NativeFacts:
 
 
 def _usable(newest: FeedHead | None, now: datetime) -> FeedHead:
-    """Return the head of a feed that says what is revoked now. Raises `Unavailable`."""
+    """Return the head of a usable feed. Raises `Unavailable` if the feed is out of date."""
     if newest is None:
         raise Unavailable("the tenant has no feed yet; its next list begins it")
     if newest.is_broken:
@@ -158,9 +160,10 @@ def _usable(newest: FeedHead | None, now: datetime) -> FeedHead:
 
 
 def _revoked_ids(ports: Ports, tenant_id: str, newest: FeedHead) -> list[str]:
-    """Return the warrants that the feed says are revoked, sorted.
+    """Return the warrants that the feed revokes, sorted.
 
-    Raises `DataCorrupt` if what is stored is not what the head names by hash; `Unavailable`.
+    Raises `DataCorrupt` if the stored data does not match the hashes in the feed head;
+    `Unavailable`.
     """
     base = newest.base
     listed = in_force.read_head_of_version(ports, tenant_id, base.version)
@@ -202,7 +205,7 @@ def _make_signer(ports: Ports, caller: Caller) -> NativeSigner:
 def _replace(
     ports: Ports, facts: _NativeFacts, signer: NativeSigner, newest: FeedHead, body: bytes
 ) -> NativeList:
-    """Store a list and let it be the newest. Raises `PreconditionFailed` if another one is."""
+    """Store a native list as the newest. Raises `PreconditionFailed` after a concurrent store."""
     tenant_id, before = signer.tenant_id, facts.made
     sha256 = hashlib.sha256(body).hexdigest()
     blob = f"{native.folder(tenant_id)}/{native.blob_prefix(newest.sequence)}-{sha256}.json"
@@ -223,7 +226,7 @@ def _replace(
 
 
 def _store_blob(ports: Ports, blob: str, body: bytes) -> None:
-    # A blob of this name has the same bytes: an earlier run stored it and then stopped.
+    # A blob with this name has the same bytes, from an earlier run that was interrupted.
     with suppress(BlobExists):
         ports.blobs.put(blob, body)
 
@@ -231,6 +234,6 @@ def _store_blob(ports: Ports, blob: str, body: bytes) -> None:
 def _discard(
     ports: Ports, tenant_id: str, sequence: int, *, older_than: float | None = None
 ) -> None:
-    """Remove lists that cover less than the feed up to `sequence`."""
+    """Remove native lists that cover the feed only to before `sequence`."""
     before, folder = native.blob_prefix(sequence), native.folder(tenant_id)
     ports.blobs.discard(folder, before=before, older_than_seconds=older_than)

@@ -1,4 +1,4 @@
-"""The state of the fleet for the newest entry: counted, or the rows that changed (FLEET-28)."""
+"""The state of the fleet for the newest entry: a summary, or the rows that changed (FLEET-28)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -28,14 +28,14 @@ from shared.operations.fleet import registrations as rules
 from shared.operations.lists import in_force, reach
 from shared.ports import Ports
 
-# The most removed registrations that one answer names.
+# The most removed registrations that one response names.
 _REMOVED_MAX: Final = 5_000
 _GONE: Final = "changed_since: what changed since is not known any more; read all authorizers."
 
 
 @dataclass(frozen=True, slots=True)
 class ListingCursor:
-    """When authorizers were read, and the newest entry then: another one changes every row.
+    """When authorizers were read, and the newest sequence then. A new entry changes every row.
 
     `sequence` is -1 if there was no entry.
     """
@@ -48,21 +48,21 @@ class ListingCursor:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return what `str` gave."""
+        """Parse the result of `str`."""
         seconds, _, sequence = text.partition("/")
         return cls(datetime.fromtimestamp(int(seconds), UTC), int(sequence))
 
     @property
     def visible_from(self) -> datetime:
-        """A moment before which every write was visible when the authorizers were read."""
+        """A time before which every write was visible when the authorizers were read."""
         return self.read_at - VISIBLE_AFTER
 
 
 @dataclass(slots=True)
 class StatusPage:
-    """A page of authorizers, each judged for the `newest` entry.
+    """A page of authorizers, each assessed for the `newest` entry.
 
-    `token` is when the first page was read, and `removed` are those that are gone.
+    `token` is the time of the first page, and `removed` are removed authorizers.
     """
 
     token: ListingCursor
@@ -76,9 +76,9 @@ class StatusPage:
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def summary(ports: Ports, caller: Caller) -> FleetSummary:
-    """Return what is known of all authorizers for the newest entry. Raises `Unavailable`."""
+    """Return a summary of all authorizers for the newest entry. Raises `Unavailable`."""
     now = ports.now()
-    # The authorizers first: what they report was published before the feed is read.
+    # Read the authorizers first. Their reports then precede this read of the feed.
     registered = list(propagation.registrations(ports, caller.tenant_id))
     newest = _latest(in_force.read_feed_head(ports, caller.tenant_id))
     found = summary_of(registered, newest, now)
@@ -92,7 +92,7 @@ def page(
 ) -> StatusPage:
     """Return a page of the authorizers that changed since, or of all, newest first (FLEET-29).
 
-    `before` carries the token of the first page. Raises `Gone` if it is not known what changed;
+    `before` carries the token of the first page. Raises `Gone` if the changes are no longer known;
     `DataCorrupt`, `Unavailable`.
     """
     now, tenant_id = ports.now(), caller.tenant_id
@@ -125,7 +125,7 @@ def page(
             break
         found.judged.append(judged)
     if any(_is_newer(each.authorizer, head) for each in found.judged):
-        # They hold an entry that was published since the head was read.
+        # They have an entry that was published after the read of the feed head.
         found.newest = _latest(in_force.read_feed_head(ports, tenant_id))
         found.judged = [judge(each.authorizer, found.newest, now) for each in found.judged]
     return found
@@ -142,7 +142,7 @@ def _read_registered(ports: Ports, tenant_id: str, before: str | None) -> Iterat
 
 
 def _has_changed(status: AuthorizerStatus, cursor: ListingCursor | None) -> bool:
-    """Return whether an authorizer was stored since, or the time has closed it since."""
+    """Return whether an authorizer was stored, or began to fail closed, since the cursor."""
     if cursor is None:
         return True
     stored, closed_at = status.authorizer.stored, status.denies_all_from
@@ -156,7 +156,7 @@ def _has_changed(status: AuthorizerStatus, cursor: ListingCursor | None) -> bool
 
 
 def _removed_since(ports: Ports, tenant_id: str, since: ListingCursor, now: datetime) -> list[str]:
-    """Return those that were noted as gone since, and are not registered again."""
+    """Return the authorizers removed since then that are not registered again."""
     rows = ports.store.query(
         model.removed_partition(tenant_id),
         after=model.removed_sk(since.visible_from),

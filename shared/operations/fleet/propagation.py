@@ -1,6 +1,6 @@
-"""How far the feed has got among the authorizers of a tenant (FLEET-10, docs/adr/17).
+"""The propagation of the feed among the authorizers of a tenant (FLEET-10, docs/adr/17).
 
-The proof of it says who refuses a revoked warrant, or a canary.
+It shows which authorizers enforce the revocation of a warrant or of a canary.
 """
 
 import logging
@@ -33,7 +33,7 @@ from shared.operations.lists import in_force, reach
 from shared.operations.lists.reach import RevocationTrace
 from shared.ports import Ports
 
-# How long authorizers have to apply an entry and to report it, before they are stragglers.
+# How long authorizers have to apply and report an entry before they count as lagging.
 SETTLED_AFTER: Final = timedelta(minutes=5)
 
 
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 
 class SettledEntry(NamedTuple):
-    """How far an entry has got that each authorizer should have by now."""
+    """The propagation of an entry that every authorizer should have by now."""
 
     published: PublishedEntry
     propagation: Propagation
@@ -52,9 +52,9 @@ class SettledEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetSurvey:
-    """How many authorizers are unknown by `of_feed`, and what it found, by tenant.
+    """How many authorizers are unknown by `of_feed`, and its results by tenant.
 
-    A tenant whose items cannot be read counts as one unknown authorizer, and nothing was found.
+    A tenant with unreadable items counts as one unknown authorizer, without a result.
     """
 
     unknown: int
@@ -62,21 +62,21 @@ class FleetSurvey:
 
     @property
     def holding(self) -> int:
-        """How many authorizers are holding."""
+        """How many authorizers enforce the settled entries."""
         return sum(each.propagation.holding for each in self.settled.values())
 
     @property
     def fail_closed_count(self) -> int:
-        """How many authorizers are closed."""
+        """How many authorizers fail closed."""
         return sum(each.propagation.closed for each in self.settled.values())
 
 
 def of_revocation(
     ports: Ports, tenant_id: str, record: Revocation
 ) -> tuple[RevocationTrace, Propagation]:
-    """Return how far a revocation has got. Raises `DataCorrupt`, `Unavailable`."""
+    """Return the trace and the propagation of a revocation. Raises `DataCorrupt`, `Unavailable`."""
     now = ports.now()
-    # The authorizers first: what they report was published before the feed is read.
+    # Read the authorizers first. Their reports then precede this read of the feed.
     registered = list(registrations(ports, tenant_id))
     traced = reach.trace_revocation(ports, tenant_id, record)
     found = propagation.propagation(
@@ -90,7 +90,7 @@ def of_revocation(
 
 
 def of_feed(ports: Ports, tenant_id: str) -> SettledEntry | None:
-    """Return how far the newest entry has got that is older than `SETTLED_AFTER`.
+    """Return the propagation of the newest entry that is older than `SETTLED_AFTER`.
 
     Authorizers that registered later do not count. Returns None if there is no such authorizer, or
     no such entry. Raises `DataCorrupt`, `Unavailable`.
@@ -111,12 +111,12 @@ def of_feed(ports: Ports, tenant_id: str) -> SettledEntry | None:
 
 
 def is_due(now: datetime) -> bool:
-    """Return whether a run of the schedule in this minute counts the unknown authorizers."""
+    """Return whether a scheduler run in this minute counts the unknown authorizers."""
     return now.minute % _COUNTED_EVERY == 0
 
 
 def survey(ports: Ports) -> FleetSurvey | None:
-    """Look at the authorizers of all tenants.
+    """Survey the authorizers of all tenants.
 
     Returns None if no tenant ever had an authorizer. Raises `Unavailable` if the tenants cannot be
     read.
@@ -130,7 +130,7 @@ def survey(ports: Ports) -> FleetSurvey | None:
         try:
             of_tenant = of_feed(ports, tenant_id)
         except (DataCorrupt, Unavailable):
-            # It must neither hide nor be hidden by those of other tenants.
+            # A failure must neither hide other tenants nor be hidden by them.
             _log.exception("the authorizers of %s cannot be counted", tenant_id)
             unknown += 1
             continue
@@ -141,16 +141,16 @@ def survey(ports: Ports) -> FleetSurvey | None:
 
 
 def registrations(ports: Ports, tenant_id: str) -> Iterator[Authorizer]:
-    """Read the authorizers that are registered. Raises `DataCorrupt`, `Unavailable`."""
+    """Read the unexpired registrations. Raises `DataCorrupt`, `Unavailable`."""
     now = ports.now()
     found = Authorizer.from_rows(ports.store.query(authorizers.authorizers(tenant_id)))
     return (each for each in found if not each.is_expired(now))
 
 
-# A canary that nobody restores leaves the list by itself, one lifetime of a list after this.
+# A canary that is never unrevoked leaves the SRL one SRL lifetime after this.
 _CANARY_ENDS_AFTER: Final = timedelta(hours=1)
 _REASON: Final = "A canary: this warrant was never signed."
-# Seconds between two looks: so many at least, and so many times as long as the last look took.
+# Seconds between two reads: at least `_PAUSE`, and `_SHARE` times the duration of the last read.
 _PAUSE: Final = 0.5
 _SHARE: Final = 4
 
@@ -158,7 +158,7 @@ _sleep = time.sleep
 
 
 class PropagationProgress(NamedTuple):
-    """A revocation, from where on clients refuse its warrant, and who is known to refuse it."""
+    """A revocation, its publication trace, and the authorizers that enforce it."""
 
     revocation: Revocation
     traced: RevocationTrace
@@ -167,7 +167,7 @@ class PropagationProgress(NamedTuple):
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)
 def progress_of(ports: Ports, caller: Caller, *, revocation_id: str) -> PropagationProgress:
-    """Return how far a revocation has got among the authorizers (FLEET-10).
+    """Return the propagation of a revocation among the authorizers (FLEET-10).
 
     Raises `NotFound`; `DataCorrupt`, `Unavailable`: a fault is never reported as complete.
     """
@@ -176,7 +176,7 @@ def progress_of(ports: Ports, caller: Caller, *, revocation_id: str) -> Propagat
 
 
 class LaggingAuthorizer(NamedTuple):
-    """An authorizer whose state is unknown for the entry `sequence` of the feed."""
+    """An authorizer in an unknown state for the feed entry `sequence`."""
 
     judged: AuthorizerStatus
     sequence: int
@@ -194,10 +194,10 @@ class LaggingAuthorizer(NamedTuple):
 
 
 def stragglers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], int]:
-    """Return authorizers whose state is unknown, and how many there are in all.
+    """Return authorizers in an unknown state, and their total.
 
-    They count by the newest entry that each should have by now. Raises `DataCorrupt`,
-    `Unavailable`.
+    The state is for the newest entry that every authorizer should have by now. Raises
+    `DataCorrupt`, `Unavailable`.
     """
     settled = of_feed(ports, tenant_id)
     if settled is None:
@@ -209,7 +209,7 @@ def stragglers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], i
 
 @contextmanager
 def canary(ports: Ports, caller: Caller) -> Iterator[Revocation]:
-    """Revoke a warrant that nobody has, and restore it at the end, whatever ends the block."""
+    """Revoke a warrant that was never issued. Unrevoke it when the block ends in any way."""
     warrant_id = f"svc_{WARRANT}_canary_{ports.new_id(WARRANT).rpartition('_')[2]}"
     ends_at = times.truncate_to_second(ports.now() + _CANARY_ENDS_AFTER)
 
@@ -221,16 +221,17 @@ def canary(ports: Ports, caller: Caller) -> Iterator[Revocation]:
     try:
         yield revoke_canary()
     finally:
-        # Again, because an interrupt may have come before the record was known: it is the same.
+        # Repeated because an interrupt may have come before the record was known. It is the same
+        # record.
         revocations.delete(ports, caller, revocation_id=revoke_canary().id)
 
 
 def watch(
     ports: Ports, caller: Caller, revocation_id: str, *, seconds: float
 ) -> Iterator[tuple[float, PropagationProgress]]:
-    """Yield how far a revocation has got, with the seconds since the first look.
+    """Yield the propagation of a revocation, with the seconds since the first read.
 
-    Ends when the propagation is complete, or after so many `seconds`. Raises `NotFound`,
+    Ends when the propagation is complete, or after `seconds` seconds. Raises `NotFound`,
     `DataCorrupt`, `Unavailable`.
     """
     begin = time.monotonic()

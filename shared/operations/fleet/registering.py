@@ -1,6 +1,7 @@
-"""Registering an authorizer: a new one, or one that is known by its name (FLEET-2, FLEET-27).
+"""Register an authorizer: a new one, or one with a known name (FLEET-2, FLEET-27).
 
-A new one is registered only if the registry has room for one more of its caller (FLEET-3).
+A new authorizer is registered only if the registry has room for another one of its caller
+(FLEET-3).
 """
 
 from dataclasses import replace
@@ -33,7 +34,7 @@ _TAKEN: Final = (
 
 
 class Registration(NamedTuple):
-    """The registration of an authorizer; `is_new` is False if it was registered before."""
+    """The registration of an authorizer. `is_new` is False if it was registered before."""
 
     authorizer: Authorizer
     is_new: bool
@@ -46,7 +47,7 @@ def _registration_kept(registration: Registration) -> Item:
 
 def _registration_again(ports: Ports, caller: Caller, outcome: Item, **_: object) -> Registration:
     authorizer = Authorizer.from_item(nested_item(outcome, "authorizer"))
-    # When to report is what holds now.
+    # The reporting interval is the current one.
     numbers = rules.parse_counts(ports.store.get(model.registered_address(caller.tenant_id)))
     return Registration(authorizer, bool(outcome["is_new"]), numbers)
 
@@ -60,12 +61,13 @@ def register(
     description: AuthorizerDescription,
     proof: SignedStatement | None = None,
 ) -> Registration:
-    """Register an authorizer, or find the one that the caller registered before (FLEET-2).
+    """Register an authorizer, or find the caller's earlier registration (FLEET-2).
 
-    That is the one of the same owner and name; without a proof, also of the same public key.
-    `proof` shows that the authorizer has its private key (FLEET-27). Raises `InvalidRequest` if it
-    does not, `Conflict` if the name is that of another key, and `AuthorizerLimit` if the owner or
-    the tenant has as many authorizers as it may (FLEET-3). These two are noted (FLEET-34).
+    An earlier registration has the same owner and name, and without a proof also the same public
+    key. `proof` shows that the authorizer has its private key (FLEET-27). Raises `InvalidRequest`
+    if it does not, `Conflict` if the name belongs to another key, and `AuthorizerLimit` if the
+    owner or the tenant has the maximum number of authorizers (FLEET-3). The last two are recorded
+    (FLEET-34).
     """
     if proof is not None:
         now = times.truncate_to_second(ports.now())
@@ -92,10 +94,10 @@ def _register(
 
 
 class _NameRecord(NamedTuple):
-    """The stored state of a name: the numbers, its address, and the registrations that have it.
+    """The stored state of a name: the counts, its address, and the registrations that have it.
 
-    `before` is the one of the same name and unproven key, and `holder` the one without such a key.
-    `is_kept` is whether `before` has ended, and is only remembered.
+    `before` has the same name and unproven key, and `holder` has the name without such a key.
+    `is_kept` is true if `before` has expired and is only remembered.
     """
 
     numbers: RegistrationCounts
@@ -133,7 +135,7 @@ def _create_registration(
     name_record: _NameRecord,
     description: AuthorizerDescription,
 ) -> Registration:
-    """Make a new registration."""
+    """Create a registration."""
     settings = tenants.settings(ports, caller.tenant_id)
     check_room(ports, caller, name_record.numbers, settings)
     new = Authorizer.new(
@@ -146,7 +148,8 @@ def _create_registration(
     made = Registration(new, is_new=True, numbers=name_record.numbers)
     ports.store.write(
         *rules.creation(caller.tenant_id, new),
-        # If the item is there, but not the registration, another write may have removed that.
+        # If the item exists without a registration, another write may have removed the
+        # registration.
         Put(
             name_record.name,
             {"id": new.id},
@@ -166,7 +169,7 @@ def _register_again(
     previous: Authorizer,
     description: AuthorizerDescription,
 ) -> Registration:
-    """Register an authorizer again. It is audited if it had ended, or has another key now."""
+    """Register an authorizer again. Audited if it had expired or has another key now."""
     tenant_id, now = caller.tenant_id, times.truncate_to_second(ports.now())
     after = previous.described_as(description, now)
     is_revived = previous.is_expired(now)
@@ -201,7 +204,7 @@ def _entry(
     return audit.entry(ports, caller, action, of.id, settings=settings, **details)
 
 
-# How long a client waits that found no room: the registrations are counted again by then.
+# Seconds that a client waits if there is no room. The registrations are counted again by then.
 _RETRY_AFTER: Final = 300
 
 _FULL: Final = (
@@ -213,7 +216,7 @@ _FULL: Final = (
 def check_room(
     ports: Ports, caller: Caller, numbers: RegistrationCounts, settings: TenantSettings
 ) -> None:
-    """Raise `AuthorizerLimit` if the caller or the tenant has as many authorizers as it may."""
+    """Raise `AuthorizerLimit` if the caller or the tenant has the maximum number of authorizers."""
     most = settings.authorizers_max
     is_at_quota = _of_owner(ports, caller) >= most
     if numbers.room and not is_at_quota:
@@ -225,7 +228,7 @@ def check_room(
 
 
 def _of_owner(ports: Ports, caller: Caller) -> int:
-    """Return how many authorizers the caller has registered; 0 for the service itself."""
+    """Return how many authorizers the caller has registered, or 0 for the service itself."""
     if caller.key_id is None:
         return 0
     address = model.of_owners(caller.tenant_id).address(caller.identity)

@@ -1,4 +1,4 @@
-"""Registrations of authorizers: their number, and the changes that store, end and remove them."""
+"""Registrations of authorizers: count them, and build the writes that store and remove them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,24 +16,24 @@ from shared.operations.base import operation
 from shared.ports import Ports
 from shared.ports.store import MOST_CHANGES, Change, Delete, Expect, Increment, Put, VersionIs
 
-# How long after a count the next one is due, and how long if the tenant is full.
+# The time between two counts, and the shorter time while the tenant is full.
 COUNTED_EVERY: Final = timedelta(days=1)
 COUNTED_EVERY_IF_FULL: Final = timedelta(minutes=10)
 
-# The most registrations that one count moves or forgets.
+# The most registrations that one count moves or deletes.
 _REMOVED_MAX: Final = 1_000
-# How many registrations one write removes: four changes for each, one for the numbers, and one
-# for the audit entry.
+# How many registrations one write removes: four changes for each, one for the counts, and one for
+# the audit entry.
 AT_ONCE: Final = (MOST_CHANGES - 2) // 4
 
 
 def parse_counts(item: Item | None) -> RegistrationCounts:
-    """Return the numbers of registered authorizers that an item has. Raises `DataCorrupt`."""
+    """Return the counts of registered authorizers in an item. Raises `DataCorrupt`."""
     return RegistrationCounts() if item is None else RegistrationCounts.from_item(item)
 
 
 def registered_by_id(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Authorizer]:
-    """Read those of these registrations that are stored as registered, by identifier.
+    """Read the registrations with these identifiers that are stored as registered.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -43,7 +43,7 @@ def registered_by_id(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[s
 
 
 def read_ended(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Authorizer]:
-    """Read those of these registrations that have ended and are remembered, by identifier.
+    """Read the registrations with these identifiers that have expired and are remembered.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -63,7 +63,7 @@ def details(of: Authorizer, *, is_revived: bool = False) -> dict[str, Value]:
 
 
 def creation(tenant_id: str, new: Authorizer) -> list[Change]:
-    """Return the changes that store a new registration, and count it."""
+    """Return the writes that store and count a new registration."""
     return [
         Put(_address(tenant_id, new.id), new.to_item(), Expect.ABSENT),
         _counting(tenant_id, count=1, polling=int(new.polls)),
@@ -72,9 +72,9 @@ def creation(tenant_id: str, new: Authorizer) -> list[Change]:
 
 
 def revival(tenant_id: str, old: Authorizer, new: Authorizer, *, is_kept: bool) -> list[Change]:
-    """Return the changes after which a registration that has ended counts again, as `new`.
+    """Return the writes that reactivate an expired registration as `new`.
 
-    `is_kept` is whether the count has moved it to those that are remembered.
+    `is_kept` is true if a count has moved it to the remembered registrations.
     """
     if is_kept:
         return [
@@ -85,7 +85,7 @@ def revival(tenant_id: str, old: Authorizer, new: Authorizer, *, is_kept: bool) 
 
 
 def change(tenant_id: str, old: Authorizer, new: Authorizer) -> Sequence[Change]:
-    """Return the changes that store `new`; none if it says nothing new (FLEET-4)."""
+    """Return the writes that store `new`, or none if it has no news (FLEET-4)."""
     if not new.says_more_than(old):
         return []
     put = Put(_address(tenant_id, new.id), new.to_item(), VersionIs(old.version))
@@ -96,7 +96,7 @@ def change(tenant_id: str, old: Authorizer, new: Authorizer) -> Sequence[Change]
 
 
 def removal(tenant_id: str, *gone: Authorizer) -> list[Change]:
-    """Return the changes that remove registrations, their names, and their counts."""
+    """Return the writes that remove registrations, their names, and their counts."""
     return [
         *(Delete(_address(tenant_id, each.id), VersionIs(each.version)) for each in gone),
         *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
@@ -105,7 +105,7 @@ def removal(tenant_id: str, *gone: Authorizer) -> list[Change]:
 
 
 def forgetting(tenant_id: str, *gone: Authorizer) -> list[Change]:
-    """Return the changes that forget registrations which have ended, and their names."""
+    """Return the writes that delete expired registrations and their names."""
     return [
         *(Delete(_ended_address(tenant_id, each.id), VersionIs(each.version)) for each in gone),
         *(Delete(name_address(tenant_id, each), Expect.ANYTHING) for each in gone),
@@ -115,9 +115,9 @@ def forgetting(tenant_id: str, *gone: Authorizer) -> list[Change]:
 def name_address(
     tenant_id: str, of: Authorizer | AuthorizerDescription, owner: str = ""
 ) -> Address:
-    """Return the address of the item that finds `of`, of this owner or its own, by its name.
+    """Return the address of the item that finds `of` by its name, for `owner` or its own owner.
 
-    A key that was not proved is a part of the name, so that other programs may share it (FLEET-2).
+    An unproven key is a part of the name, so other programs may share the name (FLEET-2).
     """
     owner = of.owner if isinstance(of, Authorizer) else owner
     public_key = "" if of.is_proven else of.public_key
@@ -125,7 +125,7 @@ def name_address(
 
 
 def noting(tenant_id: str, now: datetime, *gone: Authorizer) -> list[Put]:
-    """Return the changes that note which registrations are gone, for who has read them before."""
+    """Return the writes that record removed registrations, for clients that read them before."""
     partition = model.removed_partition(tenant_id)
     addresses = (partition.address(model.removed_sk(now, each.id)) for each in gone)
     return [Put(each, {}, Expect.ANYTHING) for each in addresses]
@@ -134,7 +134,7 @@ def noting(tenant_id: str, now: datetime, *gone: Authorizer) -> list[Put]:
 def _ending(
     tenant_id: str, now: datetime, expired_authorizers: Sequence[Authorizer]
 ) -> list[Change]:
-    """Return the changes after which registrations are no more than remembered."""
+    """Return the writes that move registrations to the remembered ones."""
     return [
         *noting(tenant_id, now, *expired_authorizers),
         *(
@@ -179,7 +179,7 @@ def _counting_owners(tenant_id: str, counts: Counter[str], *, sign: int = 1) -> 
 
 
 class _FoundRegistrations(NamedTuple):
-    """The registrations that are stored, and those of them that have ended."""
+    """The stored registrations, and the expired ones among them."""
 
     stored: int
     polling: int
@@ -188,16 +188,16 @@ class _FoundRegistrations(NamedTuple):
 
 
 def is_due(numbers: RegistrationCounts, now: datetime, *, is_full: bool = False) -> bool:
-    """Return whether the registrations are to be counted; `is_full`: there is no room for one."""
+    """Return whether a count is due. `is_full` is true if there is no room for a registration."""
     every = COUNTED_EVERY_IF_FULL if is_full or not numbers.room else COUNTED_EVERY
     return numbers.counted_at is None or numbers.counted_at + every <= now
 
 
 def recount(ports: Ports, tenant_id: str, numbers: RegistrationCounts) -> None:
-    """Count the registrations, correct the numbers, and move what has ended out of the list.
+    """Count the registrations, correct the counts, and move expired registrations out.
 
-    If somebody else counts at the moment, nothing is done. If registrations change meanwhile, the
-    next count corrects the numbers. Raises `DataCorrupt`, `Unavailable`.
+    Makes no changes if another process is counting. If registrations change in between, the next
+    count corrects the numbers. Raises `DataCorrupt`, `Unavailable`.
     """
     now = times.truncate_to_second(ports.now())
     if not _claim(ports, tenant_id, numbers, now):
@@ -217,7 +217,7 @@ def recount(ports: Ports, tenant_id: str, numbers: RegistrationCounts) -> None:
 
 
 def _claim(ports: Ports, tenant_id: str, numbers: RegistrationCounts, now: datetime) -> bool:
-    """Note that the registrations are counted now; return False if somebody else came first."""
+    """Claim the count of the registrations; return False if another process came first."""
     expected = VersionIs(numbers.version) if numbers.version else Expect.ABSENT
     more = {"count": 0, "polling": 0, "version": 1}
     counted_at = {"counted_at": times.format_utc(now)}
@@ -246,7 +246,7 @@ def _count(ports: Ports, tenant_id: str, now: datetime) -> _FoundRegistrations:
 
 
 def _correct_owners(ports: Ports, tenant_id: str, counts: Counter[str]) -> None:
-    """Correct how many authorizers each owner has, unless it registers one meanwhile."""
+    """Correct the count of each owner, unless the owner registers an authorizer concurrently."""
     partition = model.of_owners(tenant_id)
     known = {
         row.sk: OwnerRegistrationCount.from_item(row.item) for row in ports.store.query(partition)
@@ -262,7 +262,7 @@ def _correct_owners(ports: Ports, tenant_id: str, counts: Counter[str]) -> None:
 def _end(
     ports: Ports, tenant_id: str, expired_authorizers: Sequence[Authorizer], now: datetime
 ) -> None:
-    """Move some registrations to those that are remembered, unless a heartbeat comes meanwhile."""
+    """Move registrations to the remembered ones, unless a heartbeat arrives concurrently."""
     rest = iter(expired_authorizers[:_REMOVED_MAX])
     while batch := list(islice(rest, AT_ONCE)):
         try:
@@ -273,9 +273,9 @@ def _end(
 
 
 def _remove_ended(ports: Ports, tenant_id: str, now: datetime) -> None:
-    """Forget registrations that ended long ago, and old notes.
+    """Delete registrations that expired long ago, and old records of removals.
 
-    It looks at those that were registered first: whoever is behind them is forgotten later.
+    Considers the earliest registrations. Later ones are deleted by a later count.
     """
     rows = ports.store.query(model.ended_partition(tenant_id), limit=_REMOVED_MAX)
     old = [each for row in rows if (each := Authorizer.from_item(row.item)).is_forgotten(now)]

@@ -1,6 +1,6 @@
-"""Finding what a tenant has by an identifier, the beginning of one, or words of a name (FLEET-33).
+"""Search a tenant by identifier, by prefix of an identifier, or by words of a name (FLEET-33).
 
-No partition is read whole: identifiers are found by their keys, and names among the newest.
+No partition is read whole. Identifiers are found by their keys, and names among the newest records.
 """
 
 import re
@@ -48,9 +48,9 @@ from shared.operations.changes import signing_keys as keys
 from shared.operations.fleet import authorizers
 from shared.ports import Ports
 
-# Of each kind, names are looked for among so many that are the newest.
+# How many of the newest records of each kind are searched for a name.
 _NAMED_MOST: Final = 1_000
-# The longest time in which entries of the audit log are looked for by an identifier.
+# The longest window in which audit entries are searched by identifier.
 _SPAN_MAX: Final = timedelta(hours=12)
 _IDENTIFIER: Final = re.compile("svc_([a-z]{2,3})_([A-Za-z0-9_-]{0,64})")
 _WARRANT: Final = re.compile("[A-Za-z0-9_-]{2,64}")
@@ -59,7 +59,7 @@ _AFTER_ALL: Final = "~"
 
 @dataclass(frozen=True, slots=True)
 class SearchMatch:
-    """A thing that was found; `note` says more of it."""
+    """A record that was found; `note` describes it."""
 
     kind: str
     id: str
@@ -69,7 +69,7 @@ class SearchMatch:
 
 
 class _Searchable(NamedTuple):
-    """A kind of things with names: who may read them, where they are, and how they are shown."""
+    """A kind of records with names: its list operation, its partition, and its display."""
 
     lists: Operation[Any, Any]
     partition: Callable[[str], Partition]
@@ -111,7 +111,7 @@ _NAMED: Final = {
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.REVOKER, Scope.SIGNER, Scope.AUDITOR)
 def search(ports: Ports, caller: Caller, *, query: str, limit: int) -> list[SearchMatch]:
-    """Return up to `limit` things that `query` names, of the kinds that the caller may list.
+    """Return up to `limit` records that match `query`, of the kinds that the caller may list.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -127,7 +127,7 @@ def search(ports: Ports, caller: Caller, *, query: str, limit: int) -> list[Sear
         for each in _NAMED.values()
         if _may(caller, each.lists)
     )
-    # Each kind has its turn, so that one with many does not hide the others.
+    # The kinds alternate, so a kind with many matches does not hide the others.
     turns = chain.from_iterable(zip_longest(*ports.gather(*finds)))
     return list(islice((each for each in turns if each is not None), limit))
 
@@ -139,7 +139,7 @@ def _may(caller: Caller, lists: Operation[Any, Any]) -> bool:
 def _search_by_id(
     ports: Ports, caller: Caller, kind: str, prefix: str, limit: int
 ) -> list[SearchMatch]:
-    """Return the things of a kind whose identifiers begin so."""
+    """Return the records of a kind by prefix of their identifiers."""
     tenant_id = caller.tenant_id
     if (named := _NAMED.get(kind)) and _may(caller, named.lists):
         found = _beginning(ports, [named.partition(tenant_id)], prefix, limit)
@@ -159,7 +159,7 @@ def _search_by_id(
 def _beginning(
     ports: Ports, partitions: list[Partition], prefix: str, limit: int
 ) -> Iterator[Item]:
-    """Return the items whose sort keys begin with `prefix`."""
+    """Return the items with sort keys that begin with `prefix`."""
     before_all = prefix[:-1] + chr(ord(prefix[-1]) - 1) + _AFTER_ALL
     rows, _ = merge_partitions(
         ports,
@@ -175,7 +175,7 @@ def _beginning(
 def _by_words(
     ports: Ports, caller: Caller, of: _Searchable, words: list[str], limit: int
 ) -> list[SearchMatch]:
-    """Return the newest things whose names have all of these words."""
+    """Return the newest records with names that contain all of these words."""
     rows = ports.store.query(of.partition(caller.tenant_id), newest_first=True, limit=_NAMED_MOST)
     hits = _hits(ports, of, (row.item for row in rows))
     matching = (
@@ -185,7 +185,7 @@ def _by_words(
 
 
 def _hits(ports: Ports, of: _Searchable, items: Iterable[Item]) -> Iterator[SearchMatch]:
-    """Return the things in these items, without registrations that have ended."""
+    """Return the records in these items, without expired registrations."""
     now = ports.now()
     for record in map(of.record.from_item, items):
         if not (isinstance(record, Authorizer) and record.is_expired(now)):
@@ -193,7 +193,7 @@ def _hits(ports: Ports, of: _Searchable, items: Iterable[Item]) -> Iterator[Sear
 
 
 def _of_warrants(ports: Ports, caller: Caller, prefix: str, limit: int) -> list[SearchMatch]:
-    """Return the revoked warrants whose identifiers begin so, and one that was signed here."""
+    """Return revoked warrants by prefix, and a signed warrant with exactly this identifier."""
     filters = RevocationFilters(warrant_prefix=prefix)
     page = revocation_search.page(ports, caller, filters=filters, before=None, limit=limit)
     found = [
@@ -214,7 +214,7 @@ def _of_revocation(record: Revocation) -> SearchMatch:
 
 
 def _batches(ports: Ports, caller: Caller, prefix: str) -> Iterator[SearchMatch]:
-    """Return the batches whose identifiers begin so, by the entries of that time."""
+    """Return batches by prefix of their identifiers, from the audit entries of that time."""
     known = set[str]()
     for entry in _search_audit_log(ports, caller, prefix, AuditAction.REVOCATION_BATCH):
         if entry.resource_id.startswith(prefix) and entry.resource_id not in known:
@@ -238,7 +238,7 @@ def _entries(ports: Ports, caller: Caller, prefix: str) -> Iterator[SearchMatch]
 def _search_audit_log(
     ports: Ports, caller: Caller, prefix: str, action: AuditAction | None
 ) -> Iterable[AuditEntry]:
-    """Return entries of the time that an identifier names by its beginning; none if it is long."""
+    """Return audit entries of the time span that a prefix implies, or none if it is too long."""
     start, end = (datetime.fromtimestamp(each / 1000, UTC) for each in span_of(prefix))
     if end - start > _SPAN_MAX:
         return []

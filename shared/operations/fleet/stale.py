@@ -1,4 +1,4 @@
-"""The entries that announce stale authorizers (FLEET-18)."""
+"""Audit entries that announce stale authorizers (FLEET-18)."""
 
 import base64
 import logging
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 def announce_all(ports: Ports, entries: Mapping[str, SettledEntry]) -> int:
     """Announce the stale authorizers of each tenant; return how many were announced.
 
-    A failure for one tenant is logged, and does not stop the others: the next count tries again.
+    A failure for one tenant is logged and does not stop the others. The next count tries again.
     """
     announced = 0
     for tenant_id, found in entries.items():
@@ -41,10 +41,10 @@ def announce_all(ports: Ports, entries: Mapping[str, SettledEntry]) -> int:
 
 
 def announce(ports: Ports, tenant_id: str, entry: SettledEntry) -> int:
-    """Write an entry to the audit log for each straggler that is unknown and not announced yet.
+    """Write an audit entry for each unknown lagging authorizer that was not announced yet.
 
-    One that was announced is announced again only after a count that found it holding. Returns how
-    many were announced. Raises `DataCorrupt`, `Unavailable`.
+    An authorizer is announced again only after a count that found it enforcing. Returns how many
+    were announced. Raises `DataCorrupt`, `Unavailable`.
     """
     stragglers = entry.propagation.stragglers
     known = {row.sk for row in ports.store.query(model.stale(tenant_id))}
@@ -54,10 +54,10 @@ def announce(ports: Ports, tenant_id: str, entry: SettledEntry) -> int:
         if each.proof is EnforcementState.UNKNOWN and each.authorizer.id not in known
     ]
     for authorizer in new:
-        # Another run of the schedule may have announced it meanwhile.
+        # Another run of the scheduler may have announced it first.
         with suppress(PreconditionFailed):
             _announce(ports, tenant_id, authorizer, entry.published.sequence)
-    # Above this number not all stragglers are named, so the others need not be holding.
+    # Above this number, some lagging authorizers are not named, so the rest may not be enforcing.
     if len(stragglers) < STRAGGLERS_MAX:
         for authorizer_id in known - {each.authorizer.id for each in stragglers}:
             note = model.stale(tenant_id).address(authorizer_id)
@@ -85,7 +85,7 @@ def _announce(
 
 
 class SignedEvent(NamedTuple):
-    """The signed bytes of an event and their signature, as the caller wrote them: base64."""
+    """The signed bytes of an event and their signature, in the caller's base64."""
 
     signing_payload: object
     signature: object
@@ -102,9 +102,9 @@ class StockCounts(NamedTuple):
 def count(
     ports: Ports, caller: Caller, *, authorizer_id: str, events: Sequence[SignedEvent]
 ) -> StockCounts:
-    """Count the events that the authorizer signed with its registered key. Nothing is stored.
+    """Count the events that the authorizer signed with its registered key, without storing them.
 
-    If its registration has ended, its key is not known, and no event verifies. Raises `NotFound` if
+    If its registration has expired, its key is unknown, and no event verifies. Raises `NotFound` if
     another caller registered it; `DataCorrupt`, `Unavailable`.
     """
     if not is_identifier(authorizer_id, kind=AUTHORIZER):

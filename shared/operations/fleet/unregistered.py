@@ -1,4 +1,4 @@
-"""Note and read the clients whose registration was refused (FLEET-34)."""
+"""Record and read clients with a refused registration (FLEET-34)."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -35,7 +35,7 @@ def note(
     item = new.to_item() | {"version": before.version + 1 if before else 0}
     expected = VersionIs(before.version) if before else Expect.ABSENT
     gone = [each for each in stored.values() if not each.is_recent(now)]
-    # Another request of the client noted it.
+    # Another request of the client recorded it.
     with suppress(PreconditionFailed):
         ports.store.write(
             Put(partition.address(new.sk), item, expected),

@@ -1,6 +1,6 @@
-"""The end of a sign-in: one write with the person, the session, the used token and the entry.
+"""Complete a sign-in: one write with the person, session, used token and audit entry.
 
-The claims of a provider were checked before, in shared/operations/identities/sign_in.py.
+The claims of the provider were checked before, in shared/operations/identities/sign_in.py.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, VersionIs
 
-# A token is accepted up to a minute after its end; the note of its use stays a little longer.
+# A token is accepted up to a minute after its expiry. The record of its use stays a little longer.
 _USED: Final = timedelta(minutes=5)
 _UNVERIFIED: Final = (
     "The provider does not state that it verified the e-mail address (email_verified). If it "
@@ -43,14 +43,14 @@ _DISABLED: Final = "An administrator has disabled this person."
 
 @dataclass(frozen=True, slots=True)
 class UnauthenticatedClient:
-    """Where a request without a credential comes from."""
+    """The origin of a request without a credential."""
 
     source_ip: str | None = None
     request_id: str | None = None
 
 
 class _AdmittedOwner(NamedTuple):
-    """The owner of the new session, the changes that it needs, and who is disabled by them."""
+    """The owner of the new session, the required changes, and the person that they disable."""
 
     owner: Person | ServiceAccount
     changes: Sequence[Change]
@@ -64,9 +64,9 @@ def admit(
     claims: IdentityClaims,
     stranger: UnauthenticatedClient,
 ) -> StartedSession:
-    """Begin a session for those of whom `provider` said these checked claims (IDENTITY-6).
+    """Begin a session for the owner of these checked claims (IDENTITY-6).
 
-    `provider` is as it was when they were checked. Raises `SignInRefused`, `Unavailable`.
+    `provider` has its state at the time of the check. Raises `SignInRefused`, `Unavailable`.
     """
     return settle(lambda: _attempt(ports, provider, claims, stranger))
 
@@ -103,7 +103,7 @@ def _attempt(
     expires = int((claims.expires_at + _USED).timestamp())
     note = Put(used, {"tenant_id": provider.tenant_id, "expires": expires}, Expect.ABSENT)
     ports.store.write(
-        # A provider that was changed since might not have admitted anybody.
+        # A provider that changed since might not admit this owner.
         Check(provider.address, VersionIs(provider.version)),
         *admitted.changes,
         *changes,
@@ -116,10 +116,10 @@ def _attempt(
 
 
 def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> RoleMapping:
-    """Return the first grant that matches. Raises `SignInRefused`."""
+    """Return the first matching role mapping. Raises `SignInRefused`."""
     members = claims.members
     if not jwts.is_email_verified(members, default=provider.trusts_email):
-        # It would be the identity of a person, and keep its owner out.
+        # It would become the identity of a person, and keep the real owner out.
         if claims.email is not None:
             raise SignInRefused(OAuthErrorCode.DENIED, _UNVERIFIED)
         members = {name: value for name, value in members.items() if name != "email"}
@@ -131,7 +131,7 @@ def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> RoleMappi
 
 
 def _authenticated_at(provider: IdentityProvider, claims: IdentityClaims) -> datetime | None:
-    """Return the time of the sign-in for AUTH-17; None without the evidence of `step_up`."""
+    """Return the time of the sign-in for AUTH-17, or None without the evidence of `step_up`."""
     kind, _, values = provider.step_up.partition(":")
     if provider.kind is ProviderKind.PROGRAMS or kind == "sign_in":
         return claims.auth_time or claims.issued_at
@@ -142,9 +142,9 @@ def _authenticated_at(provider: IdentityProvider, claims: IdentityClaims) -> dat
 
 
 def _as_it_is(ports: Ports, checked_provider: IdentityProvider) -> IdentityProvider:
-    """Return the provider of now.
+    """Return the current state of the provider.
 
-    Raises `SignInRefused` if it is another than `checked_provider`.
+    Raises `SignInRefused` if its epoch differs from `checked_provider`.
     """
     item = ports.store.get(checked_provider.address)
     if item is None:
@@ -191,7 +191,7 @@ def _entry(
 def _person(
     ports: Ports, provider: IdentityProvider, claims: IdentityClaims, grant: RoleMapping
 ) -> _AdmittedOwner:
-    """Return the person whom claims describe, as this sign-in leaves the person."""
+    """Return the person with these claims, updated by this sign-in."""
     email, tenant_id = _email(provider, claims), provider.tenant_id
     subject_at = people.subject_address(tenant_id, provider.id, claims.subject)
     email_at = people.email_address(tenant_id, email)
@@ -216,7 +216,7 @@ def _person(
             Put(subject_at, {"id": person_id}, Expect.ABSENT),
             Put(email_at, {"id": person_id}, expected),
             Increment(people.count_address(tenant_id), {"count": 1}, Expect.ANYTHING),
-            # Nobody disables the same account at another provider of the issuer meanwhile.
+            # The same account at another provider of the issuer must not be disabled concurrently.
             *(Check(each.address, VersionIs(each.version)) for each in same),
         ]
         return _AdmittedOwner(person, [*freed, *changes], former_id)
@@ -230,7 +230,7 @@ def _person(
 
 
 def _former(ports: Ports, tenant_id: str, holder_id: str) -> Person:
-    """Return the holder of an e-mail, whose provider was deleted.
+    """Return the holder of an e-mail if the provider of that person was deleted.
 
     Raises `SignInRefused` if the holder may still sign in.
     """
@@ -257,7 +257,7 @@ def _update_person(
 ) -> tuple[Person, list[Change]]:
     """Return a known person after another sign-in, and the changes that store this."""
     if after == previous:
-        # Who is disabled meanwhile does not come in.
+        # Rejects a person who is disabled concurrently.
         return previous, [Check(previous.address, VersionIs(previous.version))]
     after = replace(after, version=previous.version + 1)
     changes: list[Change] = [Put(after.address, after.to_item(), VersionIs(previous.version))]
@@ -271,7 +271,7 @@ def _update_person(
 
 
 def _name(claims: IdentityClaims, email: str) -> str:
-    """Return the name of a person; the e-mail if the provider states none that can be shown."""
+    """Return the name of a person, or the e-mail if the provider states no printable name."""
     try:
         return text.name(claims.name or "")
     except ValueError:
@@ -279,7 +279,7 @@ def _name(claims: IdentityClaims, email: str) -> str:
 
 
 def _email(provider: IdentityProvider, claims: IdentityClaims) -> str:
-    """Return the e-mail of a person. Raises `SignInRefused` if it is not one of the tenant's."""
+    """Return the e-mail of a person. Raises `SignInRefused` if the tenant does not allow it."""
     if claims.email is None:
         message = "The provider states no e-mail address; have it add the claim `email`."
         raise SignInRefused(OAuthErrorCode.DENIED, message)
@@ -294,7 +294,7 @@ def _email(provider: IdentityProvider, claims: IdentityClaims) -> str:
 def _program(
     ports: Ports, provider: IdentityProvider, _claims: IdentityClaims, grant: RoleMapping
 ) -> _AdmittedOwner:
-    """Return the service account that a program calls as."""
+    """Return the service account of a program."""
     name = ports.store.get(name_address(provider.tenant_id, grant.service_account or ""))
     item = name and ports.store.get(accounts(provider.tenant_id).address(str(name["id"])))
     account = ServiceAccount.from_item(item) if item else None

@@ -1,6 +1,6 @@
-"""Approvals: ask for one, decide on it, use it (APPROVAL-2 to APPROVAL-4).
+"""Approvals: request, decide and use them (APPROVAL-2 to APPROVAL-4).
 
-The service never does what was asked for: the requester repeats the request, with the approval.
+The service never performs the approved request. The requester repeats it with the approval.
 """
 
 from collections.abc import Callable, Sequence
@@ -59,10 +59,10 @@ def page(
     limit: int,
     status: ApprovalStatus | None = None,
 ) -> tuple[list[Approval], str | None]:
-    """Return approvals, newest first, and `before` of the next page or None.
+    """Return approvals, newest first, and `before` for the next page or None.
 
-    With a `status`, only approvals that are shown with it are returned.
-    A caller who may not read the settings of the tenant sees its own.
+    With a `status`, returns only approvals that are shown with it. A caller who may not read the
+    settings of the tenant sees only its own.
     """
     has_ended = _ending(ports, caller.tenant_id)
 
@@ -85,7 +85,7 @@ def get(ports: Ports, caller: Caller, *, approval_id: str) -> Approval:
 
 
 def _show(approval: Approval, has_ended: Callable[[Approval], bool]) -> Approval:
-    """Return an approval with the status that is shown: `used` and `expired` are not stored."""
+    """Return an approval with its shown status: `used` and `expired` are not stored."""
     if approval.status is ApprovalStatus.REJECTED:
         return approval
     if not approval.remaining:
@@ -95,7 +95,7 @@ def _show(approval: Approval, has_ended: Callable[[Approval], bool]) -> Approval
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def approve(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: str) -> Approval:
-    """Let the requester do what was asked for, for an hour. An approved one is returned unchanged.
+    """Approve a request for an hour. An approved one is returned unchanged.
 
     Raises `NotFound`; `InsufficientScope` unless another person than the requester calls;
     `InvalidState` if it was rejected, or has expired.
@@ -105,9 +105,9 @@ def approve(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: 
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def reject(ports: Ports, caller: Caller, keep: Keep[Approval], *, approval_id: str) -> Approval:
-    """Refuse what was asked for, or what is left of an approval. Raises as `approve`.
+    """Reject a request, or the rest of an approval. Raises the same errors as `approve`.
 
-    The requester may, too: this withdraws the request.
+    The requester may call this, too, to withdraw the request.
     """
     return _decide(ports, caller, keep, approval_id, ApprovalStatus.REJECTED)
 
@@ -179,10 +179,10 @@ def _check_open(ports: Ports, approval: Approval, status: ApprovalStatus) -> Non
 
 
 def _check_cooled_off(ports: Ports, caller: Caller) -> None:
-    """Raise `InsufficientScope` if a session approves that began after a trust anchor changed.
+    """Raise `InsufficientScope` if the session of an approver began after a trust anchor changed.
 
-    The provider controls what it says of a sign-in, so the beginning of the session counts. Stored
-    moments are whole seconds: a session of the same second began after the change.
+    The provider controls its claims about a sign-in, so the start of the session counts. Stored
+    times are whole seconds: a session of the same second counts as later than the change.
     """
     access = AccessRecord.of(ports.store.get(sessions.access_address(caller.tenant_id)))
     changed_at = access.anchors_changed_at
@@ -202,13 +202,13 @@ def _person(ports: Ports, tenant_id: str, person_id: str) -> Person:
 
 
 def _requester(ports: Ports, approval: Approval) -> Person | None:
-    """Return the person who asked; None if the operator did."""
+    """Return the requester, or None for the operator."""
     asker = approval.requested_by_id
     return None if asker is None else _person(ports, approval.tenant_id, asker)
 
 
 def _check_approver(ports: Ports, approval: Approval) -> list[Change]:
-    """Return the check that the person who approved may still approve; none for the operator.
+    """Return a precondition that the approver may still approve, or none for the operator.
 
     Raises `ApprovalRequired`.
     """
@@ -222,7 +222,7 @@ def _check_approver(ports: Ports, approval: Approval) -> list[Change]:
 
 
 def _check_number(ports: Ports, caller: Caller) -> None:
-    """Raise `Conflict` if too many requests of the person or the tenant wait for a decision."""
+    """Raise `Conflict` if too many requests of the person or the tenant are pending."""
     now, has_ended = ports.now(), _ending(ports, caller.tenant_id)
     waiting = list[Approval]()
     for row in ports.store.query(model.approvals(caller.tenant_id), newest_first=True):
@@ -254,7 +254,7 @@ def create_request(  # noqa: PLR0913 (what an approval is made of)
     details: dict[str, Value],
     record_version: int = 0,
 ) -> Approval:
-    """Store and return what waits for an approval. Raises `Conflict` if too much waits."""
+    """Store and return a request for approval. Raises `Conflict` if too many are pending."""
     _check_number(ports, caller)
     now, by = ports.now(), caller.person_id
     made = Approval(
@@ -285,7 +285,7 @@ def create_request(  # noqa: PLR0913 (what an approval is made of)
 def usable(
     ports: Ports, caller: Caller, approval_id: str, acts: Sequence[ProtectedAction], subject: str
 ) -> Approval:
-    """Return an approval that the caller may use for one of these acts, and this subject.
+    """Return an approval that the caller may use for one of these actions and this subject.
 
     Raises `ApprovalRequired`, with the reason.
     """
@@ -306,9 +306,9 @@ def usable(
 
 
 def use_changes(ports: Ports, caller: Caller, approval: Approval, number: int) -> list[Change]:
-    """Return the changes that use an approval a `number` of times, at most what remains.
+    """Return the changes that use an approval `number` times, up to the remaining count.
 
-    Raises `ApprovalRequired` if the person who approved may not approve any more.
+    Raises `ApprovalRequired` if the approver may no longer approve.
     """
     after = approval.use(number)
     return [
@@ -323,7 +323,7 @@ def use_changes(ports: Ports, caller: Caller, approval: Approval, number: int) -
 def _entry(
     ports: Ports, caller: Caller, action: AuditAction, approval: Approval, /, **details: Value
 ) -> Put:
-    """Return the change that stores an audit entry about an approval."""
+    """Return the write that stores an audit entry about an approval."""
     shown: dict[str, Value] = {"act": approval.act.value, "subject": approval.subject}
     return audit.entry(ports, caller, action, approval.id, settings=None, **shown, **details)
 
@@ -335,9 +335,9 @@ def _read_with_cutoff(ports: Ports, tenant_id: str, approval_id: str) -> Approva
 
 
 def _ending(ports: Ports, tenant_id: str) -> Callable[[Approval], bool]:
-    """Return whether approvals of a tenant have ended, with one read of each requester."""
+    """Return a function that checks whether an approval has ended. Reads each requester once."""
     found = AccessRecord.of(ports.store.get(sessions.access_address(tenant_id)))
-    # All ended that were asked for until then (OPS-9, APPROVAL-6).
+    # Ends all approvals that were requested before this time (OPS-9, APPROVAL-6).
     ends = [each for each in (found.sessions_after, found.anchors_changed_at) if each is not None]
     barrier, now = max(ends, default=None), ports.now()
     people_ = dict[str | None, Person | None]()

@@ -1,4 +1,4 @@
-"""People who can approve what others ask for (APPROVAL-5)."""
+"""People who can approve requests of other people (APPROVAL-5)."""
 
 import logging
 from collections.abc import Collection, Sequence
@@ -36,12 +36,13 @@ def keep_two(
     extra_changes: Sequence[Change] = (),
     is_protected: bool = False,
 ) -> list[Change]:
-    """Return the checks of a write that leaves two approvers, while anything is protected.
+    """Return the preconditions of a write that leaves two approvers.
 
-    The write disables the people or deletes the provider `without`, or stores the roles of `after`.
-    There is no check for the operator, if no approver is lost, or of an item that `extra_changes`
-    checks, which was read before. If `is_protected`, the write protects something. Of two such
-    writes at once one is decided again. Raises `TooFewApprovers`.
+    They apply only if the policy protects any action. The write disables the people or deletes the
+    provider in `without`, or stores the roles of `after`. With `is_protected`, the write protects
+    an action. Returns no precondition for the operator, if no approver is lost, or for an item that
+    `extra_changes` already checks, because that item was read before. If two writes are concurrent,
+    the later one is decided again. Raises `TooFewApprovers`.
     """
     tenant_id = caller.tenant_id
     if caller.is_inside or not (is_protected or _protects(ports, tenant_id)):
@@ -69,7 +70,7 @@ def keep_two(
 
 
 def report_loss(ports: Ports, tenant_id: str) -> None:
-    """Log an error, for the alarm, if fewer than two people can approve what is protected."""
+    """Log an error for the alarm if fewer than two people can approve protected actions."""
     access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
     found = {person.account for person, _ in _find(ports, tenant_id, access)}
     if _protects(ports, tenant_id) and len(found) < _TWO:
@@ -84,7 +85,7 @@ def _protects(ports: Ports, tenant_id: str) -> bool:
 def _find(
     ports: Ports, tenant_id: str, access: AccessRecord
 ) -> list[tuple[Person, IdentityProvider]]:
-    """Return the people who may approve, each with the provider, which was not deleted."""
+    """Return the people who may approve, each with an existing provider."""
     rows = ports.store.query(providers.providers(tenant_id))
     sources = {each.id: each for each in IdentityProvider.from_rows(rows)}
     found = Person.from_rows(ports.store.query(people.people(tenant_id)))

@@ -1,7 +1,7 @@
-"""Authentication of a session: reads the credential, then at once the rest (AUTH-16).
+"""Authenticate a session: read the credential, then all other records at once (AUTH-16).
 
-So a disabled person or account, another role, a sign-out and a changed provider hold at the next
-request.
+A disabled person or account, another role, a sign-out and a changed provider therefore take effect
+at the next request.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _ENDED = "The session has ended; sign in again."
 
 
 class SessionOwner(NamedTuple):
-    """The person or account of a session as it is now."""
+    """The current state of the person or account that owns a session."""
 
     identity: str
     name: str
@@ -39,16 +39,17 @@ def authenticate(
     request_id: str | None = None,
     refusing: Callable[[], object] = lambda: None,
 ) -> Caller:
-    """Return the caller with the secret of a session, after two reads, with these of its request.
+    """Return the caller with the secret of a session, after two reads.
 
-    Raises `InvalidApiKey` if it is not accepted, after as many reads, and `Unavailable`. `refusing`
-    is called before a refusal, and may raise instead (AUTH-9).
+    The other arguments belong to its request. Raises `InvalidApiKey` if the secret is not accepted,
+    after the same number of reads, and `Unavailable`. `refusing` is called before a refusal, and
+    may raise instead (AUTH-9).
     """
     address = model.credential_address(secret)
     item = ports.store.get(address)
     if item is None or not model.is_well_formed(secret):
         refusing()
-        # As many reads as for a session that has ended (AUTH-2).
+        # The same number of reads as for a session that has ended (AUTH-2).
         ports.store.get(address)
         raise InvalidApiKey
     credential = SessionCredential.from_item(item)
@@ -63,7 +64,7 @@ def authenticate(
 
 
 def with_role(ports: Ports, caller: Caller, name: str) -> Caller:
-    """Return the caller of an API key with its role as it is now, after one more read."""
+    """Return the caller of an API key with its current role, after one more read."""
     access = AccessRecord.of(ports.store.get(model.access_address(caller.tenant_id)))
     role = roles.effective_role(access, name)
     return replace(caller, scopes=role.scopes, role=role.name, limits=role.limits)
@@ -82,7 +83,7 @@ def _places(credential: SessionCredential) -> list[Address]:
 
 
 def owner_address(tenant_id: str, owner: str) -> Address:
-    """Return the address of the person or the account that owns a session."""
+    """Return the address of the person or account that owns a session."""
     is_person = is_identifier(owner, kind=PERSON)
     return (people.people(tenant_id) if is_person else accounts(tenant_id)).address(owner)
 
@@ -127,10 +128,10 @@ def _caller(
 def owner_of(
     session: SessionRecord, item: Item | None, *, provider_epoch: int | None
 ) -> SessionOwner | None:
-    """Return the owner of a session whose item is this; None if it does not accept the session.
+    """Return the owner of a session from `item`, or None if it does not accept the session.
 
-    `provider_epoch` is that of the provider now, None if there is none. A session by a ticket needs
-    neither.
+    `provider_epoch` is the current epoch of the provider, or None without a provider. A session
+    from a ticket needs neither.
     """
     if not session.owner and session.role is not None:
         return SessionOwner(session.identity, session.operator or "operator", session.role)

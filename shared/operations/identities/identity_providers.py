@@ -26,9 +26,9 @@ from shared.operations.identities import approvers, issuers, protected_acts, pro
 from shared.ports import Ports
 from shared.ports.store import Change, Delete, Expect, Increment, Put, VersionIs, expect_version
 
-# No secret is kept twice, though it is sealed.
+# A secret is never stored twice, even wrapped.
 _KEPT: Final = of_record(IdentityProvider, but=["sealed_client_secret"])
-# If one of these changes, a session may lose what it was given for.
+# If one of these changes, a session may lose its basis.
 _GIVING: Final = (
     "issuer",
     "client_id",
@@ -46,7 +46,7 @@ _GOOGLE: Final = "https://accounts.google.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderChange:
-    """New values of a provider; None leaves a value as it is. An empty text or list removes it."""
+    """New values of a provider. None keeps a value. An empty text or list removes it."""
 
     name: str | None = None
     issuer: str | None = None
@@ -64,7 +64,7 @@ class ProviderChange:
     token_max_seconds: int | None = None
 
     def made_to(self, provider: IdentityProvider) -> IdentityProvider:
-        """Return the provider with these values, but its secret and what is discovered."""
+        """Return the provider with these values, except its secret and the discovered endpoints."""
         given = {name: value for name, value in _members(self).items() if value is not None}
         removable = {name: value or None for name, value in given.items() if name in _REMOVABLE}
         changed = replace(provider, **(given | removable))
@@ -110,9 +110,9 @@ def create(
     kind: ProviderKind,
     change: ProviderChange,
 ) -> IdentityProvider:
-    """Bind a provider. Its issuer is asked for its endpoints, unless `jwks` has its keys.
+    """Bind a provider. Discovers its endpoints from the issuer, unless `jwks` has its keys.
 
-    Raises `Conflict` if the tenant has `PROVIDERS_MAX`; `InvalidRequest` if the values do not fit
+    Raises `Conflict` if the tenant has `PROVIDERS_MAX`; `InvalidRequest` if the values contradict
     each other, or the issuer publishes no keys.
     """
     counter = model.count_address(caller.tenant_id)
@@ -137,7 +137,7 @@ def create(
     ports.store.write(
         Put(provider.address, provider.to_item(), Expect.ABSENT),
         Put(model.owner_address(provider.id), {"tenant_id": provider.tenant_id}, Expect.ABSENT),
-        # Of two creations at once, one counts again.
+        # One of two concurrent creations counts again.
         Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
         _entry(ports, caller, AuditAction.IDENTITY_PROVIDER_CREATE, provider, details, anchored),
         *anchored,
@@ -156,11 +156,10 @@ def update(
     provider_id: str,
     change: ProviderChange,
 ) -> IdentityProvider:
-    """Change a provider; if the issuer is named, it is asked anew.
+    """Change a provider. If the issuer is given, its endpoints are discovered again.
 
-    Raises as `create` does, and `NotFound`.
-
-    If those to whom it gives roles may be others, the sessions that it gave end.
+    If other people may now receive its roles, the sessions from this provider end. Raises the
+    errors of `create`, and `NotFound`.
     """
     before = get(ports, caller, provider_id=provider_id)
     changed = _complete_provider(ports, before, change)
@@ -186,9 +185,9 @@ def update(
 def check(
     ports: Ports, caller: Caller, *, provider_id: str
 ) -> tuple[IdentityProvider, ProviderMetadata | None]:
-    """Return a provider, and what its issuer publishes now; None if its keys are in the provider.
+    """Return a provider and its published metadata, or None if the provider has its keys.
 
-    Changes nothing. Raises `NotFound`, `InvalidRequest`, `Unavailable`.
+    Makes no changes. Raises `NotFound`, `InvalidRequest`, `Unavailable`.
     """
     provider = get(ports, caller, provider_id=provider_id)
     return provider, _discover(ports, provider)
@@ -196,11 +195,10 @@ def check(
 
 @operation(Scope.ADMIN, fresh=True)
 def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
-    """Delete a provider; the sessions that it gave end.
+    """Delete a provider. Its sessions end.
 
-    Raises `NotFound`; `TooFewApprovers` (APPROVAL-5).
-
-    People stay, so that the audit log names them, and cannot sign in without a provider.
+    People stay, because the audit log names them, but cannot sign in without a provider. Raises
+    `NotFound`; `TooFewApprovers` (APPROVAL-5).
     """
     provider = get(ports, caller, provider_id=provider_id)
     details = changed_details(provider.name, provider, None)
@@ -229,7 +227,7 @@ def find_twins(ports: Ports, provider: IdentityProvider) -> list[str]:
 
 
 def _details(ports: Ports, old: IdentityProvider | None, new: IdentityProvider) -> dict[str, Value]:
-    """Return the details of a change; those of another issuer warn of its other providers."""
+    """Return the details of a change. A new issuer adds a warning about its other providers."""
     details = changed_details(new.name, old, new)
     is_other = old is None or old.issuer != new.issuer
     twins = find_twins(ports, new) if is_other else []
@@ -239,12 +237,12 @@ def _details(ports: Ports, old: IdentityProvider | None, new: IdentityProvider) 
 def _complete_provider(
     ports: Ports, previous: IdentityProvider, change: ProviderChange
 ) -> IdentityProvider:
-    """Return the changed provider, with its secret sealed and its endpoints discovered."""
+    """Return the changed provider, with a wrapped secret and discovered endpoints."""
     changed = change.made_to(previous)
     _check(changed)
     if changed.grants != previous.grants:
         _check_roles(ports, changed)
-    # Otherwise no grant could be taken away while a provider is down.
+    # Otherwise a role mapping could not be removed while a provider is down.
     if change.issuer is not None or changed.jwks != previous.jwks:
         changed = changed.with_endpoints(_discover(ports, changed))
     if change.client_secret is None:
@@ -259,14 +257,14 @@ def _complete_provider(
 
 
 def _discover(ports: Ports, provider: IdentityProvider) -> ProviderMetadata | None:
-    """Return what the issuer publishes now; None if its keys are in the provider."""
+    """Return the published metadata of the issuer, or None if the provider has its keys."""
     if provider.jwks is not None:
         return None
     return issuers.discover(provider_calls.guard(ports, provider.tenant_id), provider.issuer)
 
 
 def _check(provider: IdentityProvider) -> None:
-    """Raise `InvalidRequest` if the values of a provider do not fit each other (IDENTITY-2)."""
+    """Raise `InvalidRequest` if the values of a provider contradict each other (IDENTITY-2)."""
     if provider.kind is ProviderKind.TOKENS:
         _check_tokens(provider)
         return
@@ -290,7 +288,7 @@ def _check(provider: IdentityProvider) -> None:
 
 
 def _check_tokens(provider: IdentityProvider) -> None:
-    """Raise `InvalidRequest` unless an issuer of tokens has what introspection needs (TOKEN-3)."""
+    """Raise `InvalidRequest` unless a token issuer has the values for introspection (TOKEN-3)."""
     if not provider.client_id:
         raise InvalidRequest("client_id: is required for tokens: their audience.")
     if provider.jwks is None or len(json.dumps(provider.jwks)) > model.TOKEN_KEYS_MAX:
@@ -338,7 +336,8 @@ def _cooling_off_changes(
 ) -> list[Change]:
     """Return the change that begins a cooling-off period, if other people may sign in now.
 
-    None while nothing is protected: a tenant could not protect acts after its first provider.
+    Returns no change while no action is protected. Otherwise a tenant could not protect actions
+    after its first provider.
     """
     is_other = old is None or old.epoch != new.epoch
     is_anchor = is_other and new.kind is ProviderKind.PEOPLE

@@ -1,4 +1,4 @@
-"""Introspection: whether a token of an issuer of the tenant is good, and not revoked (TOKEN-4)."""
+"""Introspection: check whether a token of the tenant's issuers is valid (TOKEN-4)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -15,15 +15,15 @@ from shared.operations.base.operation import operation
 from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
 
-# Claims in the answer, if the token has them. `cnf` has the key of a bound token (RFC 9449, 6.2).
+# Claims in the response, if the token has them. `cnf` has the key of a bound token (RFC 9449, 6.2).
 _SHOWN: Final = ("iss", "sub", "aud", "jti", "iat", "exp", "cnf")
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
 def introspect(ports: Ports, caller: Caller, *, token: str) -> dict[str, object] | None:
-    """Return the claims of a token that holds; None for any other.
+    """Return the claims of a valid token, or None for any other.
 
-    Raises `DataCorrupt`, `Unavailable`: a fault is never reported as a token that holds.
+    Raises `DataCorrupt`, `Unavailable`: a fault is never reported as a valid token.
     """
     try:
         found = jwts.parse(token)

@@ -1,8 +1,8 @@
-"""Issuers of tokens: what they publish about themselves, and their keys.
+"""Issuers of tokens: their published metadata and their keys.
 
-All instances together fetch what an issuer has at a URL once a minute at most: the turn to fetch is
-a write of `tried` that expects the record as it was read. An instance that loses the turn waits for
-the winner, but only if it does not know the key that it needs.
+All instances together fetch each URL of an issuer at most once a minute. To claim a fetch, an
+instance writes `tried` with the record that it read as a precondition. An instance that loses the
+claim waits for the winner only if it does not know the required key.
 """
 
 import logging
@@ -30,18 +30,18 @@ from shared.ports.store import Expect, Put, VersionIs
 _log = logging.getLogger(__name__)
 
 _PATH: Final = "/.well-known/openid-configuration"
-# How often a process looks whether another one has the keys, in seconds.
+# Seconds between two reads while a process waits for the keys of another one.
 _LOOK_SECONDS: Final = 0.25
-# A process remembers so many documents.
+# The most documents that a process caches.
 _REMEMBERED_MAX: Final = 64
-# How long the endpoints of an issuer are used without a look for newer ones.
+# How long the endpoints of an issuer are used before they are discovered again.
 _DAY: Final = timedelta(days=1)
 
 
 def discover(ports: Ports, issuer: str) -> ProviderMetadata:
-    """Return what an issuer publishes (OpenID Connect Discovery 1.0).
+    """Return the published metadata of an issuer (OpenID Connect Discovery 1.0).
 
-    Raises `InvalidRequest` if it is no issuer, `Unavailable` if it does not answer.
+    Raises `InvalidRequest` if it is not an issuer, `Unavailable` if it does not respond.
     """
     try:
         outbound.checked_url(issuer, any_port=True)
@@ -97,7 +97,7 @@ def refresh(ports: Ports, provider: IdentityProvider) -> None:
 def refresh_all(ports: Ports, is_over: Callable[[], bool]) -> int:
     """Refresh the providers of all tenants until `is_over`; return the number of failures.
 
-    The tenants come in any order, so that none is always the last if time is short.
+    The order of tenants is random, so no tenant is always last if time is short.
     """
     failed = 0
     for tenant_id in sorted(tenants.identifiers(ports), key=lambda _: secrets.randbits(64)):
@@ -113,7 +113,7 @@ def refresh_all(ports: Ports, is_over: Callable[[], bool]) -> int:
 
 
 def _is_new(provider: IdentityProvider, now: datetime) -> bool:
-    """Return whether the endpoints of a provider are those of its binding."""
+    """Return whether the endpoints of a provider still come from its binding."""
     return provider.jwks is not None or now - provider.created_at < _DAY
 
 
@@ -132,9 +132,9 @@ def _of_document(issuer: str, document: Mapping[str, Any] | None) -> ProviderMet
 
 
 def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
-    """Return the keys at a URL, which have `kid` unless the issuer has no such key.
+    """Return the keys at a URL. They include `kid` unless the issuer has no such key.
 
-    Raises `Unavailable` if that cannot be known now.
+    Raises `Unavailable` if that is unknown at present.
     """
     known = ports.issuer_keys.get(uri)
     if known is None or not _decides(ports, known, kid):
@@ -146,13 +146,13 @@ def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
 
 
 def is_decided(ports: Ports, uri: str, kid: str) -> bool:
-    """Return whether this process knows if an issuer has a key, so that nothing is fetched."""
+    """Return whether this process can decide without a fetch whether an issuer has a key."""
     known = ports.issuer_keys.get(uri)
     return known is not None and _decides(ports, known, kid)
 
 
 def fetched_at(ports: Ports, uri: str) -> datetime | None:
-    """Return when the keys at a URL were fetched that this process knows; None if it has none."""
+    """Return the fetch time of the keys that this process has for a URL, or None."""
     known = ports.issuer_keys.get(uri)
     return None if known is None else known.fetched
 
@@ -166,7 +166,7 @@ def _decides(ports: Ports, record: IssuerKeys, kid: str) -> bool:
 
 
 def _looked_up(ports: Ports, uri: str, kid: str) -> IssuerKeys:
-    """Return the newest record of the keys, which other processes renew too."""
+    """Return the newest record of the keys, which other processes also renew."""
     found = _read_stored(ports, uri)
     if found is None or not _decides(ports, found, kid):
         found = _refresh(ports, uri, found, _key_set)
@@ -185,7 +185,7 @@ def _remember(ports: Ports, uri: str, keys: IssuerKeys) -> None:
 def _refresh(
     ports: Ports, uri: str, previous: IssuerKeys | None, fetch: Callable[[Ports, str], str | None]
 ) -> IssuerKeys:
-    """Fetch a document if it is this process's turn; return the newest record."""
+    """Fetch a document if this process wins the claim; return the newest record."""
     if previous is not None and not previous.may_be_tried(ports.now()):
         return previous
     mine = IssuerKeys.trying(previous, ports.now())
@@ -197,14 +197,14 @@ def _refresh(
             raise Unavailable from None
         return found
     found = mine.tried_with(fetch(ports, uri))
-    # If this took so long that another process has the turn, what was found is right nevertheless.
+    # Even if another process has the claim by now, the fetched keys are correct.
     with suppress(PreconditionFailed):
         _write(ports, uri, found, mine)
     return found
 
 
 def _wait_for_refresh(ports: Ports, uri: str, keys: IssuerKeys) -> IssuerKeys:
-    """Return the record once the try that is under way has ended, or after its longest time."""
+    """Return the record after the current fetch has ended, or after its time limit."""
     for _ in range(int(AT_WORK_SECONDS / _LOOK_SECONDS)):
         if not keys.is_being_fetched(ports.now()):
             break
@@ -225,7 +225,7 @@ def _read_stored(ports: Ports, uri: str) -> IssuerKeys | None:
 
 
 def _key_set(ports: Ports, uri: str) -> str | None:
-    """Return the document at a URL, None if it does not have keys now."""
+    """Return the document at a URL, or None if it has no keys at present."""
     answer = ports.outbound().ask(uri)
     if answer.status != HTTPStatus.OK:
         return None
@@ -238,7 +238,7 @@ def _key_set(ports: Ports, uri: str) -> str | None:
 
 
 def _configuration(ports: Ports, uri: str) -> str | None:
-    """Return the document at a URL, None if it is no object now."""
+    """Return the document at a URL, or None if it is not an object at present."""
     answer = ports.outbound().ask(uri)
     is_object = answer.status == HTTPStatus.OK and _object(answer.body) is not None
     return answer.body.decode() if is_object else None
@@ -274,7 +274,7 @@ def _endpoint(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def _optional_endpoint(document: Mapping[str, Any], name: str) -> str | None:
-    """Return an endpoint that a sign-in does without; one that cannot be used counts as none."""
+    """Return an optional endpoint of a sign-in. An unusable endpoint counts as absent."""
     try:
         return _endpoint(document, name)
     except InvalidRequest:

@@ -40,13 +40,11 @@ def get(ports: Ports, caller: Caller, *, person_id: str) -> Person:
 
 @operation(Scope.ADMIN, fresh=True)
 def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
-    """End a person's sessions, and let the person begin none.
+    """Disable a person, and end the person's sessions.
 
-    Raises `NotFound`; `TooFewApprovers` (APPROVAL-5).
-
-    The e-mail becomes free, as a company may give it to another person. People who are the same
-    account at other providers of the issuer are disabled, too. A disabled person is returned
-    unchanged.
+    The e-mail becomes free, because a company may give it to another person. The same account at
+    other providers of the issuer is disabled, too. A disabled person is returned unchanged. Raises
+    `NotFound`; `TooFewApprovers` (APPROVAL-5).
     """
     person = get(ports, caller, person_id=person_id)
     if not person.is_active:
@@ -70,7 +68,7 @@ def disable(ports: Ports, caller: Caller, *, person_id: str) -> Person:
 
 
 def find_same_account(ports: Ports, tenant_id: str, issuer: str, subject: str) -> list[Person]:
-    """Return the people who are this subject of an issuer, one for each of its providers."""
+    """Return the people with this subject of an issuer, one for each provider of the issuer."""
     rows = ports.store.query(providers.providers(tenant_id))
     places = [
         model.subject_address(tenant_id, each.id, subject)
@@ -84,10 +82,10 @@ def find_same_account(ports: Ports, tenant_id: str, issuer: str, subject: str) -
 
 @idempotent(Scope.ADMIN, keeps=_KEPT, fresh=True)
 def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) -> Person:
-    """Let a person sign in again; an active person is returned unchanged.
+    """Allow a person to sign in again. An active person is returned unchanged.
 
     Raises `NotFound`; `Conflict` if another active person has the e-mail; `ApprovalRequired` while
-    anything is protected, as the person may approve (APPROVAL-1).
+    any action is protected, because the person may approve (APPROVAL-1).
     """
     person = get(ports, caller, person_id=person_id)
     if person.is_active:

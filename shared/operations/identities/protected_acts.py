@@ -1,9 +1,9 @@
-"""Acts that one person cannot do alone: what is protected, and what a call may do (APPROVAL-1).
+"""Protected actions, which need a second person's approval (APPROVAL-1).
 
-A protected operation asks `approval_changes`, or `UnrevokeAdmission` if it takes revocations back,
-whether it may go on; its write has the changes that they return, so that an act is done as often as
-approved. A call that only asks for an approval ends there. The service itself, and the operator's
-commands other than `tenant remove`, need none.
+A protected operation calls `approval_changes`, or `UnrevokeAdmission` if it unrevokes warrants. Its
+write contains the returned changes, so an action happens only as often as approved. A call that
+only requests an approval ends there. The service itself needs no approval, and the operator's
+commands need one only for `tenant remove`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,13 +40,13 @@ _POLICY: Final = "protected-acts"
 _PROTECT: Final = AuditAction.TENANT_PROTECT_ACTS
 _OVERRIDE: Final = AuditAction.APPROVAL_OVERRIDE
 
-# A revocation that is to be taken back, and the standing of its warrant.
+# A revocation to delete, and the state of its warrant.
 _Found = tuple[Revocation, WarrantState]
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def get(ports: Ports, caller: Caller) -> ProtectedActions:
-    """Return which acts of the tenant need an approval."""
+    """Return the tenant's actions that need an approval."""
     return read_protected_actions(ports, caller.tenant_id)
 
 
@@ -54,9 +54,9 @@ def get(ports: Ports, caller: Caller) -> ProtectedActions:
 def update(
     ports: Ports, caller: Caller, *, acts: tuple[ProtectedAction, ...], restore_above: int | None
 ) -> ProtectedActions:
-    """Say which acts of the tenant need an approval.
+    """Set the tenant's actions that need an approval.
 
-    Raises `TooFewApprovers` unless two people could approve; `ApprovalRequired` if an act is
+    Raises `TooFewApprovers` unless two people could approve; `ApprovalRequired` if an action is
     protected.
     """
     before = read_protected_actions(ports, caller.tenant_id)
@@ -81,7 +81,7 @@ def update(
 
 
 def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
-    """Let no act need an approval any more, as the operator of a tenant that is locked out."""
+    """Remove all protection, as the operator of a tenant that is locked out."""
     settle(lambda: _clear(ports, operator, reason))
 
 
@@ -96,7 +96,7 @@ def _clear(ports: Ports, operator: Caller, reason: str) -> None:
 
 
 def read_protected_actions(ports: Ports, tenant_id: str) -> ProtectedActions:
-    """Read which acts of a tenant need an approval."""
+    """Read the tenant's actions that need an approval."""
     item = ports.store.get(model.protected_address(tenant_id))
     return ProtectedActions() if item is None else ProtectedActions.from_item(item)
 
@@ -110,7 +110,7 @@ def access_changed(
     version: int = 0,
     is_needed: bool = True,
 ) -> list[Change]:
-    """Return as `approval_changes` does for a change of access, such as a provider or a role."""
+    """Return the approval changes for a change of access, for example to a provider or a role."""
     act = ProtectedAction.CHANGE_ACCESS
     return approval_changes(
         ports, caller, act, subject, details, version=version, is_needed=is_needed
@@ -127,20 +127,19 @@ def approval_changes(  # noqa: PLR0913 (what an approval is made of)
     version: int = 0,
     is_needed: bool = True,
 ) -> list[Change]:
-    """Return the changes of the write by which a caller does an act.
+    """Return the approval changes for the write of a protected action.
 
-    It is to be called on each path, also if no approval `is_needed`: then it raises `InvalidState`
-    if the call asks for one. `details` contain the difference that the act makes to the record of
-    this `version`, 0 if it makes the record. Raises `ApprovalRequired`; `ApprovalRequested` if the
-    call asked.
+    Call it on every path, even if no approval `is_needed`: it then raises `InvalidState` if the
+    call requests one. `details` describe the changes to the record at this `version`, or 0 for a
+    new record. Raises `ApprovalRequired`; `ApprovalRequested` if the call requested an approval.
     """
     policy = (
         ProtectedActions() if caller.is_inside else read_protected_actions(ports, caller.tenant_id)
     )
     if not is_needed or not policy.has(act):
         allowance.check_asks_nothing(caller)
-        # The write fails if the act becomes protected at the same time. It changes the policy
-        # itself once.
+        # The write fails if the action becomes protected concurrently. A change of the policy
+        # itself already has the policy as a precondition.
         kind = PolicyAsked if subject == _POLICY else Check
         return [] if caller.is_inside else [_required_nothing(policy, caller.tenant_id, kind)]
     header = _header(caller)
@@ -172,9 +171,9 @@ def approval_changes(  # noqa: PLR0913 (what an approval is made of)
 
 @dataclass(frozen=True, slots=True)
 class UnrevokeAdmission:
-    """Whether a call may take revocations back.
+    """Whether a call may unrevoke warrants.
 
-    `subject` is the one revocation, or the manifest; None for a batch, which uses no approval.
+    `subject` is the one revocation or the manifest, or None for a batch, which uses no approval.
     """
 
     ports: Ports
@@ -184,14 +183,15 @@ class UnrevokeAdmission:
 
     @property
     def is_limited(self) -> bool:
-        """Whether some of these acts are protected."""
+        """Whether some of these actions are protected."""
         others = self.acts.has(ProtectedAction.RESTORE_OTHERS)
         return not self.caller.is_inside and (others or self.acts.has(ProtectedAction.RESTORE))
 
     def check(self, items: Sequence[_Found]) -> None:
-        """Check before the first write that the call may take all of these back.
+        """Check before the first write that the call may unrevoke all of these.
 
-        Raises `ApprovalRequired`, `ApprovalRequested`, and `InvalidState` if it asks in vain.
+        Raises `ApprovalRequired`, `ApprovalRequested`, and `InvalidState` if it requests an
+        unnecessary approval.
         """
         act = self._required_action(len(items), has_others=self._has_others(items))
         if self.caller.asks_approval and act is not None:
@@ -209,10 +209,11 @@ class UnrevokeAdmission:
     def request_approval(
         self, manifest: UnrevokeManifest, has_other_makers: Callable[[], bool]
     ) -> None:
-        """Raise `ApprovalRequested` for all members of a manifest; `InvalidState` if in vain.
+        """Raise `ApprovalRequested` for all members of a manifest.
 
-        `has_other_makers` returns whether others revoked any member again. Raises `InvalidRequest`
-        if an approval cannot show all makers and reasons.
+        Raises `InvalidState` if the approval is unnecessary, and `InvalidRequest` if an approval
+        cannot show all makers and reasons. `has_other_makers` returns whether others revoked any
+        member again.
         """
         makers = ((each["created_by"], each["created_by_id"]) for each in manifest.groups)
         is_own = all(is_maker(self.caller, *each) for each in makers)
@@ -228,9 +229,9 @@ class UnrevokeAdmission:
         allowance.check_asks_nothing(self.caller)
 
     def take(self, items: Sequence[_Found]) -> tuple[int, list[Change]]:
-        """Return how many of these, the first ones, a write may take back, and its changes.
+        """Return how many of the first `items` a write may unrevoke, and its changes.
 
-        Raises `ApprovalRequired` if none.
+        Raises `ApprovalRequired` if it may unrevoke none.
         """
         if self.caller.is_inside:
             return len(items), []
@@ -305,14 +306,14 @@ class UnrevokeAdmission:
 
 
 def restoring(ports: Ports, caller: Caller, subject: str | None) -> UnrevokeAdmission:
-    """Return whether a call may take revocations back."""
+    """Return the decision whether a call may unrevoke warrants."""
     return UnrevokeAdmission(
         ports, caller, subject, read_protected_actions(ports, caller.tenant_id)
     )
 
 
 def _header(caller: Caller) -> ApprovalHeader:
-    """Return what the request says about an approval. Raises `ApprovalRequired` if nothing."""
+    """Return the approval header of the request. Raises `ApprovalRequired` if there is none."""
     if caller.approval is None or caller.person_id is None:
         raise _approval_required_error(caller)
     return caller.approval
@@ -323,7 +324,7 @@ def _approval_required_error(caller: Caller) -> ApprovalRequired:
 
 
 def _required_nothing(policy: ProtectedActions, tenant_id: str, kind: type[Check]) -> Check:
-    """Return the proof that this policy required no approval, which the guard looks for."""
+    """Return the proof for the guard that this policy required no approval."""
     return kind(model.protected_address(tenant_id), expect_version(policy.version))
 
 

@@ -1,6 +1,7 @@
-"""Requests to servers that a tenant names, behind a circuit breaker of this process (IDENTITY-7).
+"""Requests to servers that a tenant names, with a circuit breaker per process (IDENTITY-7).
 
-The keys of an issuer are fetched without it: all processes together fetch them once a minute.
+The keys of an issuer are fetched without it, because all processes together fetch them once a
+minute.
 """
 
 from collections.abc import Mapping
@@ -25,8 +26,8 @@ _lock: Final = Lock()
 def guard(ports: Ports, tenant_id: str) -> Ports:
     """Return the ports with an `OutboundHttp` that spares failing servers.
 
-    Each tenant has breakers of its own. It could otherwise stop sign-ins of another tenant by
-    requests to a slow address of the same server.
+    Each tenant has separate breakers. Otherwise one tenant could block the sign-ins of another by
+    requests to a slow address on the same server.
     """
     return replace(ports, outbound=lambda: _GuardedOutbound(ports, tenant_id))
 
@@ -43,12 +44,12 @@ class _GuardedOutbound:
         *,
         user: tuple[str, str] | None = None,
     ) -> OutboundAnswer:
-        """Ask the server, or return `NO_ANSWER` at once if it failed lately."""
+        """Send the request, or return `NO_ANSWER` at once if the server failed recently."""
         breakers, now = self.ports.breakers, self.ports.now()
         key = f"{self.tenant_id} {urlsplit(url).netloc.lower()}"
         with _lock:
             failures, tried_at = breakers.get(key, (0, now))
-            # A clock that was set back delays nothing.
+            # A clock that was set back causes no delay.
             if failures >= _FAILURES and abs(now - tried_at) < _PAUSE:
                 return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
             if failures:

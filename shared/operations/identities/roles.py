@@ -1,4 +1,4 @@
-"""Roles: list, get, put, delete, and the caller with one (AUTH-18)."""
+"""Roles: list, get, put, delete, and their holders (AUTH-18)."""
 
 from dataclasses import replace
 from typing import Final
@@ -39,7 +39,7 @@ def get(ports: Ports, caller: Caller, *, name: str) -> Role:
 
 @operation(Scope.ADMIN, fresh=True)
 def put_role(ports: Ports, caller: Caller, *, role: Role) -> Role:
-    """Store a role, or change it; it holds for all who have it at their next requests.
+    """Create or change a role. Its holders have the new role at their next requests.
 
     Raises `Conflict` if it is built in, or the tenant has `ROLES_MAX`; `InvalidRequest` if a
     signing key does not exist; `TooFewApprovers` (APPROVAL-5).
@@ -66,7 +66,7 @@ def put_role(ports: Ports, caller: Caller, *, role: Role) -> Role:
 
 @operation(Scope.ADMIN, fresh=True)
 def delete(ports: Ports, caller: Caller, *, name: str) -> None:
-    """Delete a role; callers who have it may do nothing from then on.
+    """Delete a role. Its holders lose access immediately.
 
     Raises `NotFound`; `Conflict` if it is built in; `TooFewApprovers` (APPROVAL-5).
     """

@@ -1,4 +1,4 @@
-"""Sessions: begin one, list them, end one (IDENTITY-5)."""
+"""Sessions: begin, list and end them (IDENTITY-5)."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ CURRENT: Final = "current"
 
 @dataclass(frozen=True, slots=True)
 class StartedSession:
-    """A new session, its role now, and its secret, which is returned only once and not stored."""
+    """A new session, its current role, and its secret, which is returned once and not stored."""
 
     session: SessionRecord
     role: Role
@@ -57,7 +57,7 @@ def start_session(
         authenticated_at=authenticated_at,
         provider_session=provider_session,
         owner_epoch=owner.epoch if isinstance(owner, Person) else 1,
-        # A person's role may change while the session lasts.
+        # A person's role may change during the session.
         role=None if isinstance(owner, Person) else role.name,
     )
     return StartedSession(session, role, secret), store_changes(session)
@@ -66,7 +66,7 @@ def start_session(
 def blank_session(
     ports: Ports, tenant_id: str, identity: str, seconds: int
 ) -> tuple[str, SessionRecord]:
-    """Return a new secret, and a session that lasts so long, as yet without owner and role."""
+    """Return a new secret, and a session of `seconds` seconds without owner and role."""
     secret, now = model.new_secret(), ports.now()
     ends_at = times.truncate_to_second(now + timedelta(seconds=seconds))
     return secret, SessionRecord(
@@ -98,9 +98,9 @@ def store_changes(session: SessionRecord) -> list[Change]:
 def page(
     ports: Ports, caller: Caller, *, before: str | None, limit: int
 ) -> tuple[list[SessionRecord], str | None]:
-    """Return sessions that are accepted now, newest first, and `before` of the next page or None.
+    """Return the currently valid sessions, newest first, and `before` for the next page or None.
 
-    Administrators see all of the tenant, others their own.
+    Administrators see all sessions of the tenant, others only their own.
     """
     live = _SessionValidity(ports, caller.tenant_id)
 
@@ -112,9 +112,9 @@ def page(
 
 @operation(*Scope, rate_limited=True)
 def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
-    """End a session; `CURRENT` is that of the caller. Its next request is refused.
+    """End a session, which can be the caller's `CURRENT` one. Its next request is refused.
 
-    Raises `NotFound`, also if it is another's and the caller is no administrator.
+    Raises `NotFound`, also for another owner's session if the caller is no administrator.
     """
     named = (caller.session_id or "") if session_id == CURRENT else session_id
     partition = model.sessions(caller.tenant_id)
@@ -132,20 +132,20 @@ def delete(ports: Ports, caller: Caller, *, session_id: str) -> None:
 
 
 def end_all(ports: Ports, tenant_id: str) -> None:
-    """End all sessions and tickets of a tenant, also those that a list lacks.
+    """End all sessions and tickets of a tenant, including sessions that a list lacks.
 
     Raises `PreconditionFailed`.
     """
     address = model.access_address(tenant_id)
     found, now = AccessRecord.of(ports.store.get(address)), ports.now()
-    # A clock that was ahead may have written the end before.
+    # A clock that was ahead may have written the previous time.
     after = max(now, found.sessions_after or now)
     ended = replace(found, sessions_after=after, version=found.version + 1)
     ports.store.write(Put(address, ended.to_item(), expect_version(found.version)))
 
 
 class _SessionValidity:
-    """Whether sessions of a tenant are accepted, with one read of each owner."""
+    """Checks whether sessions of a tenant are accepted, with one read of each owner."""
 
     def __init__(self, ports: Ports, tenant_id: str) -> None:
         self._ports, self._now = ports, ports.now()

@@ -1,6 +1,6 @@
-"""Sign-ins: the providers of a tenant, and what a code or a token of one is exchanged for.
+"""Sign-ins: the providers of a tenant, and the exchange of codes and tokens for sessions.
 
-A token is checked against the keys of its issuer.
+A token is verified with the keys of its issuer.
 """
 
 import json
@@ -52,9 +52,9 @@ _KINDS: Final = {
     ProviderKind.PROGRAMS: TokenKind.PROGRAM,
     ProviderKind.TOKENS: TokenKind.ACCESS,
 }
-# The parameters of a code that the provider gets.
+# The parameters of a code that the provider receives.
 _SENT: Final = ("code", "code_verifier", "redirect_uri")
-# How many codes a provider may get in a second, or logouts it may send; twice as many at once.
+# How many codes a provider may receive in a second, or logouts it may send; twice as many at once.
 _PER_SECOND: Final = 50
 _COST: Final = RATE_PER_SECOND // _PER_SECOND
 _HANDLE: Final = re.compile("[a-z0-9-]{1,63}")
@@ -64,9 +64,9 @@ _OPEN: Final = logs.fields(metrics={"RateLimitBypassed": 1})
 
 
 def list_sign_in_providers(ports: Ports, handle: str) -> list[IdentityProvider]:
-    """Return the providers of people, oldest first, of the tenant with this handle (IDENTITY-7).
+    """Return a tenant's providers of people, oldest first (IDENTITY-7).
 
-    There is none for a tenant that does not exist. Raises `Unavailable`.
+    The result is empty for an unknown handle. Raises `Unavailable`.
     """
     item = ports.store.get(handle_address(handle)) if _HANDLE.fullmatch(handle) else None
     if item is None:
@@ -78,9 +78,10 @@ def list_sign_in_providers(ports: Ports, handle: str) -> list[IdentityProvider]:
 
 @dataclass(frozen=True, slots=True)
 class SignInAttempt:
-    """A request for a session, whose parameters and token passed all checks without a request.
+    """A session request with a valid form and token, checked without an outbound request.
 
-    `provider` is None for a ticket. If it `asks_provider`, `exchange_token` waits for the provider.
+    `provider` is None for a ticket. If `asks_provider` is true, `exchange_token` waits for the
+    provider.
     """
 
     form: Mapping[str, str] = field(repr=False)
@@ -94,7 +95,7 @@ class SignInAttempt:
 
 
 def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
-    """Check the parameters of a token or a ticket, and send no request (IDENTITY-7).
+    """Check the parameters of a token or a ticket, without an outbound request (IDENTITY-7).
 
     Raises `SignInRefused`, `Unavailable`.
     """
@@ -114,7 +115,10 @@ def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
 
 
 def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
-    """Check the parameters of a code, and send no request. Raises as `prepare` does."""
+    """Check the parameters of a code, without an outbound request.
+
+    Raises the same errors as `prepare`.
+    """
     _grant_type(form, CODE)
     provider = issuers.current(ports, _provider(ports, _require_field(form, "audience")))
     for name in (*_SENT, "nonce"):
@@ -124,7 +128,7 @@ def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if not _VERIFIER.fullmatch(form["code_verifier"]):
         _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
-    # The address names the provider, so that a code of one is not sent to another (RFC 9207).
+    # The address names the provider, so a code is not sent to another provider (RFC 9207).
     redirect_uri = form["redirect_uri"]
     is_own = redirect_uri.endswith(f"/console/signed-in/{provider.id}")
     if not (_LOOPBACK.fullmatch(redirect_uri) if form.get("client") == "cli" else is_own):
@@ -133,7 +137,7 @@ def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
 
 
 def _check_exchange(form: Mapping[str, str]) -> None:
-    """Raise `SignInRefused` if the form requests what is not supported (RFC 8693, 2.1)."""
+    """Raise `SignInRefused` if the form requests an unsupported exchange (RFC 8693, 2.1)."""
     if form.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
         _refuse(f"requested_token_type: must be {ACCESS_TOKEN}, or left out.")
     if "actor_token" in form or "actor_token_type" in form:
@@ -157,8 +161,8 @@ def exchange_token(
 ) -> StartedSession:
     """Return a session for the code, token or ticket of an attempt (IDENTITY-7).
 
-    Raises `SignInRefused`; `Unavailable` if the provider does not answer; `RateLimited` if it has
-    too many codes.
+    Raises `SignInRefused`; `Unavailable` if the provider does not respond; `RateLimited` if it
+    receives too many codes.
     """
     form, provider = attempt.form, attempt.provider
     if provider is None:
@@ -225,11 +229,10 @@ def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
 
 
 def take_allowance(ports: Ports, provider: IdentityProvider, purpose: str) -> None:
-    """Take a request from the allowance of a provider for a purpose.
+    """Take a request from the rate limit of a provider for a purpose.
 
-    Raises `RateLimited` if there were too many.
-
-    If the buckets cannot answer, or another clock wrote this one, it goes on (AUTH-10).
+    Raises `RateLimited` if there were too many. The request is allowed if the buckets do not
+    respond, or another clock wrote this bucket (AUTH-10).
     """
     name, now = f"{provider.tenant_id}#{purpose}#{provider.id}", microseconds(ports.now())
     try:
@@ -251,7 +254,7 @@ def _refuse(message: str) -> None:
     raise SignInRefused(OAuthErrorCode.INVALID_REQUEST, message)
 
 
-# The errors of RFC 6749 that are about the client, and not about the code.
+# The errors of RFC 6749 about the OAuth client instead of the code.
 _OF_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client"})
 
 
@@ -260,17 +263,17 @@ def verify_token(
 ) -> IdentityClaims:
     """Return the claims of a JWT of the issuer for the audience.
 
-    `nonce` is that of the sign-in if a code was redeemed. Raises `SignInRefused`, or `Unavailable`
-    if the keys of the issuer cannot be known now.
+    `nonce` is the nonce of the sign-in if a code was redeemed. Raises `SignInRefused`, or
+    `Unavailable` if the keys of the issuer are unknown at present.
     """
-    # Before the keys, which may have to be fetched: nobody else pays for a wrong token.
+    # Before the keys, which may have to be fetched: a wrong token must not delay other callers.
     parsed, claims = _check_claims(ports, binding, token, nonce=nonce)
     check_signature(ports, binding, parsed)
     return claims
 
 
 def check_signature(ports: Ports, binding: IssuerBinding, token: ParsedToken) -> None:
-    """Check the signature by the keys of the issuer. Raises as `verify_token` does."""
+    """Verify the signature with the keys of the issuer. Raises the errors of `verify_token`."""
     try:
         jwts.check_signature(token, _keys(ports, binding, token.kid))
     except TokenRefused as refused:
@@ -278,14 +281,14 @@ def check_signature(ports: Ports, binding: IssuerBinding, token: ParsedToken) ->
 
 
 def is_decided(ports: Ports, binding: IssuerBinding, token: ParsedToken) -> bool:
-    """Return whether this process knows if the issuer has the key of a token (IDENTITY-10)."""
+    """Return whether this process can decide if the issuer has the key of a token (IDENTITY-10)."""
     return binding.jwks is not None or issuers.is_decided(ports, binding.jwks_uri, token.kid)
 
 
 def _check_claims(
     ports: Ports, binding: IssuerBinding, token: str, *, nonce: str | None = None
 ) -> tuple[ParsedToken, IdentityClaims]:
-    """Return a token and its claims; the signature is not checked. Raises `SignInRefused`."""
+    """Return a token and its claims, without a signature check. Raises `SignInRefused`."""
     kind, issuer, now = binding.kind, binding.issuer, ports.now().timestamp()
     try:
         parsed = jwts.parse(token)
@@ -320,9 +323,9 @@ def _email(claims: Mapping[str, Any]) -> str | None:
 def exchange_code(
     ports: Ports, endpoint: str, form: Mapping[str, str], client_id: str, client_secret: str | None
 ) -> str:
-    """Return the ID token, not yet checked, for the code in a form (RFC 6749, RFC 7636).
+    """Return the unverified ID token for the code in a form (RFC 6749, RFC 7636).
 
-    Raises `SignInRefused` if the provider refuses the code, `Unavailable` if it does not answer.
+    Raises `SignInRefused` if the provider refuses the code, `Unavailable` if it does not respond.
     """
     sent = {"grant_type": CODE} | {name: form[name] for name in _SENT}
     if client_secret is None:

@@ -1,4 +1,4 @@
-"""Tickets: an operator makes one, and whoever redeems it first is signed in (IDENTITY-8)."""
+"""Sign-in tickets: an operator issues one, and its first use signs in (IDENTITY-8)."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -28,7 +28,7 @@ def issue(ports: Ports, operator: Caller) -> str:
     expires = int((now + TICKET_LIFETIME).timestamp())
     found = Ticket(operator.tenant_id, operator.identity, operator.operator, now, expires)
     ports.store.write(
-        # Else it could remain of a tenant that is being removed.
+        # Otherwise it could remain after the removal of a tenant.
         Check(settings_address(operator.tenant_id), Expect.PRESENT),
         Put(model.ticket_address(ticket), found.to_item(), Expect.ABSENT),
     )
@@ -38,7 +38,7 @@ def issue(ports: Ports, operator: Caller) -> str:
 def redeem(ports: Ports, stranger: UnauthenticatedClient, ticket: str) -> StartedSession:
     """Begin a session for a ticket, and delete it, in one write.
 
-    Raises `SignInRefused` if it is wrong, was used or is too old; `Unavailable`.
+    Raises `SignInRefused` if it is wrong, used or too old; `Unavailable`.
     """
     return settle(lambda: _attempt(ports, stranger, ticket))
 

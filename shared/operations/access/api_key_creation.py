@@ -1,4 +1,4 @@
-"""The creation of API keys, by a caller, by a rotation, or with a tenant."""
+"""Create API keys, for a caller, a rotation, or a new tenant."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from shared.model.identities.roles import Role
 
 
-# The end is computed by the clock of the caller.
+# The caller computes the expiry with its own clock.
 _SKEW: Final = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedKey:
-    """A new key and its secret, which is returned only once and not stored."""
+    """A new key and its secret, which is returned once and not stored."""
 
     api_key: ApiKey
     secret: str = field(repr=False)
@@ -36,10 +36,10 @@ class CreatedKey:
 
 @dataclass(frozen=True, slots=True)
 class Maker:
-    """The maker of a key, and the people who may see its secret; both are empty for an operator.
+    """The maker of a key, and the people who may see its secret. Both are empty for an operator.
 
-    A write that makes a key includes `checks`: the maker has not ended meanwhile. `networks` limit
-    the maker, if it is a key. `creator_ids` made the first key, if that was rotated.
+    A write that creates a key includes `checks`, so the maker cannot end concurrently. `networks`
+    limit a maker that is a key. If the first key was rotated, `creator_ids` are its makers.
     """
 
     id: str | None = None
@@ -50,11 +50,11 @@ class Maker:
 
 
 def find_maker(ports: Ports, caller: Caller) -> Maker:
-    """Read the maker that a caller is. Raises `InvalidApiKey` if it has ended.
+    """Read the maker for a caller. Raises `InvalidApiKey` if it has ended.
 
-    Raises `InsufficientScope` if a disabled person may have the secret of the calling key.
+    Raises `InsufficientScope` if a disabled person may know the secret of the calling key.
     """
-    # Here, so that requests with API keys load nothing of it.
+    # Imported here so that requests with API keys do not load it.
     from shared.model.identities import people  # noqa: PLC0415
     from shared.operations.base.effects import check_makers  # noqa: PLC0415
 
@@ -86,7 +86,7 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
     networks: tuple[str, ...] = (),
     maker: Maker | None = None,
 ) -> tuple[CreatedKey, list[Change]]:
-    """Return a new key, and the changes that store it; the caller of `creation` writes them."""
+    """Return a new key, and the changes that store it. The caller writes them."""
     maker = maker or Maker()
     if len(maker.people_ids) > model.PEOPLE_MAX:
         raise Conflict(
@@ -131,7 +131,7 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
 
 
 def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | None) -> Credential:
-    """Return the credential of an active key, whose account is active if it has one."""
+    """Return the credential of an active key. Its account, if any, must be active."""
     return Credential(
         digest=key.digest,
         tenant_id=key.tenant_id,
@@ -146,7 +146,7 @@ def credential(key: ApiKey, settings: TenantSettings, account: ServiceAccount | 
 
 
 def check_role(ports: Ports, caller: Caller, scopes: tuple[Scope, ...], role: str | None) -> None:
-    """Raise `InvalidRequest` unless a key gets scopes, or a role that exists (AUTH-18)."""
+    """Raise `InvalidRequest` unless a key gets either scopes or an existing role (AUTH-18)."""
     if bool(scopes) is (role is not None):
         raise InvalidRequest("scopes: give either scopes, or a role.")
     if role is not None and _role(ports, caller.tenant_id, role) is None:
@@ -161,11 +161,11 @@ def admin_key_approval_changes(
     *,
     predecessor: ApiKey | None = None,
 ) -> list[Change]:
-    """Return the changes by which a caller makes an admin key, if that is protected (APPROVAL-1).
+    """Return the approval changes for a new admin key, if it is protected (APPROVAL-1).
 
-    A key may rotate itself: nobody gets more by that than the key has. Raises `ApprovalRequired`.
+    A key may rotate itself, because the new key has no further access. Raises `ApprovalRequired`.
     """
-    # Here, so that requests with API keys load nothing of it.
+    # Imported here so that requests with API keys do not load it.
     from shared.model.identities.approvals import ProtectedAction  # noqa: PLC0415
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
@@ -182,7 +182,7 @@ def admin_key_approval_changes(
 
 
 def _scopes(ports: Ports, key: ApiKey) -> tuple[Scope, ...]:
-    """Return the scopes that a key gives, by its role if it has one."""
+    """Return the scopes of a key, from its role if it has one."""
     if key.role is None:
         return key.scopes
     found = _role(ports, key.tenant_id, key.role)
@@ -190,7 +190,7 @@ def _scopes(ports: Ports, key: ApiKey) -> tuple[Scope, ...]:
 
 
 def _role(ports: Ports, tenant_id: str, name: str) -> "Role | None":
-    # Here, so that requests with API keys load nothing of it.
+    # Imported here so that requests with API keys do not load it.
     from shared.operations.identities import roles  # noqa: PLC0415
 
     return roles.of_tenant(ports, tenant_id).get(name)
@@ -209,7 +209,7 @@ def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
 def find_latest_end(
     ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey
 ) -> datetime | None:
-    """Return the latest end of such a key by a maker; None if people have no part in it."""
+    """Return the latest allowed expiry of such a key, or None if no person is involved."""
     if not maker.people_ids:
         return None
     days = settings.person_key_max_days
@@ -219,7 +219,7 @@ def find_latest_end(
 
 
 def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: ApiKey) -> None:
-    """Raise `InvalidRequest` if a key that people make would live too long (APIKEY-15)."""
+    """Raise `InvalidRequest` if a key created by people would live too long (APIKEY-15)."""
     latest = find_latest_end(ports, settings, maker, key)
     if latest is not None and (key.expires_at is None or key.expires_at > latest + _SKEW):
         raise InvalidRequest(
@@ -230,7 +230,7 @@ def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: Ap
 
 
 def check_networks(maker: Maker, networks: tuple[str, ...]) -> None:
-    """Raise `InvalidRequest` unless a key gets the networks of the key that makes it."""
+    """Raise `InvalidRequest` unless a key gets the networks of the key that creates it."""
     if maker.networks and {*networks} != {*maker.networks}:
         only = ", ".join(maker.networks)
         raise InvalidRequest(f"networks: must be {only}: the calling key is limited to these.")
@@ -243,7 +243,7 @@ def find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccoun
 
 
 def joinable(ports: Ports, caller: Caller, account_id: str | None) -> ServiceAccount | None:
-    """Return the account that a new key shall belong to, or None if there is to be none.
+    """Return the account of a new key, or None if there is none.
 
     Raises `InvalidRequest` if it is unknown, `InvalidState` if it is disabled, and `Conflict` if it
     has the maximum number of keys.
@@ -264,10 +264,10 @@ def joinable(ports: Ports, caller: Caller, account_id: str | None) -> ServiceAcc
 
 
 def account_key_count_changes(account: ServiceAccount | None) -> list[Change]:
-    """Return the changes of an account that a new key joins; none if there is no account."""
+    """Return the changes of an account that a new key joins, or none without an account."""
     if account is None:
         return []
-    # The write expects the version on which the number of keys was checked.
+    # The precondition is the version at which the number of keys was checked.
     counted = replace(account, api_key_count=account.api_key_count + 1, version=account.version + 1)
     return [Put(account.address, counted.to_item(), VersionIs(account.version))]
 

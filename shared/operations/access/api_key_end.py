@@ -34,9 +34,10 @@ def revoke(
     settings: TenantSettings | None = None,
     **details: Value,
 ) -> ApiKey:
-    """Revoke an active key, in one write with what `keep` returns; `details` are for the audit log.
+    """Revoke an active key, in one write with the changes of `keep`.
 
-    Raises `Conflict` if it is the last admin key and `is_last_kept` (APIKEY-7).
+    `details` are for the audit log. Raises `Conflict` if it is the last admin key and
+    `is_last_kept` (APIKEY-7).
     """
     now = ports.now()
     after = replace(key, status=ApiKeyStatus.REVOKED, revoked_at=now, version=key.version + 1)
@@ -55,7 +56,7 @@ def revoke(
 
 
 def revocation_changes(key: ApiKey, at: datetime, expect: Expect) -> list[Change]:
-    """Return the changes for the write that revokes a key `at`; `expect` is of its credential."""
+    """Return the changes that revoke a key; `expect` is the precondition for its credential."""
     note = CredentialTombstone(key.digest, key.tenant_id, at)
     return [
         Delete(model.credential_address(key.digest), expect),
@@ -75,17 +76,17 @@ def deletion_changes(key: ApiKey) -> list[Change]:
 def guard(
     ports: Ports, caller: Caller, *, losing: Collection[ApiKey], addresses: Collection[Address] = ()
 ) -> list[Change]:
-    """Return checks for the write that ends the keys `losing`: another admin key must remain.
+    """Return preconditions that another admin key remains after the keys `losing` end.
 
-    Items at `addresses` are not checked, because the same write already expects their version.
-    Raises `Conflict` if one of `losing` is a live admin key and no other admin key stays
-    accepted for `REMAINING`.
+    Omits items at `addresses`, because the same write already has a precondition on them. Raises
+    `Conflict` if `losing` contains a live admin key and no other admin key stays accepted for
+    `REMAINING`.
     """
     now = ports.now()
     if not any(key.is_live_admin(now) for key in losing):
         return []
     ids = {key.id for key in losing}
-    # Nearly always the caller's own key remains, which saves reading all of them.
+    # The caller's own key almost always remains, which avoids reading all keys.
     stays = _another(ports, caller.tenant_id, _own(ports, caller, ids))
     stays = stays or _another(ports, caller.tenant_id, _all(ports, caller.tenant_id, ids))
     if stays is None:

@@ -1,4 +1,4 @@
-"""Rotation of API keys: a key takes the place of another, which ends after a time of grace."""
+"""Rotate API keys: a new key replaces an old one, which expires after a grace period."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _LAST: Final = datetime.max.replace(tzinfo=UTC, microsecond=0)
 
 @dataclass(frozen=True, slots=True)
 class RotatedKey:
-    """The new key, the key in whose place it is, and the moment from which that one is refused."""
+    """The new key, its predecessor, and the time from which the predecessor is refused."""
 
     created: CreatedKey
     predecessor: ApiKey
@@ -49,8 +49,8 @@ def rotate(
 ) -> RotatedKey:
     """Create a key with the name, scopes and account of another, which ends soon (APIKEY-10).
 
-    The old key is accepted for `grace_seconds`, and no longer than before; with 0 it is revoked.
-    Without `expires_at`, the new key gets the lifetime that the old one was created with.
+    The old key is accepted for `grace_seconds`, but not longer than before. With 0 it is revoked.
+    Without `expires_at`, the new key gets the original lifetime of the old one.
 
     Raises `NotFound`; `InvalidState` if the old key ended or was rotated, or if its account is
     disabled; `Conflict` if the account has the maximum number of keys, or if no admin key would be
@@ -91,7 +91,7 @@ def rotate(
     ports.store.write(
         *changes,
         *taken,
-        # It conflicts with a write that disables the account meanwhile.
+        # Conflicts with a concurrent write that disables the account.
         *joined,
         *_guard(ports, caller, key, max(until, end or _LAST), [*joined, *maker.checks]),
         *_expiry_changes(key, ending, api_key_creation.credential(ending, settings, account)),
@@ -112,12 +112,12 @@ def rotate(
 
 
 def _find_maker(ports: Ports, caller: Caller, key: ApiKey) -> Maker:
-    """Return the maker of the successor of a key: the key's own, and the people of the caller.
+    """Return the maker of the successor: the original maker, and the people behind the caller.
 
     The people of earlier rotations have not seen the new secret.
     """
     by = api_key_creation.find_maker(ports, caller)
-    # The write expects the version of the key, also if it rotates itself.
+    # The write already has the version of the key as a precondition, even if it rotates itself.
     checks = tuple(each for each in by.checks if each.address != key.address)
     people_ids = tuple(dict.fromkeys((*key.creator_ids, *by.people_ids)))
     return Maker(key.created_by_id, people_ids, checks, by.networks, key.creator_ids)
@@ -140,7 +140,7 @@ def _end(
     now: datetime,
     latest: datetime | None,
 ) -> datetime | None:
-    """Return when the new key expires, which is checked, by default `latest` at most."""
+    """Return the checked expiry of the new key; by default at most `latest`."""
     allowance.check_end(ports, expires_at)
     if expires_at is None:
         if key.expires_at is not None:
@@ -155,9 +155,10 @@ def _end(
 def _guard(
     ports: Ports, caller: Caller, key: ApiKey, last: datetime, extra_changes: Sequence[Change]
 ) -> list[Change]:
-    """Return the checks of a write with `extra_changes` that ends both keys by `last`.
+    """Return the preconditions of a write with `extra_changes` that ends both keys by `last`.
 
-    Raises `Conflict` if they end soon, sooner than the old key did, and no admin key would be left.
+    Raises `Conflict` if they end soon and earlier than the old key did, and no admin key would be
+    left.
     """
     is_soon = times.has_passed(last, ports.now() + api_key_end.REMAINING)
     if not is_soon or last >= (key.expires_at or _LAST):
@@ -174,7 +175,7 @@ def _ending(key: ApiKey, successor_id: str, until: datetime, *, is_at_once: bool
 
 
 def _expiry_changes(key: ApiKey, ending: ApiKey, credential: Credential) -> list[Change]:
-    """Return the changes after which the old key and its secret end as `ending` says."""
+    """Return the changes that end the old key and its secret according to `ending`."""
     accepted: list[Change] = [Put(credential.address, credential.to_item(), Expect.PRESENT)]
     if ending.revoked_at is not None:
         accepted = api_key_end.revocation_changes(key, ending.revoked_at, Expect.PRESENT)

@@ -1,4 +1,4 @@
-"""API keys: list, create, get, revoke, delete, authenticate a request, and introduce its caller."""
+"""API keys: list, create, get, revoke, delete, authenticate a request, describe its caller."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,13 +37,13 @@ def authenticate(
     source_ip: str | None = None,
     refusing: Callable[[], object] = lambda: None,
 ) -> Credential:
-    """Return the credential of a key string, in one consistent read (AUTH-3).
+    """Return the credential of a key string, with one consistent read (AUTH-3).
 
     Raises `InvalidApiKey` if it is not accepted, after a second read, and `Unavailable` if the
-    store does not answer. `refusing` is called before the second read, and may raise instead.
+    store does not respond. `refusing` is called before the second read, and may raise instead.
     """
     digest = model.digest(secret)
-    # A malformed key is looked up like any other, so that response times reveal nothing.
+    # A malformed key is looked up like any other, so response times reveal no information.
     credential = Credential.from_optional(ports.store.get(model.credential_address(digest)))
     refusal = credential.refusal(ports.now(), source_ip) if credential else None
     is_well_formed = model.is_well_formed(secret)
@@ -68,9 +68,9 @@ def page(
     account_id: str | None = None,
     maker_id: str | None = None,
 ) -> Page[tuple[ApiKey, Usage]]:
-    """Return the tenant's keys, newest first (API-19), or some: of one account, or by one maker.
+    """Return the tenant's keys, newest first (API-19), optionally of one account or by one maker.
 
-    If the tenant has no such account or maker, the page is empty (APIKEY-9, APIKEY-12). Raises
+    The page is empty if the tenant has no such account or maker (APIKEY-9, APIKEY-12). Raises
     `InvalidRequest` if both are given.
     """
     if maker_id is not None:
@@ -101,7 +101,7 @@ def page_of_account(
 def _page_of(
     ports: Ports, caller: Caller, partition: Partition, total: int, before: str | None, limit: int
 ) -> Page[tuple[ApiKey, Usage]]:
-    """Return a page of the keys whose identifiers are in a partition."""
+    """Return a page of the keys with identifiers in a partition."""
     found = ports.store.query(partition, before=before, newest_first=True, limit=limit + 1)
     ids = [entry.sk for entry in found]
     records, usage_of = model.records(caller.tenant_id), model.usage(caller.tenant_id)
@@ -112,7 +112,7 @@ def _page_of(
             Usage.from_item(items[usage_of.address(each)]),
         )
         for each in ids[:limit]
-        # A key that has been deleted since the query has neither item.
+        # A key that was deleted since the query has neither item.
         if {records.address(each), usage_of.address(each)} <= items.keys()
     ]
     next_before = ids[limit - 1] if len(ids) > limit else None
@@ -128,7 +128,7 @@ def _page_of_all(
         lambda: _usages(ports, usage_of, before=before, limit=limit),
         lambda: count(ports, model.count_address(caller.tenant_id)),
     )
-    # Keys may have been created or deleted between the two queries: read what is missing.
+    # Keys may have been created or deleted between the two queries: read the missing ones.
     missed = [usage_of.address(key.id) for key in found if usage_of.address(key.id) not in usages]
     if missed:
         usages |= ports.store.get_many(missed)
@@ -160,7 +160,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 ) -> CreatedKey:
     """Create an active key (APIKEY-3).
 
-    Raises `InvalidRequest` unless there are either scopes or a role, if `expires_at` has passed, if
+    Raises `InvalidRequest` unless either scopes or a role are given, if `expires_at` has passed, if
     the key would outlive the calling key (APIKEY-4) or have other networks, or if the account or
     role is unknown; `InvalidState` if the account is disabled; `Conflict` if it has the maximum
     number of keys.
@@ -212,7 +212,7 @@ def get(ports: Ports, caller: Caller, *, key_id: str) -> tuple[ApiKey, Usage]:
 
 @idempotent(Scope.ADMIN, keeps=of_record(ApiKey), fresh=True)
 def revoke(ports: Ports, caller: Caller, keep: Keep[ApiKey], *, key_id: str) -> ApiKey:
-    """Revoke a key; the next request with it fails (APIKEY-5). A revoked key is returned unchanged.
+    """Revoke a key. The next request with it fails (APIKEY-5). A revoked key is returned unchanged.
 
     Raises `NotFound`; `Conflict` if it is the last admin key (APIKEY-7).
     """
@@ -260,7 +260,7 @@ def _entry(
 def _usages(
     ports: Ports, partition: Partition, *, before: str | None, limit: int
 ) -> dict[Address, Item]:
-    """Read the usages of a page of keys; a usage has the same identifier as its key."""
+    """Read the usages of a page of keys. A usage has the same identifier as its key."""
     entries = ports.store.query(partition, before=before, newest_first=True, limit=limit)
     return {partition.address(entry.sk): entry.item for entry in entries}
 
@@ -287,7 +287,7 @@ class CallerProfile:
 
 @operation(*Scope, rate_limited=True)
 def introduce(ports: Ports, caller: Caller) -> CallerProfile:
-    """Return who calls (AUTH-13). Raises `InvalidApiKey` if the key was deleted meanwhile."""
+    """Return the current caller (AUTH-13). Raises `InvalidApiKey` if the key was deleted."""
     if caller.session_id is not None:
         settings, until = tenants.settings(ports, caller.tenant_id), caller.bounds_keys_at
         if caller.person_id is not None:

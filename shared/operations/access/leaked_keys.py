@@ -1,4 +1,4 @@
-"""API keys that were found in public: whoever presents one ends it (APIKEY-14)."""
+"""Revoke API keys that were found in public, for any client that presents one (APIKEY-14)."""
 
 import logging
 from dataclasses import replace
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class LeakReport(NamedTuple):
-    """A secret that was found, the address of the place if it is known, and the request."""
+    """A secret that was found, the URL where it was found if known, and the request."""
 
     secret: str
     url: str | None
@@ -34,9 +34,10 @@ class LeakReport(NamedTuple):
 
 
 def end(ports: Ports, report: LeakReport) -> None:
-    """Revoke the API key with this secret, also the last admin key.
+    """Revoke the API key with this secret, even the last admin key.
 
-    An unknown secret costs as many reads, and changes nothing. Raises `DataCorrupt`, `Unavailable`.
+    An unknown secret costs the same number of reads, without a change. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     settle(partial(_end, ports, report))
 
@@ -57,7 +58,7 @@ def _end(ports: Ports, report: LeakReport) -> None:
     caller = replace(inside, source_ip=report.source_ip, request_id=report.request_id)
 
     def announce(_: ApiKey) -> list[Change]:
-        # After the entry of the revocation, because identifiers are in order of time.
+        # Written after the entry of the revocation, because identifiers are in order of time.
         details: dict[str, Value] = {"name": key.name, "url": report.url and report.url[:URL_MAX]}
         action = AuditAction.API_KEY_LEAKED
         return [audit.entry(ports, caller, action, key.id, settings=settings, **details)]

@@ -1,4 +1,4 @@
-"""The keys that a person made, when the person is disabled (IDENTITY-9)."""
+"""Revoke the keys that a person made, when the person is disabled (IDENTITY-9)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +13,7 @@ from shared.operations.base.operation import operation, wait_for_writes
 from shared.operations.identities import people
 from shared.ports import Ports
 
-# The keys that one request ends.
+# The most keys that one request ends.
 _PART: Final = 50
 
 
@@ -32,23 +32,23 @@ def disable_person(
 ) -> DisabledPerson:
     """Disable a person, then revoke up to 50 keys that the person made, also through keys.
 
-    A caller repeats it until no key is left. Raises `NotFound`; `Conflict` if the last admin key is
-    among them (APIKEY-7): the person is disabled, and the other keys have ended.
+    Repeat the call until no key is left. Raises `NotFound`; `Conflict` if the last admin key is
+    among them (APIKEY-7). In that case the person is disabled, and the other keys have ended.
     """
     person = people.disable(ports, caller, person_id=person_id)
-    # Each key that the person made before is visible after this. A later one is refused.
+    # After this, every key that the person made before is visible. A later key is refused.
     wait_for_writes()
     active = _find_active(ports, person)
     if made_keys is MadeKeys.KEEP or not active:
         return DisabledPerson(person, 0, len(active))
-    # The calling key ends last, so that it can repeat the request.
+    # The calling key ends last, because it may have to repeat the request.
     active.sort(key=lambda each: each.id == caller.key_id)
     ended, refusal = 0, None
     for each in active[:_PART]:
         try:
             api_key_end.revoke(ports, caller, each, person_id=person_id)
         except PreconditionFailed:
-            # Another request changed the key, which is still among those that are left.
+            # Another request changed the key, so it counts among the keys left.
             continue
         except Conflict as error:
             refusal = error
@@ -57,12 +57,12 @@ def disable_person(
     if refusal is not None:
         done = "The person is disabled, and other keys have ended; then repeat the request."
         raise Conflict(f"{refusal} {done}")
-    # None of them has made another one since (`api_key_creation.find_maker`).
+    # None of these keys has made another key since (`api_key_creation.find_maker`).
     return DisabledPerson(person, ended, len(active) - ended)
 
 
 def _find_active(ports: Ports, person: Person) -> list[ApiKey]:
-    """Return the accepted keys of the account, made at any provider of its issuer, oldest first."""
+    """Return the accepted keys of the account at any provider of its issuer, oldest first."""
     same = people.find_same_account(ports, person.tenant_id, *person.account)
     records, now = model.records(person.tenant_id), ports.now()
     items = ports.store.get_many(

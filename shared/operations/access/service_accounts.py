@@ -56,7 +56,7 @@ def create(
     name: str,
     description: str | None = None,
 ) -> ServiceAccount:
-    """Create an active account. Raises `Conflict` if the name is or was that of another account."""
+    """Create an active account. Raises `Conflict` if an account has, or had, this name."""
     settings = tenants.settings(ports, caller.tenant_id)
     if ports.store.get(model.name_address(caller.tenant_id, name)) is not None:
         raise Conflict("name: is or was the name of a service account; choose another.")
@@ -81,7 +81,7 @@ def create(
 def disable(
     ports: Ports, caller: Caller, keep: Keep[ServiceAccount], *, account_id: str
 ) -> ServiceAccount:
-    """Disable all keys of an account at once; a disabled account is returned unchanged.
+    """Disable all keys of an account at once. A disabled account is returned unchanged.
 
     Raises `NotFound`; `Conflict` if no admin key would be left (APIKEY-7).
     """
@@ -156,8 +156,9 @@ def _switch(
     if account.status is target:
         allowance.check_asks_nothing(caller)
         return account
-    # The items of a write that made or rotated a key become visible one by one, the account perhaps
-    # first. After this, all keys of this version of the account are visible as they are.
+    # The items of a write that creates or rotates a key become visible one by one, possibly the
+    # account first. After this, all keys of this account version are visible in their current
+    # state.
     wait_for_writes()
     keys = _keys(ports, account)
     switched = replace(account, status=target, version=account.version + 1)
@@ -194,7 +195,7 @@ def _keys(ports: Ports, account: ServiceAccount) -> list[ApiKey]:
 
 
 def _gives_admin(ports: Ports, account: ServiceAccount, keys: list[ApiKey]) -> bool:
-    """Return whether a key of an account, or a grant for programs, gives the scope `admin`."""
+    """Return whether a key or a program's role mapping gives an account the scope `admin`."""
     live = [each for each in keys if each.is_live(ports.now())]
     found = IdentityProvider.from_rows(ports.store.query(providers(account.tenant_id)))
     grants = [each for source in found for each in source.grant_list]

@@ -25,9 +25,9 @@ def get(ports: Ports, caller: Caller) -> TenantSettings:
 def update(
     ports: Ports, caller: Caller, keep: Keep[TenantSettings], *, change: SettingsChange
 ) -> TenantSettings:
-    """Change settings; the list uses them from its next publication on.
+    """Change settings. The SRL uses them from its next publication on.
 
-    Nothing is written if the settings stay the same. Raises `ApprovalRequired` (APPROVAL-1).
+    Writes no data if the settings are unchanged. Raises `ApprovalRequired` (APPROVAL-1).
     """
     settings = tenants.settings(ports, caller.tenant_id)
     changed = change.changed_values(settings)

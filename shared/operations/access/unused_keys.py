@@ -1,4 +1,4 @@
-"""API keys that nobody uses: a tenant may have them revoked (APIKEY-16)."""
+"""Revoke unused API keys, if the tenant has enabled this (APIKEY-16)."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,14 +15,14 @@ from shared.operations.access import api_key_end
 from shared.operations.base import tenants
 from shared.ports import Ports
 
-# In one pass over a tenant: a clock that is far ahead does not end all keys at once.
+# The limit of one pass over a tenant. A clock that is far ahead does not end all keys at once.
 _MOST: Final = 50
 
 
 def revoke_unused(ports: Ports, tenant_id: str) -> None:
-    """Revoke up to 50 keys that were not used for `unused_key_days`, but no last admin key.
+    """Revoke up to 50 keys that were unused for `unused_key_days`, except the last admin key.
 
-    After a restore the uses are unknown, so it waits for the review. Raises `DataCorrupt`,
+    After a restore the uses are unknown, so this waits for the review. Raises `DataCorrupt`,
     `Unavailable`.
     """
     settings = tenants.settings(ports, tenant_id)
@@ -32,13 +32,16 @@ def revoke_unused(ports: Ports, tenant_id: str) -> None:
         return
     caller = Caller.inside(tenant_id, name="monitor", handle=settings.handle)
     for key in islice(_find_unused(ports, tenant_id, timedelta(days=days)), _MOST):
-        # The last admin key stays, and the next pass judges a key that changed at the same time.
+        # The last admin key stays. The next pass handles a key that changed concurrently.
         with suppress(Conflict, PreconditionFailed):
             api_key_end.revoke(ports, caller, key, settings=settings, unused_days=days)
 
 
 def _find_unused(ports: Ports, tenant_id: str, time: timedelta) -> Iterator[ApiKey]:
-    """Yield active keys that were neither made nor used for so long, and read each use late."""
+    """Yield active keys that were neither created nor used for `time`.
+
+    Reads each usage only if due.
+    """
     for key in ApiKey.from_rows(ports.store.query(model.records(tenant_id))):
         if key.status is ApiKeyStatus.ACTIVE and ports.now() - key.created_at >= time:
             usage = Usage.from_optional(ports.store.get(model.usage(tenant_id).address(key.id)))

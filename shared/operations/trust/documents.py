@@ -1,4 +1,4 @@
-"""The stored trust documents: blobs, and the item that says which one is the newest."""
+"""The stored trust documents: blobs, and the head item that names the newest."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -31,7 +31,7 @@ def read_document(ports: Ports, tenant_id: str, version: int) -> SignedDocument:
 
 @operation(*Scope)
 def newest(ports: Ports, caller: Caller) -> TrustHead | None:
-    """Return the head of the tenant's documents; None before the first.
+    """Return the head of the tenant's documents, or None before the first.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -42,7 +42,7 @@ def newest(ports: Ports, caller: Caller) -> TrustHead | None:
 def read_since(
     ports: Ports, caller: Caller, *, of: TrustHead | None, after: int
 ) -> list[SignedDocument]:
-    """Return what a client needs that holds the version `after`: 64 documents at most.
+    """Return the documents newer than version `after`, at most 64.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -51,9 +51,9 @@ def read_since(
 
 
 def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
-    """Return the keys (32 bytes each) whose heads clients accept; None without a document.
+    """Return the keys (32 bytes each) that may sign SRLs and feed heads.
 
-    Raises `DataCorrupt`, `Unavailable`.
+    Returns None without a document. Raises `DataCorrupt`, `Unavailable`.
     """
     found = in_force.read_trust_head(ports, tenant_id)
     if found is None:
@@ -62,7 +62,7 @@ def list_keys(ports: Ports, tenant_id: str) -> tuple[bytes, ...] | None:
 
 
 def decode_document(data: bytes) -> SignedDocument | None:
-    """Return the document in a blob, without a look at its signatures; None if it is none."""
+    """Return the document in a blob without a signature check, or None if it is malformed."""
     try:
         (found,) = formats.documents(data)
     except (NotTrusted, ValueError):
@@ -71,7 +71,7 @@ def decode_document(data: bytes) -> SignedDocument | None:
 
 
 def highest(ports: Ports, tenant_id: str) -> int:
-    """Return the highest version that has a blob, published or not; 0 without one.
+    """Return the highest version with a blob, published or not, or 0 without one.
 
     Raises `DataCorrupt`, `Unavailable`.
     """

@@ -1,4 +1,4 @@
-"""The facts for a trust document: the signers of a tenant, its feed, its log, and its roots."""
+"""The facts for a trust document: a tenant's signers, feed, log, and root keys."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -40,8 +40,8 @@ _IN_USE = (SrlSignerStatus.ACTIVE, SrlSignerStatus.PENDING)
 class SignerUses:
     """Keys (32 bytes) by use: the document must name all of `needed`, and may name `spare`.
 
-    `spare` are replaced keys that nobody has revoked, the newest first. The next document names
-    those of `listed`, whose last list may still be in a cache.
+    `spare` are retired keys that are not revoked, newest first. The next document also names the
+    keys of `listed`, because their last SRL may still be in a cache.
     """
 
     needed: Mapping[bytes, KeyUse]
@@ -49,13 +49,13 @@ class SignerUses:
     listed: tuple[bytes, ...]
 
     def signers_to_name(self) -> tuple[DocumentSigner, ...]:
-        """Return the signers that the next document names, sorted; there may be 256."""
+        """Return the signers that the next document names, sorted. The limit is 256."""
         room = SIGNERS_MAX - len(self.needed)
         found = {**self.needed, **{each: self.spare[each] for each in self.listed[:room]}}
         return tuple(sorted(DocumentSigner(key, (use.value,)) for key, use in found.items()))
 
     def are_those_of(self, document: TrustDocument) -> bool:
-        """Return whether a document names each needed key, and others only of `spare`."""
+        """Return whether a document names each needed key, and otherwise only `spare` keys."""
         named = {each.key: each.uses for each in document.signers}
         known = {key: (use.value,) for key, use in {**self.spare, **self.needed}.items()}
         return self.needed.keys() <= named.keys() and named.items() <= known.items()
@@ -63,12 +63,12 @@ class SignerUses:
 
 @dataclass(frozen=True, slots=True)
 class TrustFacts:
-    """The facts that the next document relies on. Its write expects `head` as it was read.
+    """The facts that the next document relies on. Its write has `head` as a precondition.
 
-    `chain` are the documents that a client follows from the first root, the newest last. `newest`
-    is the head of the feed: None if the tenant has none yet. `witnesses` are those that this
-    service asks now. `keys` are the signing keys, and `covers` those that the newest document
-    covers.
+    - `chain` are the documents of the trust chain from the first root, newest last.
+    - `newest` is the feed head, or None if the tenant has no feed yet.
+    - `witnesses` are the current witnesses of this service.
+    - `keys` are the signing keys, and `covers` the keys that the newest document covers.
     """
 
     settings: TenantSettings
@@ -83,7 +83,7 @@ class TrustFacts:
 
     @property
     def tenant_id(self) -> str:
-        """The tenant whose document it is."""
+        """The tenant of the document."""
         return self.settings.tenant_id
 
     @property
@@ -93,13 +93,13 @@ class TrustFacts:
 
     @property
     def feed_position(self) -> FeedPosition:
-        """Where the feed ends."""
+        """The end of the feed."""
         if self.newest is None:
             return FeedPosition(0, wire.first_chain(self.tenant_id))
         return FeedPosition(self.newest.sequence, self.newest.signed_head.chain)
 
     def reachable_document(self, now: datetime, *more: SignedDocument) -> SignedDocument | None:
-        """Return the document that a client reaches from the first root, with `more` of them.
+        """Return the end of the trust chain from the first root, extended by `more`.
 
         Raises `NotTrusted`.
         """
@@ -116,14 +116,14 @@ class TrustFacts:
 
     @property
     def _has_unvouched(self) -> bool:
-        """Whether a signing key waits for the next document, because no key vouches for it."""
+        """Whether a signing key waits for the next document, because it has no certificate."""
         blob = published_keys.encode_vouched_keys(self.tenant_id, self.keys, self.covers)
         return len(blob.keys) < len(self.keys)
 
     def is_due(self, now: datetime, *, is_online: bool) -> bool:
-        """Return whether the next document is due: by its age, or because keys have changed.
+        """Return whether the next document is due, because of its age or changed keys.
 
-        One that waits for people is due in the last third of the life of the present one.
+        A document that people must sign is due in the last third of the current lifetime.
         """
         if self.head is None or self.newest_document is None or self.head.floor > self.head.version:
             return True
@@ -158,8 +158,8 @@ class TrustFacts:
 
 
 def read_facts(ports: Ports, tenant_id: str) -> TrustFacts:
-    """Read what the next document relies on. Raises `DataCorrupt`, `Unavailable`."""
-    # The signers after the head: a document that names fewer is not the newest then.
+    """Read the facts for the next document. Raises `DataCorrupt`, `Unavailable`."""
+    # Read the signers after the head: a document that names fewer is then not the newest.
     head, settings = ports.gather(
         partial(in_force.read_trust_head, ports, tenant_id),
         partial(tenants.settings, ports, tenant_id),

@@ -1,13 +1,15 @@
-"""Publishing a trust document, in an order that a crash at any point does not harm (TRUST-16).
+"""Publish a trust document, in an order that is safe against crashes (TRUST-16).
 
-1. read the facts (`facts`); the root of this service signs the document, or people do (TRUST-17)
-2. verify it as a client does that knows nothing but the first root
-3. put its blob; if there is one of its version, go on with a higher one
-4. put the blob of the signing keys; then in one write: the head of the documents, which expects the
-   one before; the audit entry; the head of the feed, which names the document from now on
+1. Read the facts (`facts`). The root key of this service signs the document, or people do
+   (TRUST-17).
+2. Verify it as a client does that starts from the first root.
+3. Store its blob. If a blob of this version exists, continue with a higher version.
+4. Store the key bundle. Then, in one write, store the head of the documents, with the previous head
+   as precondition, the audit entry, and the feed head, which names the new document.
 
-A crash before the blob leaves nothing, one after it a blob that no head names. The documents of
-tenants are kept new: made, renewed, and named by the feed.
+A crash before step 3 leaves no trace. A later crash leaves a blob that no head names. The service
+keeps the documents of all tenants up to date: it creates and renews them, and names them in the
+feed.
 """
 
 from collections.abc import Collection
@@ -52,7 +54,7 @@ from shared.ports import Ports
 from shared.ports.outside import RootSigner
 from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 
-# How often another process may store the same version, or write the head of the feed, first.
+# Retries after another process stored the same version, or wrote the feed head, first.
 _TRIES: Final = 20
 
 _NO_ROOTS: Final = "roots: give the public keys of the roots; there is no document yet."
@@ -60,13 +62,13 @@ _OUTDATED: Final = "The document is outdated; sign the one that GET /v1/trust/dr
 
 
 def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> TrustHead:
-    """Make the next document, sign it with `root`, and publish it; return its head.
+    """Create the next document, sign it with `root`, and publish it; return its head.
 
-    Raises `PreconditionFailed` if another document was published first; `DataCorrupt` if a client
-    would refuse this one; `SeedUnavailable`, `Unavailable`.
+    Raises `PreconditionFailed` if another document was published first; `DataCorrupt` if clients
+    would reject this one; `SeedUnavailable`, `Unavailable`.
     """
     pen = SeedCache(ports)
-    # Without its seed, no head would name the document, and each call would leave a blob for good.
+    # Without its seed, no head would name the document, and each call would leave an unused blob.
     pen.unwrap(in_force.read_active_signer(ports, facts.tenant_id))
     roots = facts.newest_document.roots if facts.newest_document else RootSet((root.public_key,), 1)
     version = facts.head.next_version if facts.head else 1
@@ -82,7 +84,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
             problem = f"refusing to publish a trust document that clients refuse: {error}"
             raise DataCorrupt(problem) from error
         except BlobExists:
-            # Of a process that was stopped, or that is about to publish it.
+            # The blob belongs to a process that was stopped, or is about to publish it.
             version = max(version, documents.highest(ports, facts.tenant_id)) + 1
         else:
             return _write(ports, pen, caller, facts, signed, facts.keys)
@@ -91,7 +93,7 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
 
 @operation(Scope.ADMIN)
 def draft(ports: Ports, caller: Caller, *, roots: RootSet | None) -> SignedDocument:
-    """Return the next document, without a signature; `roots` are its roots if they change.
+    """Return the next document, without a signature; `roots` replace its root keys if given.
 
     Raises `InvalidRequest` if the tenant has no document yet and `roots` is None; `DataCorrupt`,
     `Unavailable`.
@@ -109,10 +111,10 @@ def draft(ports: Ports, caller: Caller, *, roots: RootSet | None) -> SignedDocum
 def publish(
     ports: Ports, caller: Caller, *, payload: bytes, signatures: dict[bytes, bytes]
 ) -> TrustHead:
-    """Publish a document that people signed; return its head. It may be repeated.
+    """Publish a document that people signed; return its head. May be repeated.
 
-    Raises `Conflict` if it does not follow from the present one or names other signers than the
-    records; `NotSignedByRoots`; `InvalidRequest`; `DataCorrupt`, `Unavailable`.
+    Raises `Conflict` if it does not follow from the current document or names other signers than
+    the records; `NotSignedByRoots`; `InvalidRequest`; `DataCorrupt`, `Unavailable`.
     """
     facts = facts_of.read_facts(ports, caller.tenant_id)
     signed = _parse_document(payload, signatures)
@@ -129,7 +131,7 @@ def publish(
     try:
         _store(ports, signed)
     except BlobExists:
-        # One of the same payload is of a call that was stopped.
+        # A blob with the same payload belongs to a call that was stopped.
         version = signed.document.version
         if documents.read_document(ports, facts.tenant_id, version).payload != signed.payload:
             raise Conflict(_OUTDATED) from None
@@ -137,9 +139,9 @@ def publish(
 
 
 def _covered_keys(facts: TrustFacts, document: TrustDocument) -> list[PublishedKey] | None:
-    """Return the signing keys that a document covers: all, or those that were there at its draft.
+    """Return the signing keys that a document covers: all, or the keys that existed at its draft.
 
-    None if it covers others.
+    Returns None if it covers other keys.
     """
     drafted = [each for each in facts.keys if each.created_at <= document.issued_at]
     for found in ([*facts.keys], drafted):
@@ -149,7 +151,7 @@ def _covered_keys(facts: TrustFacts, document: TrustDocument) -> list[PublishedK
 
 
 def _next(ports: Ports, facts: TrustFacts) -> int:
-    """Return the version of the next draft, which no blob has."""
+    """Return the version of the next draft, which is not in use."""
     highest = documents.highest(ports, facts.tenant_id)
     return max(highest + 1, facts.head.next_version if facts.head else 1)
 
@@ -162,7 +164,7 @@ def _parse_document(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDoc
 
 
 def _is_outdated(facts: TrustFacts, document: TrustDocument, next_: int, now: datetime) -> bool:
-    """Return whether a document does not follow from the present state of the tenant."""
+    """Return whether a document does not follow from the current state of the tenant."""
     lowest = facts.head.next_version if facts.head else 1
     feed, end = document.feed, facts.feed_position
     return (
@@ -193,7 +195,7 @@ def _check(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
 
 
 def _store(ports: Ports, document: SignedDocument) -> None:
-    """Put the blob: an answer with this document alone. Raises `BlobExists`, `Unavailable`."""
+    """Store the blob: a response with only this document. Raises `BlobExists`, `Unavailable`."""
     name = model.document_blob(document.document.tenant_id, document.document.version)
     ports.blobs.put(name, formats.answer((document,)))
 
@@ -206,9 +208,9 @@ def _write(
     document: SignedDocument,
     covers: Collection[PublishedKey],
 ) -> TrustHead:
-    """Let a stored document, which covers these signing keys, be the newest; return its head.
+    """Make a stored document, which covers these signing keys, the newest; return its head.
 
-    Raises `PreconditionFailed` if another one is, `DataCorrupt`, `Unavailable`.
+    Raises `PreconditionFailed` if another document is newer, `DataCorrupt`, `Unavailable`.
     """
     tenant_id, before = facts.tenant_id, facts.head
     keys = published_keys.store_blob(
@@ -245,25 +247,25 @@ def _write(
 
 
 class TrustOutcome(StrEnum):
-    """The outcome of a look at the documents of a tenant."""
+    """The outcome of a check of a tenant's documents."""
 
     PUBLISHED = "published"
     KEPT = "kept"
-    # The document is due, and people have to sign it.
+    # The document is due, and people must sign it.
     WAITS = "waits"
 
 
 def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
-    """Publish the next document if it is due, and let the feed name it and the signing keys.
+    """Publish the next document if it is due, and name it and the key bundle in the feed.
 
-    Repeated and concurrent calls are harmless. If the roots are elsewhere, a document that is due
-    waits for them. Raises `DataCorrupt`, `Unavailable`.
+    Repeated and concurrent calls are harmless. If the root keys are elsewhere, a document that is
+    due waits for them. Raises `DataCorrupt`, `Unavailable`.
     """
     return settle(partial(_unchanged_outcome, ports, tenant_id))
 
 
 def begin_anew(ports: Ports, caller: Caller) -> bool:
-    """Forget the documents of lost roots, so that the next one is the first of others (TRUST-21).
+    """Discard the documents of lost root keys; the next one starts from new roots (TRUST-21).
 
     Clients then need another pin. Returns whether there was a document. Raises `DataCorrupt`,
     `Unavailable`.
@@ -306,7 +308,7 @@ def _unchanged_outcome(ports: Ports, tenant_id: str) -> TrustOutcome:
 
 
 def _note(ports: Ports, tenant_id: str, *, waits: bool) -> None:
-    """Note since when a document waits, or that none does any more."""
+    """Record since when a document waits, or that none waits now."""
     address = waiting_address(tenant_id)
     found = ports.store.get(address)
     if waits and found is None:

@@ -14,7 +14,7 @@ from shared.operations.trust import facts as facts_of
 from shared.operations.trust.facts import TrustFacts
 from shared.ports import Ports
 
-# How many tenants one read is about.
+# How many tenants one read covers.
 _TENANTS: Final = 50
 
 _SIGN: Final = (
@@ -26,9 +26,9 @@ _GUIDE: Final = "restore the blobs (docs/restore.md)"
 
 
 class TrustSurvey(NamedTuple):
-    """How many tenants have a document in its last third of life, or one that waits for roots.
+    """How many tenants have an expiring document, or one that waits for root signatures.
 
-    Of these, the documents of `expired` tenants are not valid any more: clients refuse everything.
+    The documents of `expired` of these tenants are no longer valid: clients refuse all warrants.
     """
 
     due: int
@@ -44,7 +44,7 @@ class TrustProblem(NamedTuple):
 
 
 def has_documents(ports: Ports) -> bool:
-    """Return whether a root has signed a document for any tenant. Raises `Unavailable`."""
+    """Return whether a root key has signed a document for any tenant. Raises `Unavailable`."""
     return any(
         in_force.read_trust_head(ports, each.tenant_id) is not None
         or documents.highest(ports, each.tenant_id) > 0
@@ -53,7 +53,7 @@ def has_documents(ports: Ports) -> bool:
 
 
 def survey(ports: Ports) -> TrustSurvey:
-    """Look at the documents of all tenants. Raises `DataCorrupt`, `Unavailable`."""
+    """Survey the documents of all tenants. Raises `DataCorrupt`, `Unavailable`."""
     now, due, expired = ports.now(), 0, 0
     rest = tenants.identifiers(ports)
     while some := list(islice(rest, _TENANTS)):

@@ -1,7 +1,7 @@
-"""Delivery: a worker sends a webhook what is due (HOOK-8, docs/adr/20).
+"""Delivery: a worker sends the due events of a webhook (HOOK-8, docs/adr/20).
 
-A worker takes the webhook for a while, sends events in order of their indexes, and writes after
-each batch what became of it. If it ends in between, the batch is sent once more.
+A worker leases the webhook, sends events in the order of their indexes, and writes the results
+after each batch. If it is interrupted in between, the batch is sent once more.
 """
 
 import json
@@ -36,9 +36,9 @@ from shared.ports import Ports
 from shared.ports.outside import Sender
 from shared.ports.store import Change, Delete, Expect, Put
 
-# After this time a worker leaves the rest to the next one, so that other webhooks have their turn.
+# After this time a worker leaves the rest to the next one, so other webhooks are served, too.
 SLICE_SECONDS: Final = 20.0
-# The most events that are on their way at a time, and that are sent in a second.
+# The most events in flight at a time, and the most events sent per second.
 IN_FLIGHT: Final = 8
 PER_SECOND: Final = 50
 # The leaves that are read at a time.
@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 
 def signers(ports: Ports, webhook: Webhook) -> list[Signer]:
-    """Return what signs messages to a webhook now, the newest secret first.
+    """Return the current signers of messages to a webhook, newest secret first.
 
     Raises `DataCorrupt`, `Unavailable`.
     """
@@ -60,9 +60,9 @@ def signers(ports: Ports, webhook: Webhook) -> list[Signer]:
 
 
 def message(event: IndexedEvent, signed_by: Sequence[Signer], now: datetime) -> EventMessage:
-    """Return the message for an event, as it is sent at `now`."""
+    """Return the message for an event, as sent at `now`."""
     body = _body(event)
-    # The library replaces the zone of the time by UTC.
+    # The library replaces the time zone with UTC.
     moment, message_id = now.astimezone(UTC), event.entry.id
     headers = {
         "Content-Type": "application/json",
@@ -98,7 +98,7 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def _without_reasons(value: Value) -> Value:
-    """Return the details without what people wrote, which may be about people."""
+    """Return the details without texts by people, because they may contain personal data."""
     if isinstance(value, list):
         return [_without_reasons(each) for each in value]
     if not isinstance(value, dict):
@@ -116,10 +116,10 @@ def deliver(
     is_stopped: Callable[[], bool] = lambda: False,
     seconds: float = SLICE_SECONDS,
 ) -> bool:
-    """Send a webhook what is due, for some time; return whether there is more to send at once.
+    """Send a webhook its due events for some time; return whether more is due at once.
 
-    Does nothing if another worker has the webhook. Raises `DataCorrupt`, `Unavailable`; the webhook
-    is then left alone until the lease ends.
+    Does no work if another worker has the webhook. Raises `DataCorrupt`, `Unavailable`; the webhook
+    then waits until the lease ends.
     """
     deadline = operation.PACING.clock() + seconds
     worker = secrets.token_hex(8)
@@ -130,7 +130,7 @@ def deliver(
         is_over = _work(ports, sender, webhook, lambda: is_stopped() or _is_past(deadline))
         if is_over:
             return True
-        # An event may have been sealed since the last look, whose worker left it to this one.
+        # The worker of an event that was appended since the last read may have left it to this one.
 
 
 def _is_past(deadline: float) -> bool:
@@ -138,7 +138,7 @@ def _is_past(deadline: float) -> bool:
 
 
 def _take(ports: Ports, tenant_id: str, webhook_id: str, worker: str) -> Webhook | None:
-    """Take the webhook for this worker, if there is anything to send to it now."""
+    """Lease the webhook to this worker, if an event is due now."""
     webhook, now = _read(ports, tenant_id, webhook_id), ports.now()
     if webhook is None or webhook.is_leased(now):
         return None
@@ -151,7 +151,7 @@ def _take(ports: Ports, tenant_id: str, webhook_id: str, worker: str) -> Webhook
 
 
 def _remove_deadline(ports: Ports, webhook: Webhook) -> None:
-    """Remove a turn for which there is nothing to do, now or later."""
+    """Remove a dispatch marker without work, now or later."""
     address = rules.turn_address(webhook)
     is_later = webhook.is_enabled and webhook_progress.due_at(webhook) is not None
     if not is_later and ports.store.get(address) is not None:
@@ -169,9 +169,9 @@ def _is_due(webhook: Webhook, head: LogHead | None, now: datetime) -> bool:
 
 
 def _work(ports: Ports, sender: Sender, webhook: Webhook, is_over: Callable[[], bool]) -> bool:
-    """Send batches until nothing is due, or until `is_over`; then release the webhook.
+    """Send batches until no event is due or `is_over`; then release the webhook.
 
-    Return whether the work ended before its end.
+    Returns whether events may remain because the work was cut short.
     """
     taken: Webhook | None = webhook
     while taken is not None:
@@ -187,7 +187,7 @@ def _work(ports: Ports, sender: Sender, webhook: Webhook, is_over: Callable[[], 
 
 
 def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
-    """Return what to send next, None if nothing is due."""
+    """Return the next batch, or None if no event is due."""
     now, head = ports.now(), log.head(ports, webhook.tenant_id)
     if head is None or not _is_due(webhook, head, now):
         return None
@@ -196,7 +196,7 @@ def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
     most = 1 if webhook.attempts else IN_FLIGHT
     has_more = webhook_progress.takes_more(webhook) and webhook.next_index < head.size
     due = webhook_progress.due_aside(webhook, now)[:most]
-    # After a failure further events come first, as what was set aside may be what failed.
+    # After a failure, later events come first, because a dead event may be the cause.
     if due and not (webhook.attempts and has_more):
         found = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
         events = [IndexedEvent(index, entry) for ((index, entry),) in found if entry is not None]
@@ -210,7 +210,7 @@ def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
 
 
 def _deliver(ports: Ports, sender: Sender, webhook: Webhook, batch: EventBatch) -> Webhook | None:
-    """Send a batch and write what became of it; return the webhook, None if it was taken away."""
+    """Send a batch and write the results; return the webhook, or None if the lease is lost."""
     started = operation.PACING.clock()
     answers: list[DeliveryResponse] = []
     if batch.events:
@@ -227,7 +227,7 @@ def _deliver(ports: Ports, sender: Sender, webhook: Webhook, batch: EventBatch) 
 
 
 def _report(webhook: Webhook, answers: Sequence[DeliveryResponse], now: datetime) -> None:
-    """Log what followed from the answers, and whether the webhook is failing or disabled now."""
+    """Log the outcomes, and whether the webhook is now failing or disabled."""
     fields = partial(logs.fields, tenant_id=webhook.tenant_id, webhook_id=webhook.id)
     for judgement, number in Counter(map(deliveries.judge, answers)).items():
         figures, by = {"WebhookDeliveries": number}, {"Outcome": judgement.value}
@@ -246,7 +246,7 @@ def _store_results(
     answers: Sequence[DeliveryResponse],
     jitter: float,
 ) -> Webhook | None:
-    """Write what became of a batch, to the webhook as it is now."""
+    """Write the results of a batch to the current state of the webhook."""
     webhook, now = _read(ports, sent.tenant_id, sent.id), ports.now()
     if webhook is None or webhook.leased_by != sent.leased_by:
         return None
@@ -298,7 +298,7 @@ def _disable_event(ports: Ports, webhook: Webhook) -> Change:
 
 
 def _release(ports: Ports, webhook: Webhook, due_at: datetime | None) -> None:
-    """Give the webhook back, with a turn at `due_at` if there is more to do."""
+    """Release the webhook, with a dispatch marker at `due_at` if more is due."""
 
     def update() -> None:
         found = _read(ports, webhook.tenant_id, webhook.id)

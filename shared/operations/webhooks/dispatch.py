@@ -1,4 +1,4 @@
-"""Which webhooks a worker has to look at, and how many there are."""
+"""Find the webhooks that a worker must process, and count them."""
 
 import logging
 from collections import Counter
@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 
 
 class DispatchState(StrEnum):
-    """Whether a webhook is sent events. `failing`: it is, but the last attempts failed."""
+    """The dispatch state of a webhook. `failing`: enabled, but the last attempts failed."""
 
     ENABLED = "enabled"
     FAILING = "failing"
@@ -44,7 +44,7 @@ def _state(webhook: Webhook) -> DispatchState:
 
 
 def of_tenant(ports: Ports, tenant_id: str) -> list[str]:
-    """Return the names of a tenant's enabled webhooks, after its sealed log has grown.
+    """Return the names of a tenant's enabled webhooks, after its transparency log has grown.
 
     Raises `Unavailable`.
     """
@@ -53,9 +53,9 @@ def of_tenant(ports: Ports, tenant_id: str) -> list[str]:
 
 
 def due(ports: Ports) -> list[str]:
-    """Return the names of the webhooks of all tenants whose turn has come.
+    """Return the names of the due webhooks of all tenants.
 
-    Of a turn that cannot be read, it has come. Raises `DataCorrupt`, `Unavailable`.
+    A webhook with an unreadable dispatch marker is due. Raises `DataCorrupt`, `Unavailable`.
     """
     now = ports.now()
     return [row.sk for row in ports.store.query(model.TURNS) if _is_due(row, now)]
@@ -77,11 +77,11 @@ def parts(name: str) -> tuple[str, str]:
 
 
 def replacement(old: Webhook, new: Webhook) -> tuple[Change, Webhook]:
-    """Return the change that stores `new` in the place of `old`, and what it stores."""
+    """Return the change that replaces `old` with `new`, and the stored webhook."""
     stored = replace(new, version=old.version + 1)
     return Put(stored.address, stored.to_item(), VersionIs(old.version)), stored
 
 
 def turn_address(webhook: Webhook) -> Address:
-    """Return the address of the webhook's turn."""
+    """Return the address of the webhook's dispatch marker."""
     return TURNS.address(turn_name(webhook.tenant_id, webhook.id))

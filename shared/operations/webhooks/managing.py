@@ -47,13 +47,13 @@ def _webhook_id(webhook: WebhookAndSecret) -> str:
     return webhook.webhook.id
 
 
-# No secret is kept twice, though it is sealed.
+# A secret is never stored twice, even wrapped.
 _KEPT: Final = of_record(Webhook, but=["sealed_secret", "former_secret"])
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 def page(ports: Ports, caller: Caller, *, before: str | None, limit: int) -> Page[Webhook]:
-    """Return a page of the tenant's webhooks, newest first; addresses as in `get`."""
+    """Return a page of the tenant's webhooks, newest first, with addresses as in `get`."""
 
     def read(item: Item) -> Webhook:
         return _visible(Webhook.from_item(item), caller)
@@ -85,9 +85,9 @@ def page_of_deliveries(
     limit: int,
     change_id: str | None = None,
 ) -> tuple[list[Delivery], str | None]:
-    """Return deliveries of a webhook, newest first, and `before` of the next page or None.
+    """Return deliveries of a webhook, newest first, and `before` for the next page or None.
 
-    With `change_id` they are those that told of a revocation. Raises `NotFound`.
+    With `change_id`, returns only the deliveries about that revocation. Raises `NotFound`.
     """
     webhook = _find(ports, caller, webhook_id)
     now = int(ports.now().timestamp())
@@ -108,7 +108,7 @@ def page_of_deliveries(
 
 
 def _entry_ids(ports: Ports, caller: Caller, change_id: str) -> list[str]:
-    """Return the identifiers of the entries about what was revoked, newest first."""
+    """Return the identifiers of the audit entries about a revocation, newest first."""
     tenant_id = caller.tenant_id
     if is_identifier(change_id, kind=BATCH):
         rows = ports.store.query(revocation_batches.parts(tenant_id, change_id))
@@ -139,7 +139,7 @@ def _around(at: datetime, *, resource_id: str | None = None) -> EntryFilters:
 
 
 def _revoked_at(ports: Ports, tenant_id: str, key_id: str) -> datetime | None:
-    """Return when an API key, a signing key or a list signer was revoked; None if it was not."""
+    """Return when an API key, signing key or SRL signer was revoked, or None if it was not."""
     if is_identifier(key_id, kind=API_KEY):
         item = ports.store.get(api_keys.records(tenant_id).address(key_id))
         return None if item is None else ApiKey.from_item(item).revoked_at
@@ -160,7 +160,7 @@ def create(
     events: tuple[str, ...],
     description: str | None,
 ) -> WebhookAndSecret:
-    """Create an enabled webhook, which is sent the changes that follow (HOOK-2).
+    """Create an enabled webhook, which receives later changes (HOOK-2).
 
     Raises `Conflict` if the tenant has `WEBHOOKS_MAX`.
     """
@@ -173,7 +173,7 @@ def create(
     webhook = made.webhook
     ports.store.write(
         Put(webhook.address, webhook.to_item(), Expect.ABSENT),
-        # Of two creations at once, one counts again.
+        # If two creations are concurrent, one counts again.
         Put(counter, {"count": number + 1, "version": version + 1}, expect_version(version)),
         _entry(ports, caller, AuditAction.WEBHOOK_CREATE, webhook, events=list(events)),
         *keep(made),
@@ -192,7 +192,7 @@ def update(  # noqa: PLR0913 (callers pass no `keep`)
     description: str | None = None,
     events: tuple[str, ...] | None = None,
 ) -> Webhook:
-    """Change a webhook; None leaves a value as it is. Raises `NotFound`.
+    """Change a webhook; None keeps a value. Raises `NotFound`.
 
     A webhook that waits after a failure is tried at once.
     """
@@ -215,7 +215,7 @@ def rotate_secret(
     webhook_id: str,
     grace_seconds: int,
 ) -> WebhookAndSecret:
-    """Give a webhook a new secret; the present one signs too for `grace_seconds` (HOOK-5).
+    """Give a webhook a new secret. The old one also signs for `grace_seconds` (HOOK-5).
 
     Raises `NotFound`.
     """
@@ -238,7 +238,7 @@ def rotate_secret(
 
 @idempotent(Scope.ADMIN, keeps=_KEPT)
 def enable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
-    """Enable a webhook: what it was not sent meanwhile, it is sent now. Raises `NotFound`.
+    """Enable a webhook and send it the events that it missed. Raises `NotFound`.
 
     An enabled webhook is returned unchanged.
     """
@@ -250,7 +250,7 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str
 
 @idempotent(Scope.ADMIN, keeps=_KEPT)
 def disable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
-    """Disable a webhook; a disabled one is returned unchanged. Raises `NotFound`."""
+    """Disable a webhook. A disabled one is returned unchanged. Raises `NotFound`."""
     webhook = _find(ports, caller, webhook_id)
     if not webhook.is_enabled:
         return webhook
@@ -265,7 +265,7 @@ def disable(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: st
 def replay(
     ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str, from_index: int
 ) -> Webhook:
-    """Send a webhook all events from `from_index` on again, as far as they are kept (HOOK-10).
+    """Send a webhook all kept events from `from_index` on again (HOOK-10).
 
     Raises `NotFound`; `InvalidRequest` if the webhook has not been sent events up to there.
     """
@@ -282,7 +282,7 @@ def replay(
 
 @idempotent(Scope.ADMIN, keeps=_KEPT)
 def test(ports: Ports, caller: Caller, keep: Keep[Webhook], *, webhook_id: str) -> Webhook:
-    """Have a webhook sent an event of type `rescind.test`, without a further wait (HOOK-11).
+    """Send a webhook an event of type `rescind.test` at once (HOOK-11).
 
     Raises `NotFound`; `InvalidState` if it is disabled.
     """
@@ -350,6 +350,6 @@ def _replace(
 def _entry(
     ports: Ports, caller: Caller, action: AuditAction, webhook: Webhook, **details: Value
 ) -> Change:
-    # Only the host: the rest of an address may be a secret of the receiver.
+    # Only the host, because the rest of an address may be a secret of the receiver.
     details["host"] = webhook.host
     return audit.entry(ports, caller, action, webhook.id, settings=None, **details)

@@ -160,10 +160,10 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 ) -> CreatedKey:
     """Create an active key (APIKEY-3).
 
-    Raises `InvalidRequest` unless either scopes or a role are given, if `expires_at` has passed, if
-    the key would outlive the calling key (APIKEY-4) or have other networks, or if the account or
-    role is unknown; `InvalidState` if the account is disabled; `Conflict` if it has the maximum
-    number of keys.
+    Raises `InvalidRequest` if not exactly one of scopes and role is given, if the account or role
+    is unknown, or if `expires_at` has passed. Also raises it if the key would outlive the calling
+    key (APIKEY-4) or have other networks. Raises `InvalidState` if the account is disabled, and
+    `Conflict` if it has the maximum number of keys.
     """
     allowance.check_end(ports, expires_at)
     api_key_creation.check_outlives(caller, expires_at)

@@ -1,11 +1,11 @@
 """Compare the log head with records outside the store (LOG-12).
 
 An attacker with write access only to the store could otherwise remove the log head or restore an
-older one, and the next pass would sign another history.
+older one. The next pass would then sign another history.
 
 Each SRL state, journal record and trust document names the checkpoint of its time, a log anchor.
-Their signatures are not verified here, because an anchor makes no data valid. It only prevents the
-extension of a log that contradicts it.
+Their signatures are not verified here, because an anchor only prevents the extension of a log that
+contradicts it.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -35,10 +35,10 @@ from shared.ports.store import Change, Expect, ItemFilter, Put, VersionIs
 
 _log = logging.getLogger(__name__)
 
-# How far behind the newest appended entry a pass looks for entries that became visible late. A
+# How far a pass reads behind the newest appended entry, for entries that became visible late. A
 # change takes 30 seconds at most, and clocks differ by a few.
 OVERLAP: Final = timedelta(seconds=60)
-# How far the daily sweep looks back.
+# How far the daily sweep reads back.
 SWEEP: Final = timedelta(hours=48)
 
 _SECONDS: Final = 20.0

@@ -44,9 +44,14 @@ def news(
 
     If `known_head` has this sequence, it is returned without a read.
 
-    Otherwise the entries after the base are returned if `after_sequence` is None, if an entry after
-    it was removed, if the base covers a discontinuity after it, or if the entries do not fit. If
-    even the entries after the base do not fit, only the newest of them are returned. Raises
+    Returns the entries after the base instead in these cases:
+
+    - `after_sequence` is None.
+    - An entry after it was removed.
+    - The base covers a discontinuity after it.
+    - The entries do not fit.
+
+    If even the entries after the base do not fit, only the newest of them are returned. Raises
     `NotFound` if there is no feed yet; `DataCorrupt`, `Unavailable`.
     """
     if known_head is not None and after_sequence == known_head.sequence:

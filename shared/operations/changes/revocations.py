@@ -64,7 +64,7 @@ def create(  # noqa: PLR0913
     caller is the first other maker.
 
     Raises `InvalidRequest` if `warrant_expires_at` differs from a signed expiry or is not in the
-    future, or if a subject cutoff is more than a day in the future.
+    future. Also raises it if a subject cutoff is more than a day in the future.
     """
     if caller.limits:
         allowance.check_warrants(caller, [warrant_id])

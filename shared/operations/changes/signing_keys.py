@@ -74,7 +74,7 @@ def create(  # noqa: PLR0913 (callers pass no `keep`)
 ) -> SigningKey:
     """Create an active signing key (KEY-3).
 
-    Raises `InvalidRequest` if the type may not have this parent or the key would outlive it,
+    Raises `InvalidRequest` if the type may not have this parent or the key would outlive it. Raises
     `InvalidState` if the parent is not active or has expired, and `Conflict` if the tenant has the
     maximum number of keys.
     """

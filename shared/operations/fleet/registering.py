@@ -64,10 +64,11 @@ def register(
     """Register an authorizer, or find the caller's earlier registration (FLEET-2).
 
     An earlier registration has the same owner and name, and without a proof also the same public
-    key. `proof` shows that the authorizer has its private key (FLEET-27). Raises `InvalidRequest`
-    if it does not, `Conflict` if the name belongs to another key, and `AuthorizerLimit` if the
-    owner or the tenant has the maximum number of authorizers (FLEET-3). The last two are recorded
-    (FLEET-34).
+    key. `proof` shows that the authorizer has its private key (FLEET-27).
+
+    Raises `InvalidRequest` if the proof is not valid, and `Conflict` if the name belongs to another
+    key. Raises `AuthorizerLimit` if the owner or the tenant has the maximum number of authorizers
+    (FLEET-3). The last two are recorded (FLEET-34).
     """
     if proof is not None:
         now = times.truncate_to_second(ports.now())

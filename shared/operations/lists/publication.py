@@ -243,8 +243,8 @@ def publish_discontinuity(
     """Publish a discontinuity. Clients reload from the next SRL, a full rebuild.
 
     After a restore, `restored_sequence` is the highest sequence known to be published. The new
-    sequence then jumps far above it. `coverage` describes the changes that the discontinuity stands
-    for. Raises `DataCorrupt` if the tenant has no feed; `SeedUnavailable`, `Unavailable`.
+    sequence then jumps far above it. `coverage` describes the changes that the discontinuity
+    replaces. Raises `DataCorrupt` if the tenant has no feed; `SeedUnavailable`, `Unavailable`.
     """
 
     def write(facts: PublicationFacts) -> PublicationFacts:
@@ -409,8 +409,8 @@ def publish(
     - `extra_changes` returns further writes for the transaction that replaces the SRL head.
 
     Raises `PreconditionFailed` if another publication or a rotation of the SRL signer came first
-    (see `settle`), `Unavailable` if a port does not respond, and `DataCorrupt` if the SRL would be
-    wrong. In each case the old SRL stays current.
+    (see `settle`). Raises `Unavailable` if a port does not respond, and `DataCorrupt` if the SRL
+    would be wrong. In each case the old SRL stays current.
     """
     pen, read = SeedCache(ports), in_force.read_facts(ports, caller.tenant_id)
     facts = read

@@ -92,8 +92,8 @@ def complete_review(run: RecoveryRun, restore: UnreviewedRestore) -> None:
 def check_recovered(ports: Ports) -> None:
     """Raise `InvalidSettings` if a tenant needs a recovery first (OPS-22).
 
-    It was restored and not recovered, or its records are older than its journal or a trust document
-    because the store was replaced by an older copy.
+    It was restored and not recovered, or an older copy replaced the store. In the second case its
+    records are older than its journal or a trust document.
     """
     if waiting := list(_waiting(ports)):
         raise InvalidSettings(

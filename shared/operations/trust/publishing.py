@@ -4,8 +4,8 @@
    (TRUST-17).
 2. Verify it as a client does that starts from the first root.
 3. Store its blob. If a blob of this version exists, continue with a higher version.
-4. Store the key bundle. Then, in one write, store the head of the documents, with the previous head
-   as precondition, the audit entry, and the feed head, which names the new document.
+4. Store the key bundle. Then write the head of the documents, the audit entry and the feed head in
+   one write. The feed head names the new document. The previous head is a precondition.
 
 A crash before step 3 leaves no trace. A later crash leaves a blob that no head names. The service
 keeps the documents of all tenants up to date: it creates and renews them, and names them in the

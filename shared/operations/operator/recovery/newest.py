@@ -1,8 +1,8 @@
 """The newest stored SRL and its state, if a trusted signer signed them.
 
-After a restore, the records may lack the signer of the newest SRL. It is trusted if succession
-statements in the newest states lead to it from a signer in the records (docs/adr/13), or if the
-operator names its public key.
+After a restore, the records may lack the signer of the newest SRL. It is trusted if the operator
+names its public key. It is also trusted if succession statements in the newest states lead to it
+from a signer in the records (docs/adr/13).
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -72,7 +72,7 @@ def signers_mark(
 
 
 def read_ready_tenants(ports: Ports) -> list[str]:
-    """Return the tenants that have a mark without a cooldown, each once."""
+    """Return the tenants that have a mark that is not cooling down, each once."""
     now = ports.now()
     rows = chain.from_iterable(ports.store.query_many(model.mark_partitions()).values())
     return list(

@@ -1,13 +1,20 @@
-"""Publish the feed and the SRL, in an order that loses no revocation (docs/adr/09).
+"""Publish the feed and the SRL of a tenant without losing a revocation (docs/adr/09).
+
+Each revocation is written together with an outbox mark. A publication turns the marks into feed
+entries, which clients poll. It also builds the next SRL from the current SRL and the later entries
+when that SRL is due. `wake` publishes the feed after each change. The scheduler publishes both, and
+thereby also the changes that `wake` missed.
+
+A publication by the scheduler runs these steps:
 
 1. Read the publication facts (`in_force`).
 2. Publish feed entries for all outbox marks, each in one write with the feed head. Then remove the
    marks.
 3. Decide whether an SRL is due (`decisions`).
 4. Read the current SRL and its state. Remove old blobs.
-5. Build, sign and verify the next SRL. Store its state, and then the SRL.
+5. Build, sign and verify the next SRL. Store its state, and then the SRL (`storage`).
 6. Move the SRL head and the feed head in one write. Its preconditions are the heads that were read.
-7. Remove old feed entries. Acknowledge the marks on the tenant.
+7. Remove old feed entries. Acknowledge the marks on the tenant (`marks`).
 
 The feed and the SRL are separate writes, because a fault in the SRL must not delay the feed. If the
 process stops at any point, the old SRL stays current. A retry may publish an entry twice, and an
@@ -72,12 +79,12 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# Retries after another publisher appended first.
+# Retries after another publisher appended an entry first.
 _TRIES: Final = 20
 
 _WAITED: Final = "ChangePublishedSeconds"
 
-# Passes over marks that cannot be removed yet, because their write is still in flight.
+# Attempts to remove marks while the write of their change is still in flight.
 _LOOKS: Final = 3
 
 
@@ -151,8 +158,8 @@ def publish_feed(
 ) -> PublishedFeed | None:
     """Publish feed entries for all outbox marks (FEED-4).
 
-    Reads and writes no blob. The feed already covers the marks on signers in `unnamed_marks`. The
-    caller must then call `name_keys` with `unnamed_marks` and with the marks in `unnamed` of the
+    Reads and writes no blob. `unnamed_marks` are marks on signers that the feed already covers. The
+    caller must then call `name_keys` with these marks, and with the marks in `unnamed` of the
     result.
 
     Returns None if the tenant has no feed yet: its next SRL begins the feed. Raises `DataCorrupt`,
@@ -172,7 +179,8 @@ def publish_feed(
 def name_keys(ports: Ports, tenant_id: str, unnamed_marks: Collection[Address]) -> None:
     """Publish the key bundle in the feed head, and remove marks on signers.
 
-    `unnamed_marks` are marks that the feed already covers. Raises `DataCorrupt`, `Unavailable`.
+    `unnamed_marks` are the marks on signers that the feed already covers. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     published_keys.publish_key_reference(ports, SeedCache(ports), tenant_id)
     marks.remove_signer_marks(ports, unnamed_marks)
@@ -182,7 +190,8 @@ def publish_pending(ports: Ports, pen: SeedCache, facts: PublicationFacts) -> Pu
     """Publish entries for all outbox marks, and remove the marks.
 
     Returns the facts after the publication. Marks on signers stay if the feed head cannot name the
-    key bundle. Clients then see how old their keys are. Raises `DataCorrupt`, `Unavailable`.
+    key bundle. Clients can then detect the age of their bundle. Raises `DataCorrupt`,
+    `Unavailable`.
     """
     facts, signers = _append_marked(ports, pen, facts)
     if not signers:
@@ -267,6 +276,7 @@ def _publish_marks(
     since = min([marked.read_at, *moments])
     extra = _ids_of_revoked_signers(ports, facts)
     keys = tuple(each for mark in marked.signers.values() for each in mark.changes)
+    # Too many warrants for entries are published by the next SRL.
     if len(extra) > decisions.INLINE_MAX:
         covered = Coverage(since, changes=keys)
         facts, extra = publish_discontinuity(ports, pen, facts, coverage=covered), []
@@ -542,8 +552,8 @@ def _store_next(
 ) -> _StoredSrl:
     """Build and store the next SRL.
 
-    The SRL follows from the current one if possible. Otherwise it is a full rebuild. It is compared
-    with all records if `compare_all` is true or its version is due for that.
+    The SRL follows from the current one if possible. Otherwise it is a full rebuild. `compare_all`
+    requires a full comparison, which some versions also require.
     """
     making, plan = _plan(ports, pen, making, compare_all=compare_all)
     try:
@@ -561,6 +571,7 @@ def _plan(
         # At the last SRL, their counter may have been visible before the records themselves.
         ended = in_force.read_revoked_signers_and_tombstones(ports, making.facts)
         making = replace(making, previous=making.previous._replace(signers_and_tombstones=ended))
+    # Warrants past retention leave the SRL, so they must leave the feed first.
     making, is_exact = _reconcile_with_feed(
         ports, pen, making, decisions.expired_ids(making.previous, making.issue)
     )
@@ -695,6 +706,7 @@ def _move_heads(
                 based,
             )
         except PreconditionFailed as lost:
+            # After any other conflict, the SRL itself may be outdated.
             if set(lost.lost) != {based.address}:
                 raise
         else:

@@ -231,7 +231,7 @@ def watch(
 ) -> Iterator[tuple[float, PropagationProgress]]:
     """Yield the propagation of a revocation, with the seconds since the first read.
 
-    Ends when the propagation is complete, or after `seconds` seconds. Raises `NotFound`,
+    Ends when the propagation is complete, or after `seconds`. Raises `NotFound`,
     `DataCorrupt`, `Unavailable`.
     """
     begin = time.monotonic()

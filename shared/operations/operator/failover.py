@@ -49,7 +49,7 @@ def wait_until_copied(original: Ports, copy: Ports, *, seconds: float) -> None:
     """Wait until the copy has the current writes to each table of the original.
 
     It then also has earlier writes, as far as replication preserves the order. Raises
-    `InvalidState` after `seconds` seconds; `Unavailable`.
+    `InvalidState` if that takes longer than `seconds`; `Unavailable`.
     """
     name, expires = secrets.token_hex(8), int(original.now().timestamp()) + 24 * 3600
     probes = [Address(table, "failover", name) for table in Table]

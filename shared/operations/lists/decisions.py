@@ -303,7 +303,7 @@ def _has_discontinuity(entries: Iterable[PendingEntry]) -> bool:
 
 
 def has_discontinuity_since(newest: FeedHead, srl_head: SrlHead) -> bool:
-    """Return whether a discontinuity follows the current SRL, and clients await the next one."""
+    """Return whether a discontinuity follows the current SRL. Clients then await the next SRL."""
     return newest.is_broken if srl_head.sequence is None else newest.broke_at > srl_head.sequence
 
 

@@ -256,7 +256,7 @@ def move_ended(
 def _revocations(
     ports: Ports, tenant_id: str, standings: Mapping[str, WarrantState]
 ) -> dict[str, Address]:
-    """Return the warrants by the address of their revocation record.
+    """Return the address of the revocation record of each warrant.
 
     The record identifies the revocation. The version of a warrant state does not, because it
     restarts when a revocation is removed and a new one is created.

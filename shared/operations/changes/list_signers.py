@@ -208,10 +208,11 @@ def rotate(
 def revoke(
     ports: Ports, caller: Caller, keep: Keep[SrlSignerView], *, key_id: str
 ) -> SrlSignerView:
-    """Revoke a stolen signer. If it signed the current SRL or is active, publish with another.
+    """Revoke a stolen signer. If it is in use, publish an SRL by another signer.
 
-    The other signer has no succession statement, because the thief could also use the stolen key to
-    sign a statement for a foreign key. Raises `NotFound`.
+    It is in use if it is active or signed the current SRL. The other signer has no succession
+    statement, because the thief could also use the stolen key to sign a statement for a foreign
+    key. Raises `NotFound`.
     """
     facts = _facts(ports, caller)
     found = facts.active if key_id == facts.active.id else _find(ports, caller, key_id)

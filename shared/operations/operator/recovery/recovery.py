@@ -177,7 +177,7 @@ def _apply(run: RecoveryRun, newest: NewestPublication, tables: StaleTables) -> 
 
 
 def _count_on(run: RecoveryRun, changes: int) -> None:
-    """Raise the counter of tombstones to its value before the loss.
+    """Increase the counter of tombstones to its value before the loss.
 
     The watermarks of the next SRL and journal record are then above the earlier ones.
     """

@@ -1,6 +1,6 @@
-"""The client of the feed, for authorizers. It is published as the wheel `rescind-authorizer`.
+"""Client library that follows the feed, published as the wheel `rescind-authorizer`.
 
-It imports nothing of the service; the service imports only `formats` and `http1`.
+The library does not import the service. The service imports only `formats` and `http1`.
 """
 
 from importlib import import_module
@@ -49,7 +49,7 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    # On first use, because the service needs the wire format and no client.
+    # Imported on first use, because the service needs the wire format but not the client.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)

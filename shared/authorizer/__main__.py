@@ -1,4 +1,4 @@
-"""Look at a feed, decide for Envoy, relay a feed, or run the conformance suite.
+"""Inspect a feed, serve Envoy, run a relay, or run the conformance suite.
 
 The API key is read from the environment variable RESCIND_API_KEY.
 """
@@ -23,7 +23,10 @@ _KEY = "RESCIND_API_KEY"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command, and return the exit code: 0, or 1 with a message on standard error."""
+    """Run one command, and return the exit code.
+
+    The code is 0, or 1 with a message on standard error.
+    """
     options = _parser().parse_args(arguments)
     try:
         return int(options.run(options))
@@ -35,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _status(options: argparse.Namespace) -> int:
-    """Print what a client would hold now."""
+    """Print the current status of a client."""
     with _client(options) as client:
         for name, value in asdict(client.status).items():
             print(f"{name}: {value}")
@@ -43,14 +46,14 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _watch(options: argparse.Namespace) -> int:
-    """Print what happens until Ctrl-C."""
+    """Print the events of a client until Ctrl-C."""
     with _client(options, is_shown=True):
         while True:
             time.sleep(1)
 
 
 def _ext_authz(options: argparse.Namespace) -> int:
-    """Decide for Envoy until Ctrl-C (docs/authorizers.md)."""
+    """Serve authorization decisions to Envoy until Ctrl-C (docs/authorizers.md)."""
     host, _, port = options.listen.rpartition(":")
     client = _client(options)
     guard = Guard(client)
@@ -63,7 +66,7 @@ def _ext_authz(options: argparse.Namespace) -> int:
 
 
 def _relay(options: argparse.Namespace) -> int:
-    """Answer many clients near it, and poll once for all of them (docs/relay.md)."""
+    """Poll the feed once for many clients in a private network (docs/relay.md)."""
     try:
         from .relay import command  # noqa: PLC0415 (only the extra `relay` installs what it needs)
     except ModuleNotFoundError as error:
@@ -72,7 +75,7 @@ def _relay(options: argparse.Namespace) -> int:
 
 
 def _conformance(_: argparse.Namespace) -> int:
-    """Answer the requests of the suite on standard input."""
+    """Run the requests of the conformance suite from standard input."""
     conformance.main()
     return 0
 
@@ -105,7 +108,7 @@ def _show(event: Event) -> None:
 
 
 class _StoreOnce(argparse.Action):
-    """Stores the value of an argument, and refuses a second value."""
+    """Stores the value of an argument, and rejects a second value."""
 
     def __call__(self, parser: argparse.ArgumentParser, *given: Any) -> None:
         options, value, _ = given
@@ -136,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
             _add_relay(command)
             continue
         add("--floor", metavar="FOLDER", help="keep the accepted state here, as a client does")
-        # Somebody who only looks enforces nothing.
+        # `status` and `watch` enforce no decisions.
         is_default = name == "ext-authz"
         add("--report", action=BooleanOptionalAction, default=is_default, help=_REPORT)
     commands.choices["ext-authz"].add_argument(

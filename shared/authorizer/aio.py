@@ -1,4 +1,4 @@
-"""The client of the feed for asyncio. It uses the same thread, and no second loop."""
+"""Client library for asyncio. It polls in a thread, not in the event loop."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -10,14 +10,14 @@ from .client import AuthorizerClient
 from .events import Event
 from .status import ClientStatus, Verdict
 
-# How many events wait for a reader; the oldest are dropped.
+# Maximum number of unread events. The oldest are dropped.
 _EVENTS_MAX = 1000
 
 
 class AsyncAuthorizerClient:
-    """An `AuthorizerClient` whose waits do not block the event loop.
+    """An `AuthorizerClient` that does not block the event loop.
 
-    It takes the same arguments, and no `on_event`: iterate over `events` instead.
+    It takes the same arguments except `on_event`. Iterate over `events` instead.
 
         async with AsyncAuthorizerClient(url, …) as client:
             verdict = client.check(["svc_wrt_root", "svc_wrt_leaf"])
@@ -29,37 +29,37 @@ class AsyncAuthorizerClient:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self, *, wait: float = 10.0) -> Self:
-        """Do the same as `AuthorizerClient.start`."""
+        """Start the client, as `AuthorizerClient.start` does."""
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._client.start, wait=wait)
         return self
 
     def check(self, warrant_ids: Iterable[str]) -> Verdict:
-        """Do the same as `AuthorizerClient.check`, which needs no answer of the service."""
+        """Return the verdict, as `AuthorizerClient.check` does, without a request."""
         return self._client.check(warrant_ids)
 
     async def wait_for(self, sequence: int, *, timeout: float) -> bool:  # noqa: ASYNC109
-        """Return whether the client came to hold entry `sequence` within `timeout` seconds."""
+        """Return whether the client has entry `sequence` within `timeout` seconds."""
         return await asyncio.to_thread(self._client.wait_for, sequence, timeout=timeout)
 
     @property
     def status(self) -> ClientStatus:
-        """The present state of the client."""
+        """The current status of the client."""
         return self._client.status
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield each event from now on. If nobody reads, the last thousand are kept."""
+        """Yield each event from now on. At most 1,000 unread events are kept."""
         while True:
             yield await self._events.get()
 
     async def close(self) -> None:
         """Stop the thread. Other waits for this client return."""
-        # Before a thread is needed: the waits may have all of them.
+        # Stop first, because pending waits may occupy every thread that `to_thread` can use.
         self._client.stop()
         await asyncio.to_thread(self._client.close)
 
     async def __aenter__(self) -> Self:
-        """Start the client. If that fails, the client is closed."""
+        """Start the client. Close it if the start fails."""
         try:
             return await self.start()
         except BaseException:
@@ -75,7 +75,7 @@ class AsyncAuthorizerClient:
         await self.close()
 
     def _forward_event(self, event: Event) -> None:
-        # The loop may have ended before the thread.
+        # The loop may be closed before the thread ends.
         with suppress(RuntimeError):
             if self._loop:
                 self._loop.call_soon_threadsafe(self._keep, event)

@@ -1,4 +1,4 @@
-"""Answers of the service over HTTP, and of them the answer to a poll of the feed."""
+"""Responses of the service, in particular the response to a poll of the feed."""
 
 import json
 import math
@@ -11,24 +11,24 @@ from .http1 import Response as Response
 from .http1 import printable, retry_after
 from .policy import RejectionReason, ResponseRejectedError
 
-# The most bytes of an answer, and of a saved one.
+# Maximum size of a response, and of a saved response, in bytes.
 ANSWER_BYTES_MAX: Final = 4 * 2**20
 
-# The longest pause between polls that a service can ask for, and the longest time that it waits.
+# The longest pause between polls, and the longest long poll, that a service can set.
 POLL_SECONDS_MAX: Final = 60.0
 WAIT_SECONDS_MAX: Final = 60
 
-# The largest `Age` that counts, in seconds.
+# Larger values of `Age` are clamped to this number of seconds.
 _AGE_MAX: Final = 2**31
 _AGE: Final = re.compile("[ \t]*([0-9]+)[ \t]*", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class FeedResponse:
-    """A signed head, still encoded, and the encoded entries that end at it.
+    """A signed feed head and the entries up to it, all still encoded.
 
-    `poll_seconds` is the pause between polls that the service asks for, `wait_max` the longest
-    time in seconds for which it delays an answer until there is an entry. Neither is signed.
+    `poll_seconds` is the pause between polls that the service requests. `wait_max` is the longest
+    long poll of the service, in seconds. Neither value is signed.
     """
 
     payload: bytes
@@ -38,7 +38,7 @@ class FeedResponse:
     wait_max: int = 0
 
     def encode(self) -> bytes:
-        """Return the JSON that `parse_answer` reads, to save it or to pass it on."""
+        """Return the JSON that `parse_answer` reads, for saving or forwarding."""
         members = {
             "head": {"Payload": to_base64(self.payload), "Signature": to_base64(self.signature)},
             "entries": [to_base64(each) for each in self.entries],
@@ -49,9 +49,9 @@ class FeedResponse:
 
 
 def parse_answer(data: bytes) -> FeedResponse:
-    """Return the answer in `data`, the body of a response.
+    """Parse `data`, the body of a response.
 
-    Raises `ResponseRejectedError`: `TOO_LARGE` before anything is parsed, or `MALFORMED`.
+    Raises `ResponseRejectedError`: `TOO_LARGE` before parsing begins, or `MALFORMED`.
     """
     if len(data) > ANSWER_BYTES_MAX:
         raise ResponseRejectedError(RejectionReason.TOO_LARGE)
@@ -72,16 +72,16 @@ def parse_answer(data: bytes) -> FeedResponse:
 
 
 def _clamp(number: object, most: float) -> float:
-    """Return a number, bounded by 0 and `most`: no peer may silence a client for long."""
+    """Clamp a number to 0 and `most`, because no peer may silence a client for long."""
     if type(number) is not int and (type(number) is not float or not math.isfinite(number)):
         raise TypeError("it must be a finite number")
     return min(max(number, 0), most)
 
 
 class NoResponse(Exception):
-    """The service did not answer in time, or not with what was asked for.
+    """The service did not respond in time, or responded with an error.
 
-    `retry_after` is how many seconds it asks to leave it alone.
+    `retry_after` is the number of seconds to wait, as the service requested.
     """
 
     def __init__(self, message: str, *, retry_after: float = 0.0) -> None:
@@ -90,13 +90,13 @@ class NoResponse(Exception):
 
 
 class TooLarge(NoResponse):
-    """The response is larger than it may be. The rest was not read."""
+    """The response exceeds its size limit. The rest was not read."""
 
 
 def read_age(response: Response) -> int:
-    """Return for how many seconds a response may lack news (FEED-12); 0 without `Age`.
+    """Return the age of a response in seconds (FEED-12), or 0 without `Age`.
 
-    Raises `NoResponse` if `Age` is not one number, so if it comes twice.
+    Raises `NoResponse` if `Age` is not a number or is repeated.
     """
     number = _AGE.fullmatch(response.headers.get("age", "0"))
     if number is None:
@@ -105,7 +105,7 @@ def read_age(response: Response) -> int:
 
 
 def unexpected_status_error(response: Response) -> NoResponse:
-    """Return the error that reports a response of another status than was expected."""
+    """Return the error for a response with an unexpected status."""
     words = printable(response.body.decode(errors="replace"))
     message = f"the service answered {response.status}: {words}"
     return NoResponse(message, retry_after=retry_after(response) or 0.0)

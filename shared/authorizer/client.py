@@ -1,4 +1,4 @@
-"""The client of the feed: a thread follows it, and any thread asks about warrants."""
+"""Client of the feed: one thread follows the feed, and any thread checks warrants."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ from .trust import KeyFetcher
 
 _log = logging.getLogger("rescind_authorizer")
 
-# A look at an enumeration takes as long as one at a set.
+# Module constants, because access to an enumeration member costs as much as a set lookup.
 _CLEAR, _REVOKED, _STALE = Verdict.CLEAR, Verdict.REVOKED, Verdict.STALE
 
 
@@ -40,28 +40,28 @@ _NO_WARRANT: Final = (
     "spaces around it"
 )
 
-# How often a client that is stale looks whether it has recovered.
+# Seconds between checks whether a stale client has recovered.
 _WATCH_SECONDS: Final = 0.5
 
 
 class NotReady(Exception):
-    """No verified and recent state came in time. The message has the last problem."""
+    """No verified, recent state arrived in time. The message contains the last problem."""
 
 
 class AuthorizerClient:
-    """Knows which warrants of one tenant are revoked, seconds after the service does.
+    """Follows the revocations of one tenant within seconds.
 
-    One daemon thread polls the feed, verifies it, and saves what it has accepted; `check` asks
-    nobody. After a fork, the child starts a thread of its own when it first asks.
+    One daemon thread polls the feed, verifies it, and saves the accepted state. `check` sends no
+    request. After a fork, the child starts a separate thread when it first uses the client.
 
-    `url` is the address of the service, `api_key` an API key with the scope authorizer, `tenant`
-    the tenant's identifier. `trust_root` is the pin of its roots, which `rescind trust show`
-    prints. `floor` keeps across restarts what was accepted. `context` verifies the certificate of
-    the service. `on_event` is called with each event, in a thread of the client, one at a time; it
-    must return soon.
+    `url` is the address of the service, `api_key` an API key with the scope authorizer, and
+    `tenant` the tenant's identifier. `trust_root` is the pin of the tenant's root keys, which
+    `rescind trust show` prints. `floor` keeps the accepted state across restarts. `context`
+    verifies the certificate of the service. `on_event` is called with each event, in a thread of
+    the client, one event at a time. It must return soon.
 
-    A second thread reports to the service which entry is held, unless `report` is False: under
-    `name`, which is that of the host by default. Reports change no verdict.
+    A second thread reports the current entry to the service, unless `report` is False. It reports
+    under `name`, by default the host name. Reports do not affect verdicts.
     """
 
     def __init__(  # noqa: PLR0913
@@ -101,11 +101,11 @@ class AuthorizerClient:
         _clients.add(self)
 
     def start(self, *, wait: float = 10.0) -> Self:
-        """Take up the floor, start the thread, and wait for the first answer of the service.
+        """Load the saved state, start the thread, and wait for the first response.
 
-        If the service does not answer, a recent state of the floor suffices. Raises `NotReady` if
-        there is none after `wait` seconds; the thread goes on, and every check says STALE
-        meanwhile. Raises `SavedStateCorrupt`, or `OSError` if the floor cannot be read.
+        A recent saved state suffices if the service does not respond. Raises `NotReady` if there is
+        no recent state after `wait` seconds. The thread continues, and checks return STALE until it
+        succeeds. Raises `SavedStateCorrupt`, or `OSError` if the saved state cannot be read.
         """
         self._resume()
         if self._is_started:
@@ -136,9 +136,9 @@ class AuthorizerClient:
     def check(self, warrant_ids: Iterable[str]) -> Verdict:
         """Return the verdict on a chain of warrants, from the root to the leaf.
 
-        It needs no answer of the service. A warrant that is known to be revoked is REVOKED, however
-        old the state is. Raises `TypeError` or `ValueError` unless there is one identifier or more,
-        and each is `svc_wrt_` and 1 to 64 letters, digits, `_` or `-`.
+        This requires no response of the service. A warrant known to be revoked is REVOKED,
+        regardless of the age of the state. Raises `TypeError` or `ValueError` unless there is at
+        least one identifier, and each is `svc_wrt_` and 1 to 64 letters, digits, `_` or `-`.
         """
         if self._is_idle or self._process != _getpid():
             self._resume()
@@ -159,13 +159,14 @@ class AuthorizerClient:
         return _CLEAR if self._allows and view.is_trusted else _STALE
 
     def poll(self, *, max_age: float = 0.0) -> None:
-        """Make one exchange with the service in this thread, instead of `start`.
+        """Poll the service once in this thread. Use this instead of `start`.
 
-        For hosts that run no threads between requests, such as AWS Lambda. It does nothing if the
-        state was confirmed less than `max_age` seconds ago, or during the pause after the last
-        exchange: `poll_seconds`, or longer after a failure. A failure is an event, and then checks
-        return STALE once the state is too old. Raises `SavedStateCorrupt`, or `OSError` if the
-        floor cannot be read; the next call reads it again.
+        This is for hosts that run no threads between requests, for example AWS Lambda. It returns
+        without a request if the state was confirmed less than `max_age` seconds ago, or during the
+        pause after the last exchange. The pause lasts `poll_seconds`, or longer after a failure. A
+        failure emits an event, and checks return STALE once the state is too old. Raises
+        `SavedStateCorrupt`, or `OSError` if the saved state cannot be read. The next call reads it
+        again.
         """
         if self._process != _getpid():
             self._resume()
@@ -175,7 +176,7 @@ class AuthorizerClient:
             if not self._is_loaded:
                 self._load()
             now = views.ClockReading.now()
-            # One clock may stop in a frozen host, and the other may be set back.
+            # One clock may stop while a host is frozen, and the other may be set back.
             is_paused = all(each < end for each, end in zip(now, self._pause_end, strict=True))
             age = now.monotonic - self._follower.view.confirmed.monotonic
             if not is_paused and (age >= max_age or not self._is_fresh()):
@@ -184,9 +185,9 @@ class AuthorizerClient:
                 self._record_poll()
 
     def wait_for(self, sequence: int, *, timeout: float) -> bool:
-        """Return whether the client came to hold entry `sequence` within `timeout` seconds.
+        """Return whether the client has entry `sequence` within `timeout` seconds.
 
-        A client that is closed waits no longer.
+        Closing the client ends the wait.
         """
         if self._is_idle or self._process != _getpid():
             self._resume()
@@ -203,7 +204,7 @@ class AuthorizerClient:
 
     @property
     def view(self) -> views.Snapshot:
-        """The present state of the client."""
+        """The current state of the client."""
         return self._follower.view
 
     def follow_keys(self) -> KeyFetcher:
@@ -220,14 +221,14 @@ class AuthorizerClient:
 
     @property
     def status(self) -> ClientStatus:
-        """The present state of the client, and its failures since it was made."""
+        """The current status of the client, and its failures since its creation."""
         reported = self._reporter.report_status if self._reporter else ReportStatus()
         return ClientStatus.of(self._follower.view, self._counts, reported)
 
     def close(self, *, timeout: float = 5.0) -> None:
-        """Stop the thread, for which this waits `timeout` seconds. Checks say STALE soon after.
+        """Stop the threads, and wait at most `timeout` seconds for them.
 
-        All calls of `start` and `wait_for` return.
+        All calls of `start` and `wait_for` return. Checks return STALE soon after.
         """
         self.stop()
         deadline = monotonic() + timeout
@@ -252,7 +253,7 @@ class AuthorizerClient:
             self._reporter.close()
 
     def __enter__(self) -> Self:
-        """Start the client, if it was not started. If that fails, the client is closed."""
+        """Start the client if it is not started. Close it if the start fails."""
         if not self._is_started:
             try:
                 self.start()
@@ -270,18 +271,18 @@ class AuthorizerClient:
         self.close()
 
     def _begin(self) -> None:
-        """Make what belongs to one process."""
+        """Create the locks, events and threads that belong to one process."""
         self._changed = threading.Condition()
         self._starting = threading.RLock()
-        # A handler of events may make the client emit another one.
+        # Reentrant, because a handler of events may make the client emit another event.
         self._noting = threading.RLock()
         self._showing = threading.RLock()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
         self._reporter = self._new_reporter() if self._reports else None
-        # Whether the next use starts the thread.
+        # Whether the next use starts the threads.
         self._is_idle = self._is_started and not self._is_closed
-        # The last one: after it, other threads do not wait for `_resume`.
+        # Set last: other threads stop waiting for `_resume` once it matches.
         self._process = _getpid()
 
     def _new_reporter(self) -> Reporter:
@@ -302,17 +303,17 @@ class AuthorizerClient:
         return self._follower.trust.version
 
     def _reset_after_fork(self) -> None:
-        """Leave the parent its threads."""
+        """Replace the threads and locks, which belong to the parent process."""
         if self._reporter:
             self._reporter.abandon()
         self._begin()
 
     def _resume(self) -> None:
-        """Start the threads of this process, which is a child of another one.
+        """Start the threads of this process if it is a forked child.
 
-        A fork in C, as of uWSGI, calls no hook of Python.
+        A fork in C code, as in uWSGI, does not run the fork hooks of Python.
         """
-        # No thread of the parent can have the lock of this process.
+        # Keyed by process, because a thread of the parent may hold the parent's lock forever.
         with _resuming.setdefault(_getpid(), threading.RLock()):
             if self._process != _getpid():
                 files.renew_lock()
@@ -341,7 +342,7 @@ class AuthorizerClient:
             self._keys.fetch_if_due()
 
     def _watch(self, stop: threading.Event) -> None:
-        """Emit `BecameStale` when the state becomes stale, however long an exchange takes."""
+        """Emit `BecameStale` when the state becomes stale, even during a long exchange."""
         while not stop.wait(self._follower.view.seconds_left() or _WATCH_SECONDS):
             self._show_freshness()
 
@@ -367,7 +368,7 @@ class AuthorizerClient:
                 self._note(events.BecameFresh() if is_fresh else events.BecameStale())
 
     def _note(self, event: events.Event) -> None:
-        """Count, log and report an event, unless the client is being closed."""
+        """Count, log and forward an event, unless the client is closing."""
         if self._is_closed:
             return
         match event:
@@ -386,8 +387,8 @@ class AuthorizerClient:
             try:
                 with self._noting:
                     self._on_event(event)
-            # Any error, such as `CancelledError`: a fault of the handler must not end the thread,
-            # and so make the state stale.
+            # Any error, including `CancelledError`: a faulty handler must not end the thread, which
+            # would make the state stale.
             except BaseException:  # noqa: BLE001
                 _log.exception("on_event failed")
 
@@ -396,7 +397,7 @@ class AuthorizerClient:
 
 
 def _as_list(warrant_ids: Iterable[str]) -> list[str]:
-    # The letters of a text would all be CLEAR.
+    # Iterating over a string would check its letters.
     if isinstance(warrant_ids, str | bytes):
         raise TypeError("pass a list of identifiers, from the root to the leaf")
     return list(warrant_ids)

@@ -1,4 +1,4 @@
-"""Puts this client through the conformance suite: requests and answers are lines of JSON.
+"""Runs this client in the conformance suite. Requests and responses are lines of JSON.
 
 docs/spec/feed.md describes the requests. `python -m rescind_authorizer conformance` starts it.
 """
@@ -28,7 +28,7 @@ from .state import FeedPosition, FeedState, advance
 
 
 class ConformanceSession:
-    """A client without a network: it is told the time, the answers, and the bases."""
+    """A client without a network: requests supply the time, the responses and the bases."""
 
     def __init__(self) -> None:
         self._state: FeedState | None = None
@@ -36,19 +36,19 @@ class ConformanceSession:
         self._signed_by: bytes | None = None
         self._is_trusted = False
         self._floor: FeedPosition | None = None
-        self._end: datetime | None = None  # without news; None if no bound was given
+        self._end: datetime | None = None  # end of freshness; None if no bound was given
         self._client: AuthorizerClient | None = None
         self._failures = 0
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request: its one member names what is asked."""
+        """Answer a request. Its only member is the name of the command."""
         ((name, given),) = request.items()
         return (
             _COMMANDS[name](self, **given) if isinstance(given, Mapping) else self.verdicts(given)
         )
 
     def init(self, tenant: str, trust_root: str, floor: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Begin without a state; `floor` is the position that was saved before, if any."""
+        """Start without a state. `floor` is the saved position, if any."""
         self._state = self._end = self._signed_by = None
         self._trust = TrustState(tenant, trust_root)
         self._floor = None
@@ -59,7 +59,7 @@ class ConformanceSession:
         return {"ready": True}
 
     def trust(self, now: str, response: str) -> dict[str, Any]:
-        """Take a response of `GET /v1/trust`."""
+        """Apply a response of `GET /v1/trust`."""
         try:
             given = documents.documents(response.encode())
             self._trust = follow(self._trust, given, datetime.fromisoformat(now))
@@ -71,7 +71,7 @@ class ConformanceSession:
         return {"version": self._trust.version}
 
     def signing_keys(self, blob: str) -> dict[str, Any]:
-        """Take the blob of signing keys that the head of the state names."""
+        """Check the blob of signing keys that the feed head names."""
         if self._state is None or self._state.head.keys is None:
             raise ValueError("no head names signing keys")
         named, tenant = self._state.head.keys, self._state.head.tenant_id
@@ -83,14 +83,14 @@ class ConformanceSession:
         return {"keys": len(found.keys)}
 
     def restart(self) -> dict[str, Any]:
-        """Stop, and start with what was saved."""
+        """Restart from the saved position."""
         if self._state and self._is_trusted:
             self._floor = self._state.position
         self._state = self._end = None
         return {"ready": True}
 
     def poll(self, now: str, answer: str, base: str | None) -> dict[str, Any]:
-        """Take an answer, with the base that the head names if the case has it at hand."""
+        """Apply a response, with the base that the feed head names if the case supplies it."""
         try:
             self._state = self._advance(parse_answer(answer.encode()), base, now)
         except (ResponseRejectedError, NotTrusted) as refused:
@@ -101,14 +101,14 @@ class ConformanceSession:
         return {"sequence": self._state.sequence}
 
     def _advance(self, answer: FeedResponse, base: str | None, now: str) -> FeedState:
-        """Return the state after an answer."""
+        """Return the state after a response."""
         data = None if base is None else base64.b64decode(base)
         moment, floor = datetime.fromisoformat(now), self._floor
         held = self._state if self._is_trusted else None
         return advance(held, answer, base=data, now=moment, verifier=self._trust, floor=floor)
 
     def confirm(self, now: str, age: str, max_staleness: int) -> dict[str, Any]:
-        """Learn that the head is that of the answer to a request of `now`, which had this `Age`."""
+        """Record that a response with this `Age`, requested at `now`, confirmed the feed head."""
         try:
             seconds = read_age(Response(200, {"age": age}))
         except NoResponse:
@@ -118,7 +118,7 @@ class ConformanceSession:
         return {"ready": True}
 
     def check(self, now: str, ids: list[str]) -> dict[str, Any]:
-        """Return what an authorizer would decide at this time about a chain of warrants."""
+        """Return the verdict on a chain of warrants at a given time."""
         if not ids or not all(map(is_warrant_id, ids)):
             return {"refused": RejectionReason.MALFORMED.value}
         state, moment = self._state, datetime.fromisoformat(now)
@@ -144,7 +144,7 @@ class ConformanceSession:
             return {"refused": RejectionReason.MALFORMED.value}
 
     def connect(self, *, max_staleness: float, floor: str, **settings: Any) -> dict[str, Any]:
-        """Start a client that polls a service. All its events are printed on standard error."""
+        """Start a client that polls a service. Its events are printed on standard error."""
         try:
             client = self._client = AuthorizerClient(
                 **settings,
@@ -160,7 +160,7 @@ class ConformanceSession:
         return {"ready": True}
 
     def verdicts(self, ids: Sequence[str]) -> dict[str, Any]:
-        """Return the verdict on each warrant, and how many failures the client has reported."""
+        """Return the verdict on each warrant, and the number of reported failures."""
         if self._client is None:
             raise ValueError("verdicts need a client: send connect first")
         found = [self._client.check([each]).value for each in ids]

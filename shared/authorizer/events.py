@@ -6,7 +6,7 @@ from logging import INFO, WARNING, Logger
 
 @dataclass(frozen=True, slots=True)
 class PollSucceeded:
-    """The service answered after `seconds`. `changed` is False if it had nothing new."""
+    """The service responded after `seconds`. `changed` is False if it had no news."""
 
     seconds: float
     changed: bool
@@ -14,7 +14,7 @@ class PollSucceeded:
 
 @dataclass(frozen=True, slots=True)
 class StateAdvanced:
-    """The client holds a newer state: entry `after` instead of `before`, `count` revoked warrants.
+    """The state advanced from entry `before` to entry `after`, with `count` revoked warrants.
 
     `before` is None for the first state.
     """
@@ -26,7 +26,7 @@ class StateAdvanced:
 
 @dataclass(frozen=True, slots=True)
 class ResponseRejected:
-    """An answer of the service did not pass a check, so the state did not change.
+    """A response of the service failed a check, and the state did not change.
 
     `reason` is the name of the check (docs/spec/feed.md).
     """
@@ -36,7 +36,7 @@ class ResponseRejected:
 
 @dataclass(frozen=True, slots=True)
 class PollFailed:
-    """The service did not answer, or with an error. The next poll is after `pause` seconds."""
+    """The service did not respond, or returned an error. The next poll is after `pause` seconds."""
 
     message: str
     pause: float
@@ -44,24 +44,24 @@ class PollFailed:
 
 @dataclass(frozen=True, slots=True)
 class BecameStale:
-    """The state is too old: warrants that are not known to be revoked are STALE from now on."""
+    """The state is stale: warrants not known to be revoked are STALE from now on."""
 
 
 @dataclass(frozen=True, slots=True)
 class BecameFresh:
-    """The state is recent: at first, and after `BecameStale`."""
+    """The state is recent, for the first time or after `BecameStale`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignerChanged:
-    """The client accepted a head by another list signer, whose raw public key is `key`."""
+    """The client accepted a feed head of a new SRL signer with the raw public key `key`."""
 
     key: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class TrustChanged:
-    """The client holds another trust document: its `version`, and the pin from which it follows."""
+    """The client accepted another trust document, of this `version`, verified from `pin`."""
 
     version: int
     pin: str
@@ -69,9 +69,9 @@ class TrustChanged:
 
 @dataclass(frozen=True, slots=True)
 class ReportAccepted:
-    """The service accepted a report that the client holds entry `sequence`.
+    """The service accepted a report that the client has entry `sequence`.
 
-    `status` is `foreign` if the history up to this entry is not that of the service.
+    `status` is `foreign` if the client's history up to this entry differs from the service's.
     """
 
     sequence: int
@@ -80,9 +80,9 @@ class ReportAccepted:
 
 @dataclass(frozen=True, slots=True)
 class ReportFailed:
-    """A report did not arrive, which changes no verdict. The next one is after `pause` seconds.
+    """A report failed, which affects no verdict. The next one is after `pause` seconds.
 
-    `is_refused` is True if the service refuses the registration, so that somebody has to act.
+    `is_refused` is True if the service rejects the registration and an operator has to act.
     """
 
     message: str
@@ -105,7 +105,7 @@ Event = (
 
 
 def log(event: Event, to: Logger) -> None:
-    """Log an event that people want to know of."""
+    """Log an event that operators need."""
     match event:
         case ResponseRejected(reason):
             to.error("an answer of the service was refused: %s", reason)

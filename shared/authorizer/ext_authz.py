@@ -1,8 +1,9 @@
-"""An authorization service for Envoy (ext_authz over HTTP), and for what speaks as Envoy does.
+"""Authorization service for Envoy (ext_authz over HTTP) and compatible proxies.
 
-Envoy sends the method, the path and some headers of a request. The answer is 200 if the request is
-allowed, with the identifier of its last warrant in X-Warrant-Id. Otherwise it is what the caller
-gets: 401 without warrants, 503 as long as nothing can be known, and 403.
+Envoy sends the method, the path and some headers of a request. The response is 200 if the request
+is allowed, with the identifier of its last warrant in X-Warrant-Id. Otherwise Envoy passes the
+response to the caller: 401 without warrants, 503 while the state is stale or the signing keys are
+unavailable, and 403 in all other cases.
 """
 
 import json
@@ -11,7 +12,7 @@ from typing import Any, Final
 
 from .guard import Guard, GuardDecision
 
-# The warrants of a request, root to leaf: base64 of each, separated by commas.
+# The warrants of a request from root to leaf, each in base64, separated by commas.
 HEADER: Final = "X-Warrants"
 
 _STATUS: Final = {"missing": 401, "stale": 503, "unknown": 503}
@@ -20,7 +21,7 @@ _IDLE_SECONDS: Final = 60.0
 
 
 def server(guard: Guard, host: str, port: int) -> ThreadingHTTPServer:
-    """Return a server that answers with the decisions of `guard`, a thread to each connection."""
+    """Return a server that responds with the decisions of `guard`, in one thread per connection."""
     return _Server((host, port), type("Bound", (_Handler,), {"guard": guard}))
 
 
@@ -29,7 +30,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 1024
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing of a connection that broke."""
+        """Ignore broken connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -44,10 +45,10 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: Envoy has a log of its own."""
+        """Disable the log, because Envoy writes an access log."""
 
     def _decide(self) -> None:
-        # A body would be taken for the next request.
+        # An unread body would be parsed as the next request.
         self.close_connection |= self.headers.get("Content-Length", "0") != "0"
         self.close_connection |= "Transfer-Encoding" in self.headers
         decision = self.guard.decide_header(",".join(self.headers.get_all(HEADER, [])))

@@ -1,4 +1,4 @@
-"""Folders that one process at a time changes, and files that are replaced in one step."""
+"""Folders locked by one process at a time, and atomic replacement of files."""
 
 import fcntl
 import os
@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = ".new-"
-# Matches files that an interrupted `replace` leaves.
+# Matches files left by an interrupted `replace`.
 TEMPORARY: Final = f"{_PREFIX}*"
 
 
 class _Locking:
-    """One thread at a time locks a folder.
+    """Allows one thread at a time to lock a folder.
 
-    No process is forked meanwhile: the child would keep the lock. A fork in C may leave the lock of
-    a thread that the child does not have, so the child renews it.
+    No process can fork during the lock, because the child would inherit it. A fork in C code may
+    copy a lock held by a thread that does not exist in the child. The child therefore renews the
+    lock.
     """
 
     def __init__(self) -> None:
@@ -44,10 +45,10 @@ os.register_at_fork(
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep out other processes that lock the folder, until the block ends. Raises `OSError`.
+    """Lock the folder against other processes until the block ends. Raises `OSError`.
 
-    The folder is made if it is missing.
-    The names of files that the block replaced are on the disk then.
+    The folder is created if it is missing. The new names of replaced files are on disk when the
+    block ends.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _locking.lock:
@@ -63,7 +64,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 def release_lock(descriptor: int) -> None:
     """Release the lock of a file, and close it.
 
-    The close alone would not suffice: gevent delays it, and a child may have the file open.
+    Closing alone is not sufficient: gevent delays it, and a child may have the file open.
     """
     try:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -72,10 +73,10 @@ def release_lock(descriptor: int) -> None:
 
 
 def claim(folder: Path) -> tuple[int, int]:
-    """Return the lowest number from 1 that nobody has claimed in the folder. Raises `OSError`.
+    """Return the lowest unclaimed number of the folder, from 1. Raises `OSError`.
 
-    The second value is the descriptor that holds it, until `release_lock` or the end of the
-    process.
+    The second value is the descriptor of the claim. The claim lasts until `release_lock` or the end
+    of the process.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for number in count(1):
@@ -93,11 +94,11 @@ def claim(folder: Path) -> tuple[int, int]:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Replace a file in one step by one that only this user can read. Raises `OSError`.
+    """Replace a file atomically by a file that only this user can read. Raises `OSError`.
 
-    The content is on the disk before the file has its name.
+    The content is on disk before the file is renamed.
     """
-    # `mkstemp` creates it for its owner only.
+    # `mkstemp` restricts the file to its owner.
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=_PREFIX)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""The state that a client keeps across restarts, so that nobody can serve it an older one."""
+"""Saved state of a client, which prevents rollback across restarts."""
 
 import base64
 import hashlib
@@ -23,22 +23,22 @@ _Stamp = tuple[int, int, int]
 
 
 class _ForeignSavedState(Exception):
-    """A floor that a client in another language wrote. The message is its name."""
+    """The saved state was written by a client in another language. The message is its name."""
 
 
 class SavedStateCorrupt(Exception):
-    """The floor cannot be used. The message says why, and what to do."""
+    """The saved state cannot be used. The message states the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """The position in the feed that a client has reached, and the way back to it.
+    """The feed position that a client has reached, and the data to restore its state.
 
-    `trust` is the held trust document with its pin. `issued_at` is the time of the newest head, and
-    `signer` the public key that verified it; None if the position is that of the trust document.
-    `answered_at` is when the service confirmed the head, in seconds since the epoch. `origin` and
-    `latest` are encoded answers from which, with the base of the hash `base`, the state is
-    restored. All three are None if it cannot be restored.
+    `trust` is the current trust document with its pin. `issued_at` is the time of the newest feed
+    head. `signer` is the public key that verified the head, or None if the position comes from the
+    trust document. `answered_at` is the time when the service confirmed the head, in seconds since
+    the epoch. `origin` and `latest` are encoded responses. Together with the base of the hash
+    `base`, they restore the state. All three are None if the state cannot be restored.
     """
 
     trust: TrustState
@@ -53,45 +53,45 @@ class SavedState:
 
     @property
     def age(self) -> tuple[int, int, datetime]:
-        """The order of two floors of one feed: the newer one is larger.
+        """Sort key of two saved states of one feed: the newer state is larger.
 
-        A newer document may lead back to a lower sequence (TRUST-14).
+        A newer trust document may lead back to a lower sequence (TRUST-14).
         """
         return self.trust.version, self.sequence, self.issued_at
 
 
 class StateStore(Protocol):
-    """Where a client keeps what it must not forget.
+    """Persists the client state that prevents rollback.
 
-    A loss of power loses no saved state. Each method raises `OSError` or `SavedStateCorrupt`.
+    Saved state survives a power loss. Each method raises `OSError` or `SavedStateCorrupt`.
     """
 
     def load(self) -> SavedState | None:
-        """Return what was saved last, or None if nothing ever was."""
+        """Return the last saved state, or None if none was ever saved."""
 
     def load_base(self, sha256: bytes) -> bytes | None:
-        """Return the base with this hash, or None if it is not there."""
+        """Return the base with this hash, or None if it is missing."""
 
     def save_base(self, data: bytes) -> None:
-        """Keep a base, at least until what is saved next does not name it."""
+        """Save a base, at least until the next saved state does not name it."""
 
     def save(self, saved_state: SavedState) -> None:
-        """Replace what is kept in one step, unless that is newer."""
+        """Replace the saved state atomically, unless the existing one is newer."""
 
 
 class MemoryStateStore:
-    """Keeps nothing across restarts: for tests and tools, and for no authorizer."""
+    """Loses the state at a restart. For tests and tools, not for authorizers."""
 
     def __init__(self) -> None:
         self._saved: SavedState | None = None
         self._base: bytes | None = None
 
     def load(self) -> SavedState | None:
-        """Return what was saved last in this object."""
+        """Return the last state saved in this object."""
         return self._saved
 
     def load_base(self, sha256: bytes) -> bytes | None:
-        """Return the base that was saved last, if it has this hash."""
+        """Return the last saved base if it has this hash."""
         is_it = self._base and hashlib.sha256(self._base).digest() == sha256
         return self._base if is_it else None
 
@@ -100,30 +100,31 @@ class MemoryStateStore:
         self._base = data
 
     def save(self, saved_state: SavedState) -> None:
-        """Keep `saved_state`, as long as this object exists."""
+        """Keep `saved_state` for the lifetime of this object."""
         self._saved = saved_state
 
 
 class FileStateStore:
-    """Keeps the floor in a folder, in files that only this user can read.
+    """Saves the state in a folder, in files that only this user can read.
 
-    Several processes of one authorizer may share a folder: the newest floor stays. Each tenant
-    needs a folder of its own.
+    Several processes of one authorizer may share a folder. The newest saved state remains. Each
+    tenant needs a separate folder.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        # The content that this object wrote, so that it need not read it again, and read at first.
+        # Stamps of the file as this object last wrote it, which avoids a read, and as it was at
+        # `load`.
         self._written: _Stamp | None = None
         self._began: _Stamp | None = None
 
     def load(self) -> SavedState | None:
-        """Return what was saved last, or None if the folder has no floor."""
+        """Return the last saved state, or None if the folder has none."""
         self._began = _stamp(self._file)
         return self._read_saved_state()
 
     def load_base(self, sha256: bytes) -> bytes | None:
-        """Return the base with this hash, or None if it is not there or damaged."""
+        """Return the base with this hash, or None if it is missing or damaged."""
         try:
             data = self._base(sha256).read_bytes()
         except FileNotFoundError:
@@ -136,11 +137,11 @@ class FileStateStore:
             files.replace(self._base(hashlib.sha256(data).digest()), data)
 
     def save(self, saved_state: SavedState) -> None:
-        """Replace the floor, and remove other bases and what interrupted processes left."""
+        """Replace the saved state, and remove old bases and temporary files."""
         with files.lock_folder(self.folder):
             if (stamp := _stamp(self._file)) != self._written:
                 held = self._read_saved_state()
-                # The documents of both do not follow from one root.
+                # The two trust documents have different trust roots.
                 if held and held.trust.pins.isdisjoint(saved_state.trust.pins):
                     if stamp != self._began:
                         raise SavedStateCorrupt(
@@ -151,7 +152,7 @@ class FileStateStore:
             files.replace(self._file, _encode(saved_state))
             self._written = _stamp(self._file)
             kept = self._base(saved_state.base) if saved_state.base else None
-            # Only the holder of the lock has temporary files, and it has renamed them.
+            # Only the holder of the lock creates temporary files, and it has renamed its own.
             for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
                 if path != kept:
                     path.unlink(missing_ok=True)
@@ -213,7 +214,7 @@ def _encode(saved_state: SavedState) -> bytes:
 
 
 def _decode(data: bytes) -> SavedState:
-    """Return what `_encode` had. Raises `KeyError`, `TypeError` or `ValueError` if it is not."""
+    """Parse the output of `_encode`. Raises `KeyError`, `TypeError` or `ValueError`."""
     document = _strip_checksum(data)
     signer = document["signer"]
     return SavedState(
@@ -230,7 +231,7 @@ def _decode(data: bytes) -> SavedState:
 
 
 def _add_checksum(document: Mapping[str, Any]) -> bytes:
-    """Return a document with its hash, by which damage is noticed."""
+    """Return a document with its hash, which detects damage."""
     data = json.dumps(document, indent=1).encode()
     return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
 

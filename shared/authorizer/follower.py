@@ -1,4 +1,4 @@
-"""How a client follows the feed: one exchange with the service at a time."""
+"""Follows the feed with one exchange at a time."""
 
 import logging
 import threading
@@ -34,14 +34,14 @@ _log = logging.getLogger("rescind_authorizer")
 _FEED: Final = "/v1/revocations/feed"
 _TRUST: Final = "/v1/trust"
 
-# The largest base that is fetched, whatever a head promises: some 13 million warrants.
+# The largest base to fetch, regardless of the size in the feed head: about 13 million warrants.
 BASE_MAX: Final = 2**30
 
-# Seconds between polls: after failures at most, and after an answer that was waited for.
+# Seconds between polls: the maximum after failures, and the pause after a long poll.
 _BACKOFF_MAX: Final = 5.0
 _AFTER_WAIT: Final = 0.05
 
-# Seconds to pause after an error that nobody foresaw.
+# Seconds to pause after an unexpected error.
 _PAUSE: Final = 5.0
 
 _NEVER: Final = datetime.fromtimestamp(0, UTC)
@@ -53,10 +53,10 @@ _NOT_MODIFIED: Final = 304
 
 
 class FeedFollower:
-    """Holds the state of one tenant's feed, and brings it up to date. It belongs to one thread.
+    """Keeps the state of one tenant's feed up to date. It belongs to one thread.
 
-    `floor` is read in `load`, and written before a new state or a new trust document counts. `emit`
-    gets each event. With `asks_all`, all trust documents are read, to be passed on.
+    `load` reads `floor`. A new state or trust document is saved to `floor` before it takes effect.
+    `emit` receives each event. With `asks_all`, all trust documents are read for forwarding.
     """
 
     def __init__(
@@ -72,23 +72,24 @@ class FeedFollower:
         self.transport = transport
         self.trust = trust
         self.view = Snapshot()
-        self.last: FeedResponse | None = None  # the newest that was accepted
-        self.documents: tuple[SignedDocument, ...] = ()  # the last answer that was accepted
+        self.last: FeedResponse | None = None  # the newest accepted response
+        self.documents: tuple[SignedDocument, ...] = ()  # the last accepted trust response
         self.floor = floor
         self._policy = policy
         self._emit = emit
         self._asks_all = asks_all
         self._position: FeedPosition | None = None
-        self._signed_by: bytes | None = None  # who signed the newest head, if that still counts
+        self._signed_by: bytes | None = None  # signer of the newest feed head, while it is trusted
         self._etag: str | None = None
         self._has_gap = False
         self._failures = 0
         self._may_wait = True
-        # Whether the last answer had news at once. If the next one does too, it is not hurried.
+        # Whether the last response had news at once. If the next one does too, the pause is not
+        # shortened.
         self._has_hurried = False
 
     def load(self) -> None:
-        """Take up what the floor has. Raises `SavedStateCorrupt` or `OSError`."""
+        """Load the saved state. Raises `SavedStateCorrupt` or `OSError`."""
         saved = self.floor.load()
         if saved is None:
             return
@@ -111,7 +112,7 @@ class FeedFollower:
                     pause = self.poll()
                 finally:
                     notify()
-            # Any error: without this thread, every warrant would be STALE.
+            # Any error: if this thread ended, every warrant would become STALE.
             except Exception as error:  # noqa: BLE001
                 _log.exception("the feed could not be followed")
                 pause = _PAUSE
@@ -119,10 +120,10 @@ class FeedFollower:
         self.transport.close()
 
     def poll(self, *, may_wait: bool = True) -> float:
-        """Make one exchange with the service. Return the seconds to pause before the next.
+        """Poll the service once. Return the seconds to pause before the next poll.
 
-        With `may_wait`, the service may delay its answer until it has news. A failure is an event,
-        and leaves the state as it is.
+        With `may_wait`, the service may delay its response until it has news. A failure emits an
+        event, and leaves the state unchanged.
         """
         self._may_wait = may_wait
         try:
@@ -148,13 +149,14 @@ class FeedFollower:
         if changed:
             answer = parse_answer(response.body)
             state = self._next(answer)
-            # It has every change that was confirmed before, however old this answer is.
+            # The state contains all changes confirmed earlier, regardless of the age of this
+            # response.
             held = self.view.confirmed if self.view.is_trusted else true_at
             self._take(state, max(true_at, held))
             self._etag, self.last = response.headers.get("etag"), answer
             self._has_gap = False
         elif today() >= self.trust.expires_at:
-            # Without the tag, the next answer has the head, which is checked again.
+            # Without the tag, the next response contains the feed head, which is checked again.
             raise NotTrusted(RootReason.TRUST_EXPIRED)
         elif self.view.state and true_at > self.view.confirmed:
             self._confirm(self.view.state, true_at)
@@ -165,15 +167,15 @@ class FeedFollower:
         return self._pause(seconds, has_news=_sequence(before) != _sequence(self.view.state))
 
     def _ask(self) -> Response:
-        """Return the response of the service: 200, or 304 if it has nothing new."""
+        """Return the response of the service: 200, or 304 if it has no news."""
         held = self._state_to_continue()
         wait = self._wait()
-        # After a gap, the answer has to begin at the base.
+        # After a gap, the response must begin at the base.
         query = [f"after={held.sequence}"] if held and not self._has_gap else []
         query += [f"wait={wait}"] if held and wait else []
         path = "?".join([_FEED, "&".join(query)]) if query else _FEED
         etag = self._etag if held else None
-        # An answer must come before the state is stale.
+        # A response must arrive before the state is stale.
         patience = self._policy.max_staleness / 2
         response = self.transport.get(
             path, limit=ANSWER_BYTES_MAX, etag=etag, seconds=wait, patience=patience
@@ -183,9 +185,10 @@ class FeedFollower:
         return response
 
     def _state_to_continue(self) -> FeedState | None:
-        """Return the state to continue; None to begin anew.
+        """Return the state to continue, or None to reload from a base.
 
-        That is if the state could not be restored later, or if its signer does not count any more.
+        A reload is needed if the state could not be restored later, or if its signer is not
+        trusted.
         """
         state = self.view.state
         return state if state and state.latest and self.view.is_trusted else None
@@ -203,7 +206,8 @@ class FeedFollower:
         try:
             self._read_documents()
         except NoResponse:
-            # A service that knows no documents is named. Otherwise the refusal says more.
+            # Report a service that serves no trust documents. Otherwise, the first rejection is
+            # more specific.
             if self.trust.held is None:
                 raise
         return self._advance(answer)
@@ -215,7 +219,7 @@ class FeedFollower:
                 self._state_to_continue(), answer, base=base, now=now, verifier=trusted, floor=floor
             )
         except BaseRequired as needs:
-            # Its size is bounded by the head, whose signature was checked.
+            # The feed head, already verified, bounds the size.
             limit = min(wire.base_size_max(needs.base), BASE_MAX)
             path = f"{_FEED}/base/{needs.base.version}"
             return self._advance(answer, self.transport.get_far(path, limit=limit))
@@ -224,7 +228,7 @@ class FeedFollower:
         return state
 
     def _take(self, state: FeedState, requested_at: ClockReading) -> None:
-        """Save `state`, which the service confirmed when it was asked, and make it count."""
+        """Save `state`, which the service confirmed for the request, and apply it."""
         before, known = self.view.state, self._signed_by
         if before is None or before.head != state.head or known != state.signed_by:
             self.floor.save(_to_saved_state(state, self.trust, requested_at))
@@ -257,11 +261,11 @@ class FeedFollower:
             origin, latest = parse_answer(saved_state.origin), parse_answer(saved_state.latest)
             return restore(origin, base, latest, verifier=trusted, floor=position)
         except ResponseRejectedError:
-            # Other keys are trusted than when it was saved. The position still counts.
+            # The trusted keys changed since the state was saved. The position remains valid.
             return None
 
     def _read_documents(self) -> None:
-        """Learn of newer trust documents.
+        """Fetch newer trust documents.
 
         Raises `NotTrusted`, `NoResponse`, `SavedStateCorrupt`, `OSError`.
         """
@@ -276,7 +280,7 @@ class FeedFollower:
         self.documents = given
 
     def _take_document(self, trust: TrustState) -> None:
-        """Save another document, and make it count (TRUST-14)."""
+        """Save a new trust document, and apply it (TRUST-14)."""
         signed_by = self._signed_by if self._signed_by in trust.keys_for_use(KeyUse.LISTS) else None
         position = trust.position(signed_by, self._position)
         state = self.view.state if signed_by and self.view.is_trusted else None
@@ -288,14 +292,15 @@ class FeedFollower:
         if state:
             self._confirm(state, self.view.confirmed)
         elif self.view.state:
-            # A thief may have signed it, so only a head by another key makes it count again.
+            # A thief may have signed the state. Only a head of a trusted signer clears warrants
+            # again.
             self.view, self._etag = self.view.without_clearance(), None
         self._emit(events.TrustChanged(trust.version, trust.pin))
 
     def _wait(self) -> int:
-        """Return for how many seconds the next poll may wait.
+        """Return the duration of the next long poll, in seconds.
 
-        After a failure, and while the state is stale, an answer at once matters more.
+        After a failure, or while the state is stale, an immediate response matters more.
         """
         if self.last is None or not self._may_wait or self._failures or not self.view.is_fresh():
             return 0
@@ -304,7 +309,7 @@ class FeedFollower:
     def _pause(self, seconds: float, *, has_news: bool) -> float:
         longest = self._policy.pause(self.last.poll_seconds if self.last else 0)
         wait = self._wait()
-        # Only entries are news: behind a proxy that changes or drops tags, each answer is a 200.
+        # Only entries are news. Behind a proxy that changes or drops tags, every response is a 200.
         is_soon, has_hurried = seconds < longest / 2, self._has_hurried
         self._has_hurried = has_news and is_soon
         if wait and has_news and not (is_soon and has_hurried):
@@ -327,7 +332,7 @@ class FeedFollower:
     def _backoff(self) -> float:
         self._failures += 1
         if self._failures > 1:
-            # Another connection may lead to another server. A server may refuse the tag itself.
+            # A new connection may lead to another server, and a server may reject the tag itself.
             self.transport.close()
             self._etag = None
         doubled = self._policy.poll_seconds * 2.0 ** min(self._failures, 10)

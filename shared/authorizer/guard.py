@@ -1,4 +1,4 @@
-"""The whole decision about a request: its warrants are genuine, and none of them is revoked."""
+"""Complete decision about a request: its warrants are genuine and not revoked."""
 
 import base64
 from collections.abc import Iterable
@@ -11,17 +11,17 @@ from .status import Verdict
 from .trust import VerifiedWarrant
 from .view import today
 
-# More warrants than any request needs; each costs two signatures.
+# No request needs more warrants. Each one costs two signature checks.
 _CHAIN_MAX: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
 class GuardDecision:
-    """Whether a request is allowed. `reason` is `clear`, or why not.
+    """Whether a request is allowed. `reason` is `clear`, or the reason of a refusal.
 
-    Reasons are those of `Verdict` and `TrustReason` and `WarrantReason`; `missing` without a
-    warrant; `unknown` as long as the keys could not be read (TRUST-5). `warrants` are those of an
-    allowed request, root to leaf.
+    Reasons are the values of `Verdict`, `TrustReason` and `WarrantReason`, `missing` without a
+    warrant, and `unknown` until the signing keys are available (TRUST-5). `warrants` contains the
+    warrants of an allowed request, root to leaf.
     """
 
     is_allowed: bool
@@ -32,9 +32,9 @@ class GuardDecision:
 class Guard:
     """Decides about chains of warrants of the format `cose`. Threads may share it.
 
-    `client` has the revoked warrants, and the signing keys, which are as recent (TRUST-5). Make the
-    guard before the client starts. The payload of a warrant says what it permits; the caller has to
-    read it.
+    `client` supplies the revoked warrants and equally recent signing keys (TRUST-5). Create the
+    guard before the client starts. The payload of a warrant defines the permissions. The caller
+    must interpret it.
     """
 
     def __init__(self, client: AuthorizerClient) -> None:

@@ -1,7 +1,7 @@
-"""HTTP/1.1 requests with limits on time and size, whatever the server sends.
+"""HTTP/1.1 requests with limits on time and size that the server cannot exceed.
 
 h11 parses: it skips interim responses (RFC 9110, 15.2) and refuses ambiguous framing (RFC 9112, 6).
-Sockets, deadlines and limits are here. No error quotes anything that was sent, because the request
+This module adds sockets, deadlines and limits. Errors never quote sent data, because a request
 contains a credential. Deadlines are seconds of `time.monotonic`.
 """
 
@@ -24,7 +24,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 import h11
 
 CONNECT_SECONDS: Final = 3.0
-# The largest error body that is read. Callers show a part of it.
+# Maximum size of an error body. Callers show a part of it.
 ERROR_BYTES_MAX: Final = 64 * 1024
 
 _BLOCK: Final = 64 * 1024
@@ -60,9 +60,10 @@ class ConnectionClosed(HttpError):
 class Request:
     """One request. `target` replaces the path of `url` in the request line, as proxies require.
 
-    With `until_close`, the end of the connection may end the response (RFC 9112, 6.3). A response
-    that was cut looks complete then, so it is for bodies that show it: JSON objects and signatures.
-    The CLI also reads bodies that do not, such as CSV. A feed that ended connections would be slow.
+    With `until_close`, the end of the connection may end the response (RFC 9112, 6.3). A truncated
+    response then appears complete. Use it only for bodies that reveal truncation: JSON objects and
+    signatures. The CLI also uses it for other bodies, for example CSV. For the feed, a new
+    connection per response would be slow.
     """
 
     url: SplitResult
@@ -81,7 +82,7 @@ class Request:
         headers: Mapping[str, str] | None = None,
         body: bytes | None = None,
     ) -> "Request":
-        """Return a request to `url`. Raises `ValueError` if that is not an http or https URL."""
+        """Return a request to `url`. Raises `ValueError` unless it is an http or https URL."""
         parts = to_ascii(urlsplit(url))
         port_of(parts)
         return cls(parts, method, headers or {}, body)
@@ -94,14 +95,15 @@ class Request:
         return h11.Request(
             method=self.method,
             target=self.target or path,
-            # `Response.headers` come from Latin-1, so that a tag returns as the bytes that came.
+            # `Response.headers` are decoded from Latin-1, so this returns a tag as the received
+            # bytes.
             headers=[(name.encode(), value.encode("latin-1")) for name, value in fields.items()],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A final response. Header names are in lower case; repeated fields are joined by commas."""
+    """A final response. Header names are in lower case. Repeated fields are joined by commas."""
 
     status: int
     headers: Mapping[str, str]
@@ -125,14 +127,14 @@ class Connection:
         prefix: bool = False,
         head_deadline: float | None = None,
     ) -> Response:
-        """Send `request` and return the final response, whose body has at most `limit` bytes.
+        """Send `request` and return the final response, with a body of at most `limit` bytes.
 
         An error body may have `ERROR_BYTES_MAX` bytes. With `prefix`, return the first `limit`
-        bytes of the body, even if the rest is longer or fails. Afterwards the connection is kept if
-        the server permits and sent nothing else; otherwise it is closed. `head_deadline` is an
-        earlier deadline of the response head.
+        bytes of the body, even if the rest is longer or fails. The connection is kept if the server
+        permits it and sent no other data. Otherwise it is closed. `head_deadline` is an earlier
+        deadline for the response head.
 
-        Raises `HttpError` or `OSError`; `ConnectionClosed` if the server had closed a kept
+        Raises `HttpError` or `OSError`, or `ConnectionClosed` if the server had closed a kept
         connection.
         """
         with self._close_on_failure():
@@ -145,7 +147,7 @@ class Connection:
         return Response(head.status, head.headers, body)
 
     def open_tunnel(self, request: Request, deadline: float) -> socket.socket:
-        """Send a CONNECT request to a proxy. Return the socket, which then leads to its target.
+        """Send a CONNECT request to a proxy, and return the tunnel's socket.
 
         Raises `HttpError` or `OSError`.
         """
@@ -159,7 +161,10 @@ class Connection:
             return sock
 
     def is_reusable(self) -> bool:
-        """Return whether another request can be sent: the server sent and closed nothing since."""
+        """Return whether another request can be sent on this connection.
+
+        That requires an open connection without unread data.
+        """
         if self._socket is None:
             return False
         poll = select.poll()
@@ -173,15 +178,15 @@ class Connection:
         self._socket = None
 
     def interrupt(self) -> None:
-        """Make the exchange of another thread fail."""
+        """Abort the exchange that runs in a different thread."""
         sock = self._socket
         if sock is not None:
             with suppress(OSError):
-                # Not the method of TLS, which would let the other thread read on in plain text.
+                # The method of a TLS socket would make the other thread continue in plain text.
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def abandon(self) -> None:
-        """Forget a connection that the parent process still uses, without a message to the peer."""
+        """Drop a connection that the parent process still uses, without notifying the peer."""
         if self._socket is not None:
             os.close(self._socket.detach())
         self._socket = None
@@ -197,7 +202,7 @@ class Connection:
             yield
         except h11.RemoteProtocolError:
             self.close()
-            # The error of h11 quotes the line, in which a peer can send back the credential.
+            # The error of h11 quotes the line, and a peer can echo the credential in it.
             raise HttpError("the response is not valid HTTP") from None
         except BaseException:
             self.close()
@@ -207,18 +212,19 @@ class Connection:
         with suppress(h11.LocalProtocolError, UnicodeError):
             events = [request.head(), h11.Data(data=request.body or b""), h11.EndOfMessage()]
             return b"".join(self._state.send(each) or b"" for each in events)
-        # Raised after the handler, because the error of h11 quotes the header, and so a credential.
+        # Raised outside the handler, because the error of h11 quotes the header with the
+        # credential.
         raise HttpError("the request cannot be sent as HTTP")
 
     def _send(self, request: Request, deadline: float) -> Response:
-        """Send the request and return the response without its body."""
+        """Send the request, and return the response without its body."""
         sock, data = self._require_socket(), memoryview(self._encode(request))
         try:
             while data:
                 sock.settimeout(_remaining(deadline))
                 data = data[sock.send(data) :]
         except (ConnectionError, ssl.SSLEOFError) as error:
-            # A server may respond, and close, before it has read the whole request.
+            # A server may respond and close before it has read the whole request.
             if self._is_kept:
                 raise ConnectionClosed("the server closed the connection") from error
         return self._read_head(deadline)
@@ -240,7 +246,7 @@ class Connection:
 
     def _read_body(self, head: Response, limit: int, deadline: float, *, prefix: bool) -> bytes:
         most = limit if head.status in _SUCCESS or prefix else ERROR_BYTES_MAX
-        # `getvalue` of a `BytesIO` does not copy; a base can have hundreds of megabytes.
+        # `getvalue` of a `BytesIO` does not copy. A base can have hundreds of megabytes.
         body = io.BytesIO()
         try:
             for block in self._decode(head, most + 1, deadline):
@@ -255,7 +261,7 @@ class Connection:
         return body.getvalue()
 
     def _decode(self, head: Response, most: int, deadline: float) -> Iterator[bytes]:
-        """Yield the body without its content coding, at most `most` bytes for each block read."""
+        """Yield the decoded body, at most `most` bytes for each block read."""
         coding = head.headers.get("content-encoding", "").strip().lower()
         unpack = zlib.decompressobj(_GZIP) if coding == "gzip" else None
         is_empty = True
@@ -283,7 +289,7 @@ class Connection:
         return event
 
     def _finish(self) -> None:
-        """Keep the connection if the server permits and sent nothing after the response."""
+        """Keep the connection if the server permits it and sent no data after the response."""
         states = {self._state.our_state, self._state.their_state}
         if states == {h11.DONE} and not self._state.trailing_data[0]:
             self._state.start_next_cycle()
@@ -293,9 +299,10 @@ class Connection:
 
 
 class Pool:
-    """Kept connections to one server, which `connect` makes. Threads may share it, processes not.
+    """Connection pool for one server. Threads may share it, but processes must not.
 
-    A connection is not kept after an error of the server, so that the next one can lead elsewhere.
+    `connect` creates the connections. A connection is closed after a server error, because a new
+    one may lead to another server.
     """
 
     def __init__(self, connect: Callable[[float], Connection]) -> None:
@@ -310,7 +317,7 @@ class Pool:
         limit: int,
         head_deadline: float | None = None,
     ) -> Response:
-        """Exchange by a kept connection or by a new one. See `Connection.exchange`."""
+        """Send a request on a kept or new connection. See `Connection.exchange`."""
 
         def exchange(connection: Connection) -> Response:
             response = connection.exchange(
@@ -331,7 +338,7 @@ class Pool:
         return exchange(self._connect(deadline))
 
     def close(self) -> None:
-        """Close the connections that are kept."""
+        """Close the kept connections."""
         while self._idle:
             self._idle.pop().close()
 
@@ -348,9 +355,9 @@ def connect(
 ) -> Connection:
     """Connect to the server of `url`, over TLS with `context` if its scheme is https.
 
-    `seconds` bounds the attempt to connect to one address. The resolver has no limit.
+    `seconds` bounds the attempt to connect to one address. The resolver has no time limit.
 
-    Raises `HttpError` or `OSError`; `ValueError` if the URL has another scheme or no host.
+    Raises `HttpError` or `OSError`, or `ValueError` if the URL has another scheme or no host.
     """
     host, port = url.hostname or "", port_of(url)
     try:
@@ -373,10 +380,11 @@ def resolve(host: str, port: int) -> list[str]:
 def open_socket(
     addresses: Sequence[str], port: int, deadline: float, *, seconds: float = CONNECT_SECONDS
 ) -> socket.socket:
-    """Connect to the first address that answers within its part of the time. Raises `OSError`.
+    """Connect to the first address that responds in time. Raises `OSError`.
 
-    That is at most `seconds`, and an equal part for the last three addresses. An earlier one has a
-    third of the time left: equal parts of many addresses would be too short for a far server.
+    Each attempt lasts at most `seconds`. The last three addresses share the remaining time equally.
+    Each earlier address gets a third of the remaining time, because equal shares among many
+    addresses would be too short for a distant server.
     """
     failure = OSError("the name has no address")
     for rest in range(len(addresses), 0, -1):
@@ -389,9 +397,10 @@ def open_socket(
 
 
 def wrap(sock: socket.socket, context: ssl.SSLContext, host: str, deadline: float) -> ssl.SSLSocket:
-    """Return `sock` with TLS to `host`. It is closed if that fails. Raises `OSError`."""
+    """Return `sock` with TLS to `host`. Close it on failure. Raises `OSError`."""
     try:
-        # The timeout of a socket bounds the whole handshake, even if the peer drips bytes.
+        # The timeout of a socket bounds the whole handshake, even if the peer sends single bytes
+        # slowly.
         sock.settimeout(_remaining(deadline))
         return context.wrap_socket(sock, server_hostname=host)
     except BaseException:
@@ -415,7 +424,7 @@ def to_ascii(url: SplitResult) -> SplitResult:
 
 
 def authority_of(url: SplitResult) -> str:
-    """Return the host and the port of a URL, without a user or the zone of an address."""
+    """Return the host and port of a URL, without user information or address zone."""
     return _ZONE.sub("", url.netloc.rpartition("@")[2])
 
 
@@ -428,7 +437,10 @@ def is_here(host: str) -> bool:
 
 
 def parse_api_key(text: str) -> str:
-    """Return an API key without white space around it. Raises `ValueError`, without a quote."""
+    """Return an API key without surrounding white space.
+
+    Raises `ValueError`, which does not quote the text.
+    """
     key = text.strip().strip(_BYTE_ORDER_MARK).strip()
     if not _API_KEY.fullmatch(key):
         raise ValueError(
@@ -439,7 +451,7 @@ def parse_api_key(text: str) -> str:
 
 
 def redirect_target(url: str, response: Response) -> str:
-    """Return where a redirect of `url` leads. Raises `HttpError` if it leads nowhere safe."""
+    """Return the target of a redirect of `url`. Raises `HttpError` if the target is not safe."""
     try:
         target = urljoin(url, response.headers.get("location", ""))
         scheme = urlsplit(target).scheme
@@ -451,7 +463,7 @@ def redirect_target(url: str, response: Response) -> str:
 
 
 def retry_after(response: Response) -> float | None:
-    """Return the seconds of `Retry-After`; None without it, or if it is not one number."""
+    """Return the seconds of `Retry-After`, or None if it is absent or not a number."""
     after = response.headers.get("retry-after", "").strip(" \t")
     return float(after) if _SECONDS.fullmatch(after) else None
 
@@ -459,7 +471,7 @@ def retry_after(response: Response) -> float | None:
 def printable(text: str, *, most: int | None = SHOWN_MAX, breaks: bool = False) -> str:
     """Return text of a peer with escapes for characters that could move a cursor or hide text.
 
-    The text after `most` characters is omitted. With `breaks`, line feeds stay.
+    The text after `most` characters is omitted. With `breaks`, line feeds are kept.
     """
     kept = "\n" if breaks else ""
     return "".join(
@@ -469,7 +481,7 @@ def printable(text: str, *, most: int | None = SHOWN_MAX, breaks: bool = False) 
 
 
 def _join(head: h11.Response) -> dict[str, str]:
-    """Return the headers; repeated fields are joined by commas (RFC 9110, 5.3)."""
+    """Return the headers. Repeated fields are joined by commas (RFC 9110, 5.3)."""
     joined: dict[str, str] = {}
     for raw, value in head.headers:
         name, text = raw.decode("ascii"), value.decode("latin-1")

@@ -1,4 +1,4 @@
-"""Keys that other issuers publish, as `JwtGuard` fetches them."""
+"""Keys that other issuers publish, as fetched by `JwtGuard`."""
 
 import logging
 import math
@@ -16,9 +16,9 @@ from .http1 import HttpError, Request, printable
 _log = logging.getLogger("rescind_authorizer")
 _now: Final = time.monotonic
 
-# Seconds until keys are fetched again, and for which they count if that fails.
+# Seconds until keys are fetched again, and until they expire if that fails.
 _FRESH, _USABLE = 3600.0, 86_400.0
-# Seconds between two attempts, and of one attempt.
+# Seconds between two attempts, and the time limit of one attempt.
 _PAUSE, _FETCH = 60.0, 5.0
 _BYTES_MAX: Final = 256 * 1024
 _OK: Final = 200
@@ -38,10 +38,10 @@ class StaticKeys:
 
 
 class FetchedKeys:
-    """Keys that an issuer publishes at a URL of HTTPS. Threads may share them.
+    """Keys that an issuer publishes at an HTTPS URL. Threads may share them.
 
-    They are fetched in a thread hourly, and at most once a minute for an unknown `kid`. Keys count
-    for 24 hours after they were fetched. Raises `ValueError` for another URL.
+    A thread fetches them hourly, and at most once a minute for an unknown `kid`. Keys are valid for
+    24 hours after they were fetched. Raises `ValueError` for other URLs.
     """
 
     def __init__(self, url: str, context: ssl.SSLContext | None = None) -> None:

@@ -1,6 +1,6 @@
-"""The whole decision about a request with a JWT: its issuer signed it, and it is not revoked.
+"""Complete decision about a request with a JWT: its issuer signed it, and it is not revoked.
 
-It needs `joserfc`, which `pip install rescind-authorizer[jwt]` brings.
+Requires `joserfc`, which `pip install rescind-authorizer[jwt]` installs.
 """
 
 import ssl
@@ -37,7 +37,8 @@ _REASONS: Final = {
 class TrustedIssuer:
     """An issuer of access tokens for an audience.
 
-    Its keys are the JSON Web Key Set `jwks`, or fetched from `jwks_uri`. Each key needs a `kid`.
+    Its keys are the JSON Web Key Set `jwks`, or are fetched from `jwks_uri`. Each key needs a
+    `kid`.
     """
 
     issuer: str
@@ -50,9 +51,9 @@ class TrustedIssuer:
 class JwtDecision:
     """Decision about a request. `reason` is `clear`, or the reason of a refusal.
 
-    Reasons are those of `Verdict`; `missing` without a token; `malformed`; `issuer` for an unknown
-    issuer; `expired`; `signature` for a wrong key, algorithm or signature; and `claims` for all
-    other checks. `claims` are empty unless the request is allowed.
+    Reasons are the values of `Verdict`; `missing` without a token; `malformed`; `issuer` for an
+    unknown issuer; `expired`; `signature` for a wrong key, algorithm or signature; and `claims` for
+    all other checks. `claims` are empty unless the request is allowed.
     """
 
     is_allowed: bool
@@ -61,7 +62,7 @@ class JwtDecision:
 
 
 class JwtGuard:
-    """Decides about JWTs of some issuers. Threads may share it.
+    """Decides about JWTs of configured issuers. Threads may share it.
 
     `context` verifies the certificates of issuers at `jwks_uri`. Raises `ValueError` unless each
     issuer has either usable keys or the address of its keys.
@@ -111,7 +112,7 @@ class JwtGuard:
                 )
                 jwts.check_signature(parsed, keys.find(parsed.kid))
             except TokenRefused as refused:
-                # The issuer may have another audience, which says more.
+                # Another audience of the issuer may give a more specific reason.
                 if refused.fault is not TokenFault.AUDIENCE or reason == "issuer":
                     reason = _REASONS.get(refused.fault, "claims")
                 continue

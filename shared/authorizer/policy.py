@@ -1,4 +1,4 @@
-"""The choices of an authorizer for its client: how often it polls, how old its state may be."""
+"""Settings of a client: polling intervals and the staleness limit."""
 
 import math
 from dataclasses import dataclass
@@ -6,23 +6,24 @@ from enum import StrEnum
 
 from .formats.wire import Base
 
-# An answer of a long poll must come well before the answer before it is too old.
+# A long poll must end well before the previous response is too old.
 _WAIT_PART = 3
 _POLL_PART = 2
 
 
 @dataclass(frozen=True, slots=True)
 class PollPolicy:
-    """How a client polls, and what it answers without news.
+    """Polling intervals of a client, and its behavior without news.
 
-    `max_staleness` is how many seconds after the last answer of the service a warrant that is not
-    known to be revoked still is CLEAR; after that it is STALE. `poll_seconds` is the pause between
-    polls; if the service asks for a longer one, that is used, up to half of `max_staleness`.
-    `wait_seconds` is the longest long poll, for services that grant them. `allow_when_stale` lets
-    CLEAR stand for STALE. `allow_http` permits a service without TLS that is not on this machine:
-    everybody on the way then reads the API key, and can withhold news until the head expires.
+    `max_staleness` is the staleness limit in seconds after the last response of the service. Until
+    then, a warrant not known to be revoked is CLEAR. Later it is STALE. `poll_seconds` is the pause
+    between polls. A longer pause requested by the service is used, up to half of `max_staleness`.
+    `wait_seconds` is the longest long poll, for services that offer them. `allow_when_stale`
+    returns CLEAR instead of STALE. `allow_http` permits a service without TLS on another machine.
+    Anyone on the network path can then read the API key, and withhold news until the feed head
+    expires.
 
-    Raises `ValueError` if a value has no meaning.
+    Raises `ValueError` for an invalid value.
     """
 
     max_staleness: float = 30.0
@@ -37,21 +38,21 @@ class PollPolicy:
         if self.wait_seconds and not _is_positive(self.wait_seconds):
             raise ValueError("wait_seconds must be a number of seconds, or 0")
         for name in ("allow_when_stale", "allow_http"):
-            # A text such as "false" must not switch a protection off.
+            # A string, for example "false", must not disable a protection.
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False")  # noqa: TRY004
 
     @property
     def pause_max(self) -> float:
-        """The longest pause that the service can ask for, and that a failure causes."""
+        """The longest pause, requested by the service or caused by a failure."""
         return self.max_staleness / _POLL_PART
 
     def pause(self, wait: float) -> float:
-        """Return the longest pause between polls, if the service asks for `wait` seconds."""
+        """Return the longest pause between polls if the service requests `wait` seconds."""
         return max(self.poll_seconds, min(wait, self.pause_max))
 
     def wait(self, seconds: float) -> int:
-        """Return for how many whole seconds to wait in a poll, if the service grants `seconds`."""
+        """Return the duration of a long poll in whole seconds, if the service allows `seconds`."""
         return int(min(self.wait_seconds, seconds, self.max_staleness / _WAIT_PART))
 
 
@@ -67,7 +68,7 @@ def _is_positive(value: object) -> bool:
 
 
 class RejectionReason(StrEnum):
-    """Why an answer or a base was refused, in the order of the checks."""
+    """Why a response or a base was rejected, in the order of the checks."""
 
     TOO_LARGE = "too_large"
     MALFORMED = "malformed"
@@ -88,7 +89,7 @@ class RejectionReason(StrEnum):
 
 
 class ResponseRejectedError(Exception):
-    """An answer or a base that a client must not use. Its state remains in force."""
+    """A response or base that a client must not use. The client keeps its state."""
 
     def __init__(self, reason: RejectionReason) -> None:
         super().__init__(reason.value)
@@ -96,7 +97,7 @@ class ResponseRejectedError(Exception):
 
 
 class BaseRequired(Exception):
-    """The entries do not continue what is held: `advance` needs the payload of the list `base`."""
+    """The entries do not continue the current state. `advance` needs the payload of `base`."""
 
     def __init__(self, base: Base) -> None:
         super().__init__(f"the list of version {base.version} is needed")

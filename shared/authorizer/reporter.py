@@ -1,4 +1,4 @@
-"""Reports what a client holds, in a thread of its own, so that no poll waits for a report.
+"""Sends the reports of a client in a separate thread, which never delays a poll.
 
 The identity key of an authorizer signs its registrations and its reports (TRUST-10).
 """
@@ -47,21 +47,21 @@ _NAME_TAKEN: Final = (
     "authorizers remove`"
 )
 
-# A difference of clocks for which a service may refuse a proof.
+# A service may refuse a proof if the clocks differ by this much.
 _CLOCK_DIFFERS: Final = timedelta(seconds=20)
 
-# How long the thread pauses after an error that nobody foresaw.
+# Seconds to pause after an unexpected error.
 _PAUSE: Final = 60.0
 
 
 class Reporter:
-    """Registers a client, and reports what `view` returns.
+    """Registers a client, and reports the state that `view` returns.
 
-    `counts` are the refused answers by reason, since the client was made. `name` is that of the
-    host by default. Processes that share `folder` get names of their own: the second one has
-    ` #2` at the end. The folder keeps the key that signs the reports: without one, each start has
-    another key, and needs another name. `emit` gets an event for each
-    report. `trust_version` returns the version of the held trust document, 0 without one.
+    `counts` contains the rejected responses by reason since the client was created. `name` is by
+    default the host name. Processes that share `folder` get separate names: the second name ends
+    with ` #2`. The folder keeps the key that signs the reports. Without a folder, each start has
+    another key, and needs another name. `emit` receives an event for each report. `trust_version`
+    returns the version of the current trust document, or 0 without one.
     """
 
     def __init__(  # noqa: PLR0913
@@ -92,7 +92,7 @@ class Reporter:
         self._schedule = ReportSchedule()
         self._identity: IdentityKey | None = None
         self._last_number = 0
-        # How far the service's clock is ahead of this one.
+        # How far the clock of the service is ahead of this clock.
         self._ahead = timedelta()
         self._news = threading.Event()
         self._at: datetime | None = None
@@ -103,20 +103,20 @@ class Reporter:
         return ReportStatus(self._schedule.state, self._at, self._schedule.id)
 
     def wake(self) -> None:
-        """Look at the view again, which may have changed."""
+        """Check the view again, because it may have changed."""
         self._news.set()
 
     def close(self) -> None:
-        """End the request that is made, and make none any more. The event of `run` was set."""
+        """Abort the current request, and send no further ones. Set the event of `run` first."""
         self._transport.interrupt()
         self.wake()
 
     def run(self, stop: threading.Event) -> None:
-        """Report until `stop` is set, and `close` was called."""
+        """Report until `stop` is set and `close` was called."""
         while not stop.is_set():
             try:
                 pause = self.step()
-            # Any error: without this thread, the service would not know of this client.
+            # Any error: if this thread ended, the service would lose track of this client.
             except Exception as error:  # noqa: BLE001
                 _log.exception("a report failed")
                 self._emit(events.ReportFailed(type(error).__name__, _PAUSE))
@@ -130,15 +130,15 @@ class Reporter:
             files.release_lock(claimed)
 
     def abandon(self) -> None:
-        """Leave the name to the parent process, whose lock this must not release."""
+        """Leave the name to the parent process without releasing its lock."""
         claimed, self._claimed = self._claimed, None
         if claimed is not None:
             os.close(claimed)
 
     def step(self) -> float | None:
-        """Report if it is time. Return for how many seconds there is nothing to do.
+        """Send a report if it is due. Return the seconds until the next one.
 
-        None is until the view changes.
+        Returns None to wait until the view changes.
         """
         view = self._view()
         if view.state is None:
@@ -166,7 +166,7 @@ class Reporter:
         counts = Counter(self._counts)
         refused = {reason: count for reason, count in (counts - self._sent).items() if reason}
         own = self._schedule.id or ""
-        # Milliseconds since 1970, also while the clock is set back.
+        # Milliseconds since 1970. The number rises even if the clock is set back.
         self._last_number = max(self._last_number + 1, time.time_ns() // 1_000_000)
         by = ReporterIdentity(self._tenant, own, self._last_number, self._trust_version())
         stated = reports.statement(view, self._policy, refused, by)
@@ -178,7 +178,7 @@ class Reporter:
             self._emit(events.ReportAccepted(sequence, answer.status))
 
     def _post(self, path: str, body: bytes, *, has: str) -> ReportResponse | None:
-        """Return the answer, or None if there is none that can be used. Raises `NoResponse`."""
+        """Return the response, or None if it is not usable. Raises `NoResponse`."""
         response = self._transport.post(path, body, limit=_ANSWER_MAX)
         if response.status not in _GOOD:
             is_known = self._learn_time(response)
@@ -194,9 +194,9 @@ class Reporter:
             raise NoResponse(str(error)) from None
 
     def _learn_time(self, response: Response) -> bool:
-        """Take the time of the service from its answer; return whether it was known before.
+        """Read the time of the service from its response, and return whether it was known.
 
-        A service refuses a proof if the clock here is wrong. Nothing else uses this time.
+        A service refuses a proof if the local clock is wrong. This time has no other use.
         """
         try:
             there = parsedate_to_datetime(response.headers["date"])
@@ -214,14 +214,17 @@ class Reporter:
         self._emit(events.ReportFailed(message, pause, is_refused=is_refused))
 
     def _own_key(self) -> "IdentityKey":
-        """Return the key, which is read or made once. Raises `IdentityKeyCorrupt`, or `OSError`."""
+        """Return the key, which is read or created once.
+
+        Raises `IdentityKeyCorrupt`, or `OSError`.
+        """
         if self._identity is None:
             self._identity = of_folder(self._folder) if self._folder else IdentityKey.new()
         return self._identity
 
     def _own_name(self) -> str:
-        """Return the name, which no other process with this folder has."""
-        # A folder that cannot be written does not keep a client from reporting.
+        """Return the name, which is unique among the processes that share the folder."""
+        # A read-only folder must not prevent reports.
         with suppress(OSError):
             if self._folder and self._claimed is None:
                 self._number, self._claimed = files.claim(self._folder)
@@ -240,11 +243,11 @@ _OTHERS: Final = 0o077
 
 
 class IdentityKeyCorrupt(Exception):
-    """The file of the key cannot be used. The message says why, and what to do."""
+    """The key file cannot be used. The message states the reason and the remedy."""
 
 
 class IdentityKey:
-    """Signs with one key, whose raw public key is `public_key` (32 bytes)."""
+    """Signs with one key. `public_key` is its raw public key (32 bytes)."""
 
     def __init__(self, key: Ed25519PrivateKey) -> None:
         self._key = key
@@ -256,29 +259,29 @@ class IdentityKey:
         return cls(Ed25519PrivateKey.generate())
 
     def proof(self, tenant: str, name: str, now: datetime) -> dict[str, str]:
-        """Return the proof of a registration under `name`, as it is sent."""
+        """Return the proof for a registration under `name`, in its wire form."""
         payload = SignedRegistration(tenant, name, self.public_key, now).encode()
         signature = self._key.sign(SignedRegistration.signed_part(payload))
         return {"payload": to_base64(payload), "signature": to_base64(signature)}
 
     def sign_report(self, report: SignedReport) -> dict[str, str]:
-        """Return the members of a heartbeat that have the signed report."""
+        """Return the members of a heartbeat that contain the signed report."""
         payload = report.encode()
         signature = self._key.sign(SignedReport.signed_part(payload))
         return {"report": to_base64(payload), "signature": to_base64(signature)}
 
 
 def of_folder(folder: Path) -> IdentityKey:
-    """Return the identity that a folder keeps, which is made if there is none.
+    """Return the identity key of a folder. Create it if it is missing.
 
-    Processes that share the folder have the same one. Raises `IdentityKeyCorrupt`, or `OSError` if
-    the file cannot be read or made.
+    Processes that share the folder use the same key. Raises `IdentityKeyCorrupt`, or `OSError` if
+    the file cannot be read or created.
     """
     path = folder / _FILE
     with suppress(FileNotFoundError):
         return _read(path)
     with files.lock_folder(folder):
-        # Another process may have made it meanwhile.
+        # Another process may have created it before this one acquired the lock.
         with suppress(FileNotFoundError):
             return _read(path)
         key = Ed25519PrivateKey.generate()

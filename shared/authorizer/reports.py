@@ -1,7 +1,7 @@
-"""When a client reports what it holds, and what it says (FLEET-2). Nothing here waits or sends.
+"""Schedule and content of a client's reports (FLEET-2), without waits or requests.
 
-The owner of an authorizer wants to know that it refuses a warrant. So a client registers, and then
-reports which entry of the feed it holds: soon after each advance, and from time to time.
+The owner of an authorizer needs proof that revoked warrants are refused. A client therefore
+registers, and then reports its feed entry: soon after each advance, and at regular intervals.
 """
 
 import json
@@ -21,18 +21,18 @@ from .view import NEVER, Snapshot
 
 REGISTER: Final = "/v1/authorizers/register"
 
-# The wishes of the service are bounded: a day between reports, an hour to spread them over.
+# Limits for the terms of the service: one day between reports, one hour of spread.
 _AFTER: Final = (10.0, 86_400.0)
 _SPREAD_MAX: Final = 3_600.0
 _RETRY_AFTER_MAX: Final = 3_600.0
 
-# Seconds until a report that failed is repeated, at first and at most; then seconds until a
-# service that takes no reports is asked again, in case that it was upgraded.
+# Seconds until a failed report is repeated, initially and at most. Then seconds until a service
+# that takes no reports is tried again, because it may have been upgraded.
 _BACKOFF: Final = 5.0
 _BACKOFF_MAX: Final = 300.0
 _ASK_AGAIN: Final = 3_600.0
 
-# The service does not know the registration, or does not take its reports: it needs another one.
+# The service has lost the registration or rejects its reports, so the client registers again.
 _FORGOTTEN: Final = frozenset({404, 409})
 _NO_REGISTRY: Final = frozenset(range(400, 500)) - {401, 403, 408, 409, 425, 429}
 _ID_LENGTH_MAX: Final = 200
@@ -43,10 +43,10 @@ _random: Final = SystemRandom()
 
 
 class ReportingState(StrEnum):
-    """Whether a client reports: the word in its status.
+    """Whether a client reports, as shown in its status.
 
-    WAITING is before the first report, FAILING while reports do not arrive. UNSUPPORTED says that
-    the service takes none; it is asked again after an hour.
+    WAITING: no report was sent yet. FAILING: reports do not arrive. UNSUPPORTED: the service takes
+    no reports. The client tries again after an hour.
     """
 
     OFF = "off"
@@ -58,7 +58,7 @@ class ReportingState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ReportStatus:
-    """The part of a client's status about its reports. `at` is when the last one was accepted."""
+    """Reporting part of a client's status. `at` is the time of the last accepted report."""
 
     state: ReportingState = ReportingState.OFF
     at: datetime | None = None
@@ -67,10 +67,10 @@ class ReportStatus:
 
 @dataclass(frozen=True, slots=True)
 class ReportInterval:
-    """How often the service wants reports, in seconds.
+    """The intervals that the service requests, in seconds.
 
-    `after` is the time between two reports if nothing changes. `spread` is the time within which
-    all clients report an advance.
+    `after` is the time between two reports without changes. `spread` is the period within which all
+    clients report an advance.
     """
 
     after: float = 300.0
@@ -78,7 +78,7 @@ class ReportInterval:
 
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> Self:
-        """Return the terms in an answer, within bounds. Raises `ValueError` if they are none."""
+        """Return the bounded intervals of a response. Raises `ValueError` if they are invalid."""
         after, spread = (
             _seconds(members.get(name)) for name in ("report_after_seconds", "spread_seconds")
         )
@@ -87,7 +87,7 @@ class ReportInterval:
 
 @dataclass(frozen=True, slots=True)
 class ReportResponse:
-    """The answer to a registration, which has the `id`, or to a report, which has the `status`.
+    """The response to a registration, with the `id`, or to a report, with the `status`.
 
     `last_number` is the number of the last signed report that the service has.
     """
@@ -99,7 +99,7 @@ class ReportResponse:
 
     @classmethod
     def parse(cls, body: bytes, *, has: str) -> Self:
-        """Return the answer, which has the member `has`. Raises `ValueError` if it is none."""
+        """Parse a response, which must have the member `has`. Raises `ValueError`."""
         members = parse_json(body)
         if not isinstance(members, dict):
             raise ValueError("the answer is no object")  # noqa: TRY004
@@ -116,11 +116,12 @@ class ReportResponse:
 
 
 class ReportSchedule:
-    """Decides when one client reports. All times are seconds of one clock that nobody sets.
+    """Decides when one client reports. All times are seconds of a monotonic clock.
 
-    In each period of `ReportInterval.spread` the client has one turn, at a place that it draws
-    once. It reports an advance at its next turn. So the clients of a fleet report an advance evenly
-    over one period, and each once in a period, however often the feed advances. `uniform` draws.
+    Each period of `ReportInterval.spread` has one slot for the client, at a random offset that is
+    drawn once. The client reports an advance in its next slot. The clients of a fleet therefore
+    report an advance evenly over one period. Each client reports at most one advance per period,
+    however often the feed advances. `uniform` draws random numbers.
     """
 
     def __init__(self, uniform: Callable[[float, float], float] = _random.uniform) -> None:
@@ -135,7 +136,7 @@ class ReportSchedule:
         self._failures = 0
 
     def due(self, sequence: int, now: float) -> float:
-        """Return when to report next, or to register, if the client holds entry `sequence`."""
+        """Return the time of the next report or registration of a client with entry `sequence`."""
         if self.id is None or self._failures or sequence == self._told:
             return self._next
         if self._turn is None:
@@ -144,20 +145,20 @@ class ReportSchedule:
         return self._turn
 
     def record_registration(self, answer: ReportResponse, now: float) -> None:
-        """Take up the identifier. A report of the state is due at its next turn."""
-        # The failures stay until a report arrives: it may be that none ever does.
+        """Store the identifier. A report is due in the next slot."""
+        # Failures are kept until a report arrives, because reports may keep failing.
         self.id, self._terms = answer.id, answer.terms
         self._told, self._turn, self._next = None, None, now
 
     def record_success(self, answer: ReportResponse, sequence: int, now: float) -> None:
-        """Note that the service has the report of entry `sequence`."""
+        """Record that the service has the report of entry `sequence`."""
         self.state, self._terms = ReportingState.ON, answer.terms
         self._told, self._turn, self._failures = sequence, None, 0
-        # Reports that came together after an advance drift apart again.
+        # Spreads reports that coincided after an advance.
         self._next = now + answer.terms.after * self._uniform(1, 1.25)
 
     def record_failure(self, status: int | None, retry_after: float, now: float) -> float:
-        """Note that the service answered with `status`, or not. Return the seconds to pause."""
+        """Record the failed `status`, or None without a response. Return the seconds to pause."""
         is_forgotten = status in _FORGOTTEN and self.id is not None
         if status in _NO_REGISTRY and not is_forgotten:
             self.state, pause = ReportingState.UNSUPPORTED, _ASK_AGAIN
@@ -167,28 +168,28 @@ class ReportSchedule:
         if is_forgotten:
             self.id = None
         self._failures += 1
-        # Those that were turned away together do not come back together.
+        # Clients that were rejected together must not return together.
         pause = min(retry_after, _RETRY_AFTER_MAX) + pause * self._uniform(0.5, 1)
         self._next, self._turn = now + pause, None
         return pause
 
 
 def registration(name: str, version: str, proof: Mapping[str, str]) -> bytes:
-    """Return the body of a registration. Only the name and the key say whose client this is."""
+    """Return the body of a registration. Only the name and the key identify the client's owner."""
     members = {"name": name, "type": _KIND, "version": version, "features": _FEATURES}
     return json.dumps(members | {"proof": proof}).encode()
 
 
 def report_path(identifier: str) -> str:
-    """Return the path to which the client with this identifier reports."""
+    """Return the report path of the client with this identifier."""
     return f"/v1/authorizers/{quote(identifier, safe='')}/heartbeat"
 
 
 class ReporterIdentity(NamedTuple):
-    """The authorizer that reports, by its identifier in a tenant.
+    """The authorizer that reports, identified within a tenant.
 
-    `number` is above those of its reports before, and `trust` is the version of the trust document
-    that it holds, 0 without one.
+    `number` is larger than in all its earlier reports. `trust` is the version of its trust
+    document, or 0 without one.
     """
 
     tenant: str
@@ -200,9 +201,9 @@ class ReporterIdentity(NamedTuple):
 def statement(
     view: Snapshot, policy: PollPolicy, refusals: Mapping[str, int], by: ReporterIdentity
 ) -> SignedReport:
-    """Return what an authorizer reports of `view`, which has a state.
+    """Return an authorizer's report about `view`, which must have a state.
 
-    `refusals` counts the answers of the service that were refused since the last report, by reason.
+    `refusals` counts the responses rejected since the last report, by reason.
     """
     if view.state is None:
         raise ValueError("there is nothing to report before the first state")
@@ -225,5 +226,5 @@ def _seconds(value: object) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < math.inf:  # type: ignore[operator]
         raise ValueError("the answer does not say when to report")
-    # A number of a thousand digits is no float.
+    # An integer with a thousand digits cannot become a float.
     return float(min(value, _AFTER[1]))  # type: ignore[call-overload]

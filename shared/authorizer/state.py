@@ -1,7 +1,7 @@
-"""The state of a client of the feed, and its changes by answers of the service (docs/spec/feed.md).
+"""State of a feed client, and its transitions by responses (docs/spec/feed.md).
 
-Everything here is pure: the time and the bytes are arguments. A state never changes: `advance`
-returns another one or raises, so a client that keeps its state on an error loses nothing.
+All functions are pure: the time and the bytes are arguments. States are immutable. `advance`
+returns a new state or raises, so an error leaves the client's state intact.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,13 +17,13 @@ from .formats.ids import RevokedIds, of_base
 from .formats.wire import FeedPosition as FeedPosition
 from .policy import BaseRequired, RejectionReason, ResponseRejectedError
 
-# The longest lifetime of a head.
+# The longest lifetime of a feed head.
 LIFETIME_MAX: Final = timedelta(days=7)
 
-# By how much the sequence may grow if it is a base that brings it, and not entries.
+# The largest advance of the sequence by a base instead of entries.
 FAST_FORWARD_MAX: Final = 2**32
 
-# How many bytes of entries a state keeps, to be restored with the base that it began with.
+# Maximum size of the entries kept for restoring the state from its original base, in bytes.
 TRAIL_BYTES_MAX: Final = 2 * 2**20
 
 
@@ -31,10 +31,10 @@ TRAIL_BYTES_MAX: Final = 2 * 2**20
 class FeedState:
     """A verified state of the feed of one tenant.
 
-    `head` is the newest head, `signed_by` the public key that verified it, and `revoked` the set at
-    `head.sequence`. With the base that `origin_base` names, `restore` makes the state again from
-    `origin` and `latest`; `latest` is None if its entries would be of more than
-    `TRAIL_BYTES_MAX`; `trail_bytes` is their size.
+    `head` is the newest feed head, `signed_by` the public key that verified it, and `revoked` the
+    set at `head.sequence`. `restore` rebuilds the state from `origin`, `latest` and the base that
+    `origin_base` names. `trail_bytes` is the size of the entries in `latest`. `latest` is None if
+    they would exceed `TRAIL_BYTES_MAX`.
     """
 
     head: wire.SignedHead
@@ -47,25 +47,25 @@ class FeedState:
 
     @property
     def sequence(self) -> int:
-        """The sequence of the last entry that the state has."""
+        """The sequence of the last entry in the state."""
         return self.head.sequence
 
     @property
     def position(self) -> FeedPosition:
-        """The floor for the next start: no later state may be below it."""
+        """The saved position for the next start. No later state may precede it."""
         return FeedPosition(self.head.sequence, self.head.chain)
 
     def is_revoked(self, warrant_id: str) -> bool:
-        """Return whether the warrant is revoked. It says nothing of the head's expiry."""
+        """Return whether the warrant is revoked, regardless of the feed head's expiry."""
         return warrant_id in self.revoked or has_cutoff(self.revoked.cutoffs, (warrant_id,))
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether the signed lifetime of the head has ended."""
+        """Return whether the feed head has expired."""
         return now >= self.head.expires_at
 
 
 class HeadVerifier(Protocol):
-    """Whose feed is accepted: that of a tenant, and heads by some of its list signers."""
+    """Verifies feed heads of one tenant by its trusted SRL signers."""
 
     @property
     def tenant_id(self) -> str:
@@ -75,7 +75,7 @@ class HeadVerifier(Protocol):
     def judge(
         self, payload: bytes, signature: bytes, now: datetime, likely: bytes | None = None, /
     ) -> JudgedHead:
-        """Return the head, read only once it is verified, and its key; `likely` is tried first.
+        """Verify and then decode a feed head, and return it with its key. `likely` is tried first.
 
         Raises `ResponseRejectedError` or `NotTrusted`.
         """
@@ -83,13 +83,13 @@ class HeadVerifier(Protocol):
 
 
 class StaticVerifier(NamedTuple):
-    """Accepts what one of these public keys signed, whatever the time is."""
+    """Accepts signatures of these public keys, regardless of the time."""
 
     tenant_id: str
     public_keys: Collection[bytes]
 
     def judge(self, payload: bytes, signature: bytes, *_: object) -> JudgedHead:
-        """Return the head and its key. Raises `ResponseRejectedError`."""
+        """Return the feed head and its key. Raises `ResponseRejectedError`."""
         signed = wire.signed_part(payload)
         for key in self.public_keys:
             if not ed25519.is_signed(signed, signature, public_key=key):
@@ -110,12 +110,12 @@ def advance(
     verifier: HeadVerifier,
     floor: FeedPosition | None = None,
 ) -> FeedState:
-    """Return the state after `answer`, which is checked in the order of docs/spec/feed.md.
+    """Return the state after `answer`, with the checks in the order of docs/spec/feed.md.
 
-    `state` is what is held, None at the beginning. `base` is the payload of the list that
-    `BaseRequired` named for this answer. `floor` is the position that was saved before the last
-    stop. Raises `ResponseRejectedError`, `NotTrusted`, or `BaseRequired` if all checks without a
-    base have passed.
+    `state` is the current state, or None at the beginning. `base` is the payload of the SRL that
+    `BaseRequired` named for this response. `floor` is the position saved before the last stop.
+    Raises `ResponseRejectedError` or `NotTrusted`. Raises `BaseRequired` if only the checks of a
+    base remain.
     """
     likely = state.signed_by if state else None
     head, key = verifier.judge(answer.payload, answer.signature, now, likely)
@@ -142,10 +142,10 @@ def restore(
     verifier: StaticVerifier,
     floor: FeedPosition,
 ) -> FeedState:
-    """Return the state that had these `origin` and `latest`, from its base.
+    """Rebuild a state from its base, `origin` and `latest`.
 
-    Each is checked as of the time at which it was issued, so the state may have expired. `floor` is
-    the saved position: an older `latest` is refused. Raises `ResponseRejectedError`.
+    Each is checked at its time of issue, so the state may have expired. `floor` is the saved
+    position: an older `latest` is rejected. Raises `ResponseRejectedError`.
     """
     began = _as_of_issue(None, origin, base, verifier, None)
     return _as_of_issue(began, latest, base, verifier, floor)
@@ -176,9 +176,9 @@ def _check_terms(head: wire.SignedHead, tenant: str, now: datetime) -> None:
 def _entries_after(
     start: FeedPosition, answer: FeedResponse, head: wire.SignedHead, hashes: Mapping[int, bytes]
 ) -> list[wire.FeedEntry] | None:
-    """Return the entries from `start` to the head; None if the answer does not reach back so far.
+    """Return the entries from `start` to the feed head, or None if earlier entries are missing.
 
-    The chain is checked first, so that only entries are read that the head vouches for.
+    The chain hashes are checked first. Only entries that the head authenticates are decoded.
     """
     reach = len(answer.entries) - (head.sequence - start.sequence)
     if reach < 0:
@@ -204,7 +204,10 @@ def _entry(data: bytes, sequence: int) -> wire.FeedEntry:
 
 
 def _broken(entries: Sequence[wire.FeedEntry], base: wire.Base) -> bool:
-    """Return whether there is a break, which only a base can pass. Refuses one that it does not."""
+    """Return whether there is a discontinuity, which requires a base.
+
+    Rejects a discontinuity that is newer than the base.
+    """
     breaks = [each.sequence for each in entries if each.is_break]
     if any(sequence > base.sequence for sequence in breaks):
         raise ResponseRejectedError(RejectionReason.BREAK)

@@ -1,4 +1,4 @@
-"""The answers of a client about warrants, and about itself."""
+"""Verdicts of a client about warrants, and its status."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from .view import NEVER, Snapshot
 
 
 class Verdict(StrEnum):
-    """The answer about a chain of warrants. Only CLEAR lets a request through."""
+    """The verdict on a chain of warrants. Only CLEAR allows a request."""
 
     CLEAR = "clear"
     REVOKED = "revoked"
@@ -20,13 +20,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClientStatus:
-    """The state of a client. The first eight are None before the first state.
+    """The status of a client. The first eight members are None before the first state.
 
-    `chain` and `signer` are in hex, `revoked` is a number of warrants, and `confirmed_at` is when
-    the service confirmed the state. If `stale`, warrants that are not revoked are STALE.
-    `failures` counts polls without a useful answer, `refusals` answers that did not pass a check,
-    by reason. `reporting` says whether the client reports what it holds, `reported_at` when it did
-    last, and `authorizer_id` is its identifier at the service.
+    `chain` and `signer` are in hex. `revoked` is a number of warrants. `confirmed_at` is the time
+    when the service confirmed the state. If `stale`, warrants that are not revoked are STALE.
+    `failures` counts polls without a usable response. `refusals` counts responses that failed a
+    check, by reason. `reporting` is the state of the client's reports, and `reported_at` the time
+    of the last one. `authorizer_id` is the client's identifier at the service.
     """
 
     sequence: int | None

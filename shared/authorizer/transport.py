@@ -1,4 +1,4 @@
-"""Requests to the service: bounded in time and in size, whatever it answers."""
+"""Requests to the service, with limits on time and size."""
 
 import math
 import os
@@ -21,10 +21,10 @@ from .view import NEVER, ClockReading
 
 _READ_SECONDS: Final = 5.0
 
-# A base at least comes this fast, in bytes per second.
+# Minimum rate for the transfer of a base, in bytes per second.
 _BASE_RATE: Final = 256 * 1024
 
-# A connection is replaced at this age, because the address may lead elsewhere by then.
+# Maximum age of a connection in seconds, because the address may change.
 _CONNECTION_SECONDS: Final = 600.0
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -39,18 +39,19 @@ _now: Final = time.monotonic
 
 @cache
 def _system_context() -> ssl.SSLContext:
-    """Return a context that trusts the system's authorities. Loading them takes some 20 ms."""
+    """Return a context that trusts the system's authorities. Loading them takes about 20 ms."""
     return ssl.create_default_context()
 
 
 class Transport:
     """One kept connection to the service. It belongs to one thread of one process.
 
-    `asked` is when the last request was sent. A repeated request counts from its repetition.
-    `url` is the address of the service, `api_key` an API key of it, without the white space around
-    it. `context` verifies its certificate; by default the system's authorities do. Raises
-    `ValueError` if the address is not one of HTTPS, unless it is on this machine or `allow_http` is
-    set; if `context` does not verify; and if the key is not one, which the error does not quote.
+    `asked` is the time of the last request, or of its repetition. `url` is the address of the
+    service. `api_key` is an API key of the service. White space around it is removed. `context`
+    verifies the certificate, by default with the system's authorities. Raises `ValueError` unless
+    the address uses HTTPS, is on this machine, or `allow_http` is set. Raises `ValueError` if
+    `context` does not verify certificates, and for a malformed API key, which the error does not
+    quote.
     """
 
     def __init__(
@@ -86,25 +87,24 @@ class Transport:
     ) -> Response:
         """Return the response to GET `path`, of at most `limit` bytes. Raises `NoResponse`.
 
-        With `etag`, the response may be 304. `seconds` is how long the service may wait before it
-        answers. The response must end `patience` seconds later, and in any case 10 seconds later.
-        A redirect is not followed.
+        With `etag`, the response may be 304. `seconds` is how long the service may delay the
+        response. The response must then end within `patience` seconds, and within 10 seconds in any
+        case. Redirects are not followed.
         """
         headers = self._headers | ({"If-None-Match": etag} if etag else {})
         seconds += min(2 * _READ_SECONDS, patience)
         return self._ask(self._url + path, headers, limit, seconds)
 
     def post(self, path: str, body: bytes, *, limit: int) -> Response:
-        """Return the response to POST `path` of JSON, of at most `limit` bytes.
+        """Return the response to a JSON POST of `path`, of at most `limit` bytes.
 
-        Raises `NoResponse`. It may be sent twice, so it must be a request whose repetition has no
-        further effect.
+        The request may be sent twice, so it must be idempotent. Raises `NoResponse`.
         """
         headers = self._headers | {"Content-Type": "application/json"}
         return self._ask(self._url + path, headers, limit, 2 * _READ_SECONDS, body)
 
     def get_far(self, path: str, *, limit: int) -> bytes:
-        """Return what is at `path`, or where it redirects to: at most `limit` bytes.
+        """Return the content at `path` or at its redirect target, at most `limit` bytes.
 
         The API key is not sent to the target of a redirect. Raises `NoResponse`.
         """
@@ -122,20 +122,20 @@ class Transport:
         raise NoResponse("the service redirects too often")
 
     def close(self) -> None:
-        """Close the connection. The next request makes another."""
+        """Close the connection. The next request opens another."""
         if self._kept:
             self._kept.close()
         self._kept = None
 
     def interrupt(self) -> None:
-        """End the request that another thread makes, and all later ones."""
+        """Abort the request in progress in a different thread, and all later ones."""
         self._is_ended = True
         kept = self._kept
         if kept:
             kept.interrupt()
 
     def abandon(self) -> None:
-        """Forget a connection that belongs to the parent process, which still uses it."""
+        """Drop a connection that the parent process still uses."""
         if self._kept:
             self._kept.abandon()
         self._kept = None
@@ -161,7 +161,7 @@ class Transport:
             raise NoResponse(printable(words)) from None
         if answer.status == _OK:
             return answer
-        # Errors quote this body, in which a peer can send back the API key.
+        # Errors quote this body, and a peer can echo the API key in it.
         return replace(answer, body=answer.body.replace(self._key.encode(), "…".encode()))
 
     def _exchange(self, request: Request, limit: int, deadline: float) -> Response:
@@ -176,7 +176,7 @@ class Transport:
         self._kept = http1.connect(request.url, self._context, connect_until)
         self._kept_origin = request.url[:2]
         self._kept_until = _now() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
-        # The client may have been closed in between.
+        # The client may have been closed while this connected.
         self._check_open()
         self.asked = ClockReading.now()
         return self._kept.exchange(request, deadline, limit=limit)
@@ -207,7 +207,7 @@ _transports: "weakref.WeakSet[Transport]" = weakref.WeakSet()
 
 
 def abandon_all() -> None:
-    """Forget all connections, which belong to the parent process. A child calls this."""
+    """Drop all connections in a child process, because they belong to the parent."""
     for transport in list(_transports):
         transport.abandon()
 

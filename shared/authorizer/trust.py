@@ -1,4 +1,4 @@
-"""The signing keys of a tenant: how a client reads them, and the checks of a warrant (TRUST-4)."""
+"""The signing keys of a tenant, fetched by a client, and the checks of a warrant (TRUST-4)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ from .view import Snapshot
 
 KEYS_PATH: Final = "/v1/trust/keys"
 
-# The most bytes that are fetched, whatever a head promises: some 300,000 keys.
+# Maximum size of a key bundle, regardless of the feed head: about 300,000 keys.
 KEYS_BYTES_MAX: Final = 64 * 2**20
 
-# Seconds until they are asked for again if that fails.
+# Seconds until a failed request for keys is repeated.
 _SECONDS: Final = 5.0
 
 _ANCESTORS_MAX: Final = 32
@@ -30,9 +30,9 @@ _ROOT: Final = "root"
 
 
 class TrustReason(StrEnum):
-    """Why a warrant must not be accepted by the bundle, beside the reasons of `WarrantReason`.
+    """Why the key bundle rejects a warrant, in addition to the reasons of `WarrantReason`.
 
-    Programs compare these words, so they do not change (TRUST-4).
+    Programs compare these values, so they do not change (TRUST-4).
     """
 
     KEY = "key"
@@ -43,9 +43,9 @@ class TrustReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class VerifiedWarrant:
-    """A warrant that passed all checks but that of revocation: its claims and its keys.
+    """A warrant that passed all checks except revocation, with its claims and keys.
 
-    `keys` are the version that signed it, the parent of its key, and so on up to the root.
+    `keys` contains the key version that signed it, then the parent key, and so on up to the root.
     """
 
     claims: Claims
@@ -53,16 +53,16 @@ class VerifiedWarrant:
 
     @property
     def id(self) -> str:
-        """The identifier by which the warrant is looked up."""
+        """The identifier to check for revocation."""
         return self.claims.warrant_id
 
 
 @dataclass(frozen=True, slots=True)
 class KeyBundle:
-    """The signing keys of a tenant: all versions by `kid`, and the present versions by identifier.
+    """Signing keys of a tenant: all versions by `kid`, and the current versions by identifier.
 
-    A head names them as `reference`. The document that vouched for it covers those of the hash
-    `covered`. `published` are all of them, whose certificates were checked.
+    A feed head names them as `reference`. `covered` is the hash of the keys that the trust document
+    covers. `published` contains all keys, with verified certificates.
     """
 
     tenant_id: str
@@ -74,12 +74,12 @@ class KeyBundle:
 
     @property
     def key_references(self) -> tuple[HashReference, bytes | None]:
-        """The names of the keys in a head and in a trust document."""
+        """The names of the keys in a feed head and in a trust document."""
         return self.reference, self.covered
 
     @classmethod
     def of(cls, keys: PublishedKeys, reference: HashReference, covered_hash: bytes | None) -> Self:
-        """Return the bundle of keys that were checked."""
+        """Return the bundle of verified keys."""
         versions = {each.kid: each for each in keys.keys}
         current = {each.key_id: each for each in keys.keys if each.rotated_at is None}
         return cls(keys.tenant_id, versions, current, keys, reference, covered_hash)
@@ -87,7 +87,7 @@ class KeyBundle:
     def verify(self, warrant: bytes, *, now: datetime) -> VerifiedWarrant:
         """Return a warrant of the format `cose` that passed all checks of TRUST-4.
 
-        Then ask whether it is revoked. Raises `InvalidWarrant`.
+        The caller must then check it for revocation. Raises `InvalidWarrant`.
         """
         message, kid = warrants.parse_warrant(warrant)
         key = self.keys.get(kid)
@@ -104,14 +104,14 @@ class KeyBundle:
         return VerifiedWarrant(claims, (key, *above))
 
     def verify_chain(self, chain: Iterable[bytes], *, now: datetime) -> list[VerifiedWarrant]:
-        """Verify each of several warrants, root to leaf. Raises `InvalidWarrant` at the first.
+        """Verify several warrants, root to leaf. Raises `InvalidWarrant` at the first failure.
 
-        How the payload of one warrant limits the next is up to the callers' format.
+        The caller's format defines how the payload of one warrant limits the next.
         """
         return [self.verify(each, now=now) for each in chain]
 
     def _ancestors(self, key: PublishedKey) -> list[PublishedKey]:
-        """Return the parent of a key, its parent, and so on, up to a root."""
+        """Return the ancestors of a key, from its parent to a root."""
         above: list[PublishedKey] = []
         last = key
         while last.parent_id is not None:
@@ -128,7 +128,10 @@ class KeyBundle:
 def _check_signed_at(
     at: datetime, key: PublishedKey, published_key: PublishedKey, ancestors: Iterable[PublishedKey]
 ) -> None:
-    """Check that key and ancestors could sign at `at`, as far as clocks tell (WARRANT-6)."""
+    """Check that the key and its ancestors could sign at `at` (WARRANT-6).
+
+    The check allows for clock tolerance.
+    """
     ends = [key.rotated_at, key.expires_at, published_key.suspended_at]
     ends += [end for each in ancestors for end in (each.suspended_at, each.expires_at)]
     ends += [each.revoked_at or each.created_at for each in ancestors if each.is_revoked]
@@ -139,10 +142,11 @@ def _check_signed_at(
 
 
 class KeyFetcher:
-    """Fetches the keys that heads name (TRUST-9), after the state of `follower` counts.
+    """Fetches the keys that feed heads name (TRUST-9), after the state of `follower` is applied.
 
-    `transport` is its own, so that no poll waits for keys. `emit` gets each failure. Without
-    `is_wanted`, there are no keys. One thread calls `fetch_if_due`; any thread may read `keys`.
+    `transport` belongs to this object alone, so polls never wait for keys. `emit` receives each
+    failure. Without `is_wanted`, there are no keys. One thread calls `fetch_if_due`. Any thread may
+    read `keys`.
     """
 
     def __init__(
@@ -152,21 +156,21 @@ class KeyFetcher:
         self.is_wanted = False
         self._follower = follower
         self._emit = emit
-        # Keys, and the newest view with a head that names them.
+        # Keys, and the newest view with a feed head that names them.
         self._held: tuple[KeyBundle | None, Snapshot] = None, Snapshot()
         self._due = views.monotonic()
 
     @property
     def keys(self) -> KeyBundle | None:
-        """The keys that the newest head names, or older keys while they count (TRUST-5)."""
+        """The keys that the newest feed head names, or older keys while valid (TRUST-5)."""
         (keys, view), now = self._held, self._follower.view
-        # A thief of a list signer may have named older keys, with other states.
+        # A thief of an SRL signer may have named older keys with other states.
         is_same = view.state and now.state and view.state.signed_by == now.state.signed_by
         is_current = keys is not None and keys.key_references == self._wanted_references(now)
         return keys if is_current or (is_same and view.is_fresh()) else None
 
     def is_due(self) -> bool:
-        """Return whether to fetch keys now. Otherwise renew the time of the keys that count."""
+        """Return whether to fetch keys now. Otherwise extend the validity of current keys."""
         keys, view = self._held[0], self._follower.view
         named = self._wanted_references(view)
         if keys and keys.key_references == named:
@@ -175,7 +179,7 @@ class KeyFetcher:
         return named is not None and views.monotonic() >= self._due
 
     def fetch_if_due(self) -> None:
-        """Fetch the keys of the newest head if it is time. After a failure, pause."""
+        """Fetch the keys of the newest feed head if due. Pause after a failure."""
         view = self._follower.view
         named = self._wanted_references(view)
         if named is None or not self.is_due():
@@ -190,7 +194,7 @@ class KeyFetcher:
         self.transport.close()
 
     def _wanted_references(self, view: Snapshot) -> tuple[HashReference, bytes | None] | None:
-        """Return how a head names its keys, and the hash of the keys that the document covers."""
+        """Return the keys' reference in a feed head, and the hash that the document covers."""
         state, held = view.state, self._follower.trust.held
         if not (self.is_wanted and state and state.head.keys and held):
             return None

@@ -1,4 +1,4 @@
-"""The data of a check: the revoked warrants, and until when the others are CLEAR."""
+"""Data of a check: the revoked warrants, and how long other warrants are CLEAR."""
 
 import time
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Self
 from .formats.ids import CompactIds, RevokedIds
 from .state import FeedState
 
-# The clock that nobody sets, and the one that goes on while a machine sleeps.
+# A clock that cannot be set, and a clock that continues while the machine sleeps.
 monotonic: Final = time.monotonic
 now: Final = time.time
 
@@ -16,28 +16,28 @@ _PAST: Final = float("-inf")
 
 
 def today() -> datetime:
-    """Return what the second clock says, in UTC."""
+    """Return the time of the wall clock in UTC."""
     return datetime.fromtimestamp(now(), UTC)
 
 
 class ClockReading(NamedTuple):
-    """A time by two clocks: one that nobody sets, and one that goes on while a machine sleeps."""
+    """A time on two clocks: one cannot be set, the other continues while the machine sleeps."""
 
     monotonic: float
     wall: float
 
     @classmethod
     def now(cls) -> Self:
-        """Return the present time."""
+        """Return the current time."""
         return cls(monotonic(), now())
 
     def minus(self, seconds: float) -> Self:
-        """Return the time that was `seconds` earlier."""
+        """Return the time `seconds` earlier."""
         return type(self)(self.monotonic - seconds, self.wall - seconds)
 
     @classmethod
     def of_wall(cls, wall: float) -> Self:
-        """Return the time of another process; for one in the future, a time that never was."""
+        """Return a time saved by another process. A time in the future becomes infinitely old."""
         age = now() - wall
         return cls(monotonic() - age if age >= 0 else _PAST, wall)
 
@@ -48,12 +48,12 @@ _NONE: Final = RevokedIds(CompactIds.of([]))
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state, and until when the warrants that it does not revoke are CLEAR.
+    """A state, and how long the warrants outside its revoked set are CLEAR.
 
-    `confirmed` is when the service was asked last and confirmed the state. The warrants are CLEAR
-    until that is too long ago by one of the clocks, or the head expires: until `end` by the clock
-    that nobody sets, and until `wall_end` by the other. `is_trusted` is False if the signer of the
-    head does not count any more. A view never changes, so threads can share it.
+    `confirmed` is the time of the last request that confirmed the state. The warrants are CLEAR
+    until that time exceeds the staleness limit on either clock, or the feed head expires: until
+    `end` on the monotonic clock, and until `wall_end` on the wall clock. `is_trusted` is False if
+    the signer of the feed head is not trusted. Views are immutable, so threads can share them.
     """
 
     state: FeedState | None = None
@@ -67,9 +67,9 @@ class Snapshot:
     def of(
         cls, state: FeedState, confirmation: ClockReading, seconds: float, *, end: datetime
     ) -> Self:
-        """Return the view of `state` for `seconds` after it was confirmed.
+        """Return the view of `state` for `seconds` after its confirmation.
 
-        It ends sooner if the head expires, or at the `end` of the trust document.
+        It ends earlier if the feed head expires, or at the `end` of the trust document.
         """
         expires_at = min(state.head.expires_at, end)
         wall_end = min(confirmation.wall + seconds, expires_at.timestamp())
@@ -77,17 +77,17 @@ class Snapshot:
         return cls(state, state.revoked, confirmation, until, wall_end, is_trusted=True)
 
     def without_clearance(self) -> Self:
-        """Return a view that still revokes, and clears nothing."""
+        """Return a view that still revokes, but clears no warrants."""
         return replace(self, end=_PAST, is_trusted=False)
 
     def is_fresh(self) -> bool:
-        """Return whether the warrants that it does not revoke are CLEAR now."""
+        """Return whether warrants outside the revoked set are CLEAR now."""
         return monotonic() < self.end and now() < self.wall_end
 
     def seconds_left(self) -> float:
-        """Return for how many seconds `is_fresh` stays true; 0 if it is false."""
+        """Return for how many seconds `is_fresh` stays true, or 0 if it is false."""
         return max(0.0, min(self.end - monotonic(), self.wall_end - now()))
 
     def holds(self, sequence: int) -> bool:
-        """Return whether the state has entry `sequence`."""
+        """Return whether the state contains entry `sequence`."""
         return self.state is not None and self.state.sequence >= sequence

@@ -1,1 +1,1 @@
-"""The formats that the service and its clients share. They import nothing outside this folder."""
+"""Formats shared by the service and its clients. They import only from this folder."""

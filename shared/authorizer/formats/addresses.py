@@ -8,7 +8,10 @@ _IPV6_SUBSCRIBER_BITS: Final = 64
 
 
 def find_subscriber(address: str, *, ipv6_bits: int = _IPV6_SUBSCRIBER_BITS) -> str:
-    """Return the network of one subscriber: an IPv4 address, or so many bits of an IPv6 one."""
+    """Return the network of one subscriber.
+
+    It is an IPv4 address, or the first `ipv6_bits` bits of an IPv6 address.
+    """
     found = parse_address(address)
     if isinstance(found, IPv6Address):
         return str(ip_network((found, ipv6_bits), strict=False))
@@ -16,10 +19,10 @@ def find_subscriber(address: str, *, ipv6_bits: int = _IPV6_SUBSCRIBER_BITS) -> 
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """Return the address that `text` is, or None. An IPv4 address inside of IPv6 is that one."""
+    """Parse an address, or return None. An IPv4-mapped IPv6 address becomes an IPv4 address."""
     try:
         found = ip_address(text)
     except ValueError:
         return None
-    # A server that listens on both kinds reports IPv4 peers in this form.
+    # A server that listens on both families reports IPv4 peers in this form.
     return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found

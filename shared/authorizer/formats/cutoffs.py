@@ -1,7 +1,7 @@
 """Subject cutoffs: one identifier revokes the earlier tokens of a subject (TOKEN-11).
 
-`svc_wrt_sub-<digest>-<T>` stands for the tokens of a subject with `iat` at or before T, a time in
-12 digits. So it is revoked if the set has it, or a later one of the same subject.
+`svc_wrt_sub-<digest>-<T>` covers the tokens of a subject with `iat` at or before T, a time in 12
+digits. It is revoked if the set contains it, or a later cutoff of the same subject.
 """
 
 import re
@@ -10,24 +10,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 _PREFIX: Final = "svc_wrt_sub-"
-# The character after "-", so that all identifiers with the prefix sort before it.
+# "." follows "-" in ASCII, so all identifiers with the prefix sort before this one.
 _AFTER: Final = "svc_wrt_sub."
 _matches: Final = re.compile(_PREFIX + "[A-Za-z0-9_-]{43}-[0-9]{12}").fullmatch
-# What all cutoffs of a subject have in common.
+# The length of the part that all cutoffs of a subject share.
 _SUBJECT_END: Final = len(_PREFIX) + 44
 
-# The cutoffs of each subject as texts of 12 digits, in ascending order.
+# The cutoffs of each subject as strings of 12 digits, in ascending order.
 Cutoffs: TypeAlias = Mapping[str, Sequence[str]]
 
 
 def subject_of(warrant_id: str) -> str | None:
-    """Return the part that all cutoffs of a subject share; None for any other identifier."""
+    """Return the part that all cutoffs of a subject share, or None for other identifiers."""
     is_cutoff = warrant_id.startswith(_PREFIX) and _matches(warrant_id)
     return warrant_id[:_SUBJECT_END] if is_cutoff else None
 
 
 def select_cutoffs(sorted_ids: list[str]) -> list[str]:
-    """Return the part of sorted identifiers that contains the cutoffs, without a full walk."""
+    """Return the cutoffs among sorted identifiers, by binary search."""
     return sorted_ids[bisect_left(sorted_ids, _PREFIX) : bisect_left(sorted_ids, _AFTER)]
 
 
@@ -50,9 +50,9 @@ def change_cutoffs(
 
 
 def has_cutoff(cutoffs: Cutoffs, warrant_ids: Iterable[str]) -> bool:
-    """Return whether one of the identifiers is at or before a cutoff of its subject."""
+    """Return whether any identifier is at or before a cutoff of its subject."""
     for each in warrant_ids:
-        # A decision is little else: it calls nothing for other identifiers.
+        # Every check runs this loop, so other identifiers cost no function call.
         if each.startswith(_PREFIX) and _matches(each):
             times = cutoffs.get(each[:_SUBJECT_END])
             if times and each[_SUBJECT_END:] <= times[-1]:

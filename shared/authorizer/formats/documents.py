@@ -1,4 +1,4 @@
-"""Signed trust documents as bytes: what roots sign, and answers of `GET /v1/trust` (TRUST-8)."""
+"""Signed trust documents in bytes, and responses of `GET /v1/trust` (TRUST-8)."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from .members import MalformedBytes, from_base64, parse_json, to_base64
 from .trust import RootSet, TrustDocument
 from .wire import HashReference
 
-# The most bytes of a payload and of an answer, and how many documents and signatures they have.
+# Maximum sizes of a payload and of a response in bytes, and numbers of documents and signatures.
 DOCUMENT_BYTES_MAX: Final = 64 * 1024
 ANSWER_BYTES_MAX: Final = 6 * 2**20
 DOCUMENTS_MAX: Final = 64
@@ -24,9 +24,9 @@ _Payload = TypeVar("_Payload")
 
 
 class RootReason(StrEnum):
-    """Why something that a root key vouches for was refused, in the order of the checks (TRUST-12).
+    """Why data vouched for by a root key was rejected, in the order of the checks (TRUST-12).
 
-    Programs compare these words, so they do not change.
+    Programs compare these values, so they do not change.
     """
 
     TOO_LARGE = "too_large"
@@ -46,7 +46,7 @@ class RootReason(StrEnum):
 
 
 class NotTrusted(Exception):
-    """A document, or something that it vouches for, must not be used. The state does not change."""
+    """A document, or an object that it vouches for, was rejected. The state does not change."""
 
     def __init__(self, reason: RootReason) -> None:
         super().__init__(reason.value)
@@ -54,7 +54,7 @@ class NotTrusted(Exception):
 
 
 def decode_payload(decode: Callable[[bytes], _Payload], payload: bytes) -> _Payload:
-    """Return what `decode` reads in a payload. Raises `NotTrusted`: `MALFORMED`."""
+    """Decode a payload with `decode`. Raises `NotTrusted`: `MALFORMED`."""
     try:
         return decode(payload)
     except MalformedBytes:
@@ -63,7 +63,7 @@ def decode_payload(decode: Callable[[bytes], _Payload], payload: bytes) -> _Payl
 
 @dataclass(frozen=True, slots=True)
 class SignedDocument:
-    """A document with its bytes, and the signatures over them by key. None of them is verified."""
+    """A document with its bytes and its signatures by key, all unverified."""
 
     payload: bytes
     signatures: Mapping[bytes, bytes]
@@ -78,11 +78,11 @@ class SignedDocument:
 
     @property
     def reference(self) -> HashReference:
-        """How a head names the document."""
+        """The reference by which a feed head names the document."""
         return HashReference(hashlib.sha256(self.payload).digest(), self.document.version)
 
     def is_signed_by(self, roots: RootSet) -> bool:
-        """Return whether as many of these roots signed the document as have to."""
+        """Return whether enough of these roots signed the document."""
         signed, left = signed_part(self.payload), roots.threshold
         for key in roots.keys:
             signature = self.signatures.get(key)
@@ -93,7 +93,7 @@ class SignedDocument:
         return False
 
     def form(self) -> dict[str, Any]:
-        """Return the document as the API returns it."""
+        """Return the document in the form of the API."""
         signatures = [
             {"Key": to_base64(key), "Signature": to_base64(signature)}
             for key, signature in sorted(self.signatures.items())
@@ -107,9 +107,9 @@ def signed_part(payload: bytes) -> bytes:
 
 
 def documents(body: bytes) -> tuple[SignedDocument, ...]:
-    """Return the documents in an answer of `GET /v1/trust`, as they come.
+    """Return the documents in a response of `GET /v1/trust`, in their order.
 
-    Raises `NotTrusted`: `TOO_LARGE`, as far as sizes go before anything is parsed, or `MALFORMED`.
+    Raises `NotTrusted`: `TOO_LARGE`, if possible before parsing, or `MALFORMED`.
     """
     if len(body) > ANSWER_BYTES_MAX:
         raise NotTrusted(RootReason.TOO_LARGE)
@@ -126,16 +126,17 @@ def documents(body: bytes) -> tuple[SignedDocument, ...]:
 
 
 def answer(documents: Iterable[SignedDocument]) -> bytes:
-    """Return the body of an answer of `GET /v1/trust` with these documents."""
+    """Return the body of a response of `GET /v1/trust` with these documents."""
     return json.dumps({"documents": [each.form() for each in documents]}).encode()
 
 
 def documents_after(
     documents: Sequence[SignedDocument], *, after: int
 ) -> tuple[SignedDocument, ...]:
-    """Return which of all documents, by version, an answer to a client with `after` has (TRUST-8).
+    """Select the documents for a client that has the version `after` (TRUST-8).
 
-    They are those with other roots than the one before, and the newest.
+    `documents` are all documents by version. The selection contains newer documents that change the
+    roots, and the newest document.
     """
     roots = [None, *(each.document.roots for each in documents)]
     return tuple(

@@ -1,4 +1,4 @@
-"""Ed25519: the check of a signature, and that of a public key before anything is verified."""
+"""Ed25519: verification of signatures, and validation of public keys."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,9 +12,10 @@ PUBLIC_KEY_BYTES: Final = 32
 SIGNATURE_BYTES: Final = 64
 
 _P: Final = 2**255 - 19
-# The y coordinates of the points of order 8. Those of order 1, 2 and 4 have 1, -1 and 0.
+# The y coordinate of points of order 8. Points of order 1, 2 and 4 have the y coordinates 1, -1 and
+# 0.
 _Y_OF_ORDER_8: Final = 2707385501144840649318225287225658788936804267575313519463743609750303402022
-# All encodings: y + p stands for y if it has 255 bits, and the highest bit is the sign of x.
+# All encodings: y + p also encodes y if it fits 255 bits, and the highest bit is the sign of x.
 _SMALL: Final = frozenset(
     (y | sign << 255).to_bytes(PUBLIC_KEY_BYTES, "little")
     for y in (0, 1, _P - 1, _P, _P + 1, _Y_OF_ORDER_8, _P - _Y_OF_ORDER_8)
@@ -25,7 +26,7 @@ _SMALL: Final = frozenset(
 def is_safe(key: bytes) -> bool:
     """Return whether `key` has 32 bytes and is not a point of small order.
 
-    For a key of small order, anyone can make signatures that verify, without a private key.
+    For a key of small order, anyone can create valid signatures without a private key.
     """
     return len(key) == PUBLIC_KEY_BYTES and key not in _SMALL
 
@@ -45,7 +46,7 @@ def key(members: Mapping[str, Any], name: str) -> bytes:
 
 
 def keys(members: Mapping[str, Any], name: str) -> tuple[bytes, ...]:
-    """Return the sorted Ed25519 keys in `name`, each once. Raises `MalformedBytes`."""
+    """Return the sorted, unique Ed25519 keys in `name`. Raises `MalformedBytes`."""
     return rising((_safe(each, name) for each in items(members, name, bytes)), name)
 
 

@@ -1,10 +1,10 @@
-"""Entity tags in `If-None-Match`, as the service and its relays read them (API-23, RFC 9110)."""
+"""Entity tags in `If-None-Match`, as parsed by the service and its relays (API-23, RFC 9110)."""
 
 import re
 from typing import Final
 
-# An entry of a list of entity tags. The quoted text may contain commas. Proxies that compress
-# append the coding to the tag; no tag of ours ends like that.
+# An item in a list of entity tags. The quoted text may contain commas. Proxies that compress append
+# the coding to the tag, and no tag of the service ends with a coding.
 _TAG: Final = re.compile(
     r'(?:^|,)\s*(?:W/)?("[^"]*?)(?:(?:--?|;)(?:gzip|br|zstd|deflate))?"\s*(?=,|$)'
 )
@@ -17,5 +17,5 @@ def tags(if_none_match: str) -> list[str]:
 
 
 def is_held(if_none_match: str, etag: str) -> bool:
-    """Return whether the caller has the representation of `etag`, so that the answer is 304."""
+    """Return whether the caller has the representation of `etag`, which permits a 304."""
     return not {"*", etag}.isdisjoint(tags(if_none_match))

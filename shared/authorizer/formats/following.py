@@ -1,7 +1,7 @@
-"""Which trust documents and which heads a client accepts (TRUST-12 to TRUST-14).
+"""Rules by which a client accepts trust documents and feed heads (TRUST-12 to TRUST-14).
 
-Everything here is pure: the time and the bytes are arguments. A state never changes: `follow`
-returns another one or raises, so a client that keeps its state on an error loses nothing.
+All functions are pure: the time and the bytes are arguments. States are immutable. `follow` returns
+a new state or raises, so an error leaves the client's state intact.
 """
 
 import re
@@ -19,7 +19,7 @@ from .wire import FeedPosition, SignedHead
 # The longest lifetime of a document.
 LIFETIME_MAX: Final = timedelta(days=400)
 
-# The refusals of a head after which a client reads documents, and checks the head again.
+# After these rejections of a feed head, a client fetches documents and checks the head again.
 OF_DOCUMENTS: Final = frozenset({RootReason.SIGNATURE, RootReason.TRUST_EXPIRED, RootReason.BEHIND})
 
 _PIN: Final = re.compile("[0-9a-f]{64}", re.ASCII)
@@ -27,7 +27,7 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class JudgedHead(NamedTuple):
-    """A head that a signer of the held document signed with `key`; its own checks follow."""
+    """A feed head signed with `key` by a trusted signer. Its own checks are still to come."""
 
     head: SignedHead
     key: bytes
@@ -35,10 +35,10 @@ class JudgedHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrustState:
-    """The trust of a client in one tenant: the roots of `held`, or those of the pin before it.
+    """The trust of a client in one tenant: the roots of `held`, or initially of the pin.
 
-    Save `held` before a state counts, so that no older document is accepted after a restart.
-    Raises `ValueError` if the pin is not one.
+    Save `held` before a state takes effect. Otherwise an older document could be accepted after a
+    restart. Raises `ValueError` for an invalid pin.
     """
 
     tenant_id: str
@@ -51,29 +51,30 @@ class TrustState:
 
     @property
     def version(self) -> int:
-        """The version of the held document, 0 without one: what `GET /v1/trust` is asked after."""
+        """The version of the current document, or 0 without one. Parameter of `GET /v1/trust`."""
         return self.held.document.version if self.held else 0
 
     @property
     def expires_at(self) -> datetime:
-        """The time from which no head clears a warrant: in the past without a document."""
+        """The time from which no feed head clears a warrant. In the past without a document."""
         return self.held.document.expires_at if self.held else _NEVER
 
     @property
     def pins(self) -> frozenset[str]:
-        """The pins from which the held document follows."""
+        """The pins that lead to the current document."""
         return frozenset({self.pin, *([self.held.document.roots.pin] if self.held else [])})
 
     def to_json(self) -> dict[str, str]:
-        """Return what `from_json` reads, for JSON: the pin and the held document."""
+        """Return the pin and the current document as JSON for `from_json`."""
         held = [self.held] if self.held else []
         return {"pin": self.pin, "documents": formats.answer(held).decode()}
 
     @classmethod
     def from_json(cls, tenant_id: str, kept: Mapping[str, str]) -> Self:
-        """Return the state of a tenant that kept this.
+        """Return the state from its JSON.
 
-        Raises `KeyError`, `TypeError` or `ValueError` if it is damaged, or of another tenant.
+        Raises `KeyError`, `TypeError` or `ValueError` if it is damaged or belongs to a different
+        tenant.
         """
         try:
             (held,) = formats.documents(bytes(kept["documents"], "ascii"))
@@ -84,24 +85,24 @@ class TrustState:
         return cls(tenant_id, kept["pin"], held)
 
     def with_pin(self, pin: str) -> Self:
-        """Return the state for a client that has this pin now.
+        """Return the state for a client with this pin.
 
-        It begins anew unless the pin is that of the state, or of the roots of the held document.
+        The document is dropped unless the pin matches the state or the roots of the document.
         """
         return replace(self, pin=pin, held=self.held if pin in self.pins else None)
 
     def keys_for_use(self, use: str) -> tuple[bytes, ...]:
-        """Return the keys (32 bytes each) that have this use; none without a document."""
+        """Return the keys (32 bytes each) for this use, or an empty tuple without a document."""
         return self.held.document.keys_for_use(use) if self.held else ()
 
     def position(
         self, signed_by: bytes | None, saved_position: FeedPosition | None
     ) -> FeedPosition | None:
-        """Return the position of the feed below which no head is accepted (TRUST-14).
+        """Return the lowest acceptable position of the feed (TRUST-14).
 
-        `saved_position` is the position of the newest accepted head, and `signed_by` the key of
-        that head. If the document does not name this key any more, the state of the feed clears no
-        warrant, and the position is that of the document.
+        `saved_position` is the position of the newest accepted feed head, and `signed_by` the key
+        that signed it. If the document no longer names this key, the feed state clears no warrants,
+        and the position comes from the document.
         """
         if self.held is None or (saved_position and signed_by in self.keys_for_use(KeyUse.LISTS)):
             return saved_position
@@ -110,9 +111,9 @@ class TrustState:
     def judge(
         self, payload: bytes, signature: bytes, now: datetime, likely: bytes | None = None
     ) -> JudgedHead:
-        """Return a head of the feed if the held document vouches for it (TRUST-13).
+        """Return a feed head that the current document vouches for (TRUST-13).
 
-        The key `likely` is tried first. The further checks of a head are in docs/spec/feed.md.
+        The key `likely` is tried first. docs/spec/feed.md defines the further checks of a head.
         After a reason of `OF_DOCUMENTS`, read `GET /v1/trust` and check the head again. Raises
         `NotTrusted`.
         """
@@ -131,9 +132,9 @@ class TrustState:
 
 
 def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime) -> TrustState:
-    """Return the state after an answer with these documents; `state` itself if it has no news.
+    """Return the state after a response with these documents, or `state` itself without news.
 
-    Raises `NotTrusted`; then nothing of the answer counts.
+    Raises `NotTrusted`. The whole response is then discarded.
     """
     if any(each.document.tenant_id != state.tenant_id for each in documents):
         raise NotTrusted(RootReason.TENANT)
@@ -159,14 +160,14 @@ def follow(state: TrustState, documents: Sequence[SignedDocument], now: datetime
 def _next_document(
     document: SignedDocument | None, next_: SignedDocument, pin: str
 ) -> SignedDocument | None:
-    """Return the document that is held after the next one of an answer."""
+    """Return the current document after the next document of a response."""
     roots = next_.document.roots
     if document is None:
         return _require_signed(next_, roots) if roots.pin == pin else None
     version = document.document.version
     if next_.document.version < version or next_.payload == document.payload:
         return document
-    # It is evidence against the roots only if they signed it.
+    # A document is evidence against the roots only if they signed it.
     _require_signed(next_, document.document.roots)
     if next_.document.version == version:
         raise NotTrusted(RootReason.EQUIVOCATION)

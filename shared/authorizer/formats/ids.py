@@ -1,4 +1,4 @@
-"""The set of revoked warrants that a client holds: large, and changed a little at a time."""
+"""Set of revoked warrants in a client: large, with frequent small changes."""
 
 import re
 from array import array
@@ -15,13 +15,13 @@ from . import wire
 from .cutoffs import Cutoffs, change_cutoffs, select_cutoffs
 from .members import MalformedBytes, decode, rising
 
-# How many changes are kept beside the large set before they are folded into a copy of it.
+# Number of changes after which they are merged into a copy of the large set.
 _FOLD_AT: Final = 16_384
 
-# About how many bytes of texts are decoded at once.
+# Approximate number of bytes of text decoded at once.
 _PART: Final = 64 * 1024
 
-# How many places a set has for each text at least: a look mostly finds a free one, and ends there.
+# Minimum number of slots per text. A lookup then usually ends at a free slot.
 _ROOM: Final = 3
 
 WARRANT_ID_PATTERN: Final = "svc_wrt_[A-Za-z0-9_-]{1,64}"
@@ -30,24 +30,24 @@ _WARRANT_ID: Final = re.compile(WARRANT_ID_PATTERN)
 _MEMBER: Final = cbor2.dumps("RevokedIDs")
 _TEXTS: Final = 0x60
 _SHORT: Final = 24
-# The size of a text, by the byte before it. A longer text may have one of these bytes, too.
+# The size of a text by the byte before it. A longer text may have such a byte too.
 _SIZES: Final = (*range(_TEXTS), *range(_SHORT))
 _SIZE_MAX: Final = wire.ID_BYTES_MAX
 
-# As much of a hash as is quick to calculate with.
+# The hash bits that fit fast integer arithmetic.
 _MARKS: Final = (1 << 30) - 1
 
 _NONE: Final[Set[str]] = frozenset()
 
 
 class _NonCanonicalText(Exception):
-    """Texts that are not encoded as an encoder of deterministic CBOR does."""
+    """The texts are not in the encoding of deterministic CBOR."""
 
 
 class _TextRun(NamedTuple):
-    """Texts that follow each other in a list, and where the first begins and the last ends.
+    """Consecutive texts of a list, and the offsets of their begin and end.
 
-    `sizes` are their numbers of characters, each once.
+    `sizes` contains their distinct numbers of characters.
     """
 
     begin: int
@@ -57,17 +57,18 @@ class _TextRun(NamedTuple):
 
 
 class CompactIds:
-    """A set of texts that never changes, whose size is little more than theirs.
+    """An immutable set of texts that needs little more memory than the texts.
 
-    `cutoffs` are the subject cutoffs in it, with `sorted_once` only.
+    `cutoffs` contains its subject cutoffs, only with `sorted_once`.
 
-    `_table` is what a look reads: `places`, `data`, `mask`, `tags`, `offsets`. `data` has the texts
-    in CBOR, and `places` is a hash table, in which 0 is none; a text is at the place that its hash
-    and `mask` say, or in the next one that was free. There is the offset of its first byte, by
-    `offsets`, and as much of its hash as has room beside that, by `tags`. So a look mostly compares
-    the text with no other. Raises `_NonCanonicalText` if the CBOR is not deterministic, or a text
-    has more than 72 bytes; with `sorted_once`, `MalformedBytes` if the texts are not sorted, or one
-    comes twice.
+    `_table` is read by lookups: `places`, `data`, `mask`, `tags`, `offsets`. `data` has the texts
+    in CBOR. `places` is a hash table, and 0 marks a free slot. A text is in the slot given by its
+    hash and `mask`, or in the next free one. The slot has the offset of the text's first byte,
+    masked by `offsets`, and the remaining hash bits, masked by `tags`. Most lookups therefore
+    compare the text with at most one other text.
+
+    Raises `_NonCanonicalText` if the CBOR is not deterministic, or a text has more than 72 bytes.
+    With `sorted_once`, raises `MalformedBytes` if the texts are unsorted or repeated.
     """
 
     __slots__ = ("_table", "begin", "count", "cutoffs", "end")
@@ -89,7 +90,7 @@ class CompactIds:
 
     @classmethod
     def of(cls, parts: Iterable[Iterable[str]]) -> Self:
-        """Return the set of all texts in `parts`, which has each text once."""
+        """Return the set of all texts in `parts`, which must be distinct."""
         count, file = 0, BytesIO()
         file.write(b"\0")
         for texts in map(list, parts):
@@ -103,12 +104,12 @@ class CompactIds:
     def has_any(
         self, texts: Iterable[str], additions: Set[str] = _NONE, removals: Set[str] = _NONE
     ) -> bool:
-        """Return whether one of `texts` is in `additions`, or in this set but not in `removals`.
+        """Return whether any text is in `additions`, or in this set but not in `removals`.
 
-        Raises `TypeError` if one is no text.
+        Raises `TypeError` if an item is not a `str`.
         """
         places, data, mask, tags, offsets = self._table
-        # A decision is little else: it calls nothing that it need not.
+        # Every check runs this loop, so it avoids function calls.
         for text in texts:
             if type(text) is not str:
                 raise TypeError("an identifier is a text")
@@ -118,7 +119,7 @@ class CompactIds:
                 if not (place ^ mark) & tags:
                     begin = place & offsets
                     found = data[begin : begin + _SIZES[data[begin - 1]]]
-                    # No list has a text that is no Unicode.
+                    # A list never contains text that is not valid Unicode.
                     if found == text.encode("utf-8", "surrogatepass"):
                         if text not in removals:
                             return True
@@ -139,7 +140,7 @@ class CompactIds:
         places, _, mask, tags, _ = self._table
         marks = [each & _MARKS for each in map(hash, part.texts)]
         tagged = map(or_, _offsets(part), map(and_, marks, repeat(tags)))
-        # Written out, since a million texts pass here.
+        # Inlined, because it runs for millions of texts.
         for place, at in zip(tagged, map(and_, marks, repeat(mask)), strict=True):
             while places[at]:
                 at = (at + 1) & mask  # noqa: PLW2901
@@ -148,10 +149,10 @@ class CompactIds:
 
 @dataclass(frozen=True, slots=True)
 class RevokedIds:
-    """The identifiers of revoked warrants. It never changes: `apply` returns another set.
+    """Identifiers of revoked warrants. Immutable: `apply` returns another set.
 
-    `added` are not in `whole`, and `removed` are, so that a change copies only these two.
-    `cutoffs` are the subject cutoffs of all.
+    `added` is disjoint from `whole`, and `removed` is a subset of it. A change copies only these
+    two. `cutoffs` contains the subject cutoffs of the whole set.
     """
 
     whole: CompactIds
@@ -170,7 +171,7 @@ class RevokedIds:
         return set(chain.from_iterable(self.parts()))
 
     def apply(self, entries: Iterable[wire.FeedEntry]) -> Self:
-        """Return the set after `entries`, in their order. It takes time in proportion to them."""
+        """Return the set after `entries`, in their order, in time proportional to their size."""
         added, removed, times = set(self.added), set(self.removed), self.cutoffs
         for entry in entries:
             added.difference_update(entry.removed)
@@ -182,7 +183,7 @@ class RevokedIds:
         return changed if len(added) + len(removed) <= _FOLD_AT else changed.compact()
 
     def compact(self) -> Self:
-        """Return the same set, with nothing beside the large one."""
+        """Return an equal set with all changes merged into the large set."""
         return type(self)(CompactIds.of(self.parts()), cutoffs=self.cutoffs)
 
     def parts(self) -> Iterator[Iterable[str]]:
@@ -193,9 +194,9 @@ class RevokedIds:
 
 
 def of_base(data: bytes, base: wire.Base) -> RevokedIds:
-    """Return the set in the payload of a list, which must be the one that `base` names.
+    """Return the revoked set of an SRL payload, which must match `base`.
 
-    It keeps `data`. Raises as `wire.base_ids` does.
+    The set keeps a reference to `data`. Raises the errors of `wire.base_ids`.
     """
     wire.check_base(data, base)
     try:
@@ -208,30 +209,33 @@ def of_base(data: bytes, base: wire.Base) -> RevokedIds:
 
 
 def is_warrant_id(value: str) -> bool:
-    """Return whether `value` is a warrant identifier. Callers choose these themselves (API-15)."""
+    """Return whether `value` is a warrant identifier, which callers choose (API-15)."""
     return _WARRANT_ID.fullmatch(value) is not None
 
 
 def warrant_id(value: str) -> str:
-    """Return `value`. Raises `ValueError`, for the caller, if it is no warrant identifier."""
+    """Return `value`, which must be a warrant identifier.
+
+    Raises `ValueError` with a message for the caller.
+    """
     if not is_warrant_id(value):
         raise ValueError("must be svc_wrt_ followed by 1 to 64 letters, digits, '_' or '-'")
     return value
 
 
 def _in_place(data: bytes, base: wire.Base) -> CompactIds:
-    """Return the set in the payload of a list, without another copy of its texts.
+    """Return the set of an SRL payload without copying its texts.
 
-    Raises `_NonCanonicalText` if that needs them all at once; `BaseVersionMismatch`.
+    Raises `_NonCanonicalText` if all texts must be decoded at once, or `BaseVersionMismatch`.
     """
     head = _list_head(base.count)
     at = data.find(_MEMBER) + len(_MEMBER)
-    # Each text has a byte at least, whatever the head claims.
+    # Each text has at least one byte, regardless of the count in the feed head.
     if not data.startswith(head, at) or base.count > len(data):
         raise _NonCanonicalText
     try:
         found = CompactIds(data, at + len(head), base.count, sorted_once=True)
-        # Whatever else it has is read as usual, with an empty list in place of the long one.
+        # The other members are decoded as usual, with an empty list in place of the long one.
         rest = decode(data[:at] + _list_head(0) + data[found.end :])
     except MalformedBytes:
         raise _NonCanonicalText from None
@@ -242,10 +246,10 @@ def _in_place(data: bytes, base: wire.Base) -> CompactIds:
 
 
 def _parts(data: bytes, begin: int, count: int) -> Iterator[_TextRun]:
-    """Return `count` texts from `begin` on, in parts, so that few are in memory at once.
+    """Yield `count` texts from offset `begin` in parts, to keep few in memory.
 
-    A part ends where a text seems to begin. If it does not, the part cannot be decoded, and the
-    rest is the last part. Raises `_NonCanonicalText`.
+    A part ends where a text appears to begin. If that guess is wrong, the part cannot be decoded,
+    and the rest becomes the last part. Raises `_NonCanonicalText`.
     """
     while count:
         part = _next_part(data, begin, count) or _rest(data, begin, count)
@@ -277,7 +281,7 @@ def _rest(data: bytes, begin: int, count: int) -> _TextRun:
 
 
 def _offsets(part: _TextRun) -> Iterable[int]:
-    """Return where the first byte of each text is, by the sizes of deterministic CBOR.
+    """Return the offset of each text's first byte, by the sizes of deterministic CBOR.
 
     Raises `_NonCanonicalText`.
     """
@@ -287,7 +291,7 @@ def _offsets(part: _TextRun) -> Iterable[int]:
         return range(part.begin + 2, part.end + 2, alike)
     sizes = [len(each) for each in part.texts]
     if sum(_steps(sizes)) != size:
-        # Some have more bytes than characters.
+        # Some texts have more bytes than characters.
         sizes = [len(each.encode()) for each in part.texts]
     if sum(_steps(sizes)) != size or max(sizes) > _SIZE_MAX:
         raise _NonCanonicalText
@@ -296,7 +300,7 @@ def _offsets(part: _TextRun) -> Iterable[int]:
 
 
 def _steps(sizes: list[int]) -> list[int]:
-    """Return how many bytes the CBOR of texts of such sizes has."""
+    """Return the encoded CBOR sizes of texts with these sizes."""
     return [each + (1 if each < _SHORT else 2) for each in sizes]
 
 

@@ -1,4 +1,4 @@
-"""The journal of publications: what a restore needs that the store has lost (TRUST-11)."""
+"""Journal of publications, for recovery after a restore of the store (TRUST-11)."""
 
 import hashlib
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from .members import (
 from .trust import LogAnchor
 from .wire import FeedEntry
 
-# What the first number of a journal has as the hash of the one before.
+# `Previous` of the first journal record.
 FIRST: Final = bytes(32)
 
 _PREFIX: Final = b"rescind-journal-v1\n"
@@ -32,14 +32,13 @@ _PREFIX: Final = b"rescind-journal-v1\n"
 
 @dataclass(frozen=True, slots=True)
 class JournalRecord:
-    """The additions of one publication: entries of the feed, and tombstones.
+    """The additions of one publication: feed entries and tombstones.
 
-    `previous` is the hash (32 bytes) of the payload of the number before, `FIRST` if it is the
-    first one. Each change that was acknowledged before `issued_at` is in this number or before it.
-    The feed ends at `sequence`. `entries` are encoded, and `ends` has for each of them, as CBOR,
-    when the warrants that it revokes end: seconds since 1970, or null. `changes` counted the
-    tombstones at the number before. `trust` is the version of the trust document, `log` the newest
-    checkpoint.
+    `previous` is the hash (32 bytes) of the payload of the previous record, or `FIRST`. Each change
+    acknowledged before `issued_at` is in this record or an earlier one. The feed ends at
+    `sequence`. `entries` are encoded. `ends` has for each entry, in CBOR, the expiry of its revoked
+    warrants in seconds since 1970, or null. `changes` is the tombstone counter at the previous
+    record. `trust` is the version of the trust document, and `log` the newest checkpoint.
     """
 
     tenant_id: str
@@ -74,11 +73,11 @@ class JournalRecord:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the number in a payload. Raises `MalformedBytes`."""
+        """Return the record in a payload. Raises `MalformedBytes`."""
         members = decode(data)
         sequence, entries = number(members, "Sequence"), tuple(items(members, "Entries", bytes))
         ends = tuple(items(members, "Ends", bytes))
-        # In the order of their numbers, up to Sequence.
+        # Entries are in the order of their sequences, up to `Sequence`.
         rising([*(FeedEntry.decode(each).sequence for each in entries), sequence + 1], "Entries")
         if len(ends) != len(entries):
             raise MalformedBytes("Ends must have one for each entry")
@@ -98,14 +97,14 @@ class JournalRecord:
 
     @staticmethod
     def signed_part(payload: bytes) -> bytes:
-        """Return the bytes that the signature of the list signer covers."""
+        """Return the bytes that the signature of the SRL signer covers."""
         return _PREFIX + payload
 
     @classmethod
     def verify_and_decode(
         cls, payload: bytes, signature: bytes, *, public_key: bytes, tenant_id: str
     ) -> Self:
-        """Return the number that this list signer signed. Raises `NotTrusted`."""
+        """Return the record, which this SRL signer must have signed. Raises `NotTrusted`."""
         if not ed25519.is_signed(cls.signed_part(payload), signature, public_key=public_key):
             raise NotTrusted(RootReason.SIGNATURE)
         found = decode_payload(cls.decode, payload)
@@ -114,5 +113,5 @@ class JournalRecord:
         return found
 
     def follows(self, payload: bytes, number: int) -> bool:
-        """Return whether this is the number after the one with this payload and number."""
+        """Return whether this record directly follows the record with this payload and number."""
         return self.number == number + 1 and self.previous == hashlib.sha256(payload).digest()

@@ -37,7 +37,7 @@ def usable_keys(document: object) -> KeySet:
 
 
 def select_key(keys: tuple[Mapping[str, Any], ...], algorithm: str) -> Mapping[str, Any] | None:
-    """Return the key for an algorithm. Returns None if no key fits, or several fit."""
+    """Return the key for an algorithm, or None unless exactly one key fits."""
     found = [
         key
         for key in keys
@@ -48,12 +48,15 @@ def select_key(keys: tuple[Mapping[str, Any], ...], algorithm: str) -> Mapping[s
 
 
 def _canonical(algorithm: object) -> object:
-    """Return the algorithm by one name: Ed25519 (RFC 9864) is EdDSA with its only curve here."""
+    """Return the canonical algorithm name.
+
+    Ed25519 (RFC 9864) equals EdDSA here, because no other curve of EdDSA is accepted.
+    """
     return "EdDSA" if algorithm == "Ed25519" else algorithm
 
 
 def _is_usable(key: Mapping[str, Any]) -> bool:
-    """Return whether a key verifies signatures and has no published private half."""
+    """Return whether a key verifies signatures and has no published private part."""
     kid, operations = key.get("kid"), key.get("key_ops") or ["verify"]
     if not isinstance(kid, str) or not kid or "d" in key or key.get("use") not in (None, "sig"):
         return False

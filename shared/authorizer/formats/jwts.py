@@ -1,8 +1,8 @@
 """Verification of JSON Web Tokens of other issuers (RFC 7515, 7519, 8725).
 
-Sign-in, introspection, logout and `JwtGuard` use it, so they accept the same tokens. It never uses
-a key that the token contains or names (`jwk`, `jku`, `x5c`, `x5u`). `parse` and `check_claims` need
-no key, so callers run both before they fetch keys for `check_signature`.
+Sign-in, introspection, logout and `JwtGuard` share it, and therefore accept the same tokens. It
+never uses a key that the token contains or names (`jwk`, `jku`, `x5c`, `x5u`). `parse` and
+`check_claims` need no key, so callers run both before they fetch keys for `check_signature`.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -37,7 +37,7 @@ _LOGOUT: Final = "http://schemas.openid.net/event/backchannel-logout"
 class ParsedToken:
     """A well-formed token. Neither its claims nor its signature are checked yet.
 
-    `header_type` is `typ` in lower case without `application/`. `signed` are the bytes that
+    `header_type` is `typ` in lower case without `application/`. `signed` contains the bytes that
     `signature` covers.
     """
 
@@ -50,7 +50,7 @@ class ParsedToken:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of `signed` in hex. Another signature of the same claims has the same digest."""
+        """SHA-256 of `signed` in hex. It does not depend on the signature."""
         return sha256(self.signed).hexdigest()
 
     @property
@@ -104,7 +104,7 @@ def check_claims(
 ) -> None:
     """Check everything except the signature. Raises `TokenRefused`.
 
-    `now` is in seconds since the epoch. `nonce` is the nonce of the sign-in, if it had one.
+    `now` is in seconds since the epoch. `nonce` is the nonce of the sign-in, if any.
     """
     rules, claims = RULES[kind], token.claims
     if token.header_type not in rules.header_types:
@@ -128,9 +128,9 @@ def check_claims(
 
 
 def is_email_verified(claims: Mapping[str, Any], *, default: bool = True) -> bool:
-    """Return whether the issuer verified the e-mail; `default` without `email_verified`."""
+    """Return whether the issuer verified the e-mail, or `default` without `email_verified`."""
     found = claims.get("email_verified")
-    # Some providers write text.
+    # Some providers send a string.
     return default if found is None else found is True or found == "true"
 
 
@@ -144,7 +144,8 @@ def check_signature(token: ParsedToken, keys: KeySet) -> None:
     # `jws.deserialize_compact` limits headers to 512 bytes, and accepts any key without a kid.
     algorithm = JWSRegistry.algorithms[token.algorithm]
     try:
-        # Without `alg`, `use` and `key_ops`: they are checked, and the library knows fewer names.
+        # Omits `alg`, `use` and `key_ops`: they are already checked, and the library accepts fewer
+        # names.
         public = JWKRegistry.import_key({name: key[name] for name in _MATERIAL if name in key})
         algorithm.check_key(public)
         is_signed = algorithm.verify(token.signed, token.signature, public)
@@ -159,7 +160,7 @@ def _malformed_error() -> TokenRefused:
 
 
 def _decode(part: str) -> bytes:
-    """Return the bytes of base64url, and refuse other spellings of the same bytes."""
+    """Decode base64url, and reject other encodings of the same bytes."""
     try:
         found = urlsafe_b64decode(f"{part}{'=' * (-len(part) % 4)}")
     except ValueError:
@@ -198,7 +199,7 @@ def _check_header(header: Mapping[str, Any]) -> None:
 
 
 def _check_purpose(claims: Mapping[str, Any], rules: KindRules) -> None:
-    """Refuse tokens of other kinds (RFC 8725, 3.11 and 3.12)."""
+    """Reject tokens of other kinds (RFC 8725, 3.11 and 3.12)."""
     for name in rules.forbidden:
         if name in claims:
             raise TokenRefused(TokenFault.TYPE, f"The token is not {rules.name}: it has {name}.")
@@ -231,7 +232,8 @@ def _check_audience(claims: Mapping[str, Any], rules: KindRules, audience: str) 
 def identifiers(claims: Mapping[str, Any]) -> dict[str, str]:
     """Return the warrant identifiers of a token by claim of `NAMING` (TOKEN-11).
 
-    A claim without an identifier, such as a number, counts as absent: nothing could revoke it.
+    A claim without a valid identifier, for example a number, is treated as absent, because it could
+    not be revoked.
     """
     found = dict[str, str]()
     for claim in NAMING:
@@ -252,7 +254,7 @@ def identify(claims: Mapping[str, Any], claim: str) -> str:
     if claim == "sub" and len(value) > _SUBJECT_MAX:
         raise TokenRefused(fault, f"sub must have at most {_SUBJECT_MAX} characters.")
     issued_at = _time_of(claims, "iat")
-    # Every cutoff counts for a token without iat. A part of a second rounds up.
+    # Every cutoff applies to a token without iat. Fractions of a second round up.
     before = 0 if issued_at is None else ceil(issued_at)
     try:
         return token_id(NAMING[claim], issuer, value, before if claim == "sub" else None)
@@ -261,11 +263,11 @@ def identify(claims: Mapping[str, Any], claim: str) -> str:
 
 
 def _time_of(claims: Mapping[str, Any], name: str) -> float | None:
-    """Return a time in seconds since the epoch; None if it is absent. Raises `TokenRefused`."""
+    """Return a time in seconds since the epoch, or None. Raises `TokenRefused`."""
     value: Any = claims.get(name)
     if value is None:
         return None
-    # A bool is an int, too.
+    # A bool is also an int.
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value <= MOMENT_MAX:
         raise _not_in_seconds(name)

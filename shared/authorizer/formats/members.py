@@ -1,7 +1,7 @@
-"""How the formats read members of deterministic CBOR (RFC 8949, 4.2.1), and base64 in JSON.
+"""Reading of members in deterministic CBOR (RFC 8949, 4.2.1), and base64 in JSON.
 
-A reader ignores members that it does not know, and refuses bytes that another encoder would have
-written differently.
+Readers ignore unknown members. They reject bytes that another encoder would have written
+differently.
 """
 
 import base64
@@ -15,27 +15,27 @@ from typing import Any, Final, NoReturn
 
 import cbor2
 
-# The highest sequence and version: the largest integer that every JSON reader keeps exactly.
+# The highest sequence and version: the largest integer that every JSON parser represents exactly.
 NUMBER_MAX: Final = 2**53
 
-# In how many maps and lists a value may be, and how deep JSON is nested at most.
+# Maximum nesting of CBOR values, and of JSON.
 NESTING_MAX: Final = 16
 JSON_NESTING_MAX: Final = 64
 
 HASH_BYTES: Final = 32
-# The values that a format may have (docs/spec/feed.md). Larger integers need a tag.
+# The types that a format may use (docs/spec/feed.md). Larger integers need a tag.
 _KINDS: Final = frozenset({bool, bytes, dict, int, list, str, type(None)})
 _INT_MAX: Final = 2**64
-# Integers of JSON with more characters are read as in the other clients: as floating-point numbers.
+# Longer JSON integers become floating-point numbers, as in the other clients.
 _INT_CHARACTERS: Final = 17
-# The texts and the brackets of JSON: a bracket in a text nests nothing.
+# Strings and brackets of JSON. A bracket in a string does not nest.
 _BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
-# Later Pythons take 24:00:00 for the next day, which no other reader does.
+# Later versions of Python accept 24:00:00 as the next day. No other parser does.
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}T(?!24)\d{2}:\d{2}:\d{2}Z", re.ASCII)
 
 
 class MalformedBytes(ValueError):
-    """Bytes that are not in the wire format."""
+    """The bytes are not in the wire format."""
 
 
 def encode(members: Mapping[str, Any]) -> bytes:
@@ -57,7 +57,7 @@ def decode(data: bytes) -> dict[str, Any]:
 
 
 def _check_values(values: Collection[Any]) -> None:
-    """Raise `MalformedBytes` for a value that no format has, such as a tag or a float."""
+    """Raise `MalformedBytes` for a value outside the formats, for example a tag or a float."""
     kinds = {*map(type, values)}
     if not kinds <= _KINDS:
         raise MalformedBytes("not a value of the format")
@@ -73,10 +73,10 @@ def _check_values(values: Collection[Any]) -> None:
 
 
 def decode_lenient(data: bytes) -> dict[str, Any]:
-    """Return the map in `data`, however it is encoded. Raises `MalformedBytes`."""
+    """Return the map in `data`, in any encoding. Raises `MalformedBytes`."""
     try:
         members = cbor2.loads(data, max_depth=NESTING_MAX)
-    # A tag may hold what its reader cannot use, which raises errors of many kinds.
+    # A tag with unusable content raises errors of many types.
     except Exception:  # noqa: BLE001
         raise MalformedBytes("not CBOR") from None
     if not isinstance(members, dict):
@@ -85,7 +85,7 @@ def decode_lenient(data: bytes) -> dict[str, Any]:
 
 
 def unambiguous(data: bytes) -> dict[str, Any]:
-    """Return the map in `data`, in which no map has a member twice. Raises `MalformedBytes`."""
+    """Return the map in `data`, without repeated members at any level. Raises `MalformedBytes`."""
     file = BytesIO(data)
     decoder = cbor2.CBORDecoder(
         file, max_depth=NESTING_MAX, allow_duplicate_keys=False, allow_indefinite=False
@@ -100,7 +100,7 @@ def unambiguous(data: bytes) -> dict[str, Any]:
 
 
 def member(members: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
-    """Return the member `name`, which must be of exactly this type. Raises `MalformedBytes`."""
+    """Return the member `name`, which must have exactly this type. Raises `MalformedBytes`."""
     value = members.get(name)
     if type(value) is not kind:
         raise MalformedBytes(f"{name} must be of type {kind.__name__}")
@@ -108,7 +108,7 @@ def member(members: Mapping[str, Any], name: str, kind: type[Any]) -> Any:
 
 
 def items(members: Mapping[str, Any], name: str, kind: type[Any]) -> list[Any]:
-    """Return the list in the member `name`, whose items are of this type.
+    """Return the list in the member `name`. All items must have this type.
 
     Raises `MalformedBytes`.
     """
@@ -119,17 +119,17 @@ def items(members: Mapping[str, Any], name: str, kind: type[Any]) -> list[Any]:
 
 
 def table(members: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the map in the member `name`, whose keys are texts. Raises `MalformedBytes`."""
+    """Return the map with string keys in the member `name`. Raises `MalformedBytes`."""
     return with_texts(member(members, name, dict), name)
 
 
 def tables(members: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """Return the maps in the list `name`, whose keys are texts. Raises `MalformedBytes`."""
+    """Return the maps with string keys in the list `name`. Raises `MalformedBytes`."""
     return [with_texts(each, name) for each in items(members, name, dict)]
 
 
 def with_texts(members: dict[Any, Any], name: str) -> dict[str, Any]:
-    """Return a map whose keys are texts. Raises `MalformedBytes` for another one."""
+    """Return a map, which must have string keys. Raises `MalformedBytes`."""
     if not {*map(type, members)} <= {str}:
         raise MalformedBytes(f"{name} must be a map whose keys are texts")
     return members
@@ -152,12 +152,12 @@ def digest(members: Mapping[str, Any], name: str) -> bytes:
 
 
 def texts(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the texts in `name`, sorted by their UTF-8, each once. Raises `MalformedBytes`."""
+    """Return the unique texts in `name`, sorted by their UTF-8. Raises `MalformedBytes`."""
     return rising(items(members, name, str), name)
 
 
 def rising(values: Iterable[Any], name: str) -> tuple[Any, ...]:
-    """Return the values, which are sorted, each once. Raises `MalformedBytes` if they are not."""
+    """Return the values, which must be sorted and unique. Raises `MalformedBytes`."""
     found = tuple(values)
     if not all(map(lt, found, found[1:])):
         raise MalformedBytes(f"{name} is not sorted, or has a value twice")
@@ -176,12 +176,12 @@ def moment(members: Mapping[str, Any], name: str) -> datetime:
 
 
 def text(moment: datetime) -> str:
-    """Return `moment` as the wire has it: UTC, whole seconds, `Z`."""
+    """Return `moment` in its wire form: UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).isoformat()[: len("2026-11-21T00:10:32")] + "Z"
 
 
 def parse_json(data: bytes) -> Any:
-    """Return what JSON in UTF-8 says. Raises `ValueError`, also if it is nested too deep."""
+    """Parse JSON in UTF-8. Raises `ValueError`, also for excessive nesting."""
     depth = 0
     for found in _BRACKETS.finditer(data):
         depth += {b"[": 1, b"{": 1, b"]": -1, b"}": -1}.get(found[0], 0)
@@ -199,14 +199,14 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 def from_base64(value: object) -> bytes:
-    """Return what padded base64 of the standard alphabet encodes, in its only form.
+    """Decode padded base64 of the standard alphabet, in its canonical form.
 
     Raises `TypeError` or `ValueError`.
     """
     if type(value) is not str:
         raise TypeError("base64 must be a text")
     data = base64.b64decode(value)
-    # The decoder leaves out what is not in the alphabet, and unused bits.
+    # The decoder ignores unused bits and characters outside the alphabet.
     if to_base64(data) != value:
         raise ValueError("it must be base64 as an encoder writes it")
     return data

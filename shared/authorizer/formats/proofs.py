@@ -1,4 +1,4 @@
-"""Registrations and reports, which authorizers sign with their identity keys (TRUST-10)."""
+"""Registrations and reports, signed with the identity keys of authorizers (TRUST-10)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,10 +9,10 @@ from . import ed25519, wire
 from .documents import NotTrusted, RootReason, decode_payload
 from .members import HASH_BYTES, MalformedBytes, decode, encode, member, moment, number, table, text
 
-# The most bytes of a payload.
+# Maximum size of a payload in bytes.
 PROOF_BYTES_MAX: Final = 4096
 
-# How old a registration may be.
+# Maximum age of a registration.
 AGE_MAX: Final = timedelta(minutes=5)
 
 _REGISTRATION_PREFIX: Final = b"rescind-register-v1\n"
@@ -21,7 +21,7 @@ _REPORT_PREFIX: Final = b"rescind-report-v1\n"
 
 @dataclass(frozen=True, slots=True)
 class SignedRegistration:
-    """The statement of an authorizer that it has the private key of `public_key` (32 bytes)."""
+    """An authorizer's proof of possession of the private key of `public_key` (32 bytes)."""
 
     tenant_id: str
     name: str
@@ -40,7 +40,7 @@ class SignedRegistration:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Return the statement in a payload. Raises `MalformedBytes`."""
+        """Return the registration in a payload. Raises `MalformedBytes`."""
         members = decode(data)
         return cls(
             member(members, "Tenant", str),
@@ -58,7 +58,7 @@ class SignedRegistration:
     def verify_and_decode(
         cls, payload: bytes, signature: bytes, *, tenant_id: str, now: datetime
     ) -> Self:
-        """Return the statement after all checks. Raises `NotTrusted`."""
+        """Return the registration after all checks. Raises `NotTrusted`."""
         _check_size(payload)
         proof = decode_payload(cls.decode, payload)
         _check_signed(cls.signed_part(payload), signature, proof.public_key)
@@ -73,11 +73,11 @@ class SignedRegistration:
 
 @dataclass(frozen=True, slots=True)
 class SignedReport:
-    """The statement of an authorizer about the entry of the feed that it holds, and its policy.
+    """An authorizer's signed report about its feed entry and its policy.
 
-    `number` rises from report to report; milliseconds since 1970 do. `trust` is the version of the
-    held trust document, 0 without one. `chain` has 32 bytes, or none without a `sequence`.
-    `refused` counts refused answers by reason. `max_staleness` is in seconds.
+    `number` increases with each report, for example as milliseconds since 1970. `trust` is the
+    version of the current trust document, or 0 without one. `chain` has 32 bytes, or none without a
+    `sequence`. `refused` counts rejected responses by reason. `max_staleness` is in seconds.
     """
 
     tenant_id: str
@@ -134,7 +134,7 @@ class SignedReport:
         return _REPORT_PREFIX + payload
 
     def check(self, *, tenant_id: str, authorizer_id: str, after: int) -> None:
-        """Check whose report it is, and that it is newer than the one of the number `after`.
+        """Check the tenant and the authorizer, and that the number is higher than `after`.
 
         Raises `NotTrusted`.
         """
@@ -147,7 +147,7 @@ class SignedReport:
 
     @classmethod
     def verify_and_decode(cls, payload: bytes, signature: bytes, *, public_key: bytes) -> Self:
-        """Return the report that the authorizer with this key signed; `check` has to follow.
+        """Return the report, which this key must have signed. Call `check` next.
 
         Raises `NotTrusted`.
         """

@@ -1,7 +1,7 @@
-"""The signing keys of a tenant as a blob that heads of the feed name by its hash (TRUST-9).
+"""Key bundle: signing keys of a tenant in a blob that feed heads name by hash (TRUST-9).
 
-The list signer signs the heads. So that a thief of it cannot add a key, each key is either one that
-the trust document covers, or has a certificate by a key that was there before (TRUST-15).
+The SRL signer signs the heads. A thief of this key must not be able to add a signing key. Each key
+is therefore covered by the trust document, or has a certificate of an earlier key (TRUST-15).
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _PARENTS: Final = ("root", "issuer")
 
 
 class Certificate(NamedTuple):
-    """The signature (64 bytes) by which the key with the `kid` in `by` vouches for another one."""
+    """The signature (64 bytes) of the key with the `kid` in `by` about another key."""
 
     by: str
     signature: bytes
@@ -54,7 +54,7 @@ class Certificate(NamedTuple):
 
 
 class PublishedKey(NamedTuple):
-    """A version of a signing key. `public_key` has 32 bytes. Moments are None if there are none."""
+    """A version of a signing key. `public_key` has 32 bytes. Absent times are None."""
 
     key_id: str
     version: int
@@ -81,11 +81,11 @@ class PublishedKey(NamedTuple):
 
     @property
     def is_revoked(self) -> bool:
-        """Whether no signature of this version is valid. A state that is unknown counts."""
+        """Whether all signatures of this version are invalid. Unknown states count as revoked."""
         return self.status not in ("active", "suspended", "rotated")
 
     def certified_part(self, tenant_id: str, by: str) -> bytes:
-        """Return the bytes that a certificate by the key `by` covers: what never changes."""
+        """Return the immutable bytes that a certificate by the key `by` covers."""
         members = {
             "Tenant": tenant_id,
             "Id": self.key_id,
@@ -98,10 +98,9 @@ class PublishedKey(NamedTuple):
         return _CERTIFIED_PREFIX + encode(members)
 
     def may_be_certified_by(self, signer: "PublishedKey") -> bool:
-        """Return whether `signer` is the one that vouches for this key.
+        """Return whether `signer` is the key that must certify this key.
 
-        For the first version that is a version of its parent, and for a later one the version
-        before it.
+        The first version needs a version of its parent. A later version needs the previous version.
         """
         if self.version == 1:
             return self.parent_id == signer.key_id and signer.type in _PARENTS
@@ -109,7 +108,7 @@ class PublishedKey(NamedTuple):
         return before == (signer.key_id, signer.version, signer.type, signer.parent_id)
 
     def members(self) -> dict[str, Any]:
-        """Return the members of the key. Absent ones are left out."""
+        """Return the members of the key, without absent ones."""
         optional = {
             "Parent": self.parent_id,
             "ExpiresAt": self.expires_at and text(self.expires_at),
@@ -131,7 +130,7 @@ class PublishedKey(NamedTuple):
     @classmethod
     def of(cls, members: Mapping[str, Any]) -> Self:
         """Return the key in these members. Raises `MalformedBytes`."""
-        # No loop over the moments: it would take a fifth longer.
+        # Unrolled, because a loop over the times would take a fifth longer.
         return cls(
             member(members, "Id", str),
             number(members, "Version"),
@@ -168,8 +167,8 @@ class PublishedKeys:
     def decode(cls, data: bytes) -> Self:
         """Return the keys in a blob. Raises `MalformedBytes`.
 
-        The hash binds the bytes, so another encoding of the same members does no harm, and to
-        encode a thousand keys again would cost as much as to read them.
+        The hash binds the bytes, so other encodings of the same members are harmless. Re-encoding a
+        thousand keys would cost as much as decoding them.
         """
         members = unambiguous(data)
         keys = tuple(map(PublishedKey.of, tables(members, "Keys")))
@@ -178,7 +177,7 @@ class PublishedKeys:
 
     @classmethod
     def from_blob(cls, blob: bytes, reference: HashReference, *, tenant_id: str) -> Self:
-        """Return the keys in the blob that a head names so. Raises `NotTrusted`."""
+        """Return the keys in the blob that a feed head names. Raises `NotTrusted`."""
         if len(blob) > reference.number:
             raise NotTrusted(RootReason.TOO_LARGE)
         if hashlib.sha256(blob).digest() != reference.sha256:
@@ -190,14 +189,15 @@ class PublishedKeys:
 
     @property
     def proven(self) -> "frozenset[PublishedKey]":
-        """The keys with a certificate, without their state: what `check` need not verify again."""
+        """The certified keys without their state, which `check` can skip next time."""
         return frozenset(_lasting(each) for each in self.keys if each.certificate)
 
     def check(self, covered_hash: bytes | None, *, proven: "Iterable[PublishedKey]" = ()) -> None:
-        """Check that no key is here that only the signer of the head vouches for (TRUST-15).
+        """Check that the document covers or a certificate proves each key (TRUST-15).
 
-        `covered_hash` is the hash in the held document; one without it vouches for any key.
-        `proven` are those of a blob that passed this check with the same hash. Raises `NotTrusted`.
+        The signer of the feed head alone cannot add a key. `covered_hash` is the hash in the
+        current document. A document without this hash permits any key. `proven` contains the proven
+        keys of a blob that passed this check with the same hash. Raises `NotTrusted`.
         """
         if covered_hash is None:
             return
@@ -221,7 +221,7 @@ class PublishedKeys:
 def vouching(
     ready: Iterable[PublishedKey], keys: Iterable[PublishedKey]
 ) -> Iterator[tuple[PublishedKey, PublishedKey]]:
-    """Yield each key to which certificates lead from those that are `ready`, after its signer.
+    """Yield each key reachable through certificates from `ready`, after its signer.
 
     No signature is verified.
     """
@@ -239,7 +239,7 @@ def vouching(
 
 
 def covering(keys: Iterable[PublishedKey]) -> bytes:
-    """Return the hash (32 bytes) by which a document covers these keys, whatever their state."""
+    """Return the hash (32 bytes) by which a document covers these keys in any state."""
     lasting = [
         [each.key_id, each.version, each.type, each.parent_id, each.public_key]
         for each in sorted(keys, key=_order)
@@ -248,7 +248,7 @@ def covering(keys: Iterable[PublishedKey]) -> bytes:
 
 
 def _lasting(key: PublishedKey) -> PublishedKey:
-    """Return the key with what never changes, and its certificate."""
+    """Return the key with only its immutable members and its certificate."""
     return key._replace(
         status="",
         created_at=_NEVER,
@@ -260,5 +260,5 @@ def _lasting(key: PublishedKey) -> PublishedKey:
 
 
 def reference(blob: bytes) -> HashReference:
-    """Return how a head names a blob of signing keys."""
+    """Return the reference by which a feed head names a key bundle."""
     return HashReference(hashlib.sha256(blob).digest(), len(blob))

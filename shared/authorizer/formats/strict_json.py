@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-# The length of the longest 64-bit integer. Longer text is refused before it is converted.
+# The length of the longest 64-bit integer. Longer text is rejected before conversion.
 _DIGITS_MAX: Final = 20
 _INTEGERS: Final = range(-(2**63), 2**64)
 
@@ -13,12 +13,12 @@ _INTEGERS: Final = range(-(2**63), 2**64)
 def parse(data: bytes) -> Any:
     """Return the value in `data`: UTF-8 without repeated members, NaN or large integers.
 
-    Raises `ValueError` with a message that repeats nothing of the input.
+    Raises `ValueError`. The message never quotes the input.
     """
     try:
         value = _decode(data.decode("utf-8"))
         if b"\\u" in data:
-            # Only an escape can make a lone surrogate in UTF-8.
+            # In valid UTF-8, only an escape can produce a lone surrogate.
             json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeError:
         raise ValueError("must be UTF-8 without lone surrogates") from None
@@ -30,10 +30,10 @@ def parse(data: bytes) -> Any:
 
 
 def parse_foreign(data: bytes) -> Any:
-    """Return the value in a document of another service.
+    """Return the value in a document of a foreign service.
 
-    Skips a byte order mark (RFC 8259, 8.1). The last of repeated members counts, as in most
-    readers. Raises `ValueError`.
+    Skips a byte order mark (RFC 8259, 8.1). The last of repeated members wins, as in most parsers.
+    Raises `ValueError`.
     """
     try:
         return json.loads(data.decode("utf-8-sig"))

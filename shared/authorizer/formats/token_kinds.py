@@ -10,7 +10,7 @@ _DAY: Final = 86_400
 
 
 class TokenKind(StrEnum):
-    """The purpose for which a token is presented."""
+    """The purpose of a presented token."""
 
     ID = "id"
     PROGRAM = "program"
@@ -56,9 +56,9 @@ class KindRules:
     """Rules of a kind of token.
 
     `header_types` are the accepted values of `typ` in the header, "" if it is absent. `claim_types`
-    are the accepted values of the claims `typ` (Keycloak) and `token_use` (Cognito), if present.
-    A token that `is_revocable` needs `jti`, `sid`, or `sub` and `iat` (TOKEN-11).
-    `lifetime_max` limits `exp` minus `iat`, `age_max` the time since `iat`, both in seconds.
+    are the accepted values of the claims `typ` (Keycloak) and `token_use` (Cognito), if present. A
+    token that `is_revocable` needs `jti`, `sid`, or `sub` and `iat` (TOKEN-11). `lifetime_max`
+    limits `exp` minus `iat`, `age_max` the time since `iat`, both in seconds.
     """
 
     name: str
@@ -100,7 +100,7 @@ RULES: Final[Mapping[TokenKind, KindRules]] = {
         required=("iss", "aud", "exp"),
         forbidden=("events", "at_hash", "c_hash"),
         is_revocable=True,
-        # Introspection shows `exp`, and must not call an expired token active (RFC 7662, 2.2).
+        # Introspection shows `exp`, and must not report an expired token as active (RFC 7662, 2.2).
         exp_leeway=0,
     ),
     TokenKind.LOGOUT: KindRules(

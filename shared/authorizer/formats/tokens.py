@@ -1,6 +1,6 @@
-"""Identifiers of tokens that others issue: each has a warrant identifier of its own (TOKEN-1).
+"""Warrant identifiers of tokens of other issuers (TOKEN-1).
 
-An identifier proves nothing. Verify the token first, and then ask whether it is revoked.
+An identifier is not a proof. Verify the token first, and then check it for revocation.
 """
 
 import base64
@@ -13,8 +13,8 @@ from typing import Any, Final
 TOKEN_PART_MAX: Final = 1024
 
 _PREFIX: Final = "rescind-token-v1"
-# The issuer and the value of each kind, and what they are. Another spelling of a token would have
-# another identifier, so there is none.
+# Pattern and description of issuer and value for each kind. Each token has exactly one spelling,
+# because another spelling would have another identifier.
 _FORMS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = {
     "jwt": (re.compile("[^\n]+\n[^\n]+"), "its iss and its jti"),
     "jwt-session": (re.compile("[^\n]+\n[^\n]+"), "its iss and its sid"),
@@ -36,11 +36,11 @@ MOMENT_MAX: Final = 253_402_300_799
 
 
 def token_id(kind: str, issuer: str, value: str, issued_before: int | None = None) -> str:
-    """Return the warrant identifier of a token. Raises `ValueError`, for the caller.
+    """Return the warrant identifier of a token. Raises `ValueError`, worded for the caller.
 
-    `issuer` and `value` are texts of at most 1,024 bytes each, as their kind has them.
-    Only `jwt-subject` has `issued_before`, in whole seconds since the epoch: the identifier stands
-    for all tokens of the subject with `iat` at or before it, or without `iat`.
+    `issuer` and `value` are texts of at most 1,024 bytes each, in the form of their kind. Only
+    `jwt-subject` has `issued_before`, in whole seconds since the epoch. The identifier then covers
+    all tokens of the subject with `iat` at or before it, or without `iat`.
     """
     if kind not in _FORMS:
         raise ValueError(f"kind must be one of {', '.join(_FORMS)}")
@@ -59,9 +59,9 @@ def token_id(kind: str, issuer: str, value: str, issued_before: int | None = Non
 
 
 def jwt_id(token: str) -> str:
-    """Return the warrant identifier of a JWT, whose signature this does not check.
+    """Return the warrant identifier of a JWT without checking its signature.
 
-    Raises `ValueError` if it is no JWT, or has no `iss` or no `jti`.
+    Raises `ValueError` if it is not a JWT, or lacks `iss` or `jti`.
     """
     claims = jwt_claims(token)
     issuer, value = claims.get("iss"), claims.get("jti")
@@ -72,9 +72,9 @@ def jwt_id(token: str) -> str:
 
 
 def jwt_claims(token: str) -> Mapping[str, Any]:
-    """Return what a JWT claims, whose signature this does not check.
+    """Return the claims of a JWT without checking its signature.
 
-    Raises `ValueError` if it is none in compact form.
+    Raises `ValueError` if it is not a JWT in compact form.
     """
     parts = token.strip().split(".")
     try:

@@ -1,6 +1,6 @@
-"""The trust document of a tenant: the keys that sign for it, signed by its roots (TRUST-6).
+"""Trust document of a tenant: its service keys, signed by its roots (TRUST-6).
 
-`documents` has it with its signatures, and `following` decides which one a client accepts.
+`documents` adds the signatures, and `following` decides which document a client accepts.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ _ROOTS_PREFIX: Final = b"rescind-roots-v1\n"
 
 
 class KeyUse(StrEnum):
-    """The uses of a signer that this release knows. A document may name others."""
+    """The uses of a signer that this release supports. A document may name others."""
 
     LISTS = "lists"
     NATIVE = "native"
@@ -44,7 +44,7 @@ class KeyUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RootSet:
-    """Root keys (32 bytes each, sorted), and how many of them have to sign."""
+    """Root keys (32 bytes each, sorted), and the number of required signatures."""
 
     keys: tuple[bytes, ...]
     threshold: int
@@ -66,21 +66,21 @@ class RootSet:
             raise MalformedBytes(
                 f"Roots must have 1 to {ROOTS_MAX} keys, and a threshold of 1 to these"
             )
-        # A member that changes what the roots mean must not be passed over.
+        # An unknown member might change the meaning of the roots, so it must not be ignored.
         if len(members) != len(roots.members()):
             raise MalformedBytes("Roots must have no other member")
         return roots
 
 
 class DocumentSigner(NamedTuple):
-    """A key (32 bytes) that a document names, and its uses, sorted."""
+    """A key (32 bytes) that a document names, and its sorted uses."""
 
     key: bytes
     uses: tuple[str, ...]
 
 
 class LogAnchor(NamedTuple):
-    """The checkpoint of the sealed log that a document or a journal names (LOG-3)."""
+    """The checkpoint of the transparency log that a document or journal record names (LOG-3)."""
 
     origin: str
     size: int
@@ -92,7 +92,7 @@ class LogAnchor(NamedTuple):
 
     @classmethod
     def among(cls, members: Mapping[str, Any]) -> Self | None:
-        """Return the anchor in the member `Log`, None without one. Raises `MalformedBytes`."""
+        """Return the anchor in the member `Log`, or None. Raises `MalformedBytes`."""
         if "Log" not in members:
             return None
         log = table(members, "Log")
@@ -100,7 +100,7 @@ class LogAnchor(NamedTuple):
 
 
 class Witnesses(NamedTuple):
-    """Verifier keys of witnesses of the sealed log (C2SP signed-note), sorted, and the quorum."""
+    """Sorted verifier keys of the log's witnesses (C2SP signed-note), and the quorum."""
 
     keys: tuple[str, ...]
     quorum: int
@@ -108,10 +108,11 @@ class Witnesses(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrustDocument:
-    """The keys that sign for a tenant, from one version of the document to the next.
+    """The keys that sign for a tenant, until the next version of the document.
 
-    `feed` is the end of the feed when the document was made, `log` that of the sealed log.
-    `signing_keys` is the hash (32 bytes) that covers the signing keys of that time (TRUST-15).
+    `feed` is the end of the feed, and `log` the end of the transparency log, when the document was
+    created. `signing_keys` is the hash (32 bytes) that covers the signing keys of that time
+    (TRUST-15).
     """
 
     tenant_id: str
@@ -126,7 +127,7 @@ class TrustDocument:
     signing_keys: bytes | None = None
 
     def keys_for_use(self, use: str) -> tuple[bytes, ...]:
-        """Return the keys that have this use."""
+        """Return the keys for this use."""
         return tuple(each.key for each in self.signers if use in each.uses)
 
     def encode(self) -> bytes:

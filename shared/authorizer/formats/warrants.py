@@ -1,7 +1,7 @@
-"""Warrants of the format `cose`: their claims, and the checks of one (WARRANT-1, WARRANT-9).
+"""Warrants of the format `cose`: their claims and their verification (WARRANT-1, WARRANT-9).
 
-They are COSE_Sign1 messages signed with Ed25519 (RFC 9052, docs/adr/07). Revocation is not among
-the checks: for that, a verifier uses the list or the feed.
+They are COSE_Sign1 messages signed with Ed25519 (RFC 9052, docs/adr/07). The checks do not include
+revocation, for which a verifier uses the SRL or the feed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,9 +25,9 @@ _CONTEXT: Final = "Signature1"
 
 @dataclass(frozen=True, slots=True)
 class CoseMessage:
-    """The parts of a COSE_Sign1 message. None of them is verified.
+    """The unverified parts of a COSE_Sign1 message.
 
-    `protected` and `payload` are encoded CBOR. `signature` is 64 bytes if this service made it.
+    `protected` and `payload` are encoded CBOR. `signature` has 64 bytes if this service created it.
     """
 
     protected: bytes
@@ -57,7 +57,7 @@ def header(*, key_id: bytes, content_type: int) -> bytes:
 def parse(data: bytes) -> CoseMessage:
     """Return the parts of a tagged COSE_Sign1 message that has no unprotected header.
 
-    Raises `ValueError` for any other bytes, also if the encoding is not the deterministic one.
+    Raises `ValueError` for any other bytes, also if the encoding is not deterministic.
     """
     match decode(data):
         case cbor2.CBORTag(value=[bytes(protected), Mapping(), bytes(payload), bytes(signature)]):
@@ -71,7 +71,7 @@ def parse(data: bytes) -> CoseMessage:
 
 
 def key_id_of(protected_header: bytes, *, content_type: int) -> bytes:
-    """Return the key identifier in an encoded header that `header` made.
+    """Return the key identifier in an encoded header of `header`.
 
     Raises `ValueError` if the header has another algorithm, another content type or other fields.
     """
@@ -100,7 +100,7 @@ CONTENT_TYPE: Final = 61
 # How far the clock of the service may be ahead of the verifier's clock.
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 
-# Claim numbers (RFC 8392, section 3.1). Those below -65536 are for private use (section 9.1).
+# Claim numbers (RFC 8392, section 3.1). Numbers below -65536 are for private use (section 9.1).
 _ISSUER: Final = 1
 _EXPIRES_AT: Final = 4
 _ISSUED_AT: Final = 6
@@ -109,9 +109,9 @@ _PAYLOAD: Final = -65537
 
 
 class WarrantReason(StrEnum):
-    """Why a warrant must not be accepted: the first check that failed, in this order.
+    """Why a warrant must not be accepted: the first failed check, in this order.
 
-    Programs compare these words, so they do not change (WARRANT-9).
+    Programs compare these values, so they do not change (WARRANT-9).
     """
 
     MALFORMED = "malformed"
@@ -125,7 +125,7 @@ class WarrantReason(StrEnum):
 
 
 class InvalidWarrant(Exception):
-    """The warrant must not be accepted; `reason` is the first check that failed."""
+    """The warrant must not be accepted. `reason` is the first failed check."""
 
     def __init__(self, reason: StrEnum, message: str) -> None:
         self.reason = reason
@@ -156,7 +156,7 @@ class Claims:
 
     @classmethod
     def decode(cls, data: bytes) -> "Claims":
-        """Return the claims in bytes that `encode` made. Raises `ValueError` for other bytes."""
+        """Return the claims in the output of `encode`. Raises `ValueError` for other bytes."""
         claims = decode(data)
         if not isinstance(claims, Mapping):
             raise ValueError("a map of claims is expected")  # noqa: TRY004
@@ -176,17 +176,17 @@ class Claims:
 def verify(
     warrant: bytes, *, public_keys: Iterable[bytes], tenant_id: str, now: datetime
 ) -> Claims:
-    """Return the claims of a warrant after every check has passed (WARRANT-9).
+    """Verify a warrant, and return its claims (WARRANT-9).
 
-    `warrant` is the COSE_Sign1 message. `public_keys` are raw Ed25519 keys of 32 bytes: one of them
-    must have signed the message, for this tenant. Raises `InvalidWarrant`.
+    `warrant` is the COSE_Sign1 message. `public_keys` are raw Ed25519 keys of 32 bytes. Any of them
+    may have signed the message, for this tenant. Raises `InvalidWarrant`.
     """
     message, _ = parse_warrant(warrant)
     return signed_claims(message, public_keys, tenant_id=tenant_id, now=now)
 
 
 def parse_warrant(warrant: bytes) -> tuple[CoseMessage, bytes]:
-    """Return the message of a warrant, and the key identifier in its header; neither is verified.
+    """Return the message of a warrant and the key identifier in its header, both unverified.
 
     Raises `InvalidWarrant`.
     """
@@ -205,8 +205,8 @@ def parse_warrant(warrant: bytes) -> tuple[CoseMessage, bytes]:
 def signed_claims(
     message: CoseMessage, public_keys: Iterable[bytes], *, tenant_id: str, now: datetime
 ) -> Claims:
-    """Return the claims of an opened message after all further checks. Raises `InvalidWarrant`."""
-    # The key identifier in the header proves nothing, so each key is tried.
+    """Return the claims of a parsed message after all further checks. Raises `InvalidWarrant`."""
+    # The key identifier in the header proves no signer, so each key is tried.
     signed = message.signed_bytes
     if not any(ed25519.is_signed(signed, message.signature, public_key=key) for key in public_keys):
         raise InvalidWarrant(WarrantReason.SIGNATURE, "none of the given keys made the signature")

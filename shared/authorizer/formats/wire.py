@@ -1,7 +1,7 @@
-"""The wire format of the feed: entries, their chain, and the signed head (docs/spec/feed.md).
+"""Wire format of the feed: entries, their chain hashes, and the feed head (docs/spec/feed.md).
 
-All parts are deterministic CBOR (RFC 8949, 4.2.1) with text keys. A reader ignores members that it
-does not know, and refuses bytes that another encoder would have written differently.
+All parts are deterministic CBOR (RFC 8949, 4.2.1) with text keys. Readers ignore unknown members,
+and reject bytes that another encoder would have written differently.
 """
 
 import hashlib
@@ -19,37 +19,37 @@ from .members import digest, items, member, number, rising, table
 from .members import moment as moment
 from .members import text as text
 
-# The signature of a head covers this, before its payload. A list begins with another byte.
+# The signature of a feed head covers this prefix and the payload. An SRL begins with another byte.
 HEAD_PREFIX: Final = b"rescind-feed-head-v1\n"
 
 _CHAIN_PREFIX: Final = b"rescind-feed-v1\n"
 
-# How far ahead of a client's clock a head may be issued.
+# Maximum time by which a feed head may be ahead of a client's clock.
 FUTURE_MAX: Final = timedelta(seconds=30)
 
-# The longest warrant identifier, in bytes, and the size of a base for each identifier in it.
+# The longest warrant identifier, and the size of a base for each of its identifiers, in bytes.
 ID_BYTES_MAX: Final = 72
 BASE_BYTES_EACH: Final = 80
 
 
 class BaseTooLarge(MalformedBytes):
-    """A base that is longer than its count allows."""
+    """The base is longer than its count allows."""
 
 
 class BaseHashMismatch(MalformedBytes):
-    """A base of another hash than the head says."""
+    """The base does not have the hash in the feed head."""
 
 
 class BaseVersionMismatch(MalformedBytes):
-    """A base of another version than the head says."""
+    """The base does not have the version in the feed head."""
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """A change of the set of revoked warrants: `revoked` now are revoked, `removed` are not.
+    """A change of the revoked set: `revoked` was added, `removed` was removed.
 
-    Both are sorted bytewise, each identifier once. An entry with neither is a *break*: the set
-    after it is known only from a base that covers it.
+    Both are sorted bytewise, without repetitions. An entry with neither is a discontinuity: a
+    client must load a base that covers it.
     """
 
     sequence: int
@@ -58,11 +58,11 @@ class FeedEntry:
 
     @property
     def is_break(self) -> bool:
-        """Whether the set after this entry cannot be made from the set before it."""
+        """Whether the entry is a discontinuity, after which a client needs a base."""
         return not self.revoked and not self.removed
 
     def encode(self) -> bytes:
-        """Return the deterministic CBOR. An empty member is left out."""
+        """Return the deterministic CBOR, without empty members."""
         members: dict[str, Any] = {"Sequence": self.sequence}
         if self.removed:
             members["Removed"] = self.removed
@@ -82,10 +82,10 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A published list that covers all entries up to `sequence`.
+    """A published SRL that covers all entries up to `sequence`.
 
-    `sha256` is the hash (32 bytes) of its payload, `chain` the chain at `sequence`, `count` the
-    number of its identifiers.
+    `sha256` is the hash (32 bytes) of its payload, `chain` the chain hash at `sequence`, and
+    `count` the number of its identifiers.
     """
 
     version: int
@@ -96,14 +96,14 @@ class Base:
 
 
 class FeedPosition(NamedTuple):
-    """A place in the feed: a sequence, and the chain (32 bytes) at it."""
+    """A position in the feed: a sequence and its chain hash (32 bytes)."""
 
     sequence: int
     chain: bytes
 
 
 class HashReference(NamedTuple):
-    """Something that a head names: its hash (32 bytes), and its version or its size in bytes."""
+    """Reference in a feed head: a hash (32 bytes), and a version or a size in bytes."""
 
     sha256: bytes
     number: int
@@ -111,10 +111,10 @@ class HashReference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SignedHead:
-    """The end of a tenant's feed. It is signed, so that everything it names by hash is too.
+    """The end of a tenant's feed. Its signature also covers everything that it names by hash.
 
     `trust` is the newest trust document by its version, `keys` the signing keys by their size
-    (TRUST-9). A head may lack both.
+    (TRUST-9). Both are optional.
     """
 
     tenant_id: str
@@ -151,7 +151,7 @@ class SignedHead:
 
     @classmethod
     def decode(cls, data: bytes) -> "SignedHead":
-        """Return the head in `data`. Raises `MalformedBytes`."""
+        """Return the feed head in `data`. Raises `MalformedBytes`."""
         members = decode(data)
         base = _base(table(members, "Base"))
         head = cls(
@@ -170,24 +170,24 @@ class SignedHead:
 
 
 def signed_part(payload: bytes) -> bytes:
-    """Return the bytes that the Ed25519 signature of a head covers."""
+    """Return the bytes that the Ed25519 signature of a feed head covers."""
     return HEAD_PREFIX + payload
 
 
 def first_chain(tenant_id: str) -> bytes:
-    """Return the chain (32 bytes) at sequence 0, which differs for each tenant."""
+    """Return the tenant's chain hash (32 bytes) at sequence 0."""
     return hashlib.sha256(_CHAIN_PREFIX + tenant_id.encode()).digest()
 
 
 def next_chain(chain: bytes, entry: bytes) -> bytes:
-    """Return the chain (32 bytes) after `entry`, an encoded entry that follows `chain`."""
+    """Return the chain hash (32 bytes) after `entry`, an encoded entry that follows `chain`."""
     return hashlib.sha256(chain + hashlib.sha256(entry).digest()).digest()
 
 
 def base_ids(data: bytes, base: Base) -> list[str]:
-    """Return the identifiers in the payload of a list, which must be the one that `base` names.
+    """Return the identifiers in an SRL payload, which must match `base`.
 
-    Raises as `check_base` and `check_version` do; `MalformedBytes`.
+    Raises `MalformedBytes`, and the errors of `check_base` and `check_version`.
     """
     check_base(data, base)
     members = decode(data)
@@ -199,7 +199,7 @@ def base_ids(data: bytes, base: Base) -> list[str]:
 
 
 def check_base(data: bytes, base: Base) -> None:
-    """Check the size and the hash of the payload of a list, before anything is parsed.
+    """Check the size and the hash of an SRL payload, before parsing.
 
     Raises `BaseTooLarge` or `BaseHashMismatch`.
     """
@@ -210,14 +210,14 @@ def check_base(data: bytes, base: Base) -> None:
 
 
 def check_version(members: Mapping[str, Any], base: Base) -> None:
-    """Raise `BaseVersionMismatch` unless the list is of the version that `base` names."""
+    """Raise `BaseVersionMismatch` unless the SRL has the version of `base`."""
     version = members.get("Version")
     if type(version) is not int or version != base.version:
         raise BaseVersionMismatch("the base is of another version than the head says")
 
 
 def base_size_max(base: Base) -> int:
-    """Return the most bytes that the payload of `base` can have."""
+    """Return the maximum size of the payload of `base` in bytes."""
     return (base.count + 2) * BASE_BYTES_EACH
 
 
@@ -248,7 +248,7 @@ def _ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _checked_ids(members: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the identifiers in `name`: sorted, each once, none too long.
+    """Return the identifiers in `name`: sorted, unique, and not too long.
 
     Raises `MalformedBytes`.
     """

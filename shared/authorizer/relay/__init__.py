@@ -1,4 +1,4 @@
-"""A relay: it follows the feed once, verifies it, and answers the authorizers near it.
+"""Relay: follows and verifies the feed once, and serves authorizers in a private network.
 
-It needs what the wheel's extra `relay` installs. Nothing else of the package imports it.
+Requires the wheel's extra `relay`. The rest of the package does not import it.
 """

@@ -1,4 +1,4 @@
-"""The endpoints of a relay, as clients of the service know them (POLL-1 to 6), and its health."""
+"""Endpoints of a relay, identical to those of the service (POLL-1 to 6), and its health."""
 
 import hashlib
 import re
@@ -34,7 +34,7 @@ from .relay import Relay, age
 
 
 def _render(name: str, meaning: str, value: int | Mapping[str, int]) -> str:
-    """Return a metric. Several values have labels; a metric without any is left out."""
+    """Return a metric. Several values have labels. A metric without values is omitted."""
     metric, kind = f"rescind_relay_{name}", "counter" if name.endswith("_total") else "gauge"
     values = {"": value} if isinstance(value, int) else value
     lines = "".join(f"{metric}{labels} {each}\n" for labels, each in values.items())
@@ -42,7 +42,7 @@ def _render(name: str, meaning: str, value: int | Mapping[str, int]) -> str:
 
 
 def _read_metrics(relay: Relay) -> Iterator[tuple[str, str, int | Mapping[str, int]]]:
-    """Yield the names, the meanings and the values of the metrics."""
+    """Yield the names, descriptions and values of the metrics."""
     held, now, counts, reports = (
         relay.news.held,
         ClockReading.now(),
@@ -89,7 +89,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
-    """Return the application. Without `tokens` it answers anybody."""
+    """Return the application. Without `tokens` it requires no credentials."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -134,17 +134,17 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
 
 
 class RelayEndpoints:
-    """The requests that a relay answers from what it has."""
+    """The requests that a relay serves from its cache."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
     async def health(self, request: Request) -> Response:
-        """Answer with the state and its age.
+        """Return the state and its age.
 
-        The status of `/healthz` is 503 if the thread that follows the service has ended. A
-        supervisor then restarts the relay. The status of `/readyz` is 503 if clients accept no
-        state of this relay, or it is too old. A balancer then leads them to another one.
+        `/healthz` returns 503 if the thread that follows the service has ended, so a supervisor can
+        restart the relay. `/readyz` returns 503 if clients would not accept the relay's state, or
+        if the state is too old. A load balancer then selects another relay.
         """
         relay, held = self._relay, self._relay.news.held
         seconds = age(relay.news.confirmed, ClockReading.now())
@@ -160,12 +160,12 @@ class RelayEndpoints:
         return JSONResponse(body, 200 if is_well else 503, _NO_STORE)
 
     async def metrics(self, _: Request) -> Response:
-        """Answer with the figures in the text format of Prometheus."""
+        """Return the metrics in the text format of Prometheus."""
         text = "".join(_render(*each) for each in _read_metrics(self._relay))
         return Response(text, headers=_NO_STORE, media_type="text/plain; version=0.0.4")
 
     async def poll(self, request: Request) -> Response:
-        """Answer a poll of the feed, with `wait` once there is something new."""
+        """Respond to a poll of the feed. With `wait`, respond once there is news."""
         asked = ClockReading.now()
         after, wait = _number(request, "after", NUMBER_MAX), _number(request, "wait", _WAIT_LIMIT)
         held = self._current_held(after)
@@ -176,17 +176,17 @@ class RelayEndpoints:
         return _respond(request, held.etag, held.answer(after), seconds)
 
     async def base(self, request: Request) -> Response:
-        """Answer with the base of a head that a client got."""
+        """Return the base of a feed head that a client has."""
         found = await self._relay.bases.file(request.path_params["version"])
         return _file(request, found, "There is no such base. Poll again.")
 
     async def signing_keys(self, request: Request) -> Response:
-        """Answer with the signing keys that a head names which a client got."""
+        """Return the signing keys of a feed head that a client has."""
         found = await self._relay.signing_keys.file(request.path_params["sha256"])
         return _file(request, found, "There are no such keys. Poll again.")
 
     async def trust(self, request: Request) -> Response:
-        """Answer with the trust documents that a client lacks."""
+        """Return the trust documents that a client lacks."""
         asked, after = ClockReading.now(), _number(request, "after", NUMBER_MAX)
         news = self._relay.news
         if not news.documents:
@@ -196,18 +196,18 @@ class RelayEndpoints:
         return _respond(request, etag, data, age(news.confirmed, asked))
 
     def _current_held(self, sequence: int | None) -> CachedFeed:
-        """Return what clients accept now. Raises `Problem` if there is nothing of the kind."""
+        """Return the feed that clients accept now. Raises `Problem` if there is none."""
         held = self._relay.news.held
         if held is None or not self._relay.is_usable():
             raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
         if sequence is not None and sequence > held.head.sequence:
-            # An older head would be refused as a rollback, and reported.
+            # The client would reject an older feed head as a rollback, and report it.
             raise Problem(503, "unavailable", "The relay does not have this entry yet.")
         return held
 
 
 def _respond(request: Request, etag: str | None, body: bytes, seconds: int) -> Response:
-    """Return a response of this age in JSON, or 304 if the caller has its tag."""
+    """Return a JSON response of this age, or 304 if the caller has its tag."""
     headers = {"Age": str(seconds), "Cache-Control": _NO_CACHE} | ({"ETag": etag} if etag else {})
     if etag and _is_held(request, etag):
         return Response(status_code=304, headers=headers)
@@ -237,7 +237,7 @@ def _with_limits(
         except Problem as problem:
             response = problem.response()
         except ClientDisconnect:
-            # Starlette would log a traceback. No client reads this response.
+            # Prevents a traceback in Starlette's log. No client reads this response.
             response = Response(status_code=400)
         except (NoResponse, OSError) as error:
             response = Problem(503, "unavailable", f"The relay cannot answer: {error}").response()
@@ -253,12 +253,12 @@ def _bearer(request: Request) -> str:
 
 
 def _digest(token: str) -> bytes:
-    # The time of a look-up among hashes does not depend on how much of a token is right.
+    # Lookups by hash take the same time for every wrong token.
     return hashlib.sha256(token.encode()).digest()
 
 
 def _check_query(request: Request, parameters: Sequence[str]) -> None:
-    """Refuse unknown parameters, and those that are given twice (API-4). Raises `Problem`."""
+    """Reject unknown and repeated parameters (API-4). Raises `Problem`."""
     names = [name for name, _ in request.query_params.multi_items()]
     if not set(names).issubset(parameters):
         listed = ", ".join(parameters) or "none"

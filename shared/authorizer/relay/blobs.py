@@ -1,4 +1,4 @@
-"""Blobs that heads name by a hash, kept in files: bases, and signing keys."""
+"""Blobs that feed heads name by hash, cached in files: bases and signing keys."""
 
 import asyncio
 import gzip
@@ -21,17 +21,17 @@ from .upstream import UpstreamConnection
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 
-# How many are kept: a client may ask for what a head names that was replaced meanwhile.
+# Number of blobs to keep. A client may request a blob of a feed head that was just replaced.
 _KEPT: Final = 3
 
-# As fast as it gets: a large one would take longer to pack than to send.
+# The fastest level, because compressing a large blob better would take longer than sending it.
 _GZIP_LEVEL: Final = 1
 _BLOCK: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class BlobRequest:
-    """Something that a head names by its hash. `key` is how clients ask for it."""
+    """A blob that a feed head names by its hash. `key` identifies it in requests of clients."""
 
     key: str
     sha256: bytes
@@ -40,23 +40,23 @@ class BlobRequest:
 
     @classmethod
     def base(cls, base: wire.Base) -> Self:
-        """Return what a head says of its base."""
+        """Return the request for the base of a feed head."""
         path = f"/v1/revocations/feed/base/{base.version}"
         limit = min(wire.base_size_max(base), BASE_MAX)
         return cls(str(base.version), base.sha256, path, limit)
 
     @classmethod
     def keys(cls, reference: wire.HashReference) -> Self:
-        """Return what a head says of the signing keys."""
+        """Return the request for the signing keys of a feed head."""
         key = reference.sha256.hex()
         limit = min(reference.number, KEYS_BYTES_MAX)
         return cls(key, reference.sha256, f"{KEYS_PATH}/{key}", limit)
 
 
 class BlobCache:
-    """Keeps what the newest heads name in a folder. It belongs to one event loop.
+    """Caches the blobs of the newest feed heads in a folder. It belongs to one event loop.
 
-    `floor` has the base from which the relay itself began.
+    `floor` has the base that the relay itself loaded first.
     """
 
     def __init__(self, folder: Path, line: UpstreamConnection, floor: StateStore) -> None:
@@ -68,7 +68,7 @@ class BlobCache:
         self._fetching: dict[str, asyncio.Task[Path]] = {}
 
     def note(self, request: BlobRequest) -> None:
-        """Fetch what a head names that was verified, unless it is here."""
+        """Fetch a blob of a verified feed head, unless it is cached."""
         if self._named.get(request.key) == request:
             return
         self._named[request.key] = request
@@ -77,9 +77,9 @@ class BlobCache:
         self._fetch(request)
 
     async def file(self, key: str) -> tuple[Path, BlobRequest] | None:
-        """Return the file, in gzip, that clients ask for so; None if no recent head names it.
+        """Return the gzip file with this key, or None if no recent feed head names it.
 
-        Raises `NoResponse` or `OSError` if it is not here and cannot be fetched.
+        Raises `NoResponse` or `OSError` if it is neither cached nor available.
         """
         wanted = self._named.get(key)
         if wanted is None:
@@ -90,7 +90,7 @@ class BlobCache:
         return path, wanted
 
     def close(self) -> None:
-        """Let nobody wait."""
+        """Cancel all waits."""
         for task in self._fetching.values():
             task.cancel()
 
@@ -114,7 +114,7 @@ class BlobCache:
         self._checked.add(request.sha256)
 
     def _ensure_file(self, request: BlobRequest, transport: Transport) -> Path:
-        """Return the file, which is fetched unless it is here and whole."""
+        """Return the file. Fetch it unless it is cached and intact."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path(request)
         if not _has(path, request.sha256):
@@ -138,13 +138,13 @@ class BlobCache:
 
 
 def _has(path: Path, sha256: bytes) -> bool:
-    """Return whether the file has what has this hash."""
+    """Return whether the content of the file has this hash."""
     digest = hashlib.sha256()
     try:
         with gzip.open(path) as file:
             while block := file.read(_BLOCK):
                 digest.update(block)
-    # After any fault it is fetched again.
+    # A damaged file is fetched again.
     except (OSError, EOFError, zlib.error):
         return False
     return digest.digest() == sha256

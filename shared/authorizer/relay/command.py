@@ -1,4 +1,4 @@
-"""The command `relay`, and its HTTP server: uvicorn, with limits and a stop that does not wait."""
+"""The command `relay` and its HTTP server: uvicorn with limits and a bounded shutdown."""
 
 import argparse
 import logging
@@ -24,7 +24,7 @@ _BACKLOG_MAX: Final = 1024
 
 
 def limits() -> Limits:
-    """Return the limits of a relay, after its limit of files was raised."""
+    """Raise the process's limit of open files, and return the limits of a relay."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _CONNECTIONS_MAX * 2
     if hard != resource.RLIM_INFINITY:
@@ -44,7 +44,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Serves one relay on a socket until it is told to stop."""
+    """Serves one relay on a socket until a stop signal."""
 
     is_told_to_stop = False
 
@@ -56,12 +56,12 @@ class Server(uvicorn.Server):
         super().__init__(Config(app, most, lifespan="on", loop="asyncio", **tls))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note that the server is told to stop, and let it."""
+        """Record the stop signal, and begin to stop."""
         self.is_told_to_stop = True
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer all polls that wait, and stop."""
+        """End all long polls, and stop."""
         self._relay.waiting.release()
         await super().shutdown(sockets)
 
@@ -71,7 +71,7 @@ _NAME_BYTES_MAX: Final = 64
 
 
 def run(options: argparse.Namespace, api_key: str) -> int:
-    """Answer the clients of a service near it until an interrupt or SIGTERM. Return 0.
+    """Serve the clients of a relay until an interrupt or SIGTERM. Return 0.
 
     Raises `ValueError`, `OSError` or `SavedStateCorrupt` if the relay cannot start.
     """
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     relay.load()
     with open_socket(host, port) as sock:
         print(f"listening on {_format_address(sock)}", flush=True)
-        # uvicorn raises the signal again when it has stopped.
+        # uvicorn raises the signal again after it has stopped.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         server = Server(relay, app(relay, tokens), most, options.certificate, options.key)
         try:
@@ -128,7 +128,10 @@ def _format_address(sock: socket.socket) -> str:
 
 
 def _tokens(file: str | None) -> list[str]:
-    """Return the tokens in a file, one in a line. Raises `ValueError` if one is too short."""
+    """Read the tokens from a file with one token per line.
+
+    Raises `ValueError` if a token is too short.
+    """
     if file is None:
         return []
     tokens = Path(file).read_text(encoding="ascii").split()
@@ -140,7 +143,7 @@ def _tokens(file: str | None) -> list[str]:
 
 
 def _check_callers(host: str, tokens: list[str], *, is_open: bool) -> None:
-    """Refuse to answer other machines without tokens, or without TLS."""
+    """Refuse to serve other machines without tokens, or without TLS."""
     if ip_address(host).is_loopback:
         return
     if not tokens:

@@ -1,7 +1,7 @@
-"""Connections of an HTTP server on uvicorn, with limits of time and number and strict framing.
+"""Connections of an HTTP server on uvicorn, with limits on time and number and strict framing.
 
-uvicorn's protocol itself waits without limit for a header, a body, or a caller that does not read,
-and accepts connections until the process cannot open files. The service uses this module, too.
+uvicorn waits without limit for a header, a body, or a caller that does not read. It also accepts
+connections until the process cannot open files. The service uses this module too.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from ..formats.addresses import find_subscriber
 from .errors import Problem
 
 STOP_SECONDS: Final = 3
-# Longer than proxies keep a connection. Otherwise they send requests on one that is being closed.
+# Longer than proxies keep a connection. Otherwise they send requests on a closing connection.
 IDLE_SECONDS: Final = 75
 CLOSE: Final = (b"connection", b"close")
 UNREADABLE: Final = "The request is not well-formed HTTP/1.1."
@@ -43,37 +43,37 @@ class Waiting(Enum):
     RESPONSE = auto()
 
 
-# The longest time for each. For a response: the longest time in which the caller reads nothing.
+# Maximum duration of each wait. For a response, the longest time without progress by the caller.
 SECONDS: Final = {Waiting.HEADER: 10.0, Waiting.BODY: 30.0, Waiting.RESPONSE: 30.0}
 
 
 class Limits(NamedTuple):
-    """The number of connections that a process keeps, and of those that may wait for acceptance."""
+    """Maximum number of accepted connections, and of connections waiting for acceptance."""
 
     connections: int
     backlog: int
 
     @classmethod
     def of_process(cls, connections: int, backlog: int) -> "Limits":
-        """Return limits that leave a quarter of the files that this process may open to its data.
+        """Return limits that reserve a quarter of the process's open files for its data.
 
-        They are `connections` and `backlog` at most.
+        The limits are at most `connections` and `backlog`.
         """
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if files == resource.RLIM_INFINITY:
             return cls(connections, backlog)
-        # asyncio accepts a whole backlog in each turn of its loop, and up to four turns pass until
-        # an excess connection is closed: a quarter of the files.
+        # asyncio accepts a whole backlog in each turn of its loop. Up to four turns pass before an
+        # excess connection is closed, which takes a quarter of the files.
         return cls(min(connections, files // 2), min(backlog, files // 16))
 
     @property
     def waiting(self) -> int:
-        """How many of the connections may have a request that waits for news: three quarters."""
+        """Maximum number of connections in a long poll: three quarters."""
         return self.connections * 3 // 4
 
 
 class _Crowd:
-    """The connections of one subscriber. The first ones are in their present state longest."""
+    """The connections of one subscriber. The first have been in their current state longest."""
 
     def __init__(self) -> None:
         self.idle: dict[Connection, None] = {}
@@ -84,22 +84,22 @@ class _Crowd:
 
     @property
     def rank(self) -> tuple[int, bool, float]:
-        """Return a tuple that is smallest for the crowd that makes room."""
+        """Return a sort key that is smallest for the crowd that must close a connection."""
         return -len(self), not self.idle, self.first.since
 
     @property
     def first(self) -> "Connection":
-        """Return the connection that makes room: an idle one if there is one."""
+        """Return the connection to close: an idle one if there is one."""
         return next(iter(self.idle or self.busy))
 
 
 class Config(uvicorn.Config):
-    """The settings of a server with guarded connections."""
+    """Settings of a server with guarded connections."""
 
     def __init__(self, app: ASGIApp | str, limits: Limits, **options: Any) -> None:
         self.limits = limits
         self.tls: ssl.SSLContext | None = None
-        # The connections of each subscriber.
+        # Connections by subscriber.
         self.crowds: defaultdict[str, _Crowd] = defaultdict(_Crowd)
         fixed: dict[str, Any] = {
             "http": Connection,
@@ -112,13 +112,13 @@ class Config(uvicorn.Config):
             "server_header": False,
             "backlog": limits.backlog,
             "timeout_keep_alive": IDLE_SECONDS,
-            # Connections close themselves before that.
+            # Connections close themselves earlier.
             "timeout_graceful_shutdown": STOP_SECONDS + 2,
         }
         super().__init__(app, **fixed | options)
 
     def load(self) -> None:
-        """Load the application. `Connection` makes TLS itself, which counts its handshakes."""
+        """Load the application. `Connection` starts TLS itself, to count its handshakes."""
         super().load()
         self.tls, self.ssl = self.ssl, None
 
@@ -128,7 +128,7 @@ class Config(uvicorn.Config):
 
 
 class _StrictConnection(h11.Connection):
-    """An HTTP/1.1 connection that refuses requests that a proxy may read differently."""
+    """An HTTP/1.1 connection that rejects requests that a proxy may parse differently."""
 
     def next_event(self) -> Any:
         """Return the next event. Raises `h11.RemoteProtocolError`."""
@@ -138,7 +138,7 @@ class _StrictConnection(h11.Connection):
         if _BARE_CR.search(read.removesuffix(event.data) if isinstance(event, h11.Data) else read):
             raise h11.RemoteProtocolError("a line of the request has a CR within")
         if isinstance(event, h11.Request | h11.EndOfMessage):  # noqa: SIM102
-            # h11 does not bound a header that arrives at once.
+            # h11 does not limit the size of a header that arrives at once.
             if len(read) > _HEADER_BYTES_MAX or _LOOSE_LINE.search(read) or _is_ambiguous(event):
                 raise h11.RemoteProtocolError(
                     "the request is too long, or can be read in several ways"
@@ -146,9 +146,9 @@ class _StrictConnection(h11.Connection):
         return event
 
 
-# A line that ends without CR, or that continues in the next one (RFC 9112, 2.2 and 5.2).
+# A line that ends without CR, or that continues on the next line (RFC 9112, 2.2 and 5.2).
 _LOOSE_LINE: Final = re.compile(rb"(?<!\r)\n|\n[ \t]")
-# A CR within a line, which h11 accepts in that of a chunk. A line end may come in two parts.
+# A CR within a line, which h11 accepts in chunk lines. A line end may arrive in two parts.
 _BARE_CR: Final = re.compile(rb"\r(?!\n|\Z)")
 
 
@@ -164,7 +164,7 @@ def _is_ambiguous(event: h11.Request | h11.EndOfMessage) -> bool:
 
 
 class Connection(H11Protocol):
-    """A connection. It is closed if the caller takes too long, or to make room for others."""
+    """A connection that closes if the caller is too slow, or to make room for others."""
 
     config: Config
 
@@ -178,9 +178,9 @@ class Connection(H11Protocol):
         self._early = b""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for a header. If there are too many connections, close one."""
-        # Otherwise the kernel delays the end of a response by 40 ms. asyncio sets this only on
-        # sockets that name their protocol, and those of several workers do not.
+        """Wait for a header. Close a connection if there are too many."""
+        # Otherwise the kernel delays the end of a response by 40 ms. asyncio sets this option only
+        # on sockets that name their protocol. The sockets of several workers do not name it.
         peer = transport.get_extra_info("socket")
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.config.tls is None:
@@ -209,7 +209,7 @@ class Connection(H11Protocol):
         self.data_received(self._early)
 
     def data_received(self, data: bytes) -> None:
-        """Handle received bytes; keep those that arrive with the end of the handshake."""
+        """Handle received bytes. Keep bytes that arrive with the end of the handshake."""
         if self.flow is None:
             self._early += data
         elif data:
@@ -231,9 +231,9 @@ class Connection(H11Protocol):
         self._watch()
 
     def shutdown(self) -> None:
-        """Close the connection after its response, and after `STOP_SECONDS` in any case.
+        """Close the connection after its response, or after `STOP_SECONDS` at the latest.
 
-        Responses that wait for news come at once.
+        Long polls end immediately.
         """
         if self.cycle is not None:
             self.cycle.default_headers = [*self.cycle.default_headers, CLOSE]
@@ -244,11 +244,11 @@ class Connection(H11Protocol):
         self.loop.call_later(STOP_SECONDS, self.transport.abort)
 
     def unreadable(self) -> Response:
-        """Return the answer to a request that cannot be parsed (API-9)."""
+        """Return the response to a request that cannot be parsed (API-9)."""
         return Problem(400, "invalid_request", UNREADABLE).response()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn's own words)
-        """Answer a request that cannot be parsed with `unreadable`."""
+        """Send `unreadable` in response to a request that cannot be parsed."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             answer = self.unreadable()
             headers = [*answer.raw_headers, CLOSE]
@@ -269,7 +269,7 @@ class Connection(H11Protocol):
         return Waiting.BODY if cycle.more_body else Waiting.RESPONSE
 
     def _watch(self) -> None:
-        """Set a deadline if the connection waits for something new."""
+        """Set a deadline if the connection enters a new wait."""
         state = (self._waiting, self.cycle)
         if state != self._state:
             self._state, self.since, self._unsent = state, self.loop.time(), math.inf
@@ -289,7 +289,7 @@ class Connection(H11Protocol):
         unsent = self.transport.get_write_buffer_size()
         is_at_work = self._waiting is Waiting.RESPONSE and not unsent
         if is_at_work or 0 < unsent < self._unsent:
-            # The application has not answered yet, or the caller reads slowly.
+            # The application has not responded yet, or the caller reads slowly.
             self._unsent = unsent or math.inf
             self._set_deadline()
         else:
@@ -298,9 +298,9 @@ class Connection(H11Protocol):
     def _make_room(self) -> None:
         """Close a connection if there are too many.
 
-        The subscriber with the most connections loses one, so that all get the same share. Idle
-        connections are closed before others. This connection is idle, too: it is closed if its own
-        subscriber has the most and each older connection has a request.
+        The subscriber with the most connections loses one, which gives all subscribers equal
+        shares. Idle connections are closed before others. This connection is idle too. It is closed
+        if its subscriber has the most connections and each older connection has a request.
         """
         if len(self.connections) > self.config.limits.connections:
             closed = min(self.config.crowds.values(), key=lambda each: each.rank).first
@@ -308,7 +308,7 @@ class Connection(H11Protocol):
             closed.transport.abort()
 
     def _remove_from_count(self) -> None:
-        """Count this connection no longer."""
+        """Stop counting this connection."""
         self.connections.discard(self)
         self._remove_from_crowd()
         if self._deadline:

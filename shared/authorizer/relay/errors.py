@@ -8,7 +8,7 @@ _SECONDS: Final = "1"
 
 
 class Problem(Exception):
-    """An error with a status, a code and, for 429 and 503, the seconds of `Retry-After`."""
+    """An error with a status and a code, and with `Retry-After` in seconds for 429 and 503."""
 
     def __init__(self, status: int, code: str, message: str, seconds: str = _SECONDS) -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class Problem(Exception):
         self._seconds = seconds
 
     def response(self) -> Response:
-        """Return it as a response."""
+        """Return the error as a response."""
         retry = {"Retry-After": self._seconds}
         more = {401: {"WWW-Authenticate": "Bearer"}, 429: retry, 503: retry}.get(self.status, {})
         body = {"error": {"code": self.code, "message": str(self)}}

@@ -1,4 +1,4 @@
-"""The requests of authorizers behind a relay that report (FLEET-25)."""
+"""Registrations and reports of authorizers behind a relay (FLEET-25)."""
 
 import hashlib
 import json
@@ -20,42 +20,42 @@ _REFUSED: Final = (
     "newer than the last one. Register again."
 )
 
-# The members that are passed on: of a report, and of the heartbeat of a stock authorizer.
+# The forwarded members of a report, and of the heartbeat of a stock authorizer.
 _SIGNED: Final = ("report", "signature")
 _STOCK: Final = ("srl_version", "srl_health")
 
 ROOT: Final = "/compat/tenuo/v1"
 
-# A stock authorizer takes each list for a new one, so the relay bounds the age (NATIVE-5).
+# Maximum age. A stock authorizer treats every list as new, so the relay limits the age (NATIVE-5).
 AGE_MAX: Final = 30
 _EVENTS_BYTES_MAX: Final = 4 * 2**20
 
 
 class ReportEndpoints:
-    """Answers authorizers that report, and unmodified `tenuo` authorizers."""
+    """Serves reporting authorizers, and unmodified `tenuo` authorizers."""
 
     def __init__(self, relay: Relay) -> None:
         self._relay = relay
 
     async def register(self, request: Request) -> Response:
-        """Answer as the service does at the same path."""
+        """Forward a registration to the same path of the service."""
         reported = await members(request)
         return forward_response(await self._relay.reports.register(reported, request.scope["path"]))
 
     async def heartbeat(self, request: Request) -> Response:
-        """Take a report, and answer with what the service said of the one before."""
+        """Accept a report, and return the service's result for the previous report."""
         reported = await members(request)
         if not all(isinstance(reported.get(name), str) for name in _SIGNED):
             raise Problem(400, "invalid_request", "A report needs `report` and `signature`.")
         return self._take(request, {name: reported[name] for name in _SIGNED})
 
     async def native_heartbeat(self, request: Request) -> Response:
-        """Take a report of an unmodified authorizer."""
+        """Accept a report of an unmodified authorizer."""
         reported = await members(request)
         return self._take(request, {name: reported[name] for name in _STOCK if name in reported})
 
     def _take(self, request: Request, report: Mapping[str, Any]) -> Response:
-        """Return the answer to a report. Raises `Problem`."""
+        """Return the response to a report. Raises `Problem`."""
         identifier = request.path_params["id"]
         outcome = self._relay.reports.take(identifier, report, caller(request))
         if outcome is None or outcome.status == "full":
@@ -77,7 +77,7 @@ class ReportEndpoints:
         )
 
     async def events(self, request: Request) -> Response:
-        """Pass events on, and answer as the service does."""
+        """Forward events to the service, and return its response."""
         identifier = request.path_params["id"]
         data = await body(request, _EVENTS_BYTES_MAX)
         answer = await self._relay.reports.passed_on(f"{ROOT}/authorizers", identifier, data)
@@ -86,7 +86,7 @@ class ReportEndpoints:
         return forward_response(answer)
 
     async def native_list(self, _request: Request) -> Response:
-        """Answer with the native list of the newest entry."""
+        """Return the native list of the newest entry."""
         news, asked = self._relay.news, ClockReading.now()
         if news.held is None or not self._relay.is_usable():
             raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
@@ -99,13 +99,13 @@ class ReportEndpoints:
 
 
 def caller(request: Request) -> str:
-    """Return a name for the holder of the token of a request, which does not give it away."""
+    """Return a name for the holder of the request's token, without revealing the token."""
     _, _, token = request.headers.get("authorization", "").partition(" ")
     return hashlib.sha256(token.strip().encode()).hexdigest()
 
 
 def forward_response(answer: Answer) -> Response:
-    """Return a response of the service as it is."""
+    """Return a response of the service unchanged."""
     names = ("content-type", "retry-after")
     headers = {name: answer.headers[name] for name in names if name in answer.headers}
     return Response(answer.body, answer.status, headers)

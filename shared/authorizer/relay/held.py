@@ -1,4 +1,4 @@
-"""The answer of a relay to polls: a verified head, and entries that lead to it (POLL-1 to 3)."""
+"""Responses of a relay to polls: a verified feed head and its entries (POLL-1 to 3)."""
 
 import hashlib
 from collections import OrderedDict
@@ -10,21 +10,21 @@ from ..answers import ANSWER_BYTES_MAX, FeedResponse
 from ..formats import wire
 from ..state import FeedPosition, FeedState
 
-# The pause between two polls and the longest wait that a relay grants, in seconds.
+# The pause between two polls, and the longest long poll of a relay, in seconds.
 POLL_SECONDS: Final = 1.0
 WAIT_MAX: Final = 25
 
-# All entries that are kept fit into one answer, beside its head.
+# All cached entries fit into one response, together with the feed head.
 _WEIGHT_MAX: Final = ANSWER_BYTES_MAX - 16 * 1024
 _ENTRIES_MAX: Final = 2**16
 
-# How many bytes of encoded answers are kept for those who ask the same.
+# Maximum size of the cache of encoded responses, in bytes.
 _ENCODED_MAX: Final = 2 * ANSWER_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)
 class EntryLog:
-    """Entries without a gap after `start`, and `end`, the position after them."""
+    """Consecutive entries after `start`. `end` is the position after them."""
 
     start: FeedPosition
     end: FeedPosition
@@ -32,16 +32,20 @@ class EntryLog:
 
     @classmethod
     def of(cls, answer: FeedResponse, head: wire.SignedHead) -> Self:
-        """Return the entries of `answer` that lead from the base to the head; none if they do not.
+        """Return the entries of `answer` from the base to the feed head.
 
-        `head` is verified, and is that of the answer.
+        `head` is the verified head of the response. The log is empty if the entries do not lead to
+        it.
         """
         base = FeedPosition(head.base.sequence, head.base.chain)
         end = FeedPosition(head.sequence, head.chain)
         return cls(base, base).to(answer, end) or cls(end, end)
 
     def to(self, answer: FeedResponse, end: FeedPosition) -> Self | None:
-        """Return this with the entries of `answer` up to `end`; None if they do not lead there."""
+        """Return this log extended by the entries of `answer` up to `end`.
+
+        Returns None if the entries do not lead to `end`.
+        """
         number = end.sequence - self.end.sequence
         if not 0 <= number <= len(answer.entries):
             return None
@@ -54,15 +58,15 @@ class EntryLog:
         return replace(self, end=end, entries=self.entries + added).trim()
 
     def entries_after(self, sequence: int) -> tuple[bytes, ...] | None:
-        """Return the entries after `sequence`; None if they are not all kept."""
+        """Return the entries after `sequence`, or None if some are not cached."""
         skipped = sequence - self.start.sequence
         return self.entries[skipped:] if skipped >= 0 else None
 
     def trim(self) -> Self:
-        """Return this without the oldest entries, if there are too many."""
+        """Return this log without its oldest entries if it is too large."""
         weight, kept = 0, 0
         for each in reversed(self.entries[-_ENTRIES_MAX:]):
-            # What it takes of an answer: base64, quotes and a comma.
+            # Size of the entry in a response: base64, quotes and a comma.
             weight += (len(each) + 2) // 3 * 4 + 3
             if weight > _WEIGHT_MAX:
                 break
@@ -77,9 +81,9 @@ class EntryLog:
 
 @dataclass(frozen=True, slots=True)
 class CachedFeed:
-    """The newest head that was verified, as it was received, and the entries before it.
+    """The newest verified feed head, as received, and the entries before it.
 
-    `head` is what `payload` encodes.
+    `head` is the decoded `payload`.
     """
 
     head: wire.SignedHead
@@ -90,7 +94,7 @@ class CachedFeed:
 
     @classmethod
     def of(cls, state: FeedState, answer: FeedResponse, previous: Self | None) -> Self:
-        """Return what is held after `state`, whose head is that of `answer`."""
+        """Return the cached feed after `state`, with the feed head of `answer`."""
         end = state.position
         trail = previous.trail.to(answer, end) if previous else None
         trail = trail or EntryLog.of(answer, state.head)
@@ -98,18 +102,18 @@ class CachedFeed:
 
     @property
     def etag(self) -> str:
-        """The validator of the head, as the service makes it (POLL-4)."""
+        """The entity tag of the feed head, as computed by the service (POLL-4)."""
         digest = hashlib.sha256(self.payload + self.signature).hexdigest()
         return f'"{self.head.sequence}-{digest[:32]}"'
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether the signed lifetime of the head has ended."""
+        """Return whether the feed head has expired."""
         return now >= self.head.expires_at
 
     def answer(self, sequence: int | None) -> bytes:
-        """Return the JSON of the answer with the entries after `sequence`, or after the base.
+        """Return the JSON of the response with the entries after `sequence`.
 
-        After the base if `sequence` is None, or if the entries after it are not kept.
+        The entries follow the base if `sequence` is None, or if later entries are not cached.
         """
         base = self.head.base.sequence
         begin = base if sequence is None or self.trail.entries_after(sequence) is None else sequence

@@ -1,4 +1,4 @@
-"""The list of unmodified `tenuo` authorizers, repeated once it agrees with the feed (FLEET-26)."""
+"""Native list of unmodified `tenuo` authorizers, served once it matches the feed (FLEET-26)."""
 
 import asyncio
 import base64
@@ -22,18 +22,18 @@ PATH: Final = "/compat/tenuo/v1/revocations/srl/signed"
 _PREFIX: Final = b"tenuo-warrant-v1tenuo-srl-v1"
 _TENUO: Final = re.compile("tnu_wrt_([0-9a-f]{32})", re.ASCII)
 
-# The largest response; then seconds after which a list is read again although it has not changed.
+# The largest response. Then the seconds until an unchanged list is fetched again.
 _BYTES_MAX: Final = 256 * 2**20
 _FRESH_SECONDS: Final = 3600.0
 
-# How often, and after how many seconds, the feed is looked at if the list is ahead of it.
+# How often, and at what interval in seconds, to wait for the feed if the list is ahead of it.
 _ATTEMPTS: Final = 10
 _PAUSE: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class _FetchedList:
-    """A list as the service sent it, the sequence that it covers, and when it was read."""
+    """A list as received, the sequence that it covers, and the time of the request."""
 
     body: bytes
     sequence: int
@@ -43,10 +43,10 @@ class _FetchedList:
 
 
 class NativeListCache:
-    """Holds the newest list. It belongs to one event loop.
+    """Caches the newest native list. It belongs to one event loop.
 
-    `state` returns what the relay has verified of the feed. The signer of the first list stays the
-    only one (NATIVE-2).
+    `state` returns the verified state of the feed. Only the signer of the first list is accepted
+    (NATIVE-2).
     """
 
     def __init__(self, line: UpstreamConnection, state: Callable[[], FeedState | None]) -> None:
@@ -56,7 +56,7 @@ class NativeListCache:
         self._task: asyncio.Task[None] | None = None
 
     async def body(self, sequence: int) -> bytes:
-        """Return the response that covers entry `sequence`, or a later one. Raises `NoResponse`."""
+        """Return a list that covers entry `sequence` or a later one. Raises `NoResponse`."""
         if not self._is_enough(sequence):
             if self._task is None:
                 self._task = asyncio.ensure_future(self._refresh())
@@ -66,7 +66,7 @@ class NativeListCache:
         return self._kept.body
 
     def close(self) -> None:
-        """Let nobody wait for the service."""
+        """Cancel the pending request."""
         if self._task:
             self._task.cancel()
 
@@ -85,13 +85,13 @@ class NativeListCache:
                     break
                 await asyncio.sleep(_PAUSE)
             self._check(found, self._state())
-            # The state has the warrants.
+            # The feed state already contains the warrants.
             self._kept = replace(found, revoked=frozenset())
         finally:
             self._task = None
 
     def _check(self, fetched_list: _FetchedList, state: FeedState | None) -> None:
-        """Raise `NoResponse` unless the list says what the feed says at its sequence."""
+        """Raise `NoResponse` unless the list equals the feed state at its sequence."""
         if self._kept and self._kept.issuer != fetched_list.issuer:
             raise NoResponse("the list has another signer than before")
         if state is None or state.sequence != fetched_list.sequence:
@@ -102,7 +102,7 @@ class NativeListCache:
 
 
 def _fetch(transport: Transport) -> _FetchedList:
-    """Return the list of the service, whose signature was checked. Raises `NoResponse`."""
+    """Fetch the native list, and verify its signature. Raises `NoResponse`."""
     body = transport.get_far(PATH, limit=_BYTES_MAX)
     try:
         members = json.loads(body)
@@ -115,7 +115,7 @@ def _fetch(transport: Transport) -> _FetchedList:
         if type(version) is not int or version != members["version"]:
             raise NoResponse("the list has two versions")
         revoked = frozenset(map(_as_revoked, payload["revoked_ids"]))
-    # A tag of CBOR may raise errors of many kinds.
+    # A CBOR tag may raise errors of many types.
     except Exception as error:
         if isinstance(error, NoResponse):
             raise
@@ -124,7 +124,7 @@ def _fetch(transport: Transport) -> _FetchedList:
 
 
 def _is_signed(data: bytes, payload: Any, signature: bytes, issuer: bytes) -> bool:
-    # The members are in the order in which they were signed.
+    # The members are in their signed order.
     encoded = cbor2.dumps(payload)
     if encoded not in data:
         return False
@@ -132,5 +132,5 @@ def _is_signed(data: bytes, payload: Any, signature: bytes, issuer: bytes) -> bo
 
 
 def _as_revoked(name: str) -> str:
-    """Return the identifier by which the feed has a warrant (NATIVE-3)."""
+    """Return the identifier of a warrant in the feed (NATIVE-3)."""
     return f"svc_wrt_{found[1]}" if (found := _TENUO.fullmatch(name)) else name

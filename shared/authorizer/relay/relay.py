@@ -1,4 +1,4 @@
-"""The state of a relay: the news of the service, and the polls that wait for more."""
+"""State of a relay: the latest data of the service, and the pending long polls."""
 
 import asyncio
 import math
@@ -17,12 +17,12 @@ from .native import NativeListCache
 from .reports import ReportForwarder
 from .upstream import UpstreamConnection, UpstreamFollower, UpstreamUpdate
 
-# How many are woken in one turn of the event loop, which serves others in the next one.
+# Polls woken in one turn of the event loop, which serves other work in between.
 _AT_ONCE: Final = 8
 
 
 class WaitingPolls:
-    """The polls that wait now; `most` is how many may. It belongs to one event loop."""
+    """The pending long polls, at most `most`. It belongs to one event loop."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -34,7 +34,7 @@ class WaitingPolls:
         return len(self._futures)
 
     async def change(self, seconds: float) -> None:
-        """Return at the next `wake`, after `seconds`, or at once if too many wait already."""
+        """Wait for the next `wake`, at most `seconds`. Return at once if too many polls wait."""
         if self._is_released or len(self._futures) >= self._most:
             return
         future = asyncio.get_running_loop().create_future()
@@ -45,13 +45,13 @@ class WaitingPolls:
             self._futures.discard(future)
 
     def wake(self) -> None:
-        """Let all go on that wait now."""
+        """Wake all waiting polls."""
         task = asyncio.ensure_future(_wake(list(self._futures)))
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
 
     def release(self) -> None:
-        """Let all go on, and let no other wait."""
+        """Wake all waiting polls, and refuse new ones."""
         self._is_released = True
         self.wake()
 
@@ -64,16 +64,16 @@ async def _wake(futures: list[asyncio.Future[None]]) -> None:
         await asyncio.sleep(0)
 
 
-# The largest `Age`: more than anybody's patience.
+# The largest `Age`, which exceeds every staleness limit.
 _AGE_MAX: Final = 10**9
 
-# How long a relay that stops waits for the service to take the last reports.
+# Seconds that a stopping relay waits for the service to accept the last reports.
 _LAST_REPORTS_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceConfig:
-    """How a relay reaches the service, and under which `name` it reports."""
+    """The connection settings of the service, and the `name` of the relay in its reports."""
 
     url: str
     api_key: str = field(repr=False)
@@ -81,14 +81,15 @@ class ServiceConfig:
     name: str = "relay"
 
     def transport(self) -> Transport:
-        """Return a connection for one thread. Raises `ValueError` if the address is not one."""
+        """Return a connection for one thread. Raises `ValueError` for an invalid address."""
         return Transport(self.url, api_key=self.api_key, allow_http=self.allow_http)
 
 
 class Relay:
-    """Holds everything that one relay answers with. It belongs to one event loop.
+    """Combines all data that one relay serves. It belongs to one event loop.
 
-    `floor` and `folder` keep it across restarts. `most_waiting` is how many polls may wait.
+    `floor` and `folder` persist it across restarts. `most_waiting` is the maximum number of long
+    polls.
     """
 
     def __init__(
@@ -119,7 +120,7 @@ class Relay:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> None:
-        """Take up the floor. Raises `SavedStateCorrupt` or `OSError`."""
+        """Load the saved state. Raises `SavedStateCorrupt` or `OSError`."""
         self._upstream.load()
 
     async def start(self) -> None:
@@ -129,7 +130,7 @@ class Relay:
         self.reports.start()
 
     async def close(self) -> None:
-        """Pass on the last reports, and stop following the service."""
+        """Forward the last reports, and stop following the service."""
         self._loop = None
         with suppress(TimeoutError):
             await asyncio.wait_for(self.reports.close(), _LAST_REPORTS_SECONDS)
@@ -150,12 +151,12 @@ class Relay:
         return self._upstream.counts
 
     def is_usable(self) -> bool:
-        """Return whether there is a head that clients accept now."""
+        """Return whether there is a feed head that clients accept now."""
         return self.news.is_usable(today())
 
     def _handle_news(self, news: UpstreamUpdate) -> None:
         loop = self._loop
-        # The loop may have ended before the thread.
+        # The loop may be closed before the thread ends.
         with suppress(RuntimeError):
             if loop:
                 loop.call_soon_threadsafe(self._take, news)

@@ -1,4 +1,4 @@
-"""Reports of the authorizers behind a relay, passed on to the service in batches (FLEET-25)."""
+"""Forwards the reports of authorizers behind a relay to the service in batches (FLEET-25)."""
 
 import asyncio
 import json
@@ -22,17 +22,17 @@ _log: Final = logging.getLogger("rescind_authorizer.relay")
 _REPORTS: Final = "/v1/authorizers/reports"
 _ID: Final = re.compile(r"svc_azr_[0-7][0-9a-hjkmnp-tv-z]{25}", re.ASCII)
 
-# How many reports one request has, and how many authorizers are waited for by all requests.
+# The maximum number of reports in one request, and of authorizers with pending reports.
 BATCH_MAX: Final = 100
 AUTHORIZERS_MAX: Final = 20_000
 
-# Seconds between two batches, and after failures at most.
+# Seconds between two batches, and the maximum after failures.
 _PAUSE: Final = 1.0
 _BACKOFF_MAX: Final = 60.0
 
 _ANSWER_MAX: Final = 256 * 1024
 _OK: Final = 200
-# The service does not take what one of the reports says; others of the batch may be right.
+# The service rejects the content of a report. Other reports of the batch may be valid.
 _BAD: Final = frozenset({400, 413, 422})
 
 # An authorizer, and the caller that reports for it.
@@ -41,7 +41,7 @@ _Key: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ReportOutcome:
-    """The last response to a report of an authorizer, and how often the service wants reports."""
+    """The last response to an authorizer's report, and the requested report interval."""
 
     status: str
     terms: ReportInterval
@@ -50,8 +50,8 @@ class ReportOutcome:
 class ReportForwarder:
     """Registers authorizers, and collects their reports. It belongs to one event loop.
 
-    `name` is that of the relay. The reports of callers with different tokens are kept apart, as the
-    relay cannot tell whose authorizer it is: the service can, by the signature.
+    `name` is the name of the relay. Reports of callers with different tokens are kept separate,
+    because only the service can verify which authorizer signed a report.
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class ReportForwarder:
 
     @property
     def pending(self) -> int:
-        """How many authorizers have reported what the service does not have yet."""
+        """The number of authorizers with reports that the service does not have yet."""
         return len(self._sending.union(self._pending))
 
     def start(self) -> None:
-        """Begin to pass on reports."""
+        """Begin to forward reports."""
         self._task = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
-        """Pass on all reports, and stop. A request under way is completed."""
+        """Forward all reports, and stop. A request in progress is completed."""
         self._stopped.set()
         if self._task:
             await self._task
@@ -87,9 +87,9 @@ class ReportForwarder:
             await self._send_all()
 
     async def register(self, members: Mapping[str, Any], path: str = REGISTER) -> Response:
-        """Return the answer of the service to a registration with this body.
+        """Return the response of the service to a registration with this body.
 
-        The relay becomes its owner, and the registration names the relay. Raises `NoResponse`.
+        The relay becomes the owner of the registration, which names the relay. Raises `NoResponse`.
         """
         body = json.dumps({**members, "relay": self._name}).encode()
         return await self._registering.run(
@@ -97,7 +97,7 @@ class ReportForwarder:
         )
 
     async def passed_on(self, path: str, identifier: str, data: bytes) -> Response | None:
-        """Return the answer to events; None if they are of nobody. Raises `NoResponse`."""
+        """Return the response to events, or None for an invalid identifier. Raises `NoResponse`."""
         if not _ID.fullmatch(identifier):
             return None
         return await self._registering.run(
@@ -107,14 +107,14 @@ class ReportForwarder:
     def take(
         self, identifier: str, members: Mapping[str, Any], caller: str = ""
     ) -> ReportOutcome | None:
-        """Note a report of this caller, to be passed on soon; None if there are too many.
+        """Queue a report of this caller, and return the result of the previous one.
 
-        Return what the service said of the one before.
+        Returns None if too many authorizers report.
         """
         key = identifier, caller
         if not _ID.fullmatch(identifier):
             return ReportOutcome("not_found", self._terms)
-        # Only what is not "ok" is kept; it is said once.
+        # Only results other than "ok" are kept. Each is returned once.
         status = self._outcomes.pop(key, "ok")
         if status == "not_found":
             return ReportOutcome(status, self._terms)
@@ -129,7 +129,7 @@ class ReportForwarder:
         while not self._stopped.is_set():
             try:
                 pause = await self._send_all() if self._pending else 0.0
-            # Any error: without this task, the service would not know of anybody here.
+            # Any error: if this task ended, the service would lose track of all authorizers here.
             except Exception:  # noqa: BLE001
                 _log.exception("reports cannot be passed on")
                 pause = _BACKOFF_MAX
@@ -137,7 +137,7 @@ class ReportForwarder:
                 await asyncio.wait_for(self._stopped.wait(), max(pause, _PAUSE))
 
     async def _send_all(self) -> float:
-        """Pass on all reports. Return for how many seconds to leave the service alone."""
+        """Forward all reports. Return the seconds to pause."""
         while self._pending:
             batch = {each: self._pending.pop(each) for each in self._next()}
             self._sending = set(batch)
@@ -152,7 +152,7 @@ class ReportForwarder:
         return 0.0
 
     def _next(self) -> list[_Key]:
-        """Return the oldest reports of one request, which has each authorizer once."""
+        """Return the oldest reports for one request, with each authorizer once."""
         found: dict[str, _Key] = {}
         for key in self._pending:
             found.setdefault(key[0], key)
@@ -161,7 +161,7 @@ class ReportForwarder:
         return list(found.values())
 
     async def _send(self, batch: dict[_Key, dict[str, Any]]) -> None:
-        """Pass on some reports. One that the service refuses is dropped, and no other."""
+        """Forward a batch of reports. Only rejected reports are dropped."""
         reports = list(batch.values())
         body = json.dumps({"relay": self._name, "reports": reports}).encode()
         response = await self._reporting.run(lambda line: _post(line, body))

@@ -1,4 +1,7 @@
-"""The threads by which a relay asks the service: one follows it, one asks what else is needed."""
+"""Threads of a relay that send requests to the service.
+
+One thread follows the feed. The others send all other requests.
+"""
 
 import asyncio
 import logging
@@ -26,28 +29,28 @@ from .held import CachedFeed
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
 
-# How often the service is asked at least, also if it grants longer waits: so what a relay answers
-# is at most some two seconds old.
+# Maximum seconds between polls, even if the service allows longer ones. Responses of the relay are
+# therefore at most about two seconds old.
 _POLL_SECONDS: Final = 1.0
 
 T = TypeVar("T")
 
 
 class RelayPolicy(PollPolicy):
-    """The policy of a relay. Its pauses add to the pauses of its clients, so they are short."""
+    """Polling policy of a relay. Its pauses are short, because clients add their own pauses."""
 
     @property
     def pause_max(self) -> float:
-        """The longest pause in seconds after a failure."""
+        """The longest pause after a failure, in seconds."""
         return 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamUpdate:
-    """The last news of the service: `held`, which it confirmed when it was asked at `confirmed`.
+    """The latest data of the service. It confirmed `held` for a request sent at `confirmed`.
 
-    `held` is None if nothing may be passed on: nothing was verified yet, or the key that signed it
-    does not count any more. `documents` are all trust documents of the last answer.
+    `held` is None if no feed can be served, because none was verified yet or its signer is not
+    trusted. `documents` are all trust documents of the last response.
     """
 
     held: CachedFeed | None
@@ -55,14 +58,14 @@ class UpstreamUpdate:
     documents: tuple[SignedDocument, ...] = ()
 
     def is_usable(self, now: datetime) -> bool:
-        """Return whether there is a head that clients accept at `now`."""
+        """Return whether there is a feed head that clients accept at `now`."""
         return self.held is not None and not self.held.is_expired(now)
 
 
 class UpstreamFollower:
     """Follows the feed of one tenant, and calls `post` in its thread after each exchange.
 
-    `counts` counts what happened, by the names of docs/relay.md.
+    `counts` counts results by the names in docs/relay.md.
     """
 
     def __init__(
@@ -89,20 +92,21 @@ class UpstreamFollower:
         self._thread = threading.Thread(target=follow, name="rescind-relay", daemon=True)
 
     def load(self) -> None:
-        """Take up the floor. Raises `SavedStateCorrupt` or `OSError`."""
+        """Load the saved state. Raises `SavedStateCorrupt` or `OSError`."""
         self._follower.load()
         kept, version = _load_documents(self._file), self._follower.trust.version
-        # The floor was saved before, so it may have a newer one. Then all are read again.
+        # The saved state may have a newer document, because it is written first. All are then
+        # fetched again.
         if kept and kept[-1].document.version == version:
             self._follower.documents = self._kept = kept
 
     def start(self) -> None:
-        """Pass on what the floor has, and begin to follow."""
+        """Publish the saved state, and begin to follow the feed."""
         self._announce_update()
         self._thread.start()
 
     def close(self, *, timeout: float = 5.0) -> None:
-        """Stop following, for which this waits `timeout` seconds."""
+        """Stop following, and wait at most `timeout` seconds for the thread."""
         self._stop.set()
         self._follower.transport.interrupt()
         if self._thread.ident:
@@ -110,7 +114,7 @@ class UpstreamFollower:
 
     @property
     def state(self) -> FeedState | None:
-        """The verified state of the feed; None if its signer was revoked. Any thread may ask."""
+        """The verified state of the feed, or None if its signer is not trusted. Thread-safe."""
         view = self._follower.view
         return view.state if view.is_trusted else None
 
@@ -122,7 +126,7 @@ class UpstreamFollower:
     def _announce_update(self) -> None:
         view, last = self._follower.view, self._follower.last
         if view.state is not None:
-            # After a start, the answer is what the floor has.
+            # After a start, the response comes from the saved state.
             self._held = self._next(view.state, last or _to_response(view.state))
         self._keep(self._follower.documents)
         held = self._held if view.is_trusted else None
@@ -142,7 +146,7 @@ class UpstreamFollower:
         return CachedFeed.of(state, answer, held)
 
     def _note(self, event: events.Event) -> None:
-        """Count and log an event, unless the relay stops."""
+        """Count and log an event, unless the relay is stopping."""
         if self._stop.is_set():
             return
         match event:
@@ -156,7 +160,7 @@ class UpstreamFollower:
 
 
 def _load_documents(file: Path) -> tuple[SignedDocument, ...]:
-    """Return what an earlier relay kept; nothing if it is not whole."""
+    """Return the documents saved by an earlier process, or an empty tuple if they are damaged."""
     try:
         return documents(file.read_bytes())
     except FileNotFoundError:
@@ -167,7 +171,7 @@ def _load_documents(file: Path) -> tuple[SignedDocument, ...]:
 
 
 def _to_response(state: FeedState) -> FeedResponse | None:
-    """Return one answer with all entries since the base from which `state` began."""
+    """Return one response with all entries since the base of `state`."""
     latest = state.latest
     if latest is None:
         return None
@@ -176,19 +180,19 @@ def _to_response(state: FeedState) -> FeedResponse | None:
 
 
 class UpstreamConnection:
-    """One thread with a connection to the service, for requests that the feed must not wait for."""
+    """One thread with a connection to the service, for requests that must not delay the feed."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rescind-relay")
 
     async def run(self, ask: Callable[[Transport], T]) -> T:
-        """Return what `ask` returns, which gets the connection. Raises what it raises."""
+        """Call `ask` with the connection in the thread. Return its result, or raise its error."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._thread, ask, self._transport)
 
     def close(self) -> None:
-        """End the request that is made, and make no other."""
+        """Abort the request in progress, and send no others."""
         self._transport.interrupt()
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._transport.close()

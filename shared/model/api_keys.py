@@ -1,4 +1,4 @@
-"""API keys, with which callers authenticate (APIKEY-1, APIKEY-2)."""
+"""API keys, which authenticate callers (APIKEY-1, APIKEY-2)."""
 
 import hashlib
 import re
@@ -18,10 +18,10 @@ from shared.model.items import Address, Partition, Table
 from shared.model.outbound import Network
 from shared.model.records import Record
 
-# A rotated key ends after this time at the latest: seven days.
+# A rotated key expires at most this many seconds later: seven days.
 GRACE_SECONDS_MAX: Final = 604_800
 NETWORKS_MAX: Final = 10
-# A write that creates a key checks each of the people who may have seen the secrets before it.
+# The write that creates a key checks each person who may have seen an earlier secret of the chain.
 PEOPLE_MAX: Final = 20
 
 _SECRET_BYTES: Final = 32
@@ -30,14 +30,14 @@ _SECRET: Final = re.compile(r"svc_[A-Za-z0-9_-]{43}")
 
 
 class ApiKeyStatus(StrEnum):
-    """Whether an API key was revoked. Reaching `expires_at` changes no status."""
+    """Whether an API key was revoked. Expiry does not change the status."""
 
     ACTIVE = "active"
     REVOKED = "revoked"
 
 
 class MadeKeys(StrEnum):
-    """The fate of the keys that a person made when the person is disabled."""
+    """Whether API keys created by a person are revoked when the person is disabled."""
 
     END = "end"
     KEEP = "keep"
@@ -47,13 +47,13 @@ class MadeKeys(StrEnum):
 class ApiKey(Record):
     """An API key without its secret, which is not stored. `digest` finds its `Credential`.
 
-    If the key was rotated, `successor_id` is the key that took its place. A key with a `role` has
-    the scopes of that, and none of its own.
+    `successor_id` is the key that replaced a rotated key. A key with a `role` has only the scopes
+    of the role.
 
-    `created_by_id` is the person, account or key that made it; None if an operator did. The people
-    `people_ids` may have seen the secret: they made or rotated the key, or such a key did.
-    Rotations keep the `creator_ids`, which are those of the first key. The key is accepted from
-    addresses in `networks` alone, or from any if there are none.
+    `created_by_id` is the person, account or key that created it, or None for an operator. The
+    people in `people_ids` may have seen the secret: they created or rotated the key, or a key that
+    did so. Rotations keep the `creator_ids` of the first key. The key is accepted only from
+    addresses in `networks`, or from any address if `networks` is empty.
     """
 
     id: str
@@ -76,7 +76,7 @@ class ApiKey(Record):
 
     @property
     def address(self) -> Address:
-        """Where the record is stored."""
+        """The address of the record."""
         return records(self.tenant_id).address(self.id)
 
     @property
@@ -86,18 +86,18 @@ class ApiKey(Record):
         return [made_by(self.tenant_id, each).address(self.id) for each in makers if each]
 
     def is_live(self, now: datetime) -> bool:
-        """Whether this key is neither revoked nor expired at `now`."""
+        """Return whether this key is neither revoked nor expired at `now`."""
         is_active = self.status is ApiKeyStatus.ACTIVE
         return is_active and not times.has_passed(self.expires_at, now)
 
     def is_live_admin(self, now: datetime) -> bool:
-        """Whether this key can administer the tenant at `now`."""
+        """Return whether this key can administer the tenant at `now`."""
         return Scope.ADMIN in self.scopes and self.is_live(now)
 
 
 @dataclass(frozen=True, slots=True)
 class Credential(Record):
-    """The part of an API key that authentication reads. A revoked or deleted key has none.
+    """The part of an API key that authentication reads. Revoked and deleted keys have none.
 
     `name` is the name of the key.
     """
@@ -115,7 +115,7 @@ class Credential(Record):
 
     @property
     def address(self) -> Address:
-        """Where the credential is stored."""
+        """The address of the credential."""
         return credential_address(self.digest)
 
     def refusal(self, now: datetime, source_ip: str | None) -> str | None:
@@ -131,9 +131,10 @@ class Credential(Record):
 
 @dataclass(frozen=True, slots=True)
 class CredentialTombstone(Record):
-    """The note of a revoked key's credential, until the key is deleted.
+    """Record of a revoked key's credential, kept until the key is deleted.
 
-    It admits nobody: it only says to who holds the secret that the key was revoked (AUTH-2).
+    It grants no access. With it, the service can report to the holder that the key was revoked
+    (AUTH-2).
     """
 
     digest: str
@@ -142,13 +143,13 @@ class CredentialTombstone(Record):
 
     @property
     def address(self) -> Address:
-        """Where the note is stored."""
+        """The address of the record."""
         return revocation_note_address(self.digest)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage(Record):
-    """How often a key was used. It is stored apart from what authentication reads.
+    """How often a key was used. Stored separately from the data that authentication reads.
 
     `digest` finds the credential if the key's record was lost.
     """
@@ -159,7 +160,7 @@ class Usage(Record):
 
 
 def new_secret() -> str:
-    """Return a new key string: `svc_` and 43 characters of base64url, which are 256 random bits."""
+    """Return a new key string: `svc_` and 43 base64url characters with 256 random bits."""
     return "svc_" + secrets.token_urlsafe(_SECRET_BYTES)
 
 
@@ -169,10 +170,10 @@ def is_well_formed(secret: str) -> bool:
 
 
 def normalize_networks(values: Iterable[str]) -> tuple[str, ...]:
-    """Return networks in CIDR notation as they are stored.
+    """Return networks in CIDR notation in their stored form.
 
-    Raises `ValueError` for anything else, more than `NETWORKS_MAX`, or a network that is there
-    twice. Addresses of IPv4 inside of IPv6 are compared as IPv4, so no such network is accepted.
+    Raises `ValueError` for other values, repeated networks, or more than `NETWORKS_MAX`.
+    IPv4-mapped networks are rejected, because mapped addresses are compared as IPv4.
     """
     given = list(values)
     if not all(_CIDR.fullmatch(each) for each in given):
@@ -190,10 +191,10 @@ def _is_other(network: IPv6Network) -> bool:
     return address.ipv4_mapped is not None or address.scope_id is not None
 
 
-# A program nearly always has one address: parsing it each time would cost a fifth of its request.
+# Most programs use a single address. Parsing it each time would cost a fifth of a request.
 @lru_cache(maxsize=4096)
 def is_within(address: str, networks: tuple[str, ...]) -> bool:
-    """Return whether an address is in one of the networks; a malformed address is in none."""
+    """Return whether an address is in any of the networks. A malformed address never is."""
     found = parse_address(address)
     return found is not None and any(found in each for each in _parse_networks(networks))
 
@@ -204,9 +205,9 @@ def _parse_networks(networks: tuple[str, ...]) -> tuple[Network, ...]:
 
 
 def digest(secret: str) -> str:
-    """Return the SHA-256 of a key string in hex, the only form in which it is stored.
+    """Return the SHA-256 of a key string in hex, the only form that is stored.
 
-    The hash covers the text, not the decoded bytes: four texts decode to the same 32 bytes.
+    The hash covers the text, not the decoded bytes, because four texts decode to the same 32 bytes.
     """
     return hashlib.sha256(secret.encode()).hexdigest()
 
@@ -222,12 +223,15 @@ def usage(tenant_id: str) -> Partition:
 
 
 def owned_by(tenant_id: str, account_id: str) -> Partition:
-    """Return the partition of the identifiers of an account's keys, also of revoked ones."""
+    """Return the partition of the identifiers of an account's keys, including revoked ones."""
     return Partition(Table.KEYS, f"{tenant_id}#api-keys-of#{account_id}")
 
 
 def made_by(tenant_id: str, maker_id: str) -> Partition:
-    """Return the partition of the identifiers of keys by a maker; by a person, also indirectly."""
+    """Return the partition of the identifiers of keys by maker.
+
+    For a person, it includes keys made indirectly.
+    """
     return Partition(Table.KEYS, f"{tenant_id}#made-by#{maker_id}")
 
 
@@ -250,5 +254,5 @@ def is_credential_at(address: Address) -> bool:
 
 
 def revocation_note_address(digest_: str) -> Address:
-    """Return the address of the note on a revoked key string with this digest."""
+    """Return the address of the revocation record of the key string with this digest."""
     return Address(Table.KEYS, f"{_CREDENTIAL}{digest_}", "revoked")

@@ -7,12 +7,12 @@ from typing import Final, Self
 
 from shared.model.identifiers import PERSON, SERVICE_ACCOUNT
 
-# How long the sign-in of a person suffices for acts that change access (AUTH-17).
+# Maximum age of a person's sign-in for actions that change access (AUTH-17).
 FRESH: Final = timedelta(minutes=15)
 
 
 class Scope(StrEnum):
-    """A right of an API key; each operation declares which of these it accepts (AUTH-4)."""
+    """A permission of an API key. Each operation declares the scopes that it accepts (AUTH-4)."""
 
     ADMIN = "admin"
     AUTHORIZER = "authorizer"
@@ -24,9 +24,9 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RoleLimits:
-    """The warrants and the signing keys that a caller's role reaches (AUTH-18); no others.
+    """The warrants and signing keys that a caller's role may affect (AUTH-18).
 
-    Warrants are named by the beginning of their identifiers, signing keys with all below them.
+    Warrants are selected by identifier prefix. A signing key includes its descendants.
     """
 
     warrant_prefixes: tuple[str, ...] = ()
@@ -35,9 +35,10 @@ class RoleLimits:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalHeader:
-    """The headers of a request about an approval, and the request that it binds (APPROVAL-2).
+    """The approval headers of a request, and the request that the approval covers (APPROVAL-2).
 
-    `id` names the approval by which it is made; None if it asks for one, for a `reason`.
+    `id` is the approval that permits the request. It is None if an approval is requested, for a
+    `reason`.
     """
 
     method: str
@@ -52,15 +53,15 @@ class Caller:
     """The caller of an operation, within one tenant.
 
     `identity` has the form of an e-mail address. `key_id` is the identifier of the API key, `name`
-    its name, and `key_expires_at` its end if it has one. These,
-    `source_ip` and `request_id` are None if the call did not come over HTTP. `operator` is the user
-    of the machine who runs an operator's command, or made the ticket of a session; None for every
-    other caller.
+    its name, and `key_expires_at` its expiry, if any. `key_id`, `source_ip` and `request_id` are
+    None if the call did not arrive over HTTP. `operator` is the user of the machine who ran an
+    operator's command or created the ticket of a session. It is None for every other caller.
 
-    A caller with a session (IDENTITY-5) has no key, but `session_id`, the `owner_id` of the session
-    and when that `authenticated_at` its provider; `key_expires_at` is the end of the session. A
-    session by a ticket has no owner. `role` is the name of the role that gave the scopes and the
-    `limits`, if one did. `approval` is what the request says about one.
+    A caller with a session (IDENTITY-5) has no API key. It has a `session_id`, the `owner_id` of
+    the session, and `authenticated_at`, the time of authentication by its provider.
+    `key_expires_at` is then the expiry of the session. A session from a ticket has no owner. `role`
+    is the name of the role, if any, that granted the scopes and the `limits`. `approval` contains
+    the approval headers of the request.
     """
 
     tenant_id: str
@@ -81,26 +82,26 @@ class Caller:
 
     @property
     def is_inside(self) -> bool:
-        """Whether the service itself calls, or a command of the operator."""
+        """Whether the caller is the service itself or an operator's command."""
         return self.key_id is None and self.session_id is None
 
     @property
     def asks_approval(self) -> bool:
-        """Whether the call is not to be made, but to be approved."""
+        """Whether the call requests an approval instead of being executed."""
         return self.approval is not None and self.approval.id is None
 
     @property
     def person_id(self) -> str | None:
-        """The identifier of the person who calls; None for keys and programs."""
+        """The identifier of the calling person, or None for keys and programs."""
         is_person = self.owner_id is not None and self.owner_id.startswith(f"svc_{PERSON}_")
         return self.owner_id if is_person else None
 
     def reaches_warrant(self, warrant_id: str) -> bool:
-        """Return whether the limits leave this warrant to the caller."""
+        """Return whether the limits permit this warrant."""
         return self.limits is None or warrant_id.startswith(self.limits.warrant_prefixes)
 
     def reaches_key(self, *line: str) -> bool:
-        """Return whether the limits leave it a signing key, named with all above it."""
+        """Return whether the limits permit a signing key, given with all its ancestors."""
         return self.limits is None or not set(self.limits.signing_keys).isdisjoint(line)
 
     @property
@@ -110,19 +111,19 @@ class Caller:
         return self.session_id is not None and not is_program
 
     def has_to_sign_in(self, now: datetime) -> bool:
-        """Return whether it is in person, and the sign-in is not fresh (AUTH-17)."""
+        """Return whether a person or operator must reauthenticate (AUTH-17)."""
         if not self.is_in_person:
             return False
         return self.authenticated_at is None or now - self.authenticated_at > FRESH
 
     @property
     def holder_id(self) -> str:
-        """The holder of shares of the rate limit and of `Idempotency-Key`s; empty inside."""
+        """The owner of rate limit shares and `Idempotency-Key`s. Empty for the service itself."""
         return self.key_id or self.owner_id or self.session_id or ""
 
     @property
     def bounds_keys_at(self) -> datetime | None:
-        """The latest end of the keys that the caller may create; None if any (APIKEY-4)."""
+        """The latest expiry of keys that the caller may create; None without a limit (APIKEY-4)."""
         return None if self.is_in_person else self.key_expires_at
 
     @property
@@ -132,7 +133,7 @@ class Caller:
 
     @classmethod
     def inside(cls, tenant_id: str, *, name: str, handle: str, operator: str | None = None) -> Self:
-        """Return the caller for the service itself, such as its schedule, or for a command.
+        """Return the caller for the service itself, for example its scheduler, or for a command.
 
         No service account can have this identity, because its name cannot contain `+`.
         """

@@ -1,4 +1,4 @@
-"""Changes that end a trust: what was revoked, by whom, and why (FLEET-30)."""
+"""Changes that revoke trust: their subject, maker and reason (FLEET-30)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,7 +8,7 @@ from shared.model.audit.audit_log import AuditAction, AuditEntry
 
 
 class ChangeKind(StrEnum):
-    """The kind of thing that a change revoked."""
+    """The kind of resource that a change revoked."""
 
     WARRANT = "warrant"
     BATCH = "batch"
@@ -18,7 +18,7 @@ class ChangeKind(StrEnum):
 
     @property
     def action(self) -> AuditAction:
-        """The action of its entry in the audit log."""
+        """The action of its audit entry."""
         return _ACTIONS[self]
 
 
@@ -33,7 +33,7 @@ _ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilters:
-    """The changes to return: of a kind, if that is not None; both times are included."""
+    """The changes to return: of this kind, or of any kind if None. Both times are inclusive."""
 
     kind: ChangeKind | None
     start: datetime
@@ -42,7 +42,7 @@ class ChangeFilters:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The maker of a change: identity, API key, and the name that it had, if known."""
+    """The maker of a change: identity, API key, and the key's name at that time, if known."""
 
     identity: str
     key_id: str | None
@@ -50,13 +50,13 @@ class Actor:
 
     @classmethod
     def of(cls, entry: AuditEntry) -> "Actor":
-        """Return the maker of the change that an entry of the audit log is about."""
+        """Return the maker of the change in an audit entry."""
         return cls(entry.actor, entry.actor_key_id, entry.actor_name)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedChange:
-    """A change; `name` is that of the key or warrant. `actor` is None if it is not known."""
+    """A change. `name` is the name of the key or warrant. `actor` is None if unknown."""
 
     id: str
     kind: ChangeKind
@@ -67,7 +67,7 @@ class RecordedChange:
 
     @classmethod
     def of_entry(cls, entry: AuditEntry, kind: ChangeKind | None = None) -> "RecordedChange":
-        """Return the change that an entry of the audit log is about, which tells its kind."""
+        """Return the change in an audit entry, which determines the kind."""
         kind = kind or next(each for each in ChangeKind if each.action is entry.action)
         details = entry.details
         name = details.get("warrant_id") or details.get("name")

@@ -1,4 +1,4 @@
-"""The deployment that a store belongs to: its schema, whether it is in charge, and who leads."""
+"""Deployment record of a store: its schema, whether it is active, and its leader."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,21 +9,21 @@ from shared.errors import InvalidSettings
 from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record
 
-# Rises if an earlier release would misread or damage what this release stores.
+# Increases if an earlier release would misread or damage the data of this release.
 SCHEMA: Final = 1
 
 ADDRESS: Final = Address(Table.KEYS, "deployment")
-# The marks on restored tenants, by tenant.
+# Recovery reviews that are pending, by tenant.
 MARKS: Final = Partition(Table.KEYS, "restored")
 LEADER_ADDRESS: Final = Address(Table.KEYS, "servers", "leader")
 PROBE_ADDRESS: Final = Address(Table.KEYS, "servers", "probe")
 
-# Longer than a process may take to see that another store, or another region, is in charge.
+# Longer than a process may take to notice that another store or region is active.
 FENCED_SECONDS: Final = 6.0
 
 
 class DeploymentPart(StrEnum):
-    """The part that a store has in a migration (docs/adr/15). Only `serving` is in charge."""
+    """The role of a store in a migration (docs/adr/15). Only a `serving` store is active."""
 
     SERVING = "serving"
     RECEIVING = "receiving"
@@ -32,13 +32,13 @@ class DeploymentPart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deployment(Record):
-    """The note of a store about itself.
+    """A store's record about itself.
 
-    `schema` is the highest of the releases that wrote to it. `receipt` is a random name that the
-    store got when data was last moved to it; `moved_to` is that of the store which is in charge
-    instead of this one. `tables_made_at` is what `Store.made_at` said of the tables that an
-    operator saw, so that it tells restored ones from these.
-    `region` is that of AWS in which the copies of this store are written; None before a failover.
+    `schema` is the highest schema of the releases that wrote to it. `receipt` is a random name that
+    the store received when data was last moved to it. `moved_to` is the receipt of the store that
+    replaced this one. `tables_made_at` is the value of `Store.made_at` for the tables that an
+    operator confirmed, which distinguishes them from restored tables. `region` is the AWS region
+    that writes the copies of this store, or None before a failover.
     """
 
     schema: int = SCHEMA
@@ -51,15 +51,15 @@ class Deployment(Record):
 
     @classmethod
     def of(cls, item: Item | None) -> Self:
-        """Return the record of an item; a new store has none. Raises `DataCorrupt`."""
+        """Return the record of an item. A new store has none. Raises `DataCorrupt`."""
         return cls(version=0) if item is None else cls.from_item(item)
 
     def next(self, **changes: object) -> Self:
-        """Return the record as it is written next."""
+        """Return the next version of the record."""
         return replace(self, version=self.version + 1, **changes)  # type: ignore[arg-type]
 
     def check_schema(self, schema: int = SCHEMA) -> None:
-        """Raise `InvalidSettings` for a release that knows schemas up to a lower one (OPS-12)."""
+        """Raise `InvalidSettings` if the data needs a schema above `schema` (OPS-12)."""
         if self.schema > schema:
             raise InvalidSettings(
                 f"RESCIND_STORE: the data has schema {self.schema}; this release supports schemas"
@@ -68,11 +68,14 @@ class Deployment(Record):
             )
 
     def is_written_in(self, region: str, *, is_standby: bool) -> bool:
-        """Return whether processes in this region write; those of a standby wait to be named."""
+        """Return whether processes in this region write.
+
+        A standby writes only if `region` names it.
+        """
         return not is_standby if self.region is None else self.region == region
 
     def check_in_charge(self) -> None:
-        """Raise `InvalidSettings` if another store is in charge of the data (OPS-13)."""
+        """Raise `InvalidSettings` if another store is active (OPS-13)."""
         if self.part is DeploymentPart.MOVED:
             raise InvalidSettings(
                 "RESCIND_STORE: the data was moved to another store, which is in charge now.",
@@ -87,7 +90,7 @@ class Deployment(Record):
 
 @dataclass(frozen=True, slots=True)
 class LeaderNote(Record):
-    """The server that leads: `by` is its random name, `version` rises while it does."""
+    """The leading server: `by` is its random name. `version` increases while it leads."""
 
     by: str
     version: int = 1
@@ -95,10 +98,10 @@ class LeaderNote(Record):
 
 @dataclass(frozen=True, slots=True)
 class UnreviewedRestore(Record):
-    """A restore that is not reviewed yet.
+    """A restore without a recovery review.
 
-    `copied_at` is the moment to which the records were put back, if it is known. `recovered_at` is
-    when a recovery ended first, which says what to review.
+    `copied_at` is the time of the restored backup, if known. `recovered_at` is when a recovery
+    first ended, which determines the extent of the review.
     """
 
     tenant_id: str
@@ -109,10 +112,10 @@ class UnreviewedRestore(Record):
 
     @property
     def address(self) -> Address:
-        """Where the mark is stored."""
+        """The address of the record."""
         return address(self.tenant_id)
 
 
 def address(tenant_id: str) -> Address:
-    """Return the address of the mark on a tenant."""
+    """Return the address of a tenant's pending recovery review."""
     return MARKS.address(tenant_id)

@@ -1,4 +1,4 @@
-"""The difference between two states of a record, for approvals and the audit log (APPROVAL-2)."""
+"""Difference between two states of a record, for approvals and the audit log (APPROVAL-2)."""
 
 import base64
 import hashlib
@@ -10,8 +10,8 @@ from typing import Any, Final
 from shared.model.items import Item, Value
 from shared.model.records import Record
 
-# Where a record is stored and how often, and what the service makes for each attempt. A sealed
-# secret differs each time that it is sealed, so its record has a hash of the secret beside it.
+# Storage location, write counter, and values that the service generates at each attempt. Wrapping a
+# secret gives a different result each time, so its record also has a hash of the secret.
 _SKIPPED: Final = ("id", "tenant_id", "created_at", "version", "digest")
 _SEALED: Final = "sealed_"
 # The members that the thumbprint of a key covers (RFC 7638, section 3.2; RFC 8037, section 2).
@@ -25,20 +25,20 @@ _COVERED: Final[Mapping[str, tuple[str, ...]]] = {
 def describe_change(previous: Record | None, after: Record | None) -> dict[str, Value]:
     """Return the fields that differ, each as `old` and `new`.
 
-    Before a creation there is no record, and none after a deletion. The SHA-256 of a secret, which
-    is a field that `repr` hides, replaces it. Key sets appear as `kid`, type and thumbprint.
+    There is no record before a creation and after a deletion. Secrets, which are the fields hidden
+    from `repr`, are replaced by their SHA-256. Key sets appear as `kid`, type and thumbprint.
     """
     old, new = (_visible_members(each) for each in (previous, after))
     return {
         name: {"old": old.get(name), "new": new.get(name)}
         for name in sorted(old.keys() | new.keys())
-        # A list that a creation leaves empty says nothing.
+        # An empty list in a new record is not a change.
         if old.get(name, []) != new.get(name, [])
     }
 
 
 def changed_details(name: str, old: Record | None, new: Record | None) -> dict[str, Value]:
-    """Return the details of an approval and of the audit entry about a change."""
+    """Return the details of a change for its approval and its audit entry."""
     return {"name": name, "changes": describe_change(old, new)}
 
 

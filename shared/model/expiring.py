@@ -8,7 +8,7 @@ from typing import Final
 from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 
-# How many days before its end a key is announced, the last time first.
+# A key is announced this many days before its expiry. The last announcement is first.
 DAYS: Final = (1, 7, 30)
 
 
@@ -21,7 +21,7 @@ class ExpiringKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ExpiringKey:
-    """A key that expires within `days` days: the smallest number of `DAYS` for which that is so."""
+    """A key that expires within `days` days, the smallest applicable number of `DAYS`."""
 
     kind: ExpiringKind
     id: str
@@ -32,19 +32,19 @@ class ExpiringKey:
 
 @dataclass(frozen=True, slots=True)
 class ExpiryNotice(Record):
-    """The note that a key was announced. The store deletes it some time after `expires`.
+    """The record that a key was announced. The store deletes it some time after `expires`.
 
-    `expires` is the end of the key in seconds since the epoch.
+    `expires` is the expiry of the key in seconds since the epoch.
     """
 
     expires: int
 
 
 def days_left(created_at: datetime, expires_at: datetime | None, now: datetime) -> int | None:
-    """Return the smallest number of `DAYS` within which a key expires, or None if there is none.
+    """Return the smallest number of `DAYS` within which a key expires, or None.
 
-    A number counts only if the whole life of the key is longer: who makes a key for an hour needs
-    no warning. None is returned for a key that has expired, or does not expire.
+    A number applies only if the total lifetime of the key is longer, because a key created for an
+    hour needs no warning. Returns None for a key that has expired or does not expire.
     """
     if expires_at is None or expires_at <= now:
         return None
@@ -53,10 +53,10 @@ def days_left(created_at: datetime, expires_at: datetime | None, now: datetime) 
 
 
 def notices(tenant_id: str) -> Partition:
-    """Return the partition of the notes of a tenant, by key and days."""
+    """Return the partition of a tenant's notices, by key and days."""
     return Partition(Table.KEYS, f"{tenant_id}#expiring")
 
 
 def notice_address(tenant_id: str, key: ExpiringKey) -> Address:
-    """Return the address of the note that `key` was announced."""
+    """Return the address of the notice about `key`."""
     return notices(tenant_id).address(f"{key.id}#{key.days}")

@@ -1,6 +1,6 @@
-"""The feed: numbered entries that say which warrants were revoked or removed since (FEED-1).
+"""Feed: numbered entries that revoke and unrevoke warrants (FEED-1).
 
-The wire format is `shared.authorizer.formats.wire`, which clients of the feed use too.
+The wire format is `shared.authorizer.formats.wire`, which feed clients use too.
 """
 
 from collections.abc import Sequence
@@ -18,21 +18,21 @@ from shared.model import times
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 
-# The most warrants in one entry: with the longest identifiers, an item of DynamoDB holds it.
+# Maximum number of warrants in an entry. With the longest identifiers, it fits an item of DynamoDB.
 ENTRY_MAX: Final = 4_000
 
-# The most bytes of entries before a list is published as the next base. In base64 they are a third
-# more, and an answer has 4 MiB at most.
+# Maximum size of entries, in bytes, before an SRL is published as the next base. Base64 adds a
+# third, and a response has at most 4 MiB.
 UNLISTED_MAX: Final = 2 * 2**20
 
-# How long the function that is woken by a change waits for the end of a window. Other tenants may
-# wait for it, so what needs more is left to the schedule (FEED-5).
+# Maximum wait for the end of a publication window by the function that a change wakes. Other
+# tenants may wait for this function, so longer windows are left to the scheduler (FEED-5).
 SOON_SECONDS: Final = 1.5
 
-# A restore or a theft adds this to the sequence, so that it exceeds those that clients have seen.
+# Sequence jump after a restore or theft, which exceeds every sequence that clients have seen.
 LEAP: Final = 2**20
 
-# The sort key of the head. It sorts after those of all entries.
+# The sort key of the feed head. It sorts after the keys of all entries.
 HEAD: Final = "head"
 _FEED: Final = "#feed"
 
@@ -41,11 +41,11 @@ _DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry(Record):
-    """An entry as it is stored: its bytes, and when each warrant that it revokes ends.
+    """A stored entry: its bytes, and the expiry of each revoked warrant.
 
-    `ends` is CBOR: for each warrant in `Revoked`, seconds since 1970, or null if it is not known.
-    `chain` is the chain (32 bytes) at this entry.
-    `changes` are the revoked signing keys that this entry and those before it state wholly.
+    `ends` is CBOR: seconds since 1970, or null if unknown, for each warrant in `Revoked`. `chain`
+    is the chain hash (32 bytes) at this entry. `changes` are the revoked signing keys that are
+    completely published by this entry and its predecessors.
     """
 
     entry: bytes
@@ -64,16 +64,16 @@ class StoredEntry(Record):
         follows: bytes,
         changes: tuple[str, ...] = (),
     ) -> "StoredEntry":
-        """Return an entry to store that follows the chain `follows`.
+        """Return an entry to store after the chain hash `follows`.
 
-        `ends` are those of `entry.revoked`, in the same order.
+        `ends` are the expiries of `entry.revoked`, in the same order.
         """
         data = entry.encode()
         chain = wire.next_chain(follows, data)
         return cls(data, encoded_ends(ends), issued_at, chain, changes)
 
     def decode(self) -> tuple[FeedEntry, list[datetime | None]]:
-        """Return the entry, and the ends of the warrants that it revokes. Raises `DataCorrupt`."""
+        """Return the entry and the expiries of its revoked warrants. Raises `DataCorrupt`."""
         try:
             entry, seconds = FeedEntry.decode(self.entry), cbor2.loads(self.ends)
             ends = [None if at is None else times.from_seconds(at) for at in seconds]
@@ -85,7 +85,7 @@ class StoredEntry(Record):
 
 
 def encoded_ends(ends: Sequence[datetime | None]) -> bytes:
-    """Return the ends of the warrants that an entry revokes, as they are stored beside it."""
+    """Return the expiries of an entry's revoked warrants, in their stored form."""
     return cbor2.dumps([None if at is None else int(at.timestamp()) for at in ends])
 
 
@@ -93,12 +93,12 @@ def encoded_ends(ends: Sequence[datetime | None]) -> bytes:
 class FeedHead(Record):
     """The signed head of a tenant's feed.
 
-    `payload` is the encoded `wire.Head`, `signature` the 64 bytes over `wire.signed_part(payload)`
-    by the list signer `key_id`. `broke_at` is the sequence of the last break, 0 if there is none.
-    `published_ms` is when the last entry was published, in milliseconds since 1970.
-    `unlisted_bytes` is at least the size of the entries that the base does not cover. In
-    milliseconds since 1970, `unlisted_ms` is a moment before which nothing was changed that only
-    those entries state, and `covered_ms` one before which every acknowledged change is in the feed.
+    `payload` is the encoded `wire.Head`. `signature` contains the 64 bytes over
+    `wire.signed_part(payload)` by the SRL signer `key_id`. `broke_at` is the sequence of the last
+    discontinuity, or 0. `published_ms` is the time of the last entry. `unlisted_bytes` is at least
+    the size of the entries after the base. All changes in those entries were made after
+    `unlisted_ms`. All changes acknowledged before `covered_ms` are in the feed. Times are in
+    milliseconds since 1970.
     """
 
     payload: bytes
@@ -113,7 +113,7 @@ class FeedHead(Record):
 
     @cached_property
     def signed_head(self) -> wire.SignedHead:
-        """The signed bytes. Raises `DataCorrupt`."""
+        """The decoded payload. Raises `DataCorrupt`."""
         try:
             return wire.SignedHead.decode(self.payload)
         except MalformedBytes as error:
@@ -126,47 +126,48 @@ class FeedHead(Record):
 
     @property
     def base(self) -> Base:
-        """The list in force, which covers the entries up to its sequence."""
+        """The current SRL, which covers the entries up to its sequence."""
         return self.signed_head.base
 
     @property
     def is_broken(self) -> bool:
-        """Whether a break is not covered by the base: clients cannot go on before the next list."""
+        """Whether a discontinuity follows the base. Clients then wait for the next SRL."""
         return self.broke_at > self.base.sequence
 
     @property
     def needs_list(self) -> bool:
-        """Whether a list is to be published at once.
+        """Whether an SRL must be published immediately.
 
-        That is so after a break, and before the entries since the base exceed one answer.
+        This is the case after a discontinuity, and before the entries since the base exceed one
+        response.
         """
         return self.is_broken or self.unlisted_bytes > UNLISTED_MAX
 
     def is_ahead(self, now: datetime) -> bool:
-        """Return whether clients refuse it because it is of a clock that was ahead (FEED-2)."""
+        """Return whether clients reject it because its clock was ahead (FEED-2)."""
         return self.signed_head.issued_at > now + wire.FUTURE_MAX
 
     def unlisted_since(self, listed_at: datetime) -> datetime | None:
-        """Return since when, at the earliest, the base lacks a change that is in the feed.
+        """Return a time before all changes in the feed that the base lacks.
 
-        None if it has them all. `listed_at` is when the base was issued.
+        None if the base contains all changes. `listed_at` is the issue time of the base.
         """
         if self.sequence == self.base.sequence:
             return None
         return _moment(self.unlisted_ms) or listed_at
 
     def with_base_issued_at(self, at: datetime) -> "FeedHead":
-        """Return the head for a base that was issued `at`: what that lacks was changed later."""
+        """Return the head for a base issued `at`. The base lacks only later changes."""
         return replace(self, unlisted_ms=milliseconds(at))
 
     @property
     def covered_at(self) -> datetime | None:
-        """A moment before which every acknowledged change is in the feed; None if not known."""
+        """All changes acknowledged before this time are in the feed. None if unknown."""
         return _moment(self.covered_ms)
 
 
 def milliseconds(moment: datetime | None) -> int:
-    """Return a moment in milliseconds since 1970; 0 for None."""
+    """Return a time in milliseconds since 1970; 0 for None."""
     return 0 if moment is None else int(moment.timestamp() * 1000)
 
 
@@ -175,17 +176,17 @@ def _moment(at: int) -> datetime | None:
 
 
 def feed_partition(tenant_id: str) -> Partition:
-    """Return the partition of a tenant's entries, in order of sequence, and then the head."""
+    """Return the partition of a tenant's entries, in order of sequence, and then the feed head."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}{_FEED}")
 
 
 def head_address(tenant_id: str) -> Address:
-    """Return the address of the head of a tenant's feed, which sorts after all entries."""
+    """Return the address of a tenant's feed head, which sorts after all entries."""
     return feed_partition(tenant_id).address(HEAD)
 
 
 def is_head(address: Address) -> bool:
-    """Return whether this is the address of the head of a feed."""
+    """Return whether this is the address of a feed head."""
     return address.sk == HEAD and address.pk.endswith(_FEED)
 
 

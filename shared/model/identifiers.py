@@ -34,9 +34,9 @@ STATUS_LIST: Final = "tsl"
 ULID: Final = "[0-7][0-9a-hjkmnp-tv-z]{25}"
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_DIGITS: Final = 10
-# The milliseconds of the year 9999, after which there is no moment.
+# The last supported time, in the year 9999, in milliseconds.
 _LATEST: Final = 253_370_764_800_000
-# A line matches in one way only. So `(?>` and `*+` keep no other ways, for speed.
+# A line matches in one way only. `(?>` and `*+` therefore prevent backtracking, for speed.
 _WARRANT_ID_LINES: Final = re.compile(f"(?>{WARRANT_ID_PATTERN}\n)*+{WARRANT_ID_PATTERN}")
 _RUN: Final = 10_000
 
@@ -45,14 +45,15 @@ BEFORE_WARRANT_IDS: Final = "svc_wrt_"
 
 
 def is_identifier(value: str, *, kind: str) -> bool:
-    """Return whether `value` has the form of an identifier of `kind` that this service creates."""
+    """Return whether `value` has the form of a generated identifier of `kind`."""
     return re.fullmatch(f"svc_{kind}_{ULID}", value) is not None
 
 
 def before_all_of(moment: datetime, *, kind: str) -> str:
-    """Return a text that sorts before identifiers of `kind` made at `moment`, after earlier ones.
+    """Return a text that separates identifiers of `kind` made at `moment` from earlier ones.
 
-    A moment before 1970 counts as the start of 1970, because a ULID has no earlier time.
+    The text sorts before all identifiers of `moment`, and after earlier ones. A time before 1970
+    counts as the start of 1970, because a ULID has no earlier time.
     """
     left = max(int(moment.timestamp() * 1000), 0)
     digits = ""
@@ -63,7 +64,7 @@ def before_all_of(moment: datetime, *, kind: str) -> str:
 
 
 def span_of(prefix: str) -> tuple[int, int]:
-    """Return the first and the last millisecond that identifiers with this beginning can be of."""
+    """Return the first and last millisecond of identifiers with this prefix."""
     digits = prefix.split("_", 2)[2][:_TIME_DIGITS]
     if not set(digits) <= set(_DIGITS):
         digits = ""
@@ -79,13 +80,13 @@ def _number(digits: str) -> int:
 
 
 def are_warrant_ids(values: Sequence[str]) -> bool:
-    """Return whether all `values` are warrant identifiers: faster for many than one by one."""
+    """Return whether all `values` are warrant identifiers. Faster than separate checks."""
     runs = (values[start : start + _RUN] for start in range(0, len(values), _RUN))
     return all(map(_are_lines, runs))
 
 
 def _are_lines(values: Sequence[str]) -> bool:
     lines = "\n".join(values)
-    # A value that contains a line feed would otherwise pass for two.
+    # A value that contains a line feed would otherwise count as two.
     is_joined_once = lines.count("\n") == len(values) - 1
     return is_joined_once and _WARRANT_ID_LINES.fullmatch(lines) is not None

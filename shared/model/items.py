@@ -1,4 +1,4 @@
-"""The vocabulary of the stores: tables, addresses, partitions, items."""
+"""Data types of the stores: tables, addresses, partitions, items."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Table(StrEnum):
 
 
 class Address(NamedTuple):
-    """The table and the two keys of an item. Neither `pk` nor `sk` is ever empty."""
+    """The table and the two keys of an item. `pk` and `sk` are never empty."""
 
     table: Table
     pk: str
@@ -46,7 +46,7 @@ class ColumnPage:
 
     @classmethod
     def of(cls, names: list[str], items: Iterable[tuple[str, Item]], attribute: str) -> Self:
-        """Return the page with these sort keys, and the attribute of those `items` that have it."""
+        """Return the page with these sort keys, and the attribute of the `items` that have it."""
         return cls(names, {sk: item[attribute] for sk, item in items if attribute in item})
 
 

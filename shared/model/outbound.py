@@ -1,6 +1,6 @@
-"""Where the service may connect to (HOOK-6).
+"""Addresses that the service may connect to (HOOK-6).
 
-A caller who may name an address must not reach what only the service can reach.
+A caller who chooses an address must not gain access to internal addresses through the service.
 """
 
 import re
@@ -15,21 +15,21 @@ URL_MAX: Final = 2048
 PORT: Final = 443
 
 _LABEL: Final = "[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?"
-# The last label is not a number: `127.1` and `2130706433` are addresses to resolvers.
+# A numeric last label is rejected, because resolvers treat `127.1` and `2130706433` as addresses.
 _HOST: Final = re.compile(rf"(?:{_LABEL}\.)+(?!\d|0x)[a-z0-9-]{{2,63}}", re.IGNORECASE)
 _URL: Final = re.compile(r"https://[!-~]+", re.IGNORECASE)
 
-# Not public, although `is_global` is true of them in some version of Python: protocol assignments,
-# relays of 6to4, and the address at which Azure serves a machine its credentials.
+# Not public, although some versions of Python report `is_global` for them: protocol assignments,
+# 6to4 relays, and the address that provides credentials to machines on Azure.
 _REFUSED_V4: Final = tuple(map(IPv4Network, ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32")))
-# Only these are assigned. All others translate to IPv4 or are local.
+# Only this range is assigned. All others translate to IPv4 or are local.
 _UNICAST_V6: Final = IPv6Network("2000::/3")
 # Teredo and others, 6to4, and documentation.
 _REFUSED_V6: Final = tuple(map(IPv6Network, ("2001::/23", "2002::/16", "3fff::/20")))
 
 
 def checked_url(url: str, *, any_port: bool = False) -> str:
-    """Return `url`. Raises `ValueError`, with a message for the caller, if it is not allowed."""
+    """Return `url` if it is allowed. Raises `ValueError` with a message for the caller."""
     if len(url) > URL_MAX:
         raise ValueError(f"must have at most {URL_MAX} characters")
     if not _URL.fullmatch(url) or "\\" in url:
@@ -51,8 +51,8 @@ def checked_url(url: str, *, any_port: bool = False) -> str:
 def is_allowed(address: str, networks: Sequence[Network], port: int = PORT) -> bool:
     """Return whether the service may connect to a port of an IP address.
 
-    The address must be in one of the operator's `networks`, or it must be a public unicast address
-    and the port 443.
+    The address must be in one of the operator's `networks`. Otherwise it must be a public unicast
+    address, and the port must be 443.
     """
     ip = ip_address(address)
     if any(ip.version == each.version and ip in each for each in networks):

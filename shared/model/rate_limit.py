@@ -1,7 +1,7 @@
-"""A token bucket stored as one moment: the generic cell rate algorithm (AUTH-6).
+"""A token bucket stored as one time: the generic cell rate algorithm (AUTH-6).
 
-`full_at` is the time at which the bucket will be full again. Each token that is taken moves it
-later by one interval. Moments are in microseconds since the epoch.
+`full_at` is the time when the bucket will be full again. Each token taken moves it later by one
+interval. Times are in microseconds since the epoch.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -13,19 +13,19 @@ from shared.model.callers import Caller
 
 RATE_PER_SECOND: Final = 1000
 BURST: Final = 2000
-# Only admin keys may take these tokens, so that no other key can keep the administrator from
+# Tokens reserved for admin keys. Otherwise another key could prevent the administrator from
 # revoking it (AUTH-8).
 RESERVE: Final = BURST // 10
-# Below this, each key that is not an admin key has a share of its own (AUTH-15).
+# Below this level, each non-admin key has a separate share (AUTH-15).
 HALF: Final = BURST // 2
 
 SECOND: Final = 1_000_000
 INTERVAL: Final = SECOND // RATE_PER_SECOND
 
-# A bucket is full within two seconds. If `full_at` is later than this, a clock that was ahead wrote
-# it, and the bucket is filled again.
+# A bucket is full within two seconds. A `full_at` later than this was written by a clock that was
+# ahead, and the bucket is refilled.
 FULL_AT_MAX: Final = 15 * 60 * SECOND
-# If `full_at` is later than this, it was written by a clock that disagrees with this one.
+# A `full_at` later than this was written by a clock that disagrees with this one.
 _FILLED_WITHIN: Final = 10 * SECOND
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
@@ -33,15 +33,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def microseconds(moment: datetime) -> int:
-    """Return a moment in microseconds since the epoch."""
+    """Return a time in microseconds since the epoch."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def is_of_another_clock(full_at: int, now: int) -> bool:
-    """Return whether `full_at` is too late to be written by a clock that agrees with this one.
+    """Return whether `full_at` was written by a clock that disagrees with this one.
 
-    Such a value does not show how many tokens were taken, so no request may be refused because of
-    it.
+    Such a value does not show how many tokens were taken, so it must not cause a rejection.
     """
     return full_at > now + _FILLED_WITHIN
 
@@ -54,7 +53,7 @@ class BucketPurpose(StrEnum):
     FEED = "#feed"
     # Registrations and heartbeats of authorizers (AUTH-12).
     HEARTBEATS = "#heartbeats"
-    # Lists that are published out of turn (SRL-14).
+    # SRLs published early (SRL-14).
     PUBLICATIONS = "#publications"
 
     def bucket(self, tenant_id: str) -> str:
@@ -63,9 +62,9 @@ class BucketPurpose(StrEnum):
 
 
 class BucketUser(NamedTuple):
-    """Taker of tokens of a tenant's bucket; `key_id` is None for all admin keys together.
+    """A consumer of tokens of a tenant's bucket. `key_id` is None for all admin keys together.
 
-    For a session it is the person or the account that owns it.
+    For a session, `key_id` is the person or the account that owns it.
     """
 
     tenant_id: str
@@ -74,12 +73,12 @@ class BucketUser(NamedTuple):
 
     @classmethod
     def of(cls, caller: Caller, purpose: BucketPurpose) -> "BucketUser":
-        """Return the holder that a caller is."""
+        """Return the bucket user for a caller."""
         return cls(caller.tenant_id, purpose, None if caller.is_admin else caller.holder_id)
 
     @property
     def reserve(self) -> int:
-        """The tokens that it must leave in the bucket (AUTH-8)."""
+        """The tokens that this user must leave in the bucket (AUTH-8)."""
         return 0 if self.key_id is None else RESERVE
 
     @property
@@ -89,12 +88,12 @@ class BucketUser(NamedTuple):
 
     @property
     def own_bucket(self) -> str:
-        """The name of the bucket of the key alone, which has no admin key."""
+        """The name of the key's separate bucket, which admin keys do not have."""
         return f"{self.bucket}#{self.key_id}"
 
 
 class Bucket(NamedTuple):
-    """The state of a bucket at the moment `now`."""
+    """The state of a bucket at the time `now`."""
 
     full_at: int
     now: int
@@ -106,15 +105,15 @@ class Bucket(NamedTuple):
 
     @property
     def is_credible(self) -> bool:
-        """Whether `full_at` is at most `FULL_AT_MAX` ahead, so that it can be trusted."""
+        """Whether `full_at` is credible: at most `FULL_AT_MAX` ahead."""
         return self.full_at <= self.now + FULL_AT_MAX
 
     def available_above(self, reserve: int) -> int:
-        """Return the number of tokens left, without the `reserve` tokens that must stay."""
+        """Return the number of tokens left, without the `reserve`."""
         return max(0, self.tokens - reserve)
 
     def take(self, tokens: int) -> "Bucket":
-        """Return the bucket with `tokens` fewer. It must have that many."""
+        """Return the bucket without `tokens` tokens. It must have that many."""
         return Bucket(max(self.full_at, self.now) + tokens * INTERVAL, self.now)
 
 
@@ -126,6 +125,6 @@ class RateLimitHeaders(NamedTuple):
 
     @classmethod
     def of(cls, bucket: Bucket, *, lease: int = 0, reserve: int = 0) -> "RateLimitHeaders":
-        """Return the values for a bucket with `lease` tokens in hand and `reserve` to stay."""
+        """Return the values for a bucket with `lease` tokens in hand and a `reserve`."""
         remaining = min(bucket.available_above(reserve) + lease, RATE_PER_SECOND)
         return cls(remaining, ceil(max(bucket.full_at, bucket.now) / SECOND))

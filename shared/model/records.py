@@ -1,4 +1,4 @@
-"""Conversion of records to items and back, by the types that a record's fields declare."""
+"""Conversion between records and items, by the declared types of the fields."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import MISSING, Field, fields
@@ -13,28 +13,28 @@ from shared.model import times
 from shared.model.items import Item, ItemRow, Value
 
 _Read = Callable[[Value], Any]
-# For a field: its name, the types that are stored unchanged, how any other value is read, and what
-# is read if the item does not have it.
+# For a field: its name, the types that are stored unchanged, the converter for other values, and
+# the value if the item lacks it.
 _Reader = tuple[str, frozenset[type], _Read, Value]
 _PLAIN: Final = frozenset({str, int, bool, bytes})
 _SPARSE: Final = "sparse"
 
-# The metadata of a field that an item does not have if it is the default. A field that a later
-# release adds has it too.
+# Metadata of a field that is omitted from items if it has its default. Fields that a later release
+# adds have it too.
 SPARSE: Final = {_SPARSE: True}
 
 
 class Record:
     """A frozen dataclass that is stored as one item.
 
-    A field is a string, integer, boolean, bytes, moment, string enumeration, a tuple of strings,
-    enumerations or maps, or a map. If a field is None, the item does not have it.
+    A field is a string, integer, boolean, bytes, datetime, string enumeration, a tuple of strings,
+    enumerations or maps, or a map. Items omit fields that are None.
     """
 
     __slots__ = ()
 
     def to_item(self) -> dict[str, Value]:
-        """Return the item that `from_item` turns back into an equal record."""
+        """Return the item of the record, the inverse of `from_item`."""
         values = ((each, getattr(self, each.name)) for each in fields(self))  # type: ignore[arg-type]
         return {
             each.name: _encode_value(value)
@@ -81,7 +81,7 @@ def integer(item: Item, name: str) -> int:
 
 
 def moment(value: Value, name: str) -> datetime | None:
-    """Return the moment stored under `name`, or None. Raises `DataCorrupt` for any other value."""
+    """Return the time stored under `name`, or None. Raises `DataCorrupt` for other values."""
     if value is None:
         return None
     try:
@@ -143,7 +143,7 @@ def _converter(kind: Any) -> Callable[[Any], Any]:
 
 
 def _exactly(kind: type, value: Any) -> Any:
-    # Not isinstance: `bool` is a subclass of `int`, and True is no number here.
+    # Not isinstance, because `bool` is a subclass of `int`, and True is not a number here.
     if type(value) is not kind:
         raise TypeError(kind.__name__)
     return value

@@ -1,4 +1,4 @@
-"""Batches of revocations: what one call asks for, and what is stored of it (REVOKE-20)."""
+"""Batches of revocations: their requests, results and stored parts (REVOKE-20)."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from shared.model.records import Record
 
 
 class BatchAction(StrEnum):
-    """The act of a call on all its warrants."""
+    """The action of a request on all its warrants."""
 
     REVOKE = "revoke"
     TAKE_BACK = "take_back"
 
 
 class BatchOutcome(StrEnum):
-    """The outcome for one warrant of a call."""
+    """The outcome for one warrant of a request."""
 
     REVOKED = "revoked"
     ALREADY_REVOKED = "already_revoked"
@@ -31,11 +31,11 @@ class BatchOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """One call: revoke warrants, or take revocations back.
+    """A request to revoke or unrevoke warrants.
 
-    `ids` are identifiers of warrants, each once; if `by_revocation`, they are those of revocations.
-    `id` is None if the call begins a batch. `ends_at` is when the warrants themselves end. With
-    `dry_run` nothing is changed.
+    `ids` are distinct warrant identifiers, or revocation identifiers if `by_revocation`. `id` is
+    None if the request starts a batch. `ends_at` is the expiry of the warrants. `dry_run` makes no
+    changes.
     """
 
     action: BatchAction
@@ -48,7 +48,7 @@ class BatchRequest:
 
     @property
     def call(self) -> str:
-        """A text by which a repeated call is recognized: a digest of what it asks for.
+        """Digest of the request, which identifies repeated requests.
 
         The order of the identifiers does not matter.
         """
@@ -58,9 +58,9 @@ class BatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """The result of a call for one identifier. `error` is set if it failed.
+    """The result of a request for one identifier. `error` is set if it failed.
 
-    `warrant_id` is set if the identifier is that of a revocation which was found.
+    `warrant_id` is set if the identifier is a revocation that was found.
     """
 
     id: str
@@ -72,7 +72,7 @@ class BatchResult:
 
 @dataclass(frozen=True, slots=True)
 class BatchResults:
-    """The results of a call, in the order of its identifiers, and the batch that it belongs to."""
+    """The results of a request, in the order of its identifiers, and its batch."""
 
     batch_id: str
     results: list[BatchResult]
@@ -80,7 +80,7 @@ class BatchResults:
 
 @dataclass(frozen=True, slots=True)
 class BatchPart(Record):
-    """The warrants that one write of a batch revoked or restored, and their revocations.
+    """The warrants that one write of a batch revoked or unrevoked, and their revocations.
 
     The two tuples have the same length and order.
     """
@@ -96,15 +96,15 @@ class BatchPart(Record):
 
 
 def parts(tenant_id: str, batch_id: str) -> Partition:
-    """Return the partition of the parts of a batch, those of one call together."""
+    """Return the partition of the parts of a batch, grouped by request."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#batch#{batch_id}")
 
 
 def part_sk(call: str, entry_id: str) -> str:
-    """Return the sort key of the part whose write has this audit entry."""
+    """Return the sort key of the part that was written with this audit entry."""
     return f"{call}#{entry_id}"
 
 
 def around_parts_of(call: str) -> tuple[str, str]:
-    """Return two sort keys between which the parts of a call are."""
+    """Return two sort keys that enclose the parts of a request."""
     return f"{call}#", f"{call}$"

@@ -1,6 +1,7 @@
-"""How many warrants were revoked in each day and hour, and how many restored (REVOKE-31).
+"""Numbers of warrants revoked and unrevoked per day and hour (REVOKE-31).
 
-The numbers are counted from the audit entries, by the pass that seals them (docs/adr/19).
+They are counted from the audit entries, while these are appended to the transparency log
+(docs/adr/19).
 """
 
 from collections import Counter, defaultdict
@@ -17,7 +18,7 @@ from shared.model.items import Address, Item, Value
 from shared.model.records import integer
 from shared.model.tenants import AUDIT_RETENTION_DAYS_MIN
 
-# The most days that one call asks for, and if it asks for hours.
+# Maximum number of days in one request, and in one request for hours.
 DAYS_MAX: Final = 92
 HOURLY_DAYS_MAX: Final = 31
 
@@ -31,18 +32,19 @@ _COUNTED: Final[dict[str, str]] = {
     AuditAction.REVOCATION_DELETE_BATCH: _REMOVED,
     AuditAction.KEY_REVOKE: _BY_KEY,
 }
-# The numbers of hours are kept for longer than they are asked for.
+# Hourly numbers are kept for longer than requests can cover.
 _KEPT: Final = timedelta(days=62)
-# The entries of so many days are all there when the first pass begins, and until it is done.
+# All entries of this period exist when the first pass begins, and until it ends.
 _RETAINED: Final = timedelta(days=AUDIT_RETENTION_DAYS_MIN - 1)
 _DAY: Final = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class RevocationCount:
-    """How many revocations were made and deleted in a day or an hour; None if that is not known.
+    """The numbers of revocations created and deleted in a day or hour; None if unknown.
 
-    `start` is its first second, in UTC. `by_key` are the warrants whose key was revoked then.
+    `start` is its first second, in UTC. `by_key` is the number of warrants revoked through their
+    key.
     """
 
     start: datetime
@@ -53,24 +55,24 @@ class RevocationCount:
 
 @dataclass(frozen=True, slots=True)
 class RevocationCountSeries:
-    """The numbers of some days or hours, oldest first, and the first day that was ever counted."""
+    """The numbers of some days or hours, oldest first, and the first day ever counted."""
 
     known_from: date | None
     spans: list[RevocationCount]
 
 
 def begin(created_at: datetime, now: datetime) -> datetime:
-    """Return the start of the first day whose entries the passes from now on all see.
+    """Return the start of the first day that future passes see completely.
 
-    `created_at` is when the tenant was created.
+    `created_at` is the creation time of the tenant.
     """
     return max(times.midnight(created_at), times.midnight(now - _RETAINED) + _DAY)
 
 
 def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Address, Counter[str]]:
-    """Return the numbers that these entries add to items of months and of days.
+    """Return the amounts that these entries add to items of months and of days.
 
-    They are counted from `log.counted_from` on.
+    Counting begins at `log.counted_from`.
     """
     sums: dict[Address, Counter[str]] = defaultdict(Counter)
     for entry in entries:
@@ -89,7 +91,7 @@ def tally(entries: Iterable[Item], *, tenant_id: str, log: LogHead) -> dict[Addr
 
 
 def _signed_warrant_count(entry: Item) -> int:
-    """Return how many warrants a revoked key had signed; 0 if a repair or recovery revoked it."""
+    """Return how many warrants a revoked key had signed, or 0 after a repair or recovery."""
     details = entry["details"]
     return (
         integer(details, "warrants") if isinstance(details, dict) and "warrants" in details else 0
@@ -97,7 +99,7 @@ def _signed_warrant_count(entry: Item) -> int:
 
 
 def add_amounts(address_: Address, item: Item, amounts: Counter[str]) -> dict[str, Value]:
-    """Return an item, empty at first, with these amounts added. Raises `DataCorrupt`."""
+    """Return an item, initially empty, with these amounts added. Raises `DataCorrupt`."""
     sums = {name: _number(item, name) + amount for name, amount in amounts.items()}
     day_ = address_.sk.rpartition("#")[2]
     if len(day_) == len("2026-11-21"):
@@ -106,12 +108,12 @@ def add_amounts(address_: Address, item: Item, amounts: Counter[str]) -> dict[st
 
 
 def address(tenant_id: str, generation: int, day: date) -> Address:
-    """Return the address of the numbers of a month, as one generation of the log counted them."""
+    """Return the address of the numbers of a month, for one log generation."""
     return head.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m}")
 
 
 def address_of_hours(tenant_id: str, generation: int, day: date) -> Address:
-    """Return the address of the numbers of the hours of a day, likewise."""
+    """Return the address of the hourly numbers of a day, for one log generation."""
     return head.partition(tenant_id).address(f"revocations#{generation}#{day:%Y-%m-%d}")
 
 
@@ -121,7 +123,7 @@ def parts(day: datetime, *, hourly: bool) -> list[datetime]:
 
 
 def span(start: datetime, item: Item, *, hourly: bool) -> RevocationCount:
-    """Return the numbers of a day in the item of its month, or of an hour in that of its day.
+    """Return the numbers of a day from its month's item, or of an hour from its day's item.
 
     Raises `DataCorrupt`.
     """

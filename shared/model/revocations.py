@@ -19,20 +19,21 @@ from shared.model.records import Record
 from shared.model.signing_keys import WarrantSigner
 from shared.model.warrants import OtherMaker
 
-# Partitions of the revoked warrants with their counters, and of the records. Each takes 1,000 write
-# units a second (docs/adr/02).
+# Numbers of partitions of the revoked warrants with their counters, and of the records. Each
+# partition accepts 1,000 write units per second (docs/adr/02).
 SHARDS: Final = 16
 RECORD_SHARDS: Final = 8
 # Counters per shard: enough that concurrent writes rarely share one, few enough to read at once.
 COUNTERS: Final = 16
 
-# An earlier end is a date that was left empty or mistyped: no warrant ended then.
+# An earlier expiry is a date that was left empty or mistyped, because no warrant expired then.
 EARLIEST_END: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
-# A warrant that left the list longer ago does not return, even if the lifetime of lists is raised.
+# A warrant omitted from the SRL for longer than this does not return, even if the lifetime of SRLs
+# is raised.
 LONG_AGO: Final = timedelta(days=30)
 
-# An identifier is made moments before the time of its record.
+# An identifier is created moments before the time in its record.
 _ID_APART: Final = timedelta(minutes=1)
 _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -42,7 +43,7 @@ _AFTER_NAMES: Final = "~"
 # The counters sort before every warrant identifier.
 _COUNTER: Final = "#count"
 
-# The reason of a revocation whose own reason was lost.
+# Replaces the lost reason of a revocation.
 LOST: Final = "repaired: a part of this record was lost"
 
 
@@ -50,10 +51,10 @@ LOST: Final = "repaired: a part of this record was lost"
 class Revocation(Record):
     """The record of a revocation: listed in order of time, and deleted by its identifier.
 
-    `batch_id` names the batch that revoked the warrant, if one did. `actor_key_id` is the API key
-    that was used, and `created_by_name` the name that it had; they are None if there was none.
-    `created_by_id` is the person, if a person revoked: an e-mail in `created_by` may belong to
-    another person later. `token_issuer` and `token_value` are those of the token, if one was named.
+    `batch_id` is the batch, if any, that revoked the warrant. `actor_key_id` is the API key of the
+    request, and `created_by_name` its name at that time, if any. `created_by_id` is the revoking
+    person, if any, because an e-mail in `created_by` may belong to another person later.
+    `token_issuer` and `token_value` are set if the request named a token.
     """
 
     id: str
@@ -73,20 +74,21 @@ class Revocation(Record):
         return is_maker(caller, self.created_by, self.created_by_id)
 
     def compare_maker(self, caller: Caller) -> OtherMaker | None:
-        """Return what differs if the caller is another maker; None if it made the revocation."""
+        """Return how the caller differs from the maker, or None if they are the same."""
         if not self.is_by(caller):
             return OtherMaker.IDENTITY
-        # An administrator can make or rotate a key of any account, and would have its identity.
+        # An administrator can create or rotate a key of any account, and would then share its
+        # identity.
         has_key = caller.person_id is not None or self.actor_key_id == caller.key_id
         return None if has_key else OtherMaker.KEY
 
 
 @dataclass(frozen=True, slots=True)
 class RevocationFilters:
-    """The revocations to return: those that match all values that are not None (REVOKE-30).
+    """The revocations to return, which match all values other than None (REVOKE-30).
 
-    `start` and `end` are whole seconds, and both are included. `reason` is part of the reason, in
-    upper or lower case. `warrant_prefix` is how the identifier of the warrant begins.
+    `start` and `end` are whole seconds, and both are inclusive. `reason` is a part of the reason in
+    any case. `warrant_prefix` is the prefix of the warrant identifier.
     """
 
     warrant_id: str | None = None
@@ -100,7 +102,7 @@ class RevocationFilters:
 
     @property
     def are_selective(self) -> bool:
-        """Whether records must be read to see if they match."""
+        """Whether matching requires reading the records."""
         return self.created_by is not None or bool(self.actor_key_id or self.reason)
 
     @property
@@ -143,9 +145,9 @@ class RevocationFilters:
 
 @dataclass(frozen=True, slots=True)
 class RevokedWarrant(Record):
-    """A revoked warrant, as a publication reads it from one of the `shards`.
+    """A revoked warrant, as a publication reads it from the `shards`.
 
-    `ends_at` is when the warrant ends, if that was signed or given with the revocation.
+    `ends_at` is the expiry of the warrant, if it was signed or given with the revocation.
     """
 
     ends_at: datetime | None = None
@@ -153,9 +155,9 @@ class RevokedWarrant(Record):
 
 @dataclass(frozen=True, slots=True)
 class WarrantStatus:
-    """Whether a warrant is revoked; if so, when and why; and when it ends, if that is known.
+    """Revocation status of a warrant: time and reason if revoked, and expiry if known.
 
-    `by_key`: the warrant has no revocation of its own, but the key that signed it is revoked.
+    `by_key`: the warrant itself was not revoked, but its signing key was.
     """
 
     warrant_id: str
@@ -171,14 +173,14 @@ class WarrantStatus:
 
 
 def is_maker(caller: Caller, created_by: Value, created_by_id: Value) -> bool:
-    """Return whether a caller made a revocation. Identities of others than people are unique."""
+    """Return whether a caller made a revocation. Identities other than people are unique."""
     if created_by_id is not None or caller.person_id is not None:
         return created_by_id == caller.person_id
     return created_by == caller.identity
 
 
 def records_prefix(tenant_id: str) -> str:
-    """Return how the keys of the partitions of `records` begin, and of no other one."""
+    """Return the common prefix of the partition keys of `records`, unique to them."""
     return f"{tenant_id}#revocations"
 
 
@@ -188,7 +190,7 @@ def records(tenant_id: str) -> list[Partition]:
 
 
 def record_address(tenant_id: str, revocation_id: str) -> Address:
-    """Return the address at which a record is stored."""
+    """Return the address of a record."""
     number = _digest(revocation_id)[0] % RECORD_SHARDS
     return _records(tenant_id, number).address(revocation_id)
 
@@ -199,16 +201,16 @@ def shards(tenant_id: str) -> list[Partition]:
 
 
 def counter_address(tenant_id: str, warrant_id: str) -> Address:
-    """Return the address of the counter for a warrant: `count` of warrants, `changes` ever made.
+    """Return the address of a warrant's counter, with `count` of warrants and total `changes`.
 
-    The numbers of a shard are the sums of all of its counters, which sort before its warrants.
+    The numbers of a shard are the sums of all its counters, which sort before its warrants.
     """
     number = counter_number(warrant_id) // SHARDS
     return shard_of(tenant_id, warrant_id).address(f"{_COUNTER}#{number:02x}")
 
 
 def repaired_counter_address(shard: Partition) -> Address:
-    """Return the address of the counter of a shard that a repair adds to."""
+    """Return the address of the shard counter that repairs add to."""
     return shard.address(f"{_COUNTER}#00")
 
 
@@ -224,14 +226,14 @@ def shard_of(tenant_id: str, warrant_id: str) -> Partition:
 
 
 def ended_partition(shard: Partition) -> Partition:
-    """Return the partition of a shard's long-ended warrants, in order of end (docs/adr/09)."""
+    """Return the partition of a shard's warrants past retention, by expiry (docs/adr/09)."""
     return Partition(shard.table, f"{shard.pk}#ended")
 
 
 def shard_number(name: str) -> int:
-    """Return the shard number of `name`. It is from a hash, so that no names crowd one shard.
+    """Return the shard number of `name`, from a hash that spreads the load.
 
-    All cutoffs of a subject share a shard, which has them in order of time.
+    All cutoffs of a subject share a shard, in order of time.
     """
     return _digest(subject_of(name) or name)[0] % SHARDS
 
@@ -251,7 +253,7 @@ def _shard(tenant_id: str, number: int) -> Partition:
 
 @dataclass(frozen=True, slots=True)
 class SignerRevocation(Record):
-    """When a signer was revoked, and why."""
+    """The time and reason of a signer's revocation."""
 
     revoked_at: datetime
     reason: str
@@ -259,7 +261,7 @@ class SignerRevocation(Record):
 
 @dataclass(frozen=True, slots=True)
 class RevokedSignerCount(Record):
-    """The number of signers that a tenant has revoked; `versions` of them are superseded versions.
+    """The number of a tenant's revoked signers, `versions` of them superseded versions.
 
     `version` counts the writes.
     """
@@ -296,7 +298,7 @@ def marker_address(tenant_id: str, signer: WarrantSigner) -> Address:
 
 
 def by_key(signers: Iterable[str]) -> dict[str, set[int | None]]:
-    """Return the revoked versions of each key; None stands for all versions of it."""
+    """Return the revoked versions of each key. None means all versions."""
     versions: dict[str, set[int | None]] = {}
     for signer in map(WarrantSigner.parse, signers):
         versions.setdefault(signer.key_id, set()).add(signer.key_version)

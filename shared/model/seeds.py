@@ -1,4 +1,4 @@
-"""Private seeds: creation, signatures, and the context that secrets are sealed under."""
+"""Private seeds: creation, signatures, and the context of wrapped secrets."""
 
 import base64
 import secrets
@@ -11,15 +11,15 @@ ALGORITHM: Final = "Ed25519"
 
 
 class KeyPurpose(StrEnum):
-    """The use of a secret. A seal for one purpose cannot be opened for another."""
+    """The purpose of a wrapped secret, which cannot be unwrapped for another purpose."""
 
     SRL = "srl"
-    # Lists for stock authorizers (NATIVE-2).
+    # Native lists for stock authorizers (NATIVE-2).
     NATIVE = "native"
     # Token Status Lists (TOKEN-8).
     STATUS = "status"
     WARRANT = "warrant"
-    # Checkpoints of the sealed log (LOG-9).
+    # Checkpoints of the transparency log (LOG-9).
     AUDIT = "audit"
     # Messages to webhooks (HOOK-4).
     WEBHOOK = "webhook"
@@ -28,9 +28,9 @@ class KeyPurpose(StrEnum):
 
 
 class WrappedKeyRecord:
-    """The part that records of Ed25519 keys share: a seed that is sealed for one purpose.
+    """The common part of records of Ed25519 keys: a seed wrapped for one purpose.
 
-    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key has none.
+    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the record has no seed.
     """
 
     __slots__ = ()
@@ -49,7 +49,7 @@ class WrappedKeyRecord:
 
     @property
     def seal_context(self) -> dict[str, str]:
-        """The context that the sealed seed is bound to."""
+        """The context that the wrapped seed is bound to."""
         return seal_context(self.tenant_id, self.id, purpose=self.PURPOSE)
 
     @property
@@ -60,8 +60,8 @@ class WrappedKeyRecord:
 
 def new() -> tuple[bytes, str]:
     """Return a new seed of 32 bytes, and its public key: base64 of the 32 raw bytes."""
-    # From the kernel: the state of OpenSSL's generator would be the same in every process that
-    # Lambda restores from one snapshot.
+    # From the kernel, because the state of OpenSSL's generator would be identical in all processes
+    # that Lambda restores from one snapshot.
     seed = secrets.token_bytes(32)
     return seed, public_key(seed)
 
@@ -85,9 +85,9 @@ def signature(data: bytes, *, seed: bytes) -> bytes:
 def seal_context(
     tenant_id: str, key_id: str, *, purpose: KeyPurpose, version: int = 1
 ) -> dict[str, str]:
-    """Return the context of a sealed seed (KEY-2).
+    """Return the context of a wrapped seed (KEY-2).
 
-    The seal can be opened only for this tenant, key, purpose and version of the key.
+    The seed can be unwrapped only for this tenant, key, purpose and key version.
     """
     return {
         "tenant": tenant_id,

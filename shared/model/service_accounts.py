@@ -38,7 +38,7 @@ class ServiceAccount(Record):
 
     @property
     def address(self) -> Address:
-        """Where the account is stored."""
+        """The address of the account."""
         return accounts(self.tenant_id).address(self.id)
 
 
@@ -50,7 +50,7 @@ def name(value: str) -> str:
 
 
 def name_address(tenant_id: str, name_: str) -> Address:
-    """Return the address of the item that reserves a name, for ever, and holds the account's id."""
+    """Return the address of the item that permanently reserves a name for an account id."""
     return Address(Table.KEYS, tenant_id, f"service-account-name#{name_}")
 
 

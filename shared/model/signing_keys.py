@@ -11,9 +11,10 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import Record
 from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
-# A tenant's active and suspended keys. Revoked keys and superseded versions do not count.
+# Maximum number of a tenant's active and suspended keys. Revoked keys and superseded versions do
+# not count.
 KEYS_MAX: Final = 5000
-# Each signature reads all of them.
+# Each signature reads all ancestors.
 ANCESTORS_MAX: Final = 32
 
 
@@ -26,7 +27,7 @@ class SigningKeyType(StrEnum):
 
 
 class KeyStatus(StrEnum):
-    """The state of a signing key, or of a superseded version of one."""
+    """The state of a signing key, or of a superseded version."""
 
     ACTIVE = "active"
     SUSPENDED = "suspended"
@@ -34,15 +35,15 @@ class KeyStatus(StrEnum):
     REVOKED = "revoked"
 
 
-# The types that a parent may have. An empty set: the type has no parent.
+# The permitted types of a parent. An empty set: the type has no parent.
 PARENTS: Final[dict[SigningKeyType, frozenset[SigningKeyType]]] = {
     SigningKeyType.ROOT: frozenset(),
     SigningKeyType.ISSUER: frozenset({SigningKeyType.ROOT, SigningKeyType.ISSUER}),
     SigningKeyType.NOTARY: frozenset({SigningKeyType.ROOT, SigningKeyType.ISSUER}),
 }
 
-# The states in which a transition may start, by the state that it leads to. `rotated` is the state
-# of the superseded version; the key that is rotated stays active.
+# The permitted states before a transition, by the state after it. `rotated` is the state of the
+# superseded version. The rotated key itself stays active.
 TRANSITIONS: Final[dict[KeyStatus, frozenset[KeyStatus]]] = {
     KeyStatus.ROTATED: frozenset({KeyStatus.ACTIVE}),
     KeyStatus.SUSPENDED: frozenset({KeyStatus.ACTIVE}),
@@ -53,13 +54,13 @@ TRANSITIONS: Final[dict[KeyStatus, frozenset[KeyStatus]]] = {
 
 @dataclass(frozen=True, slots=True)
 class SigningKey(WrappedKeyRecord, Record):
-    """A key, or a superseded version of one.
+    """A signing key, or a superseded version.
 
-    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is bound to tenant, key and version; a
-    superseded version has none, and its `current_id` is the identifier of the key. `ancestors` are
-    the parent, its parent and so on. `key_version` is 1 for a new key and rises by 1 with each
-    rotation. `version` rises with each write. `certificate` is the signature by which the key
-    version `certified_by` vouches for this version (TRUST-15); a repaired key has none.
+    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is bound to tenant, key and version. A
+    superseded version has no seed, and its `current_id` is the identifier of the key. `ancestors`
+    are the parent, its parent and so on. `key_version` is 1 for a new key, and each rotation adds
+    1. `version` increases with each write. `certificate` is the signature of the key version
+    `certified_by` over this version (TRUST-15). A repaired key has none.
     """
 
     PURPOSE: ClassVar = KeyPurpose.WARRANT
@@ -88,19 +89,19 @@ class SigningKey(WrappedKeyRecord, Record):
 
     @property
     def address(self) -> Address:
-        """Where the record is stored."""
+        """The address of the record."""
         return keys(self.tenant_id).address(self.id)
 
     @property
     def seal_context(self) -> dict[str, str]:
-        """The context that the sealed seed of this version is bound to."""
+        """The context that the wrapped seed of this version is bound to."""
         return seeds.seal_context(
             self.tenant_id, self.id, purpose=self.PURPOSE, version=self.key_version
         )
 
     @property
     def as_published(self) -> PublishedKey:
-        """This version as clients get it (TRUST-9)."""
+        """This version in its published form (TRUST-9)."""
         certificate = None
         if self.certified_by is not None and self.certificate is not None:
             certificate = Certificate(self.certified_by, self.certificate)
@@ -128,20 +129,20 @@ class SigningKey(WrappedKeyRecord, Record):
 
     @property
     def superseded_at(self) -> datetime | None:
-        """When this version was superseded; None for the version in use."""
+        """When this version was superseded, or None for the current version."""
         return None if self.current_id is None else self.rotated_at
 
     @property
     def version_of_several(self) -> int | None:
-        """The number of this version; None if the key was never rotated (KEY-14)."""
+        """The number of this version, or None if the key was never rotated (KEY-14)."""
         return None if self.rotated_at is None else self.key_version
 
     def has_expired(self, now: datetime) -> bool:
-        """Return whether the key has expired: its status stays, but it cannot sign."""
+        """Return whether the key has expired. It keeps its status, but cannot sign."""
         return times.has_passed(self.expires_at, now)
 
     def suspend(self, now: datetime) -> "SigningKey":
-        """Return the key, suspended."""
+        """Return the suspended key."""
         return self._with_next_version(status=KeyStatus.SUSPENDED, suspended_at=now)
 
     def enable(self) -> "SigningKey":
@@ -149,19 +150,19 @@ class SigningKey(WrappedKeyRecord, Record):
         return self._with_next_version(status=KeyStatus.ACTIVE, suspended_at=None)
 
     def revoke(self, now: datetime, *, reason: str) -> "SigningKey":
-        """Return the key, revoked."""
+        """Return the revoked key."""
         return self._with_next_version(
             status=KeyStatus.REVOKED, revoked_at=now, revoked_reason=reason
         )
 
     def certify(self, signer: "SigningKey", *, seed: bytes) -> "SigningKey":
-        """Return this version, for which `signer`, whose seed it is, vouches."""
+        """Return this version with a certificate of `signer`, made with the signer's `seed`."""
         by = signer.as_published.name
         signed = self.as_published.certified_part(self.tenant_id, by)
         return replace(self, certified_by=by, certificate=seeds.signature(signed, seed=seed))
 
     def rotate(self, now: datetime, *, public_key: str, sealed_seed: bytes) -> "SigningKey":
-        """Return the key with its next version, for which nobody vouches yet."""
+        """Return the key with its next version, which has no certificate yet."""
         return self._with_next_version(
             certified_by=None,
             certificate=None,
@@ -173,7 +174,7 @@ class SigningKey(WrappedKeyRecord, Record):
         )
 
     def supersede(self, now: datetime, *, record_id: str) -> "SigningKey":
-        """Return the present version as a record of its own, which cannot sign."""
+        """Return the current version as a separate record, which cannot sign."""
         return replace(
             self,
             id=record_id,
@@ -191,7 +192,7 @@ class SigningKey(WrappedKeyRecord, Record):
 
 @dataclass(frozen=True, slots=True)
 class WarrantSigner:
-    """A key (`key_version` None), or one version of it, that signed a warrant or was revoked."""
+    """A key (`key_version` None), or a key version, that signed a warrant or was revoked."""
 
     key_id: str
     key_version: int | None
@@ -202,21 +203,21 @@ class WarrantSigner:
 
     @classmethod
     def parse(cls, text: str) -> "WarrantSigner":
-        """Return the signer whose `str` is `text`. Raises `ValueError`."""
+        """Return the signer with the `str` of `text`. Raises `ValueError`."""
         key_id, _, version = text.partition("#")
         return cls(key_id, int(version) if version else None)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFilters:
-    """The keys to return: those that match all values that are not None (KEY-13)."""
+    """The keys to return, which match all values other than None (KEY-13)."""
 
     type: SigningKeyType | None = None
     status: KeyStatus | None = None
 
     @property
     def count_names(self) -> list[str]:
-        """The attributes that count the keys that match."""
+        """The attributes that count the matching keys."""
         types = SigningKeyType if self.type is None else (self.type,)
         statuses = KeyStatus if self.status is None else (self.status,)
         return [count_name(type_, status) for type_ in types for status in statuses]

@@ -1,7 +1,7 @@
-"""Token Status Lists: for each entry one bit, which is set if the entry is revoked (TOKEN-5).
+"""Token Status Lists: one bit per entry, set if the entry is revoked (TOKEN-5).
 
-A list has no table of entries: entry N of a list is revoked as the warrant `warrant_id` of it, and
-the signed list is a projection of the Signed Revocation List in force.
+A status list has no table of entries. Entry N is revoked by the warrant identifier formed from
+`warrant_prefix` and N. The signed status list is a projection of the current SRL.
 """
 
 import base64
@@ -24,12 +24,13 @@ from shared.model.lists.head import SrlHead, version_prefix
 from shared.model.records import Record
 from shared.model.seeds import ALGORITHM, KeyPurpose, WrappedKeyRecord
 
-# How many entries a list has, and how many lists a tenant.
+# Number of entries of a status list, and maximum number of status lists per tenant.
 SIZE: Final = 2**20
 LISTS_MAX: Final = 100
-# How many entries one request allocates.
+# Maximum number of entries that one request allocates.
 COUNT_MAX: Final = 10_000
-# How long verifiers and caches may keep a list, in seconds: about as long as a list is made for.
+# How long verifiers and caches may keep a status list, in seconds. About the time until the next
+# SRL.
 TTL_SECONDS: Final = 60
 PATH: Final = "/v1/status-lists"
 MEDIA_TYPE: Final = "application/statuslist+jwt"
@@ -43,10 +44,10 @@ _LEVEL: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class StatusList(Record):
-    """A status list. `uri` is where verifiers fetch it, and what their tokens name.
+    """A status list. `uri` is its address for verifiers, which tokens contain.
 
-    `allocated` is how many entries were given out. `order` is the key (32 bytes) of the permutation
-    by which the n-th of them has its index.
+    `allocated` is the number of allocated entries. `order` is the key (32 bytes) of the permutation
+    that assigns an index to the n-th entry.
     """
 
     id: str
@@ -60,36 +61,37 @@ class StatusList(Record):
 
     @property
     def size(self) -> int:
-        """How many entries the list has."""
+        """The number of entries of the list."""
         return SIZE
 
     @property
     def address(self) -> Address:
-        """Where the record is stored: verifiers do not name the tenant."""
+        """The address of the record. It omits the tenant, because verifiers do not name it."""
         return list_address(self.id)
 
     @property
     def warrant_prefix(self) -> str:
-        """The beginning of the warrant identifiers of its entries; the index follows."""
+        """The prefix of the warrant identifiers of its entries. The index follows."""
         return f"svc_wrt_tsl-{self.id.rpartition('_')[2]}-"
 
     def has_room(self, count: int) -> bool:
-        """Return whether so many entries are left."""
+        """Return whether at least `count` entries are left."""
         return self.allocated + count <= SIZE
 
     def allocating(self, count: int) -> Self:
-        """Return the list after so many more entries were given out."""
+        """Return the list after the allocation of `count` entries."""
         return replace(self, allocated=self.allocated + count, version=self.version + 1)
 
     def indexes(self, first: int, count: int) -> list[int]:
-        """Return the indexes of so many entries from the one of this number on."""
+        """Return the indexes of `count` entries, starting with the entry `first`."""
         rounds = [_round(self.order, number) for number in range(_ROUNDS)]
         return [_permute(number, rounds) for number in range(first, first + count)]
 
     def revoked_indexes(self, warrant_ids: Sequence[str]) -> Iterable[int]:
-        """Yield the entries that these warrants, sorted, revoke. Other identifiers are no entries.
+        """Yield the indexes that these sorted warrant identifiers revoke.
 
-        Such are those of other lists, and an index that is not below `SIZE` or has leading zeros.
+        Identifiers of other lists are skipped, and so are indexes with leading zeros or not below
+        `SIZE`.
         """
         prefix = self.warrant_prefix
         first = bisect_left(warrant_ids, prefix)
@@ -97,7 +99,7 @@ class StatusList(Record):
             if not each.startswith(prefix):
                 return
             index = each[len(prefix) :]
-            # Python takes more for a number than its digits.
+            # Python parses other characters than ASCII digits as numbers too.
             number = int(index) if index.isdecimal() else SIZE
             if number < SIZE and str(number) == index:
                 yield number
@@ -118,7 +120,7 @@ def _permute(number: int, rounds: Iterable[tuple[int, ...]]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StatusSigner(WrappedKeyRecord, Record):
-    """The key that signs a tenant's status lists, and nothing else (TOKEN-8).
+    """The key that signs only the status lists of a tenant (TOKEN-8).
 
     `public_key` is base64 of the 32 raw bytes. `lists` are the identifiers of the lists, in order
     of creation.
@@ -136,7 +138,7 @@ class StatusSigner(WrappedKeyRecord, Record):
 
     @property
     def address(self) -> Address:
-        """Where the record is stored."""
+        """The address of the record."""
         return signer_address(self.tenant_id)
 
     def signing(self, list_id: str) -> Self:
@@ -151,9 +153,9 @@ class StatusSigner(WrappedKeyRecord, Record):
 
 @dataclass(frozen=True, slots=True)
 class StatusListContent:
-    """The parts of a signed status list; `head` names the list in force.
+    """The inputs of a signed status list. `head` names the current SRL.
 
-    The same three always make the same bytes, whoever makes them.
+    The output is deterministic: the same inputs always give the same bytes.
     """
 
     status_list: StatusList
@@ -172,24 +174,25 @@ class StatusListContent:
 
     @property
     def folder(self) -> str:
-        """The folder of the signed lists that are kept."""
+        """The folder of the stored signed lists."""
         return f"status/{self.status_list.tenant_id}/{self.status_list.id.rpartition('_')[2]}"
 
     @property
     def blob(self) -> str:
-        """Where the bytes are kept, once they are made."""
+        """The blob of the signed bytes."""
         return f"{self.folder}/{version_prefix(self.head.version)}-{self._sha256}.jwt"
 
     def seconds_left(self, now: datetime) -> int:
-        """Return for how many whole seconds the list is valid; 0 if it has expired."""
+        """Return for how many whole seconds the list is valid, or 0 if it has expired."""
         return max(0, int((self.head.expires_at - now).total_seconds()))
 
     def sign(self, warrant_ids: Sequence[str], *, seed: bytes) -> bytes:
-        """Return the signed list: a JWT of the draft, 5.1. `warrant_ids` are those of `head`."""
+        """Return the signed list, a JWT (draft, 5.1). `warrant_ids` are the content of `head`."""
         bits = bytearray(SIZE // 8)
         for index in self.status_list.revoked_indexes(warrant_ids):
             bits[index >> 3] |= 1 << (index & 7)
-        # Bits that are rarely set are runs of zeros: so it is smaller, and six times as fast.
+        # Rarely set bits form runs of zeros. With this strategy, the result is smaller, and packing
+        # is six times as fast.
         packer = zlib.compressobj(_LEVEL, strategy=zlib.Z_RLE)
         packed = _base64url(packer.compress(bits) + packer.flush())
         claims = self._claims | {"ttl": TTL_SECONDS, "status_list": {"bits": 1, "lst": packed}}
@@ -197,7 +200,7 @@ class StatusListContent:
         return f"{text}.{_base64url(seeds.signature(text.encode(), seed=seed))}".encode()
 
     def is_made(self, data: bytes) -> bool:
-        """Return whether these bytes are the signed list, whole and of this very version."""
+        """Return whether these bytes are the complete signed list of exactly this version."""
         signed, _, signature = data.rpartition(b".")
         header, _, claims = signed.partition(b".")
         try:

@@ -1,4 +1,4 @@
-"""Tenants. Each has its own keys and revocations."""
+"""Tenants. Each has separate keys and revocations."""
 
 import math
 import re
@@ -27,7 +27,7 @@ FEED_WINDOW_MS_DEFAULT: Final = 500
 PERSON_KEY_MAX_DAYS_MIN: Final = 1
 PERSON_KEY_MAX_DAYS_MAX: Final = 3650
 PERSON_KEY_MAX_DAYS_DEFAULT: Final = 365
-# A key with the scope `admin` that a person makes ends after this time at the latest.
+# Maximum lifetime of a key with the scope `admin` that a person creates.
 PERSON_ADMIN_KEY_MAX_DAYS: Final = 90
 UNUSED_KEY_DAYS_MIN: Final = 7
 UNUSED_KEY_DAYS_MAX: Final = 3650
@@ -39,14 +39,14 @@ _HANDLE: Final = re.compile(r"[a-z0-9-]{1,63}")
 
 
 class SrlPublicationPolicy(StrEnum):
-    """When lists are published: by the schedule alone, or also after each entry of the feed."""
+    """When SRLs are published: only on schedule, or also after each feed entry."""
 
     SCHEDULED = "scheduled"
     FOLLOW = "follow"
 
 
 class UnrevokePolicy(StrEnum):
-    """Which revocations a caller without the scope `admin` may take back: any, or its own."""
+    """The revocations that a caller without the scope `admin` may remove: any, or only its own."""
 
     ANY = "any"
     OWN = "own"
@@ -54,11 +54,11 @@ class UnrevokePolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TenantSettings(Record):
-    """A tenant's settings. The operator chose `handle`, and may change it (docs/adr/05).
+    """A tenant's settings. The operator chooses `handle`, and may change it (docs/adr/05).
 
-    The operator may remove the tenant from `removal_at` on; None if it is to stay.
-    `rotation_grace_seconds` is None until it is set. If it is None, one lifetime of a list applies.
-    Keys that nobody used for `unused_key_days` are revoked, unless that is 0.
+    The operator may remove the tenant from `removal_at` on, or not at all if it is None.
+    `rotation_grace_seconds` is None until it is set, which means one SRL lifetime. Keys unused for
+    `unused_key_days` are revoked, unless it is 0.
     """
 
     tenant_id: str
@@ -79,7 +79,7 @@ class TenantSettings(Record):
 
     @classmethod
     def initial(cls, tenant_id: str, handle_: str, created_at: datetime) -> Self:
-        """Return the settings of a new tenant, whose name is its handle."""
+        """Return the settings of a new tenant. Its name is its handle."""
         ttl, retention = SRL_TTL_SECONDS_DEFAULT, AUDIT_RETENTION_DAYS_DEFAULT
         return cls(tenant_id, handle_, handle_, ttl, retention, created_at)
 
@@ -95,18 +95,18 @@ class TenantSettings(Record):
 
     @property
     def srl_ttl(self) -> timedelta:
-        """How long a published list is valid."""
+        """The lifetime of a published SRL."""
         return timedelta(seconds=self.srl_ttl_seconds)
 
     @property
     def rotation_grace(self) -> timedelta:
-        """How long a list signer is pending before it may be activated without force."""
+        """How long an SRL signer is pending before it may be activated without force."""
         seconds = self.rotation_grace_seconds
         return self.srl_ttl if seconds is None else timedelta(seconds=seconds)
 
     @property
     def feed_window(self) -> timedelta:
-        """How long after an entry of the feed the next one is published at the earliest."""
+        """The publication window: the minimum interval between two feed entries."""
         return timedelta(milliseconds=self.feed_window_ms)
 
     @property
@@ -115,21 +115,21 @@ class TenantSettings(Record):
         return timedelta(days=self.audit_retention_days)
 
     def weakens(self, old: Self) -> bool:
-        """Return whether these settings protect less than those before (APPROVAL-1)."""
+        """Return whether these settings protect less than the `old` ones (APPROVAL-1)."""
         return any(of(self) > of(old) for of in WEAKNESS.values())
 
     @property
     def address(self) -> Address:
-        """Where the settings are stored."""
+        """The address of the settings."""
         return settings_address(self.tenant_id)
 
 
-# Of each setting that a tenant may change, a number that rises if the setting protects less.
+# For each setting that a tenant may change, a number that increases with weaker protection.
 WEAKNESS: Final[Mapping[str, Callable[[TenantSettings], float]]] = {
     "name": lambda _: 0,
     "srl_ttl_seconds": lambda each: each.srl_ttl_seconds,
     "audit_retention_days": lambda each: -each.audit_retention_days,
-    # Also if it follows the lifetime of a list.
+    # Also covers a grace period that follows the SRL lifetime.
     "rotation_grace_seconds": lambda each: -each.rotation_grace.total_seconds(),
     "feed_window_ms": lambda each: each.feed_window_ms,
     "list_publication": lambda each: each.list_publication is SrlPublicationPolicy.SCHEDULED,
@@ -142,7 +142,7 @@ WEAKNESS: Final[Mapping[str, Callable[[TenantSettings], float]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsChange:
-    """New values of the settings that a tenant may change; None leaves a setting as it is."""
+    """New values of the settings that a tenant may change. None keeps a setting."""
 
     name: str | None = None
     srl_ttl_seconds: int | None = None
@@ -156,7 +156,7 @@ class SettingsChange:
     unused_key_days: int | None = None
 
     def changed_values(self, settings: TenantSettings) -> dict[str, Any]:
-        """Return the new values that differ from those of `settings`, by name."""
+        """Return the new values that differ from `settings`, by name."""
         values = asdict(self).items()
         return {name: new for name, new in values if new not in (None, getattr(settings, name))}
 
@@ -165,7 +165,7 @@ class SettingsChange:
 class DirectoryEntry(Record):
     """A tenant in the operator's directory.
 
-    `removal_began` is true from the first step of a removal on, after which there is no way back.
+    `removal_began` is true from the first step of a removal. The removal is then irreversible.
     """
 
     tenant_id: str
@@ -175,7 +175,7 @@ class DirectoryEntry(Record):
 
     @property
     def address(self) -> Address:
-        """Where the entry is stored."""
+        """The address of the entry."""
         return DIRECTORY.address(self.tenant_id)
 
 
@@ -196,16 +196,16 @@ def settings_address(tenant_id: str) -> Address:
 
 
 def handle_address(value: str) -> Address:
-    """Return the address of the item that reserves a handle and holds the tenant's identifier."""
+    """Return the address of the item that reserves a handle for a tenant identifier."""
     return Address(Table.KEYS, f"tenant-handle#{value}")
 
 
 def is_of(tenant_id: str, address: Address, item: Item) -> bool:
-    """Return whether an item belongs to a tenant: its keys name the tenant, or the item does."""
+    """Return whether the address or the content of an item names the tenant."""
     named = {*address.pk.split("#"), *address.sk.split("#")}
     return tenant_id in named or item.get("tenant_id") == tenant_id
 
 
 def blob_folders(tenant_id: str) -> tuple[str, ...]:
-    """Return the folders below which all blobs of a tenant are."""
+    """Return the folders that contain all blobs of a tenant."""
     return tuple(f"{kind}/{tenant_id}" for kind in _BLOBS)

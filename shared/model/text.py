@@ -1,4 +1,4 @@
-"""Text that people write: names and reasons (API-18)."""
+"""Text written by people: names and reasons (API-18)."""
 
 import unicodedata
 from typing import Final
@@ -10,13 +10,13 @@ REASON_MAX: Final = 1024
 _JOINERS: Final = frozenset("\u200c\u200d")
 # Controls, formats, surrogates, unassigned code points, line and paragraph separators.
 _REFUSED: Final = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
-# Letters and symbols that are invisible: fillers of Hangul, and the empty Braille pattern.
+# Invisible letters and symbols: Hangul fillers, and the empty Braille pattern.
 _BLANK: Final = frozenset("\u115f\u1160\u2800\u3164\uffa0")
 _VISIBLE: Final = frozenset("LNPS")
 
 
 def name(value: str) -> str:
-    """Return the trimmed name. Raises `ValueError`, for the caller, if it is not allowed."""
+    """Return the trimmed name. Raises `ValueError`, worded for the caller."""
     return _validate(value.strip(), most=NAME_MAX, breaks="")
 
 
@@ -41,7 +41,7 @@ def _is_visible(character: str) -> bool:
 
 
 def _is_within_word(text: str, address: int) -> bool:
-    """Return whether both neighbours belong to a word. A combining mark belongs to its letter."""
+    """Return whether both neighbors belong to a word. A combining mark belongs to its letter."""
     around = text[address - 1 : address] + text[address + 1 : address + 2]
     return len(around) == 2 and all(  # noqa: PLR2004 (both sides)
         _is_visible(each) or unicodedata.category(each)[0] == "M" for each in around

@@ -1,4 +1,4 @@
-"""Moments: RFC 3339 text outside, aware UTC datetimes inside (API-16, API-17)."""
+"""Times: RFC 3339 text outside, aware UTC datetimes inside (API-16, API-17)."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -11,26 +11,26 @@ _RFC3339 = re.compile(
 )
 _SECONDS: Final = len("2026-11-21T00:10:32")
 
-# How far a clock may be ahead. A time stamp later than this counts as from the future.
+# How far a clock may be ahead. A later time stamp counts as from the future.
 CLOCK_TOLERANCE: Final = timedelta(minutes=5)
 
 
 def format_utc(moment: datetime) -> str:
-    """Return `moment` in UTC as `2026-11-21T00:10:32Z`, with fractions of a second cut off."""
+    """Return `moment` in UTC as `2026-11-21T00:10:32Z`, without fractions of a second."""
     # Not strftime, which does not pad years before 1000.
     return moment.astimezone(UTC).isoformat()[:_SECONDS] + "Z"
 
 
 def from_seconds(seconds: int) -> datetime:
-    """Return the moment that is `seconds` after the start of 1970, in UTC.
+    """Return the time `seconds` after the start of 1970, in UTC.
 
-    Raises `OverflowError` or `ValueError` if there is no such moment.
+    Raises `OverflowError` or `ValueError` if it is out of range.
     """
     return datetime.fromtimestamp(seconds, UTC)
 
 
 def truncate_to_second(moment: datetime) -> datetime:
-    """Return `moment` with fractions of a second cut off."""
+    """Return `moment` without fractions of a second."""
     return moment.replace(microsecond=0)
 
 
@@ -45,23 +45,23 @@ def has_passed(moment: datetime | None, now: datetime) -> bool:
 
 
 def is_ahead(moment: datetime, now: datetime) -> bool:
-    """Return whether `moment` is more than `CLOCK_TOLERANCE` after `now`: a clock is wrong."""
+    """Return whether `moment` is more than `CLOCK_TOLERANCE` after `now`, due to a wrong clock."""
     return moment > now + CLOCK_TOLERANCE
 
 
-# A publication reads thousands of moments, and most of them are the same few seconds.
+# A publication parses thousands of times, and most of them are the same few seconds.
 @lru_cache(maxsize=256)
 def parse(value: str) -> datetime:
-    """Return the moment in a caller's text, in UTC, with fractions of a second cut off.
+    """Parse a caller's time, in UTC, without fractions of a second.
 
     Raises `ValueError`, with a message for the caller, unless the text is RFC 3339 with seconds and
-    an offset. Leap seconds are refused.
+    an offset. Leap seconds are rejected.
     """
     if not _RFC3339.fullmatch(value):
         raise ValueError(_ALLOWED)
     try:
         moment = datetime.fromisoformat(value.upper())
-        # What this service stored is such a moment already, and a publication reads thousands.
+        # Stored times need no conversion, and a publication parses thousands.
         is_inside = moment.tzinfo is UTC and not moment.microsecond
         return moment if is_inside else moment.astimezone(UTC).replace(microsecond=0)
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""The trust documents of a tenant as they are stored (TRUST-16).
+"""Stored trust documents of a tenant (TRUST-16).
 
-Blobs have them and the signing keys. One item says which document is the newest, another that one
-waits for people.
+Blobs contain the documents and the signing keys. One item names the newest document, another
+records a draft that awaits signatures of people.
 """
 
 from dataclasses import dataclass, field
@@ -14,11 +14,12 @@ from shared.errors import DataCorrupt
 from shared.model.items import Address, Table
 from shared.model.records import SPARSE, Record
 
-# How long a document is valid that this service signs alone, and one that waits for people.
+# Lifetime of a document signed by this service alone, and of a document that needs signatures of
+# people.
 LIFETIME: Final = timedelta(days=14)
 LIFETIME_BY_HAND: Final = timedelta(days=180)
 
-# After this time, a document that this service signs alone is replaced.
+# Documents signed by this service alone are replaced at this age.
 RENEWED_AFTER: Final = timedelta(days=1)
 
 _DIGITS: Final = 20
@@ -27,13 +28,13 @@ _KEYS: Final = "keys"
 
 @dataclass(frozen=True, slots=True)
 class TrustHead(Record):
-    """The newest trust document of a tenant; a blob has it with its signatures.
+    """The newest trust document of a tenant. A blob contains it with its signatures.
 
-    `sha256` is the hash (32 bytes) of its payload, `pin` that of its roots. `turns` are the
-    versions, in decimal digits, of the documents whose roots differ from those before them: the
-    first one, and those that a client with an old pin has to follow. `keys_sha256` is the hash (32
-    bytes) of the blob of the signing keys that the document covers; it is empty if a restore lost
-    it. After a restore, the next document has the version `floor` at least.
+    `sha256` is the hash (32 bytes) of its payload, and `pin` the pin of its roots. `turns` are the
+    versions, in decimal digits, of the documents that changed the roots: the first document, and
+    all documents that a client with an old pin must follow. `keys_sha256` is the hash (32 bytes) of
+    the covered key bundle. It is empty if a restore lost the bundle. After a restore, the next
+    document has at least the version `floor`.
     """
 
     version: int
@@ -49,7 +50,7 @@ class TrustHead(Record):
     def with_document(
         cls, previous: Self | None, signed_document: SignedDocument, *, keys_sha256: bytes
     ) -> Self:
-        """Return the head that follows `previous` when this document is published."""
+        """Return the head after `previous` for the publication of this document."""
         document = signed_document.document
         version, sha256, pin = (
             document.version,
@@ -64,21 +65,21 @@ class TrustHead(Record):
 
     @property
     def next_version(self) -> int:
-        """The version of the document after this one."""
+        """The version of the next document."""
         return max(self.version + 1, self.floor)
 
     @property
     def reference(self) -> HashReference:
-        """How a head of the feed names the document."""
+        """The reference of the document in a feed head."""
         return HashReference(self.sha256, self.version)
 
     @property
     def warns_at(self) -> datetime:
-        """When the last third of the document's life begins."""
+        """The start of the last third of the document's lifetime."""
         return self.expires_at - (self.expires_at - self.issued_at) / 3
 
     def versions_after(self, version: int) -> list[int]:
-        """Return the versions that a client needs that holds `version`, or 0 (TRUST-8)."""
+        """Return the versions that a client with `version`, or 0 without one, needs (TRUST-8)."""
         turns = (int(each) for each in self.turns)
         return [each for each in sorted({*turns, self.version}) if each > version]
 
@@ -90,13 +91,13 @@ def head_address(tenant_id: str) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class PendingDraft(Record):
-    """A document is due that this service cannot sign, `since` this moment."""
+    """A draft that this service cannot sign, waiting `since` this time."""
 
     since: datetime
 
 
 def waiting_address(tenant_id: str) -> Address:
-    """Return the address of the note; there is none if no document waits."""
+    """Return the address of the pending draft. Without a draft, there is no item."""
     return Address(Table.KEYS, tenant_id, "trust#waits")
 
 
@@ -106,24 +107,24 @@ def folder(tenant_id: str) -> str:
 
 
 def document_blob(tenant_id: str, version: int) -> str:
-    """Return the name of the blob of the document of this version."""
+    """Return the name of the blob of the document with this version."""
     return f"{folder(tenant_id)}/{version:0{_DIGITS}d}"
 
 
 def keys_folder(tenant_id: str) -> str:
-    """Return the folder of the blobs of a tenant's signing keys."""
+    """Return the folder of a tenant's key bundles."""
     return f"{folder(tenant_id)}/{_KEYS}"
 
 
 def keys_blob(tenant_id: str, sha256: bytes) -> str:
-    """Return the name of the blob of signing keys that has this hash (32 bytes)."""
+    """Return the name of the blob of the key bundle with this hash (32 bytes)."""
     return f"{keys_folder(tenant_id)}/{sha256.hex()}"
 
 
 def version_of(blob: str) -> int | None:
-    """Return the version of the document in this blob; None for one of signing keys.
+    """Return the version of the document in this blob, or None for a key bundle.
 
-    Raises `DataCorrupt` if it is neither.
+    Raises `DataCorrupt` for other blobs.
     """
     above, _, name = blob.rpartition("/")
     if above.endswith(f"/{_KEYS}"):

@@ -1,4 +1,4 @@
-"""The trust bundle: the public keys by which warrants and lists are verified (TRUST-1)."""
+"""Trust bundle: the public keys that verify warrants and SRLs (TRUST-1)."""
 
 import hashlib
 import json
@@ -12,12 +12,12 @@ from shared.model.items import Address, Item
 from shared.model.lists.signers import SrlSigner
 from shared.model.signing_keys import KeyStatus, SigningKey, WarrantSigner
 
-# Every write whose counter was visible is visible as a whole after this time, also if two clocks
-# differ by the five minutes that are tolerated (docs/adr/02).
+# A write with a visible counter is completely visible after this time, even if two clocks differ by
+# the tolerated five minutes (docs/adr/02).
 SETTLED_AFTER: Final = timedelta(minutes=6)
 
-# Counters that a restore or a repair set back may become what they were before. So no answer is
-# confirmed for longer than this.
+# Counters that a restore or repair set back may repeat earlier values. This limits how long a
+# response can be confirmed.
 CONFIRMED_FOR: Final = timedelta(hours=1)
 
 # Keys on a page.
@@ -28,7 +28,7 @@ _ETAG: Final = re.compile(r'"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})"')
 
 @dataclass(frozen=True, slots=True)
 class TrustedKey:
-    """A signing key, or a superseded version of one, and whether what it signed is revoked.
+    """A signing key, or a superseded version, and whether its signatures are revoked.
 
     `revoked` is also true for a version of a key that is revoked as a whole.
     """
@@ -38,7 +38,7 @@ class TrustedKey:
 
     @classmethod
     def of(cls, key: SigningKey, *, markers: frozenset[str]) -> Self:
-        """Return the key; `markers` are the revoked signers of the tenant, as text.
+        """Return the key. `markers` are the revoked signers of the tenant, as text.
 
         If record and marker contradict each other, the key is revoked.
         """
@@ -47,16 +47,16 @@ class TrustedKey:
 
     @property
     def status(self) -> KeyStatus:
-        """The state of the key: `revoked` if what it signed is revoked."""
+        """The state of the key: `revoked` if its signatures are revoked."""
         return KeyStatus.REVOKED if self.revoked else self.key.status
 
 
 @dataclass(frozen=True, slots=True)
 class BundleVersion:
-    """The content of a bundle's ETag: its revision, when it was first seen, when keys were read.
+    """Content of a bundle's ETag: the revision, when it was first seen, and when keys were read.
 
-    Both moments are whole seconds since 1970. The counters of a write may be visible before the
-    keys that it changes. So keys that were read soon after a new revision are not confirmed.
+    Both times are whole seconds since 1970. The counters of a write may be visible before the
+    changed keys. Keys that were read soon after a new revision are therefore not confirmed.
     """
 
     revision: str
@@ -65,7 +65,7 @@ class BundleVersion:
 
     @classmethod
     def parse(cls, etag: str) -> Self | None:
-        """Return what an ETag says; None if `etag` is not one of ours."""
+        """Return the content of an ETag, or None if it is not from this service."""
         found = _ETAG.fullmatch(etag)
         return None if found is None else cls(found[1], int(found[2]), int(found[3]))
 
@@ -82,7 +82,7 @@ class BundleVersion:
         return f'"{self.revision}-{self.first_seen}-{self.read_at}"'
 
     def confirms(self, revision: str, *, now: datetime) -> bool:
-        """Return whether keys that were read with this validator are those of `revision` still."""
+        """Return whether keys read with this validator still match `revision`."""
         age = now.timestamp() - self.read_at
         return (
             self.revision == revision
@@ -94,7 +94,7 @@ class BundleVersion:
 def revision(counters: Mapping[Address, Item], signers: Iterable[SrlSigner]) -> str:
     """Return the revision of a bundle: 64 hexadecimal digits.
 
-    `counters` has the items that each change of a signing key adds to, in its own write.
+    `counters` contains the items that each write of a signing key increments.
     """
     counted = {address.sk: dict(item) for address, item in counters.items()}
     listed = [[each.id, each.version, each.status.value] for each in signers]

@@ -1,6 +1,6 @@
-"""Manifests: the revocations that are unrevoked together, and that an approval covers (REVOKE-26).
+"""Manifests: revocations that one approval allows to unrevoke together (REVOKE-26).
 
-A manifest never changes. Its parts contain its members, sorted by their identifiers.
+Manifests are immutable. The parts contain the members, sorted by identifier.
 """
 
 import hashlib
@@ -15,17 +15,17 @@ from shared.model.records import Record
 from shared.model.revocations import Revocation
 
 MEMBERS_MAX: Final = 50_000
-# A part has less than 100 KB, and one request unrevokes its members in time.
+# A part has less than 100 KB, and one request can unrevoke its members in time.
 PART_SIZE: Final = 500
-# Groups of this number fit into an item, whatever the length of their reasons.
+# An item can contain this number of groups with reasons of any length.
 GROUPS_MAX: Final = 50
-# As long as approvals are listed.
+# Equal to the listing period of approvals.
 KEPT: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class UnrevokeManifest(Record):
-    """A list of `count` revocations. `groups` are those of `count_groups`.
+    """A list of `count` revocations. `groups` is the result of `count_groups`.
 
     Its changes belong to the batch `unrevoke_batch_id`. The store removes the item some time after
     `expires`, which is `expires_at` in seconds since the epoch.
@@ -44,7 +44,7 @@ class UnrevokeManifest(Record):
 
     @property
     def address(self) -> Address:
-        """Where the manifest is stored."""
+        """The address of the manifest."""
         return manifests(self.tenant_id).address(self.id)
 
     @property
@@ -53,7 +53,7 @@ class UnrevokeManifest(Record):
         return -(-self.count // PART_SIZE)
 
     def part_address(self, number: int) -> Address:
-        """Return the address of a part, from 1. Parts share no partition, so writes spread."""
+        """Return the address of a part, from 1. Separate partitions spread the writes."""
         return Address(Table.KEYS, f"{self.tenant_id}#unrevoke-manifest#{self.id}#{number}")
 
 
@@ -71,7 +71,7 @@ class ManifestPart(Record):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member as it is listed. The last two are None if the revocation does not exist any more."""
+    """A member in a listing. `created_by` and `reason` are None if the revocation is deleted."""
 
     revocation_id: str
     warrant_id: str
@@ -90,9 +90,9 @@ def hash_members(revocation_ids: Iterable[str]) -> str:
 
 
 def count_groups(records: Sequence[Revocation]) -> tuple[dict[str, Value], ...]:
-    """Return how many revocations each identity made for each reason, the most frequent first.
+    """Return the number of revocations by identity and reason, the most frequent first.
 
-    If there are more than `GROUPS_MAX` groups, the last one has the rest, without names.
+    If there are more than `GROUPS_MAX` groups, a last group without names contains the rest.
     """
     counted = Counter((each.created_by, each.created_by_id, each.reason) for each in records)
     groups: list[dict[str, Value]] = [

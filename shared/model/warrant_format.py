@@ -1,8 +1,7 @@
-"""The signed bytes: a warrant as a signed CWT, or the bytes of a caller's own format.
+"""Signed bytes: a warrant as a signed CWT, or bytes in a caller's format.
 
-A warrant is a COSE_Sign1 message (RFC 9052) over a CWT claims set (RFC 8392). Its signed bytes name
-its tenant, the identifier under which a verifier looks it up, and its end (WARRANT-1,
-docs/adr/07).
+A warrant is a COSE_Sign1 message (RFC 9052) over a CWT claims set (RFC 8392). Its signed bytes
+contain its tenant, the identifier that a verifier checks, and its expiry (WARRANT-1, docs/adr/07).
 """
 
 from collections.abc import Mapping
@@ -14,9 +13,8 @@ import cbor2
 from shared.authorizer.formats.warrants import CONTENT_TYPE, Claims, CoseMessage, decode, header
 from shared.model import seeds
 
-# The structures that COSE signs or authenticates begin with one of these texts (RFC 9052, 4.4, 5.3
-# and 6.3; RFC 9338, 3.3). A signature over a caller's bytes that begin so would sign a COSE
-# message.
+# Structures that COSE signs or authenticates begin with these texts (RFC 9052, 4.4, 5.3 and 6.3;
+# RFC 9338, 3.3). A signature over a caller's bytes with such a beginning would sign a COSE message.
 _CONTEXTS: Final = frozenset(
     {
         *("Signature", "Signature1", "MAC", "MAC0", "Encrypt", "Encrypt0"),
@@ -28,7 +26,8 @@ _CONTEXTS: Final = frozenset(
 _TAGS: Final = frozenset({16, 17, 18, 19, 61, 96, 97, 98})
 
 _LIST_MEMBER: Final = "RevokedIDs"
-# The prefix of what the service signs beside lists and warrants (shared/model/lists/signers.py).
+# The prefix of all other data that the service signs, apart from SRLs and warrants
+# (shared/model/lists/signers.py).
 _OWN_PREFIX: Final = b"rescind-"
 
 
@@ -45,7 +44,7 @@ def is_cose(item: Any) -> bool:
             return tag in _TAGS or is_cose(item.value)
         case [str(context), *_]:
             return context in _CONTEXTS
-        # Untagged: protected header, unprotected header, content; more in some kinds.
+        # Untagged: protected header, unprotected header, content, and more in some kinds.
         case [bytes(), Mapping(), _, *_]:
             return True
         case _:
@@ -53,7 +52,7 @@ def is_cose(item: Any) -> bool:
 
 
 class WarrantFormat(StrEnum):
-    """How a warrant is signed: as a message with identifier and times, or only its payload."""
+    """The signed form of a warrant: a message with identifier and times, or only its payload."""
 
     COSE = "cose"
     RAW = "raw"
@@ -67,10 +66,10 @@ def sign(claims: Claims, *, key_id: str, key_version: int, seed: bytes) -> CoseM
 
 
 def is_reserved(payload: bytes) -> bool:
-    """Return whether `payload`, signed unchanged, could pass for what only the service signs.
+    """Return whether a signature of `payload` could pass for the service's own data.
 
-    That is a list, a COSE message, or bytes with the service's own prefix. Bytes that only begin
-    with such a CBOR item count too (WARRANT-3).
+    The service signs SRLs, COSE messages, and bytes with its own prefix. Bytes that only begin with
+    such a CBOR item count too (WARRANT-3).
     """
     if payload.startswith(_OWN_PREFIX):
         return True

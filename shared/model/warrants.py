@@ -1,4 +1,4 @@
-"""Warrants that a key of this service signed (WARRANT-5)."""
+"""Warrants signed with a key of this service (WARRANT-5)."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -11,19 +11,19 @@ from shared.model.items import Address, Item, Partition, Table
 from shared.model.records import Record, moment
 from shared.model.warrant_format import WarrantFormat
 
-# Counters per key: enough for several hundred signatures a second, and few enough to read them in
-# one request.
+# Counters per key: enough for several hundred signatures per second, and few enough to read in one
+# request.
 COUNTERS: Final = 64
 _STANDINGS: Final = "#warrant#"
-# Sorts after every moment.
+# Sorts after every time.
 _NEVER: Final = "~"
 
 
 @dataclass(frozen=True, slots=True)
 class WarrantRecord(Record):
-    """The key and the version that signed a warrant, the time, and the signed end.
+    """The key and the version that signed a warrant, the time, and the signed expiry.
 
-    `ends_at` is None if the signed bytes have no end that this service can read.
+    `ends_at` is None if the signed bytes have no expiry that this service can read.
     """
 
     warrant_id: str
@@ -34,7 +34,7 @@ class WarrantRecord(Record):
 
 
 class OtherMaker(StrEnum):
-    """Another one that revoked a warrant: a key of the same identity, or an identity."""
+    """How a second revoker differs from the first: another key, or another identity."""
 
     KEY = "key"
     IDENTITY = "identity"
@@ -42,12 +42,12 @@ class OtherMaker(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WarrantState(Record):
-    """Everything that is stored about one warrant, in the one item that a check reads.
+    """The state of one warrant, in the single item that a check reads.
 
-    `key_id`, `key_version` and `format` are set if this service signed the warrant;
-    `revocation_id`, `revoked_at` and `reason` if it has a revocation of its own. `ends_at` is the
-    signed end. `said_to_end_at` is the end that was given with the revocation.
-    `also_by` is who revoked the warrant again, if another one than the maker did (APPROVAL-1).
+    `key_id`, `key_version` and `format` are set if this service signed the warrant.
+    `revocation_id`, `revoked_at` and `reason` are set if the warrant itself is revoked. `ends_at`
+    is the signed expiry. `said_to_end_at` is the expiry given with the revocation. `also_by` is set
+    if a different maker revoked the warrant again (APPROVAL-1).
     """
 
     key_id: str | None = None
@@ -63,18 +63,18 @@ class WarrantState(Record):
 
     @classmethod
     def of(cls, item: Item | None) -> "WarrantState":
-        """Return the standing in an item. An unknown warrant has an empty one with version 0."""
+        """Return the state in an item. An unknown warrant has an empty state with version 0."""
         return cls(version=0) if item is None else cls.from_item(item)
 
     @property
     def end(self) -> datetime | None:
-        """When the warrant ends, if that is known. The signed end takes precedence."""
+        """The expiry of the warrant, if known. The signed expiry takes precedence."""
         return self.ends_at or self.said_to_end_at
 
     def with_revocation(
         self, revocation_id: str, *, at: datetime, reason: str, ends_at: datetime | None
     ) -> "WarrantState":
-        """Return the standing with a revocation; `ends_at` is the end that was given with it."""
+        """Return the state with a revocation. `ends_at` is the expiry given with the revocation."""
         return replace(
             self,
             revocation_id=revocation_id,
@@ -85,10 +85,10 @@ class WarrantState(Record):
         )
 
     def is_extended_by(self, expires_at: datetime | None) -> bool:
-        """Return whether a second revocation, with the end `expires_at`, extends the first one.
+        """Return whether a second revocation with expiry `expires_at` extends the first one.
 
-        It does if the first one was given an end, and `expires_at` is later or there is none. A
-        signed end is not extended.
+        It does if the first revocation has an expiry, and `expires_at` is later or None. A signed
+        expiry is never extended.
         """
         given = self.said_to_end_at
         return (
@@ -98,9 +98,9 @@ class WarrantState(Record):
         )
 
     def revoke_again(self, expires_at: datetime | None, other: OtherMaker | None) -> "WarrantState":
-        """Return the standing after a second revocation; this one if that changes nothing.
+        """Return the state after a second revocation, or this state if it is unchanged.
 
-        `expires_at` is its end, and `other` is who made it, if not the maker of the first one.
+        `expires_at` is its expiry. `other` is its maker, if different from the first maker.
         """
         ends_at = expires_at if self.is_extended_by(expires_at) else self.said_to_end_at
         is_known = other is None or self.also_by in (OtherMaker.IDENTITY, other)
@@ -111,7 +111,7 @@ class WarrantState(Record):
         return replace(self, said_to_end_at=ends_at, also_by=also_by, version=version)
 
     def without_revocation(self) -> "WarrantState":
-        """Return the standing without a revocation."""
+        """Return the state without a revocation."""
         return replace(
             self,
             revocation_id=None,
@@ -124,18 +124,21 @@ class WarrantState(Record):
 
 
 def is_past_retention(ends_at: datetime | None, now: datetime, *, ttl: timedelta) -> bool:
-    """Return whether a warrant is known to have ended more than one list lifetime ago (SRL-9)."""
-    # `ends_at + ttl` could overflow: a warrant may end in the year 9999.
+    """Return whether a warrant is known to be past retention (SRL-9).
+
+    It then expired more than one SRL lifetime ago.
+    """
+    # `ends_at + ttl` could overflow, because a warrant may expire in the year 9999.
     return ends_at is not None and ends_at < now - ttl
 
 
 def warrant_address(tenant_id: str, warrant_id: str) -> Address:
-    """Return the address of the standing of a warrant."""
+    """Return the address of the state of a warrant."""
     return Address(Table.REVOCATIONS, f"{tenant_id}{_STANDINGS}{warrant_id}")
 
 
 def of_warrant_address(address: Address) -> tuple[str, str] | None:
-    """Return tenant and warrant of a standing's address; None if another item is there."""
+    """Return the tenant and warrant of a warrant state's address; None for other items."""
     tenant_id, is_standing, warrant_id = address.pk.partition(_STANDINGS)
     return (tenant_id, warrant_id) if is_standing else None
 
@@ -146,7 +149,7 @@ def signed_by(tenant_id: str, key_id: str) -> Partition:
 
 
 def by_end(tenant_id: str, key_id: str) -> Partition:
-    """Return the partition of the same warrants in order of end; items have `key_version`."""
+    """Return the partition of the same warrants in order of expiry. Items have `key_version`."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#signed#{key_id}#by-end")
 
 
@@ -156,7 +159,7 @@ def by_end_sk(warrant_id: str, ends_at: datetime | None) -> str:
 
 
 def of_by_end(sk: str) -> tuple[str, datetime | None]:
-    """Return the warrant and its end from a sort key that `by_end_sk` made.
+    """Return the warrant and its expiry from a sort key of `by_end_sk`.
 
     Raises `DataCorrupt`.
     """
@@ -165,7 +168,7 @@ def of_by_end(sk: str) -> tuple[str, datetime | None]:
 
 
 def is_by_end_address(tenant_id: str) -> Address:
-    """Return the address of the note that all of a tenant's signed warrants are in `by_end` too."""
+    """Return the address of the marker for a complete `by_end` index of a tenant."""
     return Address(Table.KEYS, tenant_id, "signed-by-end")
 
 
@@ -175,7 +178,7 @@ def signed_counts(tenant_id: str, key_id: str) -> Partition:
 
 
 def signed_count_address(tenant_id: str, key_id: str, warrant_id: str) -> Address:
-    """Return the address of the item that counts a warrant among those of its key."""
+    """Return the address of the item that counts a warrant for its key."""
     number = hashlib.sha256(warrant_id.encode()).digest()[0] % COUNTERS
     return signed_counts(tenant_id, key_id).address(f"{number:02x}")
 

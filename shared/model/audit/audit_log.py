@@ -1,4 +1,4 @@
-"""The audit log: what was done, by whom, and from which address (AUDIT-1)."""
+"""Audit log: actor, action, resource and source address of every change (AUDIT-1)."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from shared.model.identifiers import AUDIT_ENTRY, before_all_of, is_identifier
 from shared.model.items import Address, Item, Partition, Table, Value
 from shared.model.records import Record
 
-# Partitions per month. Each takes 1,000 write units a second (docs/adr/02).
+# Partitions per month. Each accepts 1,000 write units per second (docs/adr/02).
 SHARDS: Final = 8
 _MONTH: Final = re.compile(r"([^#]+)#\d{4}-\d{2}(?:#\d)?", re.ASCII)
 
@@ -23,7 +23,7 @@ _KIND: Final = f"svc_{AUDIT_ENTRY}_"
 
 
 class AuditAction(StrEnum):
-    """A kind of change. Each change writes an entry."""
+    """The action of an audit entry. Each change writes an entry."""
 
     API_KEY_CREATE = "api_key.create"
     API_KEY_ROTATE = "api_key.rotate"
@@ -104,9 +104,10 @@ class AuditAction(StrEnum):
 class AuditEntry(Record):
     """One change, written in the same transaction as the change itself (AUDIT-2).
 
-    `source_ip`, `request_id` and `actor_key_id` are None if the change did not come over HTTP.
-    `actor_name` is the name that this key, or the person, had, and `actor_id` the identifier of the
-    person. The store deletes the entry some time after `expires`, in seconds since the epoch.
+    `source_ip`, `request_id` and `actor_key_id` are None if the change did not arrive over HTTP.
+    `actor_name` is the name of this key or the person at that time, and `actor_id` the identifier
+    of the person. The store deletes the entry some time after `expires`, in seconds since the
+    epoch.
     """
 
     id: str
@@ -126,11 +127,11 @@ class AuditEntry(Record):
 
 @dataclass(frozen=True, slots=True)
 class EntryFilters:
-    """The entries to return: those that match all values that are not None (AUDIT-4).
+    """The entries to return, which match all values other than None (AUDIT-4).
 
-    `start` and `end` are whole seconds, and both are included. Entries about `warrant_id` are found
-    by the index, because one entry may name several warrants. An entry must also have each of the
-    `words`, in lower case, somewhere in its values.
+    `start` and `end` are whole seconds, and both are inclusive. The index finds the entries about
+    `warrant_id`, because one entry may name several warrants. An entry must also contain each of
+    the `words`, in lower case, somewhere in its values.
     """
 
     start: datetime
@@ -146,13 +147,13 @@ class EntryFilters:
     words: tuple[str, ...] = ()
 
     def finds(self, entry: AuditEntry) -> bool:
-        """Return whether an entry has all the words."""
+        """Return whether an entry contains all the words."""
         text = json.dumps(entry.to_item(), ensure_ascii=False, default=str).casefold()
         return all(word in text for word in self.words)
 
     @property
     def values(self) -> dict[str, str]:
-        """The values that an entry must have, by the path of the attribute; not the warrant."""
+        """The required values of an entry by attribute path, except the warrant."""
         values = {
             "action": self.action,
             "actor": self.actor,
@@ -166,30 +167,30 @@ class EntryFilters:
 
     @property
     def lower_bound(self) -> str:
-        """A text that sorts before the identifiers of all entries in the range of time."""
+        """A text that sorts before the identifiers of all entries in the time range."""
         return before_all_of(self.start, kind=AUDIT_ENTRY)
 
     @property
     def upper_bound(self) -> str:
-        """A text that sorts after the identifiers of all entries in the range of time."""
+        """A text that sorts after the identifiers of all entries in the time range."""
         return before_all_of(self.end + timedelta(seconds=1), kind=AUDIT_ENTRY)
 
 
 def address(tenant_id: str, entry_id: str, moment: datetime) -> Address:
-    """Return the address of an entry that was made at `moment`."""
+    """Return the address of an entry that was created at `moment`."""
     number = hashlib.sha256(entry_id.encode()).digest()[0] % SHARDS
     return month(tenant_id, moment)[number].address(entry_id)
 
 
 def month(tenant_id: str, moment: datetime) -> list[Partition]:
-    """Return the partitions of the month of `moment`; the entries of each are in order of time."""
+    """Return the partitions of the month of `moment`, each with its entries in order of time."""
     name = f"{tenant_id}#{moment:%Y-%m}"
     names = [name, *(f"{name}#{number}" for number in range(1, SHARDS))]
     return [Partition(Table.AUDIT, each) for each in names]
 
 
 def entry_of(pk: str, sk: str) -> tuple[str, str] | None:
-    """Return tenant and identifier of the entry at these keys; None if another item is there."""
+    """Return the tenant and identifier of the entry at these keys, or None for other items."""
     found = _MONTH.fullmatch(pk)
     if found is None or not is_identifier(sk, kind=AUDIT_ENTRY):
         return None
@@ -205,12 +206,12 @@ def months(tenant_id: str, filters: EntryFilters) -> Iterator[tuple[str, list[Pa
 
 
 def entries_of(tenant_id: str, warrant_id: str) -> Partition:
-    """Return the partition whose sort keys are those of the entries about a warrant."""
+    """Return the partition of the index entries for a warrant."""
     return Partition(Table.AUDIT, f"{tenant_id}#{_PARTITION}#{warrant_id}")
 
 
 def index_items(tenant_id: str, entry: Item) -> Iterator[tuple[Address, Item]]:
-    """Yield the items of the index for an entry as it is stored; they expire with it."""
+    """Yield the index items of a stored entry. They expire with it."""
     for warrant_id in warrants_of(entry):
         place = entries_of(tenant_id, warrant_id).address(sort_key(str(entry["id"])))
         yield place, {"expires": entry["expires"]}
@@ -219,7 +220,7 @@ def index_items(tenant_id: str, entry: Item) -> Iterator[tuple[Address, Item]]:
 def sort_key(entry_id: str) -> str:
     """Return the sort key for an entry, or for a bound of identifiers: the ULID alone.
 
-    So the stream of new entries, which wakes the sealing, does not take it for an entry.
+    A full identifier would look like a new entry to the stream that starts the appending.
     """
     return entry_id.removeprefix(_KIND)
 
@@ -230,7 +231,7 @@ def entry_id(sort_key: str) -> str:
 
 
 def warrants_of(entry: Item) -> list[str]:
-    """Return the warrants that an entry names, each once: one, or all those of a batch."""
+    """Return the distinct warrants that an entry names: one, or all warrants of a batch."""
     details = entry.get("details")
     if not isinstance(details, dict):
         return []

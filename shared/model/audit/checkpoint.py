@@ -1,4 +1,4 @@
-"""Checkpoints: signed statements of size and root of the sealed log (C2SP tlog-checkpoint, LOG-3).
+"""Checkpoints: the signed size and root of the transparency log (C2SP tlog-checkpoint, LOG-3).
 
 A checkpoint is a signed note (C2SP signed-note): a text, an empty line, and a line for each
 signature. An audit signer is a key that signs checkpoints (LOG-9). The newest checkpoint is also
@@ -25,7 +25,7 @@ from shared.model.records import SPARSE, Record
 from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
 ED25519: Final = b"\x01"
-# Of timestamped cosignatures (C2SP tlog-cosignature).
+# The type of timestamped cosignatures (C2SP tlog-cosignature).
 COSIGNATURE: Final = b"\x04"
 _KEY_ID_BYTES: Final = 4
 _SIGNED: Final = "\u2014 "
@@ -33,7 +33,7 @@ _LINES: Final = 3
 
 
 class NoteKey(NamedTuple):
-    """A public key (32 bytes) under the name by which notes mention it, and its type of signature.
+    """A public key (32 bytes) with its name in notes and its signature type.
 
     The type is `ED25519` or `COSIGNATURE`.
     """
@@ -44,7 +44,7 @@ class NoteKey(NamedTuple):
 
     @property
     def id(self) -> bytes:
-        """The 4 bytes that name the key in a signature."""
+        """The 4 bytes that identify the key in a signature."""
         named = self.name.encode() + b"\n" + self.kind + self.public_key
         return hashlib.sha256(named).digest()[:_KEY_ID_BYTES]
 
@@ -65,12 +65,12 @@ class NoteKey(NamedTuple):
         return key
 
     def line(self, signature: bytes) -> str:
-        """Return the line of a note with this signature, with its line feed."""
+        """Return the line of a note with this signature, including its line feed."""
         return f"{_SIGNED}{self.name} {_base64(self.id + signature)}\n"
 
 
 class Checkpoint(NamedTuple):
-    """The signed statement of a log: its origin, its number of leaves, and the root over them."""
+    """The signed state of a log: its origin, its number of leaves, and their root."""
 
     origin: str
     size: int
@@ -78,11 +78,11 @@ class Checkpoint(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text that is signed: three lines."""
+        """The signed text: three lines."""
         return f"{self.origin}\n{self.size}\n{_base64(self.root)}\n"
 
     def sign(self, signing: Iterable[bytes]) -> str:
-        """Return the note, signed with these seeds (32 bytes each) under the origin as name."""
+        """Return the note, signed with these seeds (32 bytes each). Its key name is the origin."""
         lines = []
         for seed in signing:
             key = NoteKey(self.origin, base64.b64decode(seeds.public_key(seed)))
@@ -91,7 +91,7 @@ class Checkpoint(NamedTuple):
 
     @classmethod
     def parse(cls, note: str) -> Self:
-        """Return the statement of a note, without a look at its signatures. Raises `ValueError`."""
+        """Return the checkpoint of a note without checking its signatures. Raises `ValueError`."""
         origin, size, root, *_ = note.split("\n", _LINES)
         checkpoint = cls(origin, int(size), base64.b64decode(root, validate=True))
         if not note.startswith(checkpoint.text + "\n") or len(checkpoint.root) != HASH_BYTES:
@@ -100,23 +100,23 @@ class Checkpoint(NamedTuple):
 
 
 def origin(tenant_id: str, generation: int) -> str:
-    """Return the origin of a tenant's log. A new generation begins after a restore (LOG-10)."""
+    """Return the origin of a tenant's log. A restore starts a new log generation (LOG-10)."""
     return f"rescind/{tenant_id}/{generation}"
 
 
 def is_signed_by(note: str, key: NoteKey) -> bool:
-    """Return whether the note has a valid signature by this key."""
+    """Return whether the note has a valid signature of this key."""
     signed = text_of(note).encode()
     return any(is_signed(signed, each, public_key=key.public_key) for each in signatures(note, key))
 
 
 def text_of(note: str) -> str:
-    """Return the text of a note: what its signatures cover."""
+    """Return the text of a note, which its signatures cover."""
     return note.partition("\n\n")[0] + "\n"
 
 
 def signatures(note: str, key: NoteKey) -> Iterator[bytes]:
-    """Yield what the lines of a note have as signatures of this key, valid or not."""
+    """Yield the signatures of this key in a note, valid or not."""
     for each in note.partition("\n\n")[2].split("\n"):
         mark, _, rest = each.partition(f"{key.name} ")
         data = _decode_base64(rest) if mark == _SIGNED else b""
@@ -139,9 +139,9 @@ def _base64(data: bytes) -> str:
 class AuditSigner(WrappedKeyRecord, Record):
     """A key that signs checkpoints.
 
-    `public_key` is base64 of the 32 raw bytes. `signs_until` is None for the current signer. One
-    that was replaced signs until then, beside its successor. `precedes_log` is true if it was made
-    before the log had a head: then it does not say that there was one.
+    `public_key` is base64 of the 32 raw bytes. `signs_until` is None for the current signer. A
+    replaced signer also signs until that time, together with its successor. `precedes_log` is true
+    if the key was created before the log had a head. Such a key does not prove that a head existed.
     """
 
     PURPOSE: ClassVar = KeyPurpose.AUDIT
@@ -157,11 +157,11 @@ class AuditSigner(WrappedKeyRecord, Record):
 
     @property
     def address(self) -> Address:
-        """Where the record is stored."""
+        """The address of the record."""
         return signers(self.tenant_id).address(self.id)
 
     def key(self, origin: str) -> NoteKey:
-        """Return the public key as notes of this origin mention it."""
+        """Return the public key for notes of this origin."""
         return NoteKey(origin, self.public_bytes)
 
     def signs(self, now: datetime) -> bool:
@@ -169,11 +169,11 @@ class AuditSigner(WrappedKeyRecord, Record):
         return not times.has_passed(self.signs_until, now)
 
     def retire(self, *, signs_until: datetime) -> Self:
-        """Return the key, replaced by another one."""
+        """Return the retired key."""
         return replace(self, version=self.version + 1, signs_until=signs_until)
 
     def without_seed(self) -> Self:
-        """Return the key without its seed, because it has ceased to sign."""
+        """Return the key without its seed, because it no longer signs."""
         return replace(self, version=self.version + 1, sealed_seed=None)
 
 
@@ -187,9 +187,9 @@ _SIZES: Final = 10**16
 
 
 class PinnedCheckpoint(NamedTuple):
-    """A statement of a log: its generation, its number of leaves, and the root over them.
+    """The state of a log: its generation, its number of leaves, and their root.
 
-    They compare as the log grows.
+    States compare in the order in which the log grows.
     """
 
     generation: int
@@ -198,17 +198,17 @@ class PinnedCheckpoint(NamedTuple):
 
     @classmethod
     def of(cls, head: LogHead) -> Self:
-        """Return what a head states."""
+        """Return the checkpoint of a log head."""
         return cls(head.generation, head.size, head.root)
 
     @classmethod
     def empty(cls, generation: int) -> Self:
-        """Return what is stated of a generation that has no leaf yet."""
+        """Return the checkpoint of a generation without leaves."""
         return cls(generation, 0, merkle.EMPTY)
 
     @classmethod
     def from_anchor(cls, anchor: LogAnchor, tenant_id: str) -> Self:
-        """Return what an anchor of this tenant's log states.
+        """Return the checkpoint in an anchor of this tenant's log.
 
         Raises `DataCorrupt` for another log.
         """
@@ -220,17 +220,17 @@ class PinnedCheckpoint(NamedTuple):
         return cls(int(generation), anchor.size, anchor.root)
 
     def anchor(self, tenant_id: str) -> LogAnchor:
-        """Return the statement as trust documents and journals name it (TRUST-6)."""
+        """Return the checkpoint as an anchor for trust documents and journal records (TRUST-6)."""
         return LogAnchor(origin(tenant_id, self.generation), self.size, self.root)
 
     def name(self, tenant_id: str) -> str:
-        """Return the name of the blob. The newest one is the first or the second of its folder."""
+        """Return the name of the blob. The newest blob is the first or second in its folder."""
         generation, size = _GENERATIONS - self.generation, _SIZES - self.size
         return f"{folder(tenant_id)}/{generation:08d}-{size:016d}-{self.root.hex()}"
 
     @classmethod
     def parse(cls, name: str) -> Self:
-        """Return what the blob of this name states. Raises `DataCorrupt`."""
+        """Return the checkpoint in the name of a blob. Raises `DataCorrupt`."""
         try:
             generation, size, root = name.rpartition("/")[2].split("-")
             return cls(_GENERATIONS - int(generation), _SIZES - int(size), bytes.fromhex(root))

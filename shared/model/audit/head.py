@@ -1,7 +1,7 @@
-"""The head of the sealed log: the item that decides what the log contains (LOG-5, docs/adr/18).
+"""Log head: the item that determines the content of the transparency log (LOG-5, docs/adr/18).
 
-The head has all records that are not in full tiles yet, so the tiles follow from it, and are stored
-after it.
+The log head has all records that are not in full tiles yet. The tiles are derived from it, and are
+stored after it.
 """
 
 from collections.abc import Sequence
@@ -14,9 +14,10 @@ from shared.model.audit.merkle import WIDTH, TileAddress, TreeFrontier
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 
-# The most records that a pass adds: with the rest of the last pass, the head stays below 400 KB.
+# Maximum number of records that a pass appends. With the rest of the last pass, the log head stays
+# below 400 KB.
 APPENDED_MAX: Final = 4_000
-# An entry is late if it is sealed after one that is newer by more than this.
+# An entry is late if it follows an entry that is newer by more than this.
 LATE_MS: Final = 60_000
 
 _MINUTE_MS: Final = 60_000
@@ -24,13 +25,14 @@ _HOUR_MS: Final = 60 * _MINUTE_MS
 _BY_MINUTE_MS: Final = 10 * _MINUTE_MS
 _BY_HOUR_MS: Final = 50 * _HOUR_MS
 _SEGMENTS_MAX: Final = 200
-# The newest segments are not joined, so that many passes over old entries find their neighbours.
+# The newest segments are not merged, so that passes over old entries can merge with their
+# neighbors.
 _SEGMENTS_APART: Final = 8
 _NUMBER_BYTES: Final = 8
 
 
 class LogSegment(NamedTuple):
-    """A part of the log: the leaves up to `end`, and when the newest of their entries was made."""
+    """A part of the log: the leaves up to `end`, and the creation time of its newest entry."""
 
     end: int
     newest_ms: int
@@ -38,13 +40,13 @@ class LogSegment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogHead(Record):
-    """The sealed log of a tenant, as the last pass left it.
+    """The transparency log of a tenant after the last pass.
 
-    `stored` leaves are in full tiles, and `edges` are the joined hashes of the partial tiles above
-    level 0 at that size. `records` are those of the leaves from `stored` to `size`. `segments` say
-    how new the entries of each part are. `late` counts the late entries so far. The revocations in
-    all entries since `counted_from`, the start of a day, are counted (`revocation_counts`); it is
-    None before the first entry.
+    `stored` leaves are in full tiles. `edges` are the joined hashes of the partial tiles above
+    level 0 at that size. `records` contains the records of the leaves from `stored` to `size`.
+    `segments` contains the time of the newest entry in each part. `late` counts the late entries.
+    Revocations are counted in all entries since `counted_from`, the start of a day
+    (`revocation_counts`). It is None before the first entry.
     """
 
     generation: int
@@ -89,11 +91,11 @@ class LogHead(Record):
         return self.edge.append([records.leaf(each) for each in self.unstored_records])[0].root()
 
     def with_checkpoint(self, note: str) -> Self:
-        """Return the head with its signed checkpoint."""
+        """Return the log head with its signed checkpoint."""
         return replace(self, checkpoint=note)
 
     def full_tiles(self) -> dict[TileAddress, bytes]:
-        """Return the full tiles and bundles that follow from the head and are not stored yet."""
+        """Return the full tiles and bundles that are not stored yet."""
         data = self.unstored_records[: self._full]
         _, full = self.edge.append([records.leaf(each) for each in data])
         for start in range(0, self._full, WIDTH):
@@ -102,7 +104,7 @@ class LogHead(Record):
         return full
 
     def drop_stored_records(self) -> Self:
-        """Return the next head, without the records of full tiles, once these are stored."""
+        """Return the next log head without the records of full tiles, after these were stored."""
         data = self.unstored_records
         edge, _ = self.edge.append([records.leaf(each) for each in data[: self._full]])
         return replace(
@@ -114,7 +116,7 @@ class LogHead(Record):
         )
 
     def append(self, leaves: Sequence[bytes], now: datetime) -> Self:
-        """Return the head with these records (56 bytes each) at its end, without checkpoint."""
+        """Return the log head with these records (56 bytes each) appended, without checkpoint."""
         newest = self.newest_ms(_ms(now)) or 0
         made = [records.milliseconds(each) for each in records.ulids(b"".join(leaves))]
         size = self.size + len(leaves)
@@ -129,16 +131,16 @@ class LogHead(Record):
         )
 
     def newest_ms(self, until_ms: int) -> int | None:
-        """Return when the newest sealed entry was made, of those made until then; about, or None.
+        """Return the approximate time of the newest appended entry up to `until_ms`, or None.
 
-        Entries of the future are left out, because they would hide all others until then.
+        Entries with future times are skipped, because they would hide all other entries until then.
         """
         return max(
             (each.newest_ms for each in self.spans if each.newest_ms <= until_ms), default=None
         )
 
     def leaves_since(self, made_ms: int) -> list[tuple[int, int]]:
-        """Return the ranges of leaves in which all entries are that were made since then."""
+        """Return the ranges of leaves that contain all entries created since then."""
         spans = self.spans
         starts = [0, *(each.end for each in spans)]
         ranges = zip(starts, spans, strict=False)
@@ -150,17 +152,17 @@ class LogHead(Record):
 
 
 def partition(tenant_id: str) -> Partition:
-    """Return the partition of a tenant's head."""
+    """Return the partition of a tenant's log head."""
     return Partition(Table.AUDIT, f"{tenant_id}#log")
 
 
 def address(tenant_id: str) -> Address:
-    """Return the address of a tenant's head."""
+    """Return the address of a tenant's log head."""
     return partition(tenant_id).address("head")
 
 
 def tenant_of(pk: str, sk: str) -> str | None:
-    """Return the tenant whose head is at these keys of the table `audit`, None if none is."""
+    """Return the tenant of the log head at these keys of the table `audit`, or None."""
     tenant_id = pk.partition("#")[0]
     return tenant_id if address(tenant_id) == Address(Table.AUDIT, pk, sk) else None
 
@@ -177,7 +179,7 @@ def blob(tenant_id: str, generation: int, place: TileAddress) -> str:
 
 
 def _merge_segments(segments: Sequence[LogSegment], now_ms: int) -> bytes:
-    """Return the segments as bytes. Neighbours of the same period are joined, except the newest."""
+    """Encode the segments. Merge neighbors of the same period, except the newest."""
     kept: list[LogSegment] = []
     for each in segments[:-_SEGMENTS_APART]:
         if kept and _period(kept[-1], now_ms) == _period(each, now_ms):
@@ -191,7 +193,7 @@ def _merge_segments(segments: Sequence[LogSegment], now_ms: int) -> bytes:
 
 
 def _period(segment: LogSegment, now_ms: int) -> tuple[str, int]:
-    """Return the minute or hour of a segment. One of the future is joined with no other."""
+    """Return the minute or hour of a segment. Segments with future times are never merged."""
     made = segment.newest_ms
     age = now_ms - made
     if age < 0:

@@ -43,7 +43,7 @@ def perfect(hashes: Sequence[bytes]) -> bytes:
 
 
 def join(roots: Iterable[bytes]) -> bytes:
-    """Return the root over complete subtrees from left to right, each larger than the next one."""
+    """Return the root over complete subtrees from left to right, in descending size."""
     found = list(roots)
     if not found:
         return EMPTY
@@ -70,7 +70,7 @@ def inclusion(index: int, size: int, subtree: Subtree) -> list[bytes]:
 
 
 def consistency(prior: int, size: int, subtree: Subtree) -> list[bytes]:
-    """Return the proof that a tree of `size` leaves extends that of `prior` (RFC 6962, 2.1.2).
+    """Return the proof that a tree of `size` leaves extends a tree of `prior` (RFC 6962, 2.1.2).
 
     It is empty if `prior` is 0 or `size`.
     """
@@ -89,7 +89,7 @@ def consistency(prior: int, size: int, subtree: Subtree) -> list[bytes]:
 
 
 def extends(prior: int, prior_root: bytes, size: int, root: bytes, path: Sequence[bytes]) -> bool:
-    """Return whether the proof shows that a tree extends the one before (RFC 9162, 2.1.4.2).
+    """Return whether the proof shows that a tree extends the earlier one (RFC 9162, 2.1.4.2).
 
     The trees have `prior` and `size` leaves, and these roots. Each tree extends the empty one.
     """
@@ -134,7 +134,7 @@ def _range(start: int, end: int, subtree: Subtree) -> bytes:
 
 
 class TileAddress(NamedTuple):
-    """Which tile or bundle: `level` is None for a bundle, `width` counts its hashes or records."""
+    """Address of a tile or bundle: `level` is None for a bundle, `width` its number of items."""
 
     level: int | None
     number: int
@@ -142,7 +142,7 @@ class TileAddress(NamedTuple):
 
     @classmethod
     def parse(cls, path: str) -> Self:
-        """Return the place of a path that `path` returns. Raises `ValueError` for any other."""
+        """Return the address for a value of `path`. Raises `ValueError` for other paths."""
         found = _PATH.fullmatch(path)
         if found is None:
             raise ValueError("not the path of a tile")
@@ -155,7 +155,7 @@ class TileAddress(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The path below `tile/`, such as `0/x001/x234/067` or `entries/000.p/5`."""
+        """The path below `tile/`, for example `0/x001/x234/067` or `entries/000.p/5`."""
         digits = str(self.number).zfill(-(-len(str(self.number)) // 3) * 3)
         groups = [digits[start : start + 3] for start in range(0, len(digits), 3)]
         name = "/".join([*(f"x{each}" for each in groups[:-1]), groups[-1]])
@@ -164,7 +164,7 @@ class TileAddress(NamedTuple):
 
 
 class TreeFrontier(NamedTuple):
-    """The right edge of a tree of `size` leaves: the hashes of the partial tile of each level."""
+    """The right edge of a tree of `size` leaves: the hashes of each level's partial tile."""
 
     size: int
     levels: tuple[tuple[bytes, ...], ...]
@@ -223,8 +223,8 @@ def hashes(data: bytes) -> list[bytes]:
 def holding(level: int, number: int) -> tuple[TileAddress, int]:
     """Return the full tile that determines a complete subtree, and the first of its hashes.
 
-    The subtree has 2**`level` leaves and is the `number`-th of its kind. Its root is that over
-    2**(`level` % 8) hashes of the tile.
+    The subtree is number `number` among the subtrees of 2**`level` leaves. Its root is the root
+    over 2**(`level` % 8) hashes of the tile.
     """
     height = level % _WIDTH_BITS
     first = number << height

@@ -1,7 +1,7 @@
-"""Records: the leaves of the sealed log, each a commitment to one audit entry (LOG-2).
+"""Records: leaves of the transparency log, each a commitment to one audit entry (LOG-2).
 
-A record has the identifier of the entry, its expiry and the SHA-256 of its line. It reveals nothing
-else of the entry, so it stays when the entry is deleted.
+A record contains the identifier of the entry, its expiry and the SHA-256 of its line. It reveals no
+other data of the entry, and therefore remains when the entry is deleted.
 """
 
 import hashlib
@@ -25,14 +25,14 @@ _DIGIT_BITS: Final = 5
 _RANDOM_BITS: Final = 80
 # The prefix of the hash of a leaf (RFC 6962, section 2.1).
 _LEAF: Final = b"\x00"
-# Above this, programs that read numbers of JSON as floating point lose digits (RFC 8785).
+# Above this, parsers that read JSON numbers as floating point lose digits (RFC 8785).
 _MOST_INTEGER: Final = 2**53
 
 
 class EntryCommitment(NamedTuple):
     """The commitment to one audit entry.
 
-    `expires` is in seconds since the epoch; `digest` is the SHA-256 of the entry's line, 32 bytes.
+    `expires` is in seconds since the epoch. `digest` is the SHA-256 of the entry's line, 32 bytes.
     """
 
     id: str
@@ -41,7 +41,7 @@ class EntryCommitment(NamedTuple):
 
     @classmethod
     def of(cls, item: Item) -> Self:
-        """Return the record of an entry as it is stored. Raises `DataCorrupt`."""
+        """Return the record of a stored entry. Raises `DataCorrupt`."""
         entry_id = item.get("id")
         if not isinstance(entry_id, str) or not is_identifier(entry_id, kind=AUDIT_ENTRY):
             raise DataCorrupt("an audit entry has no identifier")
@@ -67,15 +67,15 @@ class EntryCommitment(NamedTuple):
 
     @property
     def made_ms(self) -> int:
-        """When the entry was made, in milliseconds since the epoch."""
+        """The creation time of the entry, in milliseconds since the epoch."""
         return milliseconds(ulid_of(self.id))
 
 
 def line(item: Item) -> bytes:
     """Return the line of an entry: its item in canonical JSON (RFC 8785).
 
-    Members are sorted, and nothing stands between tokens. Raises `DataCorrupt` if the item cannot
-    be written as JSON.
+    Members are sorted, without white space between tokens. Raises `DataCorrupt` if the item cannot
+    be encoded as JSON.
     """
     try:
         text = json.dumps(dict(item), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -85,7 +85,7 @@ def line(item: Item) -> bytes:
 
 
 def check(item: Item) -> None:
-    """Raise `ValueError` or `TypeError` unless every program reads the line as it is written."""
+    """Raise `ValueError` or `TypeError` unless every JSON parser reads the line identically."""
     _check(dict(item))
     line(item)
 
@@ -96,12 +96,12 @@ def leaf(data: bytes) -> bytes:
 
 
 def split(data: bytes) -> list[bytes]:
-    """Return the records in the joined bytes of several, each 56 bytes."""
+    """Split joined records of 56 bytes each."""
     return [data[start : start + SIZE] for start in range(0, len(data), SIZE)]
 
 
 def ulids(data: bytes) -> Iterable[bytes]:
-    """Yield the ULID (16 bytes) of each record in the joined bytes of several."""
+    """Yield the ULID (16 bytes) of each of several joined records."""
     return (data[start : start + _ULID_BYTES] for start in range(0, len(data), SIZE))
 
 

@@ -1,4 +1,4 @@
-"""Statements: what the counters of revocations were when the log had a size (LOG-29)."""
+"""Audit statements: the counters of revocations at a given log size (LOG-29)."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,7 +15,7 @@ from shared.model.records import integer
 class AuditStatement:
     """The changes of revocations in each shard, up to leaf `size`.
 
-    `generation` is that of the log.
+    `generation` is the log generation.
     """
 
     generation: int
@@ -23,7 +23,7 @@ class AuditStatement:
     changes: tuple[int, ...]
 
     def to_item(self) -> dict[str, Value]:
-        """Return the details of the audit entry, which `from_item` turns into a statement."""
+        """Return the details of the audit entry, the inverse of `from_item`."""
         return {
             "generation": self.generation,
             "size": self.size,
@@ -32,7 +32,7 @@ class AuditStatement:
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        """Return the statement of these details. Raises `DataCorrupt` if they are malformed."""
+        """Return the statement in these details. Raises `DataCorrupt` if they are malformed."""
         changes = item.get("changes")
         if not isinstance(changes, list) or not all(type(each) is int for each in changes):
             raise DataCorrupt("a statement has no list of changes")
@@ -42,14 +42,14 @@ class AuditStatement:
 
 @dataclass(frozen=True, slots=True)
 class LatestStatement:
-    """The last statement of a tenant, as it is kept beside the head of the log."""
+    """The last statement of a tenant, stored next to the log head."""
 
     statement: AuditStatement
     stated_at: datetime
     version: int
 
     def to_item(self) -> dict[str, Value]:
-        """Return the item that `from_item` turns back into an equal value."""
+        """Return the item of the statement, the inverse of `from_item`."""
         kept: dict[str, Value] = {
             "stated_at": times.format_utc(self.stated_at),
             "version": self.version,

@@ -1,7 +1,7 @@
 """The witnesses of a deployment, and their cosignatures of a tenant's log (LOG-31).
 
-A cosignature states when a witness saw that a checkpoint extends those before. The formats are
-those of C2SP: `tlog-cosignature` with Ed25519, and `add-checkpoint` of `tlog-witness`.
+A cosignature states when a witness verified that a checkpoint extends the earlier ones. The formats
+are defined by C2SP: `tlog-cosignature` with Ed25519, and `add-checkpoint` of `tlog-witness`.
 """
 
 import re
@@ -21,13 +21,13 @@ from shared.model.audit.merkle import HASH_BYTES
 from shared.model.items import Address, Item, Value
 from shared.model.records import integer
 
-# A log that does not grow is signed again after this time, so that its cosignature stays fresh.
+# A log that does not grow is cosigned again after this time, to keep its cosignature fresh.
 RENEWED_AFTER: Final = timedelta(hours=6)
 WITNESSES_MAX: Final = 16
 
 
 class Witness(NamedTuple):
-    """A witness: its verifier key, of type cosignature, and the prefix of its addresses."""
+    """A witness: its verifier key, of type cosignature, and its URL prefix."""
 
     key: NoteKey
     url: str
@@ -35,21 +35,21 @@ class Witness(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WitnessPolicy:
-    """The witnesses that are asked, and how many of them must have signed a checkpoint."""
+    """The witnesses, and the number of cosignatures that a checkpoint needs."""
 
     quorum: int
     witnesses: tuple[Witness, ...]
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The verifier keys, sorted, as a trust document has them (TRUST-6)."""
+        """The sorted verifier keys, for a trust document (TRUST-6)."""
         return tuple(sorted(str(each.key) for each in self.witnesses))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the policy in `<quorum> <verifier key> <URL> [<verifier key> <URL> …]`.
+        """Parse the policy `<quorum> <verifier key> <URL> [<verifier key> <URL> …]`.
 
-        Raises `ValueError`, which says what is wrong.
+        Raises `ValueError`, which describes the problem.
         """
         quorum, *rest = text.split()
         if len(rest) % 2 or not 0 < len(rest) <= 2 * WITNESSES_MAX:
@@ -76,7 +76,7 @@ def _witness(key: str, url: str) -> Witness:
 
 @dataclass(frozen=True, slots=True)
 class CosignedCheckpoint:
-    """A checkpoint and its cosignatures: a line of each witness that signed, by verifier key."""
+    """A checkpoint and its cosignatures: one line per witness, by verifier key."""
 
     note: str = ""
     lines: Mapping[str, str] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class CosignedCheckpoint:
         return self.note + "".join(self.lines[each] for each in sorted(self.lines))
 
     def is_fresh(self, witness: NoteKey, now: datetime) -> bool:
-        """Return whether this witness signed the checkpoint not long ago."""
+        """Return whether this witness cosigned the checkpoint recently."""
         at = cosigned_at(self.signed_note, witness)
         return at is not None and now - at < RENEWED_AFTER
 
@@ -96,9 +96,9 @@ class CosignedCheckpoint:
 class WitnessState:
     """The cosignatures of a tenant's log, and the state of each witness.
 
-    `newest` is the checkpoint that they were asked about last, and `agreed` the newest one that has
-    a quorum. `known` has by verifier key how many leaves of the log of `origin` a witness has
-    signed, and `problems` why it did not sign the last time.
+    `newest` is the checkpoint of the last requests. `agreed` is the newest checkpoint with a
+    quorum. `known` contains, by verifier key, how many leaves of the log of `origin` a witness has
+    signed. `problems` contains the reasons of the last refusals.
     """
 
     origin: str = ""
@@ -109,7 +109,7 @@ class WitnessState:
     version: int = 0
 
     def with_request(self, origin: str, note: str) -> Self:
-        """Return the same, before the witnesses are asked about this checkpoint."""
+        """Return the state before the requests to cosign this checkpoint."""
         kept = self if origin == self.origin else type(self)(origin, version=self.version)
         text = checkpoint.text_of(note)
         if checkpoint.text_of(kept.newest.note) == text:
@@ -117,7 +117,7 @@ class WitnessState:
         return replace(kept, newest=CosignedCheckpoint(note))
 
     def with_cosignature(self, witness: Witness, line: str, size: int) -> Self:
-        """Return the same with the cosignature of a witness, which then knows this many leaves."""
+        """Return the state with a witness's cosignature, which covers this number of leaves."""
         key = str(witness.key)
         newest = CosignedCheckpoint(self.newest.note, {**self.newest.lines, key: line})
         problems = {each: why for each, why in self.problems.items() if each != key}
@@ -125,15 +125,18 @@ class WitnessState:
         return replace(self, newest=newest, known=known, problems=problems)
 
     def with_refusal(self, witness: Witness, problem: str) -> Self:
-        """Return the same with the reason why a witness did not sign."""
+        """Return the state with the reason why a witness did not sign."""
         return replace(self, problems={**self.problems, str(witness.key): problem})
 
     def knowing(self, witness: Witness, size: int) -> Self:
-        """Return the same with the number of leaves that a witness says it has signed."""
+        """Return the state with the number of leaves that a witness reports as signed."""
         return replace(self, known={**self.known, str(witness.key): size})
 
     def settle(self, policy: WitnessPolicy) -> Self:
-        """Return the same without other witnesses, and with the newest one agreed if it is."""
+        """Return the state without removed witnesses.
+
+        The newest checkpoint becomes the agreed one if it has a quorum.
+        """
         keys = {*policy.keys}
         kept = replace(
             self,
@@ -145,7 +148,7 @@ class WitnessState:
         return replace(kept, agreed=self.newest) if is_agreed else kept
 
     def to_item(self) -> dict[str, Value]:
-        """Return the item that `from_item` turns back into an equal value."""
+        """Return the item of the state, the inverse of `from_item`."""
         return {
             "origin": self.origin,
             "newest": {"note": self.newest.note, "lines": {**self.newest.lines}},
@@ -157,7 +160,7 @@ class WitnessState:
 
     @classmethod
     def from_item(cls, item: Item) -> Self:
-        """Return what an item has. Raises `DataCorrupt`."""
+        """Return the state in an item. Raises `DataCorrupt`."""
         known = _table(item, "known")
         return cls(
             str(item["origin"]) if isinstance(item.get("origin"), str) else "",
@@ -170,7 +173,7 @@ class WitnessState:
 
 
 def address(tenant_id: str) -> Address:
-    """Return where it is stored what witnesses said of a tenant's log."""
+    """Return the address of the witness state of a tenant's log."""
     return head.partition(tenant_id).address("witnesses")
 
 
@@ -193,7 +196,7 @@ def _texts(item: Item, name: str) -> dict[str, str]:
     return {key: str(text) for key, text in _table(item, name).items()}
 
 
-# The most hashes of a proof, and bytes of a request or an answer.
+# The maximum number of hashes in a proof, and size of a request or response in bytes.
 PROOF_MAX: Final = 63
 BYTES_MAX: Final = 64 * 1024
 
@@ -202,9 +205,9 @@ _NUMBER: Final = re.compile("0|[1-9][0-9]{0,17}", re.ASCII)
 
 
 class AddCheckpointRequest(NamedTuple):
-    """The request that a witness sign a checkpoint, a signed `note`.
+    """Request to a witness to cosign a checkpoint, a signed `note`.
 
-    `proof` shows that its tree extends that of `old` leaves, which the witness signed last.
+    `proof` shows that its tree extends the tree of `old` leaves, which the witness signed last.
     """
 
     old: int
@@ -231,14 +234,14 @@ class AddCheckpointRequest(NamedTuple):
 
 
 def number(text: str) -> int:
-    """Return the number of leaves in a text. Raises `ValueError` if it is written otherwise."""
+    """Parse a number of leaves. Raises `ValueError` for other spellings."""
     if not _NUMBER.fullmatch(text):
         raise ValueError("a number of leaves has decimal digits, and no 0 in front")
     return int(text)
 
 
 def cosign(note: str, name: str, now: datetime, *, seed: bytes) -> str:
-    """Return the line with which a witness of this name and seed (32 bytes) signs a note."""
+    """Return the cosignature line of a witness with this name and seed (32 bytes)."""
     at = int(now.timestamp())
     signature = seeds.signature(_signed_message(note, at), seed=seed)
     return cosigner(name, seed=seed).line(at.to_bytes(_TIME_BYTES, "big") + signature)
@@ -250,7 +253,7 @@ def cosigner(name: str, *, seed: bytes) -> NoteKey:
 
 
 def cosigned_at(note: str, witness: NoteKey) -> datetime | None:
-    """Return when a witness signed the note last, or None if it has no valid signature of it."""
+    """Return when a witness last signed the note, or None without a valid signature."""
     moments = [
         int.from_bytes(each[:_TIME_BYTES], "big")
         for each in checkpoint.signatures(note, witness)
@@ -260,7 +263,7 @@ def cosigned_at(note: str, witness: NoteKey) -> datetime | None:
 
 
 def lines_of(note: str, witness: NoteKey) -> str:
-    """Return the lines of a note that are valid cosignatures of a witness, of its newest time."""
+    """Return the newest valid cosignature line of a witness, or an empty string."""
     valid = [
         each for each in checkpoint.signatures(note, witness) if _is_valid(note, each, witness)
     ]
@@ -270,9 +273,10 @@ def lines_of(note: str, witness: NoteKey) -> str:
 def agreed_at(
     note: str, witnesses: Iterable[NoteKey], quorum: int, until: datetime
 ) -> datetime | None:
-    """Return when a quorum of these witnesses had signed a note; None without a quorum.
+    """Return when a quorum of these witnesses had signed a note, or None without a quorum.
 
-    It is the time of the oldest cosignature that the quorum needs. One after `until` counts not.
+    It is the time of the oldest cosignature that the quorum needs. Cosignatures after `until` are
+    ignored.
     """
     moments = [cosigned_at(note, each) for each in witnesses]
     valid = sorted((each for each in moments if each and each <= until), reverse=True)
@@ -281,7 +285,7 @@ def agreed_at(
 
 def _is_valid(note: str, signature: bytes, witness: NoteKey) -> bool:
     at = int.from_bytes(signature[:_TIME_BYTES], "big")
-    # Later times are none: the year 9999 ends there.
+    # The year 9999 ends here, so later times are invalid.
     if not 0 < at < 253_402_300_800:  # noqa: PLR2004
         return False
     signed = _signed_message(note, at)

@@ -1,8 +1,8 @@
-"""When an authorizer reported which entry first: up to 16 pairs of 8 bytes (FLEET-31).
+"""When an authorizer first reported each entry: up to 16 pairs of 8 bytes (FLEET-31).
 
-A pair is the last entry that a report named, and the second at which the service took it. Without
-some of the pairs a time may be late, and never early: an entry was reported at the latest with the
-first later one.
+A pair is the last entry in a report, and the second when the service received it. An entry was
+reported at the latest with the first later one. If pairs are missing, a time may be late, but never
+early.
 """
 
 import struct
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-# The most pairs, and the number of the oldest of which every second one is dropped.
+# The maximum number of pairs, and the number of oldest pairs that are thinned to every second one.
 PAIRS_MAX: Final = 16
 _THINNED: Final = 8
 _PAIR: Final = struct.Struct(">II")
@@ -18,7 +18,7 @@ _SEQUENCE_MAX: Final = 2**31 - 1
 
 
 class Advance(NamedTuple):
-    """An entry, and when it was reported. `is_bound`: reports just before it were dropped."""
+    """An entry and its report time. `is_bound`: reports just before it were dropped."""
 
     sequence: int
     second: int
@@ -26,12 +26,12 @@ class Advance(NamedTuple):
 
     @property
     def at(self) -> datetime:
-        """When the report was taken."""
+        """The time of the report."""
         return datetime.fromtimestamp(self.second, UTC)
 
 
 def advances(data: bytes) -> list[Advance]:
-    """Return the stored pairs, the oldest first; those that are cut short are left out."""
+    """Return the stored pairs, oldest first. Incomplete pairs are skipped."""
     whole = len(data) - len(data) % _PAIR.size
     pairs = _PAIR.iter_unpack(data[:whole])
     return [Advance(marked >> 1, second, bool(marked & 1)) for marked, second in pairs]
@@ -40,10 +40,10 @@ def advances(data: bytes) -> list[Advance]:
 def record_advance(
     data: bytes, sequence: int | None, now: datetime, *, previous: int | None
 ) -> bytes:
-    """Return the pairs after a report of `sequence` that the service took `now`.
+    """Return the pairs after a report of `sequence`, received `now`.
 
-    `previous` is the entry that it held. Later entries are forgotten. An entry that is far
-    beyond any feed is not noted.
+    `previous` is the entry of the previous report. Later entries are dropped. Entries far beyond
+    any feed are not recorded.
     """
     if sequence is None or sequence > _SEQUENCE_MAX:
         return b""
@@ -51,7 +51,7 @@ def record_advance(
     if not kept or kept[-1].sequence < sequence:
         # The clocks of two servers may differ.
         second = max(int(now.timestamp()), kept[-1].second if kept else 0)
-        # It may have held the entry for long, if it held more.
+        # After a higher sequence, the authorizer may have had this entry for a long time.
         is_bound = previous is not None and (not kept or previous > sequence)
         kept.append(Advance(sequence, second, is_bound))
     if len(kept) > PAIRS_MAX:

@@ -1,4 +1,4 @@
-"""Authorizers: the programs that enforce warrants, and what each reports of itself (FLEET-1)."""
+"""Authorizers: programs that enforce warrants, and the reports of each (FLEET-1)."""
 
 import hashlib
 import json
@@ -11,35 +11,35 @@ from shared.model.fleet.heartbeats import AuthorizerDescription, Heartbeat
 from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 
-# The most authorizers that a tenant may have registered (FLEET-3).
+# Maximum number of a tenant's registered authorizers (FLEET-3).
 REGISTERED_MAX: Final = 20_000
-# The most reports in one request of a relay.
+# Maximum number of reports in one request of a relay.
 REPORTS_MAX: Final = 100
 
-# The feature of a client that applies subject cutoffs (TOKEN-11).
+# Feature of a client that applies subject cutoffs (TOKEN-11).
 SUBJECT_CUTOFFS: Final = "subject-cutoffs"
 
-# How many of them one owner may register, unless the tenant has another setting.
+# How many authorizers one owner may register, unless the tenant has another setting.
 REGISTERED_MAX_DEFAULT: Final = 200
 
-# How long a registration counts without a heartbeat, and for how long after that it is remembered.
+# How long a registration is valid without a heartbeat, and how long it is then kept.
 UNSEEN: Final = timedelta(days=30)
 REMEMBERED: Final = timedelta(days=400)
-# A heartbeat that says nothing new is stored only this long after the last one. It is a little
-# shorter than the shortest pause between heartbeats, which no client keeps to the second.
+# A heartbeat without news is stored only this long after the last one. This is slightly shorter
+# than the shortest pause between heartbeats, because no client is exact to the second.
 STORED_EVERY: Final = timedelta(seconds=270)
 
-# For how long the service says which registrations changed or were removed since (FLEET-29).
+# How long the service reports which registrations were changed or removed (FLEET-29).
 CHANGES_KEPT: Final = timedelta(hours=1)
 _SECOND_DIGITS: Final = 12
 
-# The pause between two polls of the feed, in seconds, above a number of authorizers that poll.
-# 10,000 of them then stay below the 1,000 polls per second that a tenant has (AUTH-11).
+# Seconds between two polls of the feed, above a number of polling authorizers. 10,000 authorizers
+# then stay below a tenant's 1,000 polls per second (AUTH-11).
 POLL_SECONDS_MIN: Final = 1
 _POLL_SECONDS: Final = ((6_000, 15), (1_000, 10), (200, 5))
 
 _REPORT_AFTER_MIN: Final = 300
-# A client may take a quarter more, and its heartbeat some time to be stored.
+# A client may take a quarter longer, and storing its heartbeat takes some time.
 _LATE: Final = 1.25
 _STORED_WITHIN: Final = 30
 _IDLE_PER_SECOND: Final = 50
@@ -50,17 +50,19 @@ _NEWS_PER_SECOND: Final = 200
 class Authorizer(Record):
     """The registration of an authorizer, with its last stored heartbeat.
 
-    `owner` is the identity of the caller that registered it, and `key_id` its API key, empty if a
+    `owner` is the identity of the caller that registered it. `key_id` is the API key, or empty if a
     session registered it. `seen_at` is the time of the last stored heartbeat, or of the
-    registration. The fields from `sequence` to `refused` are those of
-    `Heartbeat`, but `chain` is 32 bytes, or none; before the first one, `sequence` is None.
-    `is_foreign` is whether it reported a chain that this service does not have at `sequence`.
-    `public_key` is a key that it told, and `proven_key` (32 bytes, or none) in its place one that
-    it proved to have; then only reports that it signed count. `number` is that of the last one, and
-    `trust` the version of the trust document that it held (TRUST-10). All registrations are read to
-    prove that a revocation has reached them, so they are stored small. `stored` is when this was
-    stored, in seconds since 1970. `advances` is when it reported which entry first
-    (`shared.model.fleet.advances`). `features` are what it supports.
+    registration. The fields from `sequence` to `refused` are copied from `Heartbeat`, but `chain`
+    is 32 bytes or empty. `sequence` is None before the first heartbeat. `is_foreign` is true if it
+    reported a chain hash that differs from this service's at `sequence`.
+
+    `public_key` is an unproven key. `proven_key` (32 bytes, or empty) replaces it after a proof of
+    possession. Only signed reports are then accepted. `number` is the number of the last signed
+    report, and `trust` its version of the trust document (TRUST-10). `stored` is the time of the
+    write, in seconds since 1970. `advances` contains the first report of each entry
+    (`shared.model.fleet.advances`). `features` are the supported features.
+
+    Records are small, because a proof of propagation reads all registrations.
     """
 
     id: str
@@ -118,58 +120,58 @@ class Authorizer(Record):
 
     @property
     def is_proven(self) -> bool:
-        """Whether it has a key, so that only signed reports count."""
+        """Whether it has a proven key, so only signed reports are accepted."""
         return bool(self.proven_key)
 
     @property
     def supports_cutoffs(self) -> bool:
-        """Whether it refuses all tokens of a subject by one identifier (TOKEN-11)."""
+        """Whether it supports subject cutoffs, which revoke all tokens of a subject (TOKEN-11)."""
         return SUBJECT_CUTOFFS in self.features
 
     @property
     def any_key(self) -> str:
-        """The key that it proved or told, in hexadecimal; empty if it has none."""
+        """The proven or unproven key in hexadecimal, or an empty string."""
         return self.proven_key.hex() or self.public_key
 
     @property
     def srl_version(self) -> int:
-        """The version of the native list that it holds; 0 if it holds none."""
+        """The version of its native list; 0 without a list."""
         return native_version(self.sequence)
 
     @property
     def expires_at(self) -> datetime:
-        """When the registration ends if no heartbeat comes."""
+        """The expiry of the registration without further heartbeats."""
         return self.seen_at + UNSEEN
 
     @property
     def polls(self) -> bool:
-        """Whether it polls the service itself, and not a relay."""
+        """Whether it polls the service directly instead of a relay."""
         return not self.relay
 
     def is_expired(self, now: datetime) -> bool:
-        """Return whether the registration has ended, so that it does not count any more."""
+        """Return whether the registration has expired and is ignored."""
         return self.expires_at <= now
 
     def is_forgotten(self, now: datetime) -> bool:
-        """Return whether the registration ended so long ago that nothing revives it."""
+        """Return whether the registration expired too long ago to be renewed by a heartbeat."""
         return self.expires_at + REMEMBERED <= now
 
     def is_of(self, owner: str) -> bool:
-        """Return whether `owner` registered it: an identity, or the identifier of an API key."""
+        """Return whether `owner` registered it: an identity, or an API key identifier."""
         return owner in (self.owner, self.key_id)
 
     def is_named_by(self, description: AuthorizerDescription) -> bool:
-        """Return whether who describes itself so may have the name of this registration.
+        """Return whether an authorizer with this description may use the registration's name.
 
-        A name whose key was proved is that key's until the registration ends (FLEET-27).
+        A name with a proven key belongs to this key until the registration expires (FLEET-27).
         """
         has_key = description.is_proven and description.public_key == self.any_key
         return has_key or not self.is_proven
 
     def described_as(self, description: AuthorizerDescription, now: datetime) -> "Authorizer":
-        """Return the registration after it was registered again with this description.
+        """Return the registration after a new registration with this description.
 
-        Reports with another key, or without one, do not count for a new key.
+        Reports of another key, or without a key, are dropped if the key changes.
         """
         key = (description.public_key, description.is_proven)
         before = self if key == (self.any_key, self.is_proven) else self._without_report()
@@ -195,7 +197,7 @@ class Authorizer(Record):
     ) -> "Authorizer":
         """Return the registration after a heartbeat.
 
-        A time that the heartbeat reports counts as `now` if it is later.
+        Future times in the heartbeat are replaced by `now`.
         """
         return replace(
             self,
@@ -218,8 +220,8 @@ class Authorizer(Record):
         )
 
     def says_more_than(self, previous: "Authorizer") -> bool:
-        """Return whether this must be stored in the place of `previous` (FLEET-4)."""
-        # These change at each heartbeat, and are no news.
+        """Return whether this registration must be stored in place of `previous` (FLEET-4)."""
+        # These fields change with each heartbeat, and are not news.
         same = self == replace(
             previous,
             seen_at=self.seen_at,
@@ -236,11 +238,11 @@ class Authorizer(Record):
 
 @dataclass(frozen=True, slots=True)
 class RegistrationCounts(Record):
-    """How many authorizers a tenant has registered, and how many of them poll the service.
+    """The numbers of registered authorizers and of polling authorizers of a tenant.
 
-    Expired registrations count until they are removed. A lost write may leave wrong numbers, also
-    negative ones, until the next count. `counted_at` is when the registrations
-    themselves were last counted, None if they never were.
+    Expired registrations count until they are removed. After a lost write, the numbers may be wrong
+    or negative until the next count. `counted_at` is the time of the last full count of
+    registrations, or None.
     """
 
     count: int = 0
@@ -255,31 +257,31 @@ class RegistrationCounts(Record):
 
     @property
     def poll_seconds(self) -> int:
-        """How many seconds each authorizer should wait between two polls of the feed (FLEET-8)."""
+        """The pause of each authorizer between two polls of the feed, in seconds (FLEET-8)."""
         longer = (seconds for above, seconds in _POLL_SECONDS if self.polling > above)
         return next(longer, POLL_SECONDS_MIN)
 
     @property
     def report_after_seconds(self) -> int:
-        """How many seconds after a heartbeat the next one is due, if there is no news."""
+        """Seconds after a heartbeat when the next one is due without news."""
         return max(_REPORT_AFTER_MIN, -(-self.count // _IDLE_PER_SECOND))
 
     @property
     def silent_after(self) -> timedelta:
-        """How long after a heartbeat the next one is missing."""
+        """The time after a heartbeat when the authorizer is silent."""
         return timedelta(seconds=self.report_after_seconds * _LATE + _STORED_WITHIN)
 
     @property
     def spread_seconds(self) -> int:
-        """The seconds over which the authorizers spread their heartbeats after an advance."""
+        """The period in seconds for the heartbeats of all authorizers after an advance."""
         return max(0, self.count // _NEWS_PER_SECOND)
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerRegistrationCount(Record):
-    """How many of the registered authorizers an owner has registered (FLEET-3).
+    """The number of registered authorizers of an owner (FLEET-3).
 
-    A lost write may leave a wrong number, until the next count.
+    After a lost write, the number may be wrong until the next count.
     """
 
     count: int = 0
@@ -297,22 +299,22 @@ def authorizers(tenant_id: str) -> Partition:
 
 
 def ended_partition(tenant_id: str) -> Partition:
-    """Return the partition of the registrations that have ended, as long as they are remembered."""
+    """Return the partition of expired registrations that are still kept."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#ended-authorizers")
 
 
 def removed_partition(tenant_id: str) -> Partition:
-    """Return the partition of the notes that registrations were removed or ended, by time."""
+    """Return the partition of removed and expired registrations, by time."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#removed-authorizers")
 
 
 def removed_sk(moment: datetime, authorizer_id: str = "") -> str:
-    """Return the sort key of such a note."""
+    """Return the sort key of a removed or expired registration."""
     return f"{int(moment.timestamp()):0{_SECOND_DIGITS}d}#{authorizer_id}"
 
 
 def stale(tenant_id: str) -> Partition:
-    """Return the partition of the notes that authorizers were announced as stale, by identifier."""
+    """Return the partition of authorizers that were announced as stale, by identifier."""
     return Partition(Table.KEYS, f"{tenant_id}#stale-authorizers")
 
 
@@ -322,19 +324,19 @@ def registered_address(tenant_id: str) -> Address:
 
 
 def of_owners(tenant_id: str) -> Partition:
-    """Return the partition of how many authorizers each owner has registered, by its identity."""
+    """Return the partition of the number of authorizers per owner, by identity."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#authorizers-of-owners")
 
 
 def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> Address:
-    """Return the address of the item that holds the identifier of an owner's authorizer."""
+    """Return the address of the item with the identifier of an owner's authorizer."""
     bound = json.dumps([owner, name, public_key])
     digest = hashlib.sha256(bound.encode()).hexdigest()
     return Address(Table.REVOCATIONS, f"{tenant_id}#authorizer-names", digest)
 
 
 def _key(description: AuthorizerDescription) -> dict[str, Any]:
-    """Return the fields that have the key of a description."""
+    """Return the key fields for a description."""
     if description.is_proven:
         return {"public_key": "", "proven_key": bytes.fromhex(description.public_key)}
     return {"public_key": description.public_key, "proven_key": b""}

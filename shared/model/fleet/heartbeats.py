@@ -1,4 +1,4 @@
-"""The words of an authorizer: its description of itself, and its heartbeats (FLEET-2)."""
+"""Descriptions and heartbeats of authorizers (FLEET-2)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,23 +9,23 @@ from typing import Final, NamedTuple
 
 from shared.model import times
 
-# The most reasons that a heartbeat counts (FLEET-3).
+# Maximum number of reasons in a heartbeat (FLEET-3).
 REASONS_MAX: Final = 20
 _REASON: Final = re.compile("[a-z_]{1,16}")
 
 
 class SignedStatement(NamedTuple):
-    """A registration or a report as it came: the payload and its signature, both in base64."""
+    """A registration or report as received: the payload and its signature, both in base64."""
 
     payload: str
     signature: str
 
 
 class RefusedReport(StrEnum):
-    """Why a report is refused, by the first check that failed (TRUST-10).
+    """Why a report was rejected: the first failed check (TRUST-10).
 
-    `unsigned`: the registration has a key, and the report no signature. `unproven`: the report has
-    a signature, and the registration no key.
+    `unsigned`: the registration has a key, but the report no signature. `unproven`: the report has
+    a signature, but the registration no key.
     """
 
     UNSIGNED = "unsigned"
@@ -39,11 +39,11 @@ class RefusedReport(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerDescription:
-    """The description that an authorizer gives of itself when it registers.
+    """Description of an authorizer in its registration.
 
-    `public_key` is 64 hexadecimal digits, or empty. If `is_proven`, the authorizer has proved that
-    it has the private key. `relay` names the relay that reports for it; it is empty if the
-    authorizer reports by itself. `features` are what it supports (FLEET-2).
+    `public_key` is 64 hexadecimal digits, or empty. If `is_proven`, the authorizer has proved
+    possession of the private key. `relay` names the relay that reports for it, or is empty if the
+    authorizer reports directly. `features` are the supported features (FLEET-2).
     """
 
     name: str
@@ -58,13 +58,13 @@ class AuthorizerDescription:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The state that an authorizer reports.
+    """The reported state of an authorizer.
 
-    `sequence` is the last entry of the feed that it applied, None if it holds nothing. `chain` is
-    the chain there in hex, empty if it does not report it. `verified_at` is when the service last
-    confirmed what it holds. `refused` counts answers that it did not accept, by reason. `seen_at`
-    is when a relay heard from it; None means now. `number` is that of a signed report that was
-    verified, and `trust` the version of the trust document in it; both are 0 otherwise.
+    `sequence` is the last applied feed entry, or None. `chain` is its chain hash in hex, or empty
+    if it is not reported. `verified_at` is when the service last confirmed the state. `refused`
+    counts rejected responses by reason. `seen_at` is when a relay received the report, or None for
+    now. `number` is the number of a verified signed report, and `trust` its version of the trust
+    document. Both are 0 for other reports.
     """
 
     sequence: int | None
@@ -79,10 +79,10 @@ class Heartbeat:
     trust: int = 0
 
     def heard_at(self, now: datetime) -> datetime:
-        """Return when the authorizer said this: as the relay says, but not later than `now`.
+        """Return the time of the report: the relay's time, but at most `now`.
 
-        The number of a signed report is a time, too. So nobody makes an authorizer seem to run by
-        passing its reports on late.
+        The number of a signed report is also a time, and limits the result. A late replay of
+        reports therefore cannot make an authorizer appear to run.
         """
         heard = min(self.seen_at or now, now)
         try:
@@ -93,6 +93,6 @@ class Heartbeat:
 
 
 def are_reasons(words: Iterable[str]) -> bool:
-    """Return whether a heartbeat may count refused answers by these reasons (FLEET-3)."""
+    """Return whether a heartbeat may count rejected responses by these reasons (FLEET-3)."""
     found = list(words)
     return len(found) <= REASONS_MAX and all(map(_REASON.fullmatch, found))

@@ -1,7 +1,7 @@
-"""The native list: revocations in the format of unmodified `tenuo` authorizers (NATIVE-1).
+"""Native list: revocations in the format of unmodified `tenuo` authorizers (NATIVE-1).
 
-It has the identifiers of warrants that `tenuo` uses, a signer of its own, and for its version the
-sequence of the feed that it covers, plus one.
+It contains `tenuo` warrant identifiers, and has a separate signer. Its version is the covered feed
+sequence plus one.
 """
 
 import base64
@@ -21,19 +21,19 @@ from shared.model.lists.head import StoredBody
 from shared.model.records import Record
 from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
-# A stored list is made again after this time, before the store removes it by its age.
+# A stored list is rebuilt after this time, before the store removes it by age.
 KEPT: Final = timedelta(hours=12)
 
-# A stock authorizer refuses everything this many seconds after the last list that it received.
+# A stock authorizer refuses all warrants this many seconds after the last received list.
 STALE_AFTER_SECONDS: Final = 300
 
-# A stock authorizer takes each list for a new one. It gets none if a change was not published for
-# this many seconds, as long as clients of the feed wait by default (NATIVE-5).
+# A stock authorizer treats each list as new. It receives none if a change stayed unpublished for
+# this many seconds, the default staleness limit of feed clients (NATIVE-5).
 AGE_MAX: Final = 30
 
 # The number of Ed25519 before a key and before a signature.
 _ED25519: Final = 1
-# What a signature covers before the payload: the prefix of all that `tenuo` signs, and of lists.
+# Signed prefixes before the payload: the prefix of all `tenuo` signatures, and of lists.
 _SIGNED: Final = b"tenuo-warrant-v1"
 _LIST: Final = b"tenuo-srl-v1"
 
@@ -43,10 +43,10 @@ _SEQUENCE_DIGITS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class NativeSigner(WrappedKeyRecord, Record):
-    """The key that signs a tenant's native lists, and nothing else (NATIVE-2).
+    """The key that signs only the native lists of a tenant (NATIVE-2).
 
     `public_key` is base64 of the 32 raw bytes. It is never replaced, because a stock authorizer
-    takes another key only with a new configuration.
+    accepts another key only with a new configuration.
     """
 
     PURPOSE: ClassVar = KeyPurpose.NATIVE
@@ -60,16 +60,16 @@ class NativeSigner(WrappedKeyRecord, Record):
 
     @property
     def address(self) -> Address:
-        """Where the record is stored."""
+        """The address of the record."""
         return signer_address(self.tenant_id)
 
 
 @dataclass(frozen=True, slots=True)
 class NativeList(Record):
-    """The newest native list of a tenant: its blob, and what it was made from.
+    """The newest native list of a tenant: its blob and its inputs.
 
-    It covers the feed up to `sequence`, where the chain is `chain`. The native signer `signer_id`
-    signed it. `size` of the blob is in bytes.
+    It covers the feed up to `sequence`, with the chain hash `chain`. The native signer `signer_id`
+    signed it. `size` is the size of the blob in bytes.
     """
 
     sequence: int
@@ -82,11 +82,11 @@ class NativeList(Record):
 
     @property
     def form(self) -> StoredBody:
-        """The response body as it is stored."""
+        """The stored response body."""
         return StoredBody(self.blob, self.size)
 
     def is_kept(self, now: datetime) -> bool:
-        """Return whether the blob is not so old that the store may remove it."""
+        """Return whether the blob is recent enough that the store keeps it."""
         return self.made_at <= now < self.made_at + KEPT
 
 
@@ -101,22 +101,22 @@ def list_address(tenant_id: str) -> Address:
 
 
 def folder(tenant_id: str) -> str:
-    """Return the folder of a tenant's native lists. They are not among the lists of SRL-1."""
+    """Return the folder of a tenant's native lists. It does not contain the SRLs of SRL-1."""
     return f"native/{tenant_id}"
 
 
 def blob_prefix(sequence: int) -> str:
-    """Return the start of the names of the lists that cover the feed up to `sequence`."""
+    """Return the name prefix of lists that cover the feed up to `sequence`."""
     return f"{sequence:0{_SEQUENCE_DIGITS}d}"
 
 
 def native_ids(warrant_ids: Iterable[str]) -> list[str]:
-    """Return the identifiers as a native list has them (NATIVE-3).
+    """Return the identifiers in the form of a native list (NATIVE-3).
 
-    `svc_wrt_` and 32 hexadecimal digits become `tnu_wrt_` and these digits. No warrant of `tenuo`
-    has another form of identifier, so any other one stays as it is.
+    `svc_wrt_` and 32 hexadecimal digits become `tnu_wrt_` and these digits. Other identifiers are
+    unchanged, because no warrant of `tenuo` has them.
     """
-    # As one text: a search in each identifier of a long list takes several times as long.
+    # Joined into one text, because a search in each identifier takes several times as long.
     lines = _OURS.sub("tnu_wrt_", "\n".join(warrant_ids))
     return lines.split("\n") if lines else []
 
@@ -126,11 +126,11 @@ def signed_body(
 ) -> bytes:
     """Return the response body: a signed list of these warrants, in base64, and its version.
 
-    `warrant_ids` are as `native_ids` returns them, `seed` is the 32 bytes of the native signer.
+    `warrant_ids` are the output of `native_ids`. `seed` is the 32 bytes of the native signer.
     """
     version = native_version(sequence)
     public_key = base64.b64decode(seeds.public_key(seed))
-    # Verifiers encode the payload again, in this order, and compare the signature with the result.
+    # Verifiers encode the payload again, in this order, and check the signature over the result.
     payload = cbor2.dumps(
         {
             "revoked_ids": list(warrant_ids),
@@ -140,7 +140,7 @@ def signed_body(
         }
     )
     signature = seeds.signature(_SIGNED + _LIST + payload, seed=seed)
-    # The payload is inserted as it was signed: encoding it twice would double the time.
+    # Inserts the signed payload as bytes, because encoding it twice would double the time.
     end = cbor2.dumps("signature") + cbor2.dumps([_ED25519, signature])
     signed = b"".join([b"\xa2", cbor2.dumps("payload"), payload, end])
     return b"".join([b'{"srl":"', base64.b64encode(signed), b'","version":%d}' % version])

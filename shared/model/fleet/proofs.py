@@ -1,4 +1,4 @@
-"""Whether an authorizer signed its registration or its report with its key (TRUST-10, FLEET-27)."""
+"""Verification of registrations and reports signed by authorizers (TRUST-10, FLEET-27)."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from shared.model.fleet.heartbeats import (
     are_reasons,
 )
 
-# What to do, by the reason for which a registration is refused.
+# The remedy for each reason of a rejected registration.
 _REGISTRATION: Final = {
     RootReason.TOO_LARGE: "its payload may have at most 4,096 bytes.",
     RootReason.MALFORMED: "its payload must be a registration in deterministic CBOR.",
@@ -30,9 +30,9 @@ _REGISTRATION: Final = {
 def verify_registration(
     description: AuthorizerDescription, statement: SignedStatement, *, tenant_id: str, now: datetime
 ) -> AuthorizerDescription:
-    """Return the description with the key that the statement proves.
+    """Return the description with the proven key.
 
-    Raises `InvalidRequest` if the statement is not of this name, tenant and time, or not signed.
+    Raises `InvalidRequest` if the statement has another name, tenant or time, or is not signed.
     """
     try:
         proof = SignedRegistration.verify_and_decode(
@@ -49,9 +49,9 @@ def verify_registration(
 def verify_heartbeat(
     beat: Heartbeat, previous: Authorizer, *, tenant_id: str
 ) -> Heartbeat | RefusedReport:
-    """Return what counts of a heartbeat of `previous`, or why nothing does.
+    """Return the verified heartbeat of `previous`, or the reason of its rejection.
 
-    Of an authorizer that proved its key, nothing counts but what it signed.
+    For an authorizer with a proven key, only signed content is accepted.
     """
     if beat.signed is None:
         return RefusedReport.UNSIGNED if previous.is_proven else beat

@@ -1,8 +1,8 @@
-"""Whether each authorizer refuses a warrant: by what it holds, or because it is stale (FLEET-11).
+"""Propagation: whether each authorizer enforces a revocation or fails closed (FLEET-11).
 
-An authorizer confirms its state with polls, and refuses everything once its last confirmed poll is
-`max_staleness_seconds` old. A poll that is answered after an entry was published brings this entry.
-So at that age of the entry, an authorizer has applied it, or refuses everything.
+An authorizer confirms its state with polls. It refuses all warrants when its last confirmed poll is
+`max_staleness_seconds` old. Every poll after the publication of an entry returns this entry. Once
+the entry is this old, an authorizer has therefore applied it, or refuses all warrants.
 """
 
 import heapq
@@ -18,32 +18,33 @@ from shared.model.fleet.advances import advances
 from shared.model.fleet.authorizers import Authorizer, RegistrationCounts
 from shared.model.fleet.unregistered import UnregisteredClient
 
-# The most stragglers that are named, and the most points of a curve.
+# The maximum number of lagging authorizers in a result, and of points in a curve.
 STRAGGLERS_MAX: Final = 100
 CURVE_MAX: Final = 200
 
-# Every poll sees an entry this long after its `issued_at`: the write that publishes it has ended,
-# and the clocks of the service do not differ by more.
+# Every poll returns an entry this long after its `issued_at`. By then the write of the entry has
+# completed, and the clocks of the service differ by less.
 VISIBLE_AFTER: Final = timedelta(minutes=1)
 
 
 class EnforcementState(StrEnum):
-    """The state of an authorizer for a warrant."""
+    """The enforcement state of an authorizer for a warrant."""
 
-    # It reported that it has the entry.
+    # A report confirms the entry.
     HOLDING = "holding"
-    # It has the entry, or it refuses everything.
+    # Either the entry is applied, or all warrants are refused.
     CLOSED = "closed"
     UNKNOWN = "unknown"
-    # It does not apply the kind of identifier, whatever it has.
+    # The kind of identifier is not supported.
     UNSUPPORTED = "unsupported"
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedEntry:
-    """The entry of the feed from which on clients refuse a warrant.
+    """The first feed entry that makes clients refuse a warrant.
 
-    `chains` has the chain (32 bytes) at each entry from this one on; it is empty if not stored.
+    `chains` has the chain hash (32 bytes) at each entry from this one on, or is empty if not
+    stored.
     """
 
     sequence: int
@@ -53,10 +54,10 @@ class PublishedEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerStatus:
-    """An authorizer, and what is known of it.
+    """An authorizer and its enforcement state.
 
-    It refuses everything from `denies_all_from` on unless it has the entry then. None if that
-    cannot be said.
+    It refuses all warrants from `denies_all_from` on unless it has the entry by then. None if this
+    time is unknown.
     """
 
     authorizer: Authorizer
@@ -66,12 +67,12 @@ class AuthorizerStatus:
 
 @dataclass(frozen=True, slots=True)
 class Propagation:
-    """How many authorizers are registered, and what is known of them.
+    """The number of registered authorizers, and their enforcement states.
 
-    `unproven` are those without a key, whatever is known of them. `unsupported` are those of the
-    `unknown` that do not apply subject cutoffs, if one was revoked. `stragglers` are those that are
-    not holding, at most `STRAGGLERS_MAX`: unknown ones first, and among these the ones with the
-    oldest report. Nothing is known of the `unregistered`.
+    `unproven` is the number of authorizers without a proven key, in any state. `unsupported` is the
+    number of `unknown` authorizers without support for a revoked subject cutoff. `stragglers`
+    contains at most `STRAGGLERS_MAX` lagging authorizers: unknown ones first, sorted by their last
+    report, oldest first. The states of the `unregistered` are unknown.
     """
 
     registered: int
@@ -90,7 +91,7 @@ class Propagation:
 
     @property
     def is_proven(self) -> bool:
-        """Whether it is complete by reports alone that the authorizers signed."""
+        """Whether signed reports alone show that propagation is complete."""
         return self.is_complete and self.unproven == 0
 
 
@@ -101,15 +102,15 @@ def propagation(
     *,
     has_cutoff: bool = False,
 ) -> Propagation:
-    """Return how far an entry has got; `entry` is None if there is none yet.
+    """Return the propagation of an entry. `entry` is None before publication.
 
-    If it `has_cutoff`, authorizers that do not support subject cutoffs are unknown.
+    If it `has_cutoff`, authorizers without support for subject cutoffs are unknown.
     """
     return count_statuses([judge(each, entry, now, has_cutoff=has_cutoff) for each in authorizers])
 
 
 def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
-    """Return how far an entry has got among these authorizers."""
+    """Return the propagation of an entry among these authorizers."""
     behind = [each for each in status if each.proof is not EnforcementState.HOLDING]
     closed = sum(each.proof is EnforcementState.CLOSED for each in behind)
     return Propagation(
@@ -125,11 +126,11 @@ def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
 
 @dataclass(frozen=True, slots=True)
 class FleetSummary:
-    """How many authorizers are registered, and what is known of them for the newest entry.
+    """The number of registered authorizers, and their enforcement states for the newest entry.
 
-    `silent` are those whose heartbeat is missing, and `allow_when_stale` those that let requests
-    through with an old state. `without_cutoffs` are those that do not support subject cutoffs,
-    whatever the entry has. At `next_change_at` the time alone closes one; None if it never will.
+    `silent` counts silent authorizers, and `allow_when_stale` authorizers that fail open.
+    `without_cutoffs` counts authorizers without support for subject cutoffs, for any entry. At
+    `next_change_at`, the next authorizer becomes closed without a report, or never if None.
     """
 
     sequence: int | None
@@ -148,7 +149,7 @@ class FleetSummary:
 def summary(
     authorizers: Iterable[Authorizer], newest: PublishedEntry | None, now: datetime
 ) -> FleetSummary:
-    """Return what is known of all authorizers for the entry `newest` (FLEET-28)."""
+    """Return the enforcement states of all authorizers for the entry `newest` (FLEET-28)."""
     judged = [judge(each, newest, now) for each in authorizers]
     proofs = Counter(each.proof for each in judged)
     heard_after = now - RegistrationCounts(len(judged)).silent_after
@@ -168,10 +169,11 @@ def summary(
 
 @dataclass(frozen=True, slots=True)
 class PropagationCurve:
-    """When authorizers were known to refuse a change, in seconds after it, and by which proof.
+    """When authorizers were first known to refuse a change, in seconds after it, and how.
 
-    They are in order of time; `CURVE_MAX` of them at most, evenly chosen, with the first and the
-    last. `is_bound` is whether one of them may have refused it earlier. `last` is of the last one.
+    The points are in order of time. At most `CURVE_MAX` points are chosen evenly, including the
+    first and the last. `is_bound` is true if any authorizer may have refused it earlier. `last` is
+    the time of the last point.
     """
 
     points: tuple[tuple[int, EnforcementState], ...]
@@ -208,7 +210,7 @@ class _DeniesFrom(NamedTuple):
 
 
 def _refuses_from(status: AuthorizerStatus, sequence: int) -> _DeniesFrom:
-    """Return since when an authorizer that is not unknown refuses what the entry revokes."""
+    """Return since when an authorizer in a known state refuses the revoked warrants."""
     authorizer = status.authorizer
     if status.denies_all_from is not None:
         return _DeniesFrom(status.denies_all_from, status.proof, is_bound=False)
@@ -216,12 +218,13 @@ def _refuses_from(status: AuthorizerStatus, sequence: int) -> _DeniesFrom:
     first = next(known, None)
     if first is not None:
         return _DeniesFrom(first.at, status.proof, first.is_bound)
-    # Nothing says when it reported the entry: it was when this was stored last, or before.
+    # The first report of the entry is unknown. It happened at or before the last write of this
+    # record.
     return _DeniesFrom(times.from_seconds(authorizer.stored), status.proof, is_bound=True)
 
 
 def next_closing(status: Iterable[AuthorizerStatus]) -> datetime | None:
-    """Return when the time alone closes the next of these authorizers; None if it never will."""
+    """Return when the next of these authorizers becomes closed without a report, or None."""
     unknown = (each.denies_all_from for each in status if each.proof is EnforcementState.UNKNOWN)
     return min(filter(None, unknown), default=None)
 
@@ -233,10 +236,10 @@ def judge(
     *,
     has_cutoff: bool = False,
 ) -> AuthorizerStatus:
-    """Return what is known of one authorizer.
+    """Return the enforcement state of one authorizer.
 
-    If the entry `has_cutoff`, an authorizer that does not support subject cutoffs refuses nothing
-    by it.
+    If the entry `has_cutoff`, an authorizer without support for subject cutoffs does not enforce
+    it.
     """
     if has_cutoff and not authorizer.supports_cutoffs:
         return AuthorizerStatus(authorizer, EnforcementState.UNSUPPORTED)
@@ -259,7 +262,7 @@ def _holds(authorizer: Authorizer, entry: PublishedEntry) -> bool:
         return False
     # After a restore, authorizers may report entries that are lost.
     chain = entry.chains.get(sequence)
-    # Authorizers of other makers do not know the chain.
+    # Stock authorizers do not report the chain hash.
     return chain is not None and authorizer.chain in (b"", chain)
 
 
@@ -274,7 +277,7 @@ def _denies_all_from(authorizer: Authorizer, entry: PublishedEntry) -> datetime 
 
 
 def _contradicts(authorizer: Authorizer, entry: PublishedEntry) -> bool:
-    """Return whether its report shows that it does not follow this feed as a client does."""
+    """Return whether its report shows incorrect behavior for a client of this feed."""
     if authorizer.is_foreign or (authorizer.sequence or 0) >= entry.sequence:
         return True
     confirmed_at = authorizer.verified_at

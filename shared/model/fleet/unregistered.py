@@ -1,4 +1,4 @@
-"""Clients without a registration: the service refused it, so they are in no proof (FLEET-34)."""
+"""Clients with rejected registrations, which propagation does not cover (FLEET-34)."""
 
 import hashlib
 import json
@@ -9,7 +9,7 @@ from typing import Final
 from shared.model.items import Partition, Table
 from shared.model.records import Record
 
-# Bounds the number that one API key can store, and the number of all.
+# Maximum number of these clients per API key, and in total.
 OF_OWNER_MAX: Final = 10
 ALL_MAX: Final = 50
 # A client repeats its request more often than this.
@@ -18,7 +18,10 @@ _RECENT: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredClient(Record):
-    """A client whose registration was refused last at `seen_at`, with this error code."""
+    """A client with a rejected registration. `seen_at` is the time of the last rejection.
+
+    `code` is its error code.
+    """
 
     name: str
     owner: str
@@ -29,7 +32,7 @@ class UnregisteredClient(Record):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """The properties that a registration of the client has."""
+        """The properties that identify a registration of the client."""
         return self.owner, self.name, self.public_key
 
     @property
@@ -38,7 +41,7 @@ class UnregisteredClient(Record):
         return hashlib.sha256(json.dumps(self.identity).encode()).hexdigest()
 
     def is_recent(self, now: datetime) -> bool:
-        """Return whether the last stored refusal is less than an hour old."""
+        """Return whether the last stored rejection is less than an hour old."""
         return now - self.seen_at < _RECENT
 
 

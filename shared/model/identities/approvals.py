@@ -1,4 +1,4 @@
-"""Acts that need an approval by another person, and approvals (APPROVAL-1)."""
+"""Protected actions, which need a second person's approval, and approvals (APPROVAL-1)."""
 
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -10,14 +10,14 @@ from shared.model.identities.people import Person
 from shared.model.items import Address, Partition, Table, Value
 from shared.model.records import SPARSE, Record, integer
 
-# How long a request waits for its decision, how long an approval may then be used, and how long
-# either is listed.
+# How long a request waits for a decision, how long an approval can be used, and how long both are
+# listed.
 WAITS: Final = timedelta(hours=24)
 USABLE: Final = timedelta(hours=1)
 LISTED: Final = timedelta(days=30)
-# For how long sessions that began after a change of a trust anchor approve nothing.
+# How long sessions that began after a change of a trust anchor cannot approve.
 COOLING_OFF: Final = timedelta(hours=24)
-# How many requests wait for a decision: of a person, and of a tenant.
+# Maximum number of undecided requests: per person, and per tenant.
 PENDING_MAX: Final = 20
 PENDING_OF_TENANT_MAX: Final = 100
 RESTORE_ABOVE_MAX: Final = 1_000_000
@@ -27,7 +27,7 @@ _MINUTE: Final = 60
 
 
 class ProtectedAction(StrEnum):
-    """An act that may need an approval."""
+    """An action that may need an approval."""
 
     RESTORE = "revocations.restore"
     RESTORE_OTHERS = "revocations.restore_others"
@@ -40,7 +40,7 @@ class ProtectedAction(StrEnum):
     ROTATE_STATUS_SIGNER = "status_signer.rotate"
 
 
-# Why an act is not among those that are protected by their names.
+# Why an action is not protected by its name.
 _UNNAMED: Final = {
     ProtectedAction.RESTORE: "set restore_above (--restore-above) to protect revocations.restore",
     ProtectedAction.CHANGE_ACCESS: (
@@ -50,7 +50,7 @@ _UNNAMED: Final = {
 
 
 class ApprovalStatus(StrEnum):
-    """The decision on an approval. The last two are shown and not stored."""
+    """The decision on an approval. The last two values are derived and not stored."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -61,11 +61,11 @@ class ApprovalStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProtectedActions(Record):
-    """The acts of a tenant that need an approval.
+    """The protected actions of a tenant.
 
-    More than `restore_above` revocations an hour are taken back only with one; any number if None.
-    If anything is protected, so is what gives access: this record, identity providers, roles, and
-    the return of disabled people.
+    Unrevoking more than `restore_above` warrants per hour needs an approval. None means no limit.
+    If any action is protected, so are changes of access: this record, identity providers, roles,
+    and enabling of disabled people.
     """
 
     acts: tuple[ProtectedAction, ...] = ()
@@ -74,11 +74,11 @@ class ProtectedActions(Record):
 
     @property
     def protects(self) -> bool:
-        """Whether anything is protected."""
+        """Whether any action is protected."""
         return bool(self.acts) or self.restore_above is not None
 
     def has(self, act: ProtectedAction) -> bool:
-        """Return whether an act may need an approval."""
+        """Return whether an action may need an approval."""
         if act is ProtectedAction.RESTORE:
             return self.restore_above is not None
         return self.protects if act is ProtectedAction.CHANGE_ACCESS else act in self.acts
@@ -86,17 +86,17 @@ class ProtectedActions(Record):
 
 @dataclass(frozen=True, slots=True)
 class UnrevokeUsage(Record):
-    """How many revocations were taken back without an approval, by minute since 1970."""
+    """The number of warrants unrevoked without an approval, by minute since 1970."""
 
     minutes: dict[str, Value] = field(default_factory=dict)
     version: int = 0
 
     def within_hour(self, now: datetime) -> int:
-        """Return at least how many there were in the hour before `now`. Raises `DataCorrupt`."""
+        """Return a lower bound for the hour before `now`. Raises `DataCorrupt`."""
         return sum(integer(self.minutes, each) for each in _recent(self.minutes, now))
 
     def plus(self, number: int, now: datetime) -> Self:
-        """Return the record with so many more. Raises `DataCorrupt`."""
+        """Return the record with `number` more. Raises `DataCorrupt`."""
         minute = str(int(now.timestamp()) // _MINUTE)
         kept: dict[str, Value] = {each: self.minutes[each] for each in _recent(self.minutes, now)}
         counted = integer(kept, minute) if minute in kept else 0
@@ -111,15 +111,15 @@ def _recent(minutes: dict[str, Value], now: datetime) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Approval(Record):
-    """A request to do an act `count` times, and what another person decided.
+    """A request to perform an action `count` times, and a second person's decision.
 
-    `requested_by` and `decided_by` are identities, with the identifier of the person if it is one;
-    `requested_by_epoch` and `decided_by_epoch` are the epochs of these people.
-    An act that is done once is bound to its `request`: method, path, and SHA-256 of the body. To
-    take revocations back, `subject` is the one revocation, or a manifest (REVOKE-26).
-    `details` contain the difference to the record of `record_version`, 0 if there was none.
-    `expires_at` is the end of the wait, or of the use. The
-    store removes the item some time after `expires`, which is in seconds since the epoch.
+    `requested_by` and `decided_by` are identities, with the identifier of the person, if any.
+    `requested_by_epoch` and `decided_by_epoch` are the epochs of these people. A single action is
+    bound to its `request`: method, path, and SHA-256 of the body. For unrevoking, `subject` is one
+    revocation or a manifest (REVOKE-26). `details` contain the difference to the existing record.
+    `record_version` is the version of this record, or 0 without one. `expires_at` is the end of the
+    wait, or of the use. The store removes the item some time after `expires`, in seconds since the
+    epoch.
     """
 
     id: str
@@ -147,11 +147,11 @@ class Approval(Record):
 
     @property
     def address(self) -> Address:
-        """Where the approval is stored."""
+        """The address of the approval."""
         return approvals(self.tenant_id).address(self.id)
 
     def has_ended(self, now: datetime, barrier: datetime | None, by: Person | None) -> bool:
-        """Return whether its time has passed, or it is of before the tenant's `barrier`.
+        """Return whether it has expired, or precedes the tenant's `barrier`.
 
         It also ends if the requester `by` was disabled or signed out since.
         """
@@ -160,7 +160,7 @@ class Approval(Record):
         return is_before or is_left or times.has_passed(self.expires_at, now)
 
     def decide(self, status: ApprovalStatus, by: str, person: Person | None, now: datetime) -> Self:
-        """Return the approval as it was decided at `now`, by a person or the operator."""
+        """Return the approval with the decision of a person or the operator at `now`."""
         is_approved = status is ApprovalStatus.APPROVED
         return replace(
             self,
@@ -174,7 +174,7 @@ class Approval(Record):
         )
 
     def use(self, number: int) -> Self:
-        """Return the approval after so many more acts."""
+        """Return the approval after `number` more actions."""
         return replace(self, remaining=self.remaining - number, version=self.version + 1)
 
 
@@ -197,5 +197,5 @@ def protected_address(tenant_id: str) -> Address:
 
 def restores_address(tenant_id: str) -> Address:
     """Return the address of a tenant's `UnrevokeUsage`."""
-    # A partition of its own, so that IAM need not let those who count change settings.
+    # A separate partition, so that an IAM policy can allow counting without access to settings.
     return Address(Table.KEYS, f"{tenant_id}#restores")

@@ -1,4 +1,4 @@
-"""The claims of a JWT of an identity provider, after all checks."""
+"""The verified claims of a JWT of an identity provider."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from shared.errors import RescindError
 
 
 class CodeFault(StrEnum):
-    """Why a code, or an answer of a provider, is refused."""
+    """Why a code, or a response of a provider, was rejected."""
 
     CODE = "code"
     CLIENT = "client"
 
 
 class OAuthErrorCode(StrEnum):
-    """Why a sign-in is refused, in the words of RFC 6749 and RFC 8693."""
+    """Why a sign-in was rejected, in the words of RFC 6749 and RFC 8693."""
 
     INVALID_REQUEST = "invalid_request"
     INVALID_TARGET = "invalid_target"
@@ -28,9 +28,9 @@ class OAuthErrorCode(StrEnum):
 
 
 class SignInRefused(RescindError):
-    """The sign-in, or its token or code, is refused; `reason` is the first check that failed.
+    """The sign-in, or its token or code, was rejected. `reason` is the first failed check.
 
-    The message may be shown to whoever tried.
+    The message may be shown to the unauthenticated client.
     """
 
     def __init__(self, reason: OAuthErrorCode | TokenFault | CodeFault, message: str) -> None:
@@ -39,7 +39,7 @@ class SignInRefused(RescindError):
 
     @property
     def fault(self) -> OAuthErrorCode:
-        """The reason for a client of OAuth."""
+        """The error code for an OAuth client."""
         is_of_token = isinstance(self.reason, TokenFault | CodeFault)
         return OAuthErrorCode.INVALID_GRANT if is_of_token else OAuthErrorCode(self.reason)
 
@@ -48,8 +48,8 @@ class SignInRefused(RescindError):
 class IssuerBinding:
     """The issuer and the audience of a tenant's provider.
 
-    `audience` is the client's identifier or that of the provider. `jwks` is the JSON Web Key Set
-    itself, as text, for an issuer whose keys are not fetched; then `jwks_uri` is not used.
+    `audience` is the identifier of the client or the provider. `jwks` is the JSON Web Key Set as
+    text, for an issuer with a fixed key set. `jwks_uri` is then unused.
     """
 
     issuer: str
@@ -61,7 +61,7 @@ class IssuerBinding:
 
 @dataclass(frozen=True, slots=True)
 class ProviderMetadata:
-    """The endpoints that an issuer publishes about itself; None if it has none of this kind."""
+    """The endpoints in an issuer's metadata, or None for missing endpoints."""
 
     authorization_endpoint: str | None
     device_authorization_endpoint: str | None
@@ -71,10 +71,11 @@ class ProviderMetadata:
 
 @dataclass(frozen=True, slots=True)
 class IdentityClaims:
-    """The claims of a token that passed all checks. `members` has all of them, as parsed.
+    """The claims of a token that passed all checks. `members` contains all parsed claims.
 
-    `digest` is the same for each token with these claims and this header, in hex: a token whose
-    signature was written in another way is the same one. Note this as used, not the token's text.
+    `digest`, in hex, is equal for tokens with the same header and claims, regardless of the
+    signature. Used tokens must be recorded by this digest, because a signature can have several
+    encodings.
     """
 
     subject: str

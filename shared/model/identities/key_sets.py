@@ -1,4 +1,4 @@
-"""The keys that an issuer publishes (RFC 7517): which of them may check its tokens."""
+"""The key sets that issuers publish, for verification of their tokens (RFC 7517)."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -11,22 +11,23 @@ from shared.authorizer.formats.jwk_sets import KeySet, usable_keys
 from shared.model.items import Address, Table
 from shared.model.records import Record
 
-# How long keys are used without a look for newer ones, and how long if the issuer does not answer.
+# How long keys are used without a refresh, and how long if the issuer does not respond.
 _FRESH: Final = timedelta(hours=1)
 _USABLE: Final = timedelta(hours=24)
-# How often the keys of an issuer are fetched at most, and how long one fetch can take.
+# The minimum interval between fetches of an issuer's keys, and the maximum duration of one fetch.
 _PAUSE: Final = timedelta(minutes=1)
 AT_WORK_SECONDS: Final = 6
-# The item is removed when it is of no use.
+# The item is removed when it is no longer useful.
 _KEPT: Final = timedelta(days=2)
 
 
 @dataclass(frozen=True, slots=True)
 class IssuerKeys(Record):
-    """The newest `document` of an issuer at a URL, with its keys or endpoints, and the newest try.
+    """The newest `document` of an issuer at a URL, with keys or endpoints, and the newest attempt.
 
-    `fetched` is when the try began that got the document, so it equals `tried` if the newest try
-    has succeeded. The store may remove the item after `expires`, in seconds since the epoch.
+    `fetched` is the start of the attempt that returned the document. It equals `tried` if the
+    newest attempt succeeded. The store may remove the item after `expires`, in seconds since the
+    epoch.
     """
 
     document: str | None
@@ -37,7 +38,7 @@ class IssuerKeys(Record):
 
     @classmethod
     def trying(cls, previous: Self | None, now: datetime) -> Self:
-        """Return the record of a try that begins now."""
+        """Return the record of an attempt that begins now."""
         expires = int((now + _KEPT).timestamp())
         now = now.replace(microsecond=0)
         if previous is None:
@@ -45,26 +46,26 @@ class IssuerKeys(Record):
         return cls(previous.document, previous.fetched, now, previous.version + 1, expires)
 
     def tried_with(self, document: str | None) -> Self:
-        """Return the record after the try, which got a document or None."""
+        """Return the record after the attempt, with its document or None."""
         found = (self.document, self.fetched) if document is None else (document, self.tried)
         return replace(self, document=found[0], fetched=found[1], version=self.version + 1)
 
     def may_be_tried(self, now: datetime) -> bool:
-        """Return whether the turn to fetch is free. A clock that was set back does not hold it."""
+        """Return whether a fetch may start. A clock that was set back does not block it."""
         return abs(now - self.tried) >= _PAUSE
 
     def is_being_fetched(self, now: datetime) -> bool:
-        """Return whether the newest try may go on."""
+        """Return whether the newest attempt may be in progress."""
         at_work = timedelta(seconds=AT_WORK_SECONDS)
         return not self.has_succeeded and abs(now - self.tried) < at_work
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the newest try got a document."""
+        """Whether the newest attempt returned a document."""
         return self.fetched == self.tried
 
     def is_fresh(self, now: datetime, *, max_age: timedelta = _FRESH) -> bool:
-        """Return whether the document may be used without a look for a newer one."""
+        """Return whether the document may be used without a refresh."""
         return self.fetched is not None and abs(now - self.fetched) < max_age
 
     def keys(self, now: datetime) -> KeySet:
@@ -81,5 +82,5 @@ def address(uri: str) -> Address:
 
 @lru_cache(maxsize=16)
 def parse(document: str) -> KeySet:
-    """Return the usable keys of a JSON Web Key Set. Raises `ValueError` if it is none."""
+    """Return the usable keys of a JSON Web Key Set. Raises `ValueError` for other documents."""
     return usable_keys(strict_json.parse_foreign(document.encode()))

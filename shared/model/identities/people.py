@@ -1,4 +1,4 @@
-"""People: those whom identity providers vouched for (IDENTITY-4)."""
+"""People: human identities of identity providers (IDENTITY-4)."""
 
 import hashlib
 import re
@@ -15,7 +15,7 @@ _EMAIL_MAX: Final = 254
 
 
 class PersonStatus(StrEnum):
-    """Whether a person may sign in, and the person's sessions are accepted."""
+    """Whether a person can sign in and use sessions."""
 
     ACTIVE = "active"
     DISABLED = "disabled"
@@ -25,8 +25,8 @@ class PersonStatus(StrEnum):
 class Person(Record):
     """A person: the subject of a provider. Sessions of an earlier `epoch` are not accepted.
 
-    `issuer` is the issuer of that provider. Another provider of the same issuer gives other people,
-    because its keys may be of somebody else.
+    `issuer` is the issuer of that provider. A second provider of the same issuer creates other
+    people, because its keys may belong to another party.
     """
 
     id: str
@@ -44,18 +44,18 @@ class Person(Record):
 
     @property
     def address(self) -> Address:
-        """Where the person is stored."""
+        """The address of the person."""
         return people(self.tenant_id).address(self.id)
 
     def disable(self) -> Self:
-        """Return the disabled person. Sessions of this epoch do not revive if it is enabled."""
+        """Return the disabled person. Sessions of this epoch remain invalid after enabling."""
         return replace(
             self, status=PersonStatus.DISABLED, epoch=self.epoch + 1, version=self.version + 1
         )
 
     @property
     def account(self) -> tuple[str, str]:
-        """The account at the issuer, whose holder may sign in by each of its providers."""
+        """The account at the issuer. Its holder may sign in through any provider of the issuer."""
         return self.issuer, self.subject
 
     @property
@@ -67,7 +67,7 @@ class Person(Record):
 def email(value: str) -> str:
     """Return an e-mail address with its domain in lower case.
 
-    Raises `ValueError` if it is none, or if it could be that of a service account.
+    Raises `ValueError` for malformed addresses, and for addresses reserved for service accounts.
     """
     local, _, domain = value.rpartition("@")
     address = f"{local}@{domain.lower()}"
@@ -87,7 +87,7 @@ def count_address(tenant_id: str) -> Address:
 
 
 def subject_address(tenant_id: str, provider_id: str, subject: str) -> Address:
-    """Return the address of the identifier of the person who is this subject of a provider."""
+    """Return the address of the identifier of the person with this subject of a provider."""
     # The identifier of a provider contains no space.
     return Address(Table.KEYS, f"{tenant_id}#subject#{_digest(f'{provider_id} {subject}')}")
 

@@ -1,4 +1,4 @@
-"""Identity providers of a tenant, for people or programs (IDENTITY-1), and grants (IDENTITY-2)."""
+"""Identity providers of a tenant (IDENTITY-1) and their role mappings (IDENTITY-2)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -25,10 +25,10 @@ _NUMBER: Final = re.compile("[0-9]+")
 
 
 class Family(NamedTuple):
-    """Issuers of one kind, and the claims that name the owner of a program's token.
+    """Issuers of one kind, and the claims that identify the owner of a program's token.
 
-    A condition names the owner if its value matches the pattern. Others use an issuer too that
-    `is_shared`: a token of another customer must not match.
+    A condition identifies the owner if its value matches the pattern. If `is_shared`, other
+    customers use the same issuer, and their tokens must not match.
     """
 
     issuer: re.Pattern[str]
@@ -78,7 +78,7 @@ _FAMILIES: Final = (
     ),
     # Keycloak
     Family(re.compile("https://.+/realms/[^/]+/?"), dict.fromkeys(("azp", "sub"), _TEXT), False),
-    # Entra, whose tokens of version 1 have `appid` in place of `azp`
+    # Entra. Its tokens of version 1 have `appid` in place of `azp`.
     Family(
         re.compile("https://(login\\.microsoftonline\\.com|sts\\.windows\\.net)/.+"),
         dict.fromkeys(("azp", "appid", "oid"), _TEXT),
@@ -96,10 +96,10 @@ def family_of(issuer: str) -> Family:
 
 @dataclass(frozen=True, slots=True)
 class RoleMapping:
-    """The name of a role for tokens whose claims match all conditions of `when`.
+    """Gives a role to tokens with claims that match all conditions of `when`.
 
     The name of a condition is a claim, or a JSON Pointer (RFC 6901) if it begins with `/`.
-    `service_account` is the name of the account that a program calls as; people have None.
+    `service_account` is the name of the account that a program acts as, or None for people.
     """
 
     when: Mapping[str, str]
@@ -108,7 +108,7 @@ class RoleMapping:
 
     @classmethod
     def of(cls, item: Mapping[str, Value]) -> Self:
-        """Return the grant that `to_value` gives."""
+        """Return the role mapping in a value of `to_value`."""
         when, account = item["when"], item.get("service_account")
         conditions = when.items() if isinstance(when, dict) else ()
         texts = {name: str(value) for name, value in conditions}
@@ -116,19 +116,19 @@ class RoleMapping:
 
     @property
     def to_value(self) -> dict[str, Value]:
-        """The grant as a value of an item."""
+        """The role mapping as a value of an item."""
         named: dict[str, Value] = {"when": dict(self.when), "role": self.role}
         return named | ({"service_account": self.service_account} if self.service_account else {})
 
     def matches(self, claims: Mapping[str, object]) -> bool:
-        """Return whether all conditions hold. A claim that is absent matches nothing."""
-        # A grant without a condition is refused when it is made, and would match everybody here.
+        """Return whether all conditions match. An absent claim never matches."""
+        # Creation rejects a mapping without conditions, because it would match every token.
         return bool(self.when) and all(
             _holds(wanted, _find_claim(claims, name)) for name, wanted in self.when.items()
         )
 
     def names_owner(self, family: Family) -> bool:
-        """Return whether a condition names the owner of the token."""
+        """Return whether a condition identifies the owner of the token."""
         return any(
             name in self.when and pattern.fullmatch(self.when[name])
             for name, pattern in family.owners.items()
@@ -136,19 +136,19 @@ class RoleMapping:
 
 
 def first(grants: Iterable[RoleMapping], claims: Mapping[str, object]) -> RoleMapping | None:
-    """Return the first grant that matches, or None."""
+    """Return the first role mapping that matches, or None."""
     return next((each for each in grants if each.matches(claims)), None)
 
 
 def condition_name(value: str) -> str:
-    """Return `value`. Raises `ValueError` if it begins with `/` and is no JSON Pointer."""
+    """Return `value`. Raises `ValueError` if it begins with `/` but is not a JSON Pointer."""
     if value.startswith("/") and re.search("~(?![01])", value):
         raise ValueError("must be a JSON Pointer, in which ~ is followed by 0 or 1 (RFC 6901)")
     return value
 
 
 def _find_claim(claims: Mapping[str, object], name: str) -> object:
-    """Return the claim, or the value at a JSON Pointer; None if it is absent."""
+    """Return the claim, or the value at a JSON Pointer, or None if it is absent."""
     if not name.startswith("/"):
         return claims.get(name)
     found: object = claims
@@ -164,7 +164,7 @@ def _find_claim(claims: Mapping[str, object], name: str) -> object:
 def _holds(value: str, claim: object) -> bool:
     """Return whether a claim is `value`, or a list that contains it.
 
-    `*` at the end of `value` stands for any text. Numbers and flags equal no text.
+    `*` at the end of `value` matches any text. Numbers and booleans never match.
     """
     if isinstance(claim, list):
         return any(_is_text(value, each) for each in claim)
@@ -184,15 +184,15 @@ ISSUER_MAX: Final = 512
 CLIENT_ID_MAX: Final = 255
 SECRET_MAX: Final = 1024
 KEYS_MAX: Final = 20
-# The bytes of the keys of an issuer whose tokens are introspected.
+# Maximum size of an issuer's keys for introspection, in bytes.
 TOKEN_KEYS_MAX: Final = 16 * 1024
-# The longest lifetime of these tokens: by default, and at most.
+# The default and maximum lifetime of introspected tokens, in seconds.
 TOKEN_SECONDS: Final = 86_400
 TOKEN_SECONDS_MAX: Final = 366 * 86_400
 DOMAINS_MAX: Final = 50
 
 _ISSUER: Final = re.compile("https://[!-~]+")
-# Entra issues tokens of any of its customers there.
+# Entra issues tokens of all its customers at these addresses.
 _EVERYBODY: Final = re.compile(
     "https://(login\\.microsoftonline\\.com|sts\\.windows\\.net)/"
     "(common|organizations|consumers|.*[{*]).*",
@@ -201,21 +201,21 @@ _EVERYBODY: Final = re.compile(
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,5}")
 _STEP_UP: Final = re.compile("auth_time|sign_in|acr:[!-~]+( [!-~]+)*")
 _DOMAIN: Final = re.compile("([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\\.)+[a-z0-9-]{2,63}")
-# Members of a JSON Web Key that no public key has.
+# Members of private JSON Web Keys.
 _PRIVATE: Final = frozenset({"d", "p", "q", "dp", "dq", "qi", "oth", "k"})
 _PUBLIC: Final = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
 _MEMBER_MAX: Final = 2048
 
 
 class ProviderKind(StrEnum):
-    """Whether a provider vouches for people, for programs, or only for tokens (TOKEN-3)."""
+    """Whether a provider authenticates people or programs, or only issues tokens (TOKEN-3)."""
 
     PEOPLE = "people"
     PROGRAMS = "programs"
     TOKENS = "tokens"
 
 
-# Nobody signs in by tokens that are only introspected.
+# Tokens that are only introspected cannot be used to sign in.
 SESSION_SECONDS: Final = {
     ProviderKind.PEOPLE: 3600,
     ProviderKind.PROGRAMS: 900,
@@ -225,17 +225,18 @@ SESSION_SECONDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class IdentityProvider(Record):
-    """An identity provider, and what its issuer published when it was bound.
+    """An identity provider, with the metadata that its issuer published when it was added.
 
-    `client_id` is the service at the provider, or the audience of `TOKENS`; `cli_client_id` the
-    command line if that has another one. `sealed_client_secret` is the secret number
-    `secret_number`, and `client_secret_sha256` its hash in hex, for the audit log. Without `jwks`,
-    the keys are read from `jwks_uri`. The first of the `grants` that matches counts. If a change
-    could take a role away, `epoch` rises, and the sessions that the provider gave before end.
+    `client_id` is the service's client at the provider, or the audience of `TOKENS`.
+    `cli_client_id` is a separate client for the command line, if any. `sealed_client_secret` is the
+    wrapped secret number `secret_number`, and `client_secret_sha256` its hash in hex, for the audit
+    log. Without `jwks`, the keys are fetched from `jwks_uri`. The first matching mapping in
+    `grants` applies. If a change could remove a role, `epoch` increases, and earlier sessions of
+    the provider end.
 
     With `trusts_email`, an e-mail counts as verified without `email_verified`. `step_up` names the
-    evidence of a fresh sign-in. `token_exchange` is None for the default. `token_max_seconds` is
-    the longest lifetime of `TOKENS`, None if it is not stated.
+    evidence of reauthentication. `token_exchange` is None for the default. `token_max_seconds` is
+    the longest lifetime of `TOKENS`, or None if it is not set.
     """
 
     id: str
@@ -267,7 +268,7 @@ class IdentityProvider(Record):
 
     @property
     def address(self) -> Address:
-        """Where the provider is stored."""
+        """The address of the provider."""
         return providers(self.tenant_id).address(self.id)
 
     @property
@@ -277,7 +278,7 @@ class IdentityProvider(Record):
 
     @property
     def grant_list(self) -> tuple[RoleMapping, ...]:
-        """The grants, in order."""
+        """The role mappings, in order."""
         return tuple(map(RoleMapping.of, self.grants))
 
     @property
@@ -288,7 +289,7 @@ class IdentityProvider(Record):
         return self.kind is ProviderKind.PROGRAMS or self.cli_client_id is not None
 
     def with_endpoints(self, metadata: ProviderMetadata | None) -> Self:
-        """Return the provider with what its issuer publishes, or without endpoints."""
+        """Return the provider with its issuer's metadata, or without endpoints."""
         endpoints: dict[str, Any] = {
             each.name: getattr(metadata, each.name, None) for each in fields(ProviderMetadata)
         }
@@ -296,14 +297,14 @@ class IdentityProvider(Record):
 
     @property
     def seal_context(self) -> dict[str, str]:
-        """The context in which the client secret of this number is sealed."""
+        """The context of the wrapped client secret."""
         return seeds.seal_context(
             self.tenant_id, self.id, purpose=KeyPurpose.IDENTITY, version=self.secret_number
         )
 
 
 def issuer(value: str) -> str:
-    """Return `value`. Raises `ValueError` if it cannot be the issuer of one company's tokens."""
+    """Return `value`. Raises `ValueError` if it cannot be the issuer of a single company."""
     parts = urlsplit(value)
     if not (_ISSUER.fullmatch(value) and len(value) <= ISSUER_MAX and parts.hostname):
         raise ValueError(f"must be an https address of at most {ISSUER_MAX} visible characters")
@@ -315,7 +316,7 @@ def issuer(value: str) -> str:
 
 
 def step_up(value: str) -> str:
-    """Return `value`. Raises `ValueError` if it names no evidence of a fresh sign-in."""
+    """Return `value`. Raises `ValueError` if it names no evidence of reauthentication."""
     if not _STEP_UP.fullmatch(value) or len(value) > VALUE_MAX:
         raise ValueError("must be auth_time, sign_in, or acr: and values separated by spaces")
     return value
@@ -329,9 +330,10 @@ def domain(value: str) -> str:
 
 
 def public_keys(value: Mapping[str, object]) -> dict[str, Value]:
-    """Return the keys of a JSON Web Key Set that check signatures, with the members for that.
+    """Return the keys of a JSON Web Key Set that verify signatures, with the members for that.
 
-    Other keys are left out (RFC 7517, 5). Raises `ValueError` if a key is private, or none is left.
+    Other keys are omitted (RFC 7517, 5). Raises `ValueError` if a key is private, or no key is
+    left.
     """
     given = value.get("keys")
     keys = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []

@@ -1,4 +1,4 @@
-"""Roles: the scopes they give, and the warrants and signing keys that they reach (AUTH-18)."""
+"""Roles: their scopes and their role limits for warrants and signing keys (AUTH-18)."""
 
 import re
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _NAME: Final = re.compile(NAME_PATTERN)
 
 @dataclass(frozen=True, slots=True)
 class Role(Record):
-    """A role. If it names warrants or signing keys, it reaches these alone.
+    """A role with scopes and optional limits.
 
-    Warrants are named by the beginning of their identifiers, and a signing key stands for itself
-    and all below it. It reaches everything if both are empty.
+    Warrants are selected by identifier prefix. A signing key includes its descendants. Without
+    warrants and signing keys, the role is unlimited.
     """
 
     name: str
@@ -32,14 +32,14 @@ class Role(Record):
 
     @property
     def limits(self) -> RoleLimits | None:
-        """The limits of a caller with this role; None if it reaches everything."""
+        """The limits of a caller with this role, or None if it is unlimited."""
         if not self.warrant_prefixes and not self.signing_keys:
             return None
         return RoleLimits(self.warrant_prefixes, self.signing_keys)
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is one of the scopes, which each tenant has as roles."""
+        """Whether it equals a scope. Each tenant has all scopes as built-in roles."""
         return self.name in BUILT_IN
 
 
@@ -59,7 +59,7 @@ def of_tenant(access: AccessRecord) -> dict[str, Role]:
 
 
 def effective_role(access: AccessRecord, name_: str) -> Role:
-    """Return the role of a caller as it is now; one without scopes if it was deleted."""
+    """Return the current role of a caller. A deleted role has no scopes."""
     stored = access.roles.get(name_)
     return BUILT_IN.get(name_) or (
         Role.from_item(stored) if isinstance(stored, dict) else Role(name_, ())

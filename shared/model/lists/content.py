@@ -1,9 +1,10 @@
-"""The content of a list: its response body (SRL-1 to SRL-3), its state, and the row of its version.
+"""Content of an SRL: response body (SRL-1 to SRL-3), SRL state, and version record.
 
-The state has what the list lacks, for the next one and for a restore. It is stored beside its list
-and signed by the same signer (OPS-8, docs/adr/14), as a signed blob: the signature (64 bytes), a
-prefix, and members as CBOR. The signature covers everything after it. The prefix says what the blob
-is, so that none passes for another, nor for a list, whose payload is a CBOR map.
+The SRL state contains data that the SRL lacks, for the next SRL and for a restore. It is stored
+next to the SRL and signed by the same signer (OPS-8, docs/adr/14). It is a signed blob: the
+signature (64 bytes), a prefix, and members in CBOR. The signature covers everything after it. The
+prefix identifies the kind of blob, which cannot pass for another kind. It cannot pass for an SRL
+either, because the payload of an SRL is a CBOR map.
 """
 
 import base64
@@ -49,7 +50,7 @@ _ARRAY: Final = 4
 
 @dataclass(frozen=True)
 class Payload:
-    """The content of a list (SRL-2). `revoked_ids` are sorted bytewise, each once."""
+    """The content of an SRL (SRL-2). `revoked_ids` are distinct and sorted bytewise."""
 
     version: int
     issued_at: datetime
@@ -70,7 +71,8 @@ class Payload:
         """The deterministic CBOR. The members already have the order of RFC 8949, 4.2.1."""
         ids = self.revoked_ids
         if len(sizes := set(map(len, ids))) == 1:
-            # All begin with the same bytes. The encoder takes three times as long to find that.
+            # All identifiers have the same encoded prefix. The encoder would take three times as
+            # long.
             head = _head(_TEXT, sizes.pop()).decode("latin-1")
             texts = head + head.join(ids)
             if texts.isascii():
@@ -80,7 +82,7 @@ class Payload:
 
     @cached_property
     def encoded_text(self) -> bytes:
-        """The same in base64."""
+        """The deterministic CBOR in base64."""
         return base64.b64encode(self.cbor)
 
     @cached_property
@@ -88,7 +90,7 @@ class Payload:
         """The pieces of a response body before the signed part."""
         members = json.dumps(self.members() | {"RevokedIDs": []}, separators=(",", ":")).encode()
         before, after = members.split(b"[]")
-        # Joined by hand: identifiers need no escapes, and an encoder would look at each character.
+        # Joined without an encoder, which would check each character. Identifiers need no escapes.
         ids = '","'.join(self.revoked_ids).encode()
         quote = b'"' if ids else b""
         return [_PAYLOAD + before + b"[" + quote, ids, quote + b"]" + after + _SIGNED]
@@ -96,13 +98,13 @@ class Payload:
 
 def _head(major: int, size: int) -> bytes:
     """Return the first bytes of a text or an array in CBOR."""
-    # They are those of a number, whose major type is 0.
+    # They equal the encoding of a number, with another major type.
     head = cbor2.dumps(size)
     return bytes([major << 5 | head[0], *head[1:]])
 
 
 def sign(payload: Payload, *, seed: bytes) -> bytes:
-    """Return the response body for `payload`: the content, its encoding, and the signature (SRL-3).
+    """Return the response body for `payload`: content, encoding, and signature (SRL-3).
 
     `seed` is the 32 bytes of the Ed25519 private key.
     """
@@ -111,17 +113,17 @@ def sign(payload: Payload, *, seed: bytes) -> bytes:
 
 
 def pack(data: bytes) -> bytes:
-    """Return data in gzip. zlib takes four times as long, and makes it no smaller."""
-    # Only a publication needs it, so it is not loaded at each cold start.
+    """Compress data with gzip. zlib takes four times as long for the same size."""
+    # Imported here, because only publications need it and cold starts must be fast.
     from isal import igzip_lib  # noqa: PLC0415
 
     return igzip_lib.compress(data, 1, igzip_lib.COMP_GZIP)
 
 
 def signature(body: bytes, *, shows: Payload) -> memoryview:
-    """Return the signature, in base64, of a body that `sign` made.
+    """Return the signature, in base64, of a body that `sign` created.
 
-    Raises `ValueError` if `sign` did not make `body` from the payload `shows`.
+    Raises `ValueError` if `sign` did not create `body` from the payload `shows`.
     """
     start = 0
     for piece in (*shows.body_prefix, shows.encoded_text, _SIGNATURE):
@@ -134,8 +136,8 @@ def signature(body: bytes, *, shows: Payload) -> memoryview:
 
 
 def revoked_ids(body: bytes) -> list[str]:
-    """Return the identifiers in a response body that this service made."""
-    # Cut out of the text: parsing takes several times as long.
+    """Return the identifiers in a response body of this service."""
+    # Extracted from the text, because parsing takes several times as long.
     start = body.index(_IDS) + len(_IDS)
     end = body.index(b"]", start)
     return str(memoryview(body)[start + 1 : end - 1], "ascii").split('","') if start < end else []
@@ -155,10 +157,10 @@ _RUN: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class RevokedSet:
-    """The revoked warrants, sorted bytewise, each once.
+    """The revoked warrants, distinct and sorted bytewise.
 
-    `ends` has the known ends by warrant, as RFC 3339 text in UTC. `signers` are the revoked signers
-    whose warrants are included.
+    `ends` has the known expiries by warrant, as RFC 3339 text in UTC. `signers` are the revoked
+    signers with their warrants included.
     """
 
     revoked_ids: list[str] = field(default_factory=list)
@@ -173,7 +175,7 @@ class RevokedSet:
         *,
         signers: tuple[str, ...],
     ) -> "RevokedSet":
-        """Return the content for these warrants, each given once, in any order."""
+        """Return the content for these distinct warrants, in any order."""
         return cls(sorted(revoked_ids), _texts(ends), signers)
 
     def apply(
@@ -182,9 +184,9 @@ class RevokedSet:
         *,
         signers: tuple[str, ...],
     ) -> "RevokedSet":
-        """Return the content after these entries of the feed, in order, with their ends.
+        """Return the content after these feed entries, in order, with their expiries.
 
-        No entry may be a break.
+        The entries must not include a discontinuity.
         """
         revoked: dict[str, datetime | None] = {}
         removed: set[str] = set()
@@ -206,29 +208,29 @@ class RevokedSet:
         *,
         signers: tuple[str, ...],
     ) -> "RevokedSet":
-        """Return the content after a new look at some warrants.
+        """Return the content after an update of some warrants.
 
-        Those of `looked_at` are listed if they are in `expiries`, and otherwise not. All others
-        stay.
+        Warrants in `looked_at` are listed if they are in `expiries`, and otherwise not. All other
+        warrants are unchanged.
         """
         ids, before, start = list[str](), self.revoked_ids, 0
-        # What lies between two changes is copied without a look at the names.
+        # Ranges between two changes are copied without comparing identifiers.
         for each in sorted({*looked_at, *expiries}):
             end = bisect_left(before, each, start)
             ids += before[start:end]
             ids += [each] if each in expiries else []
             start = end + (before[end : end + 1] == [each])
         ids += before[start:]
-        # Known ends of the other warrants stay.
+        # Keeps the known expiries of the other warrants.
         ends = {each: at for each, at in self.ends.items() if each not in looked_at}
         return RevokedSet(ids, ends | _texts(expiries), signers)
 
     def missing(self, revoked_ids: Sequence[str]) -> set[str]:
-        """Return those of `revoked_ids` that are not listed here. Sorted input is fastest."""
+        """Return the identifiers that are not listed here. Sorted input is fastest."""
         unseen: set[str] = set()
         if revoked_ids == self.revoked_ids:
             return unseen
-        # Compare run by run. Nearly all runs are equal, which is faster than one set of all.
+        # Compares run by run. Nearly all runs are equal, which is faster than one large set.
         for start in range(0, len(revoked_ids), _RUN):
             run = revoked_ids[start : start + _RUN]
             low = bisect_left(self.revoked_ids, run[0])
@@ -242,7 +244,7 @@ class RevokedSet:
         return self.revoked_ids[address : address + 1] == [warrant_id]
 
     def at(self, now: datetime, *, ttl: timedelta) -> "RevokedSet":
-        """Return the content at `now`, a whole second, without warrants that SRL-9 leaves out."""
+        """Return the content at `now`, a whole second, without warrants past retention (SRL-9)."""
         # Texts of whole seconds in UTC sort by time.
         limit = times.format_utc(now - ttl)
         gone = {each for each, at in self.ends.items() if at < limit}
@@ -255,12 +257,12 @@ def _texts(expiries: Mapping[str, datetime | None]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SrlState:
-    """The state of one version of a tenant's list.
+    """The state of one version of a tenant's SRL.
 
-    `ends` has the known ends of listed warrants, as RFC 3339 text in UTC. `signers` are the revoked
-    signers whose warrants are listed. `list_signers` are the tenant's list signers, without the
-    archived ones and without seeds. The list covers the entries of the feed up to `sequence`. `log`
-    is what the sealed log of the tenant stated before.
+    `ends` has the known expiries of listed warrants, as RFC 3339 text in UTC. `signers` are the
+    revoked signers with their warrants listed. `list_signers` are the tenant's unarchived SRL
+    signers, without seeds. The SRL covers the feed entries up to `sequence`. `log` is an earlier
+    checkpoint of the tenant's transparency log.
     """
 
     tenant_id: str
@@ -284,10 +286,10 @@ class SrlState:
     def verify_and_decode(
         cls, blob: bytes, *, public_key: bytes, tenant_id: str, version: int
     ) -> "SrlState":
-        """Return the state in a blob that `sign` made for this version of this tenant's list.
+        """Return the state in a blob that `sign` created for this version of this tenant's SRL.
 
         Raises `BlobNotSigned` if the key did not sign it, and `DataCorrupt` if it is the state of
-        another list.
+        another SRL.
         """
         members = open_blob(blob, PREFIX, public_key=public_key)
         try:
@@ -322,9 +324,9 @@ class SrlState:
 
 
 def read_unverified_statements(blob: bytes) -> list[dict[str, str]]:
-    """Return the statements in a state, without a check of the state's signature.
+    """Return the succession statements in a state, without checking the state's signature.
 
-    Each statement has a signature of its own. Raises `DataCorrupt` if the blob is not a state.
+    Each statement has a separate signature. Raises `DataCorrupt` if the blob is not a state.
     """
     found = read_unverified_members(blob, PREFIX).get("ListSigners")
     signers = found if isinstance(found, list) else []
@@ -332,7 +334,7 @@ def read_unverified_statements(blob: bytes) -> list[dict[str, str]]:
 
 
 def read_unverified_checkpoint(blob: bytes, tenant_id: str) -> LogAnchor | None:
-    """Return what a state says of the sealed log, if anything, without a check of its signature.
+    """Return the log anchor in a state, if any, without checking the signature.
 
     Raises `DataCorrupt` if the blob is not a state.
     """
@@ -351,7 +353,7 @@ def _log_members(log: PinnedCheckpoint | None) -> dict[str, Any]:
 
 
 def _log_of(members: Mapping[str, Any]) -> PinnedCheckpoint | None:
-    """Return what `_log_members` wrote. Raises `KeyError`, `TypeError`, `ValueError`."""
+    """Parse the output of `_log_members`. Raises `KeyError`, `TypeError`, `ValueError`."""
     if "Log" not in members:
         return None
     log = members["Log"]
@@ -359,7 +361,7 @@ def _log_of(members: Mapping[str, Any]) -> PinnedCheckpoint | None:
 
 
 class BlobNotSigned(DataCorrupt):
-    """A blob whose signature is missing, or made by another key."""
+    """The signature of a blob is missing, or was made by another key."""
 
 
 def signed_blob(members: Mapping[str, Any], prefix: bytes, *, seed: bytes) -> bytes:
@@ -369,7 +371,7 @@ def signed_blob(members: Mapping[str, Any], prefix: bytes, *, seed: bytes) -> by
 
 
 def open_blob(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any]:
-    """Return the members.
+    """Verify a blob, and return its members.
 
     Raises `BlobNotSigned` if the key did not sign the blob, `DataCorrupt`.
     """
@@ -382,7 +384,7 @@ def open_blob(blob: bytes, prefix: bytes, *, public_key: bytes) -> dict[str, Any
 
 
 def read_unverified_members(blob: bytes, prefix: bytes) -> dict[str, Any]:
-    """Return the members without a check of the signature. Raises `DataCorrupt`."""
+    """Return the members without checking the signature. Raises `DataCorrupt`."""
     signed = blob[SIGNATURE_BYTES:]
     if not signed.startswith(prefix):
         raise DataCorrupt("a signed blob is not what its folder is for")
@@ -395,17 +397,17 @@ def read_unverified_members(blob: bytes, prefix: bytes) -> dict[str, Any]:
     return members
 
 
-# How long after its issue a row is kept. A list holds for seven days at most.
+# How long a record is kept after its issue. An SRL is valid for at most seven days.
 KEPT: Final = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
 class SrlVersionRecord(Record):
-    """A list that was published.
+    """A published SRL.
 
-    `sha256` is the hash of its signed bytes, in hex. `added` and `removed` are how many warrants it
-    has that the list before lacks, and the reverse; None if that list could not be read. The store
-    deletes the row some time after `expires`, in seconds since the epoch.
+    `sha256` is the hash of its signed bytes, in hex. `added` and `removed` count the differences to
+    the previous SRL, or are None if that SRL could not be read. The store deletes the record some
+    time after `expires`, in seconds since the epoch.
     """
 
     version: int
@@ -422,9 +424,9 @@ class SrlVersionRecord(Record):
     def of(
         cls, head: SrlHead, base: Base, content: RevokedSet, previous: Sequence[str] | None
     ) -> Self:
-        """Return the row of the list that `head` publishes, and that the feed has as `base`.
+        """Return the record of the SRL in `head`, which the feed has as `base`.
 
-        `previous` are the warrants on the list before, sorted; None if they are not known.
+        `previous` contains the sorted warrants of the previous SRL, or is None if they are unknown.
         """
         added, removed = None, None
         if previous is not None:
@@ -444,10 +446,10 @@ class SrlVersionRecord(Record):
 
 
 def versions(tenant_id: str) -> Partition:
-    """Return the partition of a tenant's rows, in order of their versions."""
+    """Return the partition of a tenant's version records, in order of version."""
     return Partition(Table.KEYS, f"{tenant_id}#srl-versions")
 
 
 def version_address(tenant_id: str, version: int) -> Address:
-    """Return the address of the row of this version."""
+    """Return the address of the record of this version."""
     return versions(tenant_id).address(version_prefix(version))

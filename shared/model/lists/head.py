@@ -1,4 +1,4 @@
-"""The head: the item that says which list of a tenant is in force (SRL-15)."""
+"""SRL head: the item that names a tenant's current SRL (SRL-15)."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -12,45 +12,48 @@ from shared.model.records import Record
 MEDIA_TYPE: Final = "application/json"
 BASE_MEDIA_TYPE: Final = "application/cbor"
 
-# Clients ask again each time: a 304 costs little (SRL-17).
+# Clients revalidate each time, because a 304 costs little (SRL-17).
 CACHE_CONTROL: Final = "private, no-cache"
 
 _VERSION_DIGITS: Final = 12
 
-# How the names of signed states end.
+# The file name suffix of signed states.
 STATE_SUFFIX: Final = "cbor"
 
 
-# More than the number of lists that one machine keeps.
+# More than the number of SRLs that one machine keeps.
 HEADS_KEPT: Final = 32
 
-# The shortest response body that is also stored in gzip. Below it, one more write to the bucket
-# costs more than the bytes it saves.
+# The shortest response body that is also stored in gzip. Below this size, the additional write to
+# the bucket costs more than the bytes saved.
 PACKED_FROM: Final = 16 * 1024
 
-# For how long after somebody asked for gzip lists are stored in it too, and how often that is
-# noted.
+# How long SRLs are also stored in gzip after a request for gzip, and how often the request is
+# recorded.
 _PACKED_FOR: Final = timedelta(days=3)
 _NOTED_EVERY: Final = timedelta(days=1)
 
 
 def lists_folder(tenant_id: str) -> str:
-    """Return the folder of a tenant's lists."""
+    """Return the folder of a tenant's SRLs."""
     return f"srl/{tenant_id}/lists"
 
 
 def states_folder(tenant_id: str) -> str:
-    """Return the folder of the signed states of a tenant's lists."""
+    """Return the folder of the signed states of a tenant's SRLs."""
     return f"srl/{tenant_id}/states"
 
 
 def packed_folder(tenant_id: str) -> str:
-    """Return the folder of the gzipped lists, apart from the lists so that none passes for one."""
+    """Return the folder of gzipped SRLs, separate from the SRLs.
+
+    A gzipped blob therefore cannot pass for an SRL.
+    """
     return f"srl/{tenant_id}/packed"
 
 
 def bases_folder(tenant_id: str) -> str:
-    """Return the folder of the payloads of lists in gzip, from which clients of the feed start."""
+    """Return the folder of gzipped SRL payloads, the bases of feed clients."""
     return f"srl/{tenant_id}/bases"
 
 
@@ -61,12 +64,12 @@ def folders(tenant_id: str) -> tuple[str, ...]:
 
 
 def blob_name(folder: str, *, version: int, sha256: str, suffix: str = "json") -> str:
-    """Return the name of a blob. It has the hash of the content, so it always means the same."""
+    """Return the name of a blob. The content hash in the name makes the blob immutable."""
     return f"{folder}/{version_prefix(version)}-{sha256}.{suffix}"
 
 
 def version_prefix(version: int) -> str:
-    """Return the start of the file names of a version. Those of earlier versions sort before it."""
+    """Return the file name prefix of a version. Earlier versions sort before it."""
     return f"{version:0{_VERSION_DIGITS}d}"
 
 
@@ -84,7 +87,7 @@ def version_of(blob: str) -> int:
 
 
 def media_type(name: str) -> str:
-    """Return the media type of a blob with this name, in its content coding if it has one."""
+    """Return the media type of a blob with this name, regardless of its content coding."""
     return BASE_MEDIA_TYPE if name.endswith((".cbor", ".cbor.gz")) else MEDIA_TYPE
 
 
@@ -95,7 +98,7 @@ def content_encoding(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class StoredBody:
-    """A response body as it is stored. `size` is in bytes."""
+    """A stored response body. `size` is in bytes."""
 
     blob: str
     size: int
@@ -113,15 +116,15 @@ class StoredBody:
 
 @dataclass(frozen=True, slots=True)
 class SrlHead(Record):
-    """The list of a tenant that is in force: its blobs, and what it was made from.
+    """The current SRL of a tenant: its blobs and its inputs.
 
-    `changes` is the sum of the shards' change counters, read before the content: a later change may
-    be missing from the list. `sha256` is the hash of the blob, in hex; `size` is in bytes. `state`
-    is the blob of the signed state (`shared.model.lists.content`). `packed` is the blob of the same
-    body in gzip, of `packed_size` bytes; short lists have none, and neither have those that are
-    made after `packs_until`. The list covers the entries of the feed up to `sequence`; None if it
-    does not follow from them. `base` is the blob of its payload in gzip, of `base_size`
-    bytes; `payload_sha256` is the hash of the payload, in hex.
+    `changes` is the sum of the shards' change counters, read before the content. Later changes may
+    be missing from the SRL. `sha256` is the hash of the blob, in hex, and `size` its size in bytes.
+    `state` is the blob of the SRL state (`shared.model.lists.content`). `packed` is the blob of the
+    same body in gzip, of `packed_size` bytes. It is None for short SRLs, and for SRLs created after
+    `packs_until`. The SRL covers the feed entries up to `sequence`, or None if it is not derived
+    from them. `base` is the blob of its gzipped payload, of `base_size` bytes. `payload_sha256` is
+    the hash of the payload, in hex.
     """
 
     version: int
@@ -143,7 +146,7 @@ class SrlHead(Record):
     packs_until: datetime | None = None
 
     def form(self, *, is_gzip: bool = False) -> StoredBody:
-        """Return the body as it is stored: in gzip if `is_gzip` is true and there is such a blob.
+        """Return the stored body, in gzip if `is_gzip` is true and there is such a blob.
 
         Raises `DataCorrupt` if the name of the blob does not match `sha256`.
         """
@@ -154,34 +157,34 @@ class SrlHead(Record):
         return StoredBody(self.blob, self.size)
 
     def is_gzip_wanted(self, now: datetime) -> bool:
-        """Return whether the list that follows is stored in gzip too: somebody asked for it."""
+        """Return whether the next SRL is also stored in gzip, because a client requested it."""
         return self.packs_until is not None and now < self.packs_until
 
     def with_gzip_request(self, now: datetime) -> "SrlHead | None":
-        """Return the head that notes that somebody asks for gzip now; None if it need not."""
+        """Return the head with a recorded request for gzip, or None if the record is recent."""
         until = times.truncate_to_second(now + _PACKED_FOR)
         is_noted = self.packs_until is not None and until < self.packs_until + _NOTED_EVERY
         return None if is_noted or self.size < PACKED_FROM else replace(self, packs_until=until)
 
     def is_ahead(self, now: datetime) -> bool:
-        """Return whether the list was issued in the future, by a clock that is wrong (SRL-5)."""
+        """Return whether the SRL was issued in the future, by a wrong clock (SRL-5)."""
         return times.is_ahead(self.issued_at, now)
 
     def history_address(self, tenant_id: str) -> Address:
-        """Return the address of this head's copy, which is kept for `HEADS_KEPT` more lists."""
+        """Return the address of this head's copy, which is kept for `HEADS_KEPT` more SRLs."""
         return history_address(tenant_id, self.version)
 
 
 def heads_partition(tenant_id: str) -> Partition:
-    """Return the partition of a tenant's head and the heads of its last `HEADS_KEPT` lists."""
+    """Return the partition of a tenant's SRL head and the heads of its last `HEADS_KEPT` SRLs."""
     return Partition(Table.REVOCATIONS, f"{tenant_id}#srl")
 
 
 def history_address(tenant_id: str, version: int) -> Address:
-    """Return the address where the head of this version, or a later one, has its copy."""
+    """Return the address for the copy of the head of this version, or of a later one."""
     return heads_partition(tenant_id).address(f"{version % HEADS_KEPT:02d}")
 
 
 def head_address(tenant_id: str) -> Address:
-    """Return the address of the head of the list in force."""
+    """Return the address of the head of the current SRL."""
     return heads_partition(tenant_id).address("head")

@@ -1,8 +1,7 @@
-"""The journal: what was published since the newest list, in blobs outside the store (OPS-23).
+"""Journal of publications since the newest SRL, in blobs outside the store (OPS-23).
 
-A blob is a number of the journal (`JournalRecord`, TRUST-11) behind its signature (64 bytes) and
-the prefix that is signed with it. After a loss of the store, lists with their states and the
-journal are what is known.
+A blob contains a signature (64 bytes), the signed prefix, and a journal record (`JournalRecord`,
+TRUST-11). After a loss of the store, recovery uses the SRLs with their states, and the journal.
 """
 
 from collections.abc import Collection, Sequence
@@ -27,19 +26,19 @@ _LAST: Final = 10**_DIGITS - 1
 
 
 def sign(number: JournalRecord, *, seed: bytes) -> bytes:
-    """Return the blob of a number, signed with the seed (32 bytes) of the list signer."""
+    """Return the blob of a record, signed with the seed (32 bytes) of the SRL signer."""
     part = JournalRecord.signed_part(number.encode())
     return seeds.signature(part, seed=seed) + part
 
 
 def payload_of(blob: bytes) -> bytes:
-    """Return the payload in a blob, whoever signed it; empty if there is none."""
+    """Return the unverified payload in a blob, or an empty payload if there is none."""
     part = blob[SIGNATURE_BYTES:]
     return part.removeprefix(PREFIX) if part.startswith(PREFIX) else b""
 
 
 def decode_unverified(blob: bytes, name: str) -> JournalRecord:
-    """Return the number in the blob of this name, whoever signed it. Raises `DataCorrupt`."""
+    """Return the unverified record in the blob of this name. Raises `DataCorrupt`."""
     try:
         found = JournalRecord.decode(payload_of(blob))
     except MalformedBytes as error:
@@ -50,7 +49,7 @@ def decode_unverified(blob: bytes, name: str) -> JournalRecord:
 def verify_and_decode(
     blob: bytes, name: str, *, tenant_id: str, keys: Collection[bytes]
 ) -> JournalRecord:
-    """Return the number in the blob of this name, if one of these keys signed it for the tenant.
+    """Return the record in the blob of this name, if any of these keys signed it for the tenant.
 
     Raises `DataCorrupt`.
     """
@@ -75,13 +74,13 @@ def _at(record: JournalRecord, name: str) -> JournalRecord:
 
 
 def entries_of(number: JournalRecord) -> list[tuple[FeedEntry, list[datetime | None]]]:
-    """Return the entries with the ends of what they revoke. Raises `DataCorrupt`."""
+    """Return the entries with the expiries of their revoked warrants. Raises `DataCorrupt`."""
     pairs = zip(number.entries, number.ends, strict=True)
     return [StoredEntry(entry, ends, number.issued_at).decode() for entry, ends in pairs]
 
 
 def tombstones_of(number: JournalRecord) -> Tombstones:
-    """Return the tombstones; `changes` is always that of now. Raises `DataCorrupt`."""
+    """Return the tombstones. `changes` is always the current counter. Raises `DataCorrupt`."""
     return Tombstones.of(dict(number.tombstones))
 
 
@@ -91,12 +90,12 @@ def folder(tenant_id: str) -> str:
 
 
 def name_of(tenant_id: str, number: int) -> str:
-    """Return the name of a blob. The newest one is the first of its folder."""
+    """Return the name of a blob. The newest blob is the first in its folder."""
     return f"{folder(tenant_id)}/{_LAST - number:0{_DIGITS}d}"
 
 
 def number_of(name: str) -> int | None:
-    """Return the number of a blob from its name; None if no number has this name."""
+    """Return the number in the name of a blob, or None for other names."""
     own = name.rpartition("/")[2]
     if len(own) != _DIGITS or not own.isdecimal():
         return None
@@ -105,9 +104,9 @@ def number_of(name: str) -> int | None:
 
 
 def tombstones_since(tombstones: Tombstones, moment: datetime) -> Tombstones:
-    """Return the tombstones that a list of that moment may lack.
+    """Return the tombstones that an SRL of that time may lack.
 
-    Those of states that can be undone are always among them: suspended keys, disabled accounts.
+    They always include reversible states: suspended keys and disabled accounts.
     """
     return replace(
         tombstones,
@@ -122,7 +121,7 @@ def tombstones_since(tombstones: Tombstones, moment: datetime) -> Tombstones:
 
 
 def merge_tombstones(all_tombstones: Sequence[Tombstones]) -> Tombstones:
-    """Return what several say, the newest last: what can be undone is as the last one says."""
+    """Merge tombstones, the newest last. Reversible states come from the last one."""
     last = all_tombstones[-1]
     undone = {each.id for each in last.accounts} | {each.id for each in last.keys}
     api_keys: dict[str, Tombstone] = {}

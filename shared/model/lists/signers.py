@@ -1,8 +1,8 @@
-"""List signers: the keys that sign a tenant's lists (SIGNER-2), and their statements (SIGNER-6).
+"""SRL signers, which sign a tenant's SRLs (SIGNER-2), and succession statements (SIGNER-6).
 
-By a statement (docs/adr/13), the list signer in force vouches for the key that follows it. It is
-deterministic CBOR that names the tenant, the new key and the key that signs it. The signature
-covers a prefix and these bytes, so that no statement passes for a list, and no list for a
+In a succession statement (docs/adr/13), the active SRL signer authorizes its successor. The
+statement is deterministic CBOR with the tenant, the new key and the signing key. The signature
+covers a prefix and these bytes. A statement therefore cannot pass for an SRL, or an SRL for a
 statement.
 """
 
@@ -25,10 +25,10 @@ from shared.model.seeds import KeyPurpose, WrappedKeyRecord
 
 
 class SrlSignerStatus(StrEnum):
-    """The state of a list signer. One is active, and at most one is pending.
+    """The state of an SRL signer. One signer is active, and at most one is pending.
 
-    A standby signs nothing either: the trust document names it, so that it may replace a stolen
-    one at once.
+    A standby signer does not sign either. The trust document names it, so it can replace a stolen
+    signer immediately.
     """
 
     STANDBY = "standby"
@@ -38,22 +38,22 @@ class SrlSignerStatus(StrEnum):
     REVOKED = "revoked"
 
 
-# A key in one of these states never signs again.
+# A key in these states never signs again.
 ENDED: Final = (SrlSignerStatus.RETIRED, SrlSignerStatus.REVOKED)
 
 
 @dataclass(frozen=True, slots=True)
 class SrlSigner(WrappedKeyRecord, Record):
-    """A key that signs lists.
+    """A key that signs SRLs.
 
-    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key cannot sign any
-    more. `activated_at` is None for a key that was active from its creation or was never active.
-    `listed_until` is when the last list of a retired key expires; None unless it is retired.
-    `statement` is about this key and signed by the key then in force
-    (`SuccessionStatement`). `pending_id`, of the active key, names the pending
-    key. Each operation that creates, activates or revokes the pending key also writes this record,
-    so that only one of them succeeds. `is_archived` is True for a retired or revoked key in the
-    archive, else None. `revoked_at` is None also if a recovery revoked it.
+    `public_key` is base64 of the 32 raw bytes. `sealed_seed` is None if the key can no longer sign.
+    `activated_at` is None for a key that was active from its creation or was never active.
+    `listed_until` is the expiry of the last SRL of a retired key, and None for other keys.
+    `statement` is a `SuccessionStatement` about this key by the signer active at that time.
+    `pending_id` of the active key names the pending key. Each operation that creates, activates or
+    revokes the pending key also writes this record, so concurrent operations conflict.
+    `is_archived` is True for a retired or revoked key in the archive, otherwise None. `revoked_at`
+    is None also if a recovery revoked the key.
     """
 
     PURPOSE: ClassVar = KeyPurpose.SRL
@@ -74,7 +74,7 @@ class SrlSigner(WrappedKeyRecord, Record):
 
     @property
     def address(self) -> Address:
-        """Where the record is stored."""
+        """The address of the record."""
         if self.status is SrlSignerStatus.STANDBY:
             return standby_address(self.tenant_id)
         partition = archive(self.tenant_id, self.status) if self.is_archived else None
@@ -85,7 +85,7 @@ class SrlSigner(WrappedKeyRecord, Record):
         return self._next(status=SrlSignerStatus.ACTIVE, activated_at=now)
 
     def retire(self, *, listed_until: datetime) -> Self:
-        """Return the key, retired because another one became active."""
+        """Return the retired key, after another one became active."""
         return self._next(
             status=SrlSignerStatus.RETIRED,
             listed_until=listed_until,
@@ -94,16 +94,16 @@ class SrlSigner(WrappedKeyRecord, Record):
         )
 
     def revoke(self, at: datetime | None = None) -> Self:
-        """Return the key, revoked `at` a time: verifiers must not accept it any more."""
+        """Return the key, revoked at `at`. Verifiers must no longer accept it."""
         ended = self._next(status=SrlSignerStatus.REVOKED, sealed_seed=None, pending_id=None)
         return replace(ended, is_archived=None, revoked_at=at)
 
     def archive(self) -> Self:
-        """Return the retired or revoked key as it is stored in the archive."""
+        """Return the archived form of the retired or revoked key."""
         return self._next(sealed_seed=None, is_archived=True)
 
     def with_successor(self, pending_id: str | None) -> Self:
-        """Return the active key with this pending key after it, or with none."""
+        """Return the active key with this pending successor, or without one."""
         return self._next(pending_id=pending_id)
 
     def without_statement(self) -> Self:
@@ -115,19 +115,19 @@ class SrlSigner(WrappedKeyRecord, Record):
 
 
 def signers_partition(tenant_id: str) -> Partition:
-    """Return the partition of a tenant's unarchived list signers, in order of creation."""
+    """Return the partition of a tenant's unarchived SRL signers, in order of creation."""
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys")
 
 
 def standby_address(tenant_id: str) -> Address:
-    """Return the address of a tenant's standby."""
+    """Return the address of a tenant's standby signer."""
     return Address(Table.KEYS, f"{tenant_id}#srl-standby")
 
 
 def archive(tenant_id: str, status: SrlSignerStatus) -> Partition:
     """Return the partition of a tenant's archived signers with `status`, in order of creation.
 
-    None is ever removed, except that a retired signer leaves if it is revoked (docs/adr/13).
+    Signers are never removed, except that a retired signer moves if it is revoked (docs/adr/13).
     """
     return Partition(Table.KEYS, f"{tenant_id}#srl-keys-{status.value}")
 
@@ -136,13 +136,13 @@ _DOMAIN: Final = b"rescind-srl-signer-v1\n"
 _TEXTS: Final = ("KeyId", "Tenant")
 _KEYS: Final = ("Previous", "PublicKey")
 
-# A statement as the API returns it: `Payload` and `Signature`, both base64.
+# A statement in the form of the API: `Payload` and `Signature`, both base64.
 Form = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class SuccessionStatement:
-    """A statement that `public_key` may follow `previous` (32 raw bytes each) as list signer.
+    """A statement that `public_key` may succeed `previous` (32 raw bytes each) as SRL signer.
 
     `number` is higher than in all earlier statements of the tenant.
     """
@@ -155,7 +155,7 @@ class SuccessionStatement:
     issued_at: datetime
 
     def sign(self, *, seed: bytes) -> dict[str, str]:
-        """Return the statement as the API returns it. `seed` is the seed of `previous`."""
+        """Return the statement in the form of the API. `seed` is the seed of `previous`."""
         encoded = self.encode()
         signature = Ed25519PrivateKey.from_private_bytes(seed).sign(_DOMAIN + encoded)
         return {
@@ -171,7 +171,7 @@ class SuccessionStatement:
     @classmethod
     @lru_cache(maxsize=512)
     def _require_valid_signature(cls, *texts: str) -> Self:
-        # With each poll a client follows all its statements, so each is verified once.
+        # A client checks all statements with each poll, so the cache avoids repeated verification.
         encoded, signature = (base64.b64decode(each, validate=True) for each in texts)
         statement = cls._decode(encoded)
         if not ed25519.is_signed(_DOMAIN + encoded, signature, public_key=statement.previous):
@@ -179,7 +179,7 @@ class SuccessionStatement:
         return statement
 
     def may_precede(self, other: Self) -> bool:
-        """Return whether `other` is of the same tenant and has a higher number."""
+        """Return whether `other` has the same tenant and a higher number."""
         return self.tenant_id == other.tenant_id and self.number < other.number
 
     def encode(self) -> bytes:
@@ -221,15 +221,15 @@ class SuccessionStatement:
 def follow(
     pins: Iterable[bytes], forms: Iterable[Form], *, revoked_keys: frozenset[bytes] = frozenset()
 ) -> dict[bytes, list[Form]]:
-    """Return the keys to accept, each with the statements that lead to it from a pinned key.
+    """Return the keys to accept, each with its statements from a pinned key.
 
-    Keys in `pins` need no statement. A key in `revoked_keys` is not accepted, and its statements do
-    not count. A statement is ignored if it is malformed, if the key that it names did not sign it,
-    or if it is for another tenant or has a lower number than the statement before it.
+    Keys in `pins` need no statement. A key in `revoked_keys` is not accepted, and its statements
+    are ignored. Statements are also ignored if they are malformed, not signed by the named key, for
+    another tenant, or numbered lower than the preceding statement.
     """
     believed: dict[bytes, list[Form]] = {key: [] for key in pins if key not in revoked_keys}
     last: dict[bytes, SuccessionStatement] = {}
-    # Numbers rise along a chain, so in this order each statement follows those that it depends on.
+    # Numbers rise along a chain, so each statement follows all statements that it depends on.
     for statement, form in sorted(_parse_all(forms), key=lambda each: each[0].number):
         chain, before = believed.get(statement.previous), last.get(statement.previous)
         if (
@@ -267,8 +267,8 @@ def _parse_all(forms: Iterable[Form]) -> Iterable[tuple[SuccessionStatement, For
 class ServedSigners:
     """The content of `GET /v1/revocations/srl/keys`.
 
-    `listed` has the raw public key of each signer, with its statement, or None if it has none.
-    `revoked` are the keys that are revoked.
+    `listed` has the raw public key of each signer, with its statement or None. `revoked` contains
+    the revoked keys.
     """
 
     listed: Mapping[bytes, Form | None] = field(default_factory=dict)
@@ -277,7 +277,7 @@ class ServedSigners:
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
-        """Return the content of a page of the response. Raises `ValueError` if it has none."""
+        """Return the content of a page of the response. Raises `ValueError` if it is malformed."""
         try:
             page = json.loads(body)
             keys = [(raw_key(each["public_key"]), each) for each in page["keys"]]
@@ -292,11 +292,11 @@ class ServedSigners:
 
     @property
     def statements(self) -> tuple[Form, ...]:
-        """All statements, as they were received."""
+        """All statements, as received."""
         return tuple(each for each in self.listed.values() if each is not None)
 
     def merge(self, page: Self) -> Self:
-        """Return this with the next page."""
+        """Return this page merged with the next page."""
         revoked = self.revoked | page.revoked
         return replace(page, listed={**self.listed, **page.listed}, revoked=revoked)
 

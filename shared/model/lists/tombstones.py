@@ -1,4 +1,4 @@
-"""Tombstones: what was revoked, deleted or disabled, stored with the lists (docs/adr/14)."""
+"""Tombstones of revoked, deleted and disabled records, stored with the SRLs (docs/adr/14)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ class TombstoneStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tombstone(Record):
-    """An API key or a service account that gives no access any more.
+    """An API key or a service account that no longer gives access.
 
-    `digest` finds the credential of an API key. `at` is when it was revoked or deleted, or when a
-    rotated key, whose successor it names, ends.
+    `digest` finds the credential of an API key. `at` is the time of the revocation or deletion, or
+    the expiry of a rotated key. `successor_id` is the successor of a rotated key.
     """
 
     id: str
@@ -40,8 +40,9 @@ class Tombstone(Record):
 class Tombstones:
     """All tombstones of a tenant, each kind in order of identifier.
 
-    `changes` is the counter that was read before them: while it is unchanged, so are they. `keys`
-    are signing keys that are revoked or suspended, and all versions of rotated keys, without seeds.
+    `changes` is the counter that was read before them. The tombstones are unchanged as long as it
+    is. `keys` are revoked or suspended signing keys, and all versions of rotated keys, without
+    seeds.
     """
 
     changes: int = 0
@@ -60,7 +61,7 @@ class Tombstones:
 
     @classmethod
     def of(cls, members: dict[str, Any]) -> "Tombstones":
-        """Return the tombstones that `members` made. Raises `DataCorrupt` for anything else."""
+        """Return the tombstones from the output of `members`. Raises `DataCorrupt`."""
         try:
             return cls(
                 changes=int(members["Changes"]),

@@ -1,6 +1,6 @@
-"""The checks that a verifier makes before it accepts a Signed Revocation List (VERIFY-1).
+"""Verification of Signed Revocation Lists before they are accepted (VERIFY-1).
 
-The publisher makes the same checks before it puts a list in force (SRL-8).
+The publisher makes the same checks before it publishes an SRL (SRL-8).
 """
 
 import base64
@@ -25,22 +25,22 @@ from shared.model.lists.signers import Form, ServedSigners
 
 LIFETIME_MAX: Final = timedelta(days=7)
 
-# A verifier that accepted a larger version would refuse every later list as a rollback. At one list
-# a second it is reached after thirty thousand years.
+# A verifier that accepted a larger version would reject every later SRL as a rollback. At one SRL
+# per second, this version is reached after thirty thousand years.
 VERSION_MAX: Final = 10**12 - 1
 
 # The characters of base64 that encode three bytes.
 _GROUP: Final = 4
 
 
-# One list a second for eleven days. After a version far above this, all later lists would be
-# refused.
+# One SRL per second for eleven days. After a version far above this, all later SRLs would be
+# rejected.
 MAX_STEP: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedSrl:
-    """A list that passed every check, the signed bytes, and the raw public key of its signer."""
+    """An SRL that passed every check, the signed bytes, and the raw public key of its signer."""
 
     payload: Payload
     signed: bytes
@@ -48,9 +48,9 @@ class VerifiedSrl:
 
 
 def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 1) -> Payload:
-    """Return the content of a response body of the SRL endpoint after all checks (VERIFY-1).
+    """Verify a response body of the SRL endpoint, and return its content (VERIFY-1).
 
-    `public_key` is the 32 raw bytes of the signer. A list below `min_version`, the highest version
+    `public_key` is the 32 raw bytes of the signer. An SRL below `min_version`, the highest version
     accepted so far, is a rollback. Raises `InvalidSrl`.
     """
     return verify_by_one_of(
@@ -61,7 +61,7 @@ def verify(body: bytes, *, public_key: bytes, now: datetime, min_version: int = 
 def verify_by_one_of(
     body: bytes, *, public_keys: Iterable[bytes], now: datetime, min_version: int = 1
 ) -> VerifiedSrl:
-    """Do the same as `verify` for a list that one of several keys signed."""
+    """Verify an SRL signed with any of several keys, as `verify` does."""
     shown, encoded, signature = _open(body)
     signer = _signer(encoded, signature, public_keys)
     members = _decode(encoded)
@@ -78,8 +78,8 @@ def verify_by_one_of(
 def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetime) -> None:
     """Check that `body` shows `payload`, and that `verify` would accept it at `now`.
 
-    The publisher uses this because it is faster than `verify`: it compares the body with the bytes
-    that it must have, so it parses neither JSON nor base64. It decodes the CBOR as clients do.
+    The publisher uses this function because it is faster than `verify`. It compares the body with
+    the expected bytes, and so parses neither JSON nor base64. It decodes the CBOR as clients do.
     Raises `InvalidSrl`.
     """
     try:
@@ -94,7 +94,7 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
         raise InvalidSrl(
             SrlReason.MIXED, "the signed content differs from what was to be published"
         )
-    # These are equal to those of the payload, and lie side by side in memory: that is faster.
+    # These equal the identifiers of the payload, but are adjacent in memory, which is faster.
     revoked_ids = members["RevokedIDs"]
     if not identifiers.are_warrant_ids(revoked_ids):
         raise InvalidSrl(SrlReason.CONTENT, "RevokedIDs has an invalid warrant identifier")
@@ -142,8 +142,8 @@ def _decode_base64(text: bytes | memoryview) -> bytes:
         decoded = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:
         raise ValueError("padded base64 of the standard alphabet is expected") from None
-    # Only zero spare bits in the last group are accepted. Otherwise several texts would stand for
-    # the same bytes.
+    # Only zero spare bits in the last group are accepted. Otherwise several texts would encode the
+    # same bytes.
     if not bytes(text[-_GROUP:]).endswith(base64.b64encode(decoded[len(decoded) // 3 * 3 :])):
         raise ValueError("base64 with zero spare bits is expected")
     return decoded
@@ -196,7 +196,7 @@ def _moment(value: Any) -> datetime:
 
 
 def _same(payload: Any, members: dict[str, Any]) -> bool:
-    # Python has `1 == True == 1.0`, but only an integer is what was signed.
+    # Python has `1 == True == 1.0`, but only an integer was signed.
     return bool(payload == members) and type(payload["Version"]) is int
 
 
@@ -217,7 +217,7 @@ def _check_order(payload: Payload) -> None:
 
 def _check_times(payload: Payload, now: datetime) -> None:
     lifetime = payload.expires_at - payload.issued_at
-    # A list with a longer lifetime could be replayed in place of all later ones.
+    # An SRL with a longer lifetime could be replayed in place of all later ones.
     if not timedelta(0) < lifetime <= LIFETIME_MAX:
         raise InvalidSrl(SrlReason.TIMES, "ExpiresAt is not after IssuedAt, by at most 7 days")
     if times.is_ahead(payload.issued_at, now):
@@ -230,9 +230,10 @@ def _check_times(payload: Payload, now: datetime) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VerifierPolicy:
-    """The trust of a verifier: its `pinned` raw keys, and the others that the service `reported`.
+    """Trust of a verifier: the `pinned` raw keys, and other keys that the service `reported`.
 
-    A list is refused if its version is below `min_version`, or more than `max_step` above the last.
+    An SRL is rejected if its version is below `min_version`, or more than `max_step` above the
+    last.
     """
 
     pinned: Iterable[bytes]
@@ -243,12 +244,12 @@ class VerifierPolicy:
 
 @dataclass(frozen=True, slots=True)
 class LastAcceptedSrl:
-    """The last list that was accepted.
+    """The last accepted SRL.
 
     `sha256` is the hash of the signed bytes, in hex. `signer` is the raw key that signed them, and
-    `statements` lead to it from a pinned key. `revoked` are all raw keys that were ever reported as
-    revoked and had signed something. `trust` is the answer with the held trust document, as JSON;
-    empty without one.
+    `statements` lead to it from a pinned key. `revoked` contains all raw keys that were ever
+    reported as revoked and had signed. `trust` is the response with the current trust document, as
+    JSON, or empty without one.
     """
 
     version: int
@@ -262,12 +263,12 @@ class LastAcceptedSrl:
 def verify_next(
     body: bytes, policy: VerifierPolicy, *, last_accepted: LastAcceptedSrl | None, now: datetime
 ) -> tuple[Payload, LastAcceptedSrl]:
-    """Return the content of the next list, and what the verifier must keep (VERIFY-3).
+    """Verify the next SRL, and return its content and the new verifier state (VERIFY-3).
 
-    The signer must be a pinned key, or one that statements of `policy` or `last_accepted` lead to
-    from a pinned key, and must not be revoked. The version must not be below that of
-    `last_accepted`, nor equal with another content, nor more than `max_step` above it. Raises
-    `InvalidSrl`, also if a check of `verify` fails.
+    The verifier must keep the state. The signer must be pinned, or statements of `policy` or
+    `last_accepted` must lead to it from a pinned key. It must not be revoked. The version must not
+    be below the version of `last_accepted`, equal with different content, or more than `max_step`
+    above it. Raises `InvalidSrl`, also if a check of `verify` fails.
     """
     before = (
         (last_accepted.statements, last_accepted.revoked)

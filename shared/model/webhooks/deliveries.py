@@ -1,4 +1,4 @@
-"""Deliveries: what became of each event (HOOK-8)."""
+"""Deliveries of webhook events and their outcomes (HOOK-8)."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,28 +10,29 @@ from shared.model.records import Record
 
 # How long a delivery is shown.
 KEPT: Final = timedelta(days=14)
-# How long an event, or a webhook, may fail before it is given up.
+# How long an event or a webhook may fail before delivery is abandoned.
 PATIENCE: Final = timedelta(days=1)
 # The longest `Retry-After` that is followed, in seconds.
 RETRY_AFTER_MAX: Final = 3600
-# The bytes of a receiver's answer that are kept.
+# Maximum size of a stored response of a receiver, in bytes.
 ANSWER_MAX: Final = 1024
-# The bytes of a message.
+# Maximum size of a message, in bytes.
 MESSAGE_MAX: Final = 20 * 1024
 
-# The seconds between two attempts, by the number of failures; the last one repeats.
+# Seconds between two attempts, by the number of failures. The last value repeats.
 _PAUSES: Final = (5, 30, 120, 600, 1800, 3600, 7200, 10_800)
 
 _OK, _REDIRECTION, _GONE, _SERVER_ERROR = 200, 300, 410, 500
-# Request timeout, and too many requests: the receiver asks for another attempt.
+# Request timeout, and too many requests: the receiver requests another attempt.
 _LATER: Final = (408, 429)
 
 
 class DeliveryOutcome(StrEnum):
     """The outcome of an attempt to send.
 
-    `answered`: a status. `refused`: the address may not be used, and nothing was sent to it.
-    `no_answer`: no connection, no valid certificate, or no well-formed answer in time.
+    `answered`: the receiver returned a status. `refused`: the address is not allowed, and no
+    request was sent. `no_answer`: no connection, no valid certificate, or no well-formed response
+    in time.
     """
 
     ANSWERED = "answered"
@@ -41,7 +42,7 @@ class DeliveryOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EventMessage:
-    """An event as it is sent: its identifier, its headers, its body."""
+    """An event in its sent form: identifier, headers and body."""
 
     id: str
     headers: dict[str, str]
@@ -50,9 +51,9 @@ class EventMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryResponse:
-    """The outcome of one attempt. `body` has the first bytes of the answer, as text.
+    """The outcome of one attempt. `body` has the first bytes of the response, as text.
 
-    `status` is None unless `outcome` is `answered`; `retry_after` is in seconds.
+    `status` is None unless `outcome` is `answered`. `retry_after` is in seconds.
     """
 
     outcome: DeliveryOutcome
@@ -63,10 +64,11 @@ class DeliveryResponse:
 
 
 class DeliveryDecision(StrEnum):
-    """The consequence of an answer (HOOK-9).
+    """The consequence of a response (HOOK-9).
 
-    `accepted`: done. `wait`: the webhook waits, and is then sent the same event. `aside`: the event
-    is set aside and sent again later, while others go on. `gone`: the webhook is disabled.
+    `accepted`: the event is done. `wait`: the webhook waits, and the same event is then sent again.
+    `aside`: the event becomes a dead event, which is retried apart from the others. `gone`: the
+    webhook is disabled.
     """
 
     ACCEPTED = "accepted"
@@ -76,7 +78,7 @@ class DeliveryDecision(StrEnum):
 
 
 class DeliveryState(StrEnum):
-    """Whether an event was accepted, will be sent again, or was given up."""
+    """Whether an event was accepted, will be retried, or was abandoned."""
 
     DELIVERED = "delivered"
     RETRYING = "retrying"
@@ -85,10 +87,10 @@ class DeliveryState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delivery(Record):
-    """The outcome of an event: the last attempt, and the number of attempts.
+    """The delivery of an event: the last attempt, and the number of attempts.
 
-    `id` and `index` are those of the entry in the sealed log. The store may delete it after
-    `expires`, in seconds since the epoch.
+    `id` and `index` identify the entry in the transparency log. The store may delete the record
+    after `expires`, in seconds since the epoch.
     """
 
     id: str
@@ -105,7 +107,7 @@ class Delivery(Record):
 
 
 def judge(answer: DeliveryResponse) -> DeliveryDecision:
-    """Return what follows from an answer."""
+    """Return the consequence of a response."""
     status = answer.status
     if status is None or status >= _SERVER_ERROR or status in _LATER:
         return DeliveryDecision.WAIT
@@ -115,10 +117,10 @@ def judge(answer: DeliveryResponse) -> DeliveryDecision:
 
 
 def pause(failures: int, answer: DeliveryResponse, *, jitter: float) -> timedelta:
-    """Return how long to wait after this many failures in a row; `answer` is the last.
+    """Return the pause after this many consecutive failures. `answer` is the last response.
 
-    `jitter` is from -1 to 1: the pause differs by up to a fifth, so that webhooks of one receiver
-    do not come back together.
+    `jitter` is from -1 to 1. It changes the pause by up to a fifth, to spread the webhooks of one
+    receiver.
     """
     seconds = _PAUSES[min(failures, len(_PAUSES)) - 1] * (1 + jitter / 5)
     return timedelta(seconds=max(seconds, min(answer.retry_after or 0, RETRY_AFTER_MAX)))

@@ -1,4 +1,4 @@
-"""How far a webhook gets: what follows from the answers to the events that it was sent (HOOK-9)."""
+"""Progress of a webhook through its events, by the responses of the receiver (HOOK-9)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ _ENDS: Final = (DeliveryDecision.WAIT, DeliveryDecision.GONE)
 
 @dataclass(frozen=True, slots=True)
 class IndexedEvent:
-    """An entry of the audit log, with its index in the sealed log."""
+    """An audit entry, with its index in the transparency log."""
 
     index: int
     entry: AuditEntry
@@ -35,9 +35,8 @@ class IndexedEvent:
 class EventBatch:
     """Events that are sent at the same time, in order of index.
 
-    They are the events of the indexes from `first` to `end` that the webhook wants, or events that
-    were set aside; then `first` and `end` are equal. `passed_at` is when the newest of these
-    changes was made.
+    They are the webhook's events with indexes from `first` to `end`. For a retry of dead events,
+    `first` and `end` are equal. `passed_at` is the time of the newest change.
     """
 
     events: tuple[IndexedEvent, ...]
@@ -47,19 +46,19 @@ class EventBatch:
 
     @property
     def is_of_aside(self) -> bool:
-        """Whether these events were set aside."""
+        """Whether these are dead events."""
         return self.first == self.end
 
 
 class WebhookProgress(NamedTuple):
-    """The webhook after a batch, and the cause if it is disabled now."""
+    """The webhook after a batch, and the reason if it is now disabled."""
 
     webhook: Webhook
     cause: DisableReason | None
 
 
 class RetryEntry(NamedTuple):
-    """An event that is set aside: how often it was refused, since when, when it is sent again.
+    """A dead event: the number of attempts, the first failure, and the next attempt.
 
     The times are in seconds since the epoch.
     """
@@ -70,23 +69,23 @@ class RetryEntry(NamedTuple):
 
 
 def asides(webhook: Webhook) -> dict[int, RetryEntry]:
-    """Return the events that are set aside, by index."""
+    """Return the dead events, by index."""
     return {int(index): RetryEntry(*each) for index, each in sorted(webhook.aside.items())}
 
 
 def due_aside(webhook: Webhook, now: datetime) -> list[int]:
-    """Return the indexes of the events that were set aside and are to be sent again now."""
+    """Return the indexes of the dead events that are due now."""
     seconds = now.timestamp()
     return [index for index, each in asides(webhook).items() if each.next_at <= seconds]
 
 
 def takes_more(webhook: Webhook) -> bool:
-    """Return whether further events may be sent, and not only those that were set aside."""
+    """Return whether new events may be sent, and not only dead events."""
     return len(webhook.aside) < ASIDE_MAX
 
 
 def due_at(webhook: Webhook) -> datetime | None:
-    """Return when a worker must look at the webhook again, None if only for new events."""
+    """Return when a worker must process the webhook again, or None without pending work."""
     if webhook.waits_until is not None:
         return webhook.waits_until
     seconds = [each.next_at for each in asides(webhook).values()]
@@ -101,7 +100,7 @@ def apply_responses(
     *,
     jitter: float,
 ) -> WebhookProgress:
-    """Return the webhook after a batch got these answers; `jitter` is that of `pause`."""
+    """Return the webhook after these responses to a batch. `jitter` is passed to `pause`."""
     judged = [judge(each) for each in answers]
     stopped = next((n for n, each in enumerate(judged) if each in _ENDS), None)
     after = _advance_index(webhook, batch, stopped)
@@ -127,7 +126,7 @@ def apply_responses(
 def _apply_failure_policy(
     webhook: Webhook, *, is_gone: bool, is_attempted: bool, now: datetime
 ) -> WebhookProgress:
-    """Return the webhook, disabled if it asked for that, or accepted nothing for a day."""
+    """Return the webhook, disabled if it responded 410 or accepted no event for a day."""
     since = webhook.failing_since
     is_failing = is_attempted and since is not None and now - since >= PATIENCE
     if not (is_gone or is_failing):
@@ -144,7 +143,7 @@ def delivery(
     *,
     given_up: bool,
 ) -> Delivery:
-    """Return what is shown of an event after an attempt; `previous` is what was shown of it."""
+    """Return the delivery to show after an attempt. `previous` is the last shown delivery."""
     accepted = judge(answer) is DeliveryDecision.ACCEPTED
     state = (
         DeliveryState.DELIVERED
@@ -169,8 +168,8 @@ def delivery(
 
 
 def _advance_index(webhook: Webhook, batch: EventBatch, stop: int | None) -> Webhook:
-    """Return the webhook with the index that is sent next."""
-    # It may have been set back while the batch was sent.
+    """Return the webhook with the index of the next event."""
+    # It may have been rewound during the batch.
     if batch.is_of_aside or webhook.next_index != batch.first:
         return webhook
     if stop is None:
@@ -186,9 +185,9 @@ def _record_response(
     now: datetime,
     jitter: float,
 ) -> Webhook:
-    """Return the webhook after one event was accepted, or is set aside, or given up.
+    """Return the webhook after one event was accepted, failed, or was abandoned.
 
-    One that was set aside stays so if it is not answered, so that others go on before its turn.
+    A dead event without a response remains dead, so that the others continue first.
     """
     before = asides(webhook).get(index)
     if judgement is DeliveryDecision.GONE or (

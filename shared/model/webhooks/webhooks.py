@@ -1,4 +1,4 @@
-"""Webhooks: addresses of a tenant's programs that are told of each change (HOOK-1)."""
+"""Webhooks: URLs of a tenant that receive an event for each change (HOOK-1)."""
 
 import base64
 import secrets
@@ -14,20 +14,20 @@ from shared.model.items import Address, Partition, Table
 from shared.model.records import SPARSE, Record
 from shared.model.seeds import KeyPurpose
 
-# The most webhooks that a tenant may have (HOOK-2).
+# Maximum number of webhooks of a tenant (HOOK-2).
 WEBHOOKS_MAX: Final = 10
 # How long two secrets sign after a rotation (HOOK-5).
 GRACE_DEFAULT: Final = timedelta(days=1)
 GRACE_MAX: Final = timedelta(days=7)
-# The most events that are set aside while others go on (HOOK-9).
+# Maximum number of dead events. At this number, no new events are sent (HOOK-9).
 ASIDE_MAX: Final = 100
-# How long one worker has a webhook to itself.
+# Duration of a worker's lease of a webhook.
 LEASE: Final = timedelta(seconds=90)
 
-# Stands for all types of events.
+# Matches all types of events.
 ALL: Final = "*"
 TEST: Final = "rescind.test"
-# Events that have another name than the action in the audit log.
+# Events with another name than their audit action.
 _NAMED: Final = {AuditAction.SRL_REGENERATE: "srl.published", AuditAction.WEBHOOK_TEST: TEST}
 TYPES: Final = tuple(
     _NAMED.get(each, each.value) for each in AuditAction if each is not AuditAction.WEBHOOK_TEST
@@ -46,7 +46,7 @@ class WebhookStatus(StrEnum):
 class DisableReason(StrEnum):
     """Why a webhook is disabled.
 
-    `gone`: it answered 410. `failing`: it accepted nothing for a day.
+    `gone`: it responded 410. `failing`: it accepted no event for a day.
     """
 
     REQUESTED = "requested"
@@ -56,16 +56,16 @@ class DisableReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Webhook(Record):
-    """A webhook, with its secrets and how far its events were sent.
+    """A webhook, with its secrets and its progress.
 
-    `events` has the types of events that are sent, or `ALL`. `sealed_secret` is the secret number
-    `secret_number`; until `former_until` the one before it, `former_secret`, signs too. All events
-    with an index below `next_index` were accepted, or are in `aside` by index, or need not be
-    sent; changes before `begins_at` need not. `failing_since` is the first failure after which
-    nothing was accepted, and `attempts` counts those failures; nothing is sent before
-    `waits_until`. A worker with the name `leased_by` has the webhook until `leased_until`.
-    `next_index` counts in `generation` of the sealed log; `passed_at` is when the newest change was
-    made that is below it.
+    `events` has the types of events to send, or `ALL`. `sealed_secret` is the wrapped secret number
+    `secret_number`. Until `former_until`, the previous secret `former_secret` signs too. All events
+    with an index below `next_index` were accepted, are dead events in `aside` by index, or do not
+    match. Changes before `begins_at` are not sent. `failing_since` is the first failure after the
+    last accepted event, and `attempts` counts the failures since. Sending pauses until
+    `waits_until`. The worker `leased_by` has the lease of the webhook until `leased_until`.
+    `next_index` is an index in `generation` of the transparency log. `passed_at` is the time of the
+    newest change below it.
     """
 
     id: str
@@ -94,16 +94,16 @@ class Webhook(Record):
 
     @property
     def address(self) -> Address:
-        """Where the webhook is stored."""
+        """The address of the webhook."""
         return webhooks(self.tenant_id).address(self.id)
 
     @property
     def host(self) -> str:
-        """The name of the host that events are sent to."""
+        """The name of the host that receives the events."""
         return urlsplit(self.url).hostname or ""
 
     def redact_url(self) -> "Webhook":
-        """Return the webhook with the host alone in its address, whose rest is often a secret."""
+        """Return the webhook with only the host in its URL, because the rest is often secret."""
         return replace(self, url=f"https://{self.host}/***")
 
     @property
@@ -113,11 +113,11 @@ class Webhook(Record):
 
     @property
     def set_aside(self) -> int:
-        """How many events are set aside."""
+        """The number of dead events."""
         return len(self.aside)
 
     def wants(self, entry: AuditEntry) -> bool:
-        """Return whether an entry of the audit log is sent."""
+        """Return whether an audit entry is sent."""
         if entry.timestamp < self.begins_at:
             return False
         if entry.action is AuditAction.WEBHOOK_TEST:
@@ -125,11 +125,11 @@ class Webhook(Record):
         return ALL in self.events or type_of(entry.action) in self.events
 
     def is_leased(self, now: datetime) -> bool:
-        """Return whether a worker has it to itself."""
+        """Return whether a worker has a lease of it."""
         return self.leased_until is not None and now < self.leased_until
 
     def seal_contexts(self, now: datetime) -> list[tuple[bytes, dict[str, str]]]:
-        """Return the seals of the secrets that sign at `now`, with their contexts, newest first."""
+        """Return the wrapped secrets that sign at `now`, with their contexts, newest first."""
         seals = [(self.sealed_secret, self.secret_number)]
         if self.former_secret is not None and self.former_until and now < self.former_until:
             seals.append((self.former_secret, self.secret_number - 1))
@@ -142,7 +142,7 @@ class Webhook(Record):
         description: str | None = None,
         events: tuple[str, ...] | None = None,
     ) -> "Webhook":
-        """Return the webhook with new values; None leaves a value as it is."""
+        """Return the webhook with new values. None keeps a value."""
         return replace(
             self,
             url=url or self.url,
@@ -151,7 +151,7 @@ class Webhook(Record):
         )
 
     def rotate_secret(self, ciphertext: bytes, *, until: datetime | None) -> "Webhook":
-        """Return the webhook with a new secret; the present one signs too, up to `until`."""
+        """Return the webhook with a new secret. The current secret also signs until `until`."""
         return replace(
             self,
             sealed_secret=ciphertext,
@@ -161,32 +161,32 @@ class Webhook(Record):
         )
 
     def enable(self) -> "Webhook":
-        """Return the webhook enabled, as if it had not failed; it goes on where it was."""
+        """Return the enabled webhook without failures. It continues at its index."""
         return replace(
             self.at_once(), status=WebhookStatus.ENABLED, disabled_because=None, failing_since=None
         )
 
     def disable(self, cause: DisableReason) -> "Webhook":
-        """Return the webhook disabled. Unsent events are kept until it is enabled."""
+        """Return the disabled webhook. Unsent events are kept until it is enabled."""
         return replace(self, status=WebhookStatus.DISABLED, disabled_because=cause)
 
     def at_once(self) -> "Webhook":
-        """Return the webhook without the wait after a failure."""
+        """Return the webhook without the pause after a failure."""
         return replace(self, waits_until=None, attempts=0)
 
     def lease(self, worker: str, now: datetime) -> "Webhook":
-        """Return the webhook as one worker's own."""
+        """Return the webhook with a lease of this worker."""
         return replace(self, leased_by=worker, leased_until=now + LEASE)
 
     def release(self) -> "Webhook":
-        """Return the webhook as no worker's own."""
+        """Return the webhook without a lease."""
         return replace(self, leased_by=None, leased_until=None)
 
     def in_generation(self, generation: int) -> "Webhook":
-        """Return the webhook so that it goes on in a generation of the sealed log.
+        """Return the webhook for a generation of the transparency log.
 
-        A new generation begins when the log was restored. It has other indexes, so the webhook is
-        sent again what was done less than a day before the newest change that it was sent.
+        A restore of the log starts a new generation with other indexes. The webhook then receives
+        again all changes from the day before its newest sent change.
         """
         if generation == self.generation:
             return self
@@ -200,7 +200,7 @@ class Webhook(Record):
         )
 
     def rewind(self, index: int) -> "Webhook":
-        """Return the webhook so that it is sent all events from `index` on, whatever their age."""
+        """Return the webhook, rewound to `index`. All later events are sent regardless of age."""
         begins_at = min(
             self.begins_at, datetime.min.replace(year=1970, tzinfo=self.begins_at.tzinfo)
         )
@@ -209,7 +209,7 @@ class Webhook(Record):
 
 @dataclass(frozen=True, slots=True)
 class DispatchMarker(Record):
-    """The note that a worker must look at a webhook, once `due_at` has come."""
+    """Schedules a worker to process a webhook at `due_at`."""
 
     tenant_id: str
     webhook_id: str
@@ -217,11 +217,11 @@ class DispatchMarker(Record):
 
     @property
     def address(self) -> Address:
-        """Where the turn is stored."""
+        """The address of the marker."""
         return TURNS.address(turn_name(self.tenant_id, self.webhook_id))
 
 
-# The turns of all webhooks of all tenants.
+# The markers of all webhooks of all tenants.
 TURNS: Final = Partition(Table.KEYS, "webhook-turns")
 
 
@@ -231,7 +231,7 @@ def turn_name(tenant_id: str, webhook_id: str) -> str:
 
 
 def type_of(action: AuditAction) -> str:
-    """Return the type of the event for an entry of the audit log."""
+    """Return the type of the event for an audit action."""
     return _NAMED.get(action, action.value)
 
 
@@ -242,7 +242,7 @@ def new_secret() -> str:
 
 
 def seal_context(tenant_id: str, webhook_id: str, number: int) -> dict[str, str]:
-    """Return the context in which the secret of this number is sealed."""
+    """Return the context of the wrapped secret with this number."""
     return seeds.seal_context(tenant_id, webhook_id, purpose=KeyPurpose.WEBHOOK, version=number)
 
 

@@ -1,7 +1,7 @@
-"""The files of the console, and the answers to requests for them (docs/console.md).
+"""Serves the files of the console (docs/console.md).
 
-All files are read once, so that a path is looked up and never joined. `index.html` is at `/`. The
-others are below an address that names all contents, so that a browser may keep them for good.
+All files are read once, so a path is looked up and never joined. `index.html` is at `/`. The other
+files are below an address with a hash of all contents, so browsers may cache them permanently.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from shared.web import header_values
 
 STATIC: Final = Path(__file__).parent / "static"
 
-# Files of other types are not served.
+# Other file types are not served.
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -28,11 +28,11 @@ _TYPES: Final = {
 _INDEX: Final = "index.html"
 _FOLDER: Final = "/console/"
 _ALLOW: Final = {"Allow": "GET, HEAD"}
-# Where an identity provider sends a person back to; its query has a code.
+# Redirect address of identity providers; its query contains a code.
 _SIGNED_IN: Final = re.compile("/console/signed-in/(svc_idp_[0-9a-z]{26})")
 _QUERY: Final = re.compile("[!-~]{1,8192}")
 
-# No request to another host, no inline script or style, and no text that becomes markup.
+# Forbids requests to other hosts, inline scripts and styles, and markup from text.
 SECURITY: Final[Mapping[str, str]] = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -56,7 +56,7 @@ _PAGE: Final = """<!doctype html>
 
 
 class FileAnswer(NamedTuple):
-    """A response: the names of headers are as in `SECURITY`, and the body may be compressed."""
+    """A response. Header names are as in `SECURITY`, and the body may be compressed."""
 
     status: int
     headers: dict[str, str]
@@ -65,7 +65,7 @@ class FileAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file as it is sent. The tag is weak, since it is also that of the compressed form."""
+    """A file with its headers. Its entity tag is weak, because the compressed form shares it."""
 
     headers: Mapping[str, str]
     etag: str
@@ -74,15 +74,15 @@ class File:
 
     @classmethod
     def of(cls, suffix: str, data: bytes, headers: Mapping[str, str]) -> "File":
-        """Return a file of this type, with more `headers`: `Cache-Control` and `Vary` at least."""
+        """Return a file. `headers` contains at least `Cache-Control` and `Vary`."""
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
         own = {"Content-Type": _TYPES[suffix], "ETag": f"W/{etag}"}
         return cls({**headers, **own}, etag, data, gzip.compress(data, mtime=0))
 
     def answer(self, asked: Mapping[str, str], *, with_body: bool) -> FileAnswer:
-        """Return the answer to GET or HEAD; the header names in `asked` are in lower case."""
+        """Return the response to GET or HEAD. Header names in `asked` are in lower case."""
         if entity_tags.is_held(asked.get("if-none-match", ""), self.etag):
-            # Also what overrides `SECURITY`: a 304 renews the headers that a browser keeps.
+            # Includes headers that override `SECURITY`, because a 304 renews cached headers.
             kept = {name: value for name, value in self.headers.items() if name != "Content-Type"}
             return FileAnswer(304, {**SECURITY, **kept}, b"")
         headers, body = {**SECURITY, **self.headers}, self.plain
@@ -93,10 +93,10 @@ class File:
 
 
 class Files:
-    """The files of a folder, as the console has them."""
+    """All files of the console, by path."""
 
     def __init__(self, folder: Path = STATIC) -> None:
-        """Read all files in `folder`. Raises `OSError`, also if there is no index.html."""
+        """Read all files in `folder`. Raises `OSError`, also if index.html is missing."""
         found = sorted(path for path in folder.rglob("*") if path.suffix in _TYPES)
         contents = {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
         self.version = _version(contents)
@@ -113,18 +113,18 @@ class Files:
 
     @property
     def paths(self) -> KeysView[str]:
-        """The paths of all files."""
+        """Paths of all files."""
         return self._files.keys()
 
     def answer(
         self, method: str, path: str, headers: Mapping[str, str], query: str = ""
     ) -> FileAnswer:
-        """Return the answer to a request; the header names in `headers` are in lower case."""
+        """Return the response to a request. Header names in `headers` are in lower case."""
         if method not in {"GET", "HEAD"}:
             return _page(405, "Not allowed", "These pages can only be read.", _ALLOW)
         provider = _SIGNED_IN.fullmatch(path)
         if provider is not None and _QUERY.fullmatch(query):
-            # What follows a `#` is not sent again, and the page takes it out of its address.
+            # A browser sends no fragment to a server, and the page removes it from its address.
             location = f"../../#signed-in={provider[1]}?{query}"
             own = {"Cache-Control": "no-store", "Content-Length": "0", "Location": location}
             return FileAnswer(303, {**SECURITY, **own}, b"")
@@ -136,12 +136,12 @@ class Files:
 
 
 def is_page(path: str, accept: str) -> bool:
-    """Return whether a request is for the console: a file of it, or `/` asked for by a browser."""
+    """Return whether a request is for a console file, or for `/` from a browser."""
     return path.startswith(_FOLDER) or (path == "/" and "text/html" in accept.lower())
 
 
 def _version(contents: Mapping[str, bytes]) -> str:
-    """Return 12 hex digits that name these files with their contents."""
+    """Return 12 hex digits of a hash over all names and contents."""
     digest = hashlib.sha256()
     for name in sorted(contents):
         digest.update(f"{name}\n{hashlib.sha256(contents[name]).hexdigest()}\n".encode())
@@ -149,9 +149,9 @@ def _version(contents: Mapping[str, bytes]) -> str:
 
 
 def _version_links(contents: Mapping[str, bytes], version: str, index: bytes) -> bytes:
-    """Return `index.html` with the address of each file that an attribute `href` or `src` names.
+    """Return `index.html` with versioned addresses in its attributes `href` and `src`.
 
-    The addresses have no first slash, so that they also hold below a base path.
+    The addresses have no first slash, so they also work below a base path.
     """
 
     def address(match: re.Match[bytes]) -> bytes:

@@ -1,6 +1,6 @@
-"""The console's files over API Gateway: the page at `/`, the others below `/console/`.
+"""Serves the console over API Gateway: the page at `/`, other files below `/console/`.
 
-This function has no store and no keys. It loads no web framework, so that it starts quickly.
+This function has no store and no keys. It loads no web framework, so it starts quickly.
 """
 
 import base64
@@ -20,7 +20,7 @@ _FILES: Final = Files()
 _BASE: Final = base_path(os.environ).rstrip("/")
 _ANONYMOUS: Final = strangers.AnonymousLimiter(lambda: datetime.now(UTC))
 
-# API Gateway has only addresses with https.
+# API Gateway serves only HTTPS.
 _HTTPS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 
 _RATE_LIMITED: Final = {"code": RateLimited.code, "message": str(RateLimited(retry_after=1))}
@@ -32,7 +32,10 @@ _NOT_FOUND: Final = {"code": "not_found", "message": "There is no such endpoint.
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
-    """Answer an event of an HTTP API (payload format 2.0). Bodies are compressed, so base64."""
+    """Answer an HTTP API event (payload format 2.0).
+
+    Bodies may be compressed, and are therefore in base64.
+    """
     source = find_subscriber(event["requestContext"]["http"]["sourceIp"])
     try:
         _ANONYMOUS.take(source)
@@ -44,29 +47,29 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, Any]:
 
 def _answer(event: dict[str, Any]) -> FileAnswer:
     request, path = event["requestContext"]["http"], event["rawPath"]
-    # Lower case already on AWS, but not in SAM local.
+    # AWS sends lower case; SAM local does not.
     asked = {name.lower(): value for name, value in event["headers"].items()}
     if _BASE and _BASE in {path, request["path"]}:
-        # The addresses on the page continue its own, which must therefore end with a slash.
+        # The page has relative addresses, so its address must end with a slash.
         return FileAnswer(308, {"Location": f"{_BASE}/"}, b"")
     if path not in _FILES.paths and path.startswith(f"{_BASE}/"):
         path = path.removeprefix(_BASE)
     if is_page(path, asked.get("accept", "")):
         return _FILES.answer(request["method"], path, asked, event["rawQueryString"])
-    # A program gets what the API answers at `/`, where it has no endpoint.
+    # Programs get the API's response for `/`, which has no endpoint.
     if "authorization" in asked:
         return _refusal(404, _NOT_FOUND, {})
     return _refusal(401, _UNAUTHORIZED, {"WWW-Authenticate": "Bearer"})
 
 
 def _refusal(status: int, error: dict[str, str], more: dict[str, str]) -> FileAnswer:
-    """Return an error in the shape of the API (API-10)."""
+    """Return an error in the API's format (API-10)."""
     headers = {"Content-Type": "application/json", "Cache-Control": "no-store", **more}
     return FileAnswer(status, headers, json.dumps({"error": error}).encode())
 
 
 def _to_event(answer: FileAnswer, figures: list[tuple[bytes, bytes]]) -> dict[str, Any]:
-    """Return the answer as an event, with the headers of every response (API-8)."""
+    """Return the response as an event, with the headers of every response (API-8)."""
     common = {
         "X-Content-Type-Options": "nosniff",
         "X-Request-Id": secrets.token_hex(16),

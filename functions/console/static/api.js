@@ -1,13 +1,14 @@
 /**
- * Calls of the API, with the key that the person signed in with. The key is in this module only: no
- * other can read it, and it is in no address and no message.
+ * Calls the API with the key of the person.
+ *
+ * The key exists only in this module. No other module can read it, and no address or message contains it.
  */
 
 import { hex } from './format.js'
 
 /**
- * @typedef {object} Options `keepalive`: the call is made even if the tab is closed; `raw`: the
- * body is bytes, also if it is JSON; `final`: a refusal is not asked about
+ * @typedef {object} Options `keepalive`: make the call even if the tab is closed; `raw`: return bytes, even for JSON;
+ *   `final`: do not renew the session after a refusal
  * @property {AbortSignal} [signal]
  * @property {Record<string, string | number | null | undefined>} [query]
  * @property {Record<string, string>} [headers]
@@ -20,37 +21,37 @@ const ONCE = 'Idempotency-Key'
 const AT_ONCE = 4
 const TRIES = 6
 
-// The session is accepted, but what it asks for needs a newer sign-in (RFC 9470).
+// The session is valid, but the call requires a more recent sign-in (RFC 9470).
 export const TOO_OLD = 'reauthentication_required'
 
 /** @type {string | null} */
 let key = null
-/** @type {(code: string) => Promise<boolean>} has the person sign in again; whether there is a new session now */
+/** @type {(code: string) => Promise<boolean>} requests a reauthentication; returns whether there is a new session */
 let renew = async () => false
-/** Milliseconds by which the clock of the service is ahead of this computer's. */
+/** How far the service's clock is ahead of this computer's, in milliseconds. */
 let ahead = 0
 /** @type {string | null} */
 let holder = null
-/** What one person began, no other goes on with. */
+/** Increments at each sign-out, so that another person cannot continue a call. */
 let era = 0
-/** The `Idempotency-Key` of changes of which the answer was lost. @type {Set<string>} */
+/** `Idempotency-Key` values of changes with a lost response. @type {Set<string>} */
 const unknown = new Set()
 let calls = 0
 /** @type {(() => void)[]} */
 const queue = []
 
 /**
- * Tells of `out` (the key is forgotten, or somebody else's), `changed` (by a call), and `waiting`
- * (in `detail`, seconds).
+ * Dispatches `out` (the key is forgotten or belongs to another person), `changed` (after a call), and `waiting`
+ * (`detail`: seconds).
  */
 export const events = new EventTarget()
 events.addEventListener('out', () => era++)
 
-/** An answer that is an error, or none: then `status` is 0. */
+/** An error response. `status` is 0 if there was no response. */
 export class ApiError extends Error {
   /**
    * @param {number} status
-   * @param {string} code of the contract, such as `not_found`
+   * @param {string} code of the contract, for example `not_found`
    * @param {string} message
    * @param {string | null} [requestId]
    */
@@ -62,7 +63,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Nothing was changed: the call asked for an approval, and another person decides. */
+/** The call requested an approval and changed no data. Another person decides. */
 export class Asked extends Error {
   /** @param {Api.ApprovalAsked} approval */
   constructor(approval) {
@@ -72,7 +73,7 @@ export class Asked extends Error {
 }
 
 /**
- * Call with this key from now on; with none, refuse to call.
+ * Use this key for all later calls. Without a key, refuse calls.
  * @param {string | null} secret
  */
 export function use(secret) {
@@ -80,7 +81,7 @@ export function use(secret) {
 }
 
 /**
- * The service knows repeated changes of this one: of a person, of a session without one, or of a key.
+ * Set the scope of idempotency keys: a person, a session without a person, or an API key.
  * @param {string | null} id
  */
 export function holds(id) {
@@ -88,7 +89,7 @@ export function holds(id) {
 }
 
 /**
- * Ask this if a call is refused for who calls, and then make the call again.
+ * Set the function that renews the session after a 401. The call is then repeated.
  * @param {typeof renew} ask
  */
 export function renewBy(ask) {
@@ -96,15 +97,15 @@ export function renewBy(ask) {
 }
 
 /**
- * The address of a path of the service: without its first slash, so that it holds below a base path.
- * @param {string} path such as `/v1/keys`
+ * Return the address of a service path, without its first slash. It is relative, so it works below a base path.
+ * @param {string} path for example `/v1/keys`
  */
 export const at = (path) => path.slice(1)
 
-/** The time of the service in milliseconds, by the `Date` of its answers. */
+/** Return the service's time in milliseconds, derived from the `Date` of its responses. */
 export const now = () => Date.now() + ahead
 
-/** By how many seconds the clock of this computer is behind the service's; negative if ahead. */
+/** Return how far this computer's clock is behind the service's, in seconds; negative if it is ahead. */
 export const behind = () => Math.round(ahead / 1000)
 
 /**
@@ -138,7 +139,9 @@ export async function patch(path, body, options = {}) {
 }
 
 /**
- * Remove. What is not there any more counts as removed: the answer to an earlier call may be lost.
+ * Delete a resource.
+ *
+ * A 404 counts as success, because the response to an earlier call may have been lost.
  * @param {string} path
  * @param {Record<string, string>} [headers]
  */
@@ -151,18 +154,18 @@ export async function remove(path, headers) {
 }
 
 /**
- * Forget the key, after a last call that takes no answer: of a path, if one is given.
+ * Forget the key. Before that, send a DELETE of `path`, if given, without using its response.
  * @param {string | null} path
  */
 export async function leave(path) {
-  // It has the key before this returns.
+  // `send` reads the key before it returns.
   const answer = path && send('DELETE', path, undefined, { keepalive: true })
   use(null)
   await answer
 }
 
 /**
- * The answers with all pages of a list.
+ * Yield the response of each page.
  * @param {string} path
  * @param {Options} [options]
  * @returns {AsyncGenerator<Record<string, any>>}
@@ -180,7 +183,7 @@ export async function* answers(path, options = {}) {
 }
 
 /**
- * The parts of an export of the audit log.
+ * Yield the parts of an export of the audit log.
  * @param {Options['query']} query
  * @param {AbortSignal} signal
  * @returns {AsyncGenerator<ArrayBuffer, undefined>}
@@ -199,10 +202,10 @@ export async function* exported(query, signal) {
 }
 
 /**
- * All entries of a list, of at most so many pages.
+ * Return all records of up to `most` pages.
  * @template T
  * @param {string} path
- * @param {string} name of the list in the answer
+ * @param {string} name member of the response that contains the records
  * @param {Options & {most?: number}} [options]
  * @returns {Promise<T[]>}
  */
@@ -217,8 +220,9 @@ export async function all(path, name, { most = 50, ...options } = {}) {
 }
 
 /**
- * An answer with its headers, as it came. A 304 has no body. Throws `ApiError`, and `Asked` if the
- * call asked for an approval.
+ * Return an unmodified response with its headers. A 304 has no body.
+ *
+ * Throws `ApiError`, and `Asked` if the call requested an approval.
  * @param {string} method
  * @param {string} path
  * @param {unknown} [body]
@@ -245,7 +249,7 @@ export async function call(method, path, body, options = {}) {
     }
     const error = await failure(response)
     if (error.status !== 401 || options.final) throw error
-    // Another session has taken the place of this one meanwhile, or does now.
+    // Repeat the call if a new session has replaced this one, or replaces it now.
     if (key === null || era !== begun || !(key !== sentWith || (await renew(error.code)))) throw error
     if (holder !== by && unknown.delete(options.headers?.[ONCE] ?? ''))
       throw new ApiError(
@@ -306,7 +310,7 @@ async function failure(response) {
 }
 
 /**
- * Run when fewer than `AT_ONCE` calls run.
+ * Run when fewer than `AT_ONCE` calls are in progress.
  * @template T
  * @param {() => Promise<T>} run
  * @param {AbortSignal} [signal]
@@ -351,5 +355,5 @@ export function sleep(seconds, signal) {
   })
 }
 
-/** A header with which the service makes a change once, however often the call is repeated. */
+/** Return an `Idempotency-Key` header, so that a repeated call makes its change once. */
 export const once = () => ({ [ONCE]: hex(crypto.getRandomValues(new Uint8Array(16))) })

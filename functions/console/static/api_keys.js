@@ -1,4 +1,4 @@
-/** What is known of API keys. Nothing here knows the document. */
+/** Rules about API keys. Does not access the DOM. */
 
 /** @typedef {Pick<Api.ApiKeySummary, 'id' | 'scopes' | 'role' | 'status' | 'created_at' | 'expires_at'>} Key */
 
@@ -6,7 +6,9 @@
 const endOf = ({ expires_at }) => (expires_at ? Date.parse(expires_at) : Infinity)
 
 /**
- * Whether one of the others has taken the place of a key: a later one that may do as much and lasts longer.
+ * Return whether another key replaces this key.
+ *
+ * A replacement is newer, has at least the same rights and expires later.
  * @param {Key} key
  * @param {Key[]} others
  */

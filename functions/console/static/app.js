@@ -14,7 +14,7 @@ import { granted, handOver, isOpen, may, open, reopen, signOut, tellTabs, watch,
  * @property {(main: HTMLElement, context: {route: Route, signal: AbortSignal}) => Promise<void>} show
  */
 
-/** Name, words, module, and the path of its picture in a square of 16 px. The first four are the bar of a phone. */
+/** Name, title, module, and path of the icon (16 × 16 px). A phone's bar has the first four. */
 const PAGES = /** @type {const} */ ([
   ['overview', 'Overview', 'overview', 'M2 11a6 6 0 0 1 12 0M8 11l3-4'],
   ['authorizers', 'Authorizers', 'authorizers', 'M8 1.5 13.5 4v4c0 3.5-2.5 5.5-5.5 6.5C5 13.5 2.5 11.5 2.5 8V4z'],
@@ -38,10 +38,10 @@ const PAGES = /** @type {const} */ ([
   ['audit', 'Audit log', 'audit_log', 'M2 3h12M2 7h9M2 11h12M2 15h6'],
   ['settings', 'Settings', 'tenant_settings', 'M2 4h12M2 8h12M2 12h12M5 2.5v3M11 6.5v3M7 10.5v3'],
 ])
-/** Pages to which others lead. */
+/** Pages without an entry in the navigation. */
 const BESIDE = /** @type {const} */ ([['changes', 'Changes', 'changes']])
 const ON_A_PHONE = 4
-/** What the main button of a page does: its words, the page, a picture of its own, and who may. */
+/** Actions of the main buttons: title, page, icon if it differs from the page's, and permitted scopes. */
 const ACTS = /** @type {[string, string, string | null, ...Api.Scope[]][]} */ ([
   ['Revoke a warrant…', 'revocations', null, 'revoker'],
   ['New signing key…', 'keys', null],
@@ -54,11 +54,11 @@ const MORE = 'M2 8h.01M8 8h.01M14 8h.01'
 const LINK = 'M6.5 9.5l3-3M7 5l1.5-1.5a2.8 2.8 0 0 1 4 4L11 9M9 11l-1.5 1.5a2.8 2.8 0 0 1-4-4L5 7'
 const SCHEME = 'rescind.scheme'
 const IS_MAC = navigator.platform.startsWith('Mac')
-/** Where the second letter of `g …` leads. @type {Record<string, string>} */
+/** Page for the second letter of `g …`. @type {Record<string, string>} */
 const GO = { o: 'overview', a: 'authorizers', r: 'revocations', k: 'keys', l: 'lists' }
 
 const place = /** @type {HTMLElement} */ (document.getElementById('page'))
-/** Aborted when the person leaves the page that is shown, and when nobody is signed in any more. */
+/** Aborted when the person leaves the current page, and when the person signs out. */
 let [leaving, staying] = [new AbortController(), new AbortController()]
 
 paint()
@@ -66,7 +66,7 @@ void start()
 
 async function start() {
   const [, kind, given] = /^#(ticket|signed-in)=(.+)$/.exec(location.hash) ?? []
-  // Before any call: nothing may keep a ticket or a code, such as the history of the browser.
+  // Before any call, so that no record keeps a ticket or a code, for example the browser history.
   if (given) history.replaceState(null, '', location.pathname + location.search)
   watch(close, showShell)
   events.addEventListener('waiting', (event) =>
@@ -74,7 +74,7 @@ async function start() {
   )
   document.addEventListener('keydown', press)
   addEventListener('hashchange', () => {
-    // A link that was opened in this tab, which has the page already.
+    // A sign-in link was opened in this tab, which already shows the console.
     if (/^#(ticket|signed-in)=/.test(location.hash)) location.reload()
     else if (isOpen()) showPage()
   })
@@ -96,7 +96,7 @@ async function start() {
 
 let isGoing = false
 
-/** Ctrl-K or ⌘K, and `g` with the letter of a page, outside of fields. @param {KeyboardEvent} event */
+/** Handle Ctrl-K or ⌘K, and `g` with the letter of a page, outside of fields. @param {KeyboardEvent} event */
 function press(event) {
   const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event
   if ((ctrlKey || metaKey) && !altKey && !shiftKey && key.toLowerCase() === 'k' && isOpen()) {
@@ -112,7 +112,7 @@ function press(event) {
 }
 
 /**
- * End a sign-in with a provider; whether it was for this window. Throws `ApiError`.
+ * Complete a sign-in with a provider. Returns whether it was for this window. Throws `ApiError`.
  * @param {string} answer of the provider
  */
 async function signedIn(answer) {
@@ -136,7 +136,7 @@ async function signedIn(answer) {
 }
 
 /**
- * The door, in place of the page.
+ * Replace the page with the sign-in form.
  * @param {string | null} [why]
  * @param {unknown} [error]
  */
@@ -148,7 +148,7 @@ function close(why = null, error = null) {
   showDoor(place, showShell, why, error)
 }
 
-/** The frame around each page. */
+/** Draw the frame around each page. */
 function showShell() {
   staying.abort()
   staying = new AbortController()
@@ -199,7 +199,7 @@ function showShell() {
       </div>`,
   )
   void keepFrame(staying.signal)
-  // Who types at once after Ctrl-K waits for no script.
+  // Load the palette early, so that Ctrl-K does not wait for the script.
   void showPage().then(() => import('./palette.js'))
 }
 
@@ -214,7 +214,7 @@ const finder = () =>
     ${picture(SEARCH)}<span>Search…</span><kbd aria-hidden="true">${IS_MAC ? '⌘K' : 'Ctrl K'}</kbd>
   </button>`
 
-/** Which colours: those of the system, or one of both. */
+/** Return the selector of the colour scheme: system, light or dark. */
 function scheme() {
   const choose = (/** @type {Event} */ { target }) => {
     const { value } = /** @type {HTMLSelectElement} */ (target)
@@ -236,7 +236,7 @@ function paint() {
   document.documentElement.style.colorScheme = localStorage.getItem(SCHEME) ?? ''
 }
 
-/** Show the palette. */
+/** Open the palette. */
 async function search() {
   if (!isOpen() || document.querySelector('dialog[open]')) return
   const { show } = await import('./palette.js')
@@ -271,7 +271,7 @@ async function search() {
   })
 }
 
-/** Go to a page, and do what its main button does. @param {string} page */
+/** Go to a page, and press its main button. @param {string} page */
 async function act(page) {
   if (route().page !== page || route().parts.length) location.hash = `#/${page}`
   for (let tries = 0; tries < 100; tries++) {
@@ -284,7 +284,7 @@ async function act(page) {
 }
 
 /**
- * Say on each page how fresh it is, and how many authorizers may let revoked warrants in.
+ * Show on each page the age of its data, and the number of authorizers that may admit revoked warrants.
  * @param {AbortSignal} signal
  */
 async function keepFrame(signal) {
@@ -308,7 +308,7 @@ function tell(waiting) {
   if (icon.href !== wanted) icon.href = wanted
 }
 
-/** Dialogs belong to the page on which they were opened. */
+/** Close dialogs, which belong to the page that opened them. */
 function closeDialog() {
   for (const each of document.querySelectorAll('dialog')) each.close()
 }
@@ -351,7 +351,7 @@ async function showPage() {
       link.setAttribute('aria-current', 'page')
   }
   put(/** @type {HTMLElement} */ (document.getElementById('notes')), notes())
-  // A page of its own, so that what an earlier one still draws is nowhere to be seen.
+  // A separate element for each page, so that late output of an earlier page stays invisible.
   const room = /** @type {HTMLElement} */ (one(html`<div class="room"></div>`))
   put(main(), room)
   if (!known) {
@@ -392,11 +392,11 @@ async function showPage() {
 }
 
 /**
- * A page of an older console than the server has now, unless the server does not answer: then the session stays.
+ * Report that the server has a newer console. If the server does not respond, keep the session.
  * @param {unknown} error
  */
 async function renewed(error) {
-  // Otherwise the page has a fault.
+  // Other errors are faults of the page.
   if (!(error instanceof TypeError)) throw error
   const answer = await fetch(location.pathname, {
     method: 'HEAD',
@@ -408,7 +408,7 @@ async function renewed(error) {
   throw new ApiError(410, 'renewed', 'The console has been renewed. Load the page again.', null)
 }
 
-/** What holds for each page: a key that only reads, a clock that is wrong. */
+/** Return the banners for all pages: a read-only key, and a wrong clock. */
 function notes() {
   const apart = behind()
   return [

@@ -1,4 +1,4 @@
-/** Bytes for the pages that do not load the trust module: base64, and SHA-256. */
+/** Base64 and SHA-256 for pages that do not load the trust module. */
 
 /** @typedef {Uint8Array<ArrayBuffer>} Bytes */
 
@@ -6,7 +6,7 @@
 export const toBase64 = (bytes) => btoa(String.fromCharCode(...bytes))
 
 /**
- * One after the other; of a text, its UTF-8.
+ * Concatenate bytes, and texts as UTF-8.
  * @param {...(ArrayLike<number> | string)} parts
  * @returns {Bytes}
  */

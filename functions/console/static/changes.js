@@ -1,12 +1,12 @@
-/** How far a change has come, in words and numbers. Nothing here knows the document. */
+/** Describes the propagation of a change in words and numbers. Does not access the DOM. */
 
 import { clock, count, number, present, second, short, span, tokenWords } from './format.js'
 
 /** @typedef {Api.Change} Change */
 /** @typedef {import('./parts/tag.js').State} State */
 /**
- * @typedef {object} Stage `since`: the time that led to it; `share`: how much of its ring is drawn,
- * from 0 to 1
+ * @typedef {object} Stage `since`: the time from the change to this stage; `share`: the drawn part of its ring, from 0
+ *   to 1
  * @property {string} title
  * @property {string[]} lines
  * @property {State} state
@@ -23,7 +23,7 @@ export const KINDS = {
   api_key: 'API key',
   list_signer: 'List signer',
 }
-/** What authorizers let in. */
+/** Object of "admits" for each kind. */
 const WHAT = { warrant: 'it', batch: 'them', signing_key: 'its warrants', api_key: 'it', list_signer: 'its lists' }
 const SHARES = /** @type {const} */ ([
   ['half', 0.5],
@@ -31,13 +31,13 @@ const SHARES = /** @type {const} */ ([
   ['99 %', 0.99],
   ['all', 1],
 ])
-/** Milliseconds after which a list that was due is late. */
+/** A due SRL is late after this number of milliseconds. */
 const LATE = 120_000
 
 /**
- * The name of what was revoked.
+ * Return the name of the revoked object.
  * @param {Pick<Change, 'id' | 'kind' | 'name'> & {reach?: Change['reach']}} change
- * @param {Api.RevocationRecord | null} [record] has the subject of tokens, or their session
+ * @param {Api.RevocationRecord | null} [record] has the subject or the session of tokens
  */
 export function titleOf({ id, kind, name, reach }, record = null) {
   if (kind === 'batch' && reach) return count(reach.warrants, 'warrant')
@@ -46,7 +46,7 @@ export function titleOf({ id, kind, name, reach }, record = null) {
 }
 
 /**
- * A length of time, rounded up, as it may be told late and never early: "59 s", "1 min 59 s", "2 h 1 min".
+ * Format a duration, rounded up because it may be late but never early: "59 s", "1 min 59 s", "2 h 1 min".
  * @param {number} seconds
  */
 export function took(seconds) {
@@ -63,15 +63,15 @@ export function took(seconds) {
   return two(h, 24, h < 48 ? 'day' : 'days', 'h')
 }
 
-/** Seconds from its record to a time. @param {Change} change @param {string | number} time */
+/** Return the seconds from the record of a change to a time. @param {Change} change @param {string | number} time */
 export const since = ({ recorded_at: at }, time) =>
   ((typeof time === 'number' ? time : Date.parse(time)) - Date.parse(at)) / 1000
 
-/** Whether nothing of it will change any more. @param {Change} change */
+/** Return whether a change is final. @param {Change} change */
 export const isOver = ({ complete, list, feed, undone_at: undone }) => Boolean(undone || (complete && (list || !feed)))
 
 /**
- * After how many seconds each share of all that are registered was known to refuse it; null if it is not yet.
+ * Return when each share of all registered authorizers was known to refuse, in seconds; null if not reached.
  * @param {Change} change
  * @returns {{words: string, seconds: number | null}[]}
  */
@@ -80,14 +80,14 @@ export function shares({ curve, authorizers: { registered, holding, closed } }) 
   return SHARES.map(([words, share]) => {
     const rank = Math.ceil(share * registered)
     if (!rank || rank > known || !curve.length) return { words, seconds: null }
-    // Of a long curve some points are left out: the next one is told.
+    // Long curves omit some points, so use the next one.
     const index = known > curve.length ? Math.ceil(((rank - 1) * (curve.length - 1)) / (known - 1)) : rank - 1
     return { words, seconds: curve[Math.min(index, curve.length - 1)][0] }
   })
 }
 
 /**
- * What is known of it, in a word.
+ * Return the state of a change and its word.
  * @param {Change} change
  * @returns {{state: State, words: string}}
  */
@@ -105,7 +105,7 @@ export function standing({ kind, complete, feed, undone_at: undone, authorizers:
 }
 
 /**
- * The stages of a change.
+ * Return the stages of a change.
  * @param {Change} change
  * @param {number} now in milliseconds
  * @returns {Stage[]}
@@ -144,7 +144,7 @@ export function stages(change, now) {
   return [{ ...first, lines }, fed(change, now), listed(change, now), held(change, now)]
 }
 
-/** Authorizers that an API key registered. @param {Change} change @returns {Stage} */
+/** Return a sentence on the authorizers that an API key registered. @param {Change} change @returns {Stage} */
 function others({ authorizers: { registered } }) {
   if (!registered)
     return {
@@ -246,7 +246,7 @@ function held(change, now) {
 }
 
 /**
- * Until when an authorizer may let in what was revoked.
+ * Return the time until which an authorizer may admit the revoked object.
  * @param {Api.LeftAuthorizer} left
  */
 export function endOf({ proof, sequence, allow_when_stale: isOpen, denies_all_from: from }) {
@@ -257,10 +257,10 @@ export function endOf({ proof, sequence, allow_when_stale: isOpen, denies_all_fr
   return isOpen ? 'lets warrants in when old: no end known' : 'did not tell its limit: no end known'
 }
 
-/** A break of the feed skips as many entries. */
+/** Entries that a discontinuity of the feed skips. */
 const BREAK = 2 ** 20
 
-/** How far an authorizer is behind. @param {Api.LeftAuthorizer} left */
+/** Return by how many entries an authorizer lags. @param {Api.LeftAuthorizer} left */
 export function behindOf({ sequence, behind }) {
   if (sequence === null) return 'holds nothing'
   if (behind !== null && behind >= BREAK) return `holds entry ${number(sequence)}, before a break`
@@ -271,7 +271,7 @@ export function behindOf({ sequence, behind }) {
       : 'other entries'
 }
 
-/** What the feed and the list did, for the timeline. @param {Change} change @returns {Happened[]} */
+/** Return the publications in feed and SRL, for the timeline. @param {Change} change @returns {Happened[]} */
 export function published({ feed, list, complete, completed_at: completed }) {
   return [
     ...(feed?.issued_at
@@ -298,7 +298,7 @@ export function published({ feed, list, complete, completed_at: completed }) {
   ]
 }
 
-/** Undoing it: what the contract allows. @param {Change} change */
+/** Return whether and how the contract permits to undo a change. @param {Change} change */
 export function undoing({ kind, undoable, undone_at: undone, feed }) {
   if (kind === 'api_key' || kind === 'signing_key') return 'A revoked key stays revoked.'
   if (kind === 'list_signer') return 'A revoked list signer stays revoked.'
@@ -307,7 +307,7 @@ export function undoing({ kind, undoable, undone_at: undone, feed }) {
   return kind === 'batch' ? `${number(feed?.of ?? 0)} can be taken back.` : 'It can be taken back.'
 }
 
-/** The second of a time of today, or the whole time. @param {string} time @param {number} now */
+/** Format a time of today to the second, or any other time with its date. @param {string} time @param {number} now */
 export const brief = (time, now) =>
   second(time).slice(0, 10) === second(now).slice(0, 10)
     ? second(time).slice(11)

@@ -1,4 +1,4 @@
-/** The door: where a person signs in. */
+/** The sign-in page. */
 
 import { ApiError } from './api.js'
 import { html, one, put } from './html.js'
@@ -12,7 +12,7 @@ export const mark = () =>
   </svg>`
 
 /**
- * The form that takes an API key. What is typed leaves the document before it is used.
+ * Return the form for an API key. The input is cleared before the key is used.
  * @param {(secret: string) => Promise<void>} enter
  */
 export function keyForm(enter) {
@@ -35,7 +35,7 @@ export function keyForm(enter) {
 }
 
 /**
- * What takes a secret, and says in a place how it goes.
+ * Return a function that accepts a secret and shows the progress in `said`.
  * @param {Element} said
  * @param {(secret: string) => Promise<void>} enter throws `ApiError`
  */
@@ -48,7 +48,7 @@ export const entering = (said, enter) => async (/** @type {string} */ secret) =>
   }
 }
 
-/** Why nobody is signed in. Throws what is no fault of a call. @param {unknown} error */
+/** Return the reason why the sign-in failed. Rethrows errors other than failed calls. @param {unknown} error */
 function refused(error) {
   if (!(error instanceof ApiError)) throw error
   const words = error.status === 401 ? 'The service does not know this key, or it has ended.' : advice(error)
@@ -56,12 +56,13 @@ function refused(error) {
 }
 
 /**
- * Show the door in the place of the page.
+ * Show the sign-in form in place of the page.
  * @param {HTMLElement} place
  * @param {() => void} opened
  * @param {string | null} [why] the last session ended
  * @param {unknown} [error]
- * @param {(() => Promise<void>) | null} [accept] uses a ticket, which may be another person's, once it is confirmed
+ * @param {(() => Promise<void>) | null} [accept] uses a ticket after confirmation, because the ticket may belong to
+ *   another person
  */
 export function showDoor(place, opened, why = null, error = null, accept = null) {
   document.title = 'Sign in – Rescind'
@@ -93,7 +94,7 @@ export function showDoor(place, opened, why = null, error = null, accept = null)
   void showProviders(place, providers)
 }
 
-/** The buttons of the tenant's identity providers, if it has some. @param {Element} place @param {Element} room */
+/** Show the buttons of the tenant's identity providers, if any. @param {Element} place @param {Element} room */
 async function showProviders(place, room) {
   try {
     const found = await offered()

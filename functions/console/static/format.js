@@ -1,4 +1,4 @@
-/** Times, numbers and names as people read them. Nothing here knows the document. */
+/** Formats times, numbers and names for people. Does not access the DOM. */
 
 const MINUTE = 60
 const HOUR = 60 * MINUTE
@@ -11,13 +11,13 @@ const UNITS = /** @type {const} */ ([
 ])
 
 /**
- * A number with commas: 12,345.
+ * Format a number with commas: 12,345.
  * @param {number} value
  */
 export const number = (value) => value.toLocaleString('en-US')
 
 /**
- * A number with its noun: "1 key", "2 keys".
+ * Format a number with its noun: "1 key", "2 keys".
  * @param {number} value
  * @param {string} noun
  * @param {string} [plural]
@@ -25,7 +25,7 @@ export const number = (value) => value.toLocaleString('en-US')
 export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${value === 1 ? noun : plural}`
 
 /**
- * The values of a list that are there. The API omits what is not set, so that it is undefined and not null.
+ * Return the present values. The API omits unset members, so they are undefined and not null.
  * @template T
  * @param {(T | false | null | undefined | '')[]} values
  * @returns {T[]}
@@ -33,7 +33,7 @@ export const count = (value, noun, plural = `${noun}s`) => `${number(value)} ${v
 export const present = (values) => /** @type {T[]} */ (values.filter(Boolean))
 
 /**
- * A length of time in one unit, cut off: "59 s", "10 min", "3 h", "2 days".
+ * Format a duration in one unit, rounded down: "59 s", "10 min", "3 h", "2 days".
  * @param {number} seconds
  */
 export function span(seconds) {
@@ -48,8 +48,8 @@ export function span(seconds) {
 }
 
 /**
- * How long before `now` a time was, or how long after.
- * @param {string} time of the API, such as 2026-11-22T03:21:13Z
+ * Format the difference between a time and `now`, in the past or the future.
+ * @param {string} time of the API, for example 2026-11-22T03:21:13Z
  * @param {number} now in milliseconds
  */
 export function ago(time, now) {
@@ -58,11 +58,11 @@ export function ago(time, now) {
   return seconds < 5 ? 'now' : `${span(seconds)} ago`
 }
 
-/** How a person wants times: exact instead of ages; by the clock of this computer instead of UTC. */
+/** Preferences for times: exact instead of ages; in local time instead of UTC. */
 export const shownTimes = { isExact: false, isLocal: false }
 
 /**
- * A time as a person wants it: how long ago it was, or exactly; with its year if it is not of late.
+ * Format a time by the preferences: its age, or exactly. An older time includes its year.
  * @param {string} time
  * @param {number} now in milliseconds
  */
@@ -73,7 +73,7 @@ export function told(time, now) {
 }
 
 /**
- * A time to the second, with its zone.
+ * Format a time to the second, with its zone.
  * @param {string} time
  */
 export const exactly = (time) => `${second(inZone(time))} ${shownTimes.isLocal ? 'local time' : 'UTC'}`
@@ -85,38 +85,38 @@ function inZone(time) {
 }
 
 /**
- * A time in UTC to the minute: 2026-11-22 03:21.
+ * Format a time in UTC to the minute: 2026-11-22 03:21.
  * @param {string | number} time
  */
 export const minute = (time) => second(time).slice(0, 16)
 
 /**
- * A time in UTC to the second: 2026-11-22 03:21:13.
+ * Format a time in UTC to the second: 2026-11-22 03:21:13.
  * @param {string | number} time
  */
 export const second = (time) => new Date(time).toISOString().slice(0, 19).replace('T', ' ')
 
 /**
- * Hours and minutes in UTC: 03:21.
+ * Format hours and minutes in UTC: 03:21.
  * @param {string | number} time
  */
 export const clock = (time) => second(time).slice(11, 16)
 
 /**
- * A date in UTC: 2026-11-22.
+ * Format a date in UTC: 2026-11-22.
  * @param {string | number} time
  */
 export const date = (time) => second(time).slice(0, 10)
 
 /**
- * A time as the API has it: 2026-11-22T03:21:13Z.
+ * Format a time in the form of the API: 2026-11-22T03:21:13Z.
  * @param {number} time in milliseconds
  */
 export const stamp = (time) => `${second(time).replace(' ', 'T')}Z`
 
 /**
- * A day or a minute in UTC as the API takes it: its first second, or its last. Other texts stay as they are.
- * @param {string} text such as 2026-11-22, or 2026-11-22T03:21
+ * Return the first or last second of a UTC day or minute, in the form of the API. Other texts are unchanged.
+ * @param {string} text for example 2026-11-22, or 2026-11-22T03:21
  * @param {boolean} [isEnd]
  */
 export const instant = (text, isEnd = false) =>
@@ -127,22 +127,23 @@ export const instant = (text, isEnd = false) =>
       : text
 
 /**
- * Bytes in hexadecimal digits.
+ * Return bytes as hexadecimal digits.
  * @param {Uint8Array} bytes
  */
 export const hex = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
 
 /**
- * The end of an identifier, by which people tell it from others: …5bgm52.
+ * Return the end of an identifier, which people use to distinguish it: …5bgm52.
  * @param {string} identifier
  */
 export const short = (identifier) => `…${identifier.slice(-6)}`
 
 /**
- * Who did something, without the tenant: an account, an API key, the operator, or a part of the
- * service. A key is told by its name then, if that was kept, or by the end of its identifier; a
- * person by name and e-mail.
- * @param {string} identity of the API, such as fraud-desk@acme.svc
+ * Return the name of an actor without the tenant: an account, API key, operator, or part of the service.
+ *
+ * An API key appears with its name at that time, or with the end of its identifier. A person appears with name and
+ * e-mail.
+ * @param {string} identity of the API, for example fraud-desk@acme.svc
  * @param {string | null} [key] the name of the API key, or of the person
  */
 export function nameOf(identity, key = null) {
@@ -156,7 +157,7 @@ export function nameOf(identity, key = null) {
 }
 
 /**
- * A time as it is typed, in its largest unit: `6h` for 21600 seconds.
+ * Format seconds as typed input in the largest unit: `6h` for 21600.
  * @param {number} time in seconds
  */
 export const brief = (time) => {
@@ -165,7 +166,7 @@ export const brief = (time) => {
 }
 
 /**
- * The seconds of a time as it is typed; NaN if it is none.
+ * Parse a typed duration into seconds; NaN if it is invalid.
  * @param {string} text
  */
 export const seconds = (text) => {
@@ -175,7 +176,9 @@ export const seconds = (text) => {
 }
 
 /**
- * What a revoked token is, in words; empty for any other warrant. Without its value, it has its identifier.
+ * Describe a revoked token in words. Returns an empty text for any other warrant.
+ *
+ * Without its value, the text contains its identifier.
  * @param {{warrant_id: string, token_issuer?: string, token_value?: string}} record
  */
 export function tokenWords({ warrant_id: warrant, token_issuer: issuer, token_value: value }) {

@@ -1,12 +1,11 @@
 /**
- * Templates of lit-html, with two rules more: no value may name another host or run as a script, and
- * null and booleans are no children.
+ * lit-html templates with two additional rules: no value may name another host or run as a script, and null and
+ * booleans are not children.
  *
  *     html`<a href=${address} @click=${open} ?hidden=${closed}>${name}</a>`
  *
- * Only the literal text of a template is parsed. A value becomes a text node, an attribute (none if
- * it is null or false), a listener or a flag. Children are nodes, templates, texts, numbers, and
- * lists of these.
+ * Only the literal text of a template is parsed. A value becomes a text node, an attribute (none if it is null or
+ * false), a listener or a flag. Children are nodes, templates, texts, numbers, and lists of these.
  */
 
 import { html as markup, nothing, render, svg as drawing } from './vendor/lit-html/lit-html.js'
@@ -17,21 +16,21 @@ const ADDRESS = /\s(href|src|xlink:href)=["']?$/i
 const REFUSED = /\s(on[^\s=]*|style|srcdoc|action|formaction)=["']?$/i
 
 /**
- * HTML elements.
+ * Create HTML elements.
  * @param {TemplateStringsArray} strings
  * @param {...unknown} values
  */
 export const html = (strings, ...values) => markup(strings, ...allowed(strings, values))
 
 /**
- * SVG elements, for a place inside an `<svg>`.
+ * Create SVG elements inside an `<svg>`.
  * @param {TemplateStringsArray} strings
  * @param {...unknown} values
  */
 export const svg = (strings, ...values) => drawing(strings, ...allowed(strings, values))
 
 /**
- * The one element of a template, made once.
+ * Create the only element of a template.
  * @template {Element} [E=HTMLElement]
  * @param {Template} template
  * @returns {E}
@@ -48,7 +47,7 @@ export function one(template) {
 const drawn = new WeakSet()
 
 /**
- * Draw the children of a node. Of what is there already, only what differs is changed.
+ * Draw the children of a node. Changes only the differing parts of existing children.
  * @param {ParentNode} target
  * @param {...unknown} children
  */
@@ -63,7 +62,7 @@ export function put(target, ...children) {
  * @param {unknown[]} values
  */
 function allowed(strings, values) {
-  // A program cannot make such an object from a text by mistake.
+  // Only a literal template has such an object, so a text cannot be passed by mistake.
   if (!Object.isFrozen(strings) || !Array.isArray(strings.raw)) throw new TypeError('This is no template.')
   return values.map((value, index) => {
     const before = /** @type {string} */ (strings[index])

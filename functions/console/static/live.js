@@ -1,6 +1,7 @@
 /**
- * What the pages show, kept fresh while one shows it: one store for all pages, which one tab of those
- * with the same key fills. It holds a lock of the browser; the others tell it what they want.
+ * Data store shared by all pages.
+ *
+ * One tab per credential polls the API under a browser lock. The other tabs subscribe to it.
  */
 
 import { answers, ApiError, call, events, get, now } from './api.js'
@@ -11,32 +12,32 @@ import { may, tabs, who } from './session.js'
 /**
  * @typedef {object} Entry
  * @property {any} data
- * @property {number} at when the service confirmed the data; 0 if it never did
- * @property {ApiError | null} error why it was not renewed
+ * @property {number} at time when the service confirmed the data; 0 if never
+ * @property {ApiError | null} error reason of the last failed renewal
  * @property {string} tag changes with the data
  * @property {string | null} [etag]
- * @property {string | null} [since] with which the service tells what has changed
+ * @property {string | null} [since] cursor for changes since the last answer
  * @property {number} [took] seconds
- * @property {any} [answer] that the rows of pages are from
- * @property {Pages} [pages] if the service gives it page by page
+ * @property {any} [answer] source of the rows in pages
+ * @property {Pages} [pages] if the data has pages
  */
 /**
  * @typedef {object} Want
  * @property {string} path
- * @property {string | null} list the name of a list of which all pages are wanted
+ * @property {string | null} list member with the records, if all pages are needed
  * @property {number} seconds
- * @property {string} [tag] of what the tab has
+ * @property {string} [tag] of the tab's copy
  */
 /** @typedef {{name: string, held: boolean, stop: AbortController, release: () => void}} Lock */
 /** @typedef {{draw: () => void, wants: Map<string, Want>}} View */
 
-/** Seconds: a tab says what it wants, and for how long; likewise a hidden one, whose timers are late. */
+/** Seconds between a tab's subscriptions, and their lifetime; the same for a hidden tab with late timers. */
 const [SAID, HELD, HIDDEN, HIDDEN_HELD] = [10, 25, 60, 150]
-/** Seconds: the longest pause after failures; how long each second is asked after a change; the first pause. */
+/** Seconds: the longest pause after failures, the period of polls each second after a change, the first pause. */
 const [LONGEST, AFTER_CHANGE, FIRST] = [30, 10, 1]
-/** A path is asked for at most this share of the time. */
+/** The largest share of the time that polls of a path may take. */
 const SHARE = 1 / 4
-/** Milliseconds after which data says how old it is, though nothing failed here. */
+/** Data older than this number of milliseconds shows its age even without a failure. */
 const OLD = 120_000
 const OWN = hex(crypto.getRandomValues(new Uint8Array(8)))
 /** @type {Entry} */
@@ -44,7 +45,10 @@ const NOTHING = { data: null, at: 0, error: null, tag: '' }
 
 /** @type {Map<string, Entry>} */
 const store = new Map()
-/** What other tabs want, by tab, in milliseconds until when. @type {Map<string, {wants: Want[], ends: number}>} */
+/**
+ * Subscriptions of other tabs, with their expiry in milliseconds.
+ * @type {Map<string, {wants: Want[], ends: number}>}
+ */
 const others = new Map()
 /** @type {Map<string, {timer?: ReturnType<typeof setTimeout>, asking: boolean, asked: number, failures: number}>} */
 const turns = new Map()
@@ -55,14 +59,16 @@ let drawing = null
 let frame = 0
 let hurried = -Infinity
 let versions = 0
-/** What this tab waits for, or holds. @type {Lock | null} */
+/** The lock that this tab waits for or has. @type {Lock | null} */
 let lock = null
 
-/** Milliseconds that go on evenly, also if the clock is set. */
+/** Monotonic time in milliseconds, independent of the system clock. */
 const elapsed = () => performance.now()
 
 /**
- * Draw now, with news, and each second, until the page is left. What `draw` reads is kept fresh.
+ * Draw now, after each update, and each second, until the page is left.
+ *
+ * The store polls the paths that `draw` reads.
  * @param {() => void} draw
  * @param {AbortSignal} signal
  */
@@ -83,10 +89,10 @@ export function follow(draw, signal) {
 }
 
 /**
- * What a path answers, at most so many seconds old while a page that is followed reads it.
+ * Return the stored response of a path. A followed page keeps it at most `seconds` old.
  * @param {string} path
  * @param {number} seconds
- * @param {string | null} [list] its name, if all pages of a list are wanted
+ * @param {string | null} [list] member with the records, if all pages are needed
  * @returns {Entry}
  */
 export function read(path, seconds, list = null) {
@@ -95,7 +101,7 @@ export function read(path, seconds, list = null) {
 }
 
 /**
- * What is made of data as long as it is the same: what is drawn each second is not worked out each second.
+ * Cache the last result while the arguments are the same, because pages draw each second.
  * @template {unknown[]} A
  * @template R
  * @param {(...of: A) => R} make
@@ -110,17 +116,18 @@ export function latest(make) {
   }
 }
 
-/** Rows that one turn loads, the calls that it may take, and the rows that are loaded at most. */
+/** Rows of one load, calls of one load, and the maximum of loaded rows. */
 const [A_PAGE, CALLS, MOST] = [100, 10, 10_000]
 
 /**
- * A list that the service gives page by page. The first page is kept fresh; the others are read when a
- * person wants them.
+ * Records that the service returns in pages.
+ *
+ * The store polls the first page. The other pages load on request.
  */
 export class Pages {
   /** @type {any[]} */
   #first = []
-  /** Those of the other pages. @type {any[]} */
+  /** Rows of the other pages. @type {any[]} */
   #older = []
   /** @type {string | null} */
   #cursor = null
@@ -129,7 +136,7 @@ export class Pages {
   #entry = NOTHING
   #isStopped = false
   isLoading = false
-  /** Whether the rows are those of another filter, as the answer is on its way. */
+  /** Whether the rows belong to the previous filter, because the answer is pending. */
   isBusy = false
   /** @type {number | null} */
   total = null
@@ -137,7 +144,7 @@ export class Pages {
   fault = null
 
   /**
-   * @param {string} list its name in the answer
+   * @param {string} list member with the records
    * @param {number} seconds
    * @param {(row: any) => string} [key]
    */
@@ -147,20 +154,20 @@ export class Pages {
     this.key = key
   }
 
-  /** Whether there are rows that were not read. */
+  /** Whether there are unread rows. */
   get more() {
     return this.#cursor !== null
   }
 
-  /** How many can still be loaded, if that is known. @param {number} size of what is */
+  /** Return how many rows can still be loaded; null if unknown. @param {number} size of the loaded rows */
   left(size) {
     return this.total === null ? null : Math.min(this.total, MOST) - size
   }
 
   /**
-   * The rows that a path gives, as far as they were read.
+   * Return the loaded rows of a path.
    * @param {string} base
-   * @param {Record<string, string | null | undefined>} [query] without what is empty
+   * @param {Record<string, string | null | undefined>} [query] omits empty values
    * @returns {Entry}
    */
   read(base, query = {}) {
@@ -187,7 +194,7 @@ export class Pages {
   #take(answer) {
     const rows = answer[this.list]
     if (this.#older.length) {
-      // Newer rows have pushed some out of the page; others are not there any more.
+      // Newer rows have moved some out of the first page; others were removed.
       const known = new Set(rows.map(this.key))
       const last = this.#first.findLastIndex((row) => known.has(this.key(row)))
       this.#older = [...this.#first.slice(last + 1), ...this.#older].filter((row) => !known.has(this.key(row)))
@@ -196,11 +203,11 @@ export class Pages {
     }
     this.#first = rows
     this.total = answer.total ?? null
-    // Few of those that were looked at may match.
+    // The service examines a limited number of rows, so a page can be empty.
     if (!rows.length && this.#cursor && !this.isLoading) void this.load()
   }
 
-  /** Read rows until there are as many more as a page has. @param {number} [wanted] */
+  /** Load rows until a page's number has been added. @param {number} [wanted] */
   async load(wanted = A_PAGE) {
     const path = this.#path
     const begun = this.#older.length
@@ -230,17 +237,17 @@ export class Pages {
     return this.load(MOST - this.#first.length - this.#older.length)
   }
 
-  /** Read no more. */
+  /** Stop loading. */
   stop() {
     this.#isStopped = true
     this.isLoading = false
   }
 }
 
-/** The names of API keys, as they were read last. */
+/** Names of API keys from the last answer. */
 let keys = { of: null, names: /** @type {Map<string, string>} */ (new Map()) }
 
-/** Who owns something, for people: an API key that stands for itself has its name. @param {string} identity */
+/** Return the owner of a record for people. An API key without an account has its name. @param {string} identity */
 export function ownerOf(identity) {
   const [id = ''] = identity.split('@')
   if (!id.startsWith('svc_ak_') || !may('read-only', 'auditor')) return nameOf(identity)
@@ -253,11 +260,11 @@ export function ownerOf(identity) {
   return nameOf(identity, keys.names.get(id))
 }
 
-/** How old data is that could not be renewed. @param {Entry} entry */
+/** Return the age of data that could not be renewed. @param {Entry} entry */
 export const aged = ({ at, error }) =>
   at && (error || now() - at > OLD) ? `As of ${clock(at)} UTC. ${error ? advice(error) : ''}` : null
 
-/** What this tab shows that is the oldest because it could not be renewed, or any of it; null if there is nothing. */
+/** Return the oldest entry that could not be renewed, or any entry; null without entries. */
 export function oldest() {
   const found = wanted().flatMap(({ path }) => store.get(path) ?? [])
   const [old] = found.filter(aged).sort((one, other) => one.at - other.at)
@@ -286,7 +293,7 @@ export function soon() {
   })
 }
 
-/** Wait for the lock of this key. Without locks, as on a page without https, each tab asks for itself. */
+/** Request the lock of this credential. Without locks, as on a page without HTTPS, each tab polls. */
 function join() {
   const { tenant_id, identity, api_key_id, scopes } = who()
   const name = ['rescind-poll', tenant_id, identity, api_key_id, scopes].join(' ')
@@ -300,11 +307,11 @@ function join() {
       tell({ leads: true })
       plan()
     })
-  // It ends with an abort when this tab parts.
+  // The request rejects with an abort when this tab releases the lock.
   navigator.locks?.request(name, { signal: mine.stop.signal }, hold).catch(() => undefined)
 }
 
-/** Let another tab ask. */
+/** Release the lock to another tab. */
 function part() {
   for (const { timer } of turns.values()) clearTimeout(timer)
   turns.clear()
@@ -313,7 +320,7 @@ function part() {
   lock = null
 }
 
-/** Forget everything: it was read with a key that is not used any more. */
+/** Delete all data that was read with a former key. */
 function drop() {
   part()
   store.clear()
@@ -324,17 +331,17 @@ function drop() {
 /** @param {Record<string, unknown>} message */
 const tell = (message) => lock && tabs.postMessage({ live: lock.name, from: OWN, ...message })
 
-/** What the pages of this tab want. */
+/** Return the subscriptions of this tab. */
 const wanted = () => [...views].flatMap(({ wants }) => [...wants.values()])
 
-/** Ask for what is wanted here, or say it to the tab that asks. */
+/** Poll the subscriptions of this tab, or send them to the tab that polls. */
 function say() {
   if (lock?.held) return plan()
   const wants = wanted().map((want) => ({ ...want, tag: store.get(want.path)?.tag }))
   tell({ wants, visible: !document.hidden, ends: document.hidden ? HIDDEN_HELD : HELD })
 }
 
-/** Let each path that is wanted have its turn, and no other. */
+/** Schedule the next poll of each subscribed path, and cancel the others. */
 function plan() {
   if (!lock?.held) return
   for (const [tab, { ends }] of others) if (ends < elapsed()) others.delete(tab)
@@ -356,13 +363,13 @@ function plan() {
 }
 
 /**
- * The seconds between two turns of a path.
+ * Return the seconds between two polls of a path.
  * @param {Want} want
  * @param {number} failures
  */
 function pause({ path, seconds }, failures) {
   const isSoon = elapsed() - hurried < AFTER_CHANGE * 1000
-  // What was never read is missed: it is asked for again soon.
+  // A path without an answer is retried soon.
   const often = store.get(path)?.at ? seconds : Math.min(seconds, FIRST)
   const usual = document.hidden ? Math.max(HIDDEN, seconds) : isSoon ? 1 : often * (0.9 + Math.random() * 0.2)
   const longest = Math.max(LONGEST, usual)
@@ -389,7 +396,7 @@ async function ask(want, turn) {
     turn.asking = false
     turn.asked = elapsed()
   }
-  // Meanwhile this tab was signed out, or another one asks.
+  // This tab was signed out during the call, or a different tab polls.
   if (mine !== lock) return
   const isNew = entry.data !== before.data
   if (isNew) entry.tag = `${OWN} ${++versions}`
@@ -418,7 +425,7 @@ async function document_(path, before) {
 }
 
 /**
- * All pages of a list, or only what has changed since, if the service can tell.
+ * Return all records, or only the changes since the last answer if the service supports it.
  * @param {Want} want
  * @param {Entry} before
  * @returns {Promise<Entry>}
@@ -446,7 +453,7 @@ async function listed({ path, list }, before) {
 }
 
 /**
- * Tell the other tabs.
+ * Send an entry to the other tabs.
  * @param {string} path
  * @param {Entry} entry
  * @param {boolean} withData
@@ -456,7 +463,7 @@ function hand(path, { data, error, ...entry }, withData) {
   tell({ path, entry, fault, ...(withData && { data }) })
 }
 
-/** @param {any} message of the tab that asks */
+/** @param {any} message of the tab that polls */
 function take({ path, entry, fault, data }) {
   if (!wanted().some((want) => want.path === path)) return
   const before = store.get(path) ?? NOTHING
@@ -472,11 +479,11 @@ function take({ path, entry, fault, data }) {
   soon()
 }
 
-/** @param {any} message of a tab that wants something */
+/** @param {any} message of a tab that subscribes */
 function serve({ from, wants, ends, visible }) {
   others.set(from, { wants, ends: elapsed() + ends * 1000 })
   if (document.hidden && visible) {
-    // The timers of a hidden tab are late. Whoever is seen asks.
+    // The timers of a hidden tab are late, so a visible tab polls.
     part()
     return join()
   }
@@ -487,7 +494,7 @@ function serve({ from, wants, ends, visible }) {
   plan()
 }
 
-/** Ask for a path now, whatever failed before. @param {string} path */
+/** Poll a path now, even after failures. @param {string} path */
 export function retry(path) {
   const turn = turns.get(path)
   if (turn) Object.assign(turn, { asked: -Infinity, failures: 0 })

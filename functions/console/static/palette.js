@@ -1,5 +1,7 @@
 /**
- * The palette: pages and acts at once, and what the service finds in one call. Loaded when it is first opened.
+ * The palette: finds pages and actions, and searches the service in one call.
+ *
+ * It is loaded when it is first opened.
  */
 
 import { ApiError, get, sleep } from './api.js'
@@ -11,16 +13,16 @@ import { madeAt } from './ulid.js'
 
 /** @typedef {{group: string, title: string, note?: string | null, path: string, run: () => unknown}} Choice */
 /**
- * @typedef {object} Place what the shell offers, and the pictures of its pages
+ * @typedef {object} Place the choices of the shell, and the icons of its pages
  * @property {Choice[]} choices
  * @property {Record<string, string>} paths
  */
 
-/** Seconds without a key after which the service is asked; and what it takes as a query. */
+/** Seconds after the last key press until the search; then the limits of a query. */
 const PAUSE = 0.12
 const [SHORTEST, LONGEST, MOST] = [2, 200, 8]
 
-/** What the service finds: its name, the page whose picture it has, and its address. */
+/** Kinds of results: name, the page with their icon, and their address. */
 const KINDS = /** @type {Record<Api.SearchHit['kind'], [string, string, (hit: Api.SearchHit) => string]>} */ ({
   warrant: ['Warrants', 'revocations', ({ id }) => `#/revocations?warrant=${encodeURIComponent(id)}`],
   revocation: ['Revocations', 'revocations', ({ id }) => `#/changes/${id}`],
@@ -41,7 +43,7 @@ class Palette {
   #query = ''
   /** @type {Api.SearchHit[]} */
   #hits = []
-  /** Why nothing more is found. @type {string | null} */
+  /** Why the search failed. @type {string | null} */
   #fault = null
   #isAsking = false
   /** Aborted by the next query. */
@@ -65,7 +67,7 @@ class Palette {
     this.element.remove()
   }
 
-  /** What can be chosen now, in groups. @returns {Choice[]} */
+  /** Available choices, in groups. @returns {Choice[]} */
   get #choices() {
     const own = this.place.choices.filter(({ title, group }) => holds(this.#query, title, group))
     return [...own, ...this.#hits.map((hit) => this.#choice(hit))]
@@ -85,7 +87,7 @@ class Palette {
     this.#at = 0
     this.#asking.abort()
     const { signal } = (this.#asking = new AbortController())
-    // What was found before and does not fit any more must not be opened in haste.
+    // Remove earlier results that no longer match, so that they cannot be opened by mistake.
     this.#hits = this.#hits.filter(({ id, name, note }) => holds(query, id, name ?? '', note ?? ''))
     const wanted = query.trim()
     this.#isAsking = wanted.length >= SHORTEST && wanted.length <= LONGEST
@@ -185,7 +187,7 @@ class Palette {
   }
 }
 
-/** Whether each word of a query is in one of these. @param {string} query @param {...string} texts */
+/** Return whether each word of a query is in any of these texts. @param {string} query @param {...string} texts */
 const holds = (query, ...texts) =>
   query
     .toLowerCase()
@@ -200,5 +202,5 @@ function unsearched(error) {
   return advice(error)
 }
 
-/** Show the palette. @param {Place} place */
+/** Open the palette. @param {Place} place */
 export const show = (place) => new Palette(place)

@@ -1,4 +1,4 @@
-/** The trust documents that a person's pin leads to, and what this browser remembers of them and of lists. */
+/** Trust documents that follow from a person's pin, and the SRLs and documents that this browser remembers. */
 
 import { call } from './api.js'
 import { who } from './session.js'
@@ -8,12 +8,12 @@ import * as trust from './vendor/rescind-trust.js'
 /** @typedef {import('./vendor/rescind-trust.js').Belief} Belief */
 /** @typedef {{version: number, sha256: string, signer: string}} SeenList the key of its signer in base64 */
 /** @typedef {{pin: string, held: Document, list: SeenList | null}} Remembered */
-/** @typedef {Belief & {list: SeenList | null}} Believed with the newest list that was seen */
+/** @typedef {Belief & {list: SeenList | null}} Believed with the newest SRL that was seen */
 
 const name = () => `rescind.seen.${who().tenant_id}`
 
 /**
- * What this browser remembers of the tenant; null if that is nothing, or cannot be read.
+ * Return the stored state of the tenant; null if it is missing or unreadable.
  * @returns {Remembered | null}
  */
 export function remembered() {
@@ -26,7 +26,7 @@ export function remembered() {
   }
 }
 
-/** Forget what is remembered but cannot be read, such as the key of a list signer; whether there was such a thing. */
+/** Delete an unreadable stored state, for example the key of an SRL signer. Returns whether there was any. */
 export function dropUnreadable() {
   if (remembered() || localStorage.getItem(name()) === null) return false
   forget()
@@ -36,7 +36,7 @@ export function dropUnreadable() {
 export const forget = () => localStorage.removeItem(name())
 
 /**
- * Remember the document that is held, and the newest list.
+ * Store the verified document and the newest SRL.
  * @param {Believed} believed
  */
 export function remember({ pin, held, list }) {
@@ -44,7 +44,7 @@ export function remember({ pin, held, list }) {
 }
 
 /**
- * What is believed by a pin before the service is asked.
+ * Return the trust state for a pin before a request to the service.
  * @param {string} pin
  * @returns {Believed}
  */
@@ -56,7 +56,7 @@ export function begun(pin) {
 }
 
 /**
- * What is believed after the service was asked. Throws `Refused`, `NoEd25519`, `ApiError`.
+ * Return the trust state after a request to the service. Throws `Refused`, `NoEd25519`, `ApiError`.
  * @param {Believed} before
  * @param {AbortSignal} signal
  * @returns {Promise<Believed>}
@@ -71,8 +71,9 @@ export async function followed(before, signal) {
 }
 
 /**
- * The newest list that was seen, unless the document no longer names its signer (TRUST-14): whatever
- * version a thief of that key made, the genuine lists go on.
+ * Return the newest SRL that was seen, unless the document no longer names its signer (TRUST-14).
+ *
+ * A thief of that key may have published any version, and the genuine SRLs continue below it.
  * @param {Document} held
  * @param {SeenList | null} list
  */

@@ -1,6 +1,8 @@
 /**
- * Checks the sealed log of audit entries (docs/spec/sealed-log.md) in the browser: the signature of
- * its checkpoint against keys that the person trusts, the hash of every leaf, and the entries.
+ * Checks the transparency log of audit entries (docs/spec/sealed-log.md) in the browser.
+ *
+ * It verifies the signature of the checkpoint with keys that the person trusts, the hash of every leaf, and the
+ * entries.
  */
 
 import { hex } from './format.js'
@@ -8,10 +10,10 @@ import { ulid } from './ulid.js'
 import { fromBase64, hash, isSafe, isSigned, toBase64, utf8 } from './vendor/rescind-trust.js'
 
 const RECORD_BYTES = 56
-/** The first byte of what is hashed for a leaf and for a node (RFC 6962). */
+/** First bytes of the hash input for a leaf and for a node (RFC 6962). */
 const [LEAF, NODE] = [Uint8Array.of(0), Uint8Array.of(1)]
 
-/** What is wrong with the log, in a sentence. */
+/** The log is damaged. The message is a sentence. */
 export class Broken extends Error {}
 
 /** The verifier key cannot be used for this log. */
@@ -26,8 +28,7 @@ export class WrongKey extends Error {}
  * @property {{name: string, signature: Uint8Array<ArrayBuffer>}[]} signatures
  */
 /**
- * @typedef {object} Leaf of a sealed entry: its ULID, the end of its retention in seconds, the hash
- * of its line
+ * @typedef {object} Leaf of an appended entry: its ULID, the end of its retention in seconds, the hash of its line
  * @property {string} entry
  * @property {number} expires
  * @property {string} sha256
@@ -57,7 +58,7 @@ export function checkpoint(note) {
 }
 
 /**
- * Whether the owner of one of these keys (32 bytes each) signed a checkpoint. Throws `NoEd25519`.
+ * Return whether any of these keys (32 bytes each) signed a checkpoint. Throws `NoEd25519`.
  * @param {Checkpoint} checkpoint
  * @param {Uint8Array<ArrayBuffer>[]} keys
  */
@@ -69,8 +70,9 @@ export async function isSignedBy({ origin, text, signatures }, keys) {
 }
 
 /**
- * The public key (32 bytes) in a verifier key, `name+hash+base64`. Throws `WrongKey` if it has another
- * form, or is not of this log.
+ * Return the public key (32 bytes) in a verifier key, `name+hash+base64`.
+ *
+ * Throws `WrongKey` if it has another form, or belongs to another log.
  * @param {string} verifierKey
  * @param {string} origin of the log
  */
@@ -87,7 +89,7 @@ export function keyOf(verifierKey, origin) {
 }
 
 /**
- * The records of a bundle: each after its length in two bytes. Throws `Broken`.
+ * Split a bundle into records: each follows its length in two bytes. Throws `Broken`.
  * @param {Uint8Array<ArrayBuffer>} bundle
  * @returns {Uint8Array<ArrayBuffer>[]}
  */
@@ -102,7 +104,7 @@ export function records(bundle) {
 }
 
 /**
- * What a record commits to.
+ * Return the content that a record commits to.
  * @param {Uint8Array} record
  * @returns {Leaf}
  */
@@ -111,7 +113,7 @@ export function leaf(record) {
   return { entry: ulid(record.subarray(0, 16)), expires, sha256: hex(record.subarray(24)) }
 }
 
-/** The tree of RFC 6962 over leaves that come one by one: the roots of its full subtrees, largest first. */
+/** The tree of RFC 6962, built leaf by leaf. It stores the roots of its full subtrees, largest first. */
 export class Tree {
   /** @type {{size: number, hash: Uint8Array<ArrayBuffer>}[]} */
   #subtrees = []
@@ -128,7 +130,7 @@ export class Tree {
     this.size++
   }
 
-  /** The hash of all leaves, in base64. */
+  /** Return the root hash, in base64. */
   root() {
     const [last = hash(), ...rest] = this.#subtrees.map((each) => each.hash).reverse()
     return toBase64(rest.reduce((root, each) => hash(NODE, each, root), last))
@@ -136,7 +138,7 @@ export class Tree {
 }
 
 /**
- * The path of the bundle with the leaves from `first` on, as far as the log goes.
+ * Return the path of the bundle with the leaves from `first` on, up to the size of the log.
  * @param {number} first a multiple of 256
  * @param {number} size of the log
  */
@@ -152,7 +154,7 @@ export function bundlePath(first, size) {
 }
 
 /**
- * The identifier and the SHA-256 of an entry in a line of an export, `{"entry":…}`; null of other lines.
+ * Return the identifier and the SHA-256 of an entry in a line of an export, `{"entry":…}`; null for other lines.
  * @param {string} line
  */
 export function entryOf(line) {

@@ -1,6 +1,8 @@
 /**
- * Who is signed in, until when. An API key is in memory only; the secret of a session is also in the
- * `sessionStorage` of this tab, and other tabs of this browser get it.
+ * The session of the person.
+ *
+ * An API key is only in memory. The secret of a session is also in the `sessionStorage` of this tab, and other tabs of
+ * this browser receive it.
  */
 
 import { ApiError, at, call, events, get, holds, leave, remove, renewBy, TOO_OLD, use } from './api.js'
@@ -18,21 +20,21 @@ let touched = Date.now()
 let renewing = null
 let [ended, begun] = [(/** @type {string} */ _why) => {}, () => {}]
 
-// Messages: `who` asks for a session, `input` tells of some; `why` ends all tabs, after the session
-// `ended`; `session` hands one over, in the place of `instead`; `again` answers `signInAgain`.
+// Messages: `who` requests a session. `input` reports user input. `why` signs out all tabs, after the session `ended`.
+// `session` passes a session on, as a replacement for `instead`. `again` answers `signInAgain`.
 export const tabs = new BroadcastChannel('rescind')
 
-/** The caller. There is one while a page is shown. */
+/** Return the caller. A page always has a caller. */
 export function who() {
   if (!caller) throw new TypeError('Nobody is signed in.')
   return caller
 }
 
-/** Whether somebody is signed in. */
+/** Return whether a person is signed in. */
 export const isOpen = () => caller !== null
 
 /**
- * Whether the key has one of these scopes; `admin` may do everything.
+ * Return whether the key has any of these scopes; `admin` includes all.
  * @param {...Api.Scope} scopes
  */
 export const may = (...scopes) =>
@@ -50,7 +52,7 @@ export async function open(secret) {
   if (caller.session_id) sessionStorage.setItem(KEPT, secret)
   else sessionStorage.removeItem(KEPT)
   touch()
-  // Not that of a person, whose e-mail does not end like this.
+  // Only machine identities end like this, and e-mail addresses of people do not.
   const handle = /@([a-z0-9-]+)\.svc$/.exec(caller.identity)?.[1]
   if (handle) remember(handle)
 }
@@ -60,18 +62,18 @@ function touch() {
   if (sessionStorage.getItem(KEPT)) sessionStorage.setItem(INPUT, String(touched))
 }
 
-/** The name of the tenant whose providers are offered, if it is known: by the address, or by the last attempt. */
+/** Return the tenant for the offered providers, if known: from the address, or from the last attempt. */
 export const tenant = () => new URLSearchParams(location.search).get('tenant') ?? localStorage.getItem(TENANT) ?? ''
 
 /** @param {string} handle of a tenant */
 export const remember = (handle) => localStorage.setItem(TENANT, handle)
 
-/** The identity providers of the tenant. Throws `ApiError`. @returns {Promise<Provider[]>} */
+/** Return the identity providers of the tenant. Throws `ApiError`. @returns {Promise<Provider[]>} */
 export const offered = async () =>
   tenant() === '' ? [] : (await ask(`/v1/sign-in?tenant=${encodeURIComponent(tenant())}`)).identity_providers
 
 /**
- * The secret of the session that the service grants for a code or a ticket. Throws `ApiError` if it refuses.
+ * Return the secret of the session that the service grants for a code or a ticket. Throws `ApiError` if it refuses.
  * @param {'/v1/token' | '/v1/sign-in/code'} path
  * @param {Record<string, string>} form
  * @returns {Promise<string>}
@@ -80,7 +82,7 @@ export const granted = async (path, form) =>
   (await ask(path, { method: 'POST', body: new URLSearchParams(form) })).access_token
 
 /**
- * What the service answers to somebody who is not signed in. Throws `ApiError`.
+ * Send a request without credentials. Throws `ApiError`.
  * @param {string} path
  * @param {RequestInit} [more]
  */
@@ -97,7 +99,7 @@ async function ask(path, more = {}) {
   return body
 }
 
-/** Sign in with the session that this tab stored; whether there was one that is accepted. */
+/** Sign in with the session that this tab stored. Returns whether the service accepted it. */
 export async function reopen() {
   const secret = sessionStorage.getItem(KEPT)
   if (secret === null) {
@@ -105,7 +107,7 @@ export async function reopen() {
     return false
   }
   use(secret)
-  // The tab was closed, or not in memory, for too long.
+  // The tab was closed, or unloaded, for too long.
   if (isIdle(Number(sessionStorage.getItem(INPUT)))) return lock()
   try {
     await open(secret)
@@ -119,7 +121,7 @@ export async function reopen() {
 /** @param {number} since */
 const isIdle = (since) => Date.now() - since > LOCK_MINUTES * 60_000
 
-/** Forget the secret and everything that was read with it. */
+/** Forget the secret and all data that was read with it. */
 function forget() {
   use(null)
   caller = null
@@ -129,8 +131,8 @@ function forget() {
 }
 
 /**
- * End the session if there is one, without an answer.
- * @param {string | null} [ended] the secret of a session that has ended already
+ * Delete the session, if any, without waiting for a response.
+ * @param {string | null} [ended] the secret of a session that has already ended
  */
 function lock(ended = null) {
   const kept = sessionStorage.getItem(KEPT)
@@ -140,8 +142,8 @@ function lock(ended = null) {
 }
 
 /**
- * Have the person sign in again, once for all calls that wait; whether the same one goes on.
- * @param {string} code why the service refused
+ * Request a reauthentication, once for all waiting calls. Returns whether the person is the same.
+ * @param {string} code the reason of the service's refusal
  */
 function renewed(code) {
   return (renewing ??= signInAgain(code).finally(() => {
@@ -161,7 +163,7 @@ async function signInAgain(code) {
   ])
   const enter = async (/** @type {string} */ secret) => {
     await open(secret)
-    // What the page shows, and would send again, is somebody else's.
+    // The data on the page, and its pending calls, belong to another person.
     if (!isSame(before, who())) events.dispatchEvent(new Event('out'))
     const instead = sessionStorage.getItem(KEPT)
     if (instead && isSame(before, who())) tabs.postMessage({ session: instead, instead: kept })
@@ -199,8 +201,9 @@ async function signInAgain(code) {
 }
 
 /**
- * Whether this is one person: with another session, or with a key of the same account, or with one that took the
- * place of the key before.
+ * Return whether both callers are the same person.
+ *
+ * The session may differ. A key may belong to the same account, or replace the earlier key.
  * @param {Api.Caller} one
  * @param {Api.Caller} other
  */
@@ -213,7 +216,7 @@ const isSame = (one, other) =>
 
 /**
  * @param {string} why
- * @param {string | null} [before] the secret of a session that has ended already
+ * @param {string | null} [before] the secret of a session that has already ended
  */
 function end(why, before = null) {
   if (!isOpen()) return
@@ -221,17 +224,17 @@ function end(why, before = null) {
   ended(why)
 }
 
-/** Tell the tabs that wait at a door of a session that began here. */
+/** Send a session that began here to tabs with the sign-in form. */
 export const tellTabs = () =>
   tabs.postMessage({ session: sessionStorage.getItem(KEPT), instead: null, identity: who().identity })
 
-/** Hand a session over to the tab that asked for it, and close this window. @param {string} secret */
+/** Pass a session to the tab that requested it, and close this window. @param {string} secret */
 export function handOver(secret) {
   tabs.postMessage({ again: secret })
   close()
 }
 
-/** Sign out here and in all other tabs, and end the session if there is one. */
+/** Sign out in all tabs, and delete the session, if any. */
 export async function signOut() {
   const ended = sessionStorage.getItem(KEPT)
   try {
@@ -245,9 +248,10 @@ export async function signOut() {
 }
 
 /**
- * Tell when the session ends by itself: no input in any tab for 15 minutes, the key was refused, or
- * another tab signed out. And tell when somebody else is signed in: another tab handed its session over,
- * or another person took the place of one whose key was refused.
+ * Report the end of the session, and a change of the person.
+ *
+ * A session ends after 15 minutes without input in any tab, after a refused key, or if another tab signed out. The
+ * person changes if another tab passes on its session, or if another person replaces a refused key.
  * @param {(why: string) => void} ended_
  * @param {() => void} begun_
  */
@@ -261,7 +265,7 @@ export function watch(ended_, begun_) {
     tabs.postMessage('input')
   }
   for (const input of ['pointerdown', 'keydown', 'wheel']) addEventListener(input, tell, { passive: true })
-  // The wall clock, as timers stand still while a computer sleeps.
+  // The wall clock, because timers stop while a computer sleeps.
   const look = () => {
     if (!isIdle(touched) || !isOpen()) return
     const why = `Locked after ${LOCK_MINUTES} minutes without input.`

@@ -1,6 +1,8 @@
 /**
- * Sign-ins with an identity provider, by a code and PKCE that this page begins and the service
- * redeems (docs/adr/25-console.md). Loaded only if the tenant has a provider.
+ * Signs in with an identity provider, by a code with PKCE that this page requests and the service redeems
+ * (docs/adr/25-console.md).
+ *
+ * It is loaded only if the tenant has a provider.
  */
 
 import { ApiError } from './api.js'
@@ -11,7 +13,7 @@ import { granted, remember, tabs, tenant } from './session.js'
 
 /** @typedef {import('./session.js').Provider} Provider */
 /**
- * @typedef {object} Flow a sign-in that has begun
+ * @typedef {object} Flow a sign-in in progress
  * @property {string} audience
  * @property {string} issuer
  * @property {string} redirect_uri
@@ -23,7 +25,7 @@ import { granted, remember, tabs, tenant } from './session.js'
  */
 /** @typedef {{provider: Provider, address: string, begin: () => void, forget: () => void}} Way */
 
-// Before the state of a flow, which nobody can guess.
+// Prefix before the state of a flow, which is random.
 const FLOW = 'rescind.sign-in.'
 
 /** @param {Uint8Array} bytes */
@@ -31,10 +33,10 @@ const base64url = (bytes) => toBase64(bytes).replaceAll('+', '-').replaceAll('/'
 const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)))
 
 /**
- * How to sign in with a provider: `begin` notes what the answer is compared with, and then the person
- * goes to `address`.
+ * Return a sign-in: `begin` stores the values for the comparison, and `address` is the page of the provider.
  * @param {Provider} provider
- * @param {{again?: boolean, fresh?: boolean}} [options] `again`: in another window; `fresh`: the provider must ask
+ * @param {{again?: boolean, fresh?: boolean}} [options] `again`: in another window; `fresh`: the provider must
+ *   reauthenticate the person
  * @returns {Promise<Way>}
  */
 async function prepare(provider, { again = false, fresh = false } = {}) {
@@ -61,18 +63,18 @@ async function prepare(provider, { again = false, fresh = false } = {}) {
     nonce: flow.nonce,
     code_challenge_method: 'S256',
     code_challenge: base64url(await sha256(joined(flow.code_verifier))),
-    // With max_age, the provider states auth_time (OpenID Connect Core, 2), the evidence of a fresh sign-in.
+    // With max_age, the provider returns auth_time (OpenID Connect Core, 2), the evidence of a fresh sign-in.
     ...(fresh ? { prompt: 'login', max_age: '0' } : { max_age: '43200' }),
   }
   for (const [name, value] of Object.entries(asked)) address.searchParams.set(name, value)
-  // A window of its own does not see the storage of this tab.
+  // A separate window cannot read the storage of this tab.
   const storage = again ? localStorage : sessionStorage
   const begin = () => storage.setItem(FLOW + state, JSON.stringify(flow))
   return { provider, address: address.href, begin, forget: () => storage.removeItem(FLOW + state) }
 }
 
 /**
- * The flow of this state, which is then forgotten.
+ * Return the flow of this state, and delete it.
  * @param {string} state
  * @returns {Flow | null}
  */
@@ -86,7 +88,7 @@ function taken(state) {
 }
 
 /**
- * A button for each provider.
+ * Return a button for each provider.
  * @param {Provider[]} providers
  */
 export const buttons = async (providers) =>
@@ -104,16 +106,17 @@ const button = (way, go) =>
   </button>`
 
 /**
- * The secret of the session that a provider's answer gives. Throws `ApiError`; also if this page did
- * not begin the sign-in, or another provider answers.
- * @param {string} answer what follows `#signed-in=`: the provider's identifier, and its query
+ * Redeem a provider's answer for the secret of a session.
+ *
+ * Throws `ApiError`, also if this page did not begin the sign-in, or if a different provider answers.
+ * @param {string} answer the part after `#signed-in=`: the provider's identifier, and its query
  * @returns {Promise<{secret: string, flow: Flow}>}
  */
 export async function finish(answer) {
   const [audience, query = ''] = answer.split('?')
   const said = new URLSearchParams(query)
   const flow = taken(said.get('state') ?? '')
-  // Also after a refusal: the door offers the same providers again.
+  // Even after a refusal, so that the sign-in form offers the same providers.
   if (flow) remember(flow.tenant)
   if (!flow || flow.audience !== audience || (said.get('iss') ?? flow.issuer) !== flow.issuer) {
     throw new ApiError(400, 'not_begun_here', 'This sign-in was not begun in this tab. Begin it here.')
@@ -137,13 +140,15 @@ export async function finish(answer) {
 }
 
 /**
- * Ask the person to sign in again, over the page, which stays as it is. Resolves with whether `enter` took a secret;
- * false if the person gives up.
+ * Request a reauthentication over the unchanged page.
+ *
+ * Resolves with whether `enter` accepted a secret; false if the person cancels.
  * @param {Provider[]} providers
- * @param {{title: string, why: string, fresh: boolean, withKey: boolean}} words `fresh`: the session is accepted, but
- *   too old for what the person does; `withKey`: an API key does as well
+ * @param {{title: string, why: string, fresh: boolean, withKey: boolean}} words `fresh`: the session is valid, but too
+ *   old for the action; `withKey`: an API key is sufficient
  * @param {(secret: string) => Promise<void>} enter throws `ApiError`
- * @param {(message: any) => string | null} handed the secret that a message of another tab has for this one
+ * @param {(message: any) => string | null} handed returns the secret that a message of another tab contains for this
+ *   tab
  * @returns {Promise<boolean>}
  */
 export async function again(providers, { title, why, fresh, withKey }, enter, handed) {

@@ -1,12 +1,13 @@
-/** Signing keys as a tree: what hangs below what, what of it is shown, and what a revocation stops. */
+/** The key hierarchy: its visible part, and the impact of a revocation. */
 
 import { count, number } from './format.js'
 
 /** @typedef {import('./parts/tag.js').State} State */
 
 /**
- * A key with its superseded versions, newest first, and the keys below it. `blocked` is the nearest
- * key above it that is not active, because of which it cannot sign.
+ * A key with its superseded versions, newest first, and its child keys.
+ *
+ * `blocked` is the nearest ancestor that is not active and therefore prevents signatures.
  * @typedef {object} Place
  * @property {Api.ListedSigningKey} key
  * @property {Place | null} parent
@@ -17,8 +18,9 @@ import { count, number } from './format.js'
  */
 
 /**
- * What is shown of a place: the key, or with `members` the notaries below it as one. `open` is null
- * if there is nothing to open. `position` of `size` counts it among those beside it.
+ * The visible form of a place: the key, or with `members` its notary keys as a group.
+ *
+ * `open` is null if there are no children to show. `position` of `size` counts it among its siblings.
  * @typedef {object} Item
  * @property {string} id
  * @property {Place} place
@@ -31,17 +33,17 @@ import { count, number } from './format.js'
  */
 
 /**
- * What a person opened and closed, by identifiers of keys, and the name that was looked for.
+ * The keys that a person opened and closed, and the searched name.
  * @typedef {{folded: Set<string>, whole: Set<string>, found: string}} View
  */
 
 /** @typedef {{roots: Place[], places: Map<string, Place>}} Forest */
 
-/** More notaries than this below one key are shown as one, until a person opens them. */
+/** If a key has more notary keys, they form a group until a person opens it. */
 export const NOTARIES_SHOWN = 12
 
 /**
- * The keys as trees. Times are whole seconds, so that only identifiers tell the order of creation.
+ * Build the forest. Times are whole seconds, so only identifiers give the order of creation.
  * @param {Api.ListedSigningKey[]} keys
  * @returns {Forest}
  */
@@ -76,7 +78,7 @@ function settle(above) {
 }
 
 /**
- * The place of a key, or of the key that a superseded version belongs to.
+ * Return the place of a key, or of the key with a superseded version.
  * @param {Forest} all
  * @param {string | undefined} id
  */
@@ -87,8 +89,9 @@ export function find(all, id) {
 }
 
 /**
- * What a key may do: the state that it is shown in, with its word. A key below one that is not active
- * cannot sign, though its own status is `active`.
+ * Return the display state of a key and its word.
+ *
+ * A key below an inactive key cannot sign, although its status is `active`.
  * @param {Place} place
  * @param {number} now in milliseconds
  * @returns {{state: State, word: string}}
@@ -101,19 +104,19 @@ export function standing({ key, blocked }, now) {
 }
 
 /**
- * Why a key cannot sign, if the reason is a key above it.
+ * Return why an ancestor prevents a key from signing, if any does.
  * @param {Place} place
  */
 export const hindrance = ({ blocked }) => blocked && `cannot sign: ${blocked.key.name} is ${blocked.key.status}`
 
-/** Whether a key can get keys below it, and be rotated. @param {Place} place @param {number} now */
+/** Return whether a key can get children, and be rotated. @param {Place} place @param {number} now */
 export const isActive = (place, now) => place.key.status === 'active' && standing(place, now).state !== 'expired'
 
 /** @param {Place} place */
 export const mayHaveChildren = ({ key }) => key.type !== 'notary'
 
 /**
- * All places from here down, the highest first.
+ * Yield all places from here down, the highest first.
  * @param {Place} top
  * @returns {Generator<Place>}
  */
@@ -123,7 +126,7 @@ export function* below(top) {
 }
 
 /**
- * The places that a revocation with all below would stop: what is revoked already stays as it is.
+ * Return the places that a cascade would stop, without places that are already revoked.
  * @param {Place} top
  * @returns {Set<Place>}
  */
@@ -132,7 +135,7 @@ export function reached(top) {
 }
 
 /**
- * What is shown, in the order of reading.
+ * Return the visible items in reading order.
  * @param {Forest} all
  * @param {View} view
  * @returns {Item[]}
@@ -186,7 +189,7 @@ function grouped(siblings, parent, view) {
 }
 
 /**
- * The places of which a name was looked for, and those above them.
+ * Return the places that match the searched name, and their ancestors.
  * @param {Forest['places']} places
  * @param {string} text
  */
@@ -201,7 +204,7 @@ function matching(places, text) {
 }
 
 /**
- * Whether the name of a key contains a text, whatever its capitals, or its identifier ends with it.
+ * Return whether a key's name contains a text, ignoring case, or its identifier ends with it.
  * @param {Place} place
  * @param {string} text
  */
@@ -211,7 +214,7 @@ export function isNamed({ key }, text) {
 }
 
 /**
- * Open everything above a place.
+ * Open all ancestors of a place.
  * @param {Place} place
  * @param {View} view
  */
@@ -221,8 +224,9 @@ export function reveal(place, view) {
 }
 
 /**
- * Many notaries in words, and the state of the worst that still counts: one that is revoked needs
- * nobody any more.
+ * Describe a group of notary keys, with the most severe state among them.
+ *
+ * Revoked keys do not count, because they need no attention.
  * @param {Place[]} members
  * @param {number} now in milliseconds
  * @returns {{state: State, words: string, exceptions: string}}
@@ -245,7 +249,7 @@ export function summary(members, now) {
 }
 
 /**
- * How many warrants the keys of an item signed; null if that was not read.
+ * Return how many warrants the keys of an item signed; null if unread.
  * @param {Item} item
  * @returns {number | null}
  */
@@ -258,7 +262,7 @@ export function signed({ place, members }) {
 }
 
 /**
- * What a screen reader says of an item: "notary Card desk, active, 4 versions".
+ * Return the screen reader label of an item: "notary Card desk, active, 4 versions".
  * @param {Item} item
  * @param {{now: number, dark: Set<Place>}} context
  */

@@ -1,6 +1,7 @@
 /**
- * The one table: sorted, filtered and grouped, of which the rows in view are in the document. What a
- * person made of it is in the address of the page.
+ * The table of all pages, with sorting, filters and groups.
+ *
+ * Only visible rows are in the document. The state of the table is in the address of the page.
  */
 
 import { count, number, present } from './format.js'
@@ -16,60 +17,61 @@ import { repeat } from './vendor/lit-html/directives/repeat.js'
 
 /**
  * @typedef {object} Column
- * @property {string} id as in a filter, `id:value`, and in the address
+ * @property {string} id in a filter, `id:value`, and in the address
  * @property {string} title
- * @property {string} [width] as in `grid-template-columns`; a column without is for filters and files
- * @property {number} [from] pixels of the table from which it is shown
- * @property {boolean} [lead] whether it is the name of a row, which is never cut at its end; otherwise the first
- * @property {string} [of] the member of a row that it tells; otherwise that of its id
- * @property {'number' | keyof typeof CELLS} [kind] how its value is shown
- * @property {(row: any) => string | number | null} [value] to sort by; otherwise that member, or its text
- * @property {(row: any) => string} [text] to filter, and for files; otherwise what it sorts by
- * @property {(row: any) => unknown} [cell] what is shown; otherwise its value by its kind, or its text
- * @property {(row: any, wanted: string) => boolean} [is] whether a filter finds a row; otherwise if its text has it
+ * @property {string} [width] as in `grid-template-columns`; a column without a width is only for filters and files
+ * @property {number} [from] minimum width of the table in pixels
+ * @property {boolean} [lead] whether it is the name of a row, which is never cut at its end; default: the first column
+ * @property {string} [of] member of a row; default: the id
+ * @property {'number' | keyof typeof CELLS} [kind] format of the value
+ * @property {(row: any) => string | number | null} [value] to sort by; default: the member, or its text
+ * @property {(row: any) => string} [text] for filters and files; default: the sort value
+ * @property {(row: any) => unknown} [cell] displayed content; default: the value in its format, or its text
+ * @property {(row: any, wanted: string) => boolean} [is] whether a filter matches a row; default: its text contains the
+ *   filter
  */
 /** @typedef {{title: string, run: () => unknown, danger?: boolean}} Action */
 /** @typedef {{title: string, state: import('./parts/tag.js').State, note?: string}} Group */
 /** @typedef {{id: string, title: string, type?: string, options?: string[], hint?: string}} Field */
-/** @typedef {{id: string | null, value: string, text: string}} Term of a filter: `column:value`, or a word */
+/** @typedef {{id: string | null, value: string, text: string}} Term part of a filter: `column:value`, or a word */
 /** @typedef {{title: string, query: string, state?: import('./parts/tag.js').State}} Facet */
 /**
  * @typedef {object} Spec
- * @property {string} id the page in the address, and the name of files
- * @property {string} [part] what its parameters in the address begin with, if the page has another table
- * @property {string} noun of many rows
+ * @property {string} id page in the address, and name of files
+ * @property {string} [part] prefix of its parameters in the address, if the page has another table
+ * @property {string} noun plural, of the rows
  * @property {Column[]} columns
- * @property {string} sort a column, with `-` before it from the most to the least
- * @property {string} [mark] the column that a narrow table has at the end of a row
+ * @property {string} sort a column, with `-` before it for descending order
+ * @property {string} [mark] the column at the end of a row in a narrow table
  * @property {(row: any) => unknown} [sub] the second line of a row in a narrow table
  * @property {(row: any) => string} [key]
  * @property {Group[]} [groups] in their order
- * @property {(row: any) => number} [group] which of them a row is in
- * @property {(rows: any[]) => Facet[]} [facets] filters at hand
- * @property {{title: string, run: (rows: any[]) => unknown}[]} [bulk] what is done with all that are chosen
- * @property {{title: string, run: () => unknown}[]} [files] that the service makes of all rows
+ * @property {(row: any) => number} [group] index of the row's group
+ * @property {(rows: any[]) => Facet[]} [facets] quick filters
+ * @property {{title: string, run: (rows: any[]) => unknown}[]} [bulk] actions on all selected rows
+ * @property {{title: string, run: () => unknown}[]} [files] files that the service creates from all rows
  * @property {(row: any) => (Action | false | null | undefined | '')[]} [actions]
  * @property {(row: any) => string} [open] the address of a row
- * @property {(row: any) => unknown} [show] shows a row that has no address
- * @property {Field[]} [fields] what the service filters by; without, the filter is that of the page
- * @property {(rows: any[]) => unknown} [begin] is told of the rows before they are drawn
- * @property {boolean} [isLow] whether it leaves room for what follows it
- * @property {unknown} empty in the place of rows
+ * @property {(row: any) => unknown} [show] shows a row without an address
+ * @property {Field[]} [fields] filters of the service; without them, the page filters
+ * @property {(rows: any[]) => unknown} [begin] called with the rows before they are drawn
+ * @property {boolean} [isLow] whether it leaves room for content below it
+ * @property {unknown} empty in place of rows
  */
 /** @typedef {{group: Group, size: number, row?: undefined} | {row: any, group?: undefined}} Line */
 
-/** Pixels of a row, of one with two lines, and of a group. */
+/** Heights in pixels: a row, a row with two lines, a group. */
 const [ROW, TWO_LINES, GROUP] = [40, 60, 36]
-/** Pixels below which a row has two lines; rows beside those in view. */
+/** Width in pixels below which a row has two lines; number of rows drawn outside the view. */
 const [NARROW, BESIDE] = [760, 6]
-/** Pixels of a table at least, of a low one, and below it: its foot, and the bar of a phone. */
+/** Heights in pixels: the minimum, a low table, and the space below: its foot, and the bar of a phone. */
 const [LEAST, LOW, BELOW, BAR] = [300, 396, 76, 64]
 /** Letters at the end of a name that are never cut. */
 const ENDING = 10
-/** Milliseconds after the last letter until the service is asked. */
+/** Milliseconds after the last letter until the request. */
 const TYPED = 300
 const ARROWS = { none: '', ascending: '↑', descending: '↓' }
-/** Whether the person lets things move. */
+/** Whether the person permits animations. */
 const STIRS = matchMedia('(prefers-reduced-motion: no-preference)')
 const order = new Intl.Collator('en', { numeric: true })
 
@@ -81,7 +83,7 @@ const GLYPHS = {
   more: 'M3 8h.01M8 8h.01M13 8h.01',
 }
 /**
- * A button that is a picture alone.
+ * Return a button with only an icon.
  * @param {string} words
  * @param {keyof typeof GLYPHS} picture
  * @param {(event: MouseEvent) => unknown} run
@@ -96,7 +98,7 @@ const tool = (words, picture, run, opens = null) =>
 const button = (look, words, run) => html`<button type="button" class=${look} @click=${run}>${words}</button>`
 
 /**
- * What chooses a row, or all.
+ * Return a checkbox that selects a row, or all.
  * @param {string} role
  * @param {string} words
  * @param {boolean} isOn
@@ -107,13 +109,13 @@ const picker = (role, words, isOn, run) =>
     <label><input type="checkbox" aria-label=${words} .checked=${isOn} @change=${run} /></label>
   </div>`
 
-/** Not before the first table is needed. */
+/** Loaded with the first table. */
 const sheet = one(html`<link rel="stylesheet" />`)
 sheet.setAttribute('href', new URL('table.css', import.meta.url).href)
 document.head.append(sheet)
 await new Promise((resolve) => ['load', 'error'].forEach((end) => sheet.addEventListener(end, resolve)))
 
-/** A name of which the end stays whole: by it people tell names apart. @param {string} name */
+/** Return a name with an uncut end, because people distinguish names by it. @param {string} name */
 export function whole(name) {
   const letters = [...name]
   const at = letters.length > 2 * ENDING ? letters.length - ENDING : letters.length
@@ -122,7 +124,7 @@ export function whole(name) {
 }
 
 /**
- * The terms of a filter. A value in quotation marks has spaces: `reason:"card stolen"`.
+ * Split a filter into terms. A value in quotation marks may have spaces: `reason:"card stolen"`.
  * @param {string} query
  * @returns {Term[]}
  */
@@ -133,7 +135,7 @@ export const terms = (query) =>
   })
 
 /**
- * What a filter says of these fields, and its other words.
+ * Return the values of these fields in a filter, and its other words.
  * @param {string} query
  * @param {Field[]} fields
  */
@@ -145,19 +147,19 @@ export function readFilter(query, fields) {
   return { values, words: others.map(({ text }) => text.replaceAll('"', '')) }
 }
 
-/** A term as it is written. @param {string} id @param {string} value */
+/** Format a term. @param {string} id @param {string} value */
 const term = (id, value) => `${id}:${/\s/.test(value) ? `"${value.replaceAll('"', '')}"` : value}`
 
-/** What a column sorts by. @param {Column} column @param {any} row */
+/** Return the sort value of a column. @param {Column} column @param {any} row */
 function valueOf({ id, of, value, text }, row) {
   if (value) return value(row)
   return text && !of ? text(row) : (row[of ?? id] ?? null)
 }
 
-/** The text of a cell. @param {Column} column @param {any} row */
+/** Return the text of a cell. @param {Column} column @param {any} row */
 const textOf = (column, row) => (column.text ? column.text(row) : String(valueOf(column, row) ?? ''))
 
-/** How a value is shown. */
+/** Formats of values. */
 const CELLS = {
   time: (/** @type {string | null} */ value) => when(value),
   name: (/** @type {string | null} */ value) => whole(value ?? ''),
@@ -166,7 +168,7 @@ const CELLS = {
   status: (/** @type {string} */ value) => tag(stateOf(value), value),
 }
 
-/** What a cell shows. @param {Column} column @param {any} row */
+/** Return the content of a cell. @param {Column} column @param {any} row */
 function shown(column, row) {
   const { kind, cell } = column
   if (cell) return cell(row)
@@ -174,7 +176,7 @@ function shown(column, row) {
   return kind && kind !== 'number' ? CELLS[kind](value) : textOf(column, row)
 }
 
-/** The class of a cell. @param {Column} column */
+/** Return the class of a cell. @param {Column} column */
 const sideOf = ({ kind }) => (kind === 'number' ? kind : null)
 
 export class Table {
@@ -182,9 +184,9 @@ export class Table {
   #rows = null
   /** @type {import('./live.js').Entry | null} */
   #entry = null
-  /** The rows that the filter finds. @type {any[]} */
+  /** Rows that match the filter. @type {any[]} */
   #found = []
-  /** Those in their groups. @type {Line[]} */
+  /** Matching rows in their groups. @type {Line[]} */
   #lines = []
   #arranged = { rows: /** @type {any[] | null} */ (null), by: '' }
   /** @type {Map<string, any>} */
@@ -192,7 +194,7 @@ export class Table {
   /** @type {WeakMap<any, string>} */
   #texts = new WeakMap()
   #query = ''
-  /** What the service is asked for. */
+  /** Filter of the current request. */
   asked = ''
   #typing = 0
   #sort = ''
@@ -208,7 +210,7 @@ export class Table {
   constructor(spec, { route: { query }, signal }) {
     this.spec = spec
     const own = (/** @type {string} */ name) => query.get(this.#parameter(name))
-    // A parameter that is called as a column filters, too.
+    // A parameter with the name of a column filters, too.
     const given = [...query].filter(([name, value]) => value && this.#filters.includes(name))
     this.#query = [own('q'), ...given.map(([name, value]) => term(name, value))].filter(Boolean).join(' ')
     this.asked = this.#query
@@ -228,7 +230,7 @@ export class Table {
   }
 
   /**
-   * Show these rows, which are those of an answer of the service.
+   * Show rows of a response.
    * @param {import('./live.js').Entry} entry
    * @param {any[] | null} [rows]
    */
@@ -241,14 +243,14 @@ export class Table {
     if (before) this.#glide(before)
   }
 
-  /** Where the rows in view are. */
+  /** Return the positions of the visible rows. */
   #tops() {
     const rows = /** @type {HTMLElement[]} */ ([...this.element.querySelectorAll('.lines .row')])
     return new Map(rows.map((row) => [row, row.getBoundingClientRect().top]))
   }
 
   /**
-   * Let rows go from where they were, so that a person sees which one moved.
+   * Animate rows from their earlier positions, to show the moved rows.
    * @param {Map<HTMLElement, number>} before
    */
   #glide(before) {
@@ -258,7 +260,7 @@ export class Table {
     }
   }
 
-  /** Draw again what is in view. */
+  /** Draw the visible part again. */
   #paint() {
     this.#width = this.element.clientWidth
     if (!this.#width || !this.#entry) return
@@ -267,7 +269,7 @@ export class Table {
     const isBare = this.spec.isLow && this.#rows?.length === 0 && !this.#query.trim()
     put(this.element, !isBare && this.#tools(), this.#body(), !isBare && this.#foot())
     this.#measure()
-    // A row that was moved has lost the focus; one that is out of view gives it to the table.
+    // A moved row has lost the focus. If it is out of view, the table gets the focus.
     const isLost = focus && document.activeElement !== focus
     if (isLost) (focus.isConnected ? focus : this.#scroll)?.focus({ preventScroll: true })
   }
@@ -277,12 +279,12 @@ export class Table {
     return this.spec.part ? `${this.spec.part}.${name}` : name
   }
 
-  /** What `column:value` may begin with. */
+  /** Names of columns and fields in `column:value`. */
   get #filters() {
     return [...this.spec.columns, ...(this.spec.fields ?? [])].map(({ id }) => id)
   }
 
-  /** Whether the service filters, and gives page by page. */
+  /** Whether the service filters and returns pages. */
   get #isRemote() {
     return this.spec.fields !== undefined
   }
@@ -299,13 +301,13 @@ export class Table {
     return /** @type {HTMLElement | null} */ (this.element.querySelector('.scroll'))
   }
 
-  /** The columns for which there is room. */
+  /** Columns that fit. */
   get #shown() {
     const fits = (/** @type {Column} */ { id, from = 0 }) => from <= this.#width && !this.#hidden.has(id)
     return this.spec.columns.filter((column) => column.width && (column === this.#lead || fits(column)))
   }
 
-  /** Filter, sort and group, if rows or wishes are others than before. */
+  /** Filter, sort and group, if the rows or the options changed. */
   #arrange() {
     const by = [this.#isRemote || this.#query, this.#sort, this.#flat].join(' ')
     if (this.#arranged.rows === this.#rows && this.#arranged.by === by) return
@@ -335,7 +337,7 @@ export class Table {
     const [first, second] = [worth(column), worth(this.#lead)]
     return [...rows].sort((left, right) => {
       const compared = compare(first.get(left) ?? null, first.get(right) ?? null)
-      // Where the service gives the order, it tells which of two is first.
+      // The service's order decides between equal rows.
       return (
         (isDown ? -compared : compared) ||
         (this.#isRemote ? 0 : compare(second.get(left) ?? null, second.get(right) ?? null))
@@ -344,7 +346,7 @@ export class Table {
   }
 
   /**
-   * What tells whether a query finds a row: it has each word, and `column:value` in that column.
+   * Return a predicate for a query: a row matches each word, and each `column:value` in that column.
    * @param {string} query
    * @returns {(row: any) => boolean}
    */
@@ -372,12 +374,12 @@ export class Table {
     return this.spec.key ? this.spec.key(row) : row.id
   }
 
-  /** The name of a row, in words. @param {any} row */
+  /** Return the name of a row, in words. @param {any} row */
   #name(row) {
     return textOf(this.#lead, row)
   }
 
-  /** Filter, which is kept in the address. @param {string} query */
+  /** Apply a filter, and store it in the address. @param {string} query */
   #ask(query) {
     this.#query = query
     const field = /** @type {HTMLInputElement | null} */ (this.element.querySelector('[type=search]'))
@@ -395,7 +397,7 @@ export class Table {
   #keep() {
     const [, before] = location.hash.split('?')
     const own = ['q', 'sort', 'hide', 'flat'].map((name) => this.#parameter(name))
-    // Of what the page had at first, the parameters that are columns are in the filter now.
+    // Initial parameters with the name of a column are now part of the filter.
     const others = [...new URLSearchParams(before)].filter(([name]) => ![...own, ...this.#filters].includes(name))
     const kept = new URLSearchParams(others)
     const set = (/** @type {string} */ name, /** @type {string | false} */ value) =>
@@ -452,7 +454,7 @@ export class Table {
 
   #sizes = latest((/** @type {any[] | null} */ _rows) => /** @type {Map<string, number>} */ (new Map()))
 
-  /** How many rows a query finds. @param {string} query */
+  /** Return the number of rows that match a query. @param {string} query */
   #size(query) {
     const known = this.#sizes(this.#rows)
     const size = known.get(query) ?? (this.#rows ?? []).filter(this.#finder(query)).length
@@ -554,7 +556,7 @@ export class Table {
   #row(row, index) {
     const { mark, sub, actions } = this.spec
     const picked = this.#chosen.has(this.#key(row))
-    // Where it is narrow, the page of a row has its actions.
+    // In a narrow table, the page of a row has its actions.
     const more =
       actions &&
       !(this.#isNarrow && this.spec.open) &&
@@ -601,7 +603,7 @@ export class Table {
   }
 
   #foot() {
-    // A row may stand for several of a page.
+    // A page may combine several records into one row.
     const all = (this.#isRemote ? this.#entry?.data?.length : this.#rows?.length) ?? 0
     const found = this.#isRemote ? all : this.#found.length
     const pages = this.#entry?.pages
@@ -630,7 +632,7 @@ export class Table {
     )
   }
 
-  /** What loads more rows. @param {import('./live.js').Pages} pages */
+  /** Return the buttons that load more rows. @param {import('./live.js').Pages} pages */
   #more(pages) {
     if (pages.isLoading) return html`<span>Loading …</span>${button('flat', 'Stop', () => pages.stop())}`
     const left = pages.left(this.#entry?.data?.length ?? 0)
@@ -645,12 +647,12 @@ export class Table {
     )
   }
 
-  /** Pixels of a line. @param {Line} line */
+  /** Return the height of a line in pixels. @param {Line} line */
   #height(line) {
     return line.group ? GROUP : this.#isNarrow ? TWO_LINES : ROW
   }
 
-  /** The first line in view and the one after the last, with some beside. */
+  /** Return the first visible line and the line after the last, with a margin. */
   #inView() {
     const scroll = this.#scroll
     const [top, height] = [scroll?.scrollTop ?? 0, scroll?.clientHeight || innerHeight]
@@ -662,7 +664,7 @@ export class Table {
     return [Math.max(0, from - BESIDE), Math.min(this.#lines.length, to + BESIDE)]
   }
 
-  /** What a style sheet cannot know: the place of the lines that are not drawn, and the columns. */
+  /** Set the styles that a style sheet cannot compute: the space of undrawn lines, and the columns. */
   #measure() {
     const scroll = this.#scroll
     const lines = /** @type {HTMLElement | null} */ (scroll?.querySelector('.lines') ?? null)
@@ -692,7 +694,7 @@ export class Table {
     menu(event, this.signal, [...(this.spec.files ?? []), own])
   }
 
-  /** Which columns are shown, how they are sorted, and the filters that were saved. @param {MouseEvent} event */
+  /** Open the menu of columns, order and saved filters. @param {MouseEvent} event */
   #choose(event) {
     const kept = saved(this.spec.id)
     const show = (/** @type {string} */ id) => {
@@ -760,7 +762,7 @@ export class Table {
     })
   }
 
-  /** The filter as a form. @param {MouseEvent} event */
+  /** Open the filter as a form. @param {MouseEvent} event */
   #fill(event) {
     const fields = this.spec.fields ?? []
     const known = terms(this.#query)
@@ -801,7 +803,7 @@ export class Table {
     })
   }
 
-  /** Let the person keep what is chosen, or else what the filter finds. */
+  /** Download the selected rows, or else the matching rows. */
   #export() {
     const { columns, id } = this.spec
     const rows = this.#chosen.size ? [...this.#chosen.values()] : this.#found
@@ -823,13 +825,13 @@ export class Table {
     act()
   }
 
-  /** The index of the line that has the focus, or -1. */
+  /** Index of the focused line, or -1. */
   get #at() {
     const index = document.activeElement?.closest('.sheet [aria-rowindex]')?.getAttribute('aria-rowindex')
     return index ? Number(index) - 2 : -1
   }
 
-  /** Move the focus by so many rows. @param {1 | -1} by */
+  /** Move the focus by a number of rows. @param {1 | -1} by */
   #move(by) {
     let index = this.#at + by
     while (this.#lines[index]?.group) index += by
@@ -852,7 +854,7 @@ export class Table {
 }
 
 /**
- * Show a page that is one table of a list of the API.
+ * Show a page with one table of API records.
  * @param {HTMLElement} main
  * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
  * @param {Spec} spec
@@ -870,7 +872,7 @@ export function listPage(main, context, spec, { path, list, seconds }, head) {
 }
 
 /**
- * Nothing comes last when upwards.
+ * In ascending order, null is last.
  * @param {string | number | null} left
  * @param {string | number | null} right
  */
@@ -883,7 +885,7 @@ function compare(left, right) {
 
 const filters = (/** @type {string} */ id) => `rescind.filters.${id}`
 
-/** The saved filters of a table: addresses by name. @param {string} id @returns {Record<string, string>} */
+/** Return the saved filters of a table: addresses by name. @param {string} id @returns {Record<string, string>} */
 const saved = (id) => JSON.parse(localStorage.getItem(filters(id)) ?? '{}')
 
 /**
@@ -900,7 +902,7 @@ function menu(event, signal, actions) {
 }
 
 /**
- * Show something at a button until the person turns to something else.
+ * Show content at a button until the person moves to another element.
  * @param {MouseEvent} event
  * @param {AbortSignal} signal
  * @param {(close: () => void) => unknown} content

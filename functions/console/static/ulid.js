@@ -1,9 +1,9 @@
-/** The 26 characters of a ULID, as in identifiers: Crockford's digits, small. */
+/** The 26 characters of a ULID in identifiers: Crockford's digits in lower case. */
 
 const DIGITS = '0123456789abcdefghjkmnpqrstvwxyz'
 
 /**
- * A new one.
+ * Create a ULID.
  * @param {number} time in milliseconds
  */
 export function newUlid(time) {
@@ -13,7 +13,7 @@ export function newUlid(time) {
 }
 
 /**
- * That of its 16 bytes.
+ * Encode 16 bytes as a ULID.
  * @param {Uint8Array} data
  */
 export function ulid(data) {
@@ -24,7 +24,7 @@ export function ulid(data) {
 }
 
 /**
- * When one was made, in seconds: its first ten characters.
+ * Return the creation time in seconds, from the first ten characters.
  * @param {string} text
  */
 export const madeAt = (text) =>

@@ -1,6 +1,7 @@
 /**
- * Checks a list with the keys that a trust document names (docs/spec: VERIFY-1). It asks nobody, and
- * knows no document of the browser.
+ * Checks an SRL with the keys that a trust document names (docs/spec: VERIFY-1).
+ *
+ * It makes no request and does not access the DOM.
  */
 
 import { hex } from './format.js'
@@ -19,8 +20,7 @@ import {
 /** @typedef {import('./vendor/rescind-trust.js').Bytes} Bytes */
 /** @typedef {'form' | 'signature' | 'members' | 'shown' | 'order' | 'times' | 'expired' | 'version'} Check */
 /**
- * @typedef {object} Content times in milliseconds, size of what is signed in bytes, the key of its
- * signer in base64
+ * @typedef {object} Content times in milliseconds, size of the signed bytes, the signer's key in base64
  * @property {number} version
  * @property {number} issuedAt
  * @property {number} expiresAt
@@ -29,9 +29,9 @@ import {
  * @property {string} sha256
  * @property {string} signer
  */
-/** @typedef {Pick<Content, 'version' | 'sha256'>} Seen the newest list that was accepted */
+/** @typedef {Pick<Content, 'version' | 'sha256'>} Seen the newest SRL that was accepted */
 
-/** In the order in which they are made; the first that fails ends it. @type {Check[]} */
+/** In the order of the checks; the first failure ends the verification. @type {Check[]} */
 export const CHECKS = ['form', 'signature', 'members', 'shown', 'order', 'times', 'expired', 'version']
 
 const DAY = 86_400_000
@@ -39,7 +39,7 @@ const AHEAD = 300_000
 const VERSION_MAX = 999_999_999_999
 const MEMBERS = ['Version', 'IssuedAt', 'ExpiresAt', 'RevokedIDs']
 
-/** A check that failed. */
+/** A check failed. */
 export class Refused extends Error {
   /**
    * @param {Check} check
@@ -62,9 +62,9 @@ function need(holds, check, message) {
 }
 
 /**
- * The content of a list that passes each check. Throws `Refused`, or `NoEd25519`.
- * @param {any} answer of the service, as it was parsed
- * @param {Bytes[]} keys of which one has to have signed it, 32 bytes each
+ * Return the content of an SRL that passes each check. Throws `Refused`, or `NoEd25519`.
+ * @param {any} answer parsed response of the service
+ * @param {Bytes[]} keys any of them must have signed it, 32 bytes each
  * @param {number} now in milliseconds
  * @param {Seen | null} [seen]
  * @returns {Promise<Content>}
@@ -129,7 +129,7 @@ function checkContent({ ids, version, issuedAt, expiresAt, sha256 }, now, seen) 
 }
 
 /**
- * Whether a value is an object with exactly these members.
+ * Return whether a value is an object with exactly these members.
  * @param {unknown} value
  * @param {...string} names
  */
@@ -139,7 +139,7 @@ function isObject(value, ...names) {
 }
 
 /**
- * The content of a list, and its members as they are signed. Throws `Refused`.
+ * Return the content of an SRL, and its signed members. Throws `Refused`.
  * @param {Bytes} signed
  */
 function read(signed) {
@@ -160,7 +160,7 @@ function read(signed) {
 
 /**
  * @param {any} shown
- * @param {Map<string, any>} signed which `read` accepts
+ * @param {Map<string, any>} signed accepted by `read`
  */
 function isShown(shown, signed) {
   if (!isObject(shown, ...MEMBERS)) return false

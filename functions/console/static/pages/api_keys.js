@@ -1,4 +1,4 @@
-/** Who can call the API, with what, and until when? */
+/** The page of API keys: their scopes, use and expiry. */
 
 import { all, ApiError, now, post, remove } from '../api.js'
 import { count, date, short, stamp } from '../format.js'
@@ -15,7 +15,7 @@ import { listPage, whole } from '../table.js'
 /** @typedef {Api.ApiKeySummary} Key */
 
 const DAY = 86_400
-/** The whole length of the bar of days that are left. */
+/** Days that the full width of the bar represents. */
 const BAR_DAYS = 30
 const SOON_DAYS = 14
 
@@ -78,7 +78,7 @@ function nameOf({ id, name }) {
   return html`<span class="line-of">${whole(name)}${id === who().api_key_id && tag('info', 'you')}</span>`
 }
 
-/** Words for filters. @param {Key} key */
+/** Return the filter words of a key. @param {Key} key */
 function standing({ status, expires_at: end_, last_used_at: used }) {
   const left_ = end_ ? (Date.parse(end_) - now()) / 1000 : Infinity
   const soon = status === 'active' && left_ > 0 && left_ < SOON_DAYS * DAY && 'soon'
@@ -86,7 +86,7 @@ function standing({ status, expires_at: end_, last_used_at: used }) {
 }
 
 /**
- * When a key ends: a bar of the days that are left, of 30.
+ * Return the expiry of a key, as a bar of the remaining days (at most 30).
  * @param {Key} key
  */
 function end(key) {
@@ -205,12 +205,12 @@ async function handOver(made) {
 }
 
 /**
- * The ends that a new key may have: none after the end of the key that makes it.
+ * Return the field for the expiry of a new key. It ends no later than the key that creates it.
  * @param {string} label
  */
 export function endField(label) {
   const own = who().creates_until
-  // For people it moves with the time, and was read when the page was loaded.
+  // For people the limit moves with time, and was read when the page was loaded.
   const last = own ? Date.parse(own) + (who().person_id ? DAY * 500 : 0) : Infinity
   const lengths = /** @type {const} */ ([
     [30, '30 days'],
@@ -237,7 +237,7 @@ export function endField(label) {
 }
 
 /**
- * Whether a key that gets as much time as another one would end after the key that makes it.
+ * Return whether a replacement with the same lifetime would outlive the key that creates it.
  * @param {Key} key
  */
 function wouldOutlive({ created_at, expires_at }) {

@@ -1,4 +1,4 @@
-/** Who did what, when, and is the log whole? */
+/** The page of the audit log: its entries, and the check of its completeness. */
 
 import { exported, now } from '../api.js'
 import { date, instant, nameOf, number, second, short, stamp, told } from '../format.js'
@@ -16,7 +16,7 @@ import { showCheck } from '../parts/log_check.js'
 /** @typedef {Api.AuditEntry} Entry */
 /** @typedef {import('../parts/audit_sentences.js').Run & {id: string, who: string, did: string, what: string}} Line */
 
-/** The parameters of the API, by what they are called in a filter. */
+/** Parameters of the API by filter name. */
 const PARAMETERS = /** @type {const} */ ({
   action: 'action',
   warrant: 'warrant_id',
@@ -29,7 +29,7 @@ const PARAMETERS = /** @type {const} */ ({
 const DAYS = 7
 const DAY = 86_400_000
 const FIRST = '2000-01-01T00:00:00Z'
-/** Entries of one run that are shown; a file has them all. */
+/** Visible entries of one run; a file contains all entries. */
 const SHOWN = 50
 
 export const title = 'Audit log'
@@ -70,16 +70,16 @@ const runs = latest(
 )
 
 /**
- * What happened to one warrant or in one batch is little, and is shown whole.
+ * The entries of one warrant or batch are few, so the page shows them for all times.
  * @param {Record<string, string | undefined>} values
  */
 const isOfAllTimes = ({ warrant, batch }) => Boolean(warrant || batch)
 
-/** The beginning of what is shown: it stays while the page is open. */
+/** Start of the time window, constant while the page is open. */
 let opened = ''
 
 /**
- * What a filter asks the service for. An export has the window of the page.
+ * Return the API query of a filter. An export has the same time window as the page.
  * @param {string} filter
  * @returns {Record<string, string | null>}
  */
@@ -183,7 +183,7 @@ const lines = {
 const heading_ = ({ who, did, what }) => html`<bdi>${who}</bdi> ${did} <bdi>${what}</bdi>`
 
 /**
- * A shape for what cannot be undone, and for what needs a look; none for the rest.
+ * Return a symbol for irreversible actions and for actions that need attention; none for the others.
  * @param {string} action
  */
 function mark(action) {
@@ -216,7 +216,7 @@ const fact = (entry) =>
   </section>`
 
 /**
- * Let the person keep all entries that the filter finds, part by part.
+ * Save all entries that the filter finds to a file, part by part.
  * @param {'ndjson' | 'csv'} format
  * @param {string} filter
  * @param {Element} place

@@ -1,4 +1,4 @@
-/** Which authorizers may let a revoked warrant in, which refuse everything, and which hold the newest? */
+/** The page of authorizers, grouped by their response to a revoked warrant. */
 
 import { isSilent, quietAfter } from '../authorizers.js'
 import { now, remove } from '../api.js'
@@ -17,7 +17,9 @@ import { Table } from '../table.js'
 
 const SUMMARY = '/v1/authorizers/summary'
 const ALL = '/v1/authorizers?include=proof'
-/** Seconds: how often they are counted, and read; both while they do not agree. */
+/**
+ * Seconds between reads of the counts, and of the rows. If they disagree, rows are also read at the shorter interval.
+ */
 const [OFTEN, SELDOM] = [2, 15]
 const PROOFS = /** @type {const} */ (['unknown', 'closed', 'holding'])
 /** @type {import('../table.js').Group[]} */
@@ -55,7 +57,7 @@ export const show = async (main, context) => {
 }
 
 /**
- * Whether all that are listed are those that were counted.
+ * Return whether the rows agree with the counts.
  * @param {Authorizer[]} found
  * @param {Summary | null} counted
  */
@@ -74,7 +76,7 @@ function sentence(counted) {
     the newest; ${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything.`
 }
 
-/** How large a share of the authorizers is in each state. @param {Summary | null} counted */
+/** Return a bar with the share of authorizers in each state. @param {Summary | null} counted */
 function bar(counted) {
   if (!counted?.registered) return null
   let x = 0
@@ -194,11 +196,11 @@ const fleet = () => ({
     }`,
 })
 
-/** How many there are: by it a heartbeat is missing. */
+/** Size of the fleet, which determines when a heartbeat is missing. */
 let size = 0
 const names = new Intl.Collator('en', { numeric: true })
 
-/** @param {Authorizer} authorizer @param {string} wanted a part of its version, or `<` and one that is later */
+/** @param {Authorizer} authorizer @param {string} wanted part of a version, or `<` and a later version */
 const isVersion = ({ version }, wanted) =>
   wanted.startsWith('<')
     ? Boolean(version) && names.compare(/** @type {string} */ (version), wanted.slice(1)) < 0
@@ -273,7 +275,7 @@ const actions = (each) => [
 ]
 
 /**
- * What an authorizer reported, in words.
+ * Describe the state that an authorizer reported.
  * @param {Authorizer} authorizer
  * @param {number} newest
  */
@@ -285,7 +287,7 @@ function held({ foreign, sequence }, newest) {
     : tag('wait', `entry ${number(sequence)}, ${count(newest - sequence, 'entry', 'entries')} behind`)
 }
 
-/** Ask, and remove these. @param {Authorizer[]} found */
+/** Ask for confirmation, and remove these authorizers. @param {Authorizer[]} found */
 async function take(found) {
   const [only] = found
   const name = found.length === 1 && only ? only.name : `${number(found.length)} authorizers`

@@ -1,4 +1,4 @@
-/** What was revoked, how far has it come, and who may still let it in? */
+/** The pages of changes: the revoked object, its propagation, and the authorizers that may still admit it. */
 
 import { ApiError, get, now } from '../api.js'
 import {
@@ -44,11 +44,11 @@ import { takeBack, takeBackBatch } from '../parts/revocation_dialogs.js'
 /** @typedef {Api.LeftAuthorizer} Left */
 /** @typedef {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} Context */
 
-/** Seconds between two looks: while something may change soon, and otherwise. */
+/** Seconds between polls: while a change propagates, and otherwise. */
 const [OFTEN, SELDOM] = [2, 15]
-/** So many authorizers make it a second more. */
+/** Authorizers that add one second to the interval. */
 const A_SECOND = 2000
-/** So many rows need no filter. */
+/** Up to this number of rows, a filter is unnecessary. */
 const FEW = 8
 const HOOKS = '/v1/webhooks'
 
@@ -84,7 +84,7 @@ function showList(main, context) {
   follow(() => {
     const known = read('/v1/changes?limit=100', SELDOM)
     if (known.data && known.data !== shown.of) {
-      // Each call of a batch is one: the newest stands for it.
+      // Each call of a batch is a change with the same identifier; show only the newest.
       const newest = new Map(
         [...known.data.changes].reverse().map((/** @type {Api.ListedChange} */ each) => [each.id, each]),
       )
@@ -142,7 +142,7 @@ const listed = {
   empty: html`<h2>Nothing was revoked in the last 7 days</h2>`,
 }
 
-/** The room of one change. */
+/** Page of one change. */
 class Room {
   /** @type {Change | null} */
   #change = null
@@ -172,7 +172,7 @@ class Room {
   }
 
   #draw() {
-    // Each look costs the tenant by the size of its fleet.
+    // The cost of each poll grows with the fleet of the tenant.
     const soon = Math.max(OFTEN, (this.#change?.authorizers.registered ?? 0) / A_SECOND)
     const entry = read(
       `/v1/changes/${encodeURIComponent(this.id)}`,
@@ -221,7 +221,7 @@ class Room {
         </div>
       </div>`,
     )
-    // How old it is stands above.
+    // The page shows the age above the table.
     if (change.stragglers.length) this.#table.draw({ ...entry, at: now(), error: null }, change.stragglers)
     this.#curve.redraw()
   }
@@ -314,7 +314,7 @@ class Room {
   }
 
   /**
-   * The record of a token, which alone has its issuer and value; null until it is read.
+   * Return the record of a token, the only source of issuer and value; null until it is read.
    * @param {Change} change
    */
   #token({ id, name, undone_at: undone }) {
@@ -325,7 +325,7 @@ class Room {
           this.#record = found
           if (!this.signal.aborted) this.#draw()
         },
-        // The change itself shows what fails.
+        // The change itself reports the failure.
         () => null,
       )
     }
@@ -496,7 +496,11 @@ function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { regis
   </section>`
 }
 
-/** The table of who may still let it in. @param {Change} change @returns {import('../table.js').Spec} */
+/**
+ * Return the table of authorizers that may still admit the object.
+ * @param {Change} change
+ * @returns {import('../table.js').Spec}
+ */
 const left = ({ id, kind }) => ({
   id: `changes/${id}`,
   noun: 'authorizers',
@@ -548,7 +552,7 @@ function end(row) {
   return html`<span class=${proof === 'closed' ? null : 'state open'} title=${endOf(row)}>${endOf(row)}</span>`
 }
 
-/** All rows, for paper: the table has those in view only. @param {Left[]} rows */
+/** Return all rows for printing, because the table contains only visible rows. @param {Left[]} rows */
 const printed = (rows) =>
   html`<table class="printed">
     <thead>
@@ -571,12 +575,12 @@ const printed = (rows) =>
     </tbody>
   </table>`
 
-/** Elements of which the parts stand below each other, and what Markdown has before the others. */
+/** Elements with one line per child, and the Markdown prefixes of the others. */
 const PARTED = ['DIV', 'SECTION', 'HEADER', 'FIGURE', 'OL', 'TABLE', 'THEAD', 'TBODY']
 const BEFORE = /** @type {Record<string, string>} */ ({ H1: '# ', H2: '## ', LI: '- ' })
 
 /**
- * All that can be read in a part of the page, in its order, as lines of Markdown.
+ * Convert the readable content of an element to Markdown lines, in document order.
  * @param {Element} element
  * @returns {string[]}
  */
@@ -592,7 +596,7 @@ function markdown(element) {
 }
 
 /**
- * The words of an element, which Markdown takes for nothing else.
+ * Return the text of an element, escaped for Markdown.
  * @param {Element} element
  * @returns {string}
  */

@@ -1,4 +1,4 @@
-/** A tenant in which nothing was revoked yet: what to do, and what of it is done. And a gateway's first key. */
+/** Steps for a tenant without revocations, with their progress. Creates the first key of an authorizer. */
 
 import { all, ApiError, get, post } from '../api.js'
 import { html, one, put } from '../html.js'
@@ -42,7 +42,7 @@ export function firstSteps(place, signal) {
   }, signal)
 }
 
-/** Make the key of a gateway's account, show the command that runs it, and wait until it reports. */
+/** Create the key of an authorizer's account, show the command that starts the authorizer, and wait for its report. */
 export async function connect() {
   const { endField } = await import('./api_keys.js')
   const made = await ask({
@@ -82,7 +82,11 @@ export async function connect() {
   if (made) await start(made)
 }
 
-/** The account of this name, which may be there. @param {string} name @param {Record<string, string>} headers */
+/**
+ * Return the account with this name. Creates it if it is missing.
+ * @param {string} name
+ * @param {Record<string, string>} headers
+ */
 async function accountOf(name, headers) {
   try {
     return /** @type {Api.ServiceAccount} */ (await post('/v1/service-accounts', { name }, { headers }))
@@ -95,7 +99,7 @@ async function accountOf(name, headers) {
   }
 }
 
-/** The pin of the roots in the newest trust document of the service; null if there is none. */
+/** Return the pin of the trust root in the service's newest trust document; null without a document. */
 async function pin() {
   const { readDocuments } = await import('../vendor/rescind-trust.js')
   const body = await get('/v1/trust', { raw: true }).catch(() => null)
@@ -141,7 +145,7 @@ async function start({ key, account, pin: roots }) {
 }
 
 /**
- * What runs a gateway with this key, with the settings that docs/authorizers.md names.
+ * Return the commands that start an authorizer with this key, with the settings in docs/authorizers.md.
  * @param {Api.CreatedApiKey} key
  * @param {string | null} roots
  */

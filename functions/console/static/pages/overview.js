@@ -1,4 +1,4 @@
-/** Are revoked warrants refused everywhere, and until when? What waits for a person? */
+/** The overview: the propagation of revocations, the state of the SRL, and tasks for a person. */
 
 import { now, post } from '../api.js'
 import { isReplaced } from '../api_keys.js'
@@ -16,7 +16,7 @@ export const title = 'Overview'
 /** @typedef {import('../live.js').Entry} Entry */
 /** @typedef {import('../parts/tag.js').State} State */
 /**
- * @typedef {object} Task it has a link, or buttons of its own
+ * @typedef {object} Task it has a link, or buttons
  * @property {State} state
  * @property {unknown} what
  * @property {unknown} why
@@ -26,14 +26,14 @@ export const title = 'Overview'
  */
 
 const DAY = 86_400_000
-/** Seconds between two looks at what is proved, at the list, at what people change, and at what changes by itself. */
+/** Seconds between reads: propagation, SRL, data that people change, data that changes automatically. */
 const [OFTEN, LIST, SOON, SELDOM] = [2, 5, 15, 60]
 const [TASKS, DAYS, HOURS, NEWEST] = [8, 14, 12, 6]
 const ENDS_SOON = 14 * DAY
-/** So many authorizers are read to name those that need a person; of more only their number is told. */
+/** Up to this number of authorizers, the page reads and names the affected ones; above, it shows only counts. */
 const NAMED = 1000
 
-/** Whether approvals were read, which are cards with buttons of their own. @type {Task[]} */
+/** Cards of approvals, with buttons. @type {Task[]} */
 let approvals = []
 
 /**
@@ -70,13 +70,13 @@ export async function show(main, { route, signal }) {
   follow(draw, signal)
 }
 
-/** Where revocations are counted. @param {boolean} isHourly */
+/** Return the path of the revocation counts. @param {boolean} isHourly */
 const counts = (isHourly) => {
   const from = date(now() - (isHourly ? 1 : DAYS - 1) * DAY)
   return `/v1/revocations/counts?from=${from}&to=${date(now())}${isHourly ? '&by=hour' : ''}`
 }
 
-/** What the page shows, kept fresh; null for what this key may not read. @param {boolean} isHourly */
+/** Return the stored data of the page; null where the key has no permission. @param {boolean} isHourly */
 function sources(isHourly) {
   const [reads, audits] = [may('read-only', 'auditor'), may('revoker', 'auditor')]
   return {
@@ -93,7 +93,7 @@ function sources(isHourly) {
 
 /** @typedef {ReturnType<typeof sources>} Known */
 
-/** Keys neither ask nor decide. @param {AbortSignal} signal */
+/** Only people request and decide approvals. @param {AbortSignal} signal */
 async function readApprovals(signal) {
   if (!who().person_id) return
   const { approvalCards } = await import('../parts/approvals.js')
@@ -121,7 +121,7 @@ function sentence(fleet) {
   return html`${most} <strong class="state open">${count(unknown, 'authorizer')}</strong> may still let some in. ${at}`
 }
 
-/** What could not be renewed, said once: the worst of it. @param {Known} known */
+/** Return one banner for data that could not be renewed. @param {Known} known */
 function stale({ fleet, list }) {
   const entry = [list, fleet].find((each) => each?.at && each.error)
   return entry
@@ -134,9 +134,9 @@ function stale({ fleet, list }) {
 }
 
 /**
- * The worst that is wrong with the list, and a button that publishes the next one.
+ * Return the most severe problem of the SRL, with a button that publishes the next SRL.
  * @param {Api.ListStatus | null} list
- * @param {Element} fault where it is said that it could not be published
+ * @param {Element} fault place for a failure of the publication
  */
 function alarm(list, fault) {
   const kind = list && trouble(list, now())
@@ -157,7 +157,7 @@ function alarm(list, fault) {
   return banner(kind === 'expired' ? 'expired' : 'wait', warning(kind, list, now()), button)
 }
 
-/** Four numbers, each with the rows behind it. @param {Known} known */
+/** Return four figures, each with a link to its rows. @param {Known} known */
 function numbers({ fleet, list }) {
   const card = (
     /** @type {Entry} */ entry,
@@ -224,7 +224,7 @@ function numbers({ fleet, list }) {
 }
 
 /**
- * What stands in the place of data that is not there yet, or could not be read.
+ * Return a placeholder for data that is pending or failed.
  * @param {Entry} entry
  * @param {string} what
  * @param {string} path
@@ -278,13 +278,13 @@ function needs(known) {
 }
 
 /**
- * What a person has to see to in the fleet, one line for each kind.
+ * Return the tasks of the fleet, grouped by kind.
  * @param {Api.FleetSummary | null} counted
  * @returns {Task[]}
  */
 function ofFleet(counted) {
   if (!counted?.registered) return []
-  // Only then somebody has to be named.
+  // Otherwise the task only shows a count.
   const isSmall = counted.registered <= NAMED
   const wanted = counted.unknown || counted.silent || counted.allow_when_stale
   const found = /** @type {Api.Authorizer[]} */ (
@@ -369,7 +369,8 @@ const suspension = ({ id, name }) => ({
 })
 
 /**
- * The keys of the account of a key, which only its entry in the log tells; without one, the keys of its name.
+ * Return the keys of the same account. Only the audit entry of a key names its account; without an entry, compare
+ * names.
  * @param {Api.ApiKeySummary} key
  * @param {Api.ApiKeySummary[]} keys
  * @returns {Api.ApiKeySummary[]}
@@ -386,13 +387,13 @@ function ofAccount({ id, name, created_at: from }, keys) {
 const namesakes = (name, keys) => keys.filter((each) => each.name === name)
 
 /**
- * Those that end soon, the first one first, then those that may do everything and never end.
+ * Return tasks for keys that expire soon, the earliest first, then for permanent admin keys.
  * @param {Api.ApiKeySummary[]} keys
  * @returns {Task[]}
  */
 function ending(keys) {
   const endOf = (/** @type {Api.ApiKeySummary} */ { expires_at }) => (expires_at ? Date.parse(expires_at) : Infinity)
-  // One that was made for a day at most, as for a link to this page, is meant to end.
+  // A key with a lifetime of at most a day, for example for a sign-in link, is meant to expire.
   const inUse = keys.filter(
     (key) => key.status === 'active' && endOf(key) > now() && endOf(key) - Date.parse(key.created_at) > DAY,
   )
@@ -404,7 +405,7 @@ function ending(keys) {
   const soon = inUse
     .filter((key) => endOf(key) - now() < ENDS_SOON)
     .sort((one_, other) => endOf(one_) - endOf(other))
-    // Of more, only the names are compared.
+    // For later keys, compare only the names.
     .filter((key, index) => !isReplaced(key, index < TASKS ? ofAccount(key, keys) : namesakes(key.name, keys)))
   return [
     ...soon.map((key) => task(key, html`API key, ends ${when(key.expires_at)}`, 'Replace')),
@@ -429,7 +430,7 @@ function ripe({ key_id, status, activates_at }) {
 }
 
 /**
- * What was counted, for each bar: its name, what is written below it, and which rows it leads to.
+ * Return the counts of each bar: its name, its label, and the filter of its rows.
  * @param {Api.RevocationCounts} counted
  * @param {boolean} isHourly
  */
@@ -450,7 +451,7 @@ const spans = ({ days, hours }, isHourly) =>
     : days.map(({ date: day, ...sizes }) => ({ ...sizes, name: day, below: day.slice(5), rows: [day, day] }))
 
 /**
- * Revocations per day or hour, each with its rows.
+ * Return a bar chart of revocations per day or hour, with links to the rows.
  * @param {Entry | null} entry
  * @param {boolean} isFirst
  * @param {boolean} isHourly

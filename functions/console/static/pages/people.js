@@ -1,4 +1,4 @@
-/** Who signs in, what may they do, and what waits for a second person? */
+/** The page of people: sign-ins, roles, and approvals. */
 
 import { all, post, remove } from '../api.js'
 import { count } from '../format.js'
@@ -87,7 +87,7 @@ const people = {
     <pre>rescind identity-providers add --help</pre>`,
 }
 
-/** What can be done to a person: in words, what follows, and what is said after it. */
+/** Actions on a person: title, consequences, and the message after success. */
 const ACTS = {
   'sign-out': [
     'Sign out',
@@ -98,7 +98,7 @@ const ACTS = {
   enable: ['Enable', 'This person can sign in again.', 'is enabled'],
 }
 
-/** Namesakes differ by e-mail. @param {Person} person */
+/** People with the same name differ by e-mail. @param {Person} person */
 const fullName = ({ name, email }) => (name && name !== email ? `${name} (${email})` : email)
 
 /** @param {Person} person @param {keyof typeof ACTS} act @returns {import('../table.js').Action} */
@@ -116,13 +116,13 @@ function change(person, act) {
   return { title: `${action}…`, run: () => confirm(question) }
 }
 
-/** How many keys a dialog lists. */
+/** Keys that a dialog lists at most. */
 const LISTED = 20
 
 /** @param {Api.ApiKeySummary} key */
 const keyLine = ({ name, scopes, role }) => html`<li><bdi>${name}</bdi>, ${inWords(scopes) || role}</li>`
 
-/** Disable a person, and end or keep the keys that the person made, in parts. @param {Person} person */
+/** Disable a person, and revoke or keep the person's keys, in parts. @param {Person} person */
 async function disable(person) {
   const { id, name, email } = person
   let isBegun = false
@@ -133,7 +133,7 @@ async function disable(person) {
     title: html`Disable <bdi>${fullName(person)}</bdi>`,
     action: 'Disable',
     danger: true,
-    // Of an answer that is a fault of the service, a part may be done.
+    // After a server error, a part may be done.
     failed: ({ status }) => (isBegun || status >= 500 ? 'Not everything was done.' : 'Nothing was changed.'),
     body: [
       html`<p>All sessions of this person end, and nobody can sign in by this account.</p>`,

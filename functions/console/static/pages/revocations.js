@@ -1,4 +1,4 @@
-/** Which warrants are revoked, and is each in the list? */
+/** The page of revocations, with their state in the SRL. */
 
 import { now } from '../api.js'
 import { ago, instant, nameOf, number, tokenWords } from '../format.js'
@@ -57,7 +57,7 @@ const showList = async (main, context) => {
   }, context.signal)
 }
 
-/** Rows with what the list says of them. */
+/** Rows with their state in the SRL. */
 const rowsOf = latest(
   (/** @type {Revocation[] | null} */ data, /** @type {Api.ListStatus | null} */ status) =>
     data &&
@@ -65,7 +65,7 @@ const rowsOf = latest(
 )
 
 /**
- * What a filter asks the service for.
+ * Return the API query of a filter.
  * @param {string} filter
  */
 function asked(filter) {
@@ -159,13 +159,13 @@ const ofBatch = (batch) =>
   </p>`
 
 /**
- * What the online check says of a warrant that was asked for by its whole name.
+ * Return the online check of a warrant that the filter names completely.
  * @param {string} warrant
  * @param {Revocation[]} rows
  */
 function checked(warrant, rows) {
   const isKnown = rows.some((row) => row.warrant_id === warrant)
-  // Of the beginning of others it would say nothing.
+  // A prefix of other warrants would get no answer.
   if (rows.length && !isKnown) return null
   const answer = /** @type {Api.RevocationCheck | null} */ (read(`/v1/revocations/check?warrant_id=${warrant}`, 5).data)
   if (!answer) return null
@@ -189,7 +189,7 @@ function checked(warrant, rows) {
 }
 
 /**
- * What waits for the next list.
+ * Return a sentence on the warrants that wait for the next SRL.
  * @param {Api.ListStatus | null} status
  */
 function standing(status) {
@@ -210,8 +210,9 @@ function standing(status) {
 }
 
 /**
- * Whether a record waits for the next list, as far as that is known from its time. A list is read
- * after its time of issue.
+ * Return whether a record waits for the next SRL, as far as its time shows.
+ *
+ * An SRL is read after its time of issue.
  * @param {Revocation} record
  * @param {Api.ListStatus} status
  */

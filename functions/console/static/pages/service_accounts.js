@@ -1,4 +1,4 @@
-/** Which programs call, and who stops one of them with all its keys? */
+/** The page of service accounts. An administrator can disable an account with all its keys. */
 
 import { post, remove } from '../api.js'
 import { html, put } from '../html.js'

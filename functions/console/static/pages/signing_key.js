@@ -1,4 +1,4 @@
-/** The chosen key: what it is, what it signed, and what its revocation would stop. */
+/** Details of the selected signing key: facts, signed warrants, and revocation impact. */
 
 import { ApiError, get, now } from '../api.js'
 import { count, minute } from '../format.js'
@@ -15,12 +15,12 @@ import { hindrance, isActive, mayHaveChildren, standing } from '../signing_keys.
 /** @typedef {import('../signing_keys.js').Place} Place */
 
 /**
- * The page of which this is a part.
+ * The page that contains this part.
  * @typedef {object} Owner
  * @property {AbortSignal} signal
  * @property {boolean} isDarkShown
- * @property {Element} said where answers stand
- * @property {(...content: unknown[]) => void} tell shows an answer there
+ * @property {Element} said place for messages
+ * @property {(...content: unknown[]) => void} tell shows a message there
  * @property {(isShown: boolean) => void} showDark
  * @property {(place: Place | null) => void} choose
  * @property {(parent: Place) => Promise<void>} make
@@ -37,7 +37,7 @@ export class ChosenKey {
     /** @type {Place | null} */
     this.place = null
     this.isAsking = false
-    /** What the place that is shown says. @type {string | null} */
+    /** Serialized form of the displayed place. @type {string | null} */
     this.said = null
     this.story = /** @type {HTMLElement} */ (one(html`<div class="scrolled"></div>`))
     this.history = /** @type {HTMLDetailsElement} */ (
@@ -50,7 +50,7 @@ export class ChosenKey {
     )
   }
 
-  /** Draw what happened to the key, if a person wants to see it. */
+  /** Draw the history of the key, if it is open. */
   tell() {
     if (!this.place || !this.history.open) return
     const { id, name } = this.place.key
@@ -58,7 +58,7 @@ export class ChosenKey {
   }
 
   /**
-   * Show a place of trees that were read again, if it is another than before.
+   * Show a place from a new forest, if it differs from the displayed place.
    * @param {Place | null} place
    */
   take(place) {
@@ -121,7 +121,7 @@ export class ChosenKey {
   }
 
   /**
-   * What is read after the rest is shown.
+   * Return an element with content that loads later.
    * @param {() => Promise<unknown>} load
    * @param {string} failed a sentence
    * @param {string | null} [role]
@@ -149,7 +149,7 @@ export class ChosenKey {
   }
 
   /**
-   * The versions, which are read when a person opens them.
+   * Return the versions, which are read when a person opens them.
    * @param {string} id
    * @param {number} number
    */
@@ -162,7 +162,7 @@ export class ChosenKey {
           this.later(() => this.listed(id), 'The versions could not be read.'),
         )
     }
-    // Closed for each key.
+    // Closed again for each key.
     return one(
       html`<details @toggle=${open}>
         <summary>${number}, show them</summary>
@@ -201,7 +201,10 @@ export class ChosenKey {
     </ul>`
   }
 
-  /** What its revocation would stop, in numbers of the service; if it is revoked, why. @param {Place} place */
+  /**
+   * Return the revocation impact in the service's numbers. For a revoked key, return the reason.
+   * @param {Place} place
+   */
   reach(place) {
     if (!may())
       return html`<p class="effect soft">
@@ -246,7 +249,7 @@ export class ChosenKey {
     return [dark, may() && html`<button type="button" class="danger" @click=${() => this.revoke()}>Revoke…</button>`]
   }
 
-  /** What can be undone. @param {Place} place */
+  /** Return the buttons of reversible actions. @param {Place} place */
   changes(place) {
     const { status } = place.key
     if (!may()) return null
@@ -276,7 +279,7 @@ export class ChosenKey {
     await this.page.reread(place.key.id)
   }
 
-  /** Revoke the key, or one superseded version of it. @param {{id: string, version: number} | null} [version] */
+  /** Revoke the key, or one superseded version. @param {{id: string, version: number} | null} [version] */
   async revoke(version = null) {
     const { page, place } = this
     if (!place || this.isAsking) return
@@ -305,7 +308,7 @@ export class ChosenKey {
 const darkWords = (isShown) => (isShown ? 'Hide what goes dark' : 'Show what goes dark')
 
 /**
- * A long text with a button that copies it.
+ * Return a long text with a copy button.
  * @param {string} text
  * @param {string} what
  */

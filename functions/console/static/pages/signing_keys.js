@@ -1,4 +1,4 @@
-/** What hangs below the key that I am about to revoke? */
+/** The page of signing keys: the key hierarchy as a tree or a table. */
 
 import { now } from '../api.js'
 import { count, number } from '../format.js'
@@ -20,9 +20,9 @@ import { ChosenKey } from './signing_key.js'
 
 export const title = 'Signing keys'
 
-/** For more keys the numbers of warrants are not read: each takes a query of the store. */
+/** For more keys, warrant counts are not read, because each takes a query of the store. */
 const NUMBERED = 500
-/** The bar at the foot of a phone. */
+/** Height of the bar at the foot of a phone. */
 const BAR = 64
 
 /** @type {import('../app.js').Page['show']} */
@@ -31,7 +31,7 @@ export const show = (main, context) => {
   return query.has('flat') ? showFlat(main, context) : new Keys(main, parts[0], context.signal).show()
 }
 
-/** The same keys as a tree, and as a table. @param {boolean} isFlat */
+/** Return the links to the views as a tree and as a table. @param {boolean} isFlat */
 const views = (isFlat) =>
   html`<div class="actions">
     ${[
@@ -43,13 +43,14 @@ const views = (isFlat) =>
   </div>`
 
 /**
- * What is read of all keys, with how many warrants each signed if they are few, and the trees of it, which
- * are the same until something changes.
+ * Reads all keys, with warrant counts if they are few, and builds their forest.
+ *
+ * The forest is the same object until the data changes.
  */
 class Known {
   forest = forest([])
   isMany = false
-  /** Why it is not known how many warrants each signed. @type {import('../api.js').ApiError | null} */
+  /** Why the warrant counts could not be read. @type {import('../api.js').ApiError | null} */
   fault = null
   #planted = latest(forest)
 
@@ -64,7 +65,7 @@ class Known {
   }
 }
 
-/** The keys as a table. @type {import('../app.js').Page['show']} */
+/** Show the keys as a table. @type {import('../app.js').Page['show']} */
 const showFlat = async (main, context) => {
   const known = new Known()
   const rows = latest((/** @type {import('../signing_keys.js').Forest} */ { places }) => [...places.values()])
@@ -189,7 +190,7 @@ class Keys {
     this.main = main
     this.signal = signal
     this.wanted = wanted
-    /** Whether to go to the key that is wanted, and to put the keyboard there, once it is read. */
+    /** Whether to scroll to the requested key, and to focus it, after it is read. */
     this.goal = { isOpen: wanted !== undefined, focus: false }
     this.known = new Known()
     this.forest = this.known.forest
@@ -287,7 +288,7 @@ class Keys {
     if (entry.at || entry.error) ready()
   }
 
-  /** Show other trees. @param {import('../signing_keys.js').Forest} trees */
+  /** Show a new forest. @param {import('../signing_keys.js').Forest} trees */
   take(trees) {
     this.forest = trees
     this.chosen = find(trees, this.wanted)
@@ -297,20 +298,20 @@ class Keys {
     this.details.take(this.chosen)
   }
 
-  /** After a change: go to a key, when it is read. @param {string} [id] */
+  /** Select a key after a change, as soon as it is read. @param {string} [id] */
   async reread(id = this.wanted) {
     this.wanted = id
-    // What was pressed is drawn anew: the keyboard goes on at the key that was changed.
+    // The pressed button is drawn again, so the changed key gets the focus.
     this.goal = { isOpen: true, focus: true }
     if (id) history.replaceState(null, '', `#/keys/${id}`)
   }
 
-  /** Work out what is shown. */
+  /** Compute the visible items. */
   refresh() {
     this.items = shown(this.forest, this.view)
   }
 
-  /** Finds keys by name. */
+  /** Field that finds keys by name. */
   get filter() {
     const look = (/** @type {Event} */ event) => {
       this.view.found = /** @type {HTMLInputElement} */ (event.target).value
@@ -327,7 +328,7 @@ class Keys {
   choose(place) {
     this.chosen = place
     this.wanted = place?.key.id
-    // No new page: the tree stays as it is, and a reload finds the key again.
+    // Replace the address without a new page: the tree remains, and a reload selects the key again.
     history.replaceState(null, '', place ? `#/keys/${place.key.id}` : '#/keys')
     put(this.said)
     this.details.show(place)
@@ -335,13 +336,13 @@ class Keys {
     if (!place) this.tree.node()?.focus({ preventScroll: true })
   }
 
-  /** Show an answer, where a person sees it. @param {unknown[]} content */
+  /** Show a message, and scroll to it. @param {unknown[]} content */
   tell(...content) {
     put(this.said, ...content)
     this.said.scrollIntoView({ block: 'start' })
   }
 
-  /** Scroll to the chosen key, unless it is seen. @param {{focus?: boolean}} [options] */
+  /** Scroll to the selected key, unless it is visible. @param {{focus?: boolean}} [options] */
   goToChosen({ focus = false } = {}) {
     if (!this.chosen) return this.tree.redraw()
     const item = this.items.find(({ place, members }) => place === this.chosen && !members)
@@ -368,14 +369,14 @@ class Keys {
 
   /** @param {Place | null} parent */
   async make(parent) {
-    // The trees may be others since the button was drawn.
+    // The forest may have changed since the button was drawn.
     const made = await create(this.forest, find(this.forest, parent?.key.id))
     if (!made) return
     announce(`The key ${made.name} was made.`)
     await this.reread(made.id)
   }
 
-  /** What of the window neither the chosen key nor the bar of a phone covers. */
+  /** Return the part of the window outside the selected key and the bar of a phone. */
   free() {
     const { top, bottom } = this.details.element.getBoundingClientRect()
     if (getComputedStyle(this.details.element).position === 'fixed') return { top: 8, bottom: top - 8 }

@@ -1,4 +1,4 @@
-/** What was published, by whom, and is it genuine? */
+/** The page of SRLs: their versions, signers and verification. */
 
 import { now } from '../api.js'
 import { count as warrants, minute, number, short, span } from '../format.js'
@@ -20,7 +20,7 @@ export const title = 'Lists'
 const VERSIONS = '/v1/revocations/srl/versions?limit=100'
 const DAY = 86_400_000
 const DAYS = 14
-/** Versions that are read for the picture at most. */
+/** Versions that are read for the chart at most. */
 const MOST = 2000
 const GAPS = 5
 
@@ -70,7 +70,11 @@ const showLists = async (main, context) => {
   }, context.signal)
 }
 
-/** The minute of an end, without its day if that is the day of the start. @param {number} start @param {number} end */
+/**
+ * Return the minute of an end, without the day if the start has the same day.
+ * @param {number} start
+ * @param {number} end
+ */
 const endOf = (start, end) => minute(end).slice(minute(start).slice(0, 10) === minute(end).slice(0, 10) ? 11 : 0)
 
 /**
@@ -114,7 +118,7 @@ function coverageCard(versions, isWhole) {
   </section>`
 }
 
-/** Of what the bars are parts: the longest list, and who signed the newest. */
+/** Scale of the bars: the longest SRL, and the signer of the newest. */
 const scale = { most: 0, signer: '' }
 
 /** @type {import('../table.js').Spec} */
@@ -179,9 +183,9 @@ function changed({ added, removed }) {
 }
 
 /**
- * What differs between two lists.
+ * Show the difference between two SRLs.
  * @param {HTMLElement} main
- * @param {string} compared as in `6..7`
+ * @param {string} compared for example `6..7`
  * @param {Context} context
  */
 function showDifference(main, compared, context) {
@@ -199,7 +203,7 @@ function showDifference(main, compared, context) {
     const long = published.data?.versions.find(
       (/** @type {Version} */ { version, count }) => (version === from || version === to) && count > LONGEST,
     )
-    // A list that is published stays as it is.
+    // A published SRL is immutable.
     const ask = (/** @type {number} */ version) => read(`/v1/revocations/srl?version=${version}`, 3600)
     const [before, after] = !published.at || long ? [] : [ask(from), ask(to)]
     const said = !published.at
@@ -236,7 +240,7 @@ const missing = (error, version) =>
     : problem(error, 'The lists could not be compared.')
 
 /**
- * The warrants that differ, and that in words.
+ * Return the differing warrants, and a summary.
  * @param {Api.SignedRevocationList} before
  * @param {Api.SignedRevocationList} after
  */

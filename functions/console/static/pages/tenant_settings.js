@@ -1,4 +1,4 @@
-/** What holds for the whole tenant, and what does each setting do? */
+/** The page of tenant settings, with the effect of each. */
 
 import { ApiError, get, patch } from '../api.js'
 import { brief, number, seconds, span } from '../format.js'
@@ -17,7 +17,7 @@ import { may } from '../session.js'
  * @property {(value: any) => string} effect
  */
 
-/** How a length of time is typed: `6h` is as good as `21600`. */
+/** Units of a typed duration: `6h` is equivalent to `21600`. */
 const TIME = 's, m, h or d'
 
 /** @type {Setting[]} */
@@ -132,7 +132,7 @@ const forms = (settings) => [
 ]
 
 /**
- * One setting: its value, what it does, and a button that saves it.
+ * Return the form of one setting: its value, its effect, and a button that saves it.
  * @param {Setting} setting
  * @param {Settings} settings
  * @returns {HTMLElement}

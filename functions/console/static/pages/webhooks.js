@@ -1,4 +1,4 @@
-/** Where do events go, and did they arrive? */
+/** The page of webhooks: their events and deliveries. */
 
 import { ApiError, post, remove } from '../api.js'
 import { count, number } from '../format.js'
@@ -15,7 +15,7 @@ import { listPage, Table, terms } from '../table.js'
 
 const DAY = 86_400
 const BECAUSE = { requested: 'by a person', gone: 'answered 410', failing: 'failed for a day' }
-/** Groups of events that people want together, by the beginning of their names. */
+/** Common groups of events, by prefix of their names. */
 const GROUPS = [
   ['*', 'Everything, also what later releases add'],
   ['revocation.', 'Warrants are revoked, and taken back'],
@@ -80,7 +80,7 @@ const webhooks = {
   empty: html`<p>No webhooks yet. Make one to hear of changes in your own programs, such as a chat or an alarm.</p>`,
 }
 
-/** Words for filters. @param {Webhook} webhook */
+/** Return the filter words of a webhook. @param {Webhook} webhook */
 function standing({ status, failing_since: failing, set_aside }) {
   return [status, failing && 'failing', set_aside > 0 && 'refused'].filter(Boolean).join(' ')
 }
@@ -198,7 +198,7 @@ async function create() {
 }
 
 /**
- * The types of events of the chosen groups.
+ * Return the event types of the selected groups.
  * @param {string[]} chosen
  */
 async function types(chosen) {

@@ -1,4 +1,4 @@
-/** What another person has to approve: its cards on the overview, the decision, and the act itself. */
+/** Approvals: their cards on the overview, the decision, and the approved action. */
 
 import { all, answers, ApiError, now, post, remove } from '../api.js'
 import { joined, sha256 } from '../bytes.js'
@@ -14,7 +14,7 @@ import { announce, facts, named } from './panel.js'
 /** @typedef {{what: unknown, why: unknown, buttons: unknown}} Card */
 /** @typedef {(headers: Record<string, string>) => Promise<any>} Repeat */
 
-/** What is to be done, so often. @type {Record<string, (times: number) => string>} */
+/** Descriptions of the actions, by count. @type {Record<string, (times: number) => string>} */
 const ACTS = {
   'revocations.restore': (times) => `Take ${count(times, 'revocation')} back`,
   'revocations.restore_others': (times) => `Take ${count(times, 'revocation')} of others back`,
@@ -26,24 +26,24 @@ const ACTS = {
   'signing_keys.revoke_root': () => 'Revoke a root key',
   'status_signer.rotate': () => 'Replace the status signer',
 }
-/** What the details of an approval are called. @type {Record<string, string>} */
+/** Names of an approval's details. @type {Record<string, string>} */
 const DETAILS = {
   warrant_id: 'Warrant',
   name: 'Name',
   manifest_id: 'Manifest',
   sha256: 'SHA-256 of its list',
 }
-/** As the dialog to replace an API key offers them. */
+/** As in the dialog that replaces an API key. */
 const GRACES = [0, 3600, 86_400, 604_800]
 
 /**
- * A card for each approval that somebody waits for, or that the caller may use.
+ * Return a card for each approval that is pending, or that the caller may use.
  * @param {AbortSignal} signal
  * @param {() => Promise<unknown>} redraw
  * @returns {Promise<Card[]>}
  */
 export async function approvalCards(signal, redraw) {
-  // The newest are first, and none waits for longer than a day.
+  // The newest are first, and an approval expires within a day.
   const found = /** @type {Approval[]} */ (await all('/v1/approvals', 'approvals', { signal, most: 1 }))
   return found
     .filter(({ expires_at, remaining }) => Date.parse(expires_at) > now() && remaining > 0)
@@ -89,7 +89,7 @@ function subject({ subject: it, details }) {
   return typeof name === 'string' ? named(name) : html`<code>${it.startsWith('svc_man_') ? short(it) : it}</code>`
 }
 
-/** What a person should know who decides. @param {Approval} approval */
+/** Return the facts for the approver. @param {Approval} approval */
 export const about = (approval) => [
   facts([
     ['What', words(approval.act, approval.remaining)],
@@ -104,7 +104,7 @@ export const about = (approval) => [
   approval.details.sha256 ? members(approval.subject) : null,
 ]
 
-/** The members of a manifest, page after page. @param {string} id */
+/** Return the members of a manifest, in pages. @param {string} id */
 function members(id) {
   const pages = answers(`${MANIFESTS}/${id}/members`)
   const place = one(html`<div class="body"></div>`)
@@ -133,14 +133,14 @@ function members(id) {
   return place
 }
 
-/** How many revocations each identity made, and why. @param {Record<string, any>} details */
+/** Return how many revocations each identity made, with the reasons. @param {Record<string, any>} details */
 const groupRows = ({ groups = [] }) =>
   /** @type {{created_by: string, reason: string, count: number}[]} */ (groups).map(
     ({ created_by: by, reason, count: number }) =>
       /** @type {[string, unknown]} */ ([`${count(number, 'revocation')} by ${by}`, named(reason)]),
   )
 
-/** Decisions: the title of the dialog, its button, and what is said after it, or if it fails. */
+/** Decisions: title of the dialog, button, and the messages after success and failure. */
 const DECISIONS = /** @type {const} */ ({
   approve: ['Approve this?', 'Approve', 'Approved.', 'That was not decided.'],
   reject: ['Reject this?', 'Reject', 'Rejected.', 'That was not decided.'],
@@ -148,7 +148,7 @@ const DECISIONS = /** @type {const} */ ({
 })
 
 /**
- * Decide on what somebody asked for. The requester withdraws a request by a rejection.
+ * Decide on an approval. The requester withdraws a request with a rejection.
  * @param {Approval} approval
  * @param {keyof typeof DECISIONS} verb
  * @param {() => Promise<unknown>} [redraw]
@@ -172,7 +172,7 @@ export async function decide(approval, verb, redraw = async () => {}) {
 }
 
 /**
- * Do what was approved.
+ * Execute the approved action.
  * @param {Approval} approval
  * @param {() => Promise<unknown>} [redraw]
  */
@@ -204,7 +204,7 @@ export async function use(approval, redraw = async () => {}) {
 }
 
 /**
- * The request that was approved, or null if it is none that this console makes.
+ * Return the approved request; null if this console does not support the action.
  * @param {Approval} approval
  * @param {Element} place of the progress
  * @returns {Promise<Repeat | null>}
@@ -222,7 +222,7 @@ async function repeated(approval, place) {
   return null
 }
 
-/** The bodies that this console sends for an act. @param {Approval} approval */
+/** Return the possible request bodies of an action. @param {Approval} approval */
 function bodies({ act, details }) {
   const { name, reason, cascade, changes = {} } = /** @type {Record<string, any>} */ (details)
   if (act === 'list_signers.force') return [{ force: true }, undefined]

@@ -1,11 +1,10 @@
-/** Entries of the audit log as sentences, and runs of them as one. */
+/** Formats entries of the audit log as sentences, and runs of entries as one sentence. */
 
 import { count, date, nameOf, short } from '../format.js'
 
 /** @typedef {Api.AuditEntry} Entry */
 /**
- * @typedef {object} Run entries of one actor and one action, newest first; `name` is that of its
- * API key then
+ * @typedef {object} Run entries of one actor and one action, newest first; `name` is the API key's name at that time
  * @property {Entry[]} entries
  * @property {string} actor
  * @property {string | null} name
@@ -14,7 +13,7 @@ import { count, date, nameOf, short } from '../format.js'
 
 const MINUTE = 60_000
 
-/** What was done, to one thing, to several. @type {Record<string, [string, string, string]>} */
+/** Action in words, for one object, for several. @type {Record<string, [string, string, string]>} */
 const DONE = {
   'api_key.create': ['made', 'the API key', 'API keys'],
   'api_key.rotate': ['replaced', 'the API key', 'API keys'],
@@ -91,13 +90,13 @@ const DONE = {
   'webhook.delete': ['deleted', 'the webhook to', 'webhooks'],
 }
 
-/** An override that names no approval: from then on, no act needs one. @type {typeof DONE[string]} */
+/** An override without an approval: from then on, no action requires one. @type {typeof DONE[string]} */
 const UNPROTECTED = ['ended', 'the protection of all acts', 'protections of all acts']
 
-/** The actions that have a sentence. */
+/** Actions with a sentence. */
 export const ACTIONS = Object.keys(DONE)
 
-/** The entry about a whole call for many revocations, and what the parts of such a call do. */
+/** The entry for a whole batch call, and the actions of its parts. */
 const SUMMARY = 'revocation.batch'
 /** @type {Record<string, string>} */
 const KINDS = {
@@ -107,8 +106,10 @@ const KINDS = {
 }
 
 /**
- * Put entries of one actor and action together that are within a minute of their neighbours, and all
- * of one batch on one day, with the entries about its calls, at the place of the newest.
+ * Group entries into runs.
+ *
+ * A run has entries of one actor and action, each within a minute of its neighbours. All entries of one batch on one
+ * day are a run too, with the entries of its calls, at the place of the newest.
  * @param {Entry[]} entries newest first
  * @returns {Run[]}
  */
@@ -133,7 +134,7 @@ export function folded(entries) {
 }
 
 /**
- * What the entries of one batch have in common, by day and actor; null for an entry of none.
+ * Return the group key of a batch entry: day and actor; null for other entries.
  * @param {Entry} entry
  */
 function batchOf({ action, actor, actor_name, timestamp, details }) {
@@ -166,7 +167,7 @@ function isNext(run, entry) {
 const isUnprotecting = ({ action, resource_id: id }) => action === 'approval.override' && !id.startsWith('svc_apr_')
 
 /**
- * What a run says: who, did what, to what. An action that this page does not know is said as it is.
+ * Return the sentence of a run: actor, action, object. An unknown action appears unchanged.
  * @param {Run} run
  * @returns {{who: string, did: string, what: string}}
  */
@@ -188,7 +189,7 @@ export function sentence({ entries, action, actor, name }) {
 const NAMELESS = new Set(['audit_log.statement', 'tenant.update_settings', 'tenant.protect_acts', 'recovery.review'])
 
 /**
- * What an entry is about, by the name that people know.
+ * Return the object of an entry, by the name that people use.
  * @param {Entry} entry
  */
 function thing(entry) {

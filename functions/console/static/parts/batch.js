@@ -1,4 +1,4 @@
-/** Many changes of revocations by calls for up to 1000 each. A repeated call changes nothing twice. */
+/** Changes many revocations in calls of up to 1,000. A repeated call changes each revocation once. */
 
 import { ApiError, get, now, post, sleep } from '../api.js'
 import { newUlid } from '../ulid.js'
@@ -6,25 +6,25 @@ import { work } from './progress.js'
 
 /** @typedef {import('./warrant_lines.js').Warrant} Warrant */
 /**
- * `no_answer`: the call was made, and may have been carried out.
+ * `no_answer`: the call was made, and may have been executed.
  * @typedef {{outcome: string} & Partial<Pick<Api.RevocationChange, 'message' | 'revocation_id' | 'code'>>} Outcome
  */
 /** @typedef {{reason: string, warrants: Warrant[]}} Call */
 
 export const MANIFESTS = '/v1/unrevoke-manifests'
 const MOST = 1000
-/** How many revocations a part of a manifest has. */
+/** Revocations in a part of a manifest. */
 const PART = 500
 const TRIES = 3
 
 /**
- * A new identifier of a batch.
+ * Create a batch identifier.
  * @param {number} time in milliseconds
  */
 export const batchId = (time) => `svc_bat_${newUlid(time)}`
 
 /**
- * Parts of at most a thousand.
+ * Split items into parts of at most a thousand.
  * @template T
  * @param {T[]} items
  * @returns {T[][]}
@@ -33,11 +33,12 @@ export const parts = (items) =>
   Array.from({ length: Math.ceil(items.length / MOST) }, (_, index) => items.slice(index * MOST, (index + 1) * MOST))
 
 /**
- * Make one call, and repeat it while its answer is lost or something is unavailable. Throws
- * `ApiError`; then what was asked for may be done or not.
+ * Make one call, and repeat it while its response is lost or a result is unavailable.
+ *
+ * Throws `ApiError`; the call may then have been executed or not.
  * @param {string} path
  * @param {Partial<Api.ChangeRevocations>} body
- * @param {AbortSignal} signal ends the waiting, never a call
+ * @param {AbortSignal} signal ends a pause, never a call
  * @param {Record<string, string>} [headers]
  * @returns {Promise<Api.RevocationChange[]>}
  */
@@ -53,9 +54,9 @@ export async function change(path, body, signal, headers) {
   }
 }
 
-/** The revocations of a manifest, which its parts take back. */
+/** Applies the parts of a manifest, which unrevoke its warrants. */
 export class Undoing {
-  /** How many are taken back. */
+  /** Number of unrevoked warrants. */
   taken = 0
 
   /** @param {Api.Manifest} manifest @param {AbortSignal} signal */
@@ -78,7 +79,7 @@ export class Undoing {
   }
 
   /**
-   * Apply these parts. Whether all were applied. Throws `ApiError`.
+   * Apply these parts. Returns whether all were applied. Throws `ApiError`.
    * @param {Element} place of the progress
    * @param {number[]} parts
    * @param {string} reason
@@ -95,7 +96,7 @@ export class Undoing {
 /** @param {string} id @returns {Promise<Api.Manifest>} */
 export const readManifest = (id) => get(`${MANIFESTS}/${id}`)
 
-/** Warrants that are revoked under one batch, or of which the service says whether they would be. */
+/** Revokes warrants under one batch, or checks them in a dry run. */
 export class Run {
   batch = batchId(now())
   /** By warrant. @type {Map<string, Outcome>} */
@@ -103,7 +104,7 @@ export class Run {
 
   /**
    * @param {Warrant[]} warrants
-   * @param {string} reason of those that have none of their own
+   * @param {string} reason for warrants without a reason
    * @param {{dry: boolean, signal: AbortSignal}} options
    */
   constructor(warrants, reason, { dry, signal }) {
@@ -114,8 +115,9 @@ export class Run {
   }
 
   /**
-   * Make the calls that are open: all, or after a fault or a stop the rest. Whether all were made.
-   * Throws `ApiError`.
+   * Make the remaining calls: all calls, or the rest after a failure or a stop.
+   *
+   * Returns whether all were made. Throws `ApiError`.
    * @param {Element} place of the progress
    */
   go(place) {
@@ -139,7 +141,7 @@ export class Run {
       for (const result of results) this.outcomes.set(result.id, result)
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 400) throw error
-      // Nothing of the call is done, and it would be refused again; other calls have other reasons.
+      // The call changed no revocation, and the service would refuse it again. Other calls have other reasons.
       for (const id of ids) this.outcomes.set(id, { outcome: 'failed', code: error.code, message: error.message })
     }
   }
@@ -150,20 +152,20 @@ export class Run {
     return outcome === 'failed' ? code !== 'unavailable' : outcome !== 'no_answer' && outcome !== 'not_begun'
   }
 
-  /** The warrants that may be tried again. */
+  /** Warrants that may be retried. */
   get open() {
     return this.warrants.filter((each) => !this.#isSettled(each))
   }
 
   /**
-   * How many warrants have an outcome.
+   * Return the number of warrants with an outcome.
    * @param {string} outcome
    */
   counted(outcome) {
     return this.warrants.filter(({ id }) => this.outcomes.get(id)?.outcome === outcome).length
   }
 
-  /** The warrants that the service refused, with its words. */
+  /** Return the warrants that the service refused, with its messages. */
   failed() {
     return this.warrants.flatMap(({ line, id }) => {
       const found = this.outcomes.get(id)
@@ -175,9 +177,9 @@ export class Run {
 }
 
 /**
- * The calls for warrants: of those with one reason, at most a thousand each.
+ * Group warrants by reason into calls of at most a thousand.
  * @param {Warrant[]} warrants
- * @param {string} reason of those that have none of their own
+ * @param {string} reason for warrants without a reason
  * @returns {Call[]}
  */
 export function calls(warrants, reason) {

@@ -1,12 +1,12 @@
-/** CSV files as spreadsheets write them (RFC 4180, and what people have instead of it). */
+/** Reads and writes CSV files in the spreadsheet dialects (RFC 4180 and common variants). */
 
-/** @typedef {{line: number, cells: string[]}} Row its first line in the file, from 1 */
+/** @typedef {{line: number, cells: string[]}} Row first line in the file, from 1 */
 
-/** A file that is no text, or no CSV. */
+/** The file is not text, or not CSV. */
 export class Unreadable extends Error {}
 
 /**
- * The text of a file in UTF-8, or in UTF-16 with a byte order mark. Throws `Unreadable`.
+ * Decode a file in UTF-8, or in UTF-16 with a byte order mark. Throws `Unreadable`.
  * @param {Uint8Array} bytes
  */
 export function decoded(bytes) {
@@ -24,8 +24,10 @@ export function decoded(bytes) {
 }
 
 /**
- * The rows of a text that are not empty. Cells are separated by comma, semicolon or tab, whichever
- * the first row has most of. Throws `Unreadable` if a quote is not closed.
+ * Yield the rows that are not empty.
+ *
+ * Cells are separated by comma, semicolon or tab, by the most frequent in the first row. Throws `Unreadable` if a quote
+ * is not closed.
  * @param {string} text
  * @returns {Generator<Row>}
  */
@@ -47,7 +49,7 @@ export function* rows(text) {
 }
 
 /**
- * One cell, and where it ends: at a separator, at the end of a line or of the text.
+ * Return one cell and its end: a separator, or the end of the line or text.
  * @param {string} text
  * @param {number} start
  * @param {string} separator
@@ -89,7 +91,7 @@ function separatorOf(text) {
 }
 
 /**
- * A file that a spreadsheet reads as text: a cell that it would take for a formula gets an apostrophe.
+ * Return a file that a spreadsheet reads as text: a cell that looks like a formula gets an apostrophe.
  * @param {unknown[][]} table
  */
 export const written = (table) => `\ufeff${table.map((row) => `${row.map(quoted).join(',')}\r\n`).join('')}`

@@ -1,4 +1,4 @@
-/** Dialogs: a question with its answer, or a form. */
+/** Dialogs: questions and forms. */
 
 import { ApiError, Asked, once } from '../api.js'
 import { minute } from '../format.js'
@@ -7,21 +7,24 @@ import { who } from '../session.js'
 import { announce, banner, copied, problem } from './panel.js'
 
 /**
- * Ask. Resolves with what `run` gave, or with null if the person closed the dialog or left the page.
- * If `run` throws an `ApiError`, the dialog says so and stays. `run` gets headers with which the
- * service makes the change once, if an answer is lost and the person presses the button again. If it
- * needs another person, the dialog asks for an approval, and then has the button that uses it.
+ * Ask a question.
+ *
+ * Resolves with the result of `run`, or with null if the person closed the dialog or left the page. If `run` throws an
+ * `ApiError`, the dialog shows it and stays open.
+ *
+ * `run` gets an `Idempotency-Key` header, so that a second press after a lost response makes the change once. If the
+ * action needs another person, the dialog requests an approval, and then has a button that uses it.
  * @template T
  * @param {object} question
  * @param {unknown} question.title
  * @param {unknown} question.body
- * @param {unknown} question.action the words of the button that does it
+ * @param {unknown} question.action the text of the main button
  * @param {(form: FormData, headers: Record<string, string>) => Promise<T>} question.run
  * @param {string | ((error: ApiError) => string)} [question.failed] a sentence
- * @param {boolean} [question.danger] whether it cannot be undone
+ * @param {boolean} [question.danger] whether it is irreversible
  * @param {boolean} [question.wide]
  * @param {boolean} [question.firm] whether only the button closes it
- * @param {boolean} [question.alone] whether its button is the only one
+ * @param {boolean} [question.alone] whether it has only one button
  * @returns {Promise<T | null>}
  */
 export function ask({
@@ -53,7 +56,7 @@ export function ask({
       try {
         result = await run(form, { ...tried.headers, ...approval.headers(form) })
         dialog.close()
-        // The event `close` comes later. Until then a secret must not stay in the document.
+        // The event `close` fires later, and the document must not contain a secret until then.
         dialog.remove()
       } catch (error) {
         button.disabled = false
@@ -63,7 +66,7 @@ export function ask({
         put(fault, error.status === 0 ? unanswered() : problem(error, words))
       }
     })
-    // For browsers that do not know `closedby`.
+    // For browsers without support for `closedby`.
     const stay = (/** @type {Event} */ event) => event.preventDefault()
     const end = () => {
       if (button.disabled && result === null) announce('You did not wait for the answer: it may still be done.')
@@ -94,35 +97,35 @@ export function ask({
 }
 
 /**
- * Show something until the person closes it.
+ * Show content until the person closes it.
  * @param {unknown} title
  * @param {unknown} body
  */
 export const tell = (title, body) =>
   ask({ title, body, action: 'Close', run: async () => true, wide: true, alone: true })
 
-/** The header that asks for an approval, or names one. */
+/** Header that requests or names an approval. */
 export const APPROVAL = 'Rescind-Approval'
 
-/** In a dialog: what asks for an approval, or uses it, once the service says that one is needed. */
+/** The part of a dialog that requests or uses an approval, after the service requires one. */
 class Approval {
   element = one(html`<div class="body"></div>`)
-  /** What the header says. @type {string | null} */
+  /** Value of the header. @type {string | null} */
   #wanted = null
 
-  /** @param {(words: string | null) => void} label gets the words of the button; null for its own */
+  /** @param {(words: string | null) => void} label sets the text of the button; null for its default */
   constructor(label) {
     this.label = label
   }
 
   /**
-   * The headers of the next call.
+   * Return the headers of the next call.
    * @param {FormData} form
    * @returns {Record<string, string>}
    */
   headers(form) {
     if (this.#wanted === null) return {}
-    // Headers have ASCII: other letters go as in an address.
+    // Headers are ASCII, so the reason is percent-encoded.
     const reason = form.get('approval_reason')
     return {
       [APPROVAL]: this.#wanted,
@@ -131,7 +134,7 @@ class Approval {
   }
 
   /**
-   * Whether this is about an approval that the person can ask for, and is said here.
+   * Return whether this part handles an error, because the person can request an approval.
    * @param {unknown} error
    */
   takes(error) {
@@ -166,7 +169,7 @@ class Approval {
         ),
       )
     } else {
-      // What needs no approval any more is done without.
+      // Without the requirement, the action needs no approval header.
       if (this.#wanted === 'request' && error instanceof ApiError && error.code === 'invalid_state')
         this.#become(null, null)
       return false
@@ -195,10 +198,12 @@ const unanswered = () =>
   )
 
 /**
- * Show a secret once. It is in the document as text only, and leaves it when the dialog is closed.
+ * Show a secret once.
+ *
+ * The document contains it only as text, until the dialog is closed.
  * @param {string} title
  * @param {string} secret
- * @param {unknown} text what it is for
+ * @param {unknown} text the purpose of the secret
  */
 export function showSecret(title, secret, text) {
   return ask({
@@ -213,7 +218,7 @@ export function showSecret(title, secret, text) {
   })
 }
 
-/** What copies a text, and says beside it what became of that. @param {string} text */
+/** Return a button that copies a text and shows the result next to it. @param {string} text */
 export function copyButton(text) {
   const said = one(html`<span class="soft" role="status"></span>`)
   return html`<div class="actions">
@@ -222,15 +227,15 @@ export function copyButton(text) {
 }
 
 /**
- * Ask whether to do something, do it, and say so. Resolves with whether it was done.
+ * Ask for confirmation, execute, and show a message. Resolves with whether it was executed.
  * @param {object} question
  * @param {unknown} question.title
  * @param {unknown} question.body
- * @param {unknown} question.action the words of the button that does it
+ * @param {unknown} question.action the text of the main button
  * @param {(headers: Record<string, string>) => Promise<unknown>} question.run
- * @param {string} question.said a sentence, once it is done
+ * @param {string} question.said a sentence after success
  * @param {string} [question.failed] a sentence
- * @param {boolean} [question.danger] whether it cannot be undone
+ * @param {boolean} [question.danger] whether it is irreversible
  */
 export async function confirm({ run, said, ...question }) {
   const done = await ask({ ...question, run: (_form, headers) => run(headers).then(() => true) })
@@ -239,7 +244,7 @@ export async function confirm({ run, said, ...question }) {
 }
 
 /**
- * What takes a form in the place of the browser.
+ * Return a submit handler that passes the form to `take` instead of the browser.
  * @param {(form: FormData) => unknown} take
  */
 export const submitted = (take) => (/** @type {SubmitEvent} */ event) => {
@@ -248,7 +253,7 @@ export const submitted = (take) => (/** @type {SubmitEvent} */ event) => {
 }
 
 /**
- * A labelled field of a form.
+ * Return a labelled field of a form.
  * @param {string} label
  * @param {unknown} input
  * @param {unknown} [hint]
@@ -257,7 +262,7 @@ export const field = (label, input, hint = null) =>
   html`<label class="field"><span>${label}</span>${hint && html`<small class="soft">${hint}</small>`}${input}</label>`
 
 /**
- * A field for the reason of a change.
+ * Return a field for the reason of a change.
  * @param {string} [hint]
  * @param {number} [maxlength]
  */
@@ -265,7 +270,7 @@ export const reasonField = (hint = 'For people, and for the audit log.', maxleng
   field('Reason', html`<textarea name="reason" required maxlength=${maxlength} rows="2" dir="auto"></textarea>`, hint)
 
 /**
- * One of several: values, their words, and which of them is chosen at first.
+ * Return a selection: values, their labels, and the initial value.
  * @param {string} name
  * @param {(readonly [string | number, unknown, boolean?])[]} options
  */
@@ -275,7 +280,7 @@ export const choice = (name, options) =>
   </select>`
 
 /**
- * An input for what has to be written exactly.
+ * Return an input for a text that must match exactly.
  * @param {string} name
  * @param {{pattern?: string, value?: string, maxlength?: number}} options
  */
@@ -291,7 +296,7 @@ export const exactInput = (name, { pattern, value, maxlength }) =>
   />`
 
 /**
- * A box to tick, or a point, with its words.
+ * Return a checkbox or radio button with its label.
  * @param {unknown} input
  * @param {unknown} words
  */

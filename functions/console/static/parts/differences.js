@@ -1,7 +1,7 @@
-/** The details of approvals and of audit entries, with each field that a change differs in. */
+/** Formats the details of approvals and audit entries, with each field that a change modifies. */
 
 /**
- * Rows of a list of facts: the details, then the old and the new value of each changed field.
+ * Return rows of facts: the details, then the old and new values of each changed field.
  * @param {Record<string, any>} details
  * @returns {[string, string][]}
  */

@@ -1,4 +1,4 @@
-/** The keys of pages and tables, which a person can switch off, and the bar that has buttons for some. */
+/** Keyboard shortcuts of pages and tables, which a person can disable, and the bar with some of their buttons. */
 
 import { clock, shownTimes } from '../format.js'
 import { html, one, put } from '../html.js'
@@ -26,11 +26,11 @@ const KEYS = [
 
 Object.assign(shownTimes, JSON.parse(localStorage.getItem(TIMES) ?? '{}'))
 
-/** Whether letters are no keys. */
+/** Return whether shortcuts are disabled. */
 export const isSilent = () => localStorage.getItem(SILENCED) !== null
 
 /**
- * Whether a letter is a key where it was pressed.
+ * Return whether a key press is a shortcut at its target.
  * @param {KeyboardEvent} event
  */
 export function isHeard({ target, ctrlKey, metaKey, altKey }) {
@@ -56,7 +56,7 @@ document.addEventListener('keydown', (event) => {
 })
 
 /**
- * Draw the bar above each page: whether what it shows is fresh, and how times are told.
+ * Draw the bar above each page: the freshness of its data, and the format of times.
  * @param {HTMLElement} place
  * @param {AbortSignal} signal
  */
@@ -80,7 +80,7 @@ export function showBar(place, signal) {
   }, signal)
 }
 
-/** Say which keys there are. */
+/** Show the list of shortcuts. */
 export function showKeys() {
   const toggle = (/** @type {Event} */ { target }) =>
     /** @type {HTMLInputElement} */ (target).checked

@@ -1,4 +1,4 @@
-/** The check of the list in force with the pin that the person pasted. */
+/** Verifies the current SRL with the pin that the person pasted. */
 
 import { call } from '../api.js'
 import { count, minute, number, second, span } from '../format.js'
@@ -17,20 +17,20 @@ import { REASONS } from './trust_reasons.js'
 /** @typedef {'trust' | 'valid' | import('../verify.js').Check} Check */
 /** @typedef {{check: Check, message: string, advice: string}} Failed */
 /**
- * @typedef {object} Found what is believed, the list that was seen before, and the one that passed
+ * @typedef {object} Found the trust state, the SRL seen before, and the SRL that passed
  * @property {Believed} state
  * @property {Believed['list']} list
  * @property {Content | null} content
  */
 
-/** Longer lists are not fetched: on AWS they are at another address, which the page may not read. */
+/** Longer SRLs are not fetched: on AWS they are at another address, which the page may not read. */
 export const LONGEST = 20_000
 
-/** In the order in which they are made. @type {Check[]} */
+/** In the order of the checks. @type {Check[]} */
 const ORDER = ['trust', 'valid', ...CHECKS]
 
 /**
- * What is checked, and what is said if all is well.
+ * Description of each check, and its message on success.
  * @type {Record<Check, [string, (held: Document, content: Content, list: Believed['list']) => string]>}
  */
 const WORDS = {
@@ -60,7 +60,7 @@ const WORDS = {
 }
 
 const CLOCK = 'Check the clock of this computer. If it is right,'
-/** What to do if a check of the list fails. @type {Partial<Record<Check, string>>} */
+/** Advice if a check of the SRL fails. @type {Partial<Record<Check, string>>} */
 const ADVICE = {
   signature:
     'Verify again in a minute. If it stays so, somebody else made this list: tell the people who run the service.',
@@ -159,7 +159,7 @@ async function checked(pin, keep, signal) {
 }
 
 /**
- * Follow the documents, then check the list. Throws what refuses it.
+ * Follow the trust documents, then check the SRL. Throws the error that refuses it.
  * @param {Found} found is filled
  * @param {boolean} keep
  * @param {AbortSignal} signal
@@ -167,7 +167,7 @@ async function checked(pin, keep, signal) {
 async function find(found, keep, signal) {
   const keys = async () => {
     found.state = await followed(found.state, signal)
-    // Before it counts (TRUST-12).
+    // Before it is used (TRUST-12).
     if (keep) remember(found.state)
     const { held, list } = found.state
     if (!held) return null
@@ -181,7 +181,7 @@ async function find(found, keep, signal) {
     found.content = await verify(body, first, Date.now(), found.list)
   } catch (error) {
     if (!(error instanceof Refused) || error.check !== 'signature') throw error
-    // The signer may have been replaced meanwhile (TRUST-13).
+    // The signer may have been replaced during the request (TRUST-13).
     found.content = await verify(body, (await keys()) ?? [], Date.now(), found.list)
   }
   const { version, sha256, signer } = found.content
@@ -190,7 +190,7 @@ async function find(found, keep, signal) {
 }
 
 /**
- * Which check failed. Throws what is no refusal.
+ * Return the failed check. Rethrows other errors.
  * @param {unknown} error
  * @returns {Failed}
  */
@@ -205,7 +205,7 @@ function failure(error) {
 }
 
 /**
- * A line for each check.
+ * Return a line for each check.
  * @param {Found} found
  * @param {Failed | null} failed
  */
@@ -213,7 +213,7 @@ function results({ state: { held }, list, content }, failed) {
   const stopped = failed ? ORDER.indexOf(failed.check) : ORDER.length
   const line = (/** @type {Check} */ check, /** @type {number} */ place) => {
     const [words, yes] = WORDS[check]
-    // With nothing to compare with, it is not known whether an older list came back.
+    // Without an earlier SRL, a rollback cannot be detected.
     const passed = check === 'version' && !list ? tag('unknown', 'not known') : tag('force', 'yes')
     const [detail, mark] =
       place < stopped

@@ -1,4 +1,4 @@
-/** The keys that sign lists: their states, and what an administrator can do with them. */
+/** SRL signers: their states, and the actions of an administrator. */
 
 import { now, post } from '../api.js'
 import { short } from '../format.js'
@@ -51,7 +51,7 @@ export const signers = {
   empty: html`<p>No list was signed yet.</p>`,
 }
 
-/** What is done with no signer in particular. @param {Api.SrlKey[]} keys */
+/** Return the buttons that apply to no particular signer. @param {Api.SrlKey[]} keys */
 export function buttons(keys) {
   const pending = keys.find(({ status }) => status === 'pending')
   return (
@@ -62,7 +62,7 @@ export function buttons(keys) {
   )
 }
 
-/** Whether it has to wait before it may sign. @param {Api.SrlKey} key */
+/** Return whether a signer must wait before it may sign. @param {Api.SrlKey} key */
 const ripens = ({ status, activates_at }) =>
   status === 'pending' && activates_at !== null && Date.parse(activates_at) > now()
 
@@ -72,8 +72,8 @@ function meaning({ status }) {
 }
 
 /**
- * Ask, do it, and say what became of the signer.
- * @param {string} path below that of all signers
+ * Ask for confirmation, change the signer, and show the result.
+ * @param {string} path below the path of all signers
  * @param {{title: string, action: string, failed: string, body: unknown, danger?: boolean}} question
  * @param {unknown} [sent]
  */

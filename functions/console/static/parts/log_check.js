@@ -1,4 +1,4 @@
-/** The check of the sealed log, as a part of the audit page. */
+/** Checks the transparency log, as a part of the audit page. */
 
 import { call, exported, now } from '../api.js'
 import { count, number } from '../format.js'
@@ -28,11 +28,11 @@ import { REASONS } from './trust_reasons.js'
 /** @typedef {import('../vendor/rescind-trust.js').LogAnchor} LogAnchor */
 /** @typedef {import('../vendor/rescind-trust.js').Bytes} Bytes */
 
-/** Entries may be sealed that much later; until then a missing one says nothing. */
+/** Seconds until an entry is in the log; before, a missing entry is no fault. */
 const SEALING_SECONDS = 600
 
 /**
- * Ask for the key of the log, check it, and say what was found.
+ * Request the key of the log, check the log, and show the result.
  * @param {Element} place
  * @param {AbortSignal} signal
  */
@@ -61,7 +61,11 @@ export async function showCheck(place, signal) {
   put(place, found)
 }
 
-/** What stopped the check. Throws what is no fault of it. @param {unknown} error @param {() => unknown} again */
+/**
+ * Return why the check failed. Rethrows errors that are no result of it.
+ * @param {unknown} error
+ * @param {() => unknown} again
+ */
 function failure(error, again) {
   if (error instanceof WrongKey) return banner('wait', html`<strong>Nothing was checked.</strong> ${error.message}`)
   if (error instanceof NoEd25519)
@@ -111,8 +115,10 @@ async function check(pin, place, signal) {
 }
 
 /**
- * The keys that may have signed the checkpoint, and the checkpoint that the trust document names, if it
- * is of this log: a recovery begins another one. Throws `WrongKey`, `NotTrusted`, `NoEd25519`.
+ * Return the keys that may have signed the checkpoint, and the anchor checkpoint of the trust document.
+ *
+ * The anchor counts only if it belongs to this log, because a recovery begins another log. Throws `WrongKey`,
+ * `NotTrusted`, `NoEd25519`.
  * @param {string} pin or a verifier key
  * @param {Checkpoint} signed
  * @param {AbortSignal} signal
@@ -122,7 +128,7 @@ async function trusted(pin, { origin }, signal) {
   if (!isPin(pin)) return { keys: [keyOf(pin, origin)], anchor: null }
   const before = begun(pin)
   const after = await followed(before, signal)
-  // If an older document is remembered, the person wants that.
+  // If an older document is remembered, the person chose to remember.
   if (before.held) remember(after)
   const { held } = after
   if (!held) throw new WrongKey('The service has no trust document yet. Use the verifier key of the log.')
@@ -133,8 +139,9 @@ async function trusted(pin, { origin }, signal) {
 const stopped = () => banner('info', 'Stopped. Nothing is said about the log.')
 
 /**
- * Read all leaves, and compare their root with the signed one, and with that of the anchor at its size.
- * Throws `Broken`; gives whether it came to the end.
+ * Read all leaves, and compare their root with the signed root, and with the anchor's root at its size.
+ *
+ * Throws `Broken`. Returns whether the end was reached.
  * @param {Checkpoint} signed
  * @param {LogAnchor | null} anchor
  * @param {Map<string, Leaf>} leaves
@@ -174,8 +181,9 @@ async function readLeaves(signed, anchor, leaves, place, signal) {
 }
 
 /**
- * Compare each entry with its leaf, which is then removed from `leaves`. Throws `Broken`; gives how many
- * entries have no leaf yet, or null if it was stopped.
+ * Compare each entry with its leaf, and remove the leaf from `leaves`.
+ *
+ * Throws `Broken`. Returns how many entries have no leaf yet, or null if it was stopped.
  * @param {Map<string, Leaf>} leaves
  * @param {Element} place
  * @param {AbortSignal} signal
@@ -203,7 +211,7 @@ async function readEntries(leaves, place, signal) {
 }
 
 /**
- * Throws `Broken`; gives 1 for an entry that is too new to be sealed.
+ * Return 1 for an entry that is too new for the log. Throws `Broken`.
  * @param {{id: string, sha256: string}} entry
  * @param {Map<string, Leaf>} leaves
  */

@@ -1,4 +1,4 @@
-/** Revoke many warrants under one batch. */
+/** Dialog that revokes many warrants under one batch. */
 
 import { ApiError } from '../api.js'
 import { count, number } from '../format.js'
@@ -14,7 +14,7 @@ import { MOST, MOST_BYTES, read } from './warrant_lines.js'
 /** @typedef {import('./warrant_lines.js').Found} Lines */
 /** @typedef {import('./warrant_lines.js').Warrant} Warrant */
 /** @typedef {import('./warrant_lines.js').BadLine} BadLine */
-/** @typedef {{warrants: Warrant[], bad: BadLine[], check: Run}} Given all that was given, and what the check said */
+/** @typedef {{warrants: Warrant[], bad: BadLine[], check: Run}} Given the input, and the result of the check */
 
 const SHOWN = 100
 
@@ -49,14 +49,14 @@ class Many {
       event.preventDefault()
       void this.#take(event.dataTransfer?.files)
     }
-    // Anywhere: a browser would leave the page for a file that is dropped beside the form.
+    // On the whole page, because a browser would leave the page for a file that is dropped outside the form.
     addEventListener('dragover', (event) => event.preventDefault(), { signal })
     addEventListener('drop', drop, { signal })
     this.#become()
   }
 
   /**
-   * Draw the form, and below it what is said. While a call is made, the form is not to be changed.
+   * Draw the form with a message below it. The form is read-only during a call.
    * @param {{fault?: unknown, result?: unknown, isBusy?: boolean}} [what]
    */
   #become({ fault = null, result = null, isBusy = false } = {}) {
@@ -164,7 +164,7 @@ class Many {
       return /** @type {HTMLElement} */ (this.element.querySelector('[name=reason]')).focus()
     }
     const check = new Run(lines.warrants, reason, { dry: true, signal: this.signal })
-    // What is checked must be what is revoked.
+    // The checked warrants must be the revoked warrants.
     this.#become({ isBusy: true, result: this.#progress })
     try {
       const isWhole = await check.go(this.#progress)
@@ -267,7 +267,7 @@ class Many {
 }
 
 /**
- * What a check says of the lines.
+ * Describe the result of a check.
  * @param {Lines} lines
  * @param {Warrant[]} open
  * @param {number} already
@@ -286,7 +286,7 @@ function wouldBe({ repeated, unread }, open, already, bad) {
 }
 
 /**
- * What a run has done, and what is open.
+ * Describe the finished and open work of a run.
  * @param {Run} run
  * @param {ApiError | null} fault
  */
@@ -320,7 +320,7 @@ const badLines = (lines) =>
   </div>`
 
 /**
- * Let the person keep what became of each line.
+ * Save the result of each line to a file.
  * @param {Run} run
  * @param {Given} given
  */

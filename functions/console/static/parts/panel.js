@@ -1,4 +1,4 @@
-/** Parts of all pages: headings, banners, facts, times and names, and what failed and what to do. */
+/** Parts of all pages: headings, banners, facts, times, names, and failures with advice. */
 
 import { ApiError, now } from '../api.js'
 import { exactly, nameOf, span, told } from '../format.js'
@@ -7,12 +7,12 @@ import { icon } from './tag.js'
 
 /** @typedef {import('./tag.js').State} State */
 
-/** Letters of a name that are shown, and how many of them from its end. An identifier of a warrant is shown whole. */
+/** Visible letters of a name, and how many of them from its end. A warrant identifier is never cut. */
 const [NAME, ENDING] = [72, 16]
 
 /**
- * A place for a picture, which is drawn anew for each width that the place gets, never scaled.
- * @param {(width: number) => unknown} draw an SVG element for a width in CSS pixels
+ * Return a place for a picture, which is drawn again for each width and never scaled.
+ * @param {(width: number) => unknown} draw returns an SVG element for a width in CSS pixels
  * @returns {{element: HTMLElement, redraw: () => void}}
  */
 export function picture(draw) {
@@ -26,12 +26,12 @@ export function picture(draw) {
   return { element, redraw }
 }
 
-/** Grey boxes. @param {number} lines */
+/** Return a placeholder of grey boxes. @param {number} lines */
 export const skeleton = (lines) =>
   html`<div class="skeleton" aria-hidden="true">${Array.from({ length: lines }, () => html`<i></i>`)}</div>`
 
 /**
- * What failed, and what to do. Throws what is no fault of a call.
+ * Return a banner with the failure and advice. Rethrows errors other than failed calls.
  * @param {unknown} error
  * @param {string} failed a sentence
  * @param {(() => unknown) | null} [again]
@@ -43,7 +43,7 @@ export function problem(error, failed, again = null) {
 }
 
 /**
- * What a person can do about a fault.
+ * Return advice for a failed call.
  * @param {ApiError} error
  */
 export function advice(error) {
@@ -55,7 +55,7 @@ export function advice(error) {
 }
 
 /**
- * A message across the page, or across a panel.
+ * Return a message across the page, or across a panel.
  * @param {State} state
  * @param {unknown} text
  * @param {unknown} [action] a button
@@ -68,15 +68,15 @@ export const banner = (state, text, action = null) =>
   </div>`
 
 /**
- * What stands in the place of what a key may not do.
+ * Return a message in place of an action that the key may not use.
  * @param {string} act
- * @param {string} scopes with which it might
+ * @param {string} scopes that would permit it
  */
 export const forbidden = (act, scopes) =>
   banner('info', html`<strong>This key cannot ${act}.</strong> Ask an administrator for one with the scope ${scopes}.`)
 
 /**
- * A heading with what the page answers, and buttons.
+ * Return a heading with a summary and buttons.
  * @param {unknown} title
  * @param {unknown} [text]
  * @param {unknown} [actions]
@@ -91,7 +91,7 @@ export const heading = (title, text = null, actions = null) =>
   </header>`
 
 /**
- * A time as people say it, with the exact one in its title.
+ * Return a time in words, with the exact time in its title.
  * @param {string | null | undefined} time
  * @param {string} [never]
  */
@@ -99,28 +99,28 @@ export const when = (time, never = 'never') =>
   time ? html`<time datetime=${time} title=${exactly(time)}>${told(time, now())}</time>` : never
 
 /**
- * How long it is to a time.
+ * Return the duration until a time.
  * @param {string} time
  */
 export const left = (time) => span((Date.parse(time) - now()) / 1000)
 
 /**
- * A name or a reason, which may be in any script.
+ * Return a name or a reason, which may be in any script.
  * @param {unknown} text
  */
 export const named = (text) => html`<bdi class="named" dir="auto">${text}</bdi>`
 
 /**
- * The name of a thing among others. Its end tells it from them, so a long one is cut in its middle.
+ * Return a name of a thing. A long name is cut in its middle, because the end distinguishes it.
  * @param {string} name
  */
 export const called = (name) =>
   html`<bdi class="called" dir="auto" title=${name.length > NAME ? name : null}>${cut(name)}</bdi>`
 
 /**
- * Who did something. An API key leads to what is known of it.
+ * Return the name of an actor. An API key is a link to its details.
  * @param {string} identity
- * @param {string | null} [key] the name of the API key then
+ * @param {string | null} [key] the name of the API key at that time
  */
 export function person(identity, key = null) {
   const [id = ''] = identity.split('@')
@@ -135,13 +135,13 @@ function cut(name) {
 }
 
 /**
- * Put a text on the clipboard, and say so.
+ * Copy a text to the clipboard, and announce it.
  * @param {string} text
  */
 export const copy = async (text) => announce(await copied(text))
 
 /**
- * Put a text on the clipboard. Resolves with what became of it.
+ * Copy a text to the clipboard. Resolves with a message.
  * @param {string} text
  */
 export async function copied(text) {
@@ -154,7 +154,7 @@ export async function copied(text) {
 }
 
 /**
- * Say it to everybody: screen readers read it, and it is shown for some seconds.
+ * Announce a message: screen readers read it, and the page shows it for some seconds.
  * @param {string} text
  */
 export function announce(text) {
@@ -163,13 +163,13 @@ export function announce(text) {
   setTimeout(() => place.textContent === text && put(place), 6000)
 }
 
-/** The page has drawn its data. */
+/** Mark the page as drawn with its data. */
 export function ready() {
   document.body.dataset.ready = document.body.dataset.page
 }
 
 /**
- * Facts: names and values.
+ * Return a list of names and values.
  * @param {[unknown, unknown][]} entries
  */
 export const facts = (entries) =>

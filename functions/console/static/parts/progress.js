@@ -1,17 +1,17 @@
-/** Long work: a bar, words, and a button that stops it after the present step. */
+/** Long work: a bar, a message, and a button that stops it after the current step. */
 
 import { number, span } from '../format.js'
 import { html, put } from '../html.js'
 import { announce } from './panel.js'
 
 /**
- * Do one step after another. Returns whether all were done; a person may stop it.
+ * Execute steps in order. Returns whether all were executed; a person may stop it.
  * @template T
- * @param {Element} place where the bar is shown
- * @param {string} what as in "warrants"
+ * @param {Element} place place for the bar
+ * @param {string} what for example "warrants"
  * @param {T[]} steps
  * @param {(step: T) => Promise<unknown>} run
- * @param {{size?: (step: T) => number, signal: AbortSignal}} options how many of `what` a step has
+ * @param {{size?: (step: T) => number, signal: AbortSignal}} options `size`: the number of `what` in a step
  */
 export async function work(place, what, steps, run, { size = () => 1, signal }) {
   const total = steps.reduce((sum, step) => sum + size(step), 0)
@@ -25,7 +25,7 @@ export async function work(place, what, steps, run, { size = () => 1, signal }) 
     const before = Math.floor((4 * done) / total)
     done += size(next)
     const seconds = ((performance.now() - begun) / 1000 / done) * (total - done)
-    // Of short work only the end is worth hearing.
+    // For short work, screen readers announce only the end.
     const isLong = performance.now() - begun > 2000
     if (isLong && Math.floor((4 * done) / total) > before)
       announce(done < total ? `${Math.floor((100 * done) / total)} % done.` : `All ${number(total)} ${what} are done.`)
@@ -46,11 +46,11 @@ export async function work(place, what, steps, run, { size = () => 1, signal }) 
 }
 
 /**
- * Do steps until one gives null. Returns whether that was reached; a person may stop it after any.
- * @param {Element} place where it is shown
- * @param {() => Promise<{words: string, share?: number} | null>} step does one, and says how far it has come
+ * Execute steps until a step returns null. Returns whether that was reached; a person may stop it after any step.
+ * @param {Element} place place for the bar
+ * @param {() => Promise<{words: string, share?: number} | null>} step executes a step and returns its progress
  * @param {AbortSignal} signal
- * @param {{name?: string, share?: number}} [bar] `share`: of all, if that is known
+ * @param {{name?: string, share?: number}} [bar] `share`: of the whole, if known
  */
 export async function advance(place, step, signal, { name = 'Work in progress', share } = {}) {
   let stopped = false
@@ -78,7 +78,7 @@ export async function advance(place, step, signal, { name = 'Work in progress', 
 }
 
 /**
- * Let the person keep a file.
+ * Offer a file for download.
  * @param {string} name
  * @param {string} type
  * @param {BlobPart[]} content

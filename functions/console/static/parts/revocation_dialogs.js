@@ -1,4 +1,4 @@
-/** Dialogs that revoke one warrant, and take revocations back. */
+/** Dialogs that revoke and unrevoke warrants. */
 
 import { call, now, post, remove } from '../api.js'
 import { count, tokenWords } from '../format.js'
@@ -8,7 +8,7 @@ import { APPROVAL, ask, choice, confirm, exactInput, field, reasonField } from '
 import { announce, banner, named, problem } from './panel.js'
 import { WARRANT_PATTERN } from './warrant_lines.js'
 
-/** What is revoked: the kind of a token, and its words. @type {[string, string][]} */
+/** Kinds of revoked objects, and their words. @type {[string, string][]} */
 const KINDS = [
   ['', 'One identifier'],
   ['jwt-subject', 'All tokens of a user (sub)'],
@@ -16,7 +16,7 @@ const KINDS = [
 ]
 
 /**
- * The warrant or the token that a form names. Tokens of a user are those up to now.
+ * Return the warrant or the token in a form. The tokens of a user are the tokens issued until now.
  * @param {FormData} form
  */
 function target(form) {
@@ -27,7 +27,7 @@ function target(form) {
 }
 
 /**
- * Revoke one warrant, or tokens, and go to its change.
+ * Revoke one warrant, or tokens, and go to the change.
  * @param {string} [warrant]
  */
 export async function revokeOne(warrant = '') {
@@ -41,7 +41,7 @@ export async function revokeOne(warrant = '') {
       )}
     </fieldset>`,
   )
-  // The choice before it would have the focus otherwise.
+  // Otherwise the choice before it would have the focus.
   ofWarrant.querySelector('input')?.toggleAttribute('autofocus', true)
   /** @type {HTMLFieldSetElement} */
   const ofToken = one(
@@ -77,7 +77,7 @@ export async function revokeOne(warrant = '') {
 }
 
 /**
- * Take one revocation back.
+ * Unrevoke one warrant.
  * @param {Pick<Api.RevocationRecord, 'id' | 'warrant_id' | 'reason' | 'token_issuer' | 'token_value'>} record
  */
 export async function takeBack(record) {
@@ -95,7 +95,7 @@ export async function takeBack(record) {
   })
 }
 
-/** @param {string} what as in "The warrant is" */
+/** @param {string} what for example "The warrant is" */
 const validAgain = (what) =>
   html`<p>
       ${what} valid again: online checks let it in from the next request on, authorizers once they hold the change.
@@ -103,8 +103,8 @@ const validAgain = (what) =>
     <p>This does not lift the revocation of a key: a warrant whose key is revoked stays refused.</p>`
 
 /**
- * Take back all revocations of a batch.
- * @param {Element} place where it is told
+ * Unrevoke all warrants of a batch.
+ * @param {Element} place place for messages
  * @param {string} batch
  * @param {AbortSignal} signal
  */
@@ -125,7 +125,7 @@ export async function takeBackBatch(place, batch, signal) {
     title: `Take ${words} back?`,
     action: `Take ${words} back`,
     failed: 'Perhaps not all are taken back. To try again is safe: it changes nothing twice.',
-    // The first part shows whether it needs another person, whose approval is for all parts.
+    // The first part shows whether an approval is necessary, which then covers all parts.
     run: async (form, given) => {
       const reason = String(form.get('reason')).trim()
       const headers = Object.fromEntries(Object.entries(given).filter(([name]) => name.startsWith(APPROVAL)))

@@ -11,7 +11,7 @@ export const SCOPES = {
 }
 
 /**
- * What a key with these scopes may do, as in "signs warrants, may read".
+ * Describe the rights of a key with these scopes, for example "signs warrants, may read".
  * @param {Api.Scope[]} scopes
  */
 export const inWords = (scopes) =>

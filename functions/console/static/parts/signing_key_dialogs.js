@@ -1,4 +1,4 @@
-/** What changes signing keys: each asks before it does. */
+/** Dialogs that change signing keys after confirmation. */
 
 import { now, post } from '../api.js'
 import { instant } from '../format.js'
@@ -35,7 +35,7 @@ const CHANGES = {
 }
 
 /**
- * Rotate, suspend or enable a key. Resolves with a sentence, or with null if the person did not.
+ * Rotate, suspend or enable a key. Resolves with a message, or with null if the person cancelled.
  * @param {Place} place
  * @param {keyof typeof CHANGES} action
  */
@@ -54,9 +54,9 @@ export function change({ key }, action) {
 }
 
 /**
- * Make a key. Resolves with it, or with null.
+ * Create a key. Resolves with the key, or with null.
  * @param {Forest} forest
- * @param {Place | null} wanted the key below which it is to be
+ * @param {Place | null} wanted the parent of the new key
  * @returns {Promise<Api.SigningKey | null>}
  */
 export function create(forest, wanted) {

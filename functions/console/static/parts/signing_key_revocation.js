@@ -1,4 +1,4 @@
-/** The question before a signing key is revoked: what goes dark, why, and with what below it. */
+/** Dialog that revokes a signing key: the revocation impact, the reason, and the cascade. */
 
 import { now, post } from '../api.js'
 import { count, number } from '../format.js'
@@ -13,11 +13,11 @@ import { picture } from './panel.js'
 /** @typedef {{keys?: number, warrants?: number}} Reach numbers of a dry run */
 /** @typedef {{done: boolean, text: string}} Answer */
 
-/** For more warrants or keys than so many, a person types the name of the key. */
+/** Above these numbers of warrants or keys, a person types the name of the key. */
 const MANY = { warrants: 100, keys: 10 }
 
 /**
- * What a revocation would reach, by the service. Throws `ApiError`.
+ * Return the revocation impact from a dry run. Throws `ApiError`.
  * @param {string} id
  * @param {boolean} cascade
  * @param {AbortSignal} signal
@@ -27,8 +27,10 @@ export const rehearse = (id, cascade, signal) =>
   post(`/v1/keys/${id}/revoke`, { reason: 'Dry run', cascade, dry_run: true }, { signal })
 
 /**
- * "3 keys": the service counts superseded versions of the keys below as keys, people do not. If its
- * number is not that of the tree, such as after a key was made elsewhere, its number counts.
+ * Format the affected keys: "3 keys".
+ *
+ * The service counts superseded versions of child keys as keys; people do not. If its number differs from the tree, for
+ * example after another client created a key, its number counts.
  * @param {Reach} reach
  * @param {Place} place
  */
@@ -44,7 +46,7 @@ export function stopped({ keys = 0 }, place) {
 }
 
 /**
- * "stops 3 keys and refuses 5 warrants".
+ * Format the impact: "stops 3 keys and refuses 5 warrants".
  * @param {Reach} reach
  * @param {Place} place
  */
@@ -55,8 +57,9 @@ export const effect = (reach, place) =>
 const isMany = ({ keys = 0, warrants = 0 }) => warrants > MANY.warrants || keys > MANY.keys
 
 /**
- * Revoke a key, alone or with all below, or one superseded version of it. Resolves with what
- * happened; with null if the person did not. Throws `ApiError` if the reach cannot be read.
+ * Revoke a key, alone or with its descendants, or one superseded version.
+ *
+ * Resolves with a message, or with null if the person cancelled. Throws `ApiError` if the impact cannot be read.
  * @param {Place} place
  * @param {Version | null} version
  * @param {AbortSignal} signal
@@ -78,14 +81,14 @@ class Question {
    * @param {Place} place
    * @param {Version | null} version
    * @param {Api.RevokedSigningKey} alone
-   * @param {Api.RevokedSigningKey | null} all with all below, if there is anything
+   * @param {Api.RevokedSigningKey | null} all with all descendants, if any
    */
   constructor(place, version, alone, all) {
     this.place = place
     this.version = version
     this.alone = alone
     this.all = all
-    /** Whether all below are revoked too; null until the person says. @type {boolean | null} */
+    /** Whether to revoke the descendants too; null until the person chooses. @type {boolean | null} */
     this.cascade = all ? null : false
     this.choose(this.cascade)
   }
@@ -144,7 +147,7 @@ class Question {
     this.#picture.redraw()
   }
 
-  /** The name again, so that nobody revokes much by a slip. */
+  /** The name is typed again, so that a slip cannot revoke many keys. */
   #nameField() {
     const name = this.place.key.name.normalize().trim()
     /** @type {HTMLInputElement} */
@@ -170,7 +173,7 @@ class Question {
     return effect(this.#reach(cascade), this.place)
   }
 
-  /** What was done. */
+  /** Describe the result. */
   #told() {
     const reach = this.#reach(this.cascade)
     const { warrants = 0 } = reach

@@ -1,4 +1,4 @@
-/** States: each is a shape, a word and a colour. */
+/** States: each has a shape, a word and a colour. */
 
 import { html, svg } from '../html.js'
 
@@ -23,7 +23,7 @@ const SHAPES = {
 }
 
 /**
- * The shape of a state as SVG at (x, y), 16 px wide.
+ * Return the shape of a state as SVG at (x, y), 16 px wide.
  * @param {State} state
  * @param {number} [x]
  * @param {number} [y]
@@ -32,28 +32,28 @@ export const shape = (state, x = 0, y = 0) =>
   svg`<path class=${`shape ${state}`} d=${SHAPES[state]} transform=${`translate(${x} ${y})`}/>`
 
 /**
- * The shape of a state among text.
+ * Return the shape of a state for use in text.
  * @param {State} state
  */
 export const icon = (state) =>
   html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${shape(state)}</svg>`
 
 /**
- * A picture of a button or a page.
+ * Return the icon of a button or a page.
  * @param {string} path in a square of 16 px, stroked
  */
 export const glyph = (path) =>
   html`<svg class="glyph" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true">${svg`<path d=${path}/>`}</svg>`
 
 /**
- * A state with its word.
+ * Return a state with its word.
  * @param {State} state
  * @param {unknown} word
  */
 export const tag = (state, word) => html`<span class=${`tag ${state}`}>${icon(state)}<span>${word}</span></span>`
 
 /**
- * The state that a status of the API is shown as.
+ * Return the display state of an API status.
  * @param {string} status
  * @returns {State}
  */

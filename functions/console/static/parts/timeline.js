@@ -1,4 +1,4 @@
-/** What happened to a thing: its entries of the audit log, and what else is known, the newest first. */
+/** The history of an object: its audit entries and other events, newest first. */
 
 import { now } from '../api.js'
 import { brief } from '../changes.js'
@@ -22,10 +22,10 @@ import { icon } from './tag.js'
  * @property {[string, unknown][]} known facts
  * @property {(import('../table.js').Action | false | null)[]} actions
  * @property {unknown} [more] below the facts
- * @property {unknown} [parts] what belongs to it
+ * @property {unknown} [parts] related parts
  */
 
-/** Not before it is needed. */
+/** Loaded with the first timeline. */
 const sheet = one(html`<link rel="stylesheet" />`)
 sheet.setAttribute('href', new URL('../changes.css', import.meta.url).href)
 document.head.append(sheet)
@@ -34,10 +34,10 @@ await new Promise((resolve) => ['load', 'error'].forEach((event) => sheet.addEve
 const [SECONDS, MOST, YEAR] = [30, 50, 365 * 86_400_000]
 
 /**
- * Read what happened; the page that draws it keeps it fresh.
- * @param {Record<string, string>} query of the audit log, such as `resource_id`
+ * Read the history of an object. The page that draws it keeps it fresh.
+ * @param {Record<string, string>} query of the audit log, for example `resource_id`
  * @param {Happened[]} [more]
- * @param {string | null} [name] of the thing, of which some entries have the identifier only
+ * @param {string | null} [name] of the object, because some entries have only the identifier
  * @returns {Timeline}
  */
 export function happened(query, more = [], name = null) {
@@ -52,7 +52,7 @@ export function happened(query, more = [], name = null) {
     const state = isEnd ? /** @type {const} */ ('revoked') : /** @type {const} */ ('info')
     return { time: run.entries[0].timestamp, said: `${who} ${did} ${named(what)}`, state }
   })
-  // Of one second, the log has the newest first, and what was published followed.
+  // Within one second, the log has the newest first, and the publications follow.
   return {
     list: [...more.toReversed(), ...told].sort((one, other) => Date.parse(other.time) - Date.parse(one.time)),
     entry,
@@ -82,7 +82,7 @@ export const timeline = ({ list, entry }) =>
     ${entry?.data?.cursor && html`<p class="soft">These are the newest ${count(MOST, 'entry', 'entries')}.</p>`}`
 
 /**
- * The same as a panel.
+ * Return the history as a panel.
  * @param {string} id
  * @param {string} name
  */
@@ -93,10 +93,10 @@ const happenedTo = (id, name) =>
   </section>`
 
 /**
- * The page of a thing: what can be done with it, its facts, what belongs to it, and what happened to it.
+ * Return the page of an object: its actions, facts, parts and history.
  * @param {string} path
  * @param {number} seconds
- * @param {{title: string, href: string, noun: string}} of the page of all such things
+ * @param {{title: string, href: string, noun: string}} of the page of all such objects
  * @param {(found: any) => Thing} draw
  */
 export function thing(path, seconds, { title, href, noun }, draw) {

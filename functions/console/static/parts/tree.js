@@ -1,4 +1,4 @@
-/** A tree that is operated by mouse and keyboard, of which only what is near the view is drawn. */
+/** A tree for mouse and keyboard. The document contains only items near the view. */
 
 import { html, one, put } from '../html.js'
 
@@ -7,18 +7,17 @@ import { html, one, put } from '../html.js'
 
 /**
  * @typedef {object} Owner
- * @property {() => Item[]} items what is shown, in the order of reading
- * @property {(width: number, active: string | null, seen: Seen) => Element} draw the picture, whose
- *   items have `data-id`
+ * @property {() => Item[]} items visible items in reading order
+ * @property {(width: number, active: string | null, seen: Seen) => Element} draw the picture; its items have `data-id`
  * @property {(item: Item) => void} choose
  * @property {(item: Item, open: boolean) => void} fold
- * @property {() => {top: number, bottom: number}} free the part of the window that nothing covers
+ * @property {() => {top: number, bottom: number}} free the uncovered part of the window
  */
 
 const FORGET_TYPED = 800
-/** Scrolling by less finds what was drawn ahead. */
+/** Pixels of scrolling within the area that was drawn ahead. */
 const REDRAW = 200
-/** Pixels on the right of an item that open it. */
+/** Pixels at the right of an item that open it. */
 const MARK = 26
 
 export class Tree {
@@ -37,13 +36,13 @@ export class Tree {
         @pointerdown=${() => void (this.isHeld = true)}
       ></figure>`,
     )
-    /** Where the keyboard is. @type {string | null} */
+    /** Item with the keyboard focus. @type {string | null} */
     this.active = null
     this.typed = ''
     this.forgetting = 0
     this.drawnAt = 0
     this.width = 0
-    /** Whether a pointer is down: if its item were drawn anew now, there would be no click. */
+    /** Whether a pointer is down. A redraw of its item would suppress the click. */
     this.isHeld = false
     this.isDue = false
     const observer = new ResizeObserver(() => this.element.clientWidth !== this.width && this.redraw())
@@ -57,7 +56,7 @@ export class Tree {
     })
   }
 
-  /** Draw what is shown now, or after a click. The keyboard stays where it is, if that is still shown. */
+  /** Draw the visible items now, or after a click. The focus remains if its item is still visible. */
   redraw() {
     this.isDue = this.isHeld
     if (this.isHeld) return
@@ -72,7 +71,7 @@ export class Tree {
     if (isFocused) this.node()?.focus({ preventScroll: true })
   }
 
-  /** Draw what was put off, once the click has been handled. */
+  /** Draw after a deferred redraw, once the click has been handled. */
   release() {
     this.isHeld = false
     setTimeout(() => this.isDue && this.redraw())
@@ -84,13 +83,13 @@ export class Tree {
     return { top: -top, bottom: innerHeight - top }
   }
 
-  /** The element of the item where the keyboard is. @returns {SVGGElement | null} */
+  /** Return the element of the focused item. @returns {SVGGElement | null} */
   node() {
     return this.active === null ? null : this.element.querySelector(`[data-id="${CSS.escape(this.active)}"]`)
   }
 
   /**
-   * Go to an item, and scroll until it is seen.
+   * Focus an item, and scroll until it is visible.
    * @param {Item | undefined} item
    * @param {{focus?: boolean}} [options]
    */
@@ -106,7 +105,7 @@ export class Tree {
     else if (place.bottom > free.bottom) scrollBy(0, Math.min(place.bottom - free.bottom, place.top - free.top))
   }
 
-  /** A screen reader may put the keyboard on any item. @param {FocusEvent} event */
+  /** A screen reader may focus any item. @param {FocusEvent} event */
   enter(event) {
     this.active = /** @type {Element} */ (event.target).getAttribute('data-id') ?? this.active
   }
@@ -132,7 +131,7 @@ export class Tree {
   }
 
   /**
-   * Whether the tree knows this key; if so, it did what the key stands for.
+   * Handle a key. Returns whether the tree uses this key.
    * @param {string} key
    * @param {Item[]} items
    * @param {number} index
@@ -153,7 +152,7 @@ export class Tree {
   }
 
   /**
-   * Open or close. Notaries that were shown as one are then there in its place.
+   * Open or close an item. Opened notaries replace their group.
    * @param {Item} item
    * @param {boolean} open
    */
@@ -165,7 +164,7 @@ export class Tree {
   }
 
   /**
-   * Go to the next item whose name begins with what was typed.
+   * Go to the next item with a name that begins with the typed letters.
    * @param {string} letter
    * @param {Item[]} items
    * @param {number} index
@@ -176,7 +175,7 @@ export class Tree {
     this.forgetting = setTimeout(() => {
       this.typed = ''
     }, FORGET_TYPED)
-    // With the first letter to another item; with more letters the present one may still be meant.
+    // The first letter goes to another item. With more letters the current item may still match.
     const from = index + (this.typed.length === 1 ? 1 : 0)
     const around = [...items.slice(from), ...items.slice(0, from)]
     this.go(around.find(({ place, members }) => !members && place.key.name.toLowerCase().startsWith(this.typed)))

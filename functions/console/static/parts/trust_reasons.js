@@ -1,11 +1,11 @@
-/** Why trust documents were refused (docs/spec: TRUST-12, TRUST-13), and what a person can do. */
+/** Reasons for a refusal of trust documents (docs/spec: TRUST-12, TRUST-13), with advice. */
 
 const REPORT = 'Tell the people who run the service: it never answers this.'
 
 /** @typedef {import('../vendor/rescind-trust.js').Reason} Reason */
 
 /**
- * The fault, and what to do. The other reasons are not of trust documents.
+ * Fault and advice. The other reasons do not apply to trust documents.
  * @type {Partial<Record<Reason, [string, string]>> & {malformed: [string, string]}}
  */
 export const REASONS = {

@@ -1,4 +1,4 @@
-/** The warrants that a person names in a text: one a line, or a column of a CSV file. */
+/** Reads warrants from a text: one per line, or a column of a CSV file. */
 
 import { number } from '../format.js'
 import { rows, Unreadable } from './csv.js'
@@ -18,13 +18,12 @@ export const MOST = 10_000
 export const MOST_BYTES = 5_000_000
 const REASON_MAX = 1024
 export const WARRANT = /^svc_wrt_[A-Za-z0-9_-]{1,64}$/
-/** Of the attribute `pattern` of a field. */
+/** For the attribute `pattern` of a field. */
 export const WARRANT_PATTERN = '\\s*svc_wrt_[A-Za-z0-9_\\-]{1,64}\\s*'
 const HEADINGS = ['id', 'warrant', 'warrant_id', 'warrant id']
 
 /**
- * Read them. A warrant that is named again counts once. Throws `Unreadable` if there is none or if
- * there are too many.
+ * Read the warrants. A repeated warrant counts once. Throws `Unreadable` if there is none or if there are too many.
  * @param {string} text
  * @returns {Found}
  */

@@ -1,4 +1,4 @@
-/** The curve of a change: how many of all authorizers were known to refuse it, by which second. */
+/** Chart of a change: the number of authorizers that were known to refuse, by seconds. */
 
 import { since, took } from '../changes.js'
 import { number } from '../format.js'
@@ -10,13 +10,13 @@ import { measure } from './text.js'
 
 const [TOP, BOTTOM, HEIGHT, RIGHT] = [22, 28, 236, 12]
 const TICKS = [1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400]
-/** So many points are drawn as dots. */
+/** Up to this number, points are drawn as dots. */
 const DOTS = 60
 const LEAST_SECONDS = 60
 const FONT = { size: 12 }
 
 /**
- * Where everything stands. The axis is that of log(1 + seconds): most happens in the first ones.
+ * Compute the layout. The axis is log(1 + seconds), because most events happen in the first seconds.
  * @param {Change} change
  * @param {number} width
  * @param {number} now in milliseconds
@@ -37,7 +37,7 @@ export function layout(change, width, now) {
     HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * count) / Math.max(1, registered)
   /** @type {Dot[]} */
   const dots = curve.map(([seconds, proof], index) => {
-    // Of a long curve, points are evenly chosen.
+    // Long curves contain an even selection of points.
     const rank = curve.length < 2 ? known : 1 + (index * (known - 1)) / (curve.length - 1)
     return { x: x(seconds), y: y(rank), proof }
   })
@@ -65,7 +65,7 @@ export function layout(change, width, now) {
 }
 
 /**
- * The ticks that do not stand on the one before.
+ * Add a tick, unless it overlaps the previous tick.
  * @param {{x: number, text: string}[]} kept
  * @param {{x: number, text: string}} tick
  */
@@ -76,7 +76,7 @@ function apart(kept, tick) {
 }
 
 /**
- * The picture.
+ * Return the picture.
  * @param {Change} change
  * @param {number} width
  * @param {number} now in milliseconds
@@ -128,7 +128,7 @@ export function curve(change, width, now) {
 }
 
 /**
- * A moment, with words on the side that has room.
+ * Return a marked time, with words on the side with room.
  * @param {number} x
  * @param {number} bottom
  * @param {string} words

@@ -1,19 +1,16 @@
-/** How the list stands, and what is written at bars. Nothing here knows the document. */
+/** State of the SRL, and labels of bars. Does not access the DOM. */
 
 import { count, number, span } from '../format.js'
 import { html } from '../html.js'
 
 const MINUTE = 60_000
-/**
- * By how much a list may come later than it is due before the schedule counts as late: on AWS it
- * may run each two minutes.
- */
+/** Longest normal delay of an SRL. A later SRL is overdue: on AWS the schedule may run every two minutes. */
 const LATE = 2 * MINUTE
 /** The width of a digit. */
 const LETTER = 7.4
 
 /**
- * A number that fits a bar: 950, 1.2k, or none.
+ * Format a number to fit a bar: 950, 1.2k, or none.
  * @param {number} value
  * @param {number} room
  */
@@ -23,14 +20,14 @@ export function label(value, room) {
 }
 
 /**
- * Whether the schedule should have made a list by now.
+ * Return whether an SRL is overdue.
  * @param {Pick<Api.ListStatus, 'next_due_at'>} list
  * @param {number} now in milliseconds
  */
 export const isLate = ({ next_due_at }, now) => now > Date.parse(next_due_at) + LATE
 
 /**
- * What is wrong with the list, the worst first; null if nothing is.
+ * Return the most severe problem of the SRL; null without a problem.
  * @param {Api.ListStatus} list
  * @param {number} now
  * @returns {'expired' | 'late' | 'waiting' | null}
@@ -42,7 +39,7 @@ export function trouble(list, now) {
 }
 
 /**
- * The same in words. They change each minute at most, as they are read out when they change.
+ * Describe the problem in words. They change each minute at most, because screen readers announce each change.
  * @param {'expired' | 'late' | 'waiting'} kind
  * @param {Api.ListStatus} list
  * @param {number} now
@@ -73,7 +70,7 @@ export function warning(kind, list, now) {
 }
 
 /**
- * Whether nothing was revoked yet.
+ * Return whether the tenant has no revocations yet.
  * @param {Api.ListStatus} list
  */
 export const isNew = ({ count, pending, pending_truncated }) => count === 0 && pending === 0 && !pending_truncated

@@ -1,4 +1,4 @@
-/** The tree of signing keys as a picture: columns by depth if there is room, else indented rows. */
+/** Picture of the key hierarchy: columns by depth if there is room, else indented rows. */
 
 import { number } from '../format.js'
 import { html, one, svg } from '../html.js'
@@ -12,8 +12,10 @@ import { cut, measure } from './text.js'
 /** @typedef {{boxes: Box[], width: number, height: number, trunk: (parent: Box) => number}} Layout */
 
 /**
- * What of a layout is drawn, and how: `dark` would be revoked, from `cut` down. In a tree that is
- * operated, `active` is where the keyboard is; without it the picture is only looked at.
+ * Options of the drawn part of a layout.
+ *
+ * `dark` would be revoked, from `cut` down. In an interactive tree, `active` has the keyboard focus; without it the
+ * picture is static.
  * @typedef {object} Drawing
  * @property {string} name
  * @property {number} now
@@ -26,27 +28,30 @@ import { cut, measure } from './text.js'
 
 export const HEIGHT = 44
 const ROW = 60
-/** The width from which the depth is shown by columns. */
+/** At this width and above, columns show the depth. */
 export const WIDE = 860
 const GAP = 44
 const BETWEEN_ROOTS = 0.25
-/** Where those below a key need more, the key is beside the first of them: the middle would be out of view. */
+/**
+ * If the descendants of a key are taller, the key is next to the first of them, because the middle would be out of
+ * view.
+ */
 const TALL = 12 * ROW
 const INDENT = 22
-/** Room above and on the right for cards behind, on the left for a cut that leads to nothing shown. */
+/** Room above and on the right for cards behind, on the left for a cut that leads to a hidden key. */
 const MARGIN = { top: 14, right: 14, cut: 26 }
 const NARROWEST = 170
 const WIDEST = 260
-/** No more are in the document: each has at most ten elements, and a picture 400. */
+/** Boxes in the document at most: each has at most ten elements, and a picture 400. */
 export const MOST = 39
-/** Pixels beyond what is seen that are drawn, so that scrolling finds them there. */
+/** Pixels beyond the visible part that are drawn ahead of scrolling. */
 const AHEAD = 8 * ROW
 
 const NAME = { size: 14, weight: 650 }
 
 /**
- * Where each item is, for a width in CSS pixels.
- * @param {Item[]} items in the order of reading
+ * Compute the position of each item, for a width in CSS pixels.
+ * @param {Item[]} items in reading order
  * @param {number} width
  * @returns {Layout}
  */
@@ -60,7 +65,7 @@ export function layout(items, width) {
 const left = (items) => (items[0]?.place.parent ? MARGIN.cut : 0)
 
 /**
- * Each depth a column; a key is in the middle of those below it, if they are not very many.
+ * Place each depth in a column; a key is in the middle of its descendants, if they are few.
  * @param {Item[]} items
  * @param {number} width
  * @param {number} w of a box
@@ -71,7 +76,7 @@ export function columns(items, width, w) {
   /** @type {Map<Item, {first: number, last: number}>} */
   const spans = new Map()
   let [row, top] = [0, 0]
-  // From the last to the first: those below a key come before it.
+  // From the last to the first, because the descendants of a key come before it.
   for (const box of [...boxes].reverse()) {
     const { item } = box
     const span = spans.get(item)
@@ -86,7 +91,7 @@ export function columns(items, width, w) {
 }
 
 /**
- * Each item a row, the deeper the further right.
+ * Place each item in a row, indented by its depth.
  * @param {Item[]} items
  * @param {number} width
  * @param {number} depths
@@ -107,7 +112,7 @@ export function rows(items, width, depths) {
 }
 
 /**
- * The boxes to draw: those that are seen and some beyond, and where the keyboard is.
+ * Return the boxes to draw: visible boxes, boxes near them, and the focused box.
  * @param {Layout} layout
  * @param {Pick<Drawing, 'seen' | 'active'>} drawing
  */
@@ -124,7 +129,7 @@ export function near({ boxes }, { seen, active }) {
 }
 
 /**
- * The picture.
+ * Return the picture.
  * @param {Layout} layout
  * @param {Drawing} drawing
  * @returns {SVGSVGElement}
@@ -154,7 +159,7 @@ export function tree(layout, drawing) {
 }
 
 /**
- * The lines: between keys that stay, between those that would be revoked, and where the tree is cut.
+ * Return the lines: between keys that stay, between keys that would be revoked, and at the cut.
  * @param {Layout} layout
  * @param {Drawing} drawing
  * @param {Box[]} drawn
@@ -196,14 +201,14 @@ function isBelowCut({ item }, dark, top) {
   return item.place !== top && dark.has(item.place)
 }
 
-/** Two slanting strokes through the line that leads to a box. @param {Box} box */
+/** Return two slanting strokes through the line that leads to a box. @param {Box} box */
 function cutAt(box) {
   const y = middleOf(box)
   const line = box.item.parent ? '' : `M${box.x - 22} ${y}H${box.x}`
   return `${line}M${box.x - 16} ${y + 9}l5-18M${box.x - 9} ${y + 9}l5-18`
 }
 
-/** The circle at the right end of a box, with a plus in it or a minus. @param {number} w @param {boolean} isOpen */
+/** Return the circle at the right end of a box, with a plus or a minus. @param {number} w @param {boolean} isOpen */
 const foldAt = (w, isOpen) => `M${w - 8} 22a8 8 0 1 0 16 0a8 8 0 1 0-16 0M${w - 4} 22h8${isOpen ? '' : `M${w} 18v8`}`
 
 /** @param {{y: number}} box */
@@ -232,7 +237,7 @@ function node({ item, x, y, w }, drawing, hatching) {
   const amount = number(signed(item) ?? 0)
   const room = amount === '0' ? 0 : measure(amount) + 8
   const isOperated = drawing.active !== undefined
-  // What the keyboard and a screen reader know.
+  // Attributes for the keyboard and a screen reader.
   const told = (/** @type {unknown} */ value) => (isOperated && value !== null ? String(value) : null)
   return svg`
     <g class=${classes} transform=${`translate(${x} ${y})`} role=${told('treeitem')} data-id=${told(item.id)}
@@ -251,7 +256,7 @@ function node({ item, x, y, w }, drawing, hatching) {
 }
 
 /**
- * The edges of cards behind a box: one for each superseded version, three at most.
+ * Return the edges of cards behind a box: a card for each superseded version, three at most.
  * @param {number} number
  * @param {number} w of the box
  */
@@ -262,7 +267,7 @@ function cards(number, w) {
 }
 
 /**
- * What is written in a box.
+ * Return the text of a box.
  * @param {Item} item
  * @param {number} now
  */

@@ -1,4 +1,4 @@
-/** The pictures of the lists, drawn for the width that they get, and what they are reckoned from. */
+/** Pictures of the SRLs, drawn for their width, and the computations for them. */
 
 import { date, minute, span } from '../format.js'
 import { html, svg } from '../html.js'
@@ -11,11 +11,11 @@ const SMALLEST = 3
 const LABEL = 22
 
 /**
- * When no list was valid, in a time that ends now.
+ * Return the times without a valid SRL, in a period that ends now.
  * @param {{issued_at: string, expires_at: string}[]} versions newest first
  * @param {number} from
  * @param {number} now
- * @returns {{known: number, gaps: Span[]}} from when on it is known, and the gaps since, oldest first
+ * @returns {{known: number, gaps: Span[]}} the start of the known period, and the gaps since, oldest first
  */
 export function coverage(versions, from, now) {
   const oldest = versions.at(-1)
@@ -33,7 +33,7 @@ export function coverage(versions, from, now) {
 }
 
 /**
- * Where the parts of the strip are.
+ * Compute the positions of the parts of the strip.
  * @param {{known: number, gaps: Span[]}} found
  * @param {number} from
  * @param {number} now
@@ -59,7 +59,7 @@ export function stripLayout({ known, gaps }, from, now, width) {
 }
 
 /**
- * In words, what the strip shows.
+ * Describe the strip in words.
  * @param {{known: number, gaps: Span[]}} found
  */
 export function coverageWords({ known, gaps }) {
@@ -71,7 +71,7 @@ export function coverageWords({ known, gaps }) {
 }
 
 /**
- * When some list was valid, and when none was.
+ * Return a strip of the times with and without a valid SRL.
  * @param {{known: number, gaps: Span[]}} found
  * @param {number} from
  * @param {number} now
@@ -115,7 +115,7 @@ export function strip(found, from, now, width) {
 }
 
 /**
- * How long the pieces of a row are, in per cent of the longest.
+ * Return the lengths of the pieces of a row, in per cent of the longest.
  * @param {{count: number, added: number | null}} version
  * @param {number} most
  */
@@ -126,10 +126,10 @@ export function rowLayout({ count, added }, most) {
 }
 
 /**
- * How many warrants are on a list, with those that are new at the end.
+ * Return a bar with the number of warrants on an SRL; new warrants are at the end.
  * @param {{count: number, added: number | null}} version
- * @param {number} most on any of the lists that are shown
- * @param {boolean} current whether the signer of the list in force signed it
+ * @param {number} most on any displayed SRL
+ * @param {boolean} current whether the signer of the current SRL signed it
  */
 export function row(version, most, current) {
   const { old, fresh } = rowLayout(version, most)
@@ -140,7 +140,7 @@ export function row(version, most, current) {
 }
 
 /**
- * What is on one list and not on the other.
+ * Return the warrants on one SRL that are not on the other.
  * @param {string[]} one
  * @param {string[]} other
  */

@@ -1,4 +1,4 @@
-/** Text in pictures: SVG does not break lines, so pictures measure what they write. */
+/** Text in pictures: SVG does not wrap lines, so pictures measure their text. */
 
 /** @typedef {{size?: number, weight?: number}} Font */
 
@@ -6,7 +6,7 @@
 let canvas = null
 
 /**
- * The width of a text in CSS pixels. Outside a browser, where nothing can measure, an upper estimate.
+ * Return the width of a text in CSS pixels. Outside a browser, return an upper estimate.
  * @param {string} text
  * @param {Font} [font]
  */
@@ -18,7 +18,7 @@ export function measure(text, { size = 12.5, weight = 450 } = {}) {
 }
 
 /**
- * The start of a text that fits, with "…" if it is not the whole.
+ * Return the longest prefix that fits, with "…" if the text is cut.
  * @param {string} text
  * @param {number} width
  * @param {Font} [font]

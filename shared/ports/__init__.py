@@ -1,4 +1,7 @@
-"""The interfaces between the core and the outside, and the guarantees of each."""
+"""The ports: interfaces between the operations and their adapters.
+
+Each interface states the guarantees that its adapters give.
+"""
 
 import time
 from collections.abc import Callable
@@ -22,10 +25,10 @@ C = TypeVar("C")
 
 
 class Gather(Protocol):
-    """Makes some reads, at the same time or one by one, and returns their results in order.
+    """Run several reads and return their results in order.
 
-    Raises the first exception in this order, after all reads have ended. A read must not call
-    `Gather` itself.
+    The reads may run concurrently or sequentially. Raises the first exception in this order, after
+    all reads have finished. A read must not call `Gather`.
     """
 
     @overload
@@ -39,7 +42,7 @@ class Gather(Protocol):
 
 
 def sequentially(*reads: Callable[[], Any]) -> Any:
-    """Make the reads one by one, which is fastest if they do not use the network."""
+    """Run the reads sequentially, which is fastest without network access."""
     return tuple(read() for read in reads)
 
 
@@ -47,10 +50,11 @@ class NewId(Protocol):
     """Creates identifiers."""
 
     def __call__(self, kind: str, at: datetime | None = None) -> str:
-        """Return an identifier of `kind` (`ak`, `rev`, …) that sorts after those created before it.
+        """Return an identifier of `kind` (`ak`, `rev`, …).
 
-        With `at`, its time is that moment, in milliseconds, and it sorts after those created before
-        it with the same moment or an earlier one.
+        It sorts after all identifiers created earlier. With `at`, its timestamp is `at` in
+        milliseconds, and it sorts after the identifiers already created with `at` or an earlier
+        time.
         """
         ...
 
@@ -63,15 +67,21 @@ def _nowhere() -> OutboundHttp:
 class Ports:
     """All ports, as one value that every operation takes as its first argument.
 
-    `now` returns the present time in UTC. A process that waits for news of the store also looks for
-    them each `look_seconds`, because some stores announce none. `is_in_charge` returns false if the
-    store is the copy of one in another region; its writes then raise `ReadOnly`. `root` is None if
-    this process cannot sign trust documents: the roots are offline, or others have the right.
-    Trust documents name the `witnesses` of the sealed log. `outbound` returns what asks identity
-    providers, which is made at the first call; `issuer_keys` has what this process knows of their
-    keys, by URL; `breakers` the failures in a row and the newest request of servers that fail.
-    `sleep` waits for seconds. `close` closes the files and connections of the ports, which cannot
-    be used afterwards.
+    - `now` returns the current time in UTC.
+    - `look_seconds` is the interval at which a process that waits for store notifications also
+      polls the store, because some stores send no notifications.
+    - `is_in_charge` returns false if the store is the replica of a store in another region. Writes
+      then raise `ReadOnly`.
+    - `root` is None if this process cannot sign trust documents, because the root keys are offline
+      or the process lacks the permission.
+    - `witnesses` is the witness policy of the transparency log, which trust documents contain.
+    - `outbound` returns the HTTP client for identity providers. The client is created at the first
+      call.
+    - `issuer_keys` caches the signing keys of identity providers by URL.
+    - `breakers` has, by server, the number of consecutive failures and the time of the last
+      request.
+    - `sleep` waits for a number of seconds.
+    - `close` closes the files and connections of the ports. The ports cannot be used after that.
     """
 
     store: Store

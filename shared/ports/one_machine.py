@@ -1,6 +1,6 @@
-"""Extras of the store and the blobs that a server on one machine needs.
+"""Extra methods of stores and blob stores for a server on one machine.
 
-Only adapters that keep their data on this machine's disk have these methods.
+Only adapters that store data on the local disk have these methods.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,94 +11,96 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class LocalStore(Protocol):
-    """A store on this machine's disk."""
+    """A store on the local disk."""
 
     def problems(self, *, quickly: bool = False) -> Iterator[str]:
-        """Read everything and yield a sentence for each problem, without names of items.
+        """Read all data and yield a sentence for each problem, without item names.
 
-        `quickly` omits the checks that read each item. Raises `Unavailable`.
+        `quickly` skips the checks that read each item. Raises `Unavailable`.
         """
         ...
 
 
 @runtime_checkable
 class ExpiringStore(Protocol):
-    """A store that removes expired items only when it is told to."""
+    """A store that deletes expired items only when this method is called."""
 
     def remove_expired(self, *, before: int) -> int:
-        """Remove some items of the table `keys` that expired before `before`, or audit entries.
+        """Delete a batch of expired items of the table `keys`, or expired audit entries.
 
-        Audit entries go if they expired on a day before that of `before`, which is in seconds since
-        the epoch. Returns how many were removed; 0 means that none is left. Raises `Unavailable`.
+        `before` is in seconds since the epoch. Items are deleted if they expired before it, and
+        audit entries if they expired on an earlier day. Returns the number of deleted items; 0 if
+        none is left. Raises `Unavailable`.
         """
         ...
 
 
 @runtime_checkable
 class ProcessLocks(Protocol):
-    """A store that only this machine's processes use. The kernel knows which of them live."""
+    """A store of one machine. The kernel releases the locks of dead processes."""
 
     def lock(self, name: str) -> Callable[[], None] | None:
-        """Hold the lock of this name until this process ends, or calls what is returned.
+        """Acquire the named lock, and return the function that releases it.
 
-        Returns None if another one has the lock. Raises `Unavailable`.
+        The lock is also released when this process ends. Returns None if another process has the
+        lock. Raises `Unavailable`.
         """
         ...
 
 
 class CommitKind(StrEnum):
-    """The kinds of commits that other processes may hear of."""
+    """The kinds of commits that other processes are notified of."""
 
-    # A mark on a tenant was set or removed: its feed may have to be published.
+    # An outbox mark of a tenant was set or removed: its feed may have to be published.
     MARKS = "marks"
-    # The head of a feed was written.
+    # A feed head was written.
     FEED = "feed"
 
 
 class Listener(Protocol):
-    """Hears of news. Some may be lost, so whoever listens also looks by itself now and then."""
+    """Receives notifications. Some can be lost, so a listener must also poll the store."""
 
     def fileno(self) -> int:
-        """Return a descriptor that is readable when there are news."""
+        """Return a descriptor that is readable if there are notifications."""
         ...
 
     def notify(self) -> None:
-        """Pretend that there are news."""
+        """Simulate a notification."""
         ...
 
     def clear(self) -> None:
-        """Forget the news so far."""
+        """Discard the notifications received so far."""
         ...
 
     def wait(self, seconds: float) -> None:
-        """Wait for news, for so long at most, and forget them."""
+        """Wait up to `seconds` for notifications, then discard them."""
         ...
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """Stop listening."""
         ...
 
 
 @runtime_checkable
 class NotifyingStore(Protocol):
-    """A store whose writes other processes hear of."""
+    """A store that notifies other processes of its writes."""
 
     def listen(self, news: CommitKind) -> Listener | None:
-        """Return what hears of such news from now on, or None if looks have to do.
+        """Start listening for this kind, or return None if polling is enough.
 
-        Raises `OSError` if none can be heard.
+        Raises `OSError` if notifications cannot be received.
         """
         ...
 
 
 @runtime_checkable
 class LinkedBlobs(Protocol):
-    """Blobs that this service serves itself, by the addresses that `BlobStore.url` makes."""
+    """Blobs that this service itself serves, at the URLs from `BlobStore.url`."""
 
     def open_url(self, name: str, *, expires: str, signature: str) -> Path | bytes | None:
-        """Return the file or the bytes for the parts of such an address, as received.
+        """Return the file or the bytes for the parts of such a URL, as received.
 
-        Returns None if the address was altered or has expired, or if there is no such blob. Raises
+        Returns None if the URL was altered or has expired, or if the blob does not exist. Raises
         `Unavailable`.
         """
         ...
@@ -106,8 +108,8 @@ class LinkedBlobs(Protocol):
 
 @runtime_checkable
 class LocalBlobs(Protocol):
-    """Blobs in files on this machine's disk."""
+    """Blobs in files on the local disk."""
 
     def remove_leftovers(self, *, older_than_seconds: float) -> int:
-        """Remove old files of crashed writers, and return their number. Raises `Unavailable`."""
+        """Delete old files of crashed writers, and return their number. Raises `Unavailable`."""
         ...

@@ -1,6 +1,6 @@
-"""The world outside: the queue, the programs of others, and the keys that are held elsewhere.
+"""Ports to external systems: the queue, servers of third parties, and external keys.
 
-One of these keys seals seeds (KEY-2), one signs trust documents (TRUST-7).
+One external key wraps seeds (KEY-2). Another one signs trust documents (TRUST-7).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,46 +10,46 @@ from typing import NamedTuple, Protocol
 
 from shared.model.webhooks.deliveries import DeliveryOutcome, DeliveryResponse, EventMessage
 
-# The longest time of an attempt, in seconds (HOOK-7).
+# Timeout of a delivery attempt, in seconds (HOOK-7).
 SENDER_PATIENCE_SECONDS = 15.0
-# The longest time of a request to an identity provider, in seconds, and the bytes of an answer.
+# Timeout of a request to an identity provider, in seconds, and the maximum response size in bytes.
 OUTBOUND_PATIENCE_SECONDS = 5.0
 OUTBOUND_ANSWER_MAX = 256 * 1024
-# The longest time of a request to a witness, in seconds.
+# Timeout of a request to a witness, in seconds.
 WITNESS_PATIENCE_SECONDS = 10.0
 
 
 class MessageQueue(Protocol):
     """Messages, each delivered at least once, in any order.
 
-    - When `send` returns, all messages will be delivered.
-    - Every failure raises `Unavailable`. Some messages may be delivered nevertheless.
-    - It is safe to share between threads.
+    - After `send` returns, all messages will be delivered.
+    - Every failure raises `Unavailable`. Some of the messages may still be delivered.
+    - The queue can be shared between threads.
     """
 
     def send(self, messages: Iterable[str]) -> None:
-        """Send any number of short texts, none of them empty. Raises `Unavailable`."""
+        """Send any number of short, non-empty texts. Raises `Unavailable`."""
         ...
 
 
 class Sender(Protocol):
-    """Requests to the programs of tenants.
+    """Sends webhook requests to the servers of tenants.
 
-    - It connects only to addresses that `outbound.is_allowed` allows, checked at
-      each attempt, by TLS with a valid certificate for the name in the URL.
+    - It connects only to addresses that `outbound.is_allowed` accepts, checked at each attempt. It
+      uses TLS and requires a valid certificate for the host name in the URL.
     - It follows no redirect, uses no proxy, and sends no credential of the service.
-    - An attempt ends after `SENDER_PATIENCE_SECONDS`, whatever the other side does.
-    - A failure is in the answer: nothing is raised.
-    - It is safe to share between threads.
+    - An attempt ends after `SENDER_PATIENCE_SECONDS`, even if the server is still sending.
+    - Failures are reported in the response and never raised.
+    - The sender can be shared between threads.
     """
 
     def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
-        """Post the messages at the same time, each by one attempt; return the answers in order."""
+        """Post all messages concurrently, one attempt each. Return the responses in order."""
         ...
 
 
 class OutboundAnswer(NamedTuple):
-    """The outcome of a request. `status` is 0 and `body` empty unless it is `answered`."""
+    """The outcome of a request. Unless it is `answered`, `status` is 0 and `body` empty."""
 
     outcome: DeliveryOutcome
     status: int = 0
@@ -57,14 +57,14 @@ class OutboundAnswer(NamedTuple):
 
 
 class OutboundHttp(Protocol):
-    """Requests to addresses that tenants named, whose answers are read.
+    """Sends requests to URLs that tenants configured, and reads the responses.
 
-    - It connects to what a `Sender` may connect to, in the same way, and to other ports than 443
+    - It connects to the same addresses as `Sender`, in the same way. It uses ports other than 443
       only in the operator's networks.
-    - A request ends after `OUTBOUND_PATIENCE_SECONDS`. An answer of more than
-      `OUTBOUND_ANSWER_MAX` bytes (an error of more than 64 KiB), or one that is cut, is none.
-    - A failure is in the answer: nothing is raised.
-    - It is safe to share between threads.
+    - A request ends after `OUTBOUND_PATIENCE_SECONDS`. A truncated response, a response of more
+      than `OUTBOUND_ANSWER_MAX` bytes, or an error of more than 64 KiB counts as no response.
+    - Failures are reported in the response and never raised.
+    - The client can be shared between threads.
     """
 
     def ask(
@@ -74,13 +74,19 @@ class OutboundHttp(Protocol):
         *,
         user: tuple[str, str] | None = None,
     ) -> OutboundAnswer:
-        """Get the URL, or post the form to it; `user` has name and secret of HTTP Basic."""
+        """Get the URL, or post the form to it.
+
+        `user` has the name and the secret for HTTP Basic authentication.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CopiedRange:
-    """The leaves from `first` to `end` of one generation of a tenant's log, as lines of text."""
+    """A range of leaves, `first` to `end`, of one generation of a tenant's log.
+
+    `lines` has the leaves as lines of text.
+    """
 
     tenant_id: str
     generation: int
@@ -91,64 +97,67 @@ class CopiedRange:
 
 
 class AuditSink(Protocol):
-    """Keeps copies that it cannot take back. The service only ever adds to it.
+    """Stores copies of log entries that the service cannot delete. The service only adds to it.
 
-    It is safe to share between threads.
+    The sink can be shared between threads.
     """
 
     def add(self, copied_range: CopiedRange) -> None:
-        """Keep a copy durably. The same leaves may come again. Raises `Unavailable`."""
+        """Store a copy durably. The same leaves may be added again. Raises `Unavailable`."""
         ...
 
 
 class WitnessAnswer(NamedTuple):
-    """The answer of a witness: an HTTP status and at most 64 KiB; status 0 if there is none."""
+    """The response of a witness: an HTTP status and at most 64 KiB of body.
+
+    The status is 0 without a response.
+    """
 
     status: int
     body: bytes = b""
 
 
 class WitnessClient(Protocol):
-    """Requests to witnesses, whose answers are believed by their signatures alone.
+    """Sends requests to witnesses. Only their signatures make responses trustworthy.
 
     - It follows no redirect, and sends no credential of the service.
     - A request ends after about `WITNESS_PATIENCE_SECONDS`.
-    - A failure is in the answer: nothing is raised.
-    - It is safe to share between threads.
+    - Failures are reported in the response and never raised.
+    - The client can be shared between threads.
     """
 
     def ask(self, requests: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
-        """Post these bodies to these addresses at the same time; return the answers in order."""
+        """Post each body to its address concurrently, and return the responses in order."""
         ...
 
 
 class KeyWrapper(Protocol):
-    """Authenticated encryption of short secrets with a key that never leaves the sealer.
+    """Authenticated encryption of short secrets. The wrapping key never leaves the wrapper.
 
-    - A seal can be opened only with the context that it was made with.
-    - Two seals of one secret differ.
-    - It is safe to share between threads.
+    - A wrapped secret can be unwrapped only with the context that it was wrapped with.
+    - Wrapping the same secret twice gives different bytes.
+    - The wrapper can be shared between threads.
     """
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Seal up to 4096 bytes, bound to `context` (at least one pair). Raises `Unavailable`."""
+        """Wrap up to 4096 bytes, bound to `context` (at least one pair). Raises `Unavailable`."""
         ...
 
     def unseal(self, ciphertext: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Return the secret in a seal that `seal` made.
+        """Return the secret that `seal` wrapped.
 
-        Raises `DataCorrupt` if the bytes were altered, or sealed with another context or key, and
-        `Unavailable`.
+        Raises `DataCorrupt` if the bytes were altered, or were wrapped with another context or key.
+        Raises `Unavailable`.
         """
         ...
 
 
 class RootSigner(Protocol):
-    """A root key of Ed25519 that never leaves the signer.
+    """An Ed25519 root key that never leaves the signer.
 
     - Its public key never changes, and is not of small order.
-    - Each signature that it returns was verified with this key.
-    - It is safe to share between threads.
+    - Each returned signature has been verified with this key.
+    - The signer can be shared between threads.
     """
 
     @property

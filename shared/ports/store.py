@@ -1,4 +1,4 @@
-"""The store of records: three tables of items. A partition key and a sort key identify an item.
+"""The store of records: three tables of items with a partition key and a sort key.
 
 The operations rely on the guarantees in `Store`. `tests/contracts/test_store.py` checks them for
 each adapter.
@@ -20,8 +20,8 @@ from shared.model.items import Value as Value
 
 MOST_CHANGES = 100
 
-# The paths of text values by which a store can search, besides keys: attribute names joined by
-# dots.
+# The paths of text values that a store can search besides its keys. A path is a list of attribute
+# names joined by dots.
 SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
     Table.KEYS: (),
     Table.REVOCATIONS: (),
@@ -39,7 +39,7 @@ SEARCHED: Final[Mapping[Table, tuple[str, ...]]] = {
 
 
 class Expect(Enum):
-    """The expectation of a change about its item."""
+    """The precondition of a write on its item."""
 
     ABSENT = "absent"
     PRESENT = "present"
@@ -50,7 +50,7 @@ class Expect(Enum):
 class VersionIs:
     """The item exists and its attribute `version` has this value.
 
-    The record is responsible for it: the caller that puts an item writes the next number into it.
+    The store does not count versions: the caller that puts an item writes the next number.
     """
 
     version: int
@@ -60,13 +60,13 @@ Expectation: TypeAlias = Expect | VersionIs
 
 
 def expect_version(version: int) -> Expectation:
-    """Return the expectation that an item has this version, or is absent for 0."""
+    """Return the precondition that an item has this version, or is absent for 0."""
     return VersionIs(version) if version else Expect.ABSENT
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write the whole item, replacing any that is there."""
+    """Write the whole item, and replace an existing one."""
 
     address: Address
     item: Item
@@ -75,7 +75,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the item. If the expectation allows it, the item may be absent."""
+    """Delete the item. The item may be absent if the precondition allows it."""
 
     address: Address
     expect: Expectation
@@ -83,9 +83,9 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class Increment:
-    """Add to integer attributes. An absent attribute, or an absent item, counts as zero.
+    """Add to integer attributes. An absent attribute or item counts as zero.
 
-    `assign` sets other attributes in the same change.
+    `assign` sets other attributes in the same write.
     """
 
     address: Address
@@ -96,7 +96,7 @@ class Increment:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Change nothing, but make the whole write depend on this expectation."""
+    """Write nothing, but make the whole write depend on this precondition."""
 
     address: Address
     expect: Expectation
@@ -107,10 +107,10 @@ Change: TypeAlias = Put | Delete | Increment | Check
 
 @dataclass(frozen=True, slots=True)
 class ItemFilter:
-    """A filter of items: all conditions must hold.
+    """A filter of items. An item matches if it fulfills all conditions.
 
-    `equal` has values by path (see `SEARCHED`). `alive_at` is in seconds since the epoch; an item
-    matches if its attribute `expires` is later, or absent.
+    `equal` has the required values by path (see `SEARCHED`). `alive_at` is in seconds since the
+    epoch; an item matches if its attribute `expires` is later, or absent.
     """
 
     equal: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +128,7 @@ EVERYTHING: Final = ItemFilter()
 
 
 def at_path(item: Item, path: str) -> Value:
-    """Return the value at a path, which is attribute names joined by dots, or None."""
+    """Return the value at a path of attribute names joined by dots, or None."""
     found: Value = dict(item)
     for name in path.split("."):
         found = found.get(name) if isinstance(found, dict) else None
@@ -138,36 +138,36 @@ def at_path(item: Item, path: str) -> Value:
 class Store(Protocol):
     """Items in tables, with strong consistency.
 
-    The store may remove an item of the tables `audit` and `keys` at any time after its attribute
-    `expires`, in seconds since the epoch. It never removes any other item.
+    The store may delete an item of the tables `audit` and `keys` at any time after its attribute
+    `expires`, in seconds since the epoch. It never deletes any other item.
 
     - A read sees every write that was acknowledged before the read began.
-    - A write that is not acknowledged yet may be visible in part. Each of its items is visible as
-      it was before the write or as it is after it, in any order; once an item is visible as it is
-      after the write, it stays so. When the write is acknowledged, all items are.
-    - Until an item is visible, any other write that changes it or depends on it waits.
+    - A write that is not acknowledged yet may be partly visible. Each of its items has the state
+      before or after the write, in any order, and never returns to the state before. When the write
+      is acknowledged, all of its items are visible.
+    - Any other write that changes an item or depends on it waits until the item is visible.
     - A read is complete or raises: a missing item is absent, never "not processed".
     - Every failure (throttling, timeout, damage) raises `Unavailable`. The adapter retries after
       contention and throttling, with jitter, until a deadline.
-    - It is safe to share between threads.
+    - The store can be shared between threads.
     """
 
     def made_at(self) -> str:
-        """Return when, or by whom, the tables were made: another text after a restore.
+        """Return a fingerprint of the tables that changes when they are restored.
 
-        It is empty if it would be the same one. Only commands of the operator ask.
-        Raises `Unavailable`.
+        It is empty if the store cannot detect a restore. Only operator commands use it. Raises
+        `Unavailable`.
         """
         ...
 
     def get(self, address: Address) -> Item | None:
-        """Return the item, or None if there is none. Raises `Unavailable`."""
+        """Return the item, or None if it does not exist. Raises `Unavailable`."""
         ...
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """Return the items that exist among `addresses`, of any number, which may repeat.
+        """Return the existing items among any number of `addresses`, which may repeat.
 
-        Each item is read consistently, but together they are not a snapshot. Raises `Unavailable`.
+        Each item is read consistently, but the result is not a snapshot. Raises `Unavailable`.
         """
         ...
 
@@ -181,12 +181,12 @@ class Store(Protocol):
         limit: int | None = None,
         where: ItemFilter = EVERYTHING,
     ) -> Iterator[ItemRow]:
-        """Yield the rows of the partition in order of sort key (bytewise), or in reverse order.
+        """Yield the rows of the partition in bytewise order of sort key, or in reverse.
 
         `after` and `before` are exclusive bounds of the sort key. At most `limit` rows that match
-        `where` are returned. The iteration is not a snapshot, but an item that exists throughout it
-        is returned exactly once. Each step may raise `Unavailable`; the rows so far must then not
-        be used.
+        `where` are yielded. The iteration is not a snapshot, but yields an item that exists
+        throughout it exactly once. Each step may raise `Unavailable`. The caller must then discard
+        the rows yielded so far.
         """
         ...
 
@@ -198,9 +198,9 @@ class Store(Protocol):
         before: str | None = None,
         limit: int | None = None,
     ) -> dict[Partition, list[ItemRow]]:
-        """Return the rows that `query` would yield of each of `partitions`, which have few.
+        """Return the rows that `query` would yield for each of several small partitions.
 
-        `limit` is for each of them. Together they are not a snapshot. Raises `Unavailable`.
+        `limit` applies to each partition. The result is not a snapshot. Raises `Unavailable`.
         """
         ...
 
@@ -212,7 +212,7 @@ class Store(Protocol):
         before: str | None = None,
         where: ItemFilter = EVERYTHING,
     ) -> int:
-        """Return how many rows `query` would yield; no item is returned. Raises `Unavailable`."""
+        """Return the number of rows that `query` would yield. Raises `Unavailable`."""
         ...
 
     def column(
@@ -220,26 +220,28 @@ class Store(Protocol):
     ) -> Iterator[ColumnPage]:
         """Yield pages of the sort keys after `after`, in order, with one attribute.
 
-        The guarantees are those of `query`. This is cheaper than `query` for many items.
+        The guarantees are the same as for `query`. For many items, this method is cheaper.
         """
         ...
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
         """Yield all items of a table, in no particular order.
 
-        It costs a read of the whole table: only commands of the operator use it. It is not a
-        snapshot, but an item that exists throughout the iteration is yielded exactly once. Each
-        step may raise `Unavailable`; the items so far must then not be taken for the whole table.
+        This reads the whole table, so only operator commands use it. It is not a snapshot, but
+        yields an item that exists throughout the iteration exactly once. Each step may raise
+        `Unavailable`. The items so far are then not the whole table.
         """
         ...
 
     def write(self, *changes: Change) -> None:
-        """Apply all changes or none, durably. There are at most `MOST_CHANGES`, one per item.
+        """Apply all writes or none, durably.
 
-        A retry inside the adapter does not apply the changes twice.
+        There are at most `MOST_CHANGES` writes, one per item. A retry inside the adapter does not
+        apply them twice.
 
-        Raises `PreconditionFailed`, with the addresses whose expectation did not hold. Raises
-        `Unavailable` if the outcome is unknown or still open; the write is never applied in part.
+        Raises `PreconditionFailed` with the addresses of the items that did not meet their
+        preconditions. Raises `Unavailable` if the outcome is unknown or still open. The writes are
+        never applied in part.
         """
         ...
 
@@ -248,16 +250,17 @@ _Call: TypeAlias = Callable[..., Any]
 
 
 def wrap_store(store: Store, around: Callable[[str, _Call], _Call]) -> Store:
-    """Return a store with all methods of another, on which it calls `around(name, method)`."""
+    """Return a store that wraps each method with `around(name, method)`."""
     return cast("Store", _StoreProxy(store, around))
 
 
 class _StoreProxy:
-    """Has the methods of a store, whatever they are."""
+    """Forwards all methods and attributes to a store."""
 
     def __init__(self, store: Store, around: Callable[[str, _Call], _Call]) -> None:
         self._store, self._around = store, around
-        # Now: from Python 3.12 on, `isinstance` with a protocol does not ask `__getattr__`.
+        # Set the methods here: from Python 3.12 on, `isinstance` with a protocol ignores
+        # `__getattr__`.
         for name in dir(store):
             if callable(found := getattr(self, name, None)) and not name.startswith("_"):
                 setattr(self, name, found)
@@ -269,10 +272,10 @@ class _StoreProxy:
 
 
 class ConfigurationProblem(NamedTuple):
-    """A fault of the database's configuration: sentences without full stops.
+    """A problem of the database configuration: sentences without full stops.
 
-    It is a remark if no acknowledged change can be lost or misread by it, or if the store cannot
-    know whether one can.
+    `is_remark` means that the problem cannot cause loss or misreading of an acknowledged change, or
+    that the store cannot determine whether it can.
     """
 
     problem: str
@@ -282,8 +285,8 @@ class ConfigurationProblem(NamedTuple):
 
 @runtime_checkable
 class ConfigurableStore(Protocol):
-    """A store in a database whose configuration it can read."""
+    """A store in a database with a readable configuration."""
 
     def flaws(self) -> Iterator[ConfigurationProblem]:
-        """Yield what is wrong with the configuration. Raises `Unavailable`."""
+        """Yield the problems of the configuration. Raises `Unavailable`."""
         ...

@@ -7,9 +7,9 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The tokens that were taken, and when the bucket is full, in microseconds since the epoch.
+    """The tokens taken, and when the bucket is full, in microseconds since the epoch.
 
-    `refilled`: the stored value was later than any credible clock, and the bucket was filled again.
+    `refilled` means that the stored time was implausibly late, so the bucket was refilled.
     """
 
     granted: int
@@ -18,31 +18,31 @@ class Lease:
 
 
 class TokenBuckets(Protocol):
-    """A bucket for each name, full at first with `shared.model.rate_limit.BURST` tokens.
+    """Named buckets, initially full with `shared.model.rate_limit.BURST` tokens.
 
     - All instances together never get more tokens than the bucket has.
-    - A bucket whose `full_at` is more than `FULL_AT_MAX` ahead was written by a wrong clock: it
-      counts as full, and is overwritten.
-    - Tokens are taken with one conditional write, without a read. Only a bucket that is full, new,
-      or short of tokens costs a second write.
+    - A `full_at` of more than `FULL_AT_MAX` in the future comes from a wrong clock. The bucket then
+      counts as full and is overwritten.
+    - Taking tokens needs one conditional write and no read. Only a bucket that is full, new, or
+      short of tokens costs a second write.
     - Every failure raises `Unavailable`.
-    - It is safe to share between threads.
+    - The buckets can be shared between threads.
     """
 
     def lease(self, name: str, tokens: int, *, now: int, reserve: int = 0, least: int = 1) -> Lease:
         """Take up to `tokens` (at least 1) at `now`, in microseconds since the epoch.
 
-        `reserve` tokens stay in the bucket. If there are fewer than `tokens`, the rest is taken,
-        but nothing if it is less than `least`. Raises `Unavailable`.
+        `reserve` tokens stay in the bucket. If fewer than `tokens` are available, all available
+        tokens are taken, or none if they are fewer than `least`. Raises `Unavailable`.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UsageDelta:
-    """A number of uses of an API key, the last of them at `last_used_at`.
+    """A number of uses of an API key, with the last use at `last_used_at`.
 
-    `late`: another instance may have written a later use already.
+    `late` means that another instance may already have written a later use.
     """
 
     tenant_id: str
@@ -53,15 +53,14 @@ class UsageDelta:
 
 
 class UsageCounts(Protocol):
-    """How often each API key was used, and when it was last used.
+    """The number of uses and the last use of each API key.
 
-    - A count is written in one short attempt. If its outcome is unknown, the attempt is not
-      repeated: a count that is too low is better than one that is too high, or a caller who waits.
+    - A count is written in one short attempt without retry, even if the outcome is unknown. A count
+      that is too low is better than one that is too high, or a caller that waits.
     - A late count does not replace a later `last_used_at`.
-    - The count of a deleted key changes nothing and raises nothing.
-    - `Unavailable` is raised if a count could not be written; it may have been counted
-      nevertheless.
-    - It is safe to share between threads.
+    - The count of a deleted key changes nothing and raises no error.
+    - `Unavailable` is raised if the count could not be written. It may still have been written.
+    - The counts can be shared between threads.
     """
 
     def add(self, usage: UsageDelta) -> None:

@@ -1,4 +1,4 @@
-"""Response bodies with API keys, of the endpoints of keys and of accounts."""
+"""Response bodies with API keys, for the endpoints of API keys and service accounts."""
 
 from typing import Annotated, Any, Final, Self
 
@@ -46,7 +46,7 @@ def _unique(scopes: list[Scope]) -> list[Scope]:
     return scopes
 
 
-# A strict body would refuse text for a member of an enumeration.
+# Strict mode would reject the text of an enumeration member.
 _OneScope = Annotated[Scope, Field(strict=False)]
 GivenScopes = Annotated[
     list[_OneScope],
@@ -110,7 +110,7 @@ class ApiKeySummary(ResponseBody):
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
-        """Return the body for a key with its usage."""
+        """Return the body for an API key with its usage."""
         key, usage = used
         used_at, maker = usage.last_used_at, key.created_by_id
         return cls(
@@ -129,5 +129,5 @@ class ApiKeyList(PageBody):
 
 
 def key_fields(key: ApiKey) -> dict[str, Any]:
-    """Return the members that every response with a key has, by name."""
+    """Return the members that every response with an API key has, by name."""
     return {name: getattr(key, name) for name in (*KEY_EXAMPLE, "role")}

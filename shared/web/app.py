@@ -1,4 +1,4 @@
-"""The application of a function: its routes behind the gate, and its Lambda handler."""
+"""The application of a function: routes behind the gate, and the Lambda handler."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -29,7 +29,10 @@ _SERVER_ERROR: Final = 500
 
 
 def add_tracing(app: ASGIApp) -> ASGIApp:
-    """Return `app` with a span for each request, or `app` itself if nothing collects spans."""
+    """Return `app` with a span for each request.
+
+    Returns `app` unchanged if no tracer provider is configured.
+    """
     provider = trace.get_tracer_provider()
     return (
         app
@@ -75,7 +78,7 @@ def _noting(span: Span, send: Send) -> Send:
 
 
 def _name(span: Span, scope: Scope) -> None:
-    """Name the span after the operation, if the request reached one."""
+    """Name the span after the operation, if the request reached an endpoint."""
     endpoint, route = scope.get("endpoint"), scope.get("route")
     if endpoint is not None:
         span.update_name(endpoint.__name__)
@@ -92,8 +95,8 @@ def create_app(
 ) -> FastAPI:
     """Return an application that serves only the routes of `routers`.
 
-    `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs the
-    operations. `anonymous` is as in `ApiMiddleware`.
+    `trusted_proxies` returns the networks with a trusted X-Forwarded-For header. `work` runs the
+    operations. For `anonymous`, see `ApiMiddleware`.
     """
     routes = [route for each in routers for route in each.routes]
 
@@ -106,24 +109,27 @@ def create_app(
     for route in ours:
         route.literals |= literals
     app = _Application(ports, trusted_proxies, work, routes, anonymous)
-    # Not `include_router`, which would match each route twice.
+    # `include_router` would match each route twice.
     app.router.routes.extend(routes)
     app.router.default = raise_no_route
     return app
 
 
 class PublicApp(Protocol):
-    """An ASGI application for paths that need no key."""
+    """An ASGI application for paths that need no credentials."""
 
     def serves(self, scope: Scope) -> bool:
-        """Return whether the path of a request is one of these."""
+        """Return whether the application serves the path of a request."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request. Raises errors of the API."""
 
 
 def create_public_app(public: PublicApp, *routers: APIRouter) -> ASGI:
-    """Return an application that serves `public` without a key, and `routers` with one."""
+    """Return an application that serves `public` without credentials.
+
+    It serves `routers` only to authenticated callers.
+    """
     anonymous = AnonymousLimiter(wiring.now)
     limits = PublicMiddleware(anonymous, wiring.trusted_proxies, {"Cache-Control": "no-store"})
     keyed = create_app(*routers, anonymous=anonymous)
@@ -151,8 +157,8 @@ class _Application(FastAPI):
         super().__init__(
             openapi_url=None,
             redirect_slashes=False,
-            # FastAPI's telemetry records paths and queries, which are callers' text. Our request
-            # log and our spans do not.
+            # FastAPI's telemetry records paths and queries, which contain text of callers. The
+            # request log and the spans of this service do not.
             telemetry={"tracing": False, "metrics": False, "logs": False},
             lifespan=_lifespan,
         )
@@ -160,7 +166,7 @@ class _Application(FastAPI):
         self.gate = ApiMiddleware(behind, ports, trusted_proxies, work, purposes(routes), anonymous)
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the gate, which runs before routing (docs/adr/04), inside of a span."""
+        """Return the gate, which runs before routing (docs/adr/04), inside a span."""
         return add_tracing(self.gate)
 
 
@@ -168,7 +174,7 @@ class _Application(FastAPI):
 async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     """Stop the gate when the server stops. Lambda has no such event (docs/adr/06).
 
-    The server calls `release` when it begins to stop; it waits for its connections before that.
+    The server calls `release` when it begins to stop, before it waits for its connections.
     """
     gate = cast("_Application", app).gate
     yield {"release": gate.release}
@@ -176,11 +182,11 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
 
 
 def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]:
-    """Return the Lambda handler for events of API Gateway: REST (1.0) or HTTP (2.0).
+    """Return the Lambda handler for API Gateway events: REST (1.0) or HTTP (2.0).
 
     If Lambda is about to take a snapshot, the AWS clients are created now (docs/adr/22). The base
-    path of a custom domain is removed from a path that begins with it: events of format 1.0 have it
-    there, those of format 2.0 may not (docs/adr/22). Raises `InvalidSettings`.
+    path of a custom domain is removed from paths that begin with it. Events of format 1.0 contain
+    it; events of format 2.0 may not (docs/adr/22). Raises `InvalidSettings`.
     """
     wiring.prepare_snapshot()
     mangum = Mangum(_as_sent(app), lifespan="off", api_gateway_base_path=wiring.base_path())
@@ -190,14 +196,14 @@ def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]
         try:
             return mangum(_without(_UNREAD, event), context)
         except UnicodeEncodeError:
-            # Half of a surrogate pair, which no request can contain: the application has not run.
+            # An unpaired surrogate, which no HTTP request can contain. The application has not run.
             return _to_event(unreadable("The request has text that is not Unicode."))
 
     return handler
 
 
 def _as_sent(app: ASGI) -> ASGI:
-    """Return the application with `raw_path`, which the gate compares with the decoded path."""
+    """Set `raw_path`, which the gate compares with the decoded path."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         event = scope["aws.event"]
@@ -218,7 +224,7 @@ def _to_event(answer: Response) -> dict[str, Any]:
     }
 
 
-# Nothing here reads these headers, but Mangum does, and fails if a caller sent malformed ones.
+# The application does not use these headers, but Mangum does, and fails on malformed values.
 _UNREAD: Final = {"host", "x-forwarded-port"}
 
 
@@ -232,10 +238,11 @@ def _without(names: set[str], event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _methods(routes: list[BaseRoute], path: str) -> set[str]:
-    """Return the methods of all routes that match; Starlette has only those of the first."""
+    """Return the methods of all matching routes; Starlette returns only the first route's."""
     ours = (route for route in routes if isinstance(route, APIRoute))
     matching = [route for route in ours if route.path_regex.match(path)]
-    # A literal path is not an identifier: /v1/revocations/check is not /v1/revocations/{id}.
+    # A literal path is not an identifier: /v1/revocations/check does not match
+    # /v1/revocations/{id}.
     own = [route for route in matching if route.path == path]
     methods = {method for route in own or matching for method in route.methods or ()}
     return methods | ({"HEAD"} if "GET" in methods else set())

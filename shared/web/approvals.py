@@ -1,4 +1,4 @@
-"""The headers of a request about an approval, and the answer if it asked for one (APPROVAL-2)."""
+"""Headers of requests about approvals, and the 202 response to them (APPROVAL-2)."""
 
 import hashlib
 import re
@@ -28,9 +28,10 @@ _ID: Final = re.compile("svc_apr_[0-9a-z]{26}")
 def read_approval_header(
     request: Request, raw: bytes, *, is_protected: bool
 ) -> ApprovalHeader | None:
-    """Return what a request with the body `raw` says about an approval; None if nothing.
+    """Return the approval headers of a request with the body `raw`, or None without any.
 
-    Raises `InvalidRequest` if it is malformed, or the endpoint would be called without asking.
+    Raises `InvalidRequest` if they are malformed, or if the endpoint would run without a requested
+    approval.
     """
     values = request.headers.getlist(HEADER)
     if values and not is_protected:
@@ -53,7 +54,7 @@ def _reason(request: Request) -> str:
     if len(values) != 1:
         raise InvalidRequest(f"{REASON}: must be given once.")
     try:
-        # Headers have ASCII: other letters come as in an address.
+        # Header values are ASCII. Other characters are percent-encoded, as in a URL.
         return text.reason(unquote(values[0], errors="strict"))
     except ValueError as error:
         why = "must be UTF-8" if isinstance(error, UnicodeError) else str(error)
@@ -61,7 +62,7 @@ def _reason(request: Request) -> str:
 
 
 class ApprovalAsked(ResponseBody):
-    """A request that waits for an approval; nothing was changed."""
+    """A request that needs an approval. No change was made."""
 
     model_config = example(
         approval_id=sample(APPROVAL),
@@ -79,7 +80,7 @@ class ApprovalAsked(ResponseBody):
 
 
 def answer(asked_for: ApprovalRequested) -> Response:
-    """Return the 202 that names what waits for an approval."""
+    """Return the 202 response with the pending approval."""
     made = asked_for.approval
     body = ApprovalAsked(
         approval_id=made.id,

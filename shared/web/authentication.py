@@ -1,9 +1,9 @@
-"""Authentication: the caller of the key or session in the Authorization header, and uses of keys.
+"""Authentication of callers by API key or session, and usage counts of API keys.
 
-Uses are added up here and written at most once per second and key (APIKEY-8). An instance that is
-killed loses the counts that it has not written: for a key in use, one second. An orderly stop
-writes all of them. The count of a key that is no longer used is written during requests of other
-keys, one per request.
+Uses are counted in memory and written at most once per second and key (APIKEY-8). An instance that
+is killed loses its unwritten counts: at most one second for a key in use. An orderly stop writes
+all of them. The count of a key that is no longer used is written during requests with other keys,
+one per request.
 """
 
 import logging
@@ -28,7 +28,7 @@ from shared.web.work import IN_PLACE, Work, WorkKind
 _log = logging.getLogger(__name__)
 
 _PERIOD: Final = timedelta(seconds=1)
-# Secrets of sessions begin with this, and no API key does (shared/model/identities/sessions.py).
+# Session secrets begin with this; API keys never do (shared/model/identities/sessions.py).
 _SESSION: Final = "svc_session_"
 
 
@@ -40,11 +40,11 @@ def authenticate(
     request_id: str,
     refusing: Callable[[], object] = lambda: None,
 ) -> Caller:
-    """Return the caller of the request, as identified by its API key or its session.
+    """Return the caller of the request, identified by its API key or session.
 
-    Raises `Unauthorized` without a Bearer header, `InvalidApiKey` for what is not accepted, and
-    `Unavailable` if the store cannot answer. `refusing` is called before a refusal is made,
-    and may raise instead (AUTH-9).
+    Raises `Unauthorized` without a Bearer header, `InvalidApiKey` if the credential is rejected,
+    and `Unavailable` if the store fails. `refusing` is called before a rejection, and may raise
+    instead (AUTH-9).
     """
     try:
         secret = _secret(request.headers.getlist("authorization"))
@@ -52,7 +52,7 @@ def authenticate(
         refusing()
         raise
     if secret.startswith(_SESSION):
-        # Here, so that requests with API keys load nothing of it.
+        # Imported here to keep the load time of requests with API keys low.
         from shared.operations.identities import authentication  # noqa: PLC0415
 
         return authentication.authenticate(
@@ -81,10 +81,10 @@ def _secret(values: list[str]) -> str:
         raise Unauthorized("Authorization: the header is required, as Bearer and an API key.")
     value = ", ".join(values)
     if "," in value:
-        # Two headers, or one that a gateway joined: it is unclear which key is meant.
+        # Two headers, or a header that a gateway joined: the intended key is ambiguous.
         return value
     scheme, _, secret = value.partition(" ")
-    # RFC 9110, 11.1: a scheme ignores case, and one or more spaces follow it.
+    # RFC 9110, 11.1: the scheme is case-insensitive, and one or more spaces follow it.
     if scheme.lower() != "bearer":
         raise Unauthorized("Authorization: the scheme must be Bearer, with an API key.")
     return secret.lstrip(" ")
@@ -102,10 +102,10 @@ class _Tally:
 
 
 class UsageCounter:
-    """The counts of keys that this instance wrote within the last second, or has yet to write.
+    """The API key counts that this instance wrote within the last second or has yet to write.
 
-    The keys whose counts were not written for longest come first. `work` writes the counts; all
-    other code runs in one thread.
+    The keys are ordered by the time of their last write, oldest first. `work` writes the counts.
+    All other code runs in one thread.
     """
 
     def __init__(self, work: Work = IN_PLACE) -> None:
@@ -113,7 +113,7 @@ class UsageCounter:
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
 
     async def count(self, ports: Ports, caller: Caller) -> None:
-        """Count a request of the caller's key. If the count cannot be written, that is logged."""
+        """Count a request with the caller's API key. Write failures are logged."""
         if caller.key_id is None:
             return
         now = ports.now()
@@ -125,7 +125,7 @@ class UsageCounter:
         await self._write_a_silent_one(ports)
 
     def flush(self, ports: Callable[[], Ports]) -> None:
-        """Write all counts that are not written yet; `ports` is called only if there is one."""
+        """Write all unwritten counts. `ports` is called only if there are any."""
         waiting = [(key_id, tally) for key_id, tally in self._tallies.items() if tally.requests]
         for key_id, tally in waiting:
             self._writer(ports(), key_id, tally, tally.last_used_at)()
@@ -149,7 +149,7 @@ class UsageCounter:
     def _writer(
         self, ports: Ports, key_id: str, tally: _Tally, now: datetime
     ) -> Callable[[], None]:
-        """Return a function that writes the count of a key, and restart the count at zero."""
+        """Return a function that writes the count of a key, and reset the count."""
         requests, tally.requests, tally.written_at = tally.requests, 0, now
         self._tallies.move_to_end(key_id)
         used = UsageDelta(tally.tenant_id, key_id, requests, tally.last_used_at)
@@ -161,5 +161,5 @@ def _add(ports: Ports, usage: UsageDelta) -> None:
     try:
         ports.usage.add(replace(usage, late=late))
     except Unavailable:
-        # Not repeated: a count that is too low is better than one that is too high.
+        # Not retried: a count that is too low is better than a count that is too high.
         _log.exception("%d requests of key %s were not counted", usage.requests, usage.key_id)

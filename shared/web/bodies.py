@@ -20,14 +20,14 @@ _PARAMETERS_MAX: Final = 20
 
 
 class Body(NamedTuple):
-    """The bytes of a request body and its JSON value; None if it is empty."""
+    """The bytes of a request body and its JSON value, which is None for an empty body."""
 
     raw: bytes
     value: Any
 
 
 def parse(request: Request, raw: bytes) -> Body:
-    """Return the body of the request, with these bytes.
+    """Parse the bytes of a request body.
 
     Raises `UnsupportedMediaType`, `InvalidRequest`.
     """
@@ -44,7 +44,7 @@ def parse(request: Request, raw: bytes) -> Body:
 
 
 def form(request: Request, raw: bytes) -> dict[str, str]:
-    """Return the parameters of a form of OAuth, with these bytes.
+    """Return the parameters of an OAuth form.
 
     Raises `InvalidRequest`, and `UnsupportedMediaType` if the body is compressed.
     """
@@ -53,7 +53,7 @@ def form(request: Request, raw: bytes) -> dict[str, str]:
     try:
         if len(types) != 1 or types[0].partition(";")[0].strip().lower() != _FORM:
             raise ValueError("it is no form")
-        # Empty pairs, as of a trailing "&", are ignored (URL Standard, 5.1).
+        # Empty pairs, for example after a trailing "&", are ignored (URL Standard, 5.1).
         given = "&".join(filter(None, raw.decode("ascii").split("&")))
         pairs = parse_qsl(
             given,
@@ -77,13 +77,13 @@ def _check_coding(request: Request) -> None:
 
 
 async def read_body(request: Request, *, limit: int) -> bytes:
-    """Return the bytes of the request's body, at most `limit`. Raises `PayloadTooLarge`."""
+    """Return at most `limit` bytes of request body. Raises `PayloadTooLarge`."""
     raw = bytearray()
     # The garbage collector would close an unfinished generator in another task.
     async with aclosing(request.stream()) as chunks:
         async for chunk in chunks:
             raw += chunk
-            # Stop reading, so that a longer body is never held in memory.
+            # Stop reading to keep longer bodies out of memory.
             if len(raw) > limit:
                 raise PayloadTooLarge(limit)
     return bytes(raw)

@@ -14,7 +14,8 @@ from shared.web import header_values
 def condition(description: str) -> dict[str, Any]:
     """Return the declaration of the header `If-None-Match` for the API document.
 
-    FastAPI does not know of it: the endpoint reads it itself, because it may occur more than once.
+    FastAPI does not generate it. The endpoint reads the header itself, because it may occur more
+    than once.
     """
     schema = {"type": "string"}
     header = {"name": "If-None-Match", "in": "header", "required": False, "schema": schema}
@@ -22,12 +23,12 @@ def condition(description: str) -> dict[str, Any]:
 
 
 def matches(request: Request, *, etag: str) -> bool:
-    """Return whether the caller has the representation of `etag`, so that the answer is 304."""
+    """Return whether the caller has the representation of `etag`, which means a 304 response."""
     return entity_tags.is_held(_if_none_match(request), etag)
 
 
 def json_response_with_etag(request: Request, body: bytes) -> Response:
-    """Return the response with this JSON and its `ETag`; 304 if the caller has it."""
+    """Return a response with JSON and its `ETag`, or 304 if the caller has it."""
     headers = {"ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"'}
     if matches(request, etag=headers["ETag"]):
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
@@ -44,5 +45,5 @@ def _if_none_match(request: Request) -> str:
 
 
 def accepts_gzip(request: Request) -> bool:
-    """Return whether the caller accepts gzip, as `header_values.accepts_gzip` says."""
+    """Return whether the caller accepts gzip, according to `header_values.accepts_gzip`."""
     return header_values.accepts_gzip(",".join(request.headers.getlist("accept-encoding")))

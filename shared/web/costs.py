@@ -1,7 +1,7 @@
 """The cost of a request beyond the token that the gate took (AUTH-14).
 
-A token is about the processor time of a check: 1 to 2 ms here. Each number was measured against it,
-on one machine with 4,000 revocations, 1,000 authorizers and 20,000 audit entries.
+One token corresponds to the processor time of a check, 1 to 2 ms. The costs were measured relative
+to a check on one machine with 4,000 revocations, 1,000 authorizers and 20,000 audit entries.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,18 +17,19 @@ from shared.model.tenants import AUDIT_RETENTION_DAYS_MAX
 from shared.operations.fleet import registrations
 from shared.ports import Ports
 
-# No request costs more than this, so that a full bucket always suffices.
+# The maximum cost of a request, so that a full bucket always suffices.
 COST_MAX: Final = 1000
-# What is parsed takes a token for so many bytes, and a page one for so many rows above `_PAGE`.
+# A parsed body costs a token per `_BYTES_A_TOKEN`. A page costs a token per `_ROWS_A_TOKEN` above
+# `_PAGE`.
 _BYTES_A_TOKEN: Final = 16 * 1024
 _ROWS_A_TOKEN: Final = 10
 _PAGE: Final = 50
 _DIGITS_MAX: Final = 3
 _AUTHORIZERS_A_TOKEN: Final = 30
 _DAYS_A_TOKEN: Final = 60
-# The longest window in which there can be entries of the audit log.
+# The audit log has no older entries, so no longer window is read.
 _DAYS_MAX: Final = AUDIT_RETENTION_DAYS_MAX
-# Filters for which a store may have no index, so that it reads what it does not show.
+# A store may have no index for these filters, and then reads rows that it does not return.
 _OF_REVOCATIONS: Final = frozenset({"reason", "created_by", "actor_key_id"})
 _OF_KEYS: Final = frozenset({"type", "status"})
 _UNSEARCHED: Final = {"start", "end", "warrant_id", "words"}
@@ -36,11 +37,12 @@ _OF_ENTRIES: Final = frozenset(EntryFilters.__dataclass_fields__) - _UNSEARCHED 
 
 
 class EndpointCost(NamedTuple):
-    """The tokens of an endpoint: `flat`, and `_SEARCH` if the query has one of `searched`.
+    """The tokens of an endpoint: `flat`, and `_SEARCH` if the query has a `searched` parameter.
 
-    One token more is for each `a_token` entries of the members `entries` of the body, where "" is
-    the body itself. `by_fleet`: the registered authorizers are read; `fleet_for`: only if the query
-    has this parameter. `by_window`: each part of the window between `from` and `to` is read.
+    The request costs one more token per `a_token` entries in the body members `entries`, where ""
+    is the body itself. `by_fleet`: the endpoint reads the registered authorizers. `fleet_for`: it
+    reads them only if the query has this parameter. `by_window`: it reads each part of the window
+    from `from` to `to`.
     """
 
     flat: int = 0
@@ -53,14 +55,14 @@ class EndpointCost(NamedTuple):
 
 
 _SEARCH: Final = 30
-# A page that reads up to 1,000 records and keeps some of them.
+# A page that reads up to 1,000 records and returns a part of them.
 _FILTERED: Final = 10
 
-# By the name of the endpoint. All others cost only what their body and their page do.
+# By the name of the endpoint. All other endpoints cost only their body and their page.
 COSTS: Final[Mapping[str, EndpointCost]] = {
     "check_revocations": EndpointCost(entries=("warrant_ids",), a_token=25),
     "change_revocations": EndpointCost(entries=("warrant_ids", "revocation_ids"), a_token=10),
-    # By identifiers, and by a batch, whose revocations are not counted before.
+    # By identifiers and by batch; the revocations of a batch are not counted in advance.
     "create_unrevoke_manifest": EndpointCost(
         flat=100, entries=("warrant_ids", "revocation_ids"), a_token=50
     ),
@@ -88,7 +90,10 @@ _USUAL: Final = EndpointCost()
 
 
 class CostedRequest(NamedTuple):
-    """A request as its cost is told: `parameters` are those that the endpoint has in a query."""
+    """The parts of a request that determine its cost.
+
+    `parameters` are the query parameters of the endpoint.
+    """
 
     endpoint: str
     body: object
@@ -97,12 +102,15 @@ class CostedRequest(NamedTuple):
 
 
 def of_body(raw: bytes) -> int:
-    """Return what it costs to parse a body, which is due before it is parsed."""
+    """Return the cost of parsing a body, which is charged before parsing."""
     return max(len(raw) - 1, 0) // _BYTES_A_TOKEN
 
 
 def of_request(request: CostedRequest, *, now: datetime, fleet: Callable[[], int]) -> int:
-    """Return what a request costs beside its body; `fleet` returns the number of authorizers."""
+    """Return the cost of a request except for its body.
+
+    `fleet` returns the number of authorizers.
+    """
     cost = COSTS.get(request.endpoint, _USUAL)
     tokens = cost.flat
     if not cost.searched.isdisjoint(request.query.keys()):
@@ -124,9 +132,9 @@ def fleet(ports: Ports, tenant_id: str) -> int:
 
 
 def _days(query: QueryParams, now: datetime) -> int:
-    """Return the days of the window that is read; 0 if it is refused or not given."""
+    """Return the days of the window that is read; 0 if it is invalid or absent."""
     if "warrant_id" in query:
-        # Entries about one warrant are found by an index, whatever the window.
+        # An index finds the entries of one warrant in any window.
         return 0
     try:
         end = times.parse(query["to"]) if "to" in query else now
@@ -142,7 +150,7 @@ def _length(body: object, member: str) -> int:
 
 
 def _rows(query: QueryParams) -> int:
-    """Return how many rows more than a usual page has are asked for; 0 if that is refused."""
+    """Return the number of requested rows beyond a normal page; 0 if the limit is invalid."""
     asked = query.get("limit", "")
     is_number = asked.isascii() and asked.isdecimal() and len(asked) <= _DIGITS_MAX
     return max(int(asked) - _PAGE, 0) if is_number else 0

@@ -17,7 +17,7 @@ class Unauthorized(errors.RequestError):
 
 
 class MethodNotAllowed(errors.RequestError):
-    """The route exists, but not with this method; `allow` has the methods that it has."""
+    """The route exists, but not with this method. `allow` has the supported methods."""
 
     code = "method_not_allowed"
 
@@ -33,7 +33,7 @@ class NotAcceptable(errors.RequestError):
 
 
 class NotSupported(errors.RequestError):
-    """The service does not implement what a parameter requests."""
+    """The service does not implement the value of a parameter."""
 
     code = "not_supported"
 
@@ -91,7 +91,7 @@ def code_of(error: Exception) -> str:
 
 
 def message_of(error: Exception) -> str:
-    """Return the message for a caller. The text of an unexpected error is left out."""
+    """Return the message for a caller. The text of an unexpected error is omitted."""
     if isinstance(error, errors.RequestError):
         return str(error)
     return _UNAVAILABLE if isinstance(error, errors.Unavailable) else _INTERNAL

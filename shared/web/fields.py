@@ -1,4 +1,4 @@
-"""The types of fields that bodies and parameters share, each with its rule of the contract."""
+"""Field types of bodies and parameters, each with its rule of the contract."""
 
 import re
 from contextlib import suppress
@@ -24,9 +24,9 @@ from shared.model import identifiers, text, times
 
 
 def _text_schema(longest: int, *, controls: str) -> WithJsonSchema:
-    """Return the schema of a text without these control characters, except in the trimmed space.
+    """Return the schema of a text without these control characters, except in trimmed space.
 
-    JavaScript's white space lacks some characters of Python's, so the pattern lists them.
+    JavaScript's white space lacks some characters that Python's has, so the pattern lists them.
     """
     space = r"[\s\x1c-\x1f\x85]*"
     pattern = f"^{space}[^{controls}]+{space}$"
@@ -36,7 +36,7 @@ def _text_schema(longest: int, *, controls: str) -> WithJsonSchema:
 
 
 def decimal(pattern: str, *, must: str) -> BeforeValidator:
-    """Return a validator for an integer in a query; its text must match `pattern` as a whole.
+    """Return a validator for an integer in a query. Its whole text must match `pattern`.
 
     Python and pydantic accept `+5`, ` 5` and `1_0` as integers; the contract does not. `must`
     completes the error message.
@@ -68,7 +68,7 @@ WarrantId = Annotated[
 
 
 def _moment(value: Any) -> datetime:
-    # Only text: pydantic would also convert a number or a date.
+    # Only text, because pydantic would also convert a number or a date.
     if not isinstance(value, str):
         raise ValueError("must be an RFC 3339 timestamp in a string")  # noqa: TRY004 (pydantic's)
     return times.parse(value)
@@ -76,13 +76,13 @@ def _moment(value: Any) -> datetime:
 
 _TIMESTAMP: Final = WithJsonSchema({"type": "string", "format": "date-time"})
 
-# A moment in a request, and one in a response.
+# Timestamps in requests and in responses.
 MomentIn = Annotated[datetime, BeforeValidator(_moment), _TIMESTAMP]
 MomentOut = Annotated[datetime, PlainSerializer(times.format_utc), _TIMESTAMP]
 
 
 def _date(value: Any) -> date:
-    # Only this one form: Python also accepts `20261121` and `2026-W47-6`.
+    # Only this form, because Python also accepts `20261121` and `2026-W47-6`.
     if isinstance(value, str) and _DATE.fullmatch(value):
         with suppress(ValueError):
             return date.fromisoformat(value)
@@ -91,7 +91,7 @@ def _date(value: Any) -> date:
 
 _DATE: Final = re.compile("[2-9][0-9]{3}-[0-9]{2}-[0-9]{2}")
 
-# A day in a request, and one in a response.
+# Dates in requests and in responses.
 DateIn = Annotated[
     date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})
 ]
@@ -99,12 +99,12 @@ DateOut = date
 
 
 def example(**members: JsonValue) -> ConfigDict:
-    """Return the configuration of a body with this example in the API document."""
+    """Return the model configuration with an example for the API document."""
     return ConfigDict(json_schema_extra={"examples": [members]})
 
 
 def response_field(description: str, **schema: JsonValue) -> Any:
-    """Return a field of a response, with its description and schema for the API document.
+    """Return a response field with a description and a schema for the API document.
 
     Responses are not validated against this schema.
     """
@@ -112,9 +112,9 @@ def response_field(description: str, **schema: JsonValue) -> Any:
 
 
 def optional(description: str, *, of: str | None = None) -> Any:
-    """Return a field of a response that is absent if it is None.
+    """Return a response field that is omitted if it is None.
 
-    `of` is the attribute that a record has for it, if that has another name.
+    `of` is the attribute of the record, if its name differs from the field's.
     """
     return Field(
         default=None,
@@ -191,7 +191,7 @@ NextCursor = Annotated[
 
 
 class RequestBody(BaseModel):
-    """A JSON object with only the declared fields, each of exactly its type."""
+    """A JSON object with only the declared fields. Each value must have the exact type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -203,7 +203,7 @@ IssuedBefore = Annotated[int, Field(ge=0, le=identifiers.MOMENT_MAX)]
 
 
 class Token(RequestBody):
-    """A token that others issued, which stands for the warrant identifier that it has (TOKEN-1)."""
+    """A token of another issuer, which identifies a warrant (TOKEN-1)."""
 
     model_config = example(kind="jwt", issuer="https://as.example", value="bad-1")
 
@@ -239,7 +239,7 @@ _ONE: Final = "pass either the identifier of a warrant or a token."
 
 
 class WarrantReferenceBody(RequestBody):
-    """A body that names a warrant by its identifier, or by the token whose identifier it is."""
+    """A body that names a warrant by its identifier or by a token."""
 
     warrant_id: WarrantId | None = None
     token: Token | None = Field(
@@ -249,7 +249,7 @@ class WarrantReferenceBody(RequestBody):
 
     @property
     def warrant_id_or_none(self) -> str | None:
-        """The identifier, None if there is none. Raises `InvalidRequest` if there are two."""
+        """The warrant identifier or None. Raises `InvalidRequest` if both members are given."""
         if self.token is None:
             return self.warrant_id
         if self.warrant_id is not None:
@@ -258,20 +258,20 @@ class WarrantReferenceBody(RequestBody):
 
     @property
     def one(self) -> str:
-        """The identifier. Raises `InvalidRequest` unless there is exactly one."""
+        """The warrant identifier. Raises `InvalidRequest` unless exactly one is given."""
         if self.warrant_id_or_none is None:
             raise InvalidRequest(f"warrant_id: is required; {_ONE}")
         return self.warrant_id_or_none
 
 
 class ResponseBody(BaseModel):
-    """A JSON object with exactly the declared fields, except those that are `optional`."""
+    """A JSON object with exactly the declared fields. Only `optional` fields may be absent."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class RecordBody(ResponseBody):
-    """A JSON object that shows a record: the attributes that have the names of its fields."""
+    """A JSON object with the attributes of a record that match its field names."""
 
     model_config = ConfigDict(from_attributes=True)
 

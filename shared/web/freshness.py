@@ -1,4 +1,4 @@
-"""The header `Age`: since when an answer lacks a change that was acknowledged (FEED-12)."""
+"""The header `Age`: the age of the oldest change that a response may lack (FEED-12)."""
 
 import math
 from collections import OrderedDict
@@ -12,16 +12,16 @@ from shared.operations.changes import feed
 from shared.operations.lists.unpublished import is_clock_ahead
 from shared.web.routes import ApiRequest
 
-# How long the requests of a tenant share a look. On Lambda an instance pays for each, and a server
+# How long requests of a tenant share a look. On Lambda each instance pays for its looks; a server
 # does not (docs/cost.md).
 _SHARED: Final = timedelta(seconds=5)
 _SHARED_BY_SERVER: Final = timedelta(seconds=1)
 _TENANTS_MAX: Final = 10_000
-# How long the polls of an instance of Lambda share a read of the head, after the look that they
-# share: what was acknowledged since the look may be missing, and their `Age` says so.
+# How long polls on a Lambda instance share a read of the feed head after their shared look. Changes
+# acknowledged after the look may be missing, and the `Age` header includes this delay.
 _HEAD_SHARED: Final = timedelta(seconds=0.2)
 
-# The text of the API document on the header.
+# The text of the API document for the header.
 AGE: Final[dict[str, Any]] = {
     "Age": {
         "schema": {"type": "integer", "minimum": 0},
@@ -34,7 +34,8 @@ AGE: Final[dict[str, Any]] = {
 class FeedFreshness(NamedTuple):
     """The freshness of the feed at `now`: it has every change acknowledged before `since`.
 
-    `since` is None if no look told. If `is_newest` is false, the feed may tell of a later moment.
+    `since` is None if no look determined it. If `is_newest` is false, the feed itself may contain a
+    later time.
     """
 
     now: datetime
@@ -48,11 +49,11 @@ class FeedFreshness(NamedTuple):
         listed_at: datetime | None = None,
         most: float = math.inf,
     ) -> dict[str, str]:
-        """Return the header for an answer that has the feed up to `newest`, read after the look.
+        """Return the header for a response with the feed up to `newest`, read after the look.
 
-        With `listed_at`, the answer is the base of `newest`, which was issued then. Without a feed,
-        nothing else is known of it. Raises `Unavailable` if the age is not known, or exceeds `most`
-        seconds.
+        With `listed_at`, the response is the base of `newest`, issued at that time. Without a feed,
+        `listed_at` is the only known time. Raises `Unavailable` if the age is unknown, or exceeds
+        `most` seconds.
         """
         lacking = None
         if listed_at is not None:
@@ -75,7 +76,7 @@ class FeedFreshness(NamedTuple):
 
 @dataclass(slots=True)
 class _CachedLook:
-    """A look, and the head that was read last since it, with the moment before that read."""
+    """A look, and the newest feed head read after it. `read_at` is the time before that read."""
 
     at: datetime
     since: datetime | None
@@ -91,11 +92,11 @@ class FreshnessCache:
         self._held = OrderedDict[str, _CachedLook]()
 
     def clear(self) -> None:
-        """Look again at the next request of each tenant."""
+        """Discard all looks, so that each tenant's next request looks again."""
         self._held.clear()
 
     def look(self, request: ApiRequest) -> FeedFreshness:
-        """Return what the feed has; call it before the feed is read. Raises `Unavailable`."""
+        """Return the freshness of the feed, before the feed is read. Raises `Unavailable`."""
         tenant_id, now = request.caller.tenant_id, request.ports.now()
         held = self._held.get(tenant_id)
         shared = _SHARED_BY_SERVER if request.wait_max else _SHARED
@@ -109,9 +110,9 @@ class FreshnessCache:
         return FeedFreshness(now, held.since, held.is_newest)
 
     def head(self, request: ApiRequest, fresh: FeedFreshness) -> FeedHead | None:
-        """Return the head of the feed if it was read just now, since the look that `fresh` is of.
+        """Return the feed head if it was read recently, after the look of `fresh`.
 
-        On a server it is always read: that costs less there than on Lambda.
+        Returns None on a server, because reading costs less there than on Lambda.
         """
         held = self._held.get(request.caller.tenant_id)
         if held is None or held.read_at is None or request.wait_max:
@@ -119,11 +120,11 @@ class FreshnessCache:
         return held.head if held.read_at <= fresh.now < held.read_at + _HEAD_SHARED else None
 
     def keep(self, request: ApiRequest, fresh: FeedFreshness, head: FeedHead) -> None:
-        """Let other polls have this head, which was read after `fresh`."""
+        """Share this feed head, which was read after `fresh`, with other polls."""
         held = self._held.get(request.caller.tenant_id)
         if held is not None and held.head is not head:
             held.head, held.read_at = head, fresh.now
 
 
-# One for all endpoints of this process.
+# Shared by all endpoints of this process.
 FRESHNESS: Final = FreshnessCache()

@@ -1,9 +1,9 @@
-"""The gate, which handles each request before routing, and each response on its way out.
+"""The gate handles each request before routing, and each response before it is sent.
 
-It authenticates the caller, then applies the rate limit (API-6), so that unauthenticated callers
-learn nothing about routes or bodies. It adds the headers of every response, and it is the only
-place where an error becomes a response. A request that needs no key takes a token of its source
-address instead (AUTH-9).
+It authenticates the caller, then applies the rate limit (API-6). Unauthenticated callers therefore
+learn no routes or body formats. It adds the headers of every response, and only the gate turns
+errors into responses. A request that needs no credentials takes a token of its source address
+instead (AUTH-9).
 """
 
 import logging
@@ -44,12 +44,12 @@ _CRASHED: Final = logs.fields(metrics={"RequestsFailed": 1})
 
 
 def source_address(request: Request, trusted_networks: Sequence[Network]) -> str:
-    """Return the address that the request comes from, or "unknown" if the server has none.
+    """Return the source address of the request, or "unknown" if the server has none.
 
     X-Forwarded-For is read from its right end, because each proxy appends the address of its peer.
-    An entry is used only if the address to its right is in a `trusted_networks` network: the result
+    An entry is used only if the address to its right is in a `trusted_networks` network. The result
     is the last address that is not trusted. Text that is not an address ends the search, and the
-    proxy that sent it is the result, so that no caller's text is logged. Some proxies add a port.
+    result is the proxy that sent it, so callers' text is never logged. Some proxies add a port.
     """
     peer = request.client.host if request.client else "unknown"
     current = parse_address(peer)
@@ -71,11 +71,12 @@ def _without_port(hop: str) -> str:
 
 
 class ApiMiddleware:
-    """ASGI middleware. It calls `ports` for each request, so nothing is built before the first.
+    """ASGI middleware. It calls `ports` per request, so creation is deferred to the first.
 
-    `trusted_proxies` returns the networks whose X-Forwarded-For is used. `work` runs what may
-    block. `purpose` says from which of the tenant's buckets a request takes its token. `anonymous`
-    has the buckets of callers without a key, if other applications share them.
+    `trusted_proxies` returns the networks with a trusted X-Forwarded-For header. `work` runs code
+    that may block. `purpose` returns the tenant bucket that a request takes its token from.
+    `anonymous` has the buckets of unauthenticated clients, if they are shared with other
+    applications.
     """
 
     def __init__(
@@ -112,7 +113,7 @@ class ApiMiddleware:
             scope["call"] = call
             await self._app(scope, receive, exchange.send)
         except ClientDisconnect as error:
-            # The caller disconnected. The service did not fail, and nobody reads a response.
+            # The caller disconnected, which is not a failure of the service. No response is needed.
             exchange.error = error
         except Exception as error:
             exchange.error = error
@@ -123,15 +124,15 @@ class ApiMiddleware:
         finally:
             exchange.log(scope)
             if call is not None:
-                # After the response, so that the caller does not wait for it.
+                # After the response, to keep the caller from waiting for it.
                 await self._usage.count(call.ports, call.caller)
 
     def release(self) -> None:
-        """Answer the requests that wait for news, because the server stops."""
+        """Answer the long polls, because the server stops."""
         self._work.release()
 
     def stop(self) -> None:
-        """Wait for the work in progress, and write the usage counts that are not written yet."""
+        """Wait for the work in progress, and write the unwritten usage counts."""
         self._work.stop()
         self._usage.flush(self._ports)
 
@@ -152,7 +153,7 @@ class ApiMiddleware:
 
         ports, caller = await self._work(identify, WorkKind.QUICK, tenant_id="")
         exchange.caller = caller
-        # A path that is refused as ambiguous reaches no endpoint.
+        # An ambiguous path is rejected and reaches no endpoint.
         scope = request.scope
         purpose = BucketPurpose.REQUESTS if _is_ambiguous(scope) else self._purpose(scope)
         holder = BucketUser.of(caller, purpose)
@@ -174,7 +175,7 @@ def headers_of_every_response(
 
 
 def unreadable(message: str) -> Response:
-    """Return the 400 for a request that could not be read, so that no gate handled it (API-8)."""
+    """Return the 400 for an unreadable request that bypassed the gate (API-8)."""
     answer = errors.response(InvalidRequest(message))
     figures = RateLimitHeaders(RATE_PER_SECOND, int(time.time()))
     more = headers_of_every_response(secrets.token_hex(8), figures)
@@ -183,15 +184,16 @@ def unreadable(message: str) -> Response:
 
 
 def _is_ambiguous(scope: Scope) -> bool:
-    """Return whether a proxy may read another path than the router, which has the decoded one.
+    """Return whether a proxy and the router may interpret the path differently.
 
-    A proxy does not split at an encoded slash. Starlette's patterns accept a final line break.
+    The router uses the decoded path, but a proxy does not split at an encoded slash. Starlette's
+    patterns accept a final line break.
     """
     return "\n" in scope["path"] or b"%2f" in (scope.get("raw_path") or b"").lower()
 
 
 class _Exchange:
-    """One response on its way out, and the data for its headers and its log line."""
+    """A response being sent, with the data for its headers and its log line."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -208,7 +210,7 @@ class _Exchange:
 
     @property
     def has_started(self) -> bool:
-        """Whether the head of the response has been sent."""
+        """Whether the headers of the response have been sent."""
         return self.status is not None
 
     async def send(self, message: Message) -> None:
@@ -220,9 +222,9 @@ class _Exchange:
         await self._send(message)
 
     def log(self, scope: Scope) -> None:
-        """Log who requested which operation, from where, and the outcome; never the caller's text.
+        """Log the caller, operation, source address and outcome, but never the caller's text.
 
-        A refused call is also counted, for an alarm.
+        Rejected calls are also counted, for an alarm.
         """
         if not _log.isEnabledFor(logging.INFO):
             return
@@ -264,9 +266,9 @@ def _gateway_request_id(scope: Scope) -> str | None:
 
 
 def report(error: Exception, request_id: str) -> None:
-    """Log an error for the operator, without the text of a bug, which may hold a secret.
+    """Log an error for the operator, without the text of a bug, which may contain a secret.
 
-    A client that disconnects is no error of the service.
+    A disconnected client is not an error of the service.
     """
     if isinstance(error, RequestError | ClientDisconnect):
         return
@@ -285,11 +287,11 @@ def report(error: Exception, request_id: str) -> None:
 
 
 class PublicMiddleware:
-    """ASGI middleware. All responses have the headers of API-8, and `common` unless they set them.
+    """ASGI middleware for callers without credentials. It sets the headers of API-8.
 
-    The application finds the address of the caller in `scope["source_ip"]`, and what identifies the
-    request in `scope["request_id"]`. `scope["take_token"]` takes a further token of the address, or
-    raises `RateLimited`.
+    It also sets the `common` headers unless a response has its own. `scope["source_ip"]` has the
+    address of the caller, and `scope["request_id"]` identifies the request. `scope["take_token"]`
+    takes another token of the address, or raises `RateLimited`.
     """
 
     def __init__(
@@ -304,7 +306,7 @@ class PublicMiddleware:
     async def answer(
         self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, *, bucket: str = ""
     ) -> None:
-        """Let `app` answer, unless the address has no token left in its bucket of this name."""
+        """Call `app`, unless the address has no token left in the bucket of this name."""
         request_id, started = secrets.token_hex(16), False
         address = source_address(Request(scope), self._trusted_proxies())
         holder = f"{find_subscriber(address)}{bucket}"

@@ -1,4 +1,4 @@
-"""Values of request headers, read without any web framework (RFC 9110)."""
+"""Parsing of request headers without a web framework (RFC 9110)."""
 
 import re
 from typing import Final
@@ -7,9 +7,10 @@ _WEIGHT: Final = re.compile(r"[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)")
 
 
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Return whether the caller names gzip among its codings and does not prefer identity.
+    """Return whether the caller accepts gzip explicitly and does not prefer identity.
 
-    By the standard, a caller who names no coding accepts any, but many of them cannot read gzip.
+    By the standard, a caller that names no coding accepts any. Many of these callers cannot read
+    gzip.
     """
     found = weights(accept_encoding)
     gzip = found.get("gzip", 0.0)
@@ -17,9 +18,9 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def weights(header: str) -> dict[str, float]:
-    """Return the weight of each name in a header such as `Accept`; malformed entries are ignored.
+    """Return the weight of each name in a header like `Accept`.
 
-    Other parameters than the weight are not compared.
+    Malformed entries and parameters other than the weight are ignored.
     """
     found: dict[str, float] = {}
     for entry in header.split(","):

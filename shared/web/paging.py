@@ -27,7 +27,7 @@ _LIMIT: Final = decimal("0|[1-9][0-9]{0,8}", must=f"be a whole number from 1 to 
 class PageQuery(BaseModel):
     """The query of a list endpoint."""
 
-    # The order matters: what follows a validator is checked, but is not in the API document.
+    # The order matters: the API document omits constraints that follow a validator.
     limit: Annotated[int, Field(ge=1, le=LIMIT_MAX), _LIMIT] = Field(
         default=LIMIT_DEFAULT, description="The maximum number of entries on the page."
     )
@@ -38,16 +38,16 @@ class PageQuery(BaseModel):
 
 
 Paging = Annotated[PageQuery, Query()]
-# The query of a list whose pages have a fixed length.
+# The query of a list with pages of fixed length.
 Cursor = Annotated[str | None, Query(description="The `cursor` of the previous page.")]
 
 
 @dataclass(frozen=True, slots=True)
 class CursorCodec:
-    """The position in one list of a tenant; `endpoint` names the list and its filters.
+    """Encodes positions in a tenant's list. `endpoint` names the list and its filters.
 
-    `cursor` is the request's. A cursor has a checksum, not a secret: a forged one can only name
-    another position in a list of the same tenant.
+    `cursor` is the cursor of the request. A cursor has a checksum, not a secret, because a forged
+    cursor can only name another position in a list of the same tenant.
     """
 
     caller: Caller
@@ -56,7 +56,7 @@ class CursorCodec:
 
     @property
     def position(self) -> str | None:
-        """The position in the cursor. Raises `InvalidRequest` if the cursor is not of this list."""
+        """The position in the cursor. Raises `InvalidRequest` for the cursor of another list."""
         if self.cursor is None:
             return None
         padding = "=" * (-len(self.cursor) % 4)
@@ -93,5 +93,5 @@ class PageBody(ResponseBody):
 
 
 def invalid_cursor_error() -> InvalidRequest:
-    """Return the error for a cursor that was not made for this list and these filters."""
+    """Return the error for a cursor of another list or with other filters."""
     return InvalidRequest("cursor: must come from the previous page, with the same filters.")

@@ -1,10 +1,10 @@
-"""The rate limit of tenants: buckets that all instances share (AUTH-6).
+"""The rate limit of tenants: buckets shared by all instances (AUTH-6).
 
-Only admin keys may take the last tenth of a tenant's bucket (AUTH-8), and every other key has a
-share of the lower half (AUTH-15). With a write for every
-request, the item of the bucket would become a bottleneck. So an instance leases tokens: as many as
-it recently used in a tenth of a second, but fewer if few are left. Unused tokens lapse after a
-second. If an instance gets too few tokens, it does not ask again for a short time.
+Only admin keys may take the last tenth of a tenant's bucket (AUTH-8). Every other key has a share
+of the lower half (AUTH-15). A write per request would make the item of the bucket a bottleneck, so
+an instance leases tokens in advance. It leases its recent use in a tenth of a second, or less if
+few tokens are left. Unused tokens lapse after a second. An instance that gets too few tokens waits
+a short time before its next lease.
 """
 
 import asyncio
@@ -34,18 +34,18 @@ from shared.web.work import IN_PLACE, Work, WorkKind
 
 _log = logging.getLogger(__name__)
 
-# Limits the memory. The least recently used bucket is forgotten first.
+# Limits the memory. The least recently used bucket is dropped first.
 _BUCKETS_MAX: Final = 10_000
 _WINDOW: Final = SECOND // 10
-# An instance leases at most the tokens left divided by this, or `_LEASE_LEAST` if that is more. The
-# share is small because lapsed tokens are lost to all.
+# An instance leases at most the remaining tokens divided by this, but at least `_LEASE_LEAST`. The
+# share is small because lapsed tokens are lost to all instances.
 _SHARE: Final = 32
 _LEASE_LEAST: Final = 8
 _LAPSE: Final = SECOND
 _REFUSED_MIN: Final = SECOND // 10
 _REFUSED_MAX: Final = 4 * SECOND // 10
 _RETRY_AFTER_SECONDS: Final = 1
-# Not the module's generator, whose state is the same in every restored snapshot.
+# The generator of the module has the same state in every restored snapshot.
 _JITTER: Final = SystemRandom()
 _OPEN: Final = logs.fields(metrics={"RateLimitBypassed": 1})
 
@@ -78,24 +78,24 @@ class _LocalBucket:
         self.used += 1
 
     def add_tokens(self, tokens: int, now: int) -> None:
-        """Hold this number of tokens until they lapse."""
+        """Keep this number of tokens until they lapse."""
         self.leased, self.lapses_at = tokens, now + _LAPSE
 
     def enter(self, lease: Lease, wanted_count: int, now: int) -> None:
-        """Hold the granted tokens.
+        """Keep the leased tokens.
 
-        If they are fewer than `tokens_to_lease`, the bucket is empty.
+        If they are fewer than `wanted_count`, the bucket is empty and the next lease is delayed.
         """
         self.full_at = lease.full_at
         self.add_tokens(lease.granted, now)
         was_short, self.short = self.short, lease.granted < wanted_count
         if self.short:
-            # Two short leases in a row mean contention: wait for a random time.
+            # Two short leases in a row indicate contention, so wait for a random time.
             wait = _JITTER.randint(_REFUSED_MIN, _REFUSED_MAX) if was_short else _REFUSED_MIN
             self.refused_until = now + wait
 
     def in_hand(self, now: int) -> int:
-        """Return the tokens held: 0 if they lapsed or were leased by a clock that was ahead."""
+        """Return the leased tokens; 0 if they lapsed or come from a clock in the future."""
         lapsed = now >= self.lapses_at
         return 0 if lapsed or is_of_another_clock(self.lapses_at, now) else self.leased
 
@@ -109,7 +109,7 @@ class _LocalBucket:
         return min(max(self.used, self.used_before), max(left // _SHARE, _LEASE_LEAST))
 
     def figures(self, now: int) -> RateLimitHeaders:
-        """Return the values for the headers: only tokens in hand if it is too early to lease."""
+        """Return the values for the headers. While leasing is delayed, count only leased tokens."""
         bucket = Bucket(self.full_at, now)
         known = RateLimitHeaders.of(
             bucket if bucket.is_credible else Bucket(now, now),
@@ -122,7 +122,7 @@ class _LocalBucket:
 
 
 class TenantLimiter:
-    """Leases tokens of the tenants' shared buckets for this instance.
+    """Leases tokens from the shared buckets of tenants for this instance.
 
     `work` calls the buckets. All other code runs in one thread.
     """
@@ -133,15 +133,15 @@ class TenantLimiter:
         self._buckets: OrderedDict[BucketUser, _LocalBucket] = OrderedDict()
 
     def look(self, holder: BucketUser) -> RateLimitHeaders:
-        """Return the values for the headers, as far as this instance knows them."""
+        """Return the header values that this instance knows."""
         bucket = self._buckets.get(holder) or _LocalBucket(reserve=holder.reserve)
         return bucket.figures(self._now())
 
     async def take(self, holder: BucketUser) -> None:
         """Take a token for a request of `holder`.
 
-        Raises `RateLimited` if there is none. If the buckets cannot answer, the request is admitted
-        and a line is logged (AUTH-10).
+        Raises `RateLimited` if there is none. If the buckets are unavailable, the request is
+        admitted and a line is logged (AUTH-10).
         """
         bucket = self._bucket(holder)
         bucket.count(self._now())

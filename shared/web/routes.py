@@ -1,7 +1,7 @@
 """Routes: the checks between a matched path and its endpoint.
 
-The order is that of API-6: scope, body, parameters. Before that, `shared.web.gate` authenticates
-the caller and takes a token of the rate limit; the rest of the cost of a request is taken here.
+The order follows API-6: scope, body, parameters. `shared.web.gate` has already authenticated the
+caller and taken a token of the rate limit. The remaining cost of a request is charged here.
 """
 
 import logging
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 
 def repetition(request: Request, caller: Caller, raw: bytes) -> model.IdempotencyKey | None:
-    """Return what the header asks of a request with the body `raw`; None if it asks nothing.
+    """Return the idempotency key of a request with the body `raw`, or None without one.
 
     Raises `InvalidRequest` if the header is malformed or repeated.
     """
@@ -75,7 +75,7 @@ def repetition(request: Request, caller: Caller, raw: bytes) -> model.Idempotenc
 
 
 def mark_replayed(response: Response, *, is_replayed: bool) -> Response:
-    """Return the response; if it repeats an earlier one, give it the header and count it."""
+    """Mark and count a response if it replays the result of an earlier request."""
     if is_replayed:
         response.headers[REPLAYED] = "true"
         _log.info("replay", extra=_REPLAY)
@@ -101,10 +101,10 @@ class Context(NamedTuple):
     work: Work
 
     def reauthenticate(self, request: Request) -> Self:
-        """Return the context with the caller authenticated again, after the request has waited.
+        """Authenticate the caller again after a wait, and return the new context.
 
-        Otherwise a key that was revoked meanwhile would still read what was published after that.
-        Raises what `authenticate` raises.
+        Otherwise a key revoked during the wait could still read later changes. Raises the errors of
+        `authenticate`.
         """
         address, request_id = self.caller.source_ip or "", self.caller.request_id or ""
         caller = authenticate(self.ports, request, source_ip=address, request_id=request_id)
@@ -112,11 +112,11 @@ class Context(NamedTuple):
 
 
 class EndpointPolicy(NamedTuple):
-    """The operation of an endpoint, the maximum bytes of a body, and the errors.
+    """The operation of an endpoint, the maximum body size in bytes, and the errors.
 
-    `raises` has the errors of the operation beside those of every endpoint. `kind` is the kind of
-    its work. A request takes its token from the tenant's bucket for `purpose`. An operation that
-    `is_protected` looks for an approval on each of its paths.
+    `raises` has the errors of the operation in addition to the errors of every endpoint. `kind` is
+    the kind of its work. A request takes its token from the tenant's bucket for `purpose`. If
+    `is_protected`, the operation checks for an approval on each of its paths.
     """
 
     operation: Operation[Any, Any]
@@ -128,11 +128,11 @@ class EndpointPolicy(NamedTuple):
 
 
 class ApiRequest(Request):
-    """A request with its ports, its caller and its body, as endpoints receive it.
+    """A request with its ports, caller and body, as endpoints receive it.
 
-    `wait_max` is how many seconds it may wait for news (`shared.web.work`), 0 if it may not.
-    `is_replayed` is whether the result is that of an earlier request (API-30).
-    FastAPI passes the object on unchanged, which is cheaper than a dependency.
+    `wait_max` is how many seconds it may wait for changes (`shared.web.work`), or 0. `is_replayed`
+    is true if the result comes from an earlier request (API-30). FastAPI passes the object on
+    unchanged, which is cheaper than a dependency.
     """
 
     def __init__(self, request: Request, call: Context, body: Body, record: Once | None) -> None:
@@ -152,7 +152,7 @@ class ApiRequest(Request):
         return self._result(once)
 
     def make(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call an operation that makes a list, in the process that makes lists."""
+        """Call an operation that publishes an SRL, in the publishing process."""
         if self._once is None or not isinstance(operation, IdempotentOperation):
             return self._publish(operation, self.ports, self.caller, *args, **kwargs)
         once: StoredAnswer[R] = self._publish(
@@ -182,7 +182,7 @@ def serves(
     purpose: BucketPurpose = BucketPurpose.REQUESTS,
     is_protected: bool = False,
 ) -> Callable[[Endpoint], Endpoint]:
-    """Mark an endpoint with the `EndpointPolicy` of these."""
+    """Mark an endpoint with an `EndpointPolicy`."""
 
     def mark(endpoint: Endpoint) -> Endpoint:
         vars(endpoint)["serving"] = EndpointPolicy(
@@ -211,7 +211,7 @@ class ApiRoute(APIRoute):
         super().__init__(path, endpoint, **options)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether this route serves the path by this method; another one is no match.
+        """Match only if this route serves both the path and the method.
 
         A literal path of another route is not an identifier.
         """
@@ -281,7 +281,7 @@ class ApiRoute(APIRoute):
             raise InvalidRequest(self._explain(error)) from None
 
     def _take(self, call: Context, tokens: int) -> None:
-        """Take what the request costs beyond its first token. Raises `RateLimited`."""
+        """Charge the cost of the request beyond its first token. Raises `RateLimited`."""
         if tokens:
             allowance.take(call.ports, call.caller, self.serving.purpose, tokens)
 
@@ -302,10 +302,10 @@ class ApiRoute(APIRoute):
 
 
 def purposes(routes: Iterable[BaseRoute]) -> Callable[[Scope], BucketPurpose]:
-    """Return the function that says from which bucket a request takes its token.
+    """Return the function that selects the bucket for a request.
 
-    It asks the routes themselves. So a request takes a token of a special bucket if, and only if,
-    one of the endpoints that have this bucket will serve it.
+    It matches the request against the routes. A request therefore takes a token of a special bucket
+    if and only if an endpoint with this bucket will serve it.
     """
     ours = (route for route in routes if isinstance(route, ApiRoute))
     special = [route for route in ours if route.serving.purpose is not BucketPurpose.REQUESTS]
@@ -319,7 +319,7 @@ def purposes(routes: Iterable[BaseRoute]) -> Callable[[Scope], BucketPurpose]:
 
 
 def router(tag: str) -> APIRouter:
-    """Return an empty router of `ApiRoute`; `tag` groups its routes in the API document.
+    """Return an empty router of `ApiRoute`. `tag` groups its routes in the API document.
 
     The docstring of each endpoint is its text in that document: see CONTRIBUTING.
     """
@@ -354,14 +354,14 @@ def _join_names(names: set[str]) -> str:
 
 
 def _quote_field_name(name: object) -> str:
-    """Return the name of a field that there is not; nothing if it may be more than a name."""
+    """Return the unknown field name with a space before it, or "" if it may be more than a name."""
     return f" {name}" if isinstance(name, str) and _NAME.fullmatch(name) else ""
 
 
 def _sentence(error: dict[str, Any], *, parameters: set[str], unknown: str) -> str:
-    """Return what is wrong with one field and what is allowed, without the submitted value.
+    """Describe the error in one field and the allowed values, without the submitted value.
 
-    `unknown` names the first field that there is not.
+    `unknown` is the name of the first unknown field.
     """
     if error["type"] == _EXTRA:
         return f"body: unknown field{unknown}; allowed: {_join_names(parameters)}."
@@ -374,7 +374,7 @@ def _sentence(error: dict[str, Any], *, parameters: set[str], unknown: str) -> s
 
 
 _EXTRA: Final = "extra_forbidden"
-# No API key, which somebody may have put in the wrong place.
+# Excludes API keys, which a caller may have put in the wrong place.
 _NAME: Final = re.compile("(?!svc_)[A-Za-z0-9_.-]{1,64}")
 _WORDS: Final = {
     "missing": "is required",

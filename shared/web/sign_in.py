@@ -1,7 +1,7 @@
-"""Sign-ins and logouts over HTTP, without a key (IDENTITY-7, TOKEN-12).
+"""Sign-ins and logouts over HTTP, without an API key (IDENTITY-7, TOKEN-12).
 
-All `POST` requests have forms, and their errors are those of RFC 6749. On AWS codes and logouts
-have a function of their own, because they may wait for a provider.
+All `POST` requests are forms, and their errors follow RFC 6749. On AWS, codes and logouts have a
+separate function, because they may wait for an identity provider.
 """
 
 import logging
@@ -49,19 +49,19 @@ _SHOWN: Final = (
     "token_endpoint",
 )
 
-# A source address may ask identity providers five times a second, and ten times at once. Two of its
-# requests are in flight.
+# Limits per source address: five requests to identity providers per second, a burst of ten, and two
+# at the same time.
 _ASKING_COST: Final = RATE_PER_SECOND // 5
 _IN_FLIGHT: Final = 2
 _ASKING_WAITING: Final = 8
-# One customer of an Internet provider has so many bits of an IPv6 address, and may use all below.
+# The IPv6 prefix length of one Internet subscriber, which may use all addresses in the prefix.
 _SITE_BITS: Final = 48
 
 _log = logging.getLogger(__name__)
 
 
 class SignIn:
-    """An ASGI application for these paths. It needs to be behind `PublicMiddleware`."""
+    """An ASGI application for the sign-in paths. It must be behind `PublicMiddleware`."""
 
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
         self._ports, self._work = ports, work
@@ -70,12 +70,12 @@ class SignIn:
 
     @staticmethod
     def serves(scope: Scope) -> bool:
-        """Whether the path of a request is one of these."""
+        """Return whether the application serves the path of a request."""
         path = scope.get("path", "")
         return path in (PROVIDERS, CODE, TOKEN) or path.startswith(LOGOUT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request. Raises errors of the API, such as `MethodNotAllowed`."""
+        """Answer a request. Raises errors of the API, for example `MethodNotAllowed`."""
         request = Request(scope, receive)
         if scope["path"] == PROVIDERS:
             if request.method not in ("GET", "HEAD"):
@@ -90,7 +90,7 @@ class SignIn:
         await answer(scope, receive, send)
 
     async def _token(self, request: Request, raw: bytes) -> Response:
-        """Return a session, nothing for a logout, or an error of RFC 6749."""
+        """Return a session, an empty response for a logout, or an RFC 6749 error."""
         metric = "Logouts" if request.scope["path"].startswith(LOGOUT) else "SignIns"
         try:
             begun = await self._redeem(request, raw)
@@ -117,7 +117,7 @@ class SignIn:
     async def _redeem(self, request: Request, raw: bytes) -> StartedSession | None:
         """Return a session; None after a logout.
 
-        The limits apply only if another company's server is asked.
+        The limits apply only if the server of an identity provider is called.
         """
         stranger = UnauthenticatedClient(request.scope["source_ip"], request.scope["request_id"])
         prepare = partial(_prepare, self._ports, request, raw)
@@ -131,7 +131,7 @@ class SignIn:
             return await self._work(redeem, WorkKind.USUAL, tenant_id="")
         source = find_subscriber(stranger.source_ip or "", ipv6_bits=_SITE_BITS)
         self._asking.take(source)
-        # Tokens that anybody can forge take no turn of codes.
+        # Anyone can forge these tokens, so they must not delay codes.
         kind = WorkKind.SIGN_IN if request.scope["path"] == CODE else WorkKind.KEYS
         turns = self._in_flight.setdefault(source, Turns(_IN_FLIGHT, _ASKING_WAITING))
         async with turns:
@@ -141,7 +141,10 @@ class SignIn:
 def _prepare(
     ports: Callable[[], Ports], request: Request, raw: bytes
 ) -> SignInAttempt | LogoutAttempt:
-    """Check a request. Raises `SignInRefused`, also for a page of another site (Fetch Metadata)."""
+    """Check a request.
+
+    Raises `SignInRefused`, also for a cross-site request (Fetch Metadata).
+    """
     try:
         if request.headers.get("sec-fetch-site") == "cross-site":
             raise InvalidRequest("Another site sent this request; sign in on a page of this one.")
@@ -154,7 +157,7 @@ def _prepare(
 
 
 def _providers(ports: Callable[[], Ports], request: Request) -> Response:
-    """Return who can vouch for people of the tenant that the query names."""
+    """Return the sign-in providers of the tenant in the query."""
     query = request.query_params
     if [*query.keys()] != ["tenant"] or len(query.multi_items()) != 1:
         raise InvalidRequest("query: name the tenant once, as in ?tenant=acme, and nothing else.")

@@ -1,4 +1,4 @@
-"""Responses with stored bodies: conditional, at a presigned URL, or streamed (RFC 9110, 14)."""
+"""Responses with stored bodies: conditional, redirected, or streamed (RFC 9110, 14)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,23 +22,23 @@ HEAD: Final = "rescind.head"
 _RANGE: Final = re.compile(r"bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))")
 
 
-# A response of Lambda has at most 6 MB; clients fetch a longer body from its presigned URL.
+# A response of Lambda has at most 6 MB. Clients fetch a longer body from its presigned URL.
 ANSWER_MAX: Final = 4 * 1024 * 1024
 
-# The longest body that is read into memory if bodies are files; a longer one is streamed.
+# The longest body that is read into memory if bodies are files. A longer body is streamed.
 READ_MAX: Final = 256 * 1024
 
 # How long a presigned URL is valid.
 _URL_SECONDS: Final = 300
 
-# For what never changes.
+# For immutable bodies.
 IMMUTABLE: Final = "private, max-age=31536000, immutable"
 
 
 class RangeResponse(FileResponse):
-    """A file, or one range of it. Any other range request is answered with the whole file.
+    """A file, or one range of it. Other range requests get the whole file.
 
-    Raises `DataCorrupt` if there is no such file.
+    Raises `DataCorrupt` if the file does not exist.
     """
 
     def __init__(self, path: Path, *, headers: Mapping[str, str], media_type: str) -> None:
@@ -50,7 +50,7 @@ class RangeResponse(FileResponse):
         self._size = found.st_size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the head and, unless the request is HEAD, the content piece by piece."""
+        """Send the headers and, unless the method is HEAD, the content in pieces."""
         method = "HEAD" if scope.get(HEAD) else scope["method"]
         # HEAD ignores ranges (RFC 9110, 14.2).
         if method == "HEAD" or not self._can_serve(Headers(scope=scope).getlist("range")):
@@ -59,7 +59,7 @@ class RangeResponse(FileResponse):
         await super().__call__({**scope, "method": method}, receive, send)
 
     def _can_serve(self, ranges: list[str]) -> bool:
-        """Return whether the request has one range that begins within the file and is not empty."""
+        """Return whether the request has one non-empty range that begins within the file."""
         match = _RANGE.fullmatch(ranges[0].strip()) if len(ranges) == 1 else None
         if match is None:
             return False
@@ -70,12 +70,12 @@ class RangeResponse(FileResponse):
 
 
 def header(description: str) -> dict[str, Any]:
-    """Return a response header, as the API document describes it."""
+    """Return the declaration of a response header for the API document."""
     return {"schema": {"type": "string"}, "description": description}
 
 
 def location_header(name: str) -> dict[str, Any]:
-    """Return the header of a redirect to what has this name, as the API document describes it."""
+    """Return the declaration of a redirect's `Location` header for the API document."""
     return {"Location": header(f"The address of the {name}. It works for a short time only.")}
 
 
@@ -87,13 +87,13 @@ def immutable(
     file: Callable[[], Path | None] = lambda: None,
 ) -> Response:
     """Return the response with stored CBOR that never changes."""
-    # A client with keys of several tenants must not confuse theirs.
+    # A client with keys of several tenants must not mix up their responses.
     headers = {"ETag": form.etag, "Cache-Control": IMMUTABLE, "Vary": "Authorization"}
     answer = stored_body_response(
         request, form, headers, body=body, file=file, media_type=BASE_MEDIA_TYPE
     )
     if answer.status_code == HTTPStatus.TEMPORARY_REDIRECT:
-        # Its address expires.
+        # Its URL expires.
         answer.headers["Cache-Control"] = "no-store"
     return answer
 
@@ -107,10 +107,10 @@ def stored_body_response(
     file: Callable[[], Path | None],
     media_type: str = MEDIA_TYPE,
 ) -> Response:
-    """Return the response with a stored body: 304, 307 if it is too long for Lambda, or 200.
+    """Return the response with a stored body: 200, 304, or 307 if too long for Lambda.
 
-    It is 304 only if `headers` has the `ETag`. The body is streamed from its `file` if it is long
-    and stored in a file.
+    It is 304 only if `headers` has the `ETag`. A long body that is stored in a file is streamed
+    from `file`.
     """
     if "ETag" in headers and matches(request, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)

@@ -1,4 +1,4 @@
-"""Callers without a valid key: a bucket for each source address (AUTH-9).
+"""Token buckets of unauthenticated clients by source address (AUTH-9).
 
 Functions that load no web framework use this too.
 """
@@ -19,13 +19,13 @@ from shared.model.rate_limit import (
     microseconds,
 )
 
-# Limits the memory. The least recently used bucket is forgotten first.
+# Limits the memory. The least recently used bucket is dropped first.
 _BUCKETS_MAX: Final = 10_000
 _RETRY_AFTER_SECONDS: Final = 1
 
 
 class AnonymousLimiter:
-    """Buckets in the memory of this instance, one per source address, for any number of threads.
+    """Thread-safe buckets in the memory of this instance, one per source address.
 
     Each request takes `cost` tokens.
     """

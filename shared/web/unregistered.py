@@ -1,4 +1,4 @@
-"""The body of a client whose registration is refused (FLEET-34)."""
+"""The response body of clients with a rejected registration (FLEET-34)."""
 
 from typing import Annotated, Final
 
@@ -16,7 +16,7 @@ UNREGISTERED: Final[dict[str, JsonValue]] = {
 
 
 class UnregisteredClientBody(RecordBody):
-    """A client whose registration is refused."""
+    """A client with a rejected registration."""
 
     model_config = example(**UNREGISTERED)
 

@@ -1,9 +1,9 @@
-"""How the synchronous work of a request is run: directly, or in threads.
+"""Runs the synchronous work of a request directly or in threads.
 
-Operations and ports are synchronous. Lambda gives an instance one request at a time, so there the
-work runs directly. A server that handles many requests at the same time runs them in threads, so
-that a slow one does not delay the others (docs/adr/21). Some requests wait before they are answered
-(POLL-5, FLEET-14, docs/adr/12, docs/adr/17).
+Operations and ports are synchronous. Lambda gives an instance one request at a time, so the work
+runs directly there. A server handles many requests at the same time and runs them in threads, so
+that a slow request does not delay the others (docs/adr/21). Some requests wait before they are
+answered (POLL-5, FLEET-14, docs/adr/12, docs/adr/17).
 """
 
 import asyncio
@@ -22,8 +22,8 @@ from shared.ports import Ports
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# How long a provisional answer stands before it is made again: so many seconds at least, and so
-# many times as long as it took to make. A request that waits then needs a twentieth of a processor.
+# The minimum wait in seconds before a provisional response is made again, and the minimum wait as a
+# multiple of the time it took. A waiting request then needs a twentieth of a processor.
 _PAUSE: Final = 0.5
 _SHARE: Final = 19
 
@@ -31,25 +31,25 @@ _SHARE: Final = 19
 class WorkKind(Enum):
     """A kind of work."""
 
-    # Reads a few items by address, which takes less time than to start it in a thread if the store
-    # is on this machine's disk.
+    # Reads a few items by address. On a local disk, this takes less time than starting it in a
+    # thread.
     QUICK = auto()
     # Any other work of an endpoint.
     USUAL = auto()
-    # Makes a list. Two publications of one tenant would compete for the same head.
+    # Publishes an SRL. Two publications of one tenant would compete for the same head.
     PUBLICATION = auto()
     # The work of the gate before it admits a request.
     ADMISSION = auto()
-    # A code, which waits for the identity provider.
+    # An authorization code, which waits for the identity provider.
     SIGN_IN = auto()
-    # A token of a stranger, which may wait for the keys of its issuer.
+    # A token of an unauthenticated client, which may wait for the keys of its issuer.
     KEYS = auto()
-    # A request of an administrator that waits for the server of another company.
+    # A request of an administrator that waits for a third-party server.
     OUTBOUND = auto()
 
 
 class Turns:
-    """Turns of one holder: `most` at a time. At most `waiting` others wait, if it is given."""
+    """Runs at most `most` users at a time, and limits the queue to `waiting` if given."""
 
     def __init__(self, most: int, waiting: int | None = None) -> None:
         self._free = asyncio.Semaphore(most)
@@ -57,7 +57,7 @@ class Turns:
         self._present = 0
 
     async def __aenter__(self) -> None:
-        """Wait for a turn. Raises `RateLimited` if too many others wait."""
+        """Wait for a turn. Raises `RateLimited` if the queue is full."""
         if self._room is not None and self._present >= self._room:
             raise RateLimited(retry_after=1)
         self._present += 1
@@ -76,13 +76,13 @@ class Turns:
 class Work(Protocol):
     """Runs a piece of work on behalf of a tenant.
 
-    `wait_max` is how many seconds a request may wait for a change, 0 if none may.
+    `wait_max` is how many seconds a request may wait for a change; 0 disables waiting.
     """
 
     wait_max: int
 
     async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
-        """Return what `call` returns. Raises what it raises."""
+        """Return the result of `call`. Raises its exceptions."""
         ...
 
     def publish(
@@ -92,25 +92,26 @@ class Work(Protocol):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what an operation that makes a list returns, as `WorkKind.PUBLICATION`.
+        """Run an operation that publishes an SRL, as `WorkKind.PUBLICATION`.
 
-        Another process may make it, with its own ports. Raises what it raises, and `Unavailable`.
+        Another process may run it, with its own ports. Raises the exceptions of the operation, and
+        `Unavailable`.
         """
         ...
 
     async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
-        """Return once the item at `address` has another `version`, or after `seconds`.
+        """Return when the item at `address` has another `version`, or after `seconds`.
 
-        It may return sooner: if the store fails, if too many wait, or if the server stops.
+        It may return earlier if the store fails, if too many requests wait, or if the server stops.
         """
         ...
 
     async def pause(self, seconds: float) -> None:
-        """Return after `seconds`, or sooner: if too many wait, or if the server stops."""
+        """Return after `seconds`, or earlier if too many requests wait or the server stops."""
         ...
 
     def release(self) -> None:
-        """Let no request wait for a change any more, because the server stops."""
+        """Wake all waiting requests and refuse new waits, because the server stops."""
         ...
 
     def stop(self) -> None:
@@ -119,7 +120,7 @@ class Work(Protocol):
 
 
 class InlineWork:
-    """`Work` that runs directly, while the event loop waits."""
+    """`Work` that runs directly and blocks the event loop."""
 
     wait_max = 0
 
@@ -130,7 +131,7 @@ class InlineWork:
         *,
         tenant_id: str,  # noqa: ARG002
     ) -> T:
-        """Return what `call` returns. Raises what it raises."""
+        """Return the result of `call`. Raises its exceptions."""
         return call()
 
     def publish(
@@ -140,7 +141,7 @@ class InlineWork:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what `call` returns. Raises what it raises."""
+        """Return the result of `call`. Raises its exceptions."""
         return call(ports, *args, **kwargs)
 
     async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
@@ -150,10 +151,10 @@ class InlineWork:
         """Return at once."""
 
     def release(self) -> None:
-        """Do nothing: no request ever waits."""
+        """Do nothing, because requests never wait."""
 
     def stop(self) -> None:
-        """Do nothing: no work is ever in progress."""
+        """Do nothing, because no work is ever in progress."""
 
 
 IN_PLACE = InlineWork()
@@ -171,9 +172,9 @@ def result_of(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class LongPollWait(NamedTuple):
-    """For what a request waits: until the item at `address` has another `version`.
+    """The condition that a request waits for: another `version` of the item at `address`.
 
-    It waits for `seconds` at most.
+    The wait ends after `seconds`.
     """
 
     address: Address
@@ -182,7 +183,7 @@ class LongPollWait(NamedTuple):
 
 
 class LongPollResponse(Response):
-    """304, unless there is something else to say after the `wait`."""
+    """A 304, unless the response differs after the `wait`."""
 
     def __init__(self, wait: LongPollWait, *, headers: dict[str, str]) -> None:
         super().__init__(status_code=304, headers=headers)
@@ -190,7 +191,7 @@ class LongPollResponse(Response):
 
 
 class ProvisionalResponse(Response):
-    """A response that is sent only if no other follows within `seconds`: it is made again."""
+    """A response that is made again until it is final, and sent after `seconds` otherwise."""
 
     def __init__(self, content: Any, *, seconds: float, **options: Any) -> None:
         super().__init__(content, **options)
@@ -203,9 +204,10 @@ async def respond_when_settled(
     request: Request,
     work: Work,
 ) -> Response:
-    """Return what `retry` returns once it is not provisional, or what it is after the `seconds`.
+    """Call `retry` until its response is not provisional, or until `seconds` have passed.
 
-    Returns sooner if too many requests wait, or if the server stops. Raises `ClientDisconnect`.
+    Returns the last response. Returns earlier if too many requests wait, or if the server stops.
+    Raises `ClientDisconnect`.
     """
     response: Response = first
     end, pause = time.monotonic() + first.seconds, _PAUSE
@@ -222,7 +224,7 @@ async def respond_when_settled(
 
 
 async def wait_unless_disconnected(request: Request, wait: Coroutine[Any, Any, None]) -> None:
-    """Wait as long as `wait` does. Raises `ClientDisconnect` if the client is gone before."""
+    """Wait until `wait` returns. Raises `ClientDisconnect` if the client disconnects first."""
     waiting, gone = (
         asyncio.ensure_future(wait),
         asyncio.ensure_future(_wait_for_disconnect(request)),

@@ -1,4 +1,4 @@
-"""Code that the AWS adapters share: timeouts and retries of clients, and the meaning of errors."""
+"""Shared code of the AWS adapters: client timeouts, retries and error translation."""
 
 import binascii
 import logging
@@ -31,7 +31,7 @@ _OUR_FAULTS = frozenset(
     }
 )
 
-# Codes for a permission that the caller's role lacks. Only a deployment mends that.
+# Codes for a permission that the caller's role lacks. Only a deployment can add it.
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException"})
 _DENIED_WRITE: Final = re.compile(r"dynamodb:(Delete|Put|Update)Item on resource: \S+-([a-z]+)")
 
@@ -46,10 +46,10 @@ def connect(
     attempts: int = 3,
     **more: Any,
 ) -> Any:
-    """Return a client that fails within seconds; `more` are settings of botocore's `Config`.
+    """Return a client that fails within seconds.
 
-    Region and address default to the process's AWS settings. Raises `InvalidSettings` without a
-    region, or if the address is none.
+    `more` has settings for botocore's `Config`. Region and endpoint default to the AWS settings of
+    the process. Raises `InvalidSettings` without a region or with an invalid endpoint.
     """
     config = Config(
         connect_timeout=connect_timeout_seconds,
@@ -83,14 +83,15 @@ def _without_region() -> InvalidSettings:
 
 @cache
 def _session() -> Session:
-    # boto3 would make the same client, but first load its transfers and resources (docs/adr/03).
+    # boto3 would return the same client, but would first load transfers and resources
+    # (docs/adr/03).
     return get_session()
 
 
 class Lazy(Generic[C]):
     """A client that `connect` creates at its first use, once for all threads.
 
-    To create a client, botocore reads the description of the service. That takes longer than most
+    botocore reads the description of a service to create its client. This takes longer than most
     requests, and most requests never call S3, KMS or SQS.
     """
 
@@ -100,7 +101,7 @@ class Lazy(Generic[C]):
         self._made: C | None = None
 
     def __call__(self) -> C:
-        """Return the client. Raises what `connect` raises; the next call tries again."""
+        """Return the client. Raises the errors of `connect`; the next call tries again."""
         with self._lock:
             if self._made is None:
                 self._made = self._connect()
@@ -108,10 +109,10 @@ class Lazy(Generic[C]):
 
 
 def reject_truncated_responses(client: Any) -> Any:
-    """Return the client, which now raises if the body of a success is not whole JSON.
+    """Make a client raise if a successful response is not complete JSON.
 
-    botocore reads a body that is not JSON as an empty answer, which would mean "absent". After its
-    retries, it accepts a wrong checksum.
+    Otherwise botocore reads such a body as an empty response, which would mean "absent". It also
+    accepts a wrong checksum after its retries.
     """
     client.meta.events.register("after-call", _check_answer, unique_id="whole-answers")
     return client
@@ -141,7 +142,7 @@ def unavailable(error: ClientError | None) -> Unavailable:
 
 
 def cancelled_because(error: ClientError) -> list[str]:
-    """Return the reason for each change of a cancelled transaction, and none for other errors."""
+    """Return the reason for each write of a cancelled transaction; empty for other errors."""
     return [str(each.get("Code")) for each in error.response.get("CancellationReasons", [])]
 
 
@@ -151,7 +152,7 @@ def is_denied(error: ClientError) -> bool:
 
 
 def _report_denied(error: ClientError) -> None:
-    """Log what the role lacks. AWS names the role, the action and the table, and no item."""
+    """Log the missing permission. AWS names the role, the action and the table, but no item."""
     said = str(error.response.get("Error", {}).get("Message", ""))
     _log.error(
         "AWS denies %s, and a retry will not help: %s. See %s of that role in template.yaml, and"
@@ -173,7 +174,7 @@ def _statement(message: str) -> str:
 
 @contextmanager
 def translating_errors() -> Iterator[None]:
-    """Translate AWS errors to `Unavailable`, except those that mean that our request was wrong."""
+    """Translate AWS errors to `Unavailable`, except for invalid requests of this service."""
     try:
         yield
     except ParamValidationError:

@@ -1,8 +1,8 @@
 """Blobs in one container of an Azure storage account.
 
 obstore reads the credentials from Azure's own variables: an account key, a client secret, a
-federated token or a SAS; without them it asks for the managed identity of the machine. Its threads
-do not survive a fork: if a process has called it, a call of its child never returns.
+federated token or a SAS. Without them, it uses the machine's managed identity. Its threads do not
+survive a fork: if a process has called obstore, a call in its child never returns.
 """
 
 import os
@@ -27,7 +27,7 @@ _LOCATION: Final = re.compile(
     r"(?P<account>[a-z0-9]{3,24})/(?P<container>(?=.{3,63}$)[a-z0-9]+(?:-[a-z0-9]+)*)"
 )
 _CONNECT_SECONDS: Final = 1
-# Of one attempt: as long as S3 may be silent.
+# Per attempt: the same as the read timeout of S3.
 _ATTEMPT_SECONDS: Final = 10
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _TAKEN: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet"})
@@ -44,14 +44,13 @@ _WORDS: Final = {
 
 
 class AzureError(Exception):
-    """Says for the operator why Azure does not do what was asked."""
+    """An explanation for the operator why Azure rejected a request."""
 
 
 class AzureBlobs:
-    """A `BlobStore` in the container of `location`: `<account>/<container>`.
+    """A `BlobStore` in the container `location`: `<account>/<container>`.
 
-    `AZURE_STORAGE_ENDPOINT` is its address, if it is not in the public cloud. Raises
-    `InvalidSettings`.
+    `AZURE_STORAGE_ENDPOINT` is its endpoint outside the public cloud. Raises `InvalidSettings`.
     """
 
     def __init__(self, location: str, *, patience: RetryPolicy = PATIENCE) -> None:
@@ -81,7 +80,7 @@ class AzureBlobs:
         self._run(lambda attempt: self._create(name, data, is_first=attempt == 0))
 
     def _create(self, name: str, data: bytes, *, is_first: bool) -> None:
-        # A signed address cannot say how the blob is served, so the blob does.
+        # A signed URL cannot specify response headers, so the blob stores them.
         served = {"Content-Type": media_type(name), "Cache-Control": CACHE_CONTROL}
         if encoding := content_encoding(name):
             served["Content-Encoding"] = encoding
@@ -90,12 +89,12 @@ class AzureBlobs:
         except AlreadyExistsError as error:
             if _code(error) not in _TAKEN:
                 raise
-            # A further attempt may have found the blob of an earlier one.
+            # A retry may have found the blob of an earlier attempt.
             if is_first or self._read(name) != data:
                 raise BlobExists from error
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
+        """Return the bytes of a blob, or None if it does not exist. Raises `Unavailable`."""
         check_blob_name(name)
         return self._run(lambda _: self._read(name))
 
@@ -104,7 +103,7 @@ class AzureBlobs:
             return bytes(obstore.get(self._store, name).bytes())
         except FileNotFoundError as error:
             if _code(error) != "BlobNotFound":
-                raise  # the container is missing, or something else answered
+                raise  # The container is missing, or another server answered.
             return None
 
     def names(self, folder: str) -> Iterator[str]:
@@ -125,10 +124,10 @@ class AzureBlobs:
         older_than_seconds: float | None = None,
         any_age_before: str = "",
     ) -> None:
-        """Remove the blobs in `folder` named from `start` to before `before`. Raises `Unavailable`.
+        """Delete the blobs in `folder` named from `start` to before `before`.
 
-        With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`.
+        With `older_than_seconds`, delete only blobs that are older, or that sort before
+        `any_age_before`. Raises `Unavailable`.
         """
         check_blob_name(folder)
         any_age = before if older_than_seconds is None else any_age_before
@@ -146,7 +145,7 @@ class AzureBlobs:
             self.remove(f"{folder}/{own}")
 
     def remove(self, name: str) -> None:
-        """Remove a blob, if it exists. Raises `Unavailable`."""
+        """Delete a blob, if it exists. Raises `Unavailable`."""
         check_blob_name(name)
         self._run(lambda _: self._delete(name))
 
@@ -154,25 +153,28 @@ class AzureBlobs:
         try:
             obstore.delete(self._store, name)
         except FileNotFoundError:
-            # This answer does not say what is missing. A read does.
+            # This error does not say whether the blob or the container is missing. A read does.
             if self._read(name) is not None:
                 raise
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
-        """Return a signed address. An identity has Azure make the key for it; a SAS cannot.
+        """Return a signed URL. An identity obtains a signing key from Azure; a SAS cannot.
 
-        Raises `Unavailable`. Only Lambda, which has no Azure, needs addresses.
+        Raises `Unavailable`. Only Lambda needs URLs, and it does not use Azure.
         """
         check_blob_name(name)
         ttl = timedelta(seconds=ttl_seconds)
         return self._run(lambda _: obstore.sign(self._store, "GET", name, ttl))
 
     def get_file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
-        """Return None: there are no files."""
+        """Return None, because there are no files."""
         check_blob_name(name)
 
     def _run(self, call: Callable[[int], R]) -> R:
-        """Return what a call returns; it gets the number of the attempt. Raises `Unavailable`."""
+        """Return the result of `call`, which receives the number of the attempt.
+
+        Raises `Unavailable`.
+        """
         said = fault = ""
         for attempt in self._patience.attempts():
             try:
@@ -180,14 +182,17 @@ class AzureBlobs:
             except (BaseError, FileNotFoundError) as error:
                 said = _code(error) or type(error).__name__
                 fault = _WORDS.get(said) or _first_line(error)
-                # No answer, or one that may soon be another.
+                # Retry without a response, or if the error may be temporary.
                 if said in _WORDS or not isinstance(error, GenericError | AlreadyExistsError):
                     break
         raise Unavailable(f"{Unavailable.says} (Azure: {said})") from AzureError(fault)
 
 
 def _is_plain(endpoint: str | None) -> bool:
-    """Return whether the endpoint is one without TLS on this machine. Raises `InvalidSettings`."""
+    """Return whether the endpoint is on this machine without TLS.
+
+    Raises `InvalidSettings`.
+    """
     if endpoint is None:
         return False
     parts = urlsplit(endpoint)

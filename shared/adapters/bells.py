@@ -1,7 +1,7 @@
-"""Bells: a byte that tells other processes of this machine that something was committed.
+"""Notifies other processes on this machine of commits, with a byte per commit.
 
-Each listener has a FIFO in a folder beside the store. A byte may be lost, if the disk is full or
-a file system has no FIFOs, so listeners also look by themselves now and then (docs/adr/11).
+Each listener has a FIFO in a folder next to the store. A byte can be lost if the disk is full or
+the file system has no FIFOs, so listeners also poll (docs/adr/11).
 """
 
 import errno
@@ -22,7 +22,7 @@ _BYTES: Final = 64 * 1024
 
 
 class FileNotifier:
-    """Those that listen in `folder`, which is created by the first of them."""
+    """The listeners in `folder`. The first listener creates the folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -31,15 +31,18 @@ class FileNotifier:
         """Return a listener. Raises `OSError`."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         name = f"{news}-{os.getpid()}-{secrets.token_hex(4)}"
-        # It is open before it has the name by which it is rung: what nobody has open is removed.
+        # Open the FIFO before it gets its final name, because a FIFO without a reader is deleted.
         made = self._folder / f".{name}"
         os.mkfifo(made, 0o600)
-        # Open for both, so that it never ends while nobody rings.
+        # Opened for reading and writing, so that it never reports end of file.
         descriptor = os.open(made, os.O_RDWR | os.O_NONBLOCK)
         return FileListener(descriptor, made.rename(self._folder / name))
 
     def notify(self, addresses: Iterable[Address]) -> None:
-        """Ring for what was written. It never raises: the write is committed."""
+        """Notify the listeners of these items.
+
+        Never raises, because the write is already committed.
+        """
         told = {news for each in addresses if (news := _news_of(each))}
         if not told:
             return
@@ -50,7 +53,7 @@ class FileNotifier:
 
 
 class FileListener:
-    """A listener for news; `fileno` is readable when there are some."""
+    """A listener for notifications. `fileno` is readable when there are some."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor, self._path = descriptor, path
@@ -60,22 +63,22 @@ class FileListener:
         return self._descriptor
 
     def notify(self) -> None:
-        """Ring it."""
+        """Simulate a notification."""
         with suppress(BlockingIOError):
             os.write(self._descriptor, b"\0")
 
     def clear(self) -> None:
-        """Forget the news so far. A commit after that rings again."""
+        """Discard the notifications so far. A later commit notifies again."""
         with suppress(BlockingIOError):
             os.read(self._descriptor, _BYTES)
 
     def wait(self, seconds: float) -> None:
-        """Wait for news, for so long at most, and forget them."""
+        """Wait up to `seconds` for notifications, then discard them."""
         if select.select([self._descriptor], [], [], seconds)[0]:
             self.clear()
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """Stop listening."""
         self._path.unlink(missing_ok=True)
         os.close(self._descriptor)
 
@@ -95,7 +98,7 @@ def _notify(path: Path) -> None:
             path.unlink(missing_ok=True)
         return
     try:
-        # One that is full will be looked at anyway.
+        # A full FIFO already has unread notifications.
         with suppress(OSError):
             os.write(descriptor, b"\0")
     finally:

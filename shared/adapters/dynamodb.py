@@ -1,7 +1,7 @@
-"""The store on DynamoDB: three tables; every read is consistent, and every write is a transaction.
+"""The store on DynamoDB: three tables. Reads are consistent; writes are transactions.
 
-A transaction costs twice as much as a plain write. In return it has a request token: if the answer
-to a write is lost, a retry is applied once, and does not fail because of the first attempt.
+A transaction costs twice as much as a plain write. In return it has a request token: after a lost
+response, a retry is applied only once, and the first attempt does not make it fail.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> Dy
 
 
 class DynamoStore:
-    """A `Store` over the tables `<table_prefix>keys`, `…revocations` and `…audit`."""
+    """A `Store` on the tables `<table_prefix>keys`, `…revocations` and `…audit`."""
 
     def __init__(
         self, client: DynamoDBClient, *, table_prefix: str, patience: RetryPolicy = PATIENCE
@@ -84,19 +84,19 @@ class DynamoStore:
         reject_truncated_responses(client)
         self._client: Any = client  # requests are built as plain dictionaries
         self._patience = patience
-        # A pool of its own: a read in the pool of the `Ports` must not wait for that pool.
+        # A separate pool, because a read in the pool of the `Ports` must not wait for that pool.
         self._together = ThreadedGather()
         self._names = {table: f"{table_prefix}{table}" for table in Table}
         self._tables = {name: table for table, name in self._names.items()}
 
     def made_at(self) -> str:
-        """Return when the tables were made, for commands of the operator. Raises `Unavailable`."""
+        """Return the creation times of the tables, for operator commands. Raises `Unavailable`."""
         with translating_errors():
             tables = [self._client.describe_table(TableName=name) for name in self._names.values()]
         return " ".join(each["Table"]["CreationDateTime"].isoformat() for each in tables)
 
     def get(self, address: Address) -> Item | None:
-        """Return the item, or None if there is none. Raises `Unavailable`."""
+        """Return the item, or None if it does not exist. Raises `Unavailable`."""
         with translating_errors():
             answer = self._client.get_item(
                 TableName=self._names[address.table],
@@ -107,7 +107,7 @@ class DynamoStore:
         return None if found is None else decode_item(found)
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """Return the items that exist. Raises `Unavailable` unless all were looked up."""
+        """Return the existing items. Raises `Unavailable` unless all were read."""
         wanted = list(dict.fromkeys(addresses))
         batches = [
             wanted[start : start + _MOST_KEYS_IN_A_BATCH]
@@ -148,7 +148,7 @@ class DynamoStore:
         limit: int | None = None,
         where: ItemFilter = EVERYTHING,
     ) -> Iterator[ItemRow]:
-        """Yield the rows of the partition in order, by pages of 1 MB. Raises `Unavailable`."""
+        """Yield the rows of the partition in order, in pages of 1 MB. Raises `Unavailable`."""
         if before is not None and before <= (after or ""):
             return
         request: dict[str, Any] = {
@@ -173,7 +173,7 @@ class DynamoStore:
         before: str | None = None,
         limit: int | None = None,
     ) -> dict[Partition, list[ItemRow]]:
-        """Return the rows of each partition, read at the same time. Raises `Unavailable`."""
+        """Return the rows of each partition, read concurrently. Raises `Unavailable`."""
 
         def read(partition: Partition) -> list[ItemRow]:
             return list(self.query(partition, after=after, before=before, limit=limit))
@@ -223,7 +223,7 @@ class DynamoStore:
             yield ColumnPage([each["sk"]["S"] for each in page], values)
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
-        """Yield all items of a table, by pages of 1 MB. Raises `Unavailable`."""
+        """Yield all items of a table, in pages of 1 MB. Raises `Unavailable`."""
         request: dict[str, Any] = {"TableName": self._names[table], "ConsistentRead": True}
         for page in self._answers(request, self._client.scan):
             for each in page["Items"]:
@@ -237,15 +237,16 @@ class DynamoStore:
             with translating_errors():
                 page = ask(**request)
             yield page
-            # An empty page is not the end. A page without this key is.
+            # The last page is the page without this key. An empty page is not necessarily the last.
             if "LastEvaluatedKey" not in page:
                 return
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def write(self, *changes: Change) -> None:
-        """Apply all changes or none.
+        """Apply all writes or none.
 
-        Raises `PreconditionFailed`, with the addresses whose expectation failed, and `Unavailable`.
+        Raises `PreconditionFailed` with the addresses of the failed preconditions, and
+        `Unavailable`.
         """
         check_write(changes)
         request = {
@@ -328,7 +329,7 @@ def _is_passing(error: ClientError, changes: Sequence[Change]) -> bool:
     code = code_of(error)
     if code != "TransactionCanceledException":
         return code == "TransactionInProgressException"
-    # A race that was lost beside it would be run again, in vain.
+    # A conflict in the same transaction would be retried in vain.
     if is_denied(error):
         return False
     reasons = cancelled_because(error)

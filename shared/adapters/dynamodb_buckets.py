@@ -27,14 +27,14 @@ _TAKE: Final = {
     "UpdateExpression": "SET #full = #full + :cost",
     "ConditionExpression": "#full BETWEEN :now AND :latest",
 }
-# If the bucket is full, new, or ahead of every credible clock.
+# If the bucket is full, new, or implausibly far in the future.
 _BEGIN: Final = {
     "UpdateExpression": "SET #full = :now + :cost",
     "ConditionExpression": "attribute_not_exists(#full) OR #full < :now OR #full > :far",
 }
 
 
-# The longest that a request waits for this. A write takes a few milliseconds.
+# The timeout of a request. A write takes a few milliseconds.
 _TIMEOUT_SECONDS: Final = 0.25
 
 _COUNT: Final = {
@@ -54,10 +54,10 @@ _COUNT_ONLY: Final = {
 
 
 class DynamoBuckets:
-    """`TokenBuckets` in the table `<table_prefix>keys`, those of `region` apart if it is given.
+    """`TokenBuckets` in the table `<table_prefix>keys`. A given `region` has separate buckets.
 
-    Writes are plain, not transactions. A write whose answer was lost may count twice: then too many
-    tokens are taken, never too few.
+    Writes are plain, not transactions. A write with a lost response may count twice. Too many
+    tokens are then taken, never too few.
     """
 
     def __init__(self, client: DynamoDBClient, *, table_prefix: str, region: str = "") -> None:
@@ -88,7 +88,7 @@ class DynamoBuckets:
     def _update(
         self, name: str, update: dict[str, str], tokens: int, now: int, reserve: int
     ) -> tuple[bool, int | None]:
-        """Return whether the bucket gave the tokens, and its `full_at`; None if it is new."""
+        """Return whether the tokens were taken, and the bucket's `full_at`; None if it is new."""
         cost = tokens * INTERVAL
         values = {
             ":now": now,
@@ -123,7 +123,10 @@ def _full_at(attributes: Attributes) -> int:
 
 
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> DynamoDBClient:
-    """Return a client that makes one short attempt. Both arguments default to the AWS settings."""
+    """Return a client that makes one short attempt.
+
+    Both arguments default to the AWS settings of the process.
+    """
     client: DynamoDBClient = aws.connect(
         "dynamodb",
         region=region,
@@ -138,8 +141,8 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> Dy
 class DynamoUsage:
     """`UsageCounts` in the table `<table_prefix>keys`. The client must not retry.
 
-    Writes are plain, not transactions: all instances that serve one key write to its item. DynamoDB
-    refuses concurrent transactions, but serializes plain writes.
+    Writes are plain, not transactions, because all instances that serve an API key write to its
+    item. DynamoDB rejects concurrent transactions, but serializes plain writes.
     """
 
     def __init__(self, client: DynamoDBClient, *, table_prefix: str) -> None:
@@ -167,7 +170,7 @@ class DynamoUsage:
             self._update(request | _COUNT_ONLY)
 
     def _update(self, request: dict[str, Any]) -> bool:
-        """Return whether the condition held."""
+        """Return whether the condition was met."""
         with translating_errors():
             try:
                 self._client.update_item(**request)

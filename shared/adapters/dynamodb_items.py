@@ -1,4 +1,4 @@
-"""The encoding of items for DynamoDB: attributes with types, and the keys `pk` and `sk`."""
+"""The encoding of items for DynamoDB: typed attributes, and the keys `pk` and `sk`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -98,7 +98,7 @@ def matching(pk: str, after: str | None, before: str | None, where: ItemFilter) 
 
 
 def _range(pk: str, after: str | None, before: str | None) -> dict[str, Any]:
-    """Return the key condition. It may have only one term on `sk`, so two bounds make a BETWEEN."""
+    """Return the key condition. Two bounds make a BETWEEN, since `sk` can have only one term."""
     match after, before:
         case None, None:
             condition = ""

@@ -1,10 +1,11 @@
-"""A store that this process stops using soon after a newer release has taken its data over.
+"""A store that an outdated process stops using after a newer release has taken over.
 
-A process asks the store at its start whether it may use it, and then again before a call if its
-last answer is older than `AGE_SECONDS_MAX`: once for all threads, so that the item is read rarely.
-It refuses every call on data of a schema that it does not know, since it might misread it, and on a
-store that is no longer in charge, since others change that data elsewhere. It refuses each write to
-a store whose copy in another region is written instead (OPS-12, OPS-13, OPS-24; docs/adr/15).
+A process checks at its start whether it may use the store. It checks again before a call if the
+last check is older than `AGE_SECONDS_MAX`. All threads share the check, so the item is rarely read.
+Every call fails on data with an unknown schema, which this release might misread. Every call also
+fails on a store that another process or region has replaced, because its data is changed elsewhere.
+Each write fails while the replica in another region is the writable store (OPS-12, OPS-13, OPS-24;
+docs/adr/15).
 """
 
 import time
@@ -18,16 +19,17 @@ from shared.model.deployment import SCHEMA, Deployment
 from shared.ports.store import Change, Store, wrap_store
 from shared.ports.token_buckets import UsageCounts, UsageDelta
 
-# A release that raises the schema waits for longer before it stores what earlier ones misread.
+# A release that raises the schema waits longer than this before it stores data that earlier
+# releases misread.
 AGE_SECONDS_MAX: Final = 5.0
 
 
 class DeploymentFence:
-    """The deployment as this process knows it; it is read again once it is old.
+    """The deployment as this process last read it. An old state is read again.
 
-    `known` was read from the store just now. `region` is where this process runs, and `is_standby`
-    says that it writes only if the store names that region. `schema` is the highest that its
-    release knows.
+    `known` was just read from the store. `region` is the region of this process. With `is_standby`,
+    it writes only if the store names that region. `schema` is the highest schema that this release
+    supports.
     """
 
     def __init__(
@@ -45,10 +47,10 @@ class DeploymentFence:
 
     @property
     def store(self) -> Store:
-        """The store, to be used as long as this process may.
+        """The store, checked before each call.
 
-        Each method raises `StaleProcess` once it may not, and `Unavailable` if the store does not
-        say so.
+        Each method raises `StaleProcess` if this process may no longer use the store, and
+        `Unavailable` if the check fails.
         """
         return wrap_store(self._store, self.around)
 
@@ -58,7 +60,7 @@ class DeploymentFence:
         return self._known.is_written_in(self._region, is_standby=self._is_standby)
 
     def around(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the call, made only after a check; `name` is that of the method."""
+        """Return `call` with a check before it. `name` is the name of the method."""
 
         def check_then_call(*args: Any, **kwargs: Any) -> Any:
             self._check(writes=name == "write")
@@ -80,14 +82,14 @@ class DeploymentFence:
             raise ReadOnly
 
     def _look(self) -> None:
-        # Before the read, since what is read may change at once.
+        # Before the read, because the item may change right after it.
         at = _moment()
         self._known = Deployment.of(self._store.get(deployment.ADDRESS))
         self._looked_at = at
 
 
 def _moment() -> tuple[float, float]:
-    """Return the time by two clocks: one stands still in a frozen process, the other may jump."""
+    """Return the time by two clocks: the first stops in a frozen process, the second may jump."""
     return time.monotonic(), time.time()
 
 
@@ -111,19 +113,19 @@ class ReadOnlyStore:
 
 
 class FencedUsage:
-    """Usage counts that are kept while this process is in charge."""
+    """Usage counts that are written only while this process may write."""
 
     def __init__(self, usage: UsageCounts, is_in_charge: Callable[[], bool]) -> None:
         self._usage, self._is_in_charge = usage, is_in_charge
 
     def add(self, usage: UsageDelta) -> None:
-        """Count, if this process is in charge. Raises `Unavailable`."""
+        """Add to the count, if this process may write. Raises `Unavailable`."""
         if self._is_in_charge():
             self._usage.add(usage)
 
 
 class ReadOnlyUsage:
-    """Usage counts that are not kept: requests are served, and uncounted."""
+    """Discards usage counts: requests are served and not counted."""
 
     def add(self, usage: UsageDelta) -> None:
         """Do nothing."""

@@ -1,7 +1,7 @@
 """A root key in a file: PKCS#8 in PEM, with or without a passphrase.
 
-Anyone who can read the file and knows its passphrase can sign trust documents. Without it, clients
-need another pin when the last document expires: keep a copy away from the data.
+Anyone who can read the file and knows its passphrase can sign trust documents. If the file is lost,
+clients need another pin when the last document expires. Keep a copy in a separate place.
 """
 
 import base64
@@ -29,7 +29,7 @@ from shared.adapters import files
 from shared.adapters.preconditions import check_signed
 from shared.errors import InvalidSettings
 
-# The PEM of such a key has 119 bytes, or some 300 with a passphrase.
+# The PEM of an Ed25519 key has 119 bytes, or about 300 with a passphrase.
 _PEM_BYTES_MAX: Final = 16 * 1024
 _PASSPHRASE_BYTES_MAX: Final = 4096
 _ENCRYPTED: Final = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
@@ -38,12 +38,12 @@ _RESTORE: Final = "Restore its copy, or name the right file."
 _LABEL: Final = "ENCRYPTED PRIVATE KEY"
 _PEM_COLUMNS: Final = 64
 _BLOCK_BYTES: Final = 16
-# As OWASP recommends, within the memory (16 MiB) that OpenSSL allows by default.
+# Recommended by OWASP, within the memory (16 MiB) that OpenSSL allows by default.
 _COST, _BLOCKS, _PARALLEL = 2**14, 8, 5
 
-# From this length on, a byte before it has its size.
+# From this length on, a byte with the size of the length precedes it.
 _LONG: Final = 0x80
-# Tags of ASN.1, and object identifiers with theirs.
+# ASN.1 tags, and object identifiers including their tags.
 _INTEGER, _OCTETS, _SEQUENCE = 0x02, 0x04, 0x30
 _PBES2: Final = bytes.fromhex("06092a864886f70d01050d")
 _SCRYPT: Final = bytes.fromhex("06092b06010401da47040b")
@@ -53,8 +53,8 @@ _AES_256_CBC: Final = bytes.fromhex("060960864801650304012a")
 class FileRoot:
     """A `RootSigner` with the key in the file at `path`.
 
-    Raises `InvalidSettings` if the file is missing, is no key of Ed25519, is accessible to others,
-    or does not open with this passphrase.
+    Raises `InvalidSettings` if the file is missing, is not an Ed25519 key, is accessible to others,
+    or cannot be decrypted with this passphrase.
     """
 
     def __init__(self, path: Path, *, passphrase: bytes | None = None) -> None:
@@ -63,7 +63,7 @@ class FileRoot:
 
     @classmethod
     def create(cls, path: Path, *, passphrase: bytes | None = None) -> Self:
-        """Create a random key at `path`, encrypted if there is a passphrase, and open it.
+        """Create a random key at `path`, encrypted if there is a passphrase, and load it.
 
         Raises `InvalidSettings` if the file exists or cannot be created.
         """
@@ -123,10 +123,11 @@ def _load_private_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey
 
 
 def encrypt_private_key(key: bytes, passphrase: bytes) -> bytes:
-    """Return the PEM of a private key, given as DER of PKCS#8, that the passphrase opens.
+    """Encrypt a private key (PKCS#8, DER) with a passphrase, and return it as PEM.
 
-    It has PBES2 with scrypt (RFC 7914). cryptography reads that, and writes none whose passphrase
-    is costly to guess: its own have 2,048 rounds of PBKDF2, a fifth of a millisecond.
+    The encryption is PBES2 with scrypt (RFC 7914). The cryptography package can read this, but
+    cannot write it. Its own format uses 2,048 rounds of PBKDF2, so a guess takes only a fifth of a
+    millisecond.
     """
     salt, iv = os.urandom(_BLOCK_BYTES), os.urandom(_BLOCK_BYTES)
     derived = Scrypt(salt=salt, length=32, n=_COST, r=_BLOCKS, p=_PARALLEL).derive(passphrase)
@@ -143,12 +144,12 @@ def encrypt_private_key(key: bytes, passphrase: bytes) -> bytes:
 
 
 def _number(value: int) -> bytes:
-    """Return a number as ASN.1 has it: with a bit for the sign."""
+    """Return a non-negative number in ASN.1 form, with room for the sign bit."""
     return value.to_bytes(value.bit_length() // 8 + 1, "big")
 
 
 def _of(tag: int, *parts: bytes) -> bytes:
-    """Return a value of ASN.1 (DER) of at most 255 bytes."""
+    """Return an ASN.1 value (DER) of at most 255 bytes."""
     content = b"".join(parts)
     length = bytes([len(content)]) if len(content) < _LONG else bytes([_LONG | 1, len(content)])
     return bytes([tag]) + length + content

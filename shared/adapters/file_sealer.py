@@ -1,7 +1,7 @@
-"""Seals made with a key in a file, for one machine.
+"""Wraps seeds with a key in a file, for one machine.
 
-Anyone who can read the file can open every seal that was made with it. Without it, no seal can be
-opened: keep a copy away from the data.
+Anyone who can read the file can unwrap every seed wrapped with it. If the file is lost, no seed can
+be unwrapped. Keep a copy in a separate place.
 """
 
 import os
@@ -26,7 +26,7 @@ _HEAD_BYTES = len(_VERSION) + _NONCE_BYTES
 class FileSealer:
     """A `KeyWrapper` with AES-256-GCM and the key in the file at `path`.
 
-    A seal is a version byte, a nonce of 12 bytes, the ciphertext and its tag. Raises
+    The output is a version byte, a nonce of 12 bytes, the ciphertext and its tag. Raises
     `InvalidSettings` if the file is missing, is not a key, or is accessible to others.
     """
 
@@ -35,7 +35,7 @@ class FileSealer:
 
     @classmethod
     def create(cls, path: Path) -> Self:
-        """Create a random key at `path` and open it.
+        """Create a random key at `path` and load it.
 
         Raises `InvalidSettings` if the file exists or cannot be created.
         """
@@ -43,13 +43,13 @@ class FileSealer:
         return cls(path)
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Seal 1 to 4096 bytes, bound to `context`."""
+        """Wrap 1 to 4096 bytes, bound to `context`."""
         check_secret(secret, context)
         nonce = os.urandom(_NONCE_BYTES)
         return _VERSION + nonce + self._cipher.encrypt(nonce, secret, _encode_context(context))
 
     def unseal(self, sealed: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Return the secret in a seal. Raises `DataCorrupt`."""
+        """Unwrap a secret. Raises `DataCorrupt`."""
         check_context(context)
         nonce, ciphertext = sealed[len(_VERSION) : _HEAD_BYTES], sealed[_HEAD_BYTES:]
         if not sealed.startswith(_VERSION) or len(nonce) < _NONCE_BYTES:
@@ -61,7 +61,7 @@ class FileSealer:
 
 
 def _encode_context(context: Mapping[str, str]) -> bytes:
-    """Return the version and the context, encoded so that no other context is encoded alike."""
+    """Return the version and an injective encoding of the context."""
     return _VERSION + cbor2.dumps(sorted(context.items()))
 
 

@@ -1,4 +1,4 @@
-"""Files that are whole or absent even after a crash, and readable only by their owner."""
+"""Files that are complete or absent after a crash, and readable only by their owner."""
 
 import os
 import secrets
@@ -13,7 +13,7 @@ _OWNER_ONLY: Final = 0o600
 
 
 def create_secret(path: Path, data: bytes) -> None:
-    """Create a file of mode 0600 with a secret, and its folder. It survives a power failure.
+    """Create a secret file of mode 0600, and its folder. Both survive a power failure.
 
     Raises `InvalidSettings` if the file exists or cannot be created.
     """
@@ -31,7 +31,8 @@ def create_secret(path: Path, data: bytes) -> None:
 def read_secret(path: Path, *, most: int, remedy: str) -> bytes:
     """Return at most `most` bytes of a file that only its owner can use.
 
-    Raises `InvalidSettings` if the file cannot be read, with the remedy, or is open to others.
+    Raises `InvalidSettings` if the file cannot be read or is accessible to others. `remedy` is part
+    of the message for an unreadable file.
     """
     try:
         with path.open("rb") as file:
@@ -47,11 +48,11 @@ def read_secret(path: Path, *, most: int, remedy: str) -> bytes:
 def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | None = None) -> None:
     """Create a file of mode 0600 that survives a power failure.
 
-    `scratch` is a folder on the same file system for the file while it is written. `root` is the
-    highest folder that this call may have changed. The modification time is `at`, in seconds since
-    the epoch, or now. Raises `FileExistsError` if the name is taken, and other `OSError`.
+    `scratch` is a folder on the same file system for the incomplete file. `root` is the highest
+    folder that this call may have changed. The modification time is `at`, in seconds since the
+    epoch, or now. Raises `FileExistsError` if the name is taken, and other `OSError`.
     """
-    # Without `tempfile` and a buffer, which take a tenth of the time.
+    # `tempfile` and buffered I/O would take ten times as long.
     temporary = scratch / f".{secrets.token_hex(16)}"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY)
     try:
@@ -66,7 +67,7 @@ def create(path: Path, data: bytes, *, root: Path, scratch: Path, at: float | No
             # Unlike a rename, a link never replaces a file.
             os.link(temporary, path)
         finally:
-            # Also if the name is taken: its creator may not have done this yet.
+            # Also if the name is taken, because its creator may not have synced yet.
             _sync_folders(path.parent, root)
     finally:
         temporary.unlink(missing_ok=True)
@@ -91,17 +92,17 @@ def _sync_folders(folder: Path, root: Path) -> None:
 
 
 class FileSink:
-    """An `AuditSink` in a folder, which may be on a disk or a machine of its own."""
+    """An `AuditSink` in a folder, which may be on a separate disk or machine."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def add(self, copied_range: CopiedRange) -> None:
-        """Add the lines to the end of the file of this log. Raises `Unavailable`."""
+        """Append the lines to the file of this log. Raises `Unavailable`."""
         path = self._folder / f"{copied_range.tenant_id}-{copied_range.generation}.ndjson"
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Also allowed if the file may only be added to (`chattr +a`).
+            # Also works if the file is append-only (`chattr +a`).
             descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with open(descriptor, "ab") as file:  # noqa: PTH123 (a descriptor, no path)
                 file.write(copied_range.lines)

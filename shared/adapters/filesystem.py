@@ -1,4 +1,4 @@
-"""Blobs as files below one folder, for one machine with any number of threads and processes."""
+"""Blobs as files below one folder, for all threads and processes on one machine."""
 
 import errno
 import hashlib
@@ -18,8 +18,7 @@ from shared.errors import BlobExists, DataCorrupt, OutOfSpace, Unavailable
 # Blob names have no part that begins with a dot.
 _SCRATCH = ".tmp"
 _URL_KEY = ".url-key"
-# The space that blobs leave free for records on the same disk: a list can wait, a revocation
-# cannot.
+# Free space reserved for records on the same disk: an SRL can wait, a revocation cannot.
 _SPARED_BYTES = 64 * 1024 * 1024
 _SPARED_PART = 8
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -35,7 +34,7 @@ class FileBlobs:
         self._root = root
         self._clock = clock
         self._links = SignedUrls(self._url_key, clock)
-        # Folders that are on the disk, with those above them.
+        # Folders that are durable on disk, including their parents.
         self._durable = set[Path]()
         with _translating_errors():
             self._scratch.mkdir(parents=True, exist_ok=True)
@@ -62,19 +61,19 @@ class FileBlobs:
 
     def _create(self, path: Path, data: bytes) -> None:
         folder = path.parent
-        # Another process may have made the folder, and not synced what is above it.
+        # Another process may have created the folder without syncing its parents.
         root = folder if folder in self._durable else self._root
         files.create(path, data, root=root, scratch=self._scratch, at=self._clock())
         self._durable.add(folder)
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
+        """Return the bytes of a blob, or None if it does not exist. Raises `Unavailable`."""
         path = self._path(name)
         with _translating_errors():
             try:
                 return path.read_bytes()
             except FileNotFoundError:
-                if not self._scratch.is_dir():  # without the folder, nothing is known
+                if not self._scratch.is_dir():  # then the blob may exist
                     raise
                 return None
 
@@ -109,9 +108,9 @@ class FileBlobs:
         return path
 
     def open_url(self, name: str, *, expires: str, signature: str) -> Path | None:
-        """Return the file for the parts of a reference that `url` made, as they were received.
+        """Return the file for the parts of a reference from `url`, as received.
 
-        Returns None if the reference was altered or has expired, or if there is no such blob.
+        Returns None if the reference was altered or has expired, or if the blob does not exist.
         Raises `Unavailable`.
         """
         if not self._links.allows(name, expires=expires, signature=signature):
@@ -128,10 +127,10 @@ class FileBlobs:
         older_than_seconds: float | None = None,
         any_age_before: str = "",
     ) -> None:
-        """Remove the blobs in `folder` named from `start` to before `before`. Raises `Unavailable`.
+        """Delete the blobs in `folder` named from `start` to before `before`.
 
-        With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`.
+        With `older_than_seconds`, delete only blobs that are older, or that sort before
+        `any_age_before`. Raises `Unavailable`.
         """
         path = self._path(folder)
         age = -math.inf if older_than_seconds is None else older_than_seconds
@@ -140,22 +139,22 @@ class FileBlobs:
             names = (e for e in path.iterdir() if start <= e.name < before and e.is_file())
             found = (e for e in names if e.name < any_age_before or _stored_at(e) < oldest)
             for each in found:
-                # Another process may do the same.
+                # Another process may delete the same files.
                 each.unlink(missing_ok=True)
 
     def remove(self, name: str) -> None:
-        """Remove a blob, if it exists. Raises `Unavailable`."""
+        """Delete a blob, if it exists. Raises `Unavailable`."""
         path = self._path(name)
         with _translating_errors():
             path.unlink(missing_ok=True)
 
     def remove_leftovers(self, *, older_than_seconds: float) -> int:
-        """Remove old files of crashed writers, and return their number. Raises `Unavailable`."""
+        """Delete old files of crashed writers, and return their number. Raises `Unavailable`."""
         oldest = self._clock() - older_than_seconds
         removed = 0
         with _translating_errors():
             for path in self._scratch.iterdir():
-                # Another process may do the same.
+                # Another process may delete the same files.
                 with suppress(FileNotFoundError):
                     if path.stat().st_mtime < oldest:
                         path.unlink()
@@ -167,7 +166,7 @@ class FileBlobs:
         return self._root / name
 
     def _url_key(self) -> bytes:
-        """Return the key that all processes on this folder share. The first of them creates it."""
+        """Return the key shared by all processes on this folder. The first process creates it."""
         path = self._root / _URL_KEY
         with _translating_errors():
             if not path.exists():
@@ -179,7 +178,7 @@ class FileBlobs:
 
 @lru_cache(maxsize=64)
 def _digest(path: Path, _inode: int, _modified_ns: int, _size: int) -> str:
-    """Return the SHA-256 of a file in hex, computed once while the file is unchanged."""
+    """Return the SHA-256 of a file in hex, cached while the file is unchanged."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -191,7 +190,7 @@ def _raise_unless_absent(error: OSError) -> None:
 
 
 def _stored_at(path: Path) -> float:
-    """Return the time of a file in seconds; that of none is never old."""
+    """Return the modification time in seconds. A missing file counts as new."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:  # another process removes old blobs, too

@@ -1,6 +1,6 @@
-"""HTTPS to the programs of others: webhooks, identity providers, witnesses.
+"""HTTPS to servers of third parties: webhooks, identity providers, witnesses.
 
-It runs on the sockets of this machine.
+It uses the sockets of this machine.
 """
 
 import socket
@@ -40,25 +40,25 @@ from shared.ports.outside import (
 # Returns the IP addresses of a name. Raises `OSError` if there are none.
 Resolve = Callable[[str], list[str]]
 
-# More addresses of one name are not tried.
+# Further addresses of a name are not tried.
 _ADDRESSES_MAX: Final = 4
 
 
 def resolve(name: str) -> list[str]:
-    """Return the addresses of a name, in the order of preference. Raises `OSError`."""
+    """Return the addresses of a name, in order of preference. Raises `OSError`."""
     return http1.resolve(name, PORT)
 
 
 class AddressNotAllowed(Exception):
-    """An address of the name may not be connected to."""
+    """The name has an address that must not be connected to."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpsClient:
-    """An `OutboundHttp`. `networks` may be connected to beside public addresses.
+    """An `OutboundHttp`. `networks` are allowed in addition to public addresses.
 
-    Tests set the rest: how names are resolved, the port in place of 443, the certificates that are
-    trusted, and the longest time of a request in seconds.
+    Tests set the other attributes: the resolver, the port in place of 443, the trusted
+    certificates, and the request timeout in seconds.
     """
 
     networks: Sequence[Network] = ()
@@ -95,7 +95,7 @@ class HttpsClient:
     def exchange(
         self, request: Request, deadline: float, *, limit: int, prefix: bool = False
     ) -> Response:
-        """Return the response to a request on a connection of its own; see `Connection.exchange`.
+        """Return the response to a request on a new connection; see `Connection.exchange`.
 
         Raises `AddressNotAllowed`, `OSError`, `HttpError`, `ValueError`.
         """
@@ -107,7 +107,11 @@ class HttpsClient:
             return connection.exchange(request, deadline, limit=limit, prefix=prefix)
 
     def _connect(self, name: str, port: int, deadline: float) -> socket.socket:
-        """Connect to an address of the name, by number, so that no other one is connected to."""
+        """Connect to a checked address of the name.
+
+        The name is not resolved again, because the result could then differ from the checked
+        addresses.
+        """
         addresses = _resolve_within(deadline, lambda: self.resolve(name))
         if not addresses:
             raise OSError("the name has no address")
@@ -118,16 +122,16 @@ class HttpsClient:
 
 
 def _resolve_within(deadline: float, look_up: Callable[[], list[str]]) -> list[str]:
-    """Return the addresses that `look_up` finds in time; the system's resolver has no time-out.
+    """Return the addresses from `look_up`, within the deadline.
 
-    Raises `OSError`.
+    The resolver of the operating system has no timeout. Raises `OSError`.
     """
     found: list[list[str]] = []
 
     def run() -> None:
         try:
             found.append(look_up())
-        # Also `UnicodeError`, for a label that is too long.
+        # `UnicodeError` is raised for a label that is too long.
         except (OSError, ValueError):
             found.append([])
 
@@ -140,7 +144,7 @@ def _resolve_within(deadline: float, look_up: Callable[[], list[str]]) -> list[s
 
 
 def _basic(name: str, secret: str) -> str:
-    """Return the header of a client with a secret (RFC 6749, 2.3.1)."""
+    """Return the Authorization header of a client with a secret (RFC 6749, 2.3.1)."""
     pair = f"{quote_plus(name)}:{quote_plus(secret)}"
     return f"Basic {b64encode(pair.encode()).decode()}"
 
@@ -185,7 +189,7 @@ def _answer(response: Response) -> DeliveryResponse:
 
 
 def _retry_after(response: Response) -> int | None:
-    """Return the seconds that `Retry-After` requests, also by a date; None if it is neither."""
+    """Return the seconds from `Retry-After`, given as a number or a date; None if invalid."""
     wait = http1.retry_after(response)
     if wait is None:
         with suppress(ValueError, OverflowError, TypeError):
@@ -195,14 +199,14 @@ def _retry_after(response: Response) -> int | None:
 
 
 class HttpWitnesses:
-    """A `WitnessClient`. `patience` is the longest time of a request in seconds."""
+    """A `WitnessClient`. `patience` is the request timeout in seconds."""
 
     def __init__(self, patience: float = WITNESS_PATIENCE_SECONDS) -> None:
         self._patience = patience
         self._context = ssl.create_default_context()
 
     def ask(self, requests: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
-        """Post these bodies to these addresses at the same time."""
+        """Post each body to its address concurrently."""
         if not requests:
             return []
         with ThreadPoolExecutor(len(requests), thread_name_prefix="witness") as pool:

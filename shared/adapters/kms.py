@@ -1,6 +1,6 @@
-"""Keys of AWS KMS, which never leave it: one makes seals, one signs trust documents.
+"""AWS KMS keys: one wraps seeds, one signs trust documents. Keys never leave KMS.
 
-The root key is of the specification `ECC_NIST_EDWARDS25519`.
+The root key has the key spec `ECC_NIST_EDWARDS25519`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class KmsSealer:
         self._key_id = key_id
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Seal 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
+        """Wrap 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
         check_secret(secret, context)
         with translating_errors():
             answer = self._client().encrypt(
@@ -54,7 +54,7 @@ class KmsSealer:
         return answer["CiphertextBlob"]
 
     def unseal(self, ciphertext: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Return the secret in a seal. Raises `DataCorrupt`, `Unavailable`."""
+        """Unwrap a secret. Raises `DataCorrupt`, `Unavailable`."""
         check_context(context)
         if not 0 < len(ciphertext) <= _MOST_SEALED_BYTES:
             raise DataCorrupt  # KMS would reject the request

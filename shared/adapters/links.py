@@ -1,4 +1,4 @@
-"""Addresses of blobs that this service serves without authentication until they expire."""
+"""Signed URLs of blobs that this service itself serves, without authentication."""
 
 import hashlib
 import hmac
@@ -13,7 +13,7 @@ KEY_BYTES: Final = 32
 
 
 class SignedUrls:
-    """Makes and checks such addresses; `key` returns what all processes on the blobs share.
+    """Creates and checks signed URLs. `key` returns the key shared by all processes.
 
     `clock` returns seconds since the epoch.
     """
@@ -28,7 +28,7 @@ class SignedUrls:
         return f"/blobs/{name}?expires={expires}&signature={self._sign(name, expires)}"
 
     def allows(self, name: str, *, expires: str, signature: str) -> bool:
-        """Return whether the parts, as received, are of a reference that has not expired.
+        """Return whether the parts, as received, form a valid reference that has not expired.
 
         If so, `name` is the name of a blob.
         """

@@ -1,4 +1,4 @@
-"""A root key in an HSM, by the vendor's PKCS#11 module. It never leaves the HSM."""
+"""A root key in an HSM, through the vendor's PKCS#11 module. It never leaves the HSM."""
 
 import os
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from shared.adapters.preconditions import check_signed
 from shared.authorizer.formats import ed25519
 from shared.errors import InvalidSettings, Unavailable
 
-# Some modules wrap the point into an OCTET STRING of ASN.1, as PKCS#11 3.0 did.
+# Some modules wrap the point in an ASN.1 OCTET STRING, following PKCS#11 3.0.
 _WRAPPED: Final = b"\x04\x20"
 _OF_THE_PIN: Final = (
     pkcs11.PinExpired,
@@ -39,14 +39,14 @@ _PIN: Final = (
     "attempt, because an HSM locks itself after a few."
 )
 
-# A module is used by one thread at a time, whatever key it is for.
+# Only one thread at a time uses a module, for any key.
 _lock: Final = Lock()
 
 
 class Pkcs11Root:
-    """A `RootSigner` with the key at `uri`. The token must have its public key, too.
+    """A `RootSigner` with the key at `uri`. The token must also have the public key.
 
-    A session lasts for one signature, so the HSM may be away between signatures. Raises
+    A session lasts for one signature, so the HSM may be absent between signatures. Raises
     `InvalidSettings` if the module or the file of the PIN is missing.
     """
 
@@ -56,7 +56,8 @@ class Pkcs11Root:
         self._pin: str | None = _read_pin(uri)
         self._uri = uri
         self._public_key: bytes | None = None
-        # In which process the module is ready: after a fork or a fault it begins anew.
+        # The process that initialized the module. A fork or a failure requires a new
+        # initialization.
         self._ready_in: int | None = None
 
     @property
@@ -111,7 +112,7 @@ class Pkcs11Root:
             wanted[Attribute.LABEL] = self._uri.label
         if self._uri.id is not None:
             wanted[Attribute.ID] = self._uri.id
-        # All of them: a search that is not ended is in the way of the next one.
+        # Read all results, because an unfinished search blocks the next search.
         found = list(session.get_objects(wanted))
         if len(found) != 1:
             raise pkcs11.NoSuchKey

@@ -1,4 +1,4 @@
-"""Addresses of keys in an HSM: URIs of `pkcs11` (RFC 7512)."""
+"""URIs of keys in an HSM: the scheme `pkcs11` (RFC 7512)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,9 @@ _KNOWN: Final = frozenset({"token", "serial", "object", "id", "type", "module-pa
 
 @dataclass(frozen=True, slots=True)
 class Pkcs11Uri:
-    """A key of a token: the token by label or serial number, the key by label or identifier.
+    """A key in a token. The token has a label or serial number, the key a label or identifier.
 
-    `module` is the vendor's library, `pin` the file of the PIN: its first line.
+    `module` is the vendor's library. `pin` is the file with the PIN in its first line.
     """
 
     module: Path
@@ -29,7 +29,7 @@ class Pkcs11Uri:
 
     @classmethod
     def parse(cls, location: str) -> Self:
-        """Return what follows `pkcs11:` in a URI. Raises `InvalidSettings`."""
+        """Parse the part of a URI after `pkcs11:`. Raises `InvalidSettings`."""
         path, _, query = location.partition("?")
         given = [each.partition("=") for each in (*path.split(";"), *query.split("&")) if each]
         found = {name: value for name, _, value in given if value}

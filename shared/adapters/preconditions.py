@@ -1,6 +1,6 @@
-"""Checks of arguments that all adapters share, so that all accept the same.
+"""Argument checks shared by all adapters, so that all accept the same arguments.
 
-A failed check is a bug in the calling code, so the exceptions are Python's own.
+A failed check is a bug in the calling code, so the exceptions are Python's built-in ones.
 """
 
 import re
@@ -11,7 +11,7 @@ from shared.ports.store import MOST_CHANGES, Change, Check, Expect, Increment, I
 _MOST_SECRET_BYTES = 4096
 _MOST_SIGNED_BYTES = 4096
 
-# No part begins with a dot: this excludes `..`, and keeps such names for an adapter's own files.
+# No part begins with a dot. This excludes `..` and reserves such names for an adapter's own files.
 _BLOB_NAME = re.compile(r"[a-z0-9_-][a-z0-9_.-]*(?:/[a-z0-9_-][a-z0-9_.-]*)*")
 
 
@@ -40,7 +40,7 @@ def _check_change(change: Change) -> None:
 
 
 def apply_increment(item: Item, change: Increment) -> dict[str, Value]:
-    """Return the item after the change. Raises `TypeError` if an attribute is no integer."""
+    """Return the item after the increment. Raises `TypeError` if an attribute is not an integer."""
     sums = dict(item)
     for name, amount in change.amounts.items():
         held = sums.get(name, 0)
@@ -51,7 +51,7 @@ def apply_increment(item: Item, change: Increment) -> dict[str, Value]:
 
 
 def _check_values(values: Iterable[object]) -> None:
-    """Check types. Some engines change other types, or cannot store them."""
+    """Check types. Some engines convert other types, or cannot store them."""
     for value in values:
         match value:
             case None | bool() | int() | str() | bytes():
@@ -67,13 +67,13 @@ def _check_values(values: Iterable[object]) -> None:
 
 
 def check_blob_name(name: str) -> None:
-    """Raise `ValueError` unless `name` can name a blob."""
+    """Raise `ValueError` unless `name` is a valid blob name."""
     if not _BLOB_NAME.fullmatch(name):
         raise ValueError("a blob's name has parts of a-z, 0-9, '-', '_' and '.', joined by '/'")
 
 
 def check_secret(secret: bytes, context: Mapping[str, str]) -> None:
-    """Raise `ValueError` unless the secret can be sealed in this context."""
+    """Raise `ValueError` unless the secret can be wrapped with this context."""
     if not 0 < len(secret) <= _MOST_SECRET_BYTES:
         raise ValueError(f"a secret has 1 to {_MOST_SECRET_BYTES} bytes")
     check_context(context)
@@ -86,6 +86,6 @@ def check_context(context: Mapping[str, str]) -> None:
 
 
 def check_signed(data: bytes) -> None:
-    """Raise `ValueError` unless KMS, and so any root, can sign the data."""
+    """Raise `ValueError` unless the length is one that KMS, and so any root, can sign."""
     if not 0 < len(data) <= _MOST_SIGNED_BYTES:
         raise ValueError(f"a root signs 1 to {_MOST_SIGNED_BYTES} bytes")

@@ -1,4 +1,4 @@
-"""Retries: full jitter between the attempts, until a deadline."""
+"""Retries with full jitter between the attempts, until a deadline."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ _FIRST_PAUSE_SECONDS = 0.025
 _LONGEST_PAUSE_SECONDS = 1.0
 _MOST_DOUBLINGS = 10
 
-# From the operating system: all instances restored from one snapshot have the same state of any
-# other generator, so their attempts would continue to collide.
+# From the operating system, because any other generator has the same state in all instances of a
+# snapshot. Their attempts would continue to collide.
 _RANDOM: Final = SystemRandom()
 
 
@@ -24,7 +24,7 @@ class RetryPolicy:
     clock: Callable[[], float] = time.monotonic
 
     def attempts(self) -> Iterator[int]:
-        """Yield the numbers of the attempts from 0, with pauses, until the deadline would pass."""
+        """Yield attempt numbers from 0, with pauses, until the deadline would pass."""
         end = self.clock() + self.deadline_seconds
         attempt = 0
         while True:

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3Client:
     """Return a client. Both arguments default to the AWS settings of the process.
 
-    A server with a custom endpoint need not have a region. Raises `InvalidSettings`.
+    A server with a custom endpoint needs no region. Raises `InvalidSettings`.
     """
-    # A signed address must name the bucket's region: the global name redirects, which breaks the
-    # signature. A server with a custom endpoint supports only the path style.
+    # A signed URL must name the bucket's region, because the global name redirects, which
+    # invalidates the signature. A server with a custom endpoint supports only the path style.
     own = (
         endpoint_url or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     )
     style = "path" if own else "virtual"
     if not (own or region):
-        # Without one, botocore would take that of the global name.
+        # Without a region, botocore would use the region of the global name.
         aws.check_region()
     client: S3Client = aws.connect(
         "s3",
@@ -48,8 +48,8 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> S3
 class S3Blobs:
     """A `BlobStore` in `bucket`.
 
-    S3 reports a missing object only to callers who may list the bucket. To others it reports denied
-    access, which is `Unavailable` here.
+    S3 reports a missing object only to callers with permission to list the bucket. Other callers
+    get an access error, which becomes `Unavailable`.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class S3Blobs:
                 raise BlobExists from error
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
+        """Return the bytes of a blob, or None if it does not exist. Raises `Unavailable`."""
         check_blob_name(name)
         with translating_errors():
             try:
@@ -118,7 +118,7 @@ class S3Blobs:
         )
         with translating_errors():
             for page in pages:
-                # botocore reads an answer without a body as an empty listing.
+                # botocore reads a response without a body as an empty listing.
                 if "KeyCount" not in page:
                     raise Unavailable
                 yield from (found["Key"] for found in page.get("Contents", ()))
@@ -132,17 +132,17 @@ class S3Blobs:
         older_than_seconds: float | None = None,  # noqa: ARG002 (the port's)
         any_age_before: str = "",  # noqa: ARG002 (the port's)
     ) -> None:
-        """Do nothing: a lifecycle rule of the bucket removes old blobs (infra/stateful.yaml)."""
+        """Do nothing: a lifecycle rule of the bucket deletes old blobs (infra/stateful.yaml)."""
         check_blob_name(folder)
 
     def remove(self, name: str) -> None:
-        """Remove a blob, if it exists. Raises `Unavailable`."""
+        """Delete a blob, if it exists. Raises `Unavailable`."""
         check_blob_name(name)
         with translating_errors():
             self._client().delete_object(Bucket=self._bucket, Key=name)
 
     def url(self, name: str, *, ttl_seconds: int) -> str:
-        """Return a presigned address. It expires earlier if the signing credentials do."""
+        """Return a presigned URL. It expires earlier if the signing credentials do."""
         check_blob_name(name)
         asked = {
             "Bucket": self._bucket,
@@ -158,14 +158,14 @@ class S3Blobs:
             )
 
     def get_file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002 (the port's)
-        """Return None: there are no files."""
+        """Return None, because there are no files."""
         check_blob_name(name)
 
 
 class S3Sink:
-    """An `AuditSink` in a bucket with Object Lock, best one of another account.
+    """An `AuditSink` in a bucket with Object Lock, ideally in another account.
 
-    It needs the permissions `s3:PutObject` and `s3:PutObjectRetention`, and no other.
+    It requires only the permissions `s3:PutObject` and `s3:PutObjectRetention`.
     """
 
     def __init__(self, connect: Callable[[], S3Client], *, bucket: str) -> None:
@@ -173,7 +173,7 @@ class S3Sink:
         self._bucket = bucket
 
     def add(self, copied_range: CopiedRange) -> None:
-        """Store the lines as an object that is locked until its time. Raises `Unavailable`."""
+        """Store the lines as an object that is locked until `keep_until`. Raises `Unavailable`."""
         name = f"{copied_range.first:012}-{copied_range.end:012}.ndjson"
         with translating_errors():
             self._client().put_object(

@@ -25,7 +25,7 @@ def connect(*, region: str | None = None, endpoint_url: str | None = None) -> SQ
 
 
 class SqsQueue:
-    """A `Queue` at the address `url`. If a response is lost, its messages may be sent twice."""
+    """A `Queue` at the URL `url`. If a response is lost, its messages may be sent twice."""
 
     def __init__(
         self, connect: Callable[[], SQSClient], *, url: str, patience: RetryPolicy = PATIENCE

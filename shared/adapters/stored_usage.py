@@ -1,4 +1,4 @@
-"""The use of API keys, counted in the items of a store."""
+"""Usage of API keys, counted in the items of a store."""
 
 from contextlib import suppress
 
@@ -23,7 +23,7 @@ class StoreUsageCounts:
             held = moment((self._store.get(address) or {}).get("last_used_at"), "last_used_at")
             last_used_at = max(last_used_at, held or last_used_at)
         assign = {"last_used_at": times.format_utc(last_used_at)}
-        # The usage of a deleted key must not be created again.
+        # The usage item of a deleted key must not be created again.
         with suppress(PreconditionFailed):
             self._store.write(
                 Increment(address, {"request_count": usage.requests}, Expect.PRESENT, assign=assign)

@@ -1,10 +1,10 @@
-"""Reads in threads, so that they wait for the network at the same time."""
+"""Reads in threads, which wait for the network concurrently."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-# The number of a tenant's shards; each client has more connections than that.
+# The number of a tenant's shards. Each client has more connections than this.
 _MOST_AT_ONCE = 16
 
 
@@ -15,7 +15,7 @@ class ThreadedGather:
         self._pool = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="read")
 
     def __call__(self, *reads: Callable[[], Any]) -> Any:
-        """Make all reads at the same time, the first in this thread."""
+        """Run all reads concurrently, the first in this thread."""
         others = [self._pool.submit(read) for read in reads[1:]]
         try:
             first = [read() for read in reads[:1]]

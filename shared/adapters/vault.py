@@ -1,7 +1,8 @@
-"""Seals made with a transit key of Vault or OpenBao, which never leaves it.
+"""Wraps seeds with a transit key of Vault or OpenBao. The key never leaves the server.
 
-`VAULT_ADDR` is its address. `VAULT_TOKEN_FILE` names the file of the token, which an agent may
-renew at any time. `VAULT_CACERT` and `VAULT_NAMESPACE` mean what they mean to its own client.
+`VAULT_ADDR` is the address of the server. `VAULT_TOKEN_FILE` is the path of a token file, which an
+agent may renew at any time. `VAULT_CACERT` and `VAULT_NAMESPACE` have the same meaning as in
+Vault's own client.
 """
 
 import base64
@@ -39,8 +40,8 @@ _PASSING: Final = (
 _POLICY: Final = RetryPolicy(deadline_seconds=2 * _SECONDS)
 _SEAL: Final = re.compile(rb"vault:v[1-9][0-9]*:[A-Za-z0-9+/]+={0,2}")
 _MOST_SEALED_BYTES: Final = 6144
-# What it says of a seal that was altered, or made with another context or key. Whatever else it
-# says, such as that the key is missing, tells nothing about the seal.
+# Error messages for ciphertext that was altered, or wrapped with another context or key. Other
+# messages, for example about a missing key, do not concern the ciphertext.
 _NOT_OURS: Final = ("cipher: message authentication failed", "invalid ciphertext")
 _PART: Final = r"[\w-][\w.-]*"
 _LOCATION: Final = re.compile(rf"(?P<mount>{_PART}(?:/{_PART})*)/(?P<key>{_PART})", re.ASCII)
@@ -51,9 +52,9 @@ _log = logging.getLogger(__name__)
 class VaultSealer:
     """A `KeyWrapper` with the transit key of `location`: `<mount>/<key>`.
 
-    The key has the type `aes256-gcm96`, which binds a seal to its context. `environment` has the
-    variables above, `seconds` the longest time of an attempt. Raises `InvalidSettings` if a
-    variable is missing or not valid.
+    The key has the type `aes256-gcm96`, which binds the ciphertext to its context. `environment`
+    has the variables above. `seconds` is the timeout of an attempt. Raises `InvalidSettings` if a
+    variable is missing or invalid.
     """
 
     def __init__(
@@ -78,13 +79,13 @@ class VaultSealer:
         self._read_token()
 
     def seal(self, secret: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Seal 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
+        """Wrap 1 to 4096 bytes, bound to `context`. Raises `Unavailable`."""
         check_secret(secret, context)
         answer = self._ask("encrypt", {"plaintext": _text(secret)}, context)
         return _field(answer, "ciphertext").encode()
 
     def unseal(self, ciphertext: bytes, *, context: Mapping[str, str]) -> bytes:
-        """Return the secret in a seal. Raises `DataCorrupt`, `Unavailable`."""
+        """Unwrap a secret. Raises `DataCorrupt`, `Unavailable`."""
         check_context(context)
         if len(ciphertext) > _MOST_SEALED_BYTES or not _SEAL.fullmatch(ciphertext):
             raise DataCorrupt
@@ -95,7 +96,7 @@ class VaultSealer:
             raise Unavailable from error
 
     def _ask(self, name: str, body: dict[str, str], context: Mapping[str, str]) -> Any:
-        """Return what a call answers. Raises `DataCorrupt`, `Unavailable`."""
+        """Call the API and return its response. Raises `DataCorrupt`, `Unavailable`."""
         bound = cbor2.dumps(sorted(context.items()))
         sent = json.dumps(body | {"associated_data": _text(bound)}).encode()
         try:
@@ -111,7 +112,7 @@ class VaultSealer:
         return content
 
     def _exchange(self, request: Request) -> Response:
-        """Return the response. Passing failures are retried: a repeated request does no harm."""
+        """Return the response. Retry temporary failures, because all requests are idempotent."""
         last: Response | Exception = Unavailable()
         for _ in islice(_POLICY.attempts(), _ATTEMPTS):
             try:
@@ -169,7 +170,7 @@ def _refusal_error(name: str, status: int, content: Any) -> Unavailable:
     said = "; ".join(map(str, errors or ())) or "it does not say why"
     if status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
         return DataCorrupt()
-    # It names the mount and the key; those who call this service are not told.
+    # The message names the mount and the key, so callers of this service must not see it.
     _log.error("Vault answers %d to %s: %s", status, name, printable(said))
     return Unavailable(f"{Unavailable.says} (Vault, {name}: {status})")
 

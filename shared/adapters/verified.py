@@ -1,11 +1,11 @@
-"""Checks of a root that is outside of this process: of its public key, and of each signature."""
+"""Checks of an external root key: its public key, and each signature."""
 
 from shared.authorizer.formats import ed25519
 from shared.errors import Unavailable
 
 
 def public_key(key: bytes) -> bytes:
-    """Return a key of Ed25519 (32 bytes). Raises `Unavailable` if it is of small order."""
+    """Return an Ed25519 key (32 bytes). Raises `Unavailable` if it is of small order."""
     if not ed25519.is_safe(key):
         raise Unavailable(
             "The root key is not a safe key of Ed25519: anybody could sign for it. Make another."

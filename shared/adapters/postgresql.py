@@ -1,8 +1,8 @@
 """The store in PostgreSQL, for any number of servers.
 
-Each write is one transaction in two round trips: the first locks its items in the order of their
-keys and reads them, the second changes them and commits. With it goes a token: if the outcome of an
-attempt is unknown, the next one waits for it and finds the token (docs/adr/02).
+Each write is one transaction in two round trips. The first locks and reads its items in the order
+of their keys. The second changes them and commits. The transaction stores a token: if the outcome
+of an attempt is unknown, the next attempt waits for it and finds the token (docs/adr/02).
 """
 
 import uuid
@@ -51,7 +51,7 @@ from shared.ports.store import (
 _TABLES: Final = {Table.KEYS: 0, Table.REVOCATIONS: 1, Table.AUDIT: 2}
 _PAGE: Final = 1000
 _PAGE_OF_NAMES: Final = 10_000
-# The keys that one statement reads, and those that are read in one round trip.
+# The maximum keys per statement, and the maximum keys per round trip.
 _KEYS_MAX: Final = 32
 _AT_ONCE: Final = 512
 _DAY_SECONDS: Final = 24 * 3600
@@ -62,7 +62,7 @@ _HIGHEST: Final = b"\xff"
 _KEY: Final = "tbl = %s AND pk = %s AND sk = %s"
 _GET: Final = f"SELECT item FROM items WHERE {_KEY}"  # noqa: S608
 _LOCK: Final = f"{_GET} FOR UPDATE"
-# Several may depend on an item at a time, and none may change it meanwhile.
+# Several writes may depend on an item at the same time, and no write may change it until they end.
 _SHARE: Final = f"{_GET} FOR SHARE"
 _MADE: Final = """SELECT oid::bigint, 'items'::regclass::oid::bigint,
         to_regprocedure('aurora_version()') IS NULL AND NOT pg_is_in_recovery()
@@ -74,7 +74,7 @@ _INSERT: Final = """INSERT INTO items (tbl, pk, sk, item, expires, terms)
     VALUES (%s, %s, %s, %s, %s, %s)"""
 _UPDATE: Final = f"UPDATE items SET item = %s, expires = %s, terms = %s WHERE {_KEY}"  # noqa: S608
 _DELETE: Final = f"DELETE FROM items WHERE {_KEY}"  # noqa: S608
-# A join of its own for each partition: whatever the planner knows, it reads by the primary key.
+# A separate join per partition always reads by the primary key, even without planner statistics.
 _MANY: Final = """SELECT n, sk, item
     FROM unnest(%s::smallint[], %s::bytea[]) WITH ORDINALITY AS asked (tbl, pk, n)
     CROSS JOIN LATERAL (
@@ -84,21 +84,22 @@ _MANY: Final = """SELECT n, sk, item
     ORDER BY n, sk"""
 _ALL: Final = """SELECT pk, sk, item FROM items
     WHERE tbl = %s AND (pk, sk) > (%s, %s) ORDER BY pk, sk LIMIT %s"""
-# In place of the item, NULL if it cannot have the attribute.
+# The item is NULL if it cannot have the attribute.
 _COLUMN: Final = """SELECT sk, CASE WHEN position(%s IN item) > 0 THEN item END FROM items
     WHERE tbl = %s AND pk = %s AND sk > %s ORDER BY sk LIMIT %s"""
 _REMOVE_EXPIRED: Final = """DELETE FROM items WHERE (tbl, pk, sk) IN (
     SELECT tbl, pk, sk FROM items
     WHERE tbl <> 1 AND expires < %s AND (tbl = 0 OR expires < %s)
     LIMIT 1000 FOR UPDATE SKIP LOCKED) RETURNING 1"""
-# Far longer than anybody tries again. By `ctid`, since a join would walk the whole index of tokens.
+# Longer than any retry lasts. Selected by `ctid`, because a join would scan the whole index of
+# tokens.
 _REMOVE_TOKENS: Final = """DELETE FROM writes WHERE ctid = ANY(ARRAY(
     SELECT ctid FROM writes WHERE at < now() - interval '1 day'
     LIMIT 10000 FOR UPDATE SKIP LOCKED)) RETURNING 1"""
 
 
 class PostgresqlStore:
-    """A `Store` in a database in which `rescind setup` has made the tables."""
+    """A `Store` in a database with tables from `rescind setup`."""
 
     def __init__(self, database: PostgresqlDatabase) -> None:
         self.database = database
@@ -108,31 +109,31 @@ class PostgresqlStore:
         self.database.close()
 
     def listen(self, news: CommitKind) -> Listener | None:
-        """Return what hears of marks; of other news, nothing does."""
+        """Start listening for outbox marks; None for other kinds."""
         return PostgresqlListener(self.database) if news is CommitKind.MARKS else None
 
     def made_at(self) -> str:
-        """Return what tells this database from one that was put back. Raises `Unavailable`.
+        """Return a fingerprint that changes when the database is restored.
 
-        Tables that are made anew have other numbers, as after `pg_restore`; another cluster has
-        another identifier, and one that was recovered to a moment, or a standby that took over,
-        another timeline. A copy of the disks has the same.
+        Recreated tables have other numbers, for example after `pg_restore`. Another cluster has
+        another identifier. A point-in-time recovery or a promoted standby has another timeline. A
+        copy of the disks has the same fingerprint. Raises `Unavailable`.
         """
         database, table, has_timeline = self.database.rows(_MADE)[0]
         cluster = self.database.rows(_CLUSTER)[0] if has_timeline else ()
         return ".".join(map(str, (database, table, *cluster)))
 
     def flaws(self) -> Iterator[ConfigurationProblem]:
-        """Yield what is wrong with the configuration of the database. Raises `Unavailable`."""
+        """Yield the problems of the database configuration. Raises `Unavailable`."""
         return postgresql_flaws.flaws(self.database)
 
     def get(self, address: Address) -> Item | None:
-        """Return the item, or None if there is none. Raises `Unavailable`."""
+        """Return the item, or None if it does not exist. Raises `Unavailable`."""
         rows = self.database.rows(_GET, _key(address))
         return _decode_row(rows[0][0]) if rows else None
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """Return the items that exist. Raises `Unavailable`."""
+        """Return the existing items. Raises `Unavailable`."""
         wanted = list(dict.fromkeys(addresses))
         found: dict[Address, Item] = {}
         for start in range(0, len(wanted), _AT_ONCE):
@@ -140,7 +141,7 @@ class PostgresqlStore:
             parts = [wanted[each : each + _KEYS_MAX] for each in ends]
             read = partial(execute_pipelined, statements=list(map(_get_all, parts)))
             for part, rows in zip(parts, self.database.run(read), strict=True):
-                # The last key fills the statement.
+                # The statement repeats the last key to fill its parts.
                 found |= {part[min(n, len(part) - 1)]: _decode_row(item) for n, item in rows}
         return found
 
@@ -154,7 +155,7 @@ class PostgresqlStore:
         limit: int | None = None,
         where: ItemFilter = EVERYTHING,
     ) -> Iterator[ItemRow]:
-        """Yield the rows of the partition in order, read by pages. Raises `Unavailable`."""
+        """Yield the rows of the partition in order, read in pages. Raises `Unavailable`."""
         is_exact = _is_searched(partition, where)
         rows = self._walk(
             partition, (after, before), where, newest_first, limit if is_exact else None
@@ -240,7 +241,7 @@ class PostgresqlStore:
             low = rows[-1][0]
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
-        """Yield all items of a table, in order of their keys. Raises `Unavailable`."""
+        """Yield all items of a table, in key order. Raises `Unavailable`."""
         rows: list[Parameters] = [(b"", b"")]
         while rows:
             rows = self.database.rows(_ALL, (_TABLES[table], *rows[-1][:2], _PAGE))
@@ -248,19 +249,21 @@ class PostgresqlStore:
                 yield Address(table, pk.decode(), sk.decode()), _decode_row(item)
 
     def remove_expired(self, *, before: int) -> int:
-        """Remove some items of the table `keys` that expired before `before`, or audit entries.
+        """Delete a batch of expired items of the table `keys`, or expired audit entries.
 
-        Audit entries go if they expired on a day before that of `before`, which is in seconds since
-        the epoch. Returns how many were removed; 0 means that none is left. Raises `Unavailable`.
+        `before` is in seconds since the epoch. Items are deleted if they expired before it, and
+        audit entries if they expired on an earlier day. Returns the number of deleted items; 0 if
+        none is left. Raises `Unavailable`.
         """
         day = before - before % _DAY_SECONDS
         self.database.rows(_REMOVE_TOKENS)
         return len(self.database.rows(_REMOVE_EXPIRED, (before, day)))
 
     def write(self, *changes: Change) -> None:
-        """Apply all changes or none.
+        """Apply all writes or none.
 
-        Raises `PreconditionFailed`, with the addresses whose expectation failed, and `Unavailable`.
+        Raises `PreconditionFailed` with the addresses of the failed preconditions, and
+        `Unavailable`.
         """
         check_write(changes)
         in_order = sorted(changes, key=lambda each: _key(each.address))
@@ -271,10 +274,10 @@ class PostgresqlStore:
 
 
 def _get_all(addresses: Sequence[Address]) -> tuple[str, Parameters]:
-    """Return the statement for up to `_KEYS_MAX` items. Its rows are a number and an item.
+    """Return a statement that reads up to `_KEYS_MAX` items as pairs of number and item.
 
-    For each key it has a part that reads by the whole primary key. It is one of few: if there are
-    fewer addresses than it has parts, the others read the last one.
+    It has a part for each key that reads by the whole primary key. The number of parts is a power
+    of two, which limits the number of different statements. Surplus parts repeat the last address.
     """
     size = 1 << (len(addresses) - 1).bit_length()
     keys = list(map(_key, addresses))
@@ -312,7 +315,7 @@ def _commit_attempt(
     if lost:
         raise PreconditionFailed(lost)
     applied = [each for change in changes for each in _statements(change, current[change.address])]
-    # In the same transaction, all that notify would commit one after another.
+    # In the same transaction, notifications would make all commits wait for each other.
     connection.commit_with(applied, next_statement=next_statement)
 
 
@@ -327,7 +330,7 @@ def _holds(expect: Expect | VersionIs, item: Item | None) -> bool:
 
 
 def _statements(change: Change, item: Item | None) -> Iterator[tuple[str, Parameters]]:
-    """Yield the statements of a change of an item that is locked, or absent."""
+    """Yield the statements of a write to a locked or absent item."""
     key = _key(change.address)
     match change:
         case Put(item=new):
@@ -337,11 +340,11 @@ def _statements(change: Change, item: Item | None) -> Iterator[tuple[str, Parame
                 change.address, apply_increment(item or {}, change), is_new=item is None
             )
         case Delete() | Check() if change.expect is Expect.ABSENT:
-            # Whoever would create it waits.
+            # A concurrent transaction that creates the item waits.
             yield _row_parameters(change.address, {}, is_new=True)
             yield _DELETE, key
         case Delete():
-            # Even if there was none: another write may have created it meanwhile.
+            # Even if the item was absent, because another write may have created it since.
             yield _DELETE, key
 
 
@@ -356,7 +359,7 @@ def _row_parameters(address: Address, item: Item, *, is_new: bool) -> tuple[str,
 
 
 def _terms(table: Table, item: Item) -> list[str] | None:
-    """Return the texts by which the item is found; None if its table is not searched."""
+    """Return the search terms of an item; None if its table is not searched."""
     found = {path: at_path(item, path) for path in SEARCHED[table]}
     terms = [_term(path, value) for path, value in found.items() if isinstance(value, str)]
     return terms if SEARCHED[table] else None
@@ -371,7 +374,10 @@ def _term(path: str, value: str) -> str:
 def _condition(
     partition: Partition, after: str | None, before: str | None, where: ItemFilter
 ) -> tuple[str, Parameters]:
-    """Return what SQL says of the rows, and its values. Only texts that are searched count."""
+    """Return the SQL condition for the rows, and its values.
+
+    It contains only searchable paths of `where`.
+    """
     terms = [
         _term(path, value)
         for path, value in where.equal.items()
@@ -393,7 +399,7 @@ def _is_searched(partition: Partition, where: ItemFilter) -> bool:
 
 
 def _arrays(partitions: Iterable[Partition]) -> tuple[str, str]:
-    """Return the tables and the keys as arrays in text: psycopg makes binary ones slowly."""
+    """Return tables and keys as text arrays, because psycopg encodes binary arrays slowly."""
     tables, keys = [], []
     for table, pk in map(_partition, partitions):
         tables.append(str(table))

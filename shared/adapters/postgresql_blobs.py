@@ -1,4 +1,4 @@
-"""Blobs in PostgreSQL, in parts of a mebibyte, beside the records."""
+"""Blobs in PostgreSQL, in parts of one MiB, in the same database as the records."""
 
 import os
 import time
@@ -38,7 +38,7 @@ _DISCARD: Final = """DELETE FROM blobs WHERE ctid = ANY(ARRAY(
 
 
 class PostgresqlBlobs:
-    """A `BlobStore` in a database in which `rescind setup` has made the tables."""
+    """A `BlobStore` in a database with tables from `rescind setup`."""
 
     def __init__(self, database: PostgresqlDatabase) -> None:
         self._database = database
@@ -54,7 +54,7 @@ class PostgresqlBlobs:
         self._database.run(attempt)
 
     def get(self, name: str) -> bytes | None:
-        """Return the bytes of a blob, or None if there is none. Raises `Unavailable`."""
+        """Return the bytes of a blob, or None if it does not exist. Raises `Unavailable`."""
         check_blob_name(name)
         return self._get(name)
 
@@ -68,13 +68,13 @@ class PostgresqlBlobs:
         return data
 
     def get_file(self, name: str, *, sha256: str) -> None:  # noqa: ARG002
-        """Return None: there are no files."""
+        """Return None, because there are no files."""
         check_blob_name(name)
 
     def names(self, folder: str) -> Iterator[str]:
         """Yield the names of the blobs below `folder`, in order. Raises `Unavailable`."""
         check_blob_name(folder)
-        # The next character after the slash ends the folder.
+        # "0" is the next character after the slash, so it is the upper bound of the folder.
         low, high = f"{folder}/", f"{folder}0"
         while True:
             rows = self._database.rows(_NAMES, (low, high, _PAGE))
@@ -92,10 +92,10 @@ class PostgresqlBlobs:
         older_than_seconds: float | None = None,
         any_age_before: str = "",
     ) -> None:
-        """Remove the blobs in `folder` named from `start` to before `before`. Raises `Unavailable`.
+        """Delete the blobs in `folder` named from `start` to before `before`.
 
-        With `older_than_seconds`, only those that were stored longer ago than that, or whose names
-        sort before `any_age_before`.
+        With `older_than_seconds`, delete only blobs that are older, or that sort before
+        `any_age_before`. Raises `Unavailable`.
         """
         check_blob_name(folder)
         inside = f"{folder}/"
@@ -105,7 +105,7 @@ class PostgresqlBlobs:
         self._database.rows(_DISCARD, (*names, age))
 
     def remove(self, name: str) -> None:
-        """Remove a blob, if it exists. Raises `Unavailable`."""
+        """Delete a blob, if it exists. Raises `Unavailable`."""
         check_blob_name(name)
         self._database.rows(_REMOVE, (name,))
 
@@ -114,9 +114,9 @@ class PostgresqlBlobs:
         return self._links.url(name, ttl_seconds=ttl_seconds)
 
     def open_url(self, name: str, *, expires: str, signature: str) -> bytes | None:
-        """Return the blob for the parts of a reference that `url` made, as they were received.
+        """Return the blob for the parts of a reference from `url`, as received.
 
-        Returns None if the reference was altered or has expired, or if there is no such blob.
+        Returns None if the reference was altered or has expired, or if the blob does not exist.
         Raises `Unavailable`.
         """
         if not self._links.allows(name, expires=expires, signature=signature):
@@ -124,7 +124,7 @@ class PostgresqlBlobs:
         return self.get(name)
 
     def _url_key(self) -> bytes:
-        """Return the key that all servers share. The first of them creates it."""
+        """Return the key shared by all servers. The first server creates it."""
         found = self._get(_URL_KEY)
         if found is None:
             with suppress(BlobExists):

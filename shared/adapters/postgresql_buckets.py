@@ -1,6 +1,6 @@
 """The token buckets in PostgreSQL, shared by all servers.
 
-A crash of the database empties the table: then all buckets are full.
+A crash of the database empties the table. All buckets are then full.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ _SET: Final = "UPDATE buckets SET full_at = %s WHERE name = %s"
 
 
 class PostgresqlBuckets:
-    """`TokenBuckets` in a database in which `rescind setup` has made the tables."""
+    """`TokenBuckets` in a database with tables from `rescind setup`."""
 
     def __init__(self, database: PostgresqlDatabase) -> None:
         self._database = database

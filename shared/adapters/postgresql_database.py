@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL, the translation of its errors to `Unavailable`, and news of commits.
+"""PostgreSQL connections, translation of errors to `Unavailable`, and notifications.
 
-Each call borrows a connection and has an end: a server that does not answer holds up nobody for
-longer than `PATIENCE`. The news is for the server that publishes (docs/adr/11).
+Each call borrows a connection and has a deadline, so an unresponsive server delays it by at most
+`PATIENCE`. Notifications are for the publishing server (docs/adr/11).
 """
 
 import math
@@ -32,18 +32,19 @@ from shared.ports.one_machine import CommitKind
 T = TypeVar("T")
 Parameters: TypeAlias = tuple[Any, ...]
 
-# The first statement of a write, with its token: whether no earlier attempt was applied. If one
-# was, the standby may lack it. So this one also writes, and its commit waits for the standby.
+# The first statement of a write stores its token and returns whether no earlier attempt was
+# applied. The standby may lack an earlier attempt. This statement therefore writes in any case, and
+# its commit waits for the standby.
 BEGUN: Final = """INSERT INTO writes (token) VALUES (%s)
     ON CONFLICT (token) DO UPDATE SET at = now() RETURNING xmax = 0"""
 
-# Somebody else was faster, or the server chose this transaction to end a deadlock.
+# A concurrent transaction was faster, or the server chose this transaction to end a deadlock.
 LOST_RACES: Final = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
     errors.UniqueViolation,
 )
-# The connection or the server went away, or the server is a primary no more.
+# The connection or the server failed, or the server is no longer the primary.
 _PASSING: Final = (
     psycopg.InterfaceError,
     errors.AdminShutdown,
@@ -54,10 +55,10 @@ _PASSING: Final = (
     errors.TooManyConnections,
 )
 _SECURE: Final = ("verify-full",)
-# Between two looks whether a server that was away is back.
+# The interval of checks whether a server that was away is back.
 _RECONNECT_SECONDS: Final = 1.0
-# How long one call waits for a connection after another had none within its patience. All others
-# fail at once, until a second later: requests wait for each other's threads.
+# The wait of one call for a connection after another call got none within its deadline. All other
+# calls fail at once for a second, because requests share a limited number of threads.
 _AWAY_SECONDS: Final = 1.5
 _DEFAULTS: Final = {
     "connect_timeout": 2,
@@ -78,13 +79,13 @@ _REMEDIES: Final = {
 
 
 class PooledConnection(Connection[Any]):
-    """A connection whose answers are waited for until `end`, by the monotonic clock."""
+    """A connection that waits for answers until `end`, by the monotonic clock."""
 
     end: float | None = None
     _has_warned = False
 
     def note_warnings(self) -> None:
-        """Notice from now on what the server says beside its answers."""
+        """Record warnings of the server from now on."""
 
         def note(_: object) -> None:
             self._has_warned = True
@@ -92,17 +93,17 @@ class PooledConnection(Connection[Any]):
         self.add_notice_handler(note)
 
     def __exit__(self, *error: Any) -> None:
-        """End a transaction, if there is one. psycopg would also end none, at a price."""
+        """End the transaction, if there is one. Without one, psycopg would still send a command."""
         if self.pgconn.transaction_status != pq.TransactionStatus.IDLE:
             super().__exit__(*error)
 
     def commit_with(
         self, statements: Iterable[tuple[str, Parameters]], *, next_statement: str | None = None
     ) -> None:
-        """Run the last statements of a transaction and commit it; then run `next_statement` alone.
+        """Run the last statements of a transaction and commit, then run `next_statement`.
 
-        Raises `Unavailable` if the server committed with a warning: the wait for the standby was
-        cancelled, and what is stored here may be stored nowhere else.
+        Raises `Unavailable` if the server committed with a warning. The wait for the standby was
+        then cancelled, and the data may be stored only on this server.
         """
         self._has_warned = False
         execute_pipelined(
@@ -117,7 +118,7 @@ class PooledConnection(Connection[Any]):
             raise Unavailable
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """Wait as psycopg does, and close the connection if no answer comes in time."""
+        """Wait like psycopg, and close the connection if no answer arrives in time."""
         if self.end is not None:
             timeout = max(0.001, self.end - time.monotonic())
         try:
@@ -128,11 +129,11 @@ class PooledConnection(Connection[Any]):
 
 
 class PostgresqlDatabase:
-    """The database at `url`, `postgresql://…`, with at most `connections` at a time.
+    """The database at `url` (`postgresql://…`), with up to `connections` connections.
 
-    `prepare`: whether statements are prepared, which a pgbouncer before 1.21 does not bear. Raises
-    `InvalidSettings` for a URL that must not be used, and for a database that cannot be. One that
-    `is_known` to be usable is not asked now: each call raises `Unavailable` while it is away.
+    `prepare` enables prepared statements, which pgbouncer supports from version 1.21. Raises
+    `InvalidSettings` for an insecure URL or an unusable database. With `is_known`, the database is
+    not checked now. Each call then raises `Unavailable` while it is away.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class PostgresqlDatabase:
         self._pool.close()
 
     def listening(self, channel: str) -> Connection[Any] | None:
-        """Return a connection that hears of `channel`, or None behind a pooler.
+        """Return a connection that listens on `channel`, or None behind a pooler.
 
         Raises psycopg's errors.
         """
@@ -179,7 +180,7 @@ class PostgresqlDatabase:
         return connection
 
     def _acquire(self, end: float) -> PooledConnection:
-        """Take a connection from the pool, which looks for the server only when it is asked."""
+        """Take a connection from the pool, and limit attempts while the server is away."""
         if not self._is_away:
             return self._wait_for_connection(end)
         if time.monotonic() < self._looks_at or not self._looking.acquire(blocking=False):
@@ -204,9 +205,9 @@ class PostgresqlDatabase:
                 return found
 
     def run(self, call: Callable[[PooledConnection], T]) -> T:
-        """Return what `call` returns; it is repeated while the server or a race fails it.
+        """Return the result of `call`, with retries after connection errors and conflicts.
 
-        Raises `Unavailable` once `PATIENCE` has passed, or at once if a repetition would not help.
+        Raises `Unavailable` after `PATIENCE` has passed, or at once if a retry would not help.
         """
         end = time.monotonic() + PATIENCE.deadline_seconds
         last: Exception | None = None
@@ -228,7 +229,7 @@ class PostgresqlDatabase:
         raise _unavailable(last) from last
 
     def rows(self, statement: str, parameters: Parameters = ()) -> list[Parameters]:
-        """Return the rows of one statement that changes nothing. Raises `Unavailable`."""
+        """Return the rows of one read-only statement. Raises `Unavailable`."""
 
         def read(connection: PooledConnection) -> list[Parameters]:
             return connection.execute(statement.encode(), parameters, binary=True).fetchall()
@@ -239,9 +240,9 @@ class PostgresqlDatabase:
 def execute_pipelined(
     connection: Connection[Any], statements: Iterable[tuple[str, Parameters]]
 ) -> list[list[Parameters]]:
-    """Send all statements at once; return the rows of each, which are none for a change."""
+    """Send all statements at once, and return the rows of each statement."""
     sent = list(statements)
-    # For one alone, a pipeline would cost as much again.
+    # For a single statement, a pipeline would double the cost.
     with connection.pipeline() if len(sent) > 1 else nullcontext():
         cursors = [
             connection.execute(statement.encode(), parameters, binary=True)
@@ -251,22 +252,22 @@ def execute_pipelined(
 
 
 def _defaults(url: str, connections: int) -> dict[str, Any]:
-    """Return how to connect where the URL is silent, for up to so many connections."""
-    # By the name `doctor` knows what the pools of all processes may take.
+    """Return the connection parameters that the URL does not set."""
+    # `doctor` reads the pool size of each process from this name.
     name = f"rescind {connections} {os.getpid()} {platform.node()}"
     defaults = _DEFAULTS | {"application_name": name}
     return {name: value for name, value in defaults.items() if f"{name}=" not in url}
 
 
 def check_url(url: str) -> None:
-    """Raise `InvalidSettings` if the URL has a password, or leads out of this machine without TLS.
+    """Raise `InvalidSettings` if the URL has a password, or is remote without TLS.
 
-    A password in the environment or in a list of processes is read by too many.
+    Other processes and users could read a password in the environment or in the process list.
     """
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
-        # Its message repeats parts of the URL, such as those of a password.
+        # The message of psycopg repeats parts of the URL, possibly parts of a password.
         raise InvalidSettings(
             "RESCIND_STORE is not a URL of PostgreSQL, such as postgresql://rescind@db/rescind."
         ) from None
@@ -286,7 +287,7 @@ def check_url(url: str) -> None:
 
 
 def _from_environment() -> dict[str, str]:
-    """Return what libpq takes from the environment, such as PGHOST, where the URL is silent."""
+    """Return the parameters that libpq takes from the environment, for example PGHOST."""
     return {
         each.keyword.decode(): each.val.decode()
         for each in pq.Conninfo.get_defaults()
@@ -308,7 +309,7 @@ def _check(url: str, *, prepare: bool) -> None:
 
 @contextmanager
 def _connecting(url: str) -> Iterator[Connection[Any]]:
-    """Connect once, so that what is wrong is said in words; yields in a transaction."""
+    """Connect once and explain failures to the operator. Yields in a transaction."""
     try:
         with psycopg.connect(url, connect_timeout=4) as connection:
             yield connection
@@ -321,8 +322,8 @@ def _connecting(url: str) -> Iterator[Connection[Any]]:
 def _check_prepared(connection: Connection[Any]) -> None:
     """Raise `InvalidSettings` if a pooler mixes the prepared statements of its clients.
 
-    Two processes give different statements the same name, so one would run that of the other. A
-    pooler that bears prepared statements gives them names of its own.
+    Two processes give different statements the same name, so one process would run the statement of
+    the other. A pooler that supports prepared statements renames them.
     """
     if not _is_pooled(connection):
         return
@@ -368,16 +369,16 @@ def _format_database_error(error: Exception) -> str:
 _CHANNEL: Final = "rescind_marks"
 NOTIFY: Final = f"NOTIFY {_CHANNEL}"
 
-# How often news are pretended while none can be heard.
+# The interval of simulated notifications while none can be received.
 _DEAF_SECONDS: Final = 0.05
 _CONNECT_SECONDS: Final = 30.0
 
 
 class PostgresqlListener:
-    """Hears of marks by a connection of its own.
+    """Listens for outbox marks on a separate connection.
 
-    While there is none, as if the database is away or behind a pooler, which loses notifications,
-    it pretends news twenty times a second.
+    Without a connection, it simulates a notification twenty times a second. This happens if the
+    database is away, or behind a pooler, which loses notifications.
     """
 
     def __init__(self, database: PostgresqlDatabase) -> None:
@@ -385,7 +386,7 @@ class PostgresqlListener:
         self._connection: Connection[Any] | None = None
         self._connects_at = -math.inf
         with TemporaryDirectory() as folder:
-            # Nobody rings it but this process, so it needs no name.
+            # Only this process notifies it, so it needs no fixed path.
             self._bell = FileNotifier(Path(folder)).listen(CommitKind.MARKS)
 
     def fileno(self) -> int:
@@ -393,11 +394,11 @@ class PostgresqlListener:
         return self._bell.fileno()
 
     def notify(self) -> None:
-        """Pretend that there are news."""
+        """Simulate a notification."""
         self._bell.notify()
 
     def clear(self) -> None:
-        """Forget the news so far."""
+        """Discard the notifications so far."""
         self._bell.clear()
         if self._connection is not None:
             try:
@@ -408,16 +409,16 @@ class PostgresqlListener:
                 self._disconnect()
 
     def wait(self, seconds: float) -> None:
-        """Wait for news, for so long at most, and forget them."""
+        """Wait up to `seconds` for notifications, then discard them."""
         if self._connection is None:
             self._connect()
-            # The look that follows finds what was committed before this.
+            # The following poll finds changes that were committed before this.
             self._bell.wait(min(seconds, _DEAF_SECONDS))
         elif select.select([self.fileno(), self._connection.fileno()], [], [], seconds)[0]:
             self.clear()
 
     def close(self) -> None:
-        """Hear nothing any more."""
+        """Stop listening."""
         self._bell.close()
         self._disconnect()
 
@@ -428,7 +429,7 @@ class PostgresqlListener:
         try:
             self._connection = self._database.listening(_CHANNEL)
         except psycopg.Error:
-            # Whoever looks meanwhile says what is wrong.
+            # The following poll reports the error.
             self._connection = None
 
     def _disconnect(self) -> None:

@@ -1,4 +1,4 @@
-"""The faults in the configuration of a PostgreSQL, for `rescind doctor`."""
+"""Checks of the PostgreSQL configuration for `rescind doctor`."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from shared.adapters.postgresql_database import PostgresqlDatabase
 from shared.adapters.postgresql_schema import NEWEST_MAJOR, SETTINGS
 from shared.ports.store import ConfigurationProblem
 
-# What a crash of the machine, or a disk that returns other bytes, needs so that nothing is lost.
+# The required values that prevent data loss after a machine crash or a disk error.
 _SAFE: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "fsync": (("on",), "set it to on in the server's configuration"),
     "full_page_writes": (("on",), "set it to on in the server's configuration"),
@@ -25,7 +25,8 @@ _SERVER: Final = """SELECT current_setting('server_version'),
 _OWNS: Final = """SELECT current_user, rolsuper OR pg_has_role(relowner, 'USAGE')
     OR has_schema_privilege(relnamespace, 'CREATE')
     FROM pg_class, pg_roles WHERE pg_class.oid = 'items'::regclass AND rolname = current_user"""
-# Connections of others, and those that one role or database may have: -1 is no limit.
+# Connections available to ordinary roles, and the limits of the database and the role; -1 is no
+# limit.
 _ROOM: Final = """SELECT current_setting('max_connections')::int
         - current_setting('superuser_reserved_connections')::int
         - coalesce(current_setting('reserved_connections', true), '0')::int,
@@ -38,14 +39,14 @@ _POOL: Final = re.compile(r"rescind (\d+) ")
 
 
 def flaws(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
-    """Yield each flaw. Raises `Unavailable`."""
+    """Yield each problem. Raises `Unavailable`."""
     version, major, is_aurora = database.rows(_SERVER)[0]
     if major > NEWEST_MAJOR:
         problem = f"PostgreSQL {version} is newer than {NEWEST_MAJOR}, the newest that was tested"
         yield ConfigurationProblem(problem, "look for an update of Rescind", is_remark=True)
     names = [*_SAFE, _STANDBYS, *SETTINGS]
     found = {name: str(value) for name, value in database.rows(_READ, (names,))}
-    # Aurora's storage keeps several copies itself, and has these settings as it likes.
+    # Aurora's storage keeps several copies itself, and chooses these settings.
     if not is_aurora:
         yield from _unsafe(found)
     yield from _check_settings(found)
@@ -59,14 +60,14 @@ def _unsafe(settings: Mapping[str, str]) -> Iterator[ConfigurationProblem]:
             problem = f"{name} is {settings[name]}, so acknowledged changes can be lost or misread"
             yield ConfigurationProblem(problem, remedy)
     if not settings[_STANDBYS]:
-        # Without one of those that it names, no write would have succeeded.
+        # If it named standbys and none were connected, writes would not succeed.
         problem = f"{_STANDBYS} is empty: one machine's loss can lose acknowledged revocations"
         remedy = "add a synchronous standby, unless the disks are in two zones"
         yield ConfigurationProblem(problem, remedy, is_remark=True)
 
 
 def _check_settings(settings: Mapping[str, str]) -> Iterator[ConfigurationProblem]:
-    """Yield settings that differ from what `rescind setup` has set for the database."""
+    """Yield settings that differ from the values that `rescind setup` has set."""
     for name, value in SETTINGS.items():
         if settings.get(name, value) != value:
             problem = f"{name} is {settings[name]} and must be {value}"
@@ -83,7 +84,7 @@ def _powerful(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
 
 
 def _check_connection_limit(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
-    """Find that the pools of the connected processes may take more connections than there are."""
+    """Yield a problem if the pools of all processes may exceed the connection limit."""
     total, *limits = database.rows(_ROOM)[0]
     pools = others = 0
     for name, count in database.rows(_CLIENTS):

@@ -1,8 +1,8 @@
-"""The tables in PostgreSQL: made by their owner with `rescind setup`, checked by each process.
+"""The PostgreSQL tables. Their owner creates them with `rescind setup`; each process checks them.
 
-`items` has the tables of the store. `terms` are the texts by which audit entries are searched.
-`writes` has the tokens of writes, by which a repeated one finds itself done. `buckets` need not
-survive a crash. A blob is there once its row in `blobs` is.
+`items` has the tables of the store. `terms` has the searchable texts of audit entries. `writes` has
+the tokens of writes, which show a repeated write that it was already applied. `buckets` need not
+survive a crash. A blob exists once its row in `blobs` exists.
 """
 
 from typing import Any, Final
@@ -13,7 +13,8 @@ from psycopg import Connection, errors, sql
 from shared.errors import InvalidSettings
 
 FORMAT: Final = 1
-# What the tests run on. An older server is refused, a newer one is told to the operator.
+# The versions that are tested. An older server is rejected, a newer server is reported to the
+# operator.
 OLDEST_MAJOR: Final = 15
 NEWEST_MAJOR: Final = 18
 _LOCK: Final = 0x72657363696E64
@@ -40,17 +41,18 @@ _STATEMENTS: Final = (
 )
 _FORMAT: Final = "INSERT INTO rescind_format VALUES (%s) ON CONFLICT DO NOTHING"
 SETTINGS: Final = {
-    # On a nearly empty table the planner prefers to read all of it, and a prepared statement would
-    # keep that plan when the table has grown.
+    # For a nearly empty table, the planner prefers a sequential scan, and a prepared statement
+    # would keep that plan after the table has grown.
     "enable_seqscan": "off",
-    # A server whose machine was lost holds no locks for longer. Neither ends a wait in COMMIT.
+    # The maximum time for which a server on a lost machine keeps its locks. Neither setting ends a
+    # wait in COMMIT.
     "idle_in_transaction_session_timeout": "10s",
     "client_connection_check_interval": "2s",
-    # A timeout of the server would end a long read, or a wait for a lock that has an end anyway.
+    # A timeout of the server would end a long read, or a wait for a lock that is limited anyway.
     "statement_timeout": "0",
     "lock_timeout": "0",
     "transaction_timeout": "0",
-    # A policy that hides rows is an error: a hidden item is not an absent one.
+    # A policy that hides rows is an error, because a hidden item is not an absent item.
     "row_security": "off",
 }
 _TABLES: Final = ("items", "writes", "buckets", "blobs", "blob_parts")
@@ -58,7 +60,7 @@ _KNOWN: Final = "SELECT name FROM pg_settings WHERE name = ANY(%s)"
 _SERVER: Final = """SELECT current_setting('server_encoding') = 'UTF8', pg_is_in_recovery(),
     current_setting('transaction_read_only') = 'on', current_setting('server_version'),
     current_setting('server_version_num')::int / 10000"""
-# What the role may do with each table: NULL if there is none.
+# The privileges of the role on each table; NULL if the table does not exist.
 _RIGHTS: Final = """SELECT name, bool_and(has_table_privilege(to_regclass(name), needed)),
         bool_or(row_security_active(to_regclass(name))), current_user
     FROM unnest(%s::text[]) name, unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) needed
@@ -66,9 +68,9 @@ _RIGHTS: Final = """SELECT name, bool_and(has_table_privilege(to_regclass(name),
 
 
 def setup(url: str, *, role: str | None = None) -> None:
-    """Create what is missing, as the owner, and let `role` read and write rows.
+    """Create the missing tables as their owner, and grant `role` access to their rows.
 
-    It may be repeated, also by two at once. Raises `InvalidSettings`.
+    It may be repeated or run twice at the same time. Raises `InvalidSettings`.
     """
     try:
         with psycopg.connect(
@@ -92,10 +94,10 @@ def setup(url: str, *, role: str | None = None) -> None:
 
 
 def _configure(connection: Connection[Any], role: str | None) -> None:
-    """Let the role use the tables, and set what each connection to the database needs."""
+    """Grant the privileges to the role, and set the required settings of the database."""
     (name,) = connection.execute("SELECT current_database()").fetchall()[0]
     database = sql.Identifier(name)
-    # Before 17 there is no `transaction_timeout`.
+    # Versions before 17 have no `transaction_timeout`.
     known = connection.execute(_KNOWN, (list(SETTINGS),)).fetchall()
     for setting, value in ((each, SETTINGS[each]) for (each,) in known):
         connection.execute(
@@ -111,9 +113,9 @@ def _configure(connection: Connection[Any], role: str | None) -> None:
 
 
 def check(connection: Connection[Any]) -> None:
-    """Raise `InvalidSettings` unless this release can serve from the database.
+    """Raise `InvalidSettings` unless this release can use the database.
 
-    Call it in a transaction. Raises psycopg's errors too.
+    Call it in a transaction. Also raises psycopg's errors.
     """
     _check_server(connection)
     formats = _formats(connection)
@@ -131,7 +133,7 @@ def check(connection: Connection[Any]) -> None:
 
 
 def _check_rights(connection: Connection[Any]) -> None:
-    """Raise `InvalidSettings` if the role lacks a table, a right, or sight of some rows."""
+    """Raise `InvalidSettings` if the role lacks a table, a privilege, or access to some rows."""
     found = connection.execute(_RIGHTS, (list(_TABLES),)).fetchall()
     role = found[0][3]
     if lacking := [name for name, has_all, *_ in found if not has_all]:

@@ -1,4 +1,4 @@
-"""The store in one SQLite file, for one machine with any number of threads and processes.
+"""The store in one SQLite file, for all threads and processes on one machine.
 
 Each write is one transaction, which is on the disk before it is acknowledged. Tests use `:memory:`.
 """
@@ -45,12 +45,12 @@ _PAGE: Final = 1000
 _PAGE_OF_NAMES: Final = 10_000
 _DAY_SECONDS: Final = 24 * 3600
 
-# A page of sort keys as one text: as many rows in Python take several times as long.
+# A page of sort keys as one text, because as many rows take several times as long in Python.
 _NAMES: Final = """SELECT json_group_array(sk) FROM (
     SELECT sk FROM {0} INDEXED BY {1}
     WHERE pk = ? AND sk > ? AND sk < ? ORDER BY sk {2} LIMIT ?)"""
 
-# The columns by which audit entries are searched, those with the fewest entries a value first.
+# The columns for searches of audit entries, ordered by selectivity.
 _BY_RARITY: Final = (
     "resource_id",
     "batch_id",
@@ -72,13 +72,13 @@ T = TypeVar("T")
 class SqliteStore:
     """A `Store` in the file at `path`, which is created if it is missing, or `:memory:`.
 
-    `busy_seconds` is how long to wait for another process. Raises `InvalidSettings` for a file of
-    another format; `Unavailable`.
+    `busy_seconds` is the maximum wait for another process. Raises `InvalidSettings` for a file of
+    another format, and `Unavailable`.
     """
 
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:
         self._database = Database(path, sqlite_schema.prepare, busy_seconds=busy_seconds)
-        # What is beside the file itself, whatever link led to it.
+        # Lock files and FIFOs are next to the resolved file, not next to a link to it.
         self._beside = None if path == MEMORY else str(Path(path).resolve())
         self._bells = FileNotifier(Path(f"{self._beside}-news")) if self._beside else None
 
@@ -87,13 +87,14 @@ class SqliteStore:
         self._database.close()
 
     def listen(self, news: CommitKind) -> Listener | None:
-        """Return what hears of such news; None for `:memory:`. Raises `OSError`."""
+        """Start listening for this kind; None for `:memory:`. Raises `OSError`."""
         return None if self._bells is None else self._bells.listen(news)
 
     def lock(self, name: str) -> Callable[[], None] | None:
-        """Hold the lock of this name until this process ends, or calls what is returned.
+        """Acquire the named lock, and return the function that releases it.
 
-        Returns None if another one has it; no other process has `:memory:`. Raises `Unavailable`.
+        The lock is also released when this process ends. Returns None if another process has the
+        lock. For `:memory:`, the lock is always free. Raises `Unavailable`.
         """
         if self._beside is None:
             return lambda: None
@@ -117,23 +118,24 @@ class SqliteStore:
         yield from found
 
     def made_at(self) -> str:
-        """Return nothing: `restore` marks what it puts back."""
+        """Return "", because `restore` itself marks the data that it restores."""
         return ""
 
     def get(self, address: Address) -> Item | None:
-        """Return the item, or None if there is none. Raises `Unavailable`."""
+        """Return the item, or None if it does not exist. Raises `Unavailable`."""
         return self._read_surely(lambda connection: _read_one(connection, address))
 
     def get_many(self, addresses: Iterable[Address]) -> dict[Address, Item]:
-        """Return the items that exist. Raises `Unavailable`."""
+        """Return the existing items. Raises `Unavailable`."""
         wanted = list(dict.fromkeys(addresses))
         found = self._read_surely(lambda connection: _read(connection, wanted))
         return {each: found[each] for each in wanted if each in found}
 
     def _read_surely(self, read: Callable[[Connection], T]) -> T:
-        """Return what `read` does; if that finds damage, read again at one moment.
+        """Return the result of `read`. After damage is found, read again in a snapshot.
 
-        A key that another connection stores between two statements would look like damage.
+        A key that another connection stores between two statements would otherwise look like
+        damage.
         """
         try:
             with self._database as connection:
@@ -152,7 +154,7 @@ class SqliteStore:
         limit: int | None = None,
         where: ItemFilter = EVERYTHING,
     ) -> Iterator[ItemRow]:
-        """Yield the rows of the partition in order, read by pages. Raises `Unavailable`."""
+        """Yield the rows of the partition in order, read in pages. Raises `Unavailable`."""
         span = _span(after, before)
         if where == EVERYTHING or _is_searched(partition, where):
             return self._walk(partition, span, where, newest_first=newest_first, limit=limit)
@@ -167,7 +169,7 @@ class SqliteStore:
         before: str | None = None,
         limit: int | None = None,
     ) -> dict[Partition, list[ItemRow]]:
-        """Return the rows of each partition, one after another. Raises `Unavailable`."""
+        """Return the rows of each partition, read sequentially. Raises `Unavailable`."""
         read = partial(self.query, after=after, before=before, limit=limit)
         return {each: list(read(each)) for each in partitions}
 
@@ -180,14 +182,14 @@ class SqliteStore:
         newest_first: bool,
         limit: int | None = None,
     ) -> Iterator[ItemRow]:
-        """Yield the rows between the bounds that match `where`, by SQL."""
+        """Yield the rows between the bounds that match `where`, filtered by SQL."""
         order = "DESC" if newest_first else "ASC"
         statement, values = _select("sk, item, checksum", partition, where)
         low, high = span
         while limit is None or limit > 0:
             size = _PAGE if limit is None else min(_PAGE, limit)
             bounds = (low, high, *values)
-            # No cursor stays open after a page: the caller may write between two pages.
+            # No cursor stays open after a page, because the caller may write between two pages.
             with self._database.snapshot() as connection:
                 rows = connection.execute(
                     f"{statement} ORDER BY sk {order} LIMIT ?", (partition.pk, *bounds, size)
@@ -252,7 +254,7 @@ class SqliteStore:
             low = names[-1]
 
     def everything(self, table: Table) -> Iterator[tuple[Address, Item]]:
-        """Yield all items of a table, in order of their keys. Raises `Unavailable`."""
+        """Yield all items of a table, in key order. Raises `Unavailable`."""
         after = f"FROM {table} INDEXED BY {{}} WHERE (pk, sk) > (?, ?) ORDER BY pk, sk LIMIT ?"
         statement = f"SELECT pk, sk, item, checksum {after.format(_primary(table))}"
         again = f"SELECT pk, sk {after.format(f'{table}_again')}"
@@ -270,16 +272,17 @@ class SqliteStore:
                 yield address, from_row(address, *row)
 
     def remove_expired(self, *, before: int, most: int = _PAGE) -> int:
-        """Remove items of the table `keys` that expired before `before`, then audit entries.
+        """Delete expired items of the table `keys`, then expired audit entries.
 
-        Audit entries go if they expired on a day before that of `before`, which is in seconds since
-        the epoch. Removes at most `most` items, and returns their number; 0 means that none is
-        left. Raises `Unavailable`.
+        `before` is in seconds since the epoch. Items are deleted if they expired before it, and
+        audit entries if they expired on an earlier day. Deletes at most `most` items, and returns
+        their number; 0 if none is left. Raises `Unavailable`.
         """
         days = before - before % _DAY_SECONDS
         with self._database.transaction() as connection:
             for table, end in ((Table.KEYS, before), (Table.AUDIT, days)):
-                # Twice, so that a flipped bit in the index removes nothing.
+                # The condition is checked twice, so that a flipped bit in the index deletes no
+                # item.
                 rows = connection.execute(
                     f"""DELETE FROM {table} WHERE (pk, sk) IN (
                         SELECT pk, sk FROM {table} INDEXED BY {table}_expiring
@@ -294,9 +297,10 @@ class SqliteStore:
         return 0
 
     def write(self, *changes: Change) -> None:
-        """Apply all changes or none.
+        """Apply all writes or none.
 
-        Raises `PreconditionFailed`, with the addresses whose expectation failed, and `Unavailable`.
+        Raises `PreconditionFailed` with the addresses of the failed preconditions, and
+        `Unavailable`.
         """
         check_write(changes)
         with self._database.transaction() as connection:
@@ -310,7 +314,7 @@ class SqliteStore:
 
 
 def _release_lock(descriptor: int) -> None:
-    """Release a lock, also if a child process has the file open."""
+    """Release a lock, even if a child process has the file open."""
     fcntl.flock(descriptor, fcntl.LOCK_UN)
     os.close(descriptor)
 
@@ -324,7 +328,7 @@ def _read_one(connection: Connection, address: Address) -> Item | None:
 
 
 def _read(connection: Connection, addresses: Sequence[Address]) -> dict[Address, Item]:
-    """Return the items that exist. Raises `DataCorrupt` if one is damaged or lost."""
+    """Return the existing items. Raises `DataCorrupt` if one is damaged or lost."""
     found: dict[Address, Item] = {}
     for table in Table:
         of_table = [each for each in addresses if each.table is table]
@@ -365,7 +369,7 @@ def _put(table: Table) -> str:
 
 
 def _check_absent(connection: Connection, table: Table, missing: Sequence[Address]) -> None:
-    """Raise `DataCorrupt` if the second B-tree has the key of an item that was not found."""
+    """Raise `DataCorrupt` if the second B-tree has the key of a missing item."""
     if not missing or table is Table.AUDIT:
         return
     values = [value for n, each in enumerate(missing) for value in (n, each.pk, each.sk)]
@@ -377,9 +381,9 @@ def _check_absent(connection: Connection, table: Table, missing: Sequence[Addres
 def _remove_indexed(
     connection: Connection, rows: Iterable[tuple[str, str, object, object]]
 ) -> None:
-    """Remove the entries of the index by warrant for removed audit entries."""
+    """Delete the warrant index entries of deleted audit entries."""
     for pk, sk, *row in rows:
-        # The removal of a damaged entry leaves its index.
+        # If a deleted entry is damaged, its index entries remain.
         with suppress(DataCorrupt):
             item = from_row(Address(Table.AUDIT, pk, sk), *row)
             if named := audit_log.entry_of(pk, sk):
@@ -429,7 +433,7 @@ def _apply(connection: Connection, changes: Sequence[Change], current: dict[Addr
 
 
 def _select(columns: str, partition: Partition, where: ItemFilter) -> tuple[str, tuple[Any, ...]]:
-    """Return a SELECT for the rows of a range that match, and the values after the range."""
+    """Return a SELECT for the matching rows of a range, and the values after the range."""
     parts = ["pk = ?", "sk > ?", "sk < ?"]
     names = [column(path) for path in where.equal if path in INDEXED[partition.table]]
     parts += [f"{_expression(partition.table, path)} = ?" for path in where.equal]
@@ -438,7 +442,7 @@ def _select(columns: str, partition: Partition, where: ItemFilter) -> tuple[str,
     if names:
         index = f"{table}_by_{min(names, key=_BY_RARITY.index)}"
     elif columns == "count(*)" and "#audit-of#" not in partition.pk:
-        # It has all entries, and is smaller than the table.
+        # This index has all entries, and is smaller than the table.
         index = "audit_by_time"
     else:
         index = _primary(table)
@@ -456,9 +460,10 @@ def _expression(table: Table, path: str) -> str:
 
 
 def _is_searched(partition: Partition, where: ItemFilter) -> bool:
-    """Return whether SQL filters the rows. A checksum covers no column that it would use.
+    """Return whether SQL filters the rows.
 
-    So SQL filters only entries of the audit log, where the sealed log shows a lost one.
+    Filter columns have no checksum, so SQL filters only audit entries, where the transparency log
+    reveals a missing entry.
     """
     return partition.table is Table.AUDIT and where.equal.keys() <= set(SEARCHED[Table.AUDIT])
 

@@ -1,7 +1,7 @@
 """The token buckets in a SQLite file, for one machine.
 
-They need not survive a power failure, so a request does not wait for the disk. They are in a file
-of their own, so it does not wait for a write of the store either.
+They need not survive a power failure, so a request does not wait for the disk. They are in a
+separate file, so a request does not wait for a write of the store either.
 """
 
 import sqlite3
@@ -24,7 +24,7 @@ _PUT: Final = "INSERT OR REPLACE INTO buckets (name, full_at) VALUES (?, ?)"
 class SqliteBuckets:
     """`TokenBuckets` in the file at `path`, which is created if it is missing, or `:memory:`.
 
-    `busy_seconds` is how long to wait for another process.
+    `busy_seconds` is the maximum wait for another process.
     """
 
     def __init__(self, path: str, *, busy_seconds: float = 5) -> None:

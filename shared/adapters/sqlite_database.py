@@ -1,6 +1,6 @@
-"""Connections to a SQLite file, and the translation of SQLite's errors to `Unavailable`.
+"""Connections to a SQLite file, and translation of SQLite's errors to `Unavailable`.
 
-Each thread that uses the file has a connection while it does.
+Each thread has a connection while it uses the file.
 """
 
 import sqlite3
@@ -21,9 +21,9 @@ _Identity: TypeAlias = tuple[int, int]
 _turns: Final[WeakValueDictionary[_Identity, threading.Lock]] = WeakValueDictionary()
 _turns_lock: Final = threading.Lock()
 
-# Text that is not UTF-8 comes only from a damaged file, also in the message of an error.
+# Text that is not UTF-8 comes only from a damaged file, also in error messages.
 _FAILURES: Final = (sqlite3.DatabaseError, OSError, UnicodeDecodeError)
-# Pages that a connection keeps in memory.
+# The page cache of a connection, in KiB.
 _CACHE_KIB: Final = 8192
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MESSAGES: Final = {
@@ -36,12 +36,13 @@ _MESSAGES: Final = {
 class Database:
     """The file at `path`, created if it is missing, or `:memory:`.
 
-    `prepare` gets each new connection; it creates the tables, or checks them.
+    `prepare` is called with each new connection to create or check the tables.
 
     A commit is on the disk before it returns. If `durable` is false, a power failure may undo the
-    last commits, in order; a killed process undoes none. `busy_seconds` is how long to wait for
+    last commits, in order; a killed process undoes none. `busy_seconds` is the maximum wait for
     another thread or process that writes. Readers wait neither for each other nor for a writer,
-    except in `:memory:`, which has one connection. Raises `Unavailable`, and what `prepare` raises.
+    except in `:memory:`, which has one connection. Raises `Unavailable`, and the errors of
+    `prepare`.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Database:
     ) -> None:
         self._path, self._busy_seconds, self._durable = path, busy_seconds, durable
         self._prepare = prepare
-        # The one that was used last is used next, because its cache is warm.
+        # Used as a stack, because the cache of the last used connection is warm.
         self._idle: list[sqlite3.Connection] = []
         self._in_use = threading.local()
         self._closed = False
@@ -66,7 +67,7 @@ class Database:
         self._idle.append(self.connection)
 
     def close(self) -> None:
-        """Close the file. Calls in progress are completed; later ones raise `Unavailable`."""
+        """Close the file. Calls in progress are completed; later calls raise `Unavailable`."""
         self._closed = True
         while self._idle:
             self._idle.pop().close()
@@ -94,12 +95,12 @@ class Database:
             raise _unavailable(error) from error
 
     def _another(self) -> sqlite3.Connection:
-        """Return one more connection, or, after `close`, the first one, which fails at any use."""
+        """Return a new connection, or, after `close`, the first one, which fails at any use."""
         if self._closed:
             return self.connection
         with translate_errors():
             if _identity(self._path) != self._file:
-                # The other connections are to the file that was here before.
+                # The existing connections use the previous file.
                 raise OSError("another file has taken the place of the database")
             return self._open()
 
@@ -115,7 +116,7 @@ class Database:
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection. All reads of the body see the same moment."""
+        """Yield a connection. All reads of the body use the same snapshot."""
         with self as connection:
             connection.execute("BEGIN")
             try:
@@ -128,7 +129,8 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Commit the changes of the body, or roll them back if it raised."""
         with self._turn_to_write(), self as connection:
-            # Takes the write lock now, so that what the body reads is unchanged until it commits.
+            # Take the write lock now, so that data read in the body stays unchanged until the
+            # commit.
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -169,7 +171,7 @@ def _identity(path: str) -> _Identity | None:
 
 
 def _turn_of(file: _Identity | None) -> threading.Lock:
-    """Return the lock for writers of a file, the same in all of this process."""
+    """Return the write lock of a file, which is shared within this process."""
     if file is None:
         return threading.Lock()
     with _turns_lock:
@@ -200,7 +202,7 @@ def _configure(connection: sqlite3.Connection, busy_seconds: float, *, durable: 
 
 
 def _unavailable(error: BaseException) -> Unavailable:
-    """Return the error for a failure. The texts name no table and contain no data."""
+    """Return the error for a failure. Its text names no table and contains no data."""
     if isinstance(error, UnicodeDecodeError):
         return DataCorrupt()
     # The low byte is the primary code. Errors of other origin have no code.

@@ -1,9 +1,9 @@
 """The tables of the SQLite store, and its items as rows.
 
-An item is JSON, so that `sqlite3 svc.db` shows it; bytes are `{"$bytes": "<base64>"}`. Each row has
-a CRC-32 over its key and its item. Each key of `keys` and `revocations` is in two B-trees: the
-table, and the index `<table>_again`. A flipped bit changes only one of them, so a key that is in
-only one of them is reported as corrupt and is never read as absent (docs/adr/14).
+Items are JSON, readable with `sqlite3 svc.db`; bytes are `{"$bytes": "<base64>"}`. Each row has a
+CRC-32 over its key and its item. Each key of `keys` and `revocations` is in two B-trees: the table,
+and the index `<table>_again`. A flipped bit changes only one of them. A key that is in only one
+B-tree is reported as corrupt and never read as absent (docs/adr/14).
 """
 
 import json
@@ -24,18 +24,18 @@ _BYTES: Final = "$bytes"
 _MAP: Final = "$map"
 
 
-# Entries are searched by their warrant only until they are sealed, which takes seconds.
+# Entries are searched by warrant only until the transparency log has them, which takes seconds.
 INDEXED: Final = {
     table: tuple(path for path in paths if path != "details.warrant_id")
     for table, paths in SEARCHED.items()
 }
-# Entries of the index by warrant are removed with the audit entries that they name.
+# Entries of the index by warrant are deleted with the audit entries that they name.
 IS_ENTRY: Final = "instr(pk, '#audit-of#') = 0"
 IS_REMOVED: Final = f"expires IS NOT NULL AND {IS_ENTRY}"
 
 
 def column(path: str) -> str:
-    """Return the column that has the value at an indexed path."""
+    """Return the column for an indexed path."""
     return path.rpartition(".")[2]
 
 
@@ -45,7 +45,7 @@ def _create_table(table: Table) -> Iterator[str]:
         pk TEXT NOT NULL, sk TEXT NOT NULL, item TEXT NOT NULL, checksum INTEGER NOT NULL,
         expires INTEGER, {"".join(f"{each} TEXT, " for each in columns)}PRIMARY KEY (pk, sk)
     ) WITHOUT ROWID"""
-    # The sealed log shows if an audit entry is lost. Its index is only for counts.
+    # The transparency log reveals a missing audit entry. Its index is only for counts.
     if table is Table.AUDIT:
         yield f"CREATE INDEX audit_by_time ON audit (pk, sk, expires) WHERE {IS_ENTRY}"
     else:
@@ -53,7 +53,7 @@ def _create_table(table: Table) -> Iterator[str]:
     if table is not Table.REVOCATIONS:
         yield f"CREATE INDEX {table}_expiring ON {table} (expires) WHERE {IS_REMOVED}"
     for each in columns:
-        # With what a count also asks for, so that it reads the index alone.
+        # With the columns that a count needs, so that it reads only the index.
         beside = "action, expires" if each.startswith("actor") else "expires"
         yield f"""CREATE INDEX {table}_by_{each} ON {table} (pk, {each}, sk, {beside})
             WHERE {IS_ENTRY if each == "action" else f"{each} IS NOT NULL"}"""
@@ -70,7 +70,7 @@ def prepare(connection: sqlite3.Connection) -> None:
     if _version(connection) != FORMAT:
         _create(connection)
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master")}
-    # A flipped bit in the type of a column would change how SQLite compares keys in both B-trees.
+    # A flipped bit in a column type would change how SQLite compares keys in both B-trees.
     if not found.issuperset(_TABLES):
         raise DataCorrupt
 
@@ -96,7 +96,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 def find_problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[str]:
-    """Yield a sentence for each problem; `quickly` omits what reads each item.
+    """Yield a sentence for each problem. `quickly` skips the checks that read each item.
 
     The full check compares every index with the table, so it also finds a key that is missing from
     one of the two B-trees.
@@ -109,7 +109,7 @@ def find_problems(connection: sqlite3.Connection, *, quickly: bool) -> Iterator[
     yield from (f"SQLite reports: {line}" for line in damage)
     if quickly or damage:
         return
-    # Damaged text may be no UTF-8.
+    # Damaged text may not be UTF-8.
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     try:
         number = sum(
@@ -159,12 +159,12 @@ def from_row(address: Address, value: object, checksum: object) -> dict[str, Val
 def encode_item(item: Item) -> str:
     """Return an item as JSON."""
     encoded = _encoder.encode(item)
-    # A map that looks like bytes is rare, so the item is searched for it only then.
+    # Reserved map keys are rare, so the item is searched for them only in this case.
     return _encoder.encode(_escape(item)) if '{"$' in encoded else encoded
 
 
 def decode_item(text: str) -> dict[str, Value]:
-    """Return the item of such JSON. Raises `DataCorrupt` if it is malformed."""
+    """Return the item for its JSON. Raises `DataCorrupt` if it is malformed."""
     try:
         found = json.loads(text, object_hook=_restore if '{"$' in text else None)
     except ValueError as error:
@@ -179,7 +179,7 @@ def _replace_bytes(value: bytes) -> dict[str, str]:
 
 
 def _escape(value: Any) -> Any:
-    """Return a value in which no map is taken for bytes when it is read."""
+    """Escape maps that would be read as bytes."""
     if isinstance(value, list):
         return [_escape(each) for each in value]
     if not isinstance(value, dict):

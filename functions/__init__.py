@@ -1,4 +1,4 @@
-"""Lambda functions, one in each folder. They translate HTTP or events into operations."""
+"""Lambda functions, one per folder. They translate HTTP or events to operations."""
 
 import os
 import platform
@@ -6,5 +6,5 @@ from pathlib import Path
 
 from shared import artefact
 
-# Runs before a handler imports libraries that are built for one architecture.
+# Before any handler imports libraries that are built for one architecture.
 artefact.check(Path(__file__).parent.parent, platform.machine(), os.environ)

@@ -93,7 +93,7 @@ class CallerBody(ResponseBody):
 
     @classmethod
     def of(cls, caller_profile: api_keys.CallerProfile) -> Self:
-        """Return the body for a caller with its tenant and its key."""
+        """Return the body for a caller with its tenant and its API key."""
         caller, settings, key = caller_profile.caller, caller_profile.settings, caller_profile.key
         return cls(
             tenant_id=caller.tenant_id,
@@ -115,9 +115,9 @@ class CallerBody(ResponseBody):
 @routes.get("/v1/whoami")
 @serves(api_keys.introduce)
 async def get_caller(request: ApiRequest) -> CallerBody:
-    """Get who calls: the tenant, the API key or session of the request and its scopes.
+    """Get the current caller: its tenant, its API key or session, and its scopes.
 
-    Every key and every session may ask.
+    Every API key and every session may call this.
     """
     return CallerBody.of(request.run(api_keys.introduce))
 
@@ -148,7 +148,7 @@ async def create_api_key(request: ApiRequest, body: CreateApiKey) -> CreatedApiK
     """Create an API key.
 
     The member `key` of the response is the secret. It is shown in this response only: store it now.
-    If the key that creates it expires, the new key must expire at the same time or earlier.
+    If the calling key expires, the new key must expire at the same time or earlier.
 
     409: the service account is disabled, or it owns 50 API keys already.
     """
@@ -167,22 +167,22 @@ async def create_api_key(request: ApiRequest, body: CreateApiKey) -> CreatedApiK
 @routes.get("/v1/api-keys/{id}")
 @serves(api_keys.get, raises=(NotFound,))
 async def get_api_key(request: ApiRequest, key_id: KeyId) -> ApiKeyDetail:
-    """Get one API key and how often it was used."""
+    """Get one API key and its usage."""
     return ApiKeyDetail.of(request.run(api_keys.get, key_id=key_id))
 
 
 @routes.post("/v1/api-keys/{id}/rotate", status_code=201)
 @serves(api_key_rotation.rotate, raises=(NotFound, InvalidState, Conflict), is_protected=True)
 async def rotate_api_key(request: ApiRequest, key_id: KeyId, body: RotateApiKey) -> RotatedApiKey:
-    """Replace an API key.
+    """Rotate an API key.
 
     The new key has the name, the scopes and the service account of the old one. The member `key` is
     its secret, which is shown in this response only. The old key is accepted for `grace_seconds`,
-    but never longer than it would have been. Both are listed until you delete them.
+    or until it expires if that is earlier. Both are listed until you delete them.
 
     409: the key is revoked, has expired, or was rotated already; its service account is disabled,
     or owns 50 API keys; or this is the last admin key of the tenant that stays valid for at least
-    24 hours, and the new key would end sooner than that.
+    24 hours, and the new key would expire sooner than that.
     """
     rotated = request.run(
         api_key_rotation.rotate,
@@ -198,8 +198,8 @@ async def rotate_api_key(request: ApiRequest, key_id: KeyId, body: RotateApiKey)
 async def revoke_api_key(request: ApiRequest, key_id: KeyId) -> RevokedApiKey:
     """Revoke an API key permanently.
 
-    The next request with this key is refused. A revocation cannot be undone. If the key is revoked
-    already, the response shows when that happened, and nothing changes.
+    The next request with this key is rejected. A revocation cannot be undone. If the key is already
+    revoked, the response shows when it was revoked, and the key does not change.
 
     409: this is the last admin key of the tenant that stays valid for at least 24 hours.
     """

@@ -1,7 +1,7 @@
-"""Reports of leaked secrets over HTTP, without a key (APIKEY-14).
+"""Reports of leaked secrets over HTTP, without credentials (APIKEY-14).
 
-The body is `{"secret", "url"}`, or what the secret scanning of GitHub sends: an array of `{token,
-type, url}`. Members that are not known are ignored.
+The body is `{"secret", "url"}`, or the format of GitHub's secret scanning: an array of `{token,
+type, url}`. Unknown members are ignored.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ _SECRET_MAX: Final = 512
 
 
 class LeakReports:
-    """An ASGI application for the path. It needs to be behind `PublicMiddleware`.
+    """An ASGI application for the path. It must be behind `PublicMiddleware`.
 
     Each secret after the first takes another token of the source address.
     """
@@ -38,11 +38,11 @@ class LeakReports:
 
     @staticmethod
     def serves(scope: Scope) -> bool:
-        """Whether the path of a request is this one."""
+        """Return whether the application serves the path of a request."""
         return scope.get("path") == PATH
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """End what the body names. Raises errors of the API, such as `MethodNotAllowed`."""
+        """Revoke the reported keys. Raises errors of the API, for example `MethodNotAllowed`."""
         request = Request(scope, receive)
         if request.method != "POST":
             raise MethodNotAllowed(["POST"])
@@ -52,7 +52,7 @@ class LeakReports:
         for secret, url in found:
             report = LeakReport(secret, url, scope["source_ip"], scope["request_id"])
             await self._work(partial(self._end, report), WorkKind.USUAL, tenant_id="")
-        # GitHub reads an empty list of verdicts. All secrets get this answer.
+        # GitHub reads an empty list of results. All secrets get this response.
         await JSONResponse([])(scope, receive, send)
 
     def _end(self, report: LeakReport) -> None:
@@ -60,7 +60,10 @@ class LeakReports:
 
 
 def _parse(raw: bytes) -> list[tuple[str, str | None]]:
-    """Return the secrets in a body, each with the address of its place. Raises `InvalidRequest`."""
+    """Return the secrets in a body, each with the URL where it was found.
+
+    Raises `InvalidRequest`.
+    """
     try:
         body = strict_json.parse(raw)
     except ValueError as error:
@@ -79,5 +82,6 @@ def _report(value: Any, name: str) -> tuple[str, str | None]:
         raise InvalidRequest(f"{name}: is required, as text of up to {_SECRET_MAX} characters.")
     if url is not None and not isinstance(url, str):
         raise InvalidRequest("url: must be text.")
-    # A file ends with a line feed, and everybody gets the same answer: a key must not stay for it.
+    # Files end with a line feed. All callers get the same response, so a key must not remain valid
+    # because of it.
     return secret.strip(), url

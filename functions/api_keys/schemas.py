@@ -84,7 +84,7 @@ class ApiKeyQuery(PageQuery):
 
 
 class ApiKeyDetail(ApiKeySummary):
-    """An API key and how often it was used, without its secret."""
+    """An API key and its usage, without its secret."""
 
     model_config = example(**USED_EXAMPLE, request_count=2880)
 
@@ -94,7 +94,7 @@ class ApiKeyDetail(ApiKeySummary):
 
     @classmethod
     def of(cls, used: tuple[ApiKey, Usage]) -> Self:
-        """Return the body for a key with its usage."""
+        """Return the body for an API key with its usage."""
         key, usage = used
         summary = ApiKeySummary.of((key, usage))
         return cls(**dict(summary), request_count=usage.request_count)
@@ -120,12 +120,12 @@ class CreatedApiKey(ResponseBody):
 
     @classmethod
     def of(cls, created_key: api_key_creation.CreatedKey) -> Self:
-        """Return the body for a new key with its secret."""
+        """Return the body for a new API key with its secret."""
         return cls(**key_fields(created_key.api_key), key=created_key.secret)
 
 
 class RotateApiKey(RequestBody):
-    """How an API key is replaced."""
+    """The rotation of an API key."""
 
     model_config = example(grace_seconds=3600)
 
@@ -140,7 +140,7 @@ class RotateApiKey(RequestBody):
 
 
 class RotatedApiKey(CreatedApiKey):
-    """The key that takes the place of another, with its secret."""
+    """The successor of a rotated API key, with its secret."""
 
     model_config = example(
         **KEY_EXAMPLE,
@@ -158,7 +158,7 @@ class RotatedApiKey(CreatedApiKey):
 
     @classmethod
     def of_rotation(cls, rotated_key: RotatedKey) -> Self:
-        """Return the body for a new key with its secret, and for the key that it replaces."""
+        """Return the body for a new key with its secret, and for its predecessor."""
         return cls(
             **key_fields(rotated_key.created.api_key),
             key=rotated_key.created.secret,
@@ -168,7 +168,7 @@ class RotatedApiKey(CreatedApiKey):
 
 
 class RevokedApiKey(RecordBody):
-    """An API key that is revoked."""
+    """A revoked API key."""
 
     model_config = example(
         id=KEY_EXAMPLE["id"], status="revoked", revoked_at="2026-11-21T13:00:00Z"

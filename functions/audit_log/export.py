@@ -1,4 +1,4 @@
-"""The export of the audit log over HTTP, and the filters of queries (AUDIT-4, LOG-20 to LOG-23)."""
+"""The export of the audit log, and the query filters (AUDIT-4, LOG-20 to LOG-23)."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 
 _WINDOW: Final = timedelta(days=7)
-# No entry is older. Earlier times, less the window, might be before the year 1.
+# No entry is older. Subtracting the window from an earlier time could reach a year before 1.
 _EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 
 NEXT_CURSOR: Final = "X-Next-Cursor"
@@ -44,7 +44,7 @@ _COLUMNS: Final = (
     "request_id",
     "details",
 )
-# Programs for tables take a cell that begins with one of these for a formula.
+# Spreadsheet programs interpret a cell that begins with one of these characters as a formula.
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
@@ -76,7 +76,7 @@ def earliest(end: datetime) -> datetime:
 def filters_of(
     request: ApiRequest, query: AuditFilters, *, start: Callable[[datetime], datetime]
 ) -> EntryFilters:
-    """Return the filters of a query; `start` returns the default of `from` for an end.
+    """Return the filters of a query. `start` returns the default `from` for an end.
 
     Raises `InvalidRequest` if the window ends before it begins.
     """
@@ -100,7 +100,7 @@ def filters_of(
 
 
 def position_of(text: str | None) -> AuditPosition | None:
-    """Return the position in a cursor. Raises `InvalidRequest` if it is none."""
+    """Return the position in a cursor. Raises `InvalidRequest` if it is invalid."""
     try:
         return None if text is None else AuditPosition.parse(text)
     except ValueError:
@@ -115,9 +115,9 @@ async def export_audit_log(request: ApiRequest, query: Annotated[ExportQuery, Qu
     Without `from` the export begins with the oldest entry, and without `to` it ends now. If the
     response has the header `X-Next-Cursor`, pass it as `cursor` to get the next part.
 
-    In `ndjson` each line but the last is `{"entry":…}` with an entry as it is stored, its names
-    sorted and without spaces. The last line of a part is `{"next":…}` with the cursor, and that of
-    the whole export `{"checkpoint":…}`, so an export that was cut is recognized. In `csv` the first
+    In `ndjson` each line except the last is `{"entry":…}` with an entry in its stored form: names
+    sorted, no spaces. The last line of a part is `{"next":…}` with the cursor. The last line of the
+    whole export is `{"checkpoint":…}`, which shows that the export is complete. In `csv` the first
     part begins with the names of the columns; `details` is JSON.
     """
     filters = filters_of(request, query, start=earliest)
@@ -156,6 +156,6 @@ def _csv(lines: Iterable[ExportLine], *, is_first: bool) -> str:
 
 
 def _cell(value: object) -> str:
-    """Return the text of a cell, which no program for tables takes for a formula."""
+    """Return the text of a cell in a form that spreadsheet programs do not evaluate."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(_FORMULA) else text

@@ -25,7 +25,7 @@ WORDS_MAX: Final = 200
 
 
 class AuditFilters(BaseModel):
-    """Which entries are asked for; both times are included."""
+    """The filters of audit entries. Both times are inclusive."""
 
     action: AuditAction | None = Field(default=None, description="What was done.")
     actor: str | None = Field(

@@ -1,4 +1,4 @@
-"""The sealed log over HTTP (LOG-6, LOG-7, LOG-9)."""
+"""The transparency log over HTTP (LOG-6, LOG-7, LOG-9)."""
 
 import base64
 from typing import Annotated, Any, Final, Self
@@ -113,7 +113,7 @@ class AuditSignerList(ResponseBody):
 
 
 class AuditProof(ResponseBody):
-    """The proof that an entry is in the sealed log."""
+    """The proof that an entry is in the transparency log."""
 
     model_config = example(
         id=sample(AUDIT_ENTRY),
@@ -148,13 +148,13 @@ class AuditProof(ResponseBody):
 async def get_audit_checkpoint(
     request: ApiRequest, query: Annotated[CheckpointQuery, Query()]
 ) -> PlainTextResponse:
-    """Get the newest checkpoint of the sealed log, a signed note.
+    """Get the newest checkpoint of the transparency log, a signed note.
 
-    It states how many entries are sealed, and the root of the Merkle tree over their records. With
-    `witnessed`, it has the cosignatures of witnesses too (C2SP tlog-cosignature).
+    It contains the number of entries in the log, and the root of the Merkle tree over their
+    records. With `witnessed`, it also has the cosignatures of witnesses (C2SP tlog-cosignature).
 
-    404: nothing is sealed yet. The first entries of a tenant are sealed within a minute. Or no
-    quorum of witnesses has signed yet.
+    404: the log is still empty, or no quorum of witnesses has signed yet. The first entries of a
+    tenant are appended within a minute.
     """
     return PlainTextResponse(
         request.run(sealed_log.checkpoint, with_cosignatures=query.witnessed), headers=_FRESH
@@ -164,19 +164,19 @@ async def get_audit_checkpoint(
 @routes.get("/v1/audit-logs/keys")
 @serves(sealed_log.keys)
 async def list_audit_signers(request: ApiRequest) -> AuditSignerList:
-    """List the keys that sign the checkpoints of the sealed log, in order of creation."""
+    """List the keys that sign the checkpoints of the transparency log, in order of creation."""
     return AuditSignerList.of(request.run(sealed_log.keys))
 
 
 @routes.post("/v1/audit-logs/keys/rotate")
 @serves(sealed_log.rotate, raises=(Conflict,))
 async def rotate_audit_signer(request: ApiRequest) -> AuditSignerList:
-    """Replace the key that signs checkpoints.
+    """Rotate the key that signs checkpoints.
 
-    The replaced key signs beside the new one for one audit retention. So a verifier that knows the
-    old key accepts the entry that names the new one.
+    The old key signs together with the new one for one audit retention. A verifier that knows the
+    old key therefore accepts the entry with the new key.
 
-    409: too many replaced keys still sign.
+    409: too many old keys still sign.
     """
     return AuditSignerList.of(request.run(sealed_log.rotate))
 
@@ -189,9 +189,9 @@ async def get_audit_tile(
         str, Path(description="`<level>/<number>` or `entries/<number>`, as in C2SP tlog-tiles.")
     ],
 ) -> Response:
-    """Get a tile of the sealed log, or a bundle of its records (C2SP tlog-tiles).
+    """Get a tile of the transparency log, or a bundle of its records (C2SP tlog-tiles).
 
-    404: the log does not have this tile, or does not reach so far.
+    404: the log does not have this tile, or has fewer entries.
     """
     try:
         place = TileAddress.parse(path)
@@ -207,8 +207,8 @@ async def prove_audit_entry(
     request: ApiRequest,
     entry_id: Annotated[str, Path(alias="id", description="The identifier of the entry.")],
 ) -> AuditProof:
-    """Prove that an entry is in the sealed log, without any other entry.
+    """Prove that an entry is in the transparency log, without other entries.
 
-    404: the entry does not exist, or is not sealed yet.
+    404: the entry does not exist, or is not in the log yet.
     """
     return AuditProof.of(request.run(sealed_log.proof, entry_id=entry_id))

@@ -1,4 +1,4 @@
-"""Append new audit entries to the sealed logs, and have witnesses sign them; no HTTP.
+"""Append new audit entries to the transparency logs, and collect cosignatures.
 
 A stream and two schedules call it.
 """
@@ -29,11 +29,11 @@ class NotSealedError(Exception):
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
-    """Seal the entries that a batch of the stream names, or sweep all tenants if there is no batch.
+    """Append the entries in a batch of the stream, or the missing entries of all tenants.
 
-    With `witnesses` in the event, nothing is sealed, and witnesses are asked instead (LOG-31).
+    With `witnesses` in the event, it appends no entries and requests cosignatures instead (LOG-31).
 
-    A failure is logged and counted, and stops no other tenant. At the end it raises
+    A failure is logged and counted, and does not stop other tenants. At the end it raises
     `NotSealedError`, so that the stream delivers the batch again.
     """
     logs.configure_standard_output()

@@ -1,4 +1,4 @@
-"""The requests of an unmodified `tenuo` authorizer to its control plane (NATIVE-1, NATIVE-6)."""
+"""Requests of an unmodified `tenuo` authorizer to its control plane (NATIVE-1, NATIVE-6)."""
 
 from functools import partial
 from typing import Annotated, Any, Final
@@ -30,7 +30,7 @@ from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import WorkKind
 
 _ROOT: Final = "/compat/tenuo/v1"
-# A batch has up to 100 events with their chains of warrants, and after a fault more.
+# A batch has up to 100 events with their chains of warrants, and more after a fault.
 _EVENTS_BYTES_MAX: Final = 4 * 1024 * 1024
 _EVENTS_MAX: Final = 10_000
 
@@ -59,11 +59,13 @@ async def register_stock_authorizer(
 ) -> RegisteredAuthorizer:
     """Register a stock authorizer.
 
-    As `POST /v1/authorizers/register`, but what does not fit is left out.
+    This is the same as `POST /v1/authorizers/register`, except that values that do not fit are
+    omitted.
 
-    409: our authorizers have proved another key for this name.
+    409: an authorizer has proved another key for this name.
 
-    429: the rate limit is exceeded, or the caller or tenant has as many authorizers as it may have.
+    429: the rate limit is exceeded, or the caller or tenant has reached its maximum number of
+    authorizers.
     """
     return register(request, response, body.description())
 
@@ -73,14 +75,14 @@ async def register_stock_authorizer(
 async def send_stock_heartbeat(
     request: ApiRequest, authorizer_id: Identifier, body: StockReport
 ) -> HeartbeatTaken:
-    """Report which native list a stock authorizer holds.
+    """Report the version of the native list that a stock authorizer uses.
 
-    If the caller has not registered the authorizer, or it was removed, the status is 200 as well,
-    and nothing is stored.
+    If the caller has not registered the authorizer, or it was removed, the status is also 200, but
+    the report is not stored.
 
     404: this cannot be the identifier of an authorizer.
 
-    409: the authorizer has proved a key, so that only signed reports count.
+    409: the authorizer has proved a key, so only signed reports count.
     """
     taken = request.run(
         authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True
@@ -102,7 +104,7 @@ async def count_stock_events(
 ) -> CountedEvents:
     """Count the signed events of a stock authorizer.
 
-    Each signature is verified with the key that the authorizer registered. The service counts the
+    Each signature is verified with the registered key of the authorizer. The service counts the
     events and does not store them.
 
     404: another caller registered the authorizer.
@@ -117,9 +119,9 @@ async def count_stock_events(
 async def get_native_srl(request: ApiRequest) -> Response:
     """Get the revocations in the format of a stock authorizer.
 
-    The list covers the feed to its end. Conditions are ignored: a stock authorizer takes 304 for a
-    failure. If the service cannot say what is revoked, or if a change was not published for 30
-    seconds, the status is 503.
+    The list covers the whole feed. Conditional requests are ignored, because a stock authorizer
+    treats 304 as a failure. The status is 503 if the service cannot determine the revocations, or
+    if a change was not published for 30 seconds.
     """
     fresh = FRESHNESS.look(request)
     form, newest = request.run(native_list.read_cached) or request.make(native_list.current)

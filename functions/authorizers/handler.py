@@ -47,7 +47,7 @@ Owner = Annotated[
 async def get_native_signer(request: ApiRequest) -> NativeKey:
     """Get the key that signs lists for unmodified `tenuo` authorizers.
 
-    Each tenant has one. It is made with the first request, and never replaced.
+    Each tenant has one key. It is created with the first request, and never replaced.
     """
     return NativeKey.of(request.run(native_list.signer))
 
@@ -57,13 +57,13 @@ async def get_native_signer(request: ApiRequest) -> NativeKey:
 async def register_authorizer(
     request: ApiRequest, body: RegisterAuthorizer, response: Response
 ) -> RegisteredAuthorizer:
-    """Register an authorizer, so that the service knows who must hold each revocation.
+    """Register an authorizer that must enforce every revocation.
 
-    If the same caller registered one of this `name` before, the response is 200 with the same `id`.
-    The proved key is bound to the name, and from then on only reports count that this key signed.
-    Unknown fields of the body are ignored.
+    If the same caller already registered this `name`, the response is 200 with the same `id`. The
+    proved key is bound to the name. From then on, only reports signed by this key count. Unknown
+    fields of the body are ignored.
 
-    409: the name is that of an authorizer with another key. The message says what to do.
+    409: the name belongs to an authorizer with another key. The message explains what to do.
 
     429: the rate limit is exceeded, or the caller has as many authorizers as the setting
     `authorizers_max` allows, or the tenant has 20,000.
@@ -76,7 +76,7 @@ async def register_authorizer(
 async def send_heartbeat(
     request: ApiRequest, authorizer_id: Identifier, body: ReportBody
 ) -> HeartbeatTaken:
-    """Report what an authorizer holds, and that it is running.
+    """Report the state of a running authorizer.
 
     Report once after each advance, after a random time of up to `spread_seconds`, and at the latest
     after `report_after_seconds`. Unknown fields of the body are ignored.
@@ -84,8 +84,8 @@ async def send_heartbeat(
     404: the caller has not registered the authorizer, or it was removed, or it did not report for
     more than 30 days and there is no room. Register it again.
 
-    409: the key of the authorizer did not sign the report, or it is not newer than the last one.
-    The message says what to do.
+    409: the report is not signed by the key of the authorizer, or is not newer than the last one.
+    The message explains what to do.
     """
     taken = request.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
     return HeartbeatTaken.of(taken)
@@ -94,11 +94,11 @@ async def send_heartbeat(
 @routes.post("/v1/authorizers/reports")
 @serves(authorizers.report, purpose=BucketPurpose.HEARTBEATS)
 async def send_reports(request: ApiRequest, body: SendReports) -> ReportsTaken:
-    """Report what the authorizers behind a relay hold.
+    """Report the states of the authorizers behind a relay.
 
-    The relay registers each with its own API key, and passes on the reports of up to 100 of them at
-    once, unchanged. The response has one result for each; the others are not affected by
-    one that cannot be taken. Unknown fields of the body are ignored.
+    The relay registers each authorizer with its own API key, and forwards up to 100 of their
+    reports at once, unchanged. The response has one result for each report. A rejected report does
+    not affect the others. Unknown fields of the body are ignored.
     """
     beats = body.beats()
     return ReportsTaken.of(beats, request.run(authorizers.report, relay=body.relay, beats=beats))
@@ -111,10 +111,11 @@ async def list_authorizers(
 ) -> AuthorizerList:
     """List the authorizers, newest first.
 
-    Authorizers that did not report for 30 days are not listed. `total` may still count them.
+    Authorizers that did not report for 30 days are not listed. `total` may still include them.
 
-    With `include=proof` each has its state for the newest entry of the feed. The response then has
-    a `changed_since`: with that of the first page, a later call returns only what has changed.
+    With `include=proof` each authorizer has its state for the newest entry of the feed. The
+    response then has a `changed_since`. A later call with the value of the first page returns only
+    the authorizers that have changed.
 
     410: `changed_since` is older than an hour. Read all authorizers.
     """
@@ -140,7 +141,7 @@ async def list_authorizers(
 async def get_authorizer_summary(request: ApiRequest) -> Response:
     """Count the authorizers by their state for the newest entry of the feed.
 
-    The states are those of the proof of propagation.
+    The states are the same as in the proof of propagation.
     """
     body = FleetSummaryBody.of(request.run(present.summary)).model_dump_json()
     return json_response_with_etag(request, body.encode())
@@ -149,18 +150,18 @@ async def get_authorizer_summary(request: ApiRequest) -> Response:
 @routes.get("/v1/authorizers/{id}")
 @serves(authorizers.get, raises=(NotFound,))
 async def get_authorizer(request: ApiRequest, authorizer_id: Identifier) -> AuthorizerBody:
-    """Get one authorizer, with what it reported last."""
+    """Get one authorizer with its last report."""
     return AuthorizerBody.of(request.run(authorizers.get, authorizer_id=authorizer_id))
 
 
 @routes.delete("/v1/authorizers/{id}", status_code=204)
 @serves(authorizers.remove, raises=(NotFound,))
 async def remove_authorizer(request: ApiRequest, authorizer_id: Identifier) -> None:
-    """Remove an authorizer that does not run any more.
+    """Remove an authorizer that no longer runs.
 
-    It does not count any more as one that must hold a revocation, and its heartbeats are refused
-    with 404. Removing it does not stop it from enforcing warrants, nor from registering again;
-    revoke its API key for that. A key without the scope `admin` removes what its owner registered.
+    It is no longer required to enforce revocations, and its heartbeats are rejected with 404. A
+    removed authorizer can still enforce warrants and register again; revoke its API key to prevent
+    that. A key without the scope `admin` can only remove authorizers that its owner registered.
     """
     request.run(authorizers.remove, authorizer_id=authorizer_id)
 
@@ -168,11 +169,11 @@ async def remove_authorizer(request: ApiRequest, authorizer_id: Identifier) -> N
 @routes.delete("/v1/authorizers", status_code=204)
 @serves(authorizers.remove_of_owner, raises=(NotFound,))
 async def remove_authorizers_of_owner(request: ApiRequest, owner: Owner) -> None:
-    """Remove all authorizers of an owner, such as a stolen API key.
+    """Remove all authorizers of an owner, for example of a stolen API key.
 
     Each request removes up to 2,000.
 
-    404: the caller has not the scope `admin`, and names another owner than itself.
+    404: the caller does not have the scope `admin`, and names another owner.
 
     429: the rate limit is exceeded, or some authorizers are left; repeat the request.
     """

@@ -1,4 +1,4 @@
-"""Register an authorizer: the answer to our clients and to stock authorizers (FLEET-2)."""
+"""Registration for the client library and for stock authorizers (FLEET-2)."""
 
 from typing import Any, Final
 

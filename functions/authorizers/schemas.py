@@ -68,10 +68,10 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
 }
 _SIGNED: Final[dict[str, JsonValue]] = {"report": "qmJJZHgh…", "signature": "mYsK…"}
 
-# The most features that an authorizer names.
+# The maximum number of features of an authorizer.
 FEATURES_MAX: Final = 5
 
-# The longest base64 of a payload, with room for one that is refused as too large (TRUST-10).
+# The longest base64 of a payload, with room for a payload that is rejected as too large (TRUST-10).
 _BASE64_MAX: Final = 8192
 
 # A registration is stored in one item of at most 2.25 KB (FLEET-3).
@@ -135,22 +135,22 @@ LatestVersion = Annotated[
     int,
     response_field("The version of the newest native list; 0 before the first list.", minimum=0),
 ]
-# A text that is stored as empty if there is none.
+# A text that is stored as empty if it is absent.
 OrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
 HexOrNull = Annotated[str | None, BeforeValidator(lambda value: value.hex() or None)]
 
 
 class OpenBody(BaseModel):
-    """A JSON object whose declared fields have exactly their types; others are ignored (FLEET-7).
+    """A JSON object with strictly typed fields. Unknown fields are ignored (FLEET-7).
 
-    An authorizer that gets 400 may never report again, and a newer one may report more.
+    An authorizer that gets 400 may never report again, and a newer authorizer may report more.
     """
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
 
 class RegistrationProof(OpenBody):
-    """A registration that the authorizer signed (TRUST-10). Unknown fields are ignored."""
+    """A registration signed by the authorizer (TRUST-10). Unknown fields are ignored."""
 
     payload: Base64 = Field(description="The registration: deterministic CBOR, in base64.")
     signature: Base64 = Field(
@@ -216,7 +216,7 @@ _SIGNATURE: Final = Field(
 
 
 class ReportBody(OpenBody):
-    """The state that an authorizer holds, as it signed it. Unknown fields are ignored."""
+    """The state of an authorizer, signed by it. Unknown fields are ignored."""
 
     model_config = example(**_SIGNED)
 
@@ -229,7 +229,7 @@ class ReportBody(OpenBody):
 
 
 class StockReport(OpenBody):
-    """The state that a stock authorizer holds. Unknown fields are ignored."""
+    """The state of a stock authorizer. Unknown fields are ignored."""
 
     model_config = example(
         srl_version=62,
@@ -345,7 +345,7 @@ class RegisteredAuthorizer(Pace):
 
 
 class HeartbeatTaken(Pace):
-    """The answer to a heartbeat."""
+    """The response to a heartbeat."""
 
     model_config = example(
         status="ok",
@@ -390,7 +390,7 @@ class ReportResult(ResponseBody):
 
 
 class ReportsTaken(Pace):
-    """The answer to the reports of a relay."""
+    """The response to the reports of a relay."""
 
     model_config = example(
         results=[{"id": sample(AUTHORIZER), "status": "refused", "reason": "signature"}],
@@ -406,14 +406,14 @@ class ReportsTaken(Pace):
 
     @classmethod
     def of(cls, ids: Iterable[str], reports: AcceptedReports) -> Self:
-        """Return the body for what became of the reports with these identifiers."""
+        """Return the body for the outcomes of the reports with these identifiers."""
         pairs = zip(ids, reports.outcomes, strict=True)
         results = [ReportResult.of(each, outcome) for each, outcome in pairs]
         return cls(results=results, **latest(reports.latest), **pace(reports.numbers))
 
 
 class AuthorizerBody(RecordBody):
-    """An authorizer, with what it reported last."""
+    """An authorizer with its last report."""
 
     model_config = example(**_AUTHORIZER)
 
@@ -481,7 +481,7 @@ class AuthorizerBody(RecordBody):
 
     @classmethod
     def from_status(cls, status: AuthorizerStatus, newest: PublishedEntry | None) -> Self:
-        """Return the body for what is known of an authorizer for the newest entry."""
+        """Return the body for the state of an authorizer at the newest entry."""
         authorizer, last = status.authorizer, 0 if newest is None else newest.sequence
         behind = None if authorizer.sequence is None else max(0, last - authorizer.sequence)
         told = {"proof": status.proof, "denies_all_from": status.denies_all_from, "behind": behind}
@@ -510,7 +510,7 @@ class AuthorizerList(PageBody):
 
     @classmethod
     def proven(cls, page: StatusPage, pager: CursorCodec, tokens: CursorCodec) -> Self:
-        """Return the body for a page with proofs; `tokens` makes its `changed_since`."""
+        """Return the body for a page with proofs. `tokens` creates its `changed_since`."""
         newest = page.newest
         return cls(
             authorizers=[AuthorizerBody.from_status(each, newest) for each in page.judged],
@@ -525,7 +525,7 @@ class AuthorizerList(PageBody):
 
 
 class AuthorizerInclude(StrEnum):
-    """Parts that a list of authorizers has if it is asked for them."""
+    """Optional parts of a list of authorizers."""
 
     PROOF = "proof"
 
@@ -550,11 +550,11 @@ class AuthorizerQuery(PageQuery):
         return CursorCodec(caller, self.cursor, listed)
 
     def tokens(self, caller: Caller) -> CursorCodec:
-        """Return what makes and reads `changed_since`."""
+        """Return the codec for `changed_since`."""
         return CursorCodec(caller, self.changed_since, "authorizers#since")
 
     def read_cursor(self, caller: Caller) -> ListingCursor | None:
-        """Return the moment that `changed_since` is of. Raises `InvalidRequest`."""
+        """Return the position in `changed_since`. Raises `InvalidRequest`."""
         try:
             found = self.tokens(caller).position
         except InvalidRequest:
@@ -563,7 +563,7 @@ class AuthorizerQuery(PageQuery):
 
 
 class FleetSummaryBody(RecordBody):
-    """How many authorizers are registered, and what is known of them for the newest entry."""
+    """The number of registered authorizers, and their states for the newest entry."""
 
     model_config = example(
         sequence=61,
@@ -597,12 +597,12 @@ class FleetSummaryBody(RecordBody):
 
 
 def latest(sequence: int | None) -> dict[str, int]:
-    """Return the fields that say where the feed ends, which is None before the first list."""
+    """Return the fields for the end of the feed, which is None before the first SRL."""
     return {"latest_sequence": sequence or 0, "latest_srl_version": native_version(sequence)}
 
 
 def pace(numbers: RegistrationCounts) -> dict[str, int]:
-    """Return the fields that say when authorizers report."""
+    """Return the fields that specify when authorizers report."""
     return {
         "report_after_seconds": numbers.report_after_seconds,
         "spread_seconds": numbers.spread_seconds,

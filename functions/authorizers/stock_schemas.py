@@ -25,13 +25,13 @@ from shared.web.fields import (
 _KEY: Final = "aQ7yt9eOlb0Cd0m3Zl1YV1C9Rk4dqcm0b9mYxGJ0x1s="
 _HEX: Final = re.compile("[0-9a-f]{64}")
 _KEY_HEX: Final = "690ef2b7d78e95bd027749b7665d585750bd464e1da9c9b46fd998c46274c75b"
-# More fields of a registration that people recognise an authorizer by.
+# More registration fields that help people recognize an authorizer.
 _ENVIRONMENT: Final = ("agent_id", "environment")
 _ENVIRONMENTS: Final = ("k8s_", "cloud_")
 
 
 def _or_none(value: object) -> object:
-    """Return a text that can be kept, cut to the bytes that fit; None for anything else."""
+    """Return a storable text, cut to the maximum bytes; None for anything else."""
     try:
         return text.name(_cut(value)) if isinstance(value, str) else None
     except ValueError:
@@ -86,7 +86,7 @@ class RegisterStockAuthorizer(OpenBody):
         )
 
     def _storable_texts(self) -> Iterator[tuple[str, str]]:
-        """Yield the texts that can be kept, without those of other types or with control codes."""
+        """Yield the storable texts, without other types and without control characters."""
         more = {
             name: value
             for name, value in (self.model_extra or {}).items()
@@ -111,7 +111,7 @@ class StockEvent(OpenBody):
 
 
 class CountedEvents(ResponseBody):
-    """The outcome of a batch of events. None is stored."""
+    """The outcome of a batch of events, which are not stored."""
 
     model_config = example(verified=100, refused=0)
 

@@ -1,4 +1,4 @@
-"""The feed of changes over HTTP (POLL-1 to POLL-6), and how often to poll it (FLEET-8)."""
+"""The feed over HTTP (POLL-1 to POLL-6), and its polling interval (FLEET-8)."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ from shared.web.routes import ApiRequest, router, serves
 from shared.web.stored import header
 from shared.web.work import LongPollResponse, LongPollWait, WorkKind
 
-# How long the advice for a tenant is used again, so that a poll does not cost one more read.
+# How long the advice for a tenant is cached, so that a poll does not cost another read.
 _KEPT: Final = timedelta(minutes=1)
 _TENANTS_MAX: Final = 10_000
 
@@ -38,7 +38,7 @@ class _Advice(NamedTuple):
 
 
 class PollAdvice:
-    """The pause between polls that this instance advises, by tenant."""
+    """The poll intervals that this instance recommends, by tenant."""
 
     def __init__(self) -> None:
         self._given = OrderedDict[str, _Advice]()
@@ -46,8 +46,8 @@ class PollAdvice:
     def seconds(self, request: ApiRequest) -> int:
         """Return how many seconds a client should wait between two polls.
 
-        That is 1 if the service holds polls until there is news: then polls cost little. If
-        the number of authorizers cannot be read, the last advice stays: a poll must not fail.
+        It is 1 if the service supports long polls, because polls then cost little. If the number of
+        authorizers cannot be read, the last value is used, because a poll must not fail.
         """
         if request.wait_max:
             return authorizers.POLL_SECONDS_MIN
@@ -77,7 +77,7 @@ routes = router("Feed")
 class FeedQuery(BaseModel):
     """The query of a poll."""
 
-    # The order matters: what follows a validator is checked, but is not in the API document.
+    # The order matters: the API document omits constraints that follow a validator.
     after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] | None = Field(
         default=None,
         description="The sequence that you have. Omit it if you have none.",
@@ -121,18 +121,18 @@ _CONDITION: Final = condition("The `ETag` of the last answer.")
 )
 @serves(feed.news, raises=(NotFound,), kind=WorkKind.QUICK, purpose=BucketPurpose.FEED)
 async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -> Response:
-    """Poll the feed of revocations: the signed head, and the entries after the one that you have.
+    """Poll the feed of revocations: the signed feed head, and the entries after `after`.
 
-    Entries are consecutive and end at the head. They begin after `after`. Without `after`, or if
-    that is too old, they begin after the base of the head: fetch the base, and start from it. Send
-    the `ETag` of the last answer in `If-None-Match`: 304 means that the head is still the newest.
+    Entries are consecutive and end at the head. They begin after `after`. Without `after`, or if it
+    is too old, they begin after the base of the head: fetch the base, and start from it. Send the
+    `ETag` of the last response in `If-None-Match`: 304 means that the head is still the newest.
     With `wait`, the service delays a 304 until there is a change, if `wait_max` is not 0. Subtract
-    `Age` from the moment of your request: all that was acknowledged before is in the feed. If that
-    is not known, the status is 503.
+    `Age` from the time of your request: the feed contains all changes acknowledged before that. If
+    the age is unknown, the status is 503.
 
-    A poll takes its token from a rate limit of its own.
+    Polls have a separate rate limit.
 
-    404: the tenant has no feed yet. Its next list begins it.
+    404: the tenant has no feed yet. It begins with the next SRL.
     """
     fresh = FRESHNESS.look(request)
     known = FRESHNESS.head(request, fresh)
@@ -162,13 +162,13 @@ async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -
 )
 @serves(feed.base, raises=(NotFound,), purpose=BucketPurpose.FEED)
 async def get_feed_base(request: ApiRequest, version: Version) -> Response:
-    """Get the base of the feed: the signed content of a list, without its signature, in gzip.
+    """Get the base of the feed: the content of an SRL in gzip, without its signature.
 
-    The head of the feed names the base by its version and its SHA-256, which is that of the
-    unpacked bytes. Check it before you use them. The response never changes. Follow redirects, and
-    do not send `Authorization` to the address of a redirect.
+    The feed head names the base by its version and its SHA-256, which is the hash of the
+    uncompressed bytes. Check it before you use them. The response never changes. Follow redirects,
+    and do not send `Authorization` to the address of a redirect.
 
-    404: there is no list of this version, or it is too old. Poll the feed for the newest base.
+    404: there is no SRL of this version, or it is too old. Poll the feed for the newest base.
     """
     if not re.fullmatch(WHOLE_PATTERN, version):
         raise NotFound("There is no such base.")
@@ -182,7 +182,7 @@ async def get_feed_base(request: ApiRequest, version: Version) -> Response:
 
 
 def _etag(head: FeedHead) -> str:
-    """Return the validator of the head. It differs if anything differs that is signed."""
+    """Return the validator of the feed head. It changes with any signed value."""
     digest = hashlib.sha256(head.payload + head.signature).hexdigest()
     return f'"{head.sequence}-{digest[:32]}"'
 

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from shared.operations.changes.feed import FeedPage
 from shared.web.fields import BASE64, ResponseBody, Signature, example, response_field
 
-# Examples for the API document: a head that verifies, of a feed with one entry, and that entry.
+# Examples for the API document: a valid signed head of a feed with one entry, and the entry.
 _HEAD: Final[dict[str, JsonValue]] = {
     "Payload": (
         "pmRCYXNlpWVDaGFpblgg4cHjOjXbWvyFlBq1ep1MRKB+0CsI+lk+7lGWHu7+tkNlQ291bnQAZlNIQTI1NlggLXEW"
@@ -37,7 +37,7 @@ class FeedHeadBody(ResponseBody):
 
 
 class FeedAnswer(ResponseBody):
-    """The head of the feed, and entries that end at it."""
+    """The feed head, and the entries up to it."""
 
     model_config = example(head=_HEAD, entries=[_ENTRY], poll_seconds=1, wait_max=0)
 
@@ -53,7 +53,7 @@ class FeedAnswer(ResponseBody):
 
     @classmethod
     def of(cls, page: FeedPage, *, poll_seconds: int, wait_max: int) -> Self:
-        """Return the body for what was polled."""
+        """Return the body for the result of a poll."""
         head = FeedHeadBody(
             Payload=_base64(page.head.payload), Signature=_base64(page.head.signature)
         )

@@ -1,4 +1,4 @@
-"""Publish the feeds of tenants with new marks. A stream calls it; it speaks no HTTP."""
+"""Publish the feeds of tenants with new outbox marks. A stream calls it, not HTTP."""
 
 import logging
 import time
@@ -18,23 +18,23 @@ from shared.ports import Ports
 
 _log = logging.getLogger(__name__)
 
-# A batch has few tenants, unless many change at the same moment.
+# A batch has few tenants, unless many change at the same time.
 _THREADS: Final = 16
 _journals = Journals()
-# Blobs are stored after the feeds, in these threads, which may outlast an invocation: the next
-# batch of a stream does not wait for blobs that do not answer.
+# Blobs are stored after the feeds, in these threads, which may outlast an invocation. The next
+# batch of the stream does not wait for an unresponsive blob store.
 _storing = ThreadPoolExecutor(_THREADS, thread_name_prefix="blobs")
 _STORING_SECONDS: Final = 2.0
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
-    """Publish the feed of each tenant with a mark in the batch; return how many did what.
+    """Publish the feed of each tenant with a mark in the batch. Returns outcome counts.
 
-    If keys have changed, the feed also names the signing keys as they are now (TRUST-9).
+    If keys have changed, the feed also names the current signing keys (TRUST-9).
 
-    A failure is logged and counted, and stops no other tenant. The batch is not delivered again,
-    because the schedule publishes what was left (docs/adr/11). Raises if nothing can be published
-    at all, such as `InvalidSettings`; the batch is then delivered twice more.
+    A failure is logged and counted, and does not stop other tenants. The batch is not delivered
+    again, because the schedule publishes the remaining changes (docs/adr/11). Raises if no tenant
+    can be published, for example `InvalidSettings`. The batch is then delivered twice more.
     """
     logs.configure_standard_output()
     ports = wiring.from_environment()
@@ -52,7 +52,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
 
 
 def _publish(ports: Ports, ids: Collection[str], tenant_id: str) -> tuple[str, Callable[[], None]]:
-    """Publish the feed of a tenant; return the outcome, and the call that stores its blobs."""
+    """Publish the feed of a tenant. Return the outcome and a call that stores its blobs."""
     started = time.monotonic()
     try:
         woken = wake.publish_within_window(ports, tenant_id)

@@ -1,4 +1,4 @@
-"""Bodies of the endpoints of protected acts and approvals (APPROVAL-1)."""
+"""Bodies of the endpoints of protected actions and approvals (APPROVAL-1)."""
 
 from typing import Annotated, Any, Final, Self
 
@@ -63,7 +63,7 @@ ProtectedAct = Annotated[ProtectedAction, Field(strict=False), AfterValidator(pr
 
 
 class SetProtectedActs(RequestBody):
-    """The acts that are to need an approval, in place of those before."""
+    """The actions that will need an approval. They replace the previous ones."""
 
     model_config = example(**_ACTS)
 
@@ -74,7 +74,7 @@ class SetProtectedActs(RequestBody):
 
 
 class ProtectedActsBody(RecordBody):
-    """The acts that need an approval by another person."""
+    """The actions that need an approval by another person."""
 
     model_config = example(**_ACTS)
 
@@ -83,7 +83,7 @@ class ProtectedActsBody(RecordBody):
 
 
 class ApprovalQuery(PageQuery):
-    """Which approvals are listed."""
+    """The filters of a list of approvals."""
 
     status: ApprovalStatus | None = Field(
         default=None, description="Return only approvals with this status."
@@ -99,7 +99,7 @@ class BoundRequest(ResponseBody):
 
 
 class ApprovalBody(RecordBody):
-    """An approval, or a request for one that a person has to decide on."""
+    """An approval, or a request that a person has to approve or reject."""
 
     model_config = example(**_APPROVAL)
 

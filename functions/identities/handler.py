@@ -74,7 +74,7 @@ async def list_identity_providers(request: ApiRequest, query: Paging) -> Identit
 async def create_identity_provider(
     request: ApiRequest, body: CreateIdentityProvider
 ) -> IdentityProviderBody:
-    """Bind an identity provider, whose people or programs may then have sessions.
+    """Bind an identity provider. Its people and programs can then get sessions.
 
     409: the tenant has 10 identity providers.
     """
@@ -96,7 +96,8 @@ async def update_identity_provider(
 ) -> IdentityProviderBody:
     """Change an identity provider.
 
-    If you change its issuer, clients, keys, grants or domains, the sessions that it gave end.
+    If you change its issuer, clients, keys, role mappings or domains, all sessions from this
+    provider end.
     """
     changed = request.run(identity_providers.update, provider_id=provider_id, change=body.change())
     return IdentityProviderBody.of(changed)
@@ -105,9 +106,9 @@ async def update_identity_provider(
 @routes.delete(f"{_PROVIDERS}/{{id}}", status_code=204)
 @serves(identity_providers.delete, raises=(NotFound, TooFewApprovers), is_protected=True)
 async def delete_identity_provider(request: ApiRequest, provider_id: Provider) -> None:
-    """Delete an identity provider. The sessions that it gave end.
+    """Delete an identity provider, and end all sessions from it.
 
-    409: fewer than two people could approve what is protected.
+    409: fewer than two people could approve protected actions.
     """
     request.run(identity_providers.delete, provider_id=provider_id)
 
@@ -117,7 +118,10 @@ async def delete_identity_provider(request: ApiRequest, provider_id: Provider) -
 async def check_identity_provider(
     request: ApiRequest, provider_id: Provider
 ) -> IdentityProviderCheck:
-    """Ask the issuer of an identity provider what it publishes. This changes nothing."""
+    """Check the metadata that the issuer of an identity provider publishes.
+
+    This does not change the provider.
+    """
     provider, found = request.run(identity_providers.check, provider_id=provider_id)
     return IdentityProviderCheck.comparing(provider, found)
 
@@ -142,15 +146,15 @@ async def get_person(request: ApiRequest, person_id: Who) -> PersonBody:
 async def disable_person(
     request: ApiRequest, person_id: Who, body: DisablePerson
 ) -> DisabledPersonBody:
-    """Disable a person, end the sessions, and end or keep the API keys that the person made.
+    """Disable a person, end the sessions, and revoke or keep the person's API keys.
 
-    The next request of each session is refused, and the person cannot sign in. With `made_keys`
-    `end`, a request revokes up to 50 keys that the person made or rotated, and keys that such keys
-    made. Repeat it until `keys_left` is 0. `GET /v1/api-keys?created_by_id=` lists them.
+    The next request of each session is rejected, and the person cannot sign in. With `made_keys`
+    `end`, a request revokes up to 50 keys that the person created or rotated, and keys created by
+    such keys. Repeat it until `keys_left` is 0. `GET /v1/api-keys?created_by_id=` lists them.
 
-    409: fewer than two people could approve what is protected, and nothing changes. Or the last
-    admin key is among them: the person is disabled, and other keys have ended. Create another admin
-    key, and repeat the request.
+    409: fewer than two people could approve protected actions, and nothing changes. Or the last
+    admin key would be revoked: the person is disabled, and other keys have been revoked. Create
+    another admin key, and repeat the request.
     """
     found = request.run(made_keys.disable_person, person_id=person_id, made_keys=body.made_keys)
     return DisabledPersonBody.of_disabled(found)
@@ -159,9 +163,10 @@ async def disable_person(
 @routes.post("/v1/people/{id}/enable")
 @serves(people.enable, raises=(NotFound, Conflict), is_protected=True)
 async def enable_person(request: ApiRequest, person_id: Who) -> PersonBody:
-    """Let a person sign in again. If the person is active already, nothing changes.
+    """Enable a person, who can then sign in again.
 
-    While anything is protected, this needs an approval.
+    If the person is already active, the call has no effect. This needs an approval if any action is
+    protected.
 
     409: another active person has the same e-mail.
     """
@@ -171,16 +176,16 @@ async def enable_person(request: ApiRequest, person_id: Who) -> PersonBody:
 @routes.post("/v1/people/{id}/sign-out")
 @serves(people.sign_out, raises=(NotFound,))
 async def sign_out_person(request: ApiRequest, person_id: Who) -> PersonBody:
-    """End all sessions of a person, who can sign in again."""
+    """End all sessions of a person. The person can sign in again."""
     return PersonBody.of(request.run(people.sign_out, person_id=person_id))
 
 
 @routes.get("/v1/sessions")
 @serves(sessions.page)
 async def list_sessions(request: ApiRequest, query: Paging) -> SessionList:
-    """List the sessions that are accepted, newest first.
+    """List the active sessions, newest first.
 
-    Administrators see all of the tenant, and others their own.
+    Administrators see all sessions of the tenant. Other callers see their own.
     """
     pages = CursorCodec(request.caller, query.cursor, "sessions")
     found, next_before = request.run(sessions.page, before=pages.position, limit=query.limit)
@@ -191,9 +196,9 @@ async def list_sessions(request: ApiRequest, query: Paging) -> SessionList:
 @routes.delete("/v1/sessions/{id}", status_code=204)
 @serves(sessions.delete, raises=(NotFound,))
 async def delete_session(request: ApiRequest, session_id: SessionId) -> None:
-    """End a session, whose next request is refused.
+    """End a session. Its next request is rejected.
 
-    Administrators end any session of the tenant, and others their own.
+    Administrators can end any session of the tenant. Other callers can end their own.
     """
     request.run(sessions.delete, session_id=session_id)
 
@@ -201,7 +206,7 @@ async def delete_session(request: ApiRequest, session_id: SessionId) -> None:
 @routes.get("/v1/roles")
 @serves(roles.every)
 async def list_roles(request: ApiRequest) -> RoleList:
-    """List the roles: the scopes, which are built in, then those of the tenant by name."""
+    """List the roles: first the scopes, which are built in, then the tenant's roles by name."""
     return RoleList(roles=[RoleBody.of(each) for each in request.run(roles.every)])
 
 
@@ -215,10 +220,10 @@ async def get_role(request: ApiRequest, name: OneRole) -> RoleBody:
 @routes.put("/v1/roles/{name}")
 @serves(roles.put_role, raises=(Conflict, TooFewApprovers), is_protected=True)
 async def put_role(request: ApiRequest, name: RoleName, body: PutRole) -> RoleBody:
-    """Create a role, or replace it.
+    """Create or replace a role.
 
-    The next request of each caller who has it follows the new one. Grants of identity providers
-    name roles.
+    The change applies from the next request of each holder. Role mappings of identity providers
+    refer to roles by name.
 
     409: the role is built in, the tenant has 20 roles, or fewer than two people could approve.
     """
@@ -228,7 +233,7 @@ async def put_role(request: ApiRequest, name: RoleName, body: PutRole) -> RoleBo
 @routes.delete("/v1/roles/{name}", status_code=204)
 @serves(roles.delete, raises=(NotFound, Conflict, TooFewApprovers), is_protected=True)
 async def delete_role(request: ApiRequest, name: OneRole) -> None:
-    """Delete a role. Callers who have it may do nothing from their next request on.
+    """Delete a role. Its holders lose access immediately.
 
     409: the role is built in, or fewer than two people could approve.
     """
@@ -238,16 +243,17 @@ async def delete_role(request: ApiRequest, name: OneRole) -> None:
 @routes.get("/v1/tenant/protected-acts")
 @serves(protected_acts.get)
 async def get_protected_acts(request: ApiRequest) -> ProtectedActsBody:
-    """Get the acts that need an approval by another person."""
+    """Get the actions that need an approval by another person."""
     return ProtectedActsBody.of(request.run(protected_acts.get))
 
 
 @routes.put("/v1/tenant/protected-acts")
 @serves(protected_acts.update, raises=(TooFewApprovers,), is_protected=True)
 async def set_protected_acts(request: ApiRequest, body: SetProtectedActs) -> ProtectedActsBody:
-    """Set the acts that need an approval by another person.
+    """Set the actions that need an approval by another person.
 
-    If there are any, this request, changes of identity providers and changes of roles need one too.
+    If there are any, this request needs an approval too, and so do changes of identity providers
+    and roles.
 
     409: fewer than two people with the role `admin` have signed in.
     """
@@ -262,9 +268,9 @@ async def set_protected_acts(request: ApiRequest, body: SetProtectedActs) -> Pro
 async def list_approvals(
     request: ApiRequest, query: Annotated[ApprovalQuery, Query()]
 ) -> ApprovalList:
-    """List approvals, and the requests that wait for one, newest first.
+    """List approvals and pending requests, newest first.
 
-    Those who cannot read the settings of the tenant see their own.
+    Callers who cannot read the settings of the tenant see only their own.
     """
     pages = CursorCodec(request.caller, query.cursor, f"approvals?{query.status}")
     found, next_before = request.run(
@@ -283,10 +289,10 @@ async def get_approval(request: ApiRequest, approval_id: Which) -> ApprovalBody:
 @routes.post("/v1/approvals/{id}/approve")
 @serves(approvals.approve, raises=(NotFound, InvalidState))
 async def approve_request(request: ApiRequest, approval_id: Which) -> ApprovalBody:
-    """Approve what another person asked for, who may do it within an hour.
+    """Approve a request of another person, who can then make it within an hour.
 
-    The service does not do it by itself: that person repeats the request, with the identifier of
-    the approval in the header `Rescind-Approval`.
+    The service does not make the request. The requester repeats it, with the identifier of the
+    approval in the header `Rescind-Approval`.
 
     409: it was rejected, or has expired.
     """
@@ -296,9 +302,9 @@ async def approve_request(request: ApiRequest, approval_id: Which) -> ApprovalBo
 @routes.post("/v1/approvals/{id}/reject")
 @serves(approvals.reject, raises=(NotFound, InvalidState))
 async def reject_request(request: ApiRequest, approval_id: Which) -> ApprovalBody:
-    """Reject what another person asked for, or end an approval that is not used up.
+    """Reject a request of another person, or revoke an unused approval.
 
-    The person who asked may withdraw the request by this.
+    Requesters can withdraw their own requests in the same way.
 
     409: it has expired.
     """

@@ -171,7 +171,7 @@ Jwks = Annotated[dict[str, Any], AfterValidator(_keys)]
 
 
 class GrantBody(RequestBody):
-    """A role for those whose claims match."""
+    """A role for callers with matching claims."""
 
     when: dict[ConditionName, Condition] = Field(
         min_length=1,
@@ -188,7 +188,7 @@ class GrantBody(RequestBody):
     )
 
     def grant(self) -> RoleMapping:
-        """Return the grant."""
+        """Return the role mapping."""
         return RoleMapping(self.when, self.role, self.service_account)
 
 
@@ -197,7 +197,7 @@ ClientSecret = Annotated[str, Field(max_length=providers.SECRET_MAX)]
 
 
 class UpdateIdentityProvider(RequestBody):
-    """Changes of an identity provider. A member that is omitted or null changes nothing."""
+    """Changes of an identity provider. Omitted and null members do not change."""
 
     model_config = example(grants=[_GRANT])
 
@@ -222,7 +222,7 @@ class UpdateIdentityProvider(RequestBody):
     token_max_seconds: TokenSeconds | None = Field(default=None, description=_LIFETIME)
 
     def change(self) -> ProviderChange:
-        """Return the new values, as the operations take them."""
+        """Return the new values for the operation."""
         members = {name: getattr(self, name) for name in UpdateIdentityProvider.model_fields}
         given, domains = self.grants, self.email_domains
         members["grants"] = None if given is None else tuple(each.grant() for each in given)
@@ -244,7 +244,7 @@ class CreateIdentityProvider(UpdateIdentityProvider):
 
 
 class GrantShown(RecordBody):
-    """A role for those whose claims match."""
+    """A role for callers with matching claims."""
 
     when: dict[str, str] = response_field("Values of claims by name, which must all match.")
     role: str = response_field(_ROLE)
@@ -254,7 +254,7 @@ class GrantShown(RecordBody):
 
 
 class EndpointsBody(RecordBody):
-    """The endpoints that an issuer publishes about itself."""
+    """The endpoints in the metadata of an issuer."""
 
     model_config = example(**_ENDPOINTS)
 
@@ -307,7 +307,7 @@ class IdentityProviderList(PageBody):
 
 
 class IdentityProviderCheck(EndpointsBody):
-    """The endpoints that the issuer publishes now, compared with those that are stored."""
+    """The endpoints that the issuer publishes now, compared with the stored ones."""
 
     model_config = example(**_ENDPOINTS, is_stored=True)
 
@@ -317,7 +317,7 @@ class IdentityProviderCheck(EndpointsBody):
 
     @classmethod
     def comparing(cls, provider: IdentityProvider, metadata: ProviderMetadata | None) -> Self:
-        """Return the body for what was found of a provider; None if nothing is fetched."""
+        """Return the body for the fetched metadata; None if the provider has none to fetch."""
         stored = EndpointsBody.of(provider)
         now = stored if metadata is None else EndpointsBody.of(metadata)
         return cls(**dict(now), is_stored=now == stored)
@@ -344,7 +344,7 @@ class PersonBody(RecordBody):
 
 
 class DisablePerson(RequestBody):
-    """The fate of the API keys that the person made."""
+    """Whether to revoke the API keys that the person created."""
 
     model_config = example(made_keys="end")
 
@@ -354,7 +354,7 @@ class DisablePerson(RequestBody):
 
 
 class DisabledPersonBody(PersonBody):
-    """A disabled person, and the API keys that the person made."""
+    """A disabled person, and the number of API keys that the person created."""
 
     model_config = example(**_PERSON | {"status": "disabled"}, keys_ended=2, keys_left=0)
 
@@ -409,7 +409,7 @@ class SessionList(ResponseBody):
     cursor: NextCursor
 
 
-# An empty list could be taken for no limit, or for nothing.
+# An empty list would be ambiguous: no limit, or no access.
 _SOME: Final = Field(min_length=1, max_length=LIMITS_MAX)
 _Prefix = Annotated[str, Field(pattern=f"^{PREFIX_PATTERN}$")]
 _KeyOfRole = Annotated[str, is_of(SIGNING_KEY)]
@@ -429,7 +429,7 @@ class PutRole(RequestBody):
     )
 
     def role(self, name: str) -> Role:
-        """Return the role under a name."""
+        """Return the role with this name."""
         prefixes, keys = tuple(self.warrant_prefixes or ()), tuple(self.signing_keys or ())
         return Role(name, tuple(self.scopes), prefixes, keys)
 

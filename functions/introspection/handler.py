@@ -1,7 +1,7 @@
-"""Introspection of tokens that others issue (RFC 7662, TOKEN-4).
+"""Introspection of tokens of other issuers (RFC 7662, TOKEN-4).
 
-Its callers are clients of OAuth: the API key may be the password of Basic, the body is a form, and
-errors are those of RFC 6749. The gate and the limits are those of the API.
+Its callers are OAuth clients: the API key may be the password of Basic authentication, the body is
+a form, and errors follow RFC 6749. The gate and the limits are the same as for the API.
 """
 
 import base64
@@ -40,7 +40,10 @@ _CODES: Final = {
 
 
 async def introspect_token(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer whether a token is good. Raises errors of the API, such as `MethodNotAllowed`."""
+    """Return whether a token is active.
+
+    Raises errors of the API, for example `MethodNotAllowed`.
+    """
     call: Context = scope["call"]
     scope["endpoint"] = introspect_token  # for the log
     request = Request(scope, receive)
@@ -62,7 +65,7 @@ def _answer(call: Context, request: Request, raw: bytes) -> Response:
 
 
 class _Endpoint:
-    """The function as a route takes it for an ASGI application."""
+    """Adapts the function to an ASGI application for a route."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await introspect_token(scope, receive, send)
@@ -72,7 +75,7 @@ routes = APIRouter(routes=[Route(PATH, _Endpoint())])
 
 
 class OAuth:
-    """ASGI middleware before the gate: on `PATH`, credentials and errors are those of OAuth."""
+    """ASGI middleware before the gate: OAuth credentials and errors on `PATH`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -85,7 +88,7 @@ class OAuth:
 
 
 def _with_bearer(scope: Scope) -> Scope:
-    """Return the request with the password of Basic as a Bearer token (RFC 6749, 2.3.1)."""
+    """Return the request with the Basic password as a Bearer token (RFC 6749, 2.3.1)."""
     given = Headers(scope=scope).getlist("authorization")
     scheme, _, encoded = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     if scheme.lower() != "basic":
@@ -94,14 +97,14 @@ def _with_bearer(scope: Scope) -> Scope:
         secret = base64.b64decode(encoded.strip(), validate=True).partition(b":")[2]
     except ValueError:
         secret = b""
-    # As RFC 6749 asks, some clients write the password as in a form.
+    # Some clients form-encode the password, as required by RFC 6749.
     secret = unquote_to_bytes(secret)
     headers = [each for each in scope["headers"] if each[0].lower() != b"authorization"]
     return {**scope, "headers": [*headers, (b"authorization", b"Bearer " + secret)]}
 
 
 class _OAuthErrors:
-    """Sends responses on, with errors of the API in the form of RFC 6749, 5.2."""
+    """Forwards responses, with API errors in the format of RFC 6749, 5.2."""
 
     def __init__(self, send: Send) -> None:
         self._send, self._body = send, b""
@@ -126,7 +129,7 @@ class _OAuthErrors:
             body = json.dumps({"error": code, "error_description": said["message"]}).encode()
             headers["Content-Length"] = str(len(body))
         else:
-            # The answer to HEAD, whose length a server may omit (RFC 9110, 9.3.2).
+            # For HEAD, a server may omit the length (RFC 9110, 9.3.2).
             del headers["Content-Length"]
         if code == _INVALID_CLIENT:
             headers["WWW-Authenticate"] = 'Basic realm="rescind", Bearer'

@@ -31,7 +31,7 @@ from shared.web.fields import (
     sample,
 )
 
-# A strict body would refuse text for a member of an enumeration.
+# Strict mode would reject the text of an enumeration member.
 OneAction = Annotated[BatchAction, Field(strict=False)]
 BatchId = Annotated[str, is_of(BATCH), WithJsonSchema({"type": "string", **identifier(BATCH)})]
 OneRevocation = Annotated[
@@ -40,7 +40,7 @@ OneRevocation = Annotated[
 
 
 class ChangeRevocations(RequestBody):
-    """The warrants to revoke, or the revocations to take back."""
+    """The warrants to revoke, or the revocations to delete."""
 
     model_config = example(
         action="revoke",
@@ -83,7 +83,7 @@ class ChangeRevocations(RequestBody):
     )
 
     def batch(self) -> BatchRequest:
-        """Return what is asked for. Raises `InvalidRequest` if the fields contradict each other."""
+        """Return the batch request. Raises `InvalidRequest` if the fields contradict each other."""
         by_revocation = self.revocation_ids is not None
         revokes = self.action is BatchAction.REVOKE
         given = self.warrant_ids, self.revocation_ids
@@ -142,7 +142,7 @@ class RevocationChange(ResponseBody):
 
 
 class OutcomeCounts(ResponseBody):
-    """How many identifiers of a batch had each outcome."""
+    """The number of identifiers with each outcome."""
 
     revoked: int = response_field("Revoked.", minimum=0)
     already_revoked: int = response_field("Revoked before.", minimum=0)
@@ -181,7 +181,7 @@ class RevocationChanges(ResponseBody):
 
     @classmethod
     def of(cls, results: BatchResults) -> Self:
-        """Return the body for what a call did."""
+        """Return the body for the results of a call."""
         counts = Counter(each.outcome for each in results.results)
         return cls(
             batch_id=results.batch_id,

@@ -1,4 +1,4 @@
-"""Bodies of the proof of propagation, of changes and of searches (FLEET-10, FLEET-30, FLEET-33)."""
+"""Bodies of propagation proofs, changes and searches (FLEET-10, FLEET-30, FLEET-33)."""
 
 from datetime import datetime, timedelta
 from typing import Annotated, Final, Self
@@ -67,9 +67,9 @@ _LEFT: Final = _BEHIND | {
 
 
 class PropagationQuery(BaseModel):
-    """The query of a proof."""
+    """The query of a propagation proof."""
 
-    # The order matters: what follows a validator is checked, but is not in the API document.
+    # The order matters: the API document omits constraints that follow a validator.
     wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), _WAIT] = Field(
         default=0,
         description="How many seconds the service may wait until the propagation is complete. It "
@@ -81,20 +81,20 @@ Wait = Annotated[PropagationQuery, Query()]
 
 
 class PropagatedEntry(RecordBody):
-    """The entry of the feed from which on clients refuse what was revoked."""
+    """The first feed entry that makes clients refuse the revoked warrants."""
 
     sequence: int = response_field("Its number.", minimum=0)
     issued_at: MomentOut = response_field("When it was published.")
 
 
 class PropagatedList(ResponseBody):
-    """The first list that has it."""
+    """The first SRL that contains the revocation."""
 
     version: int = response_field("Its version.", minimum=1)
 
 
 class ChangeCounts(RecordBody):
-    """How many authorizers are registered, and what is known of them."""
+    """The number of registered authorizers, and their states."""
 
     registered: int = response_field(
         "All that are registered, and were seen in the last 30 days; for an API key, those that it "
@@ -116,7 +116,7 @@ class ChangeCounts(RecordBody):
 
 
 class AuthorizerCounts(ChangeCounts):
-    """How many authorizers are registered, what is known of them, and how many have no key."""
+    """The number of registered authorizers, their states, and the number without a key."""
 
     unproven: int = response_field(
         "Those of all that are registered without a key of their own, so that others may report "
@@ -141,7 +141,7 @@ class _LaggingBody(ResponseBody):
 
     @classmethod
     def from_status(cls, status: AuthorizerStatus, **more: object) -> Self:
-        """Return the body for an authorizer, with `more` of it."""
+        """Return the body for an authorizer, with the fields of `more`."""
         found = status.authorizer
         return cls.model_validate(
             {
@@ -181,7 +181,7 @@ Stragglers = list[StragglerBody]
 
 
 class RevocationPropagation(ResponseBody):
-    """How far a revocation has got among the authorizers."""
+    """The propagation of a revocation among the authorizers."""
 
     model_config = example(
         revocation_id="svc_rev_01kbm4xt3rfz8c5w7y2q9n6d1e",
@@ -259,7 +259,7 @@ class ActorBody(RecordBody):
 
 
 class ListedChange(RecordBody):
-    """A change that ended a trust."""
+    """A change that revoked trust."""
 
     model_config = example(**_CHANGE)
 
@@ -286,7 +286,7 @@ class ChangeList(PageBody):
 
 
 class ChangesQuery(PageQuery):
-    """The query of GET /v1/changes; both times are included."""
+    """The query of GET /v1/changes. Both times are inclusive."""
 
     kind: ChangeKind | None = Field(default=None, description="What was revoked.")
     from_: MomentIn | None = Field(
@@ -295,7 +295,7 @@ class ChangesQuery(PageQuery):
     to: MomentIn | None = Field(default=None, description="The latest time; now if absent.")
 
     def filters(self, now: datetime) -> ChangeFilters:
-        """Return what is asked for. Raises `InvalidRequest` if the window ends first."""
+        """Return the filters. Raises `InvalidRequest` if the window ends before it begins."""
         end = self.to or now
         start = self.from_ or (end - _WINDOW if end > EARLIEST_END else end)
         if start > end:
@@ -304,7 +304,7 @@ class ChangesQuery(PageQuery):
 
 
 class ChangeReachBody(RecordBody):
-    """How much a change revoked."""
+    """The number of keys and warrants that a change revoked."""
 
     keys: int = response_field(
         "How many keys: those below a signing key if they went with it.", minimum=0
@@ -313,7 +313,7 @@ class ChangeReachBody(RecordBody):
 
 
 class ChangeEntry(ResponseBody):
-    """How far the feed has a change."""
+    """The part of a change that the feed contains."""
 
     sequence: int | None = response_field(
         "The entry from which on it has all; null if none has yet."
@@ -326,7 +326,7 @@ class ChangeEntry(ResponseBody):
 
     @classmethod
     def of_feed(cls, coverage: FeedCoverage) -> Self:
-        """Return the body for how far the feed has it."""
+        """Return the body for the feed's coverage of a change."""
         entry = coverage.entry
         return cls(
             sequence=None if entry is None else entry.sequence,
@@ -337,7 +337,7 @@ class ChangeEntry(ResponseBody):
 
 
 class ChangeListed(PropagatedList, RecordBody):
-    """The first list that has a change."""
+    """The first SRL that contains a change."""
 
     issued_at: MomentOut = response_field("When it was issued.")
 
@@ -377,7 +377,7 @@ CurvePoints = list[tuple[int, EnforcementState]]
 
 
 class ChangeBody(ListedChange):
-    """A change, and who is known to refuse what it revoked."""
+    """A change, and the authorizers that are known to enforce it."""
 
     model_config = example(
         **_CHANGE,
@@ -480,7 +480,7 @@ class SearchQuery(BaseModel):
 
 
 class SearchHit(RecordBody):
-    """A thing that was found."""
+    """A search result."""
 
     model_config = example(**_HIT)
 

@@ -64,10 +64,10 @@ _MANIFESTS = "/v1/unrevoke-manifests"
 async def check_revocation(
     request: ApiRequest, query: Annotated[CheckQuery, Query()]
 ) -> RevocationCheck:
-    """Check whether a warrant, or a token that others issued, is revoked.
+    """Check whether a warrant, or a token of another issuer, is revoked.
 
     A warrant is revoked if it has a revocation record, or if the key that signed it is revoked. The
-    result is always current and does not wait for the next list. An unknown identifier is not
+    result is always current and does not wait for the next SRL. An unknown identifier is not
     revoked. If the service cannot determine the result, it returns 503 and never `false`.
     """
     return RevocationCheck.of(request.run(revocations.check, warrant_id=query.one))
@@ -78,8 +78,8 @@ async def check_revocation(
 async def check_revocations(request: ApiRequest, body: CheckRevocations) -> RevocationStatuses:
     """Check whether each of up to 1000 warrants is revoked.
 
-    The results are those of the single check, without the reason. If an identifier is repeated, the
-    response has it once.
+    The results are the same as for the single check, without the reason. If an identifier is
+    repeated, the response contains it once.
     """
     verdicts = request.run(revocations.check_batch, warrant_ids=body.warrant_ids)
     return RevocationStatuses(
@@ -96,11 +96,11 @@ async def list_revocations(
 ) -> RevocationList:
     """List the revocation records.
 
-    The newest record comes first; with `batch_id` or `warrant_prefix` the order is another. If more
-    than one filter is given, a record must match all of them. A page with a filter may have fewer
-    records than `limit`, or none, although more follow: then it has a `cursor`. Warrants that are
-    revoked because their signing key is revoked have no record; the warrants of a key are listed by
-    `GET /v1/keys/{keyId}/warrants`.
+    The newest record comes first, except with `batch_id` or `warrant_prefix`. If more than one
+    filter is given, a record must match all of them. A page with a filter may have fewer records
+    than `limit`, or none, although more follow. It then has a `cursor`. Warrants that are revoked
+    because their signing key is revoked have no record. `GET /v1/keys/{keyId}/warrants` lists the
+    warrants of a key.
     """
     filters = query.filters()
     pages = CursorCodec(request.caller, query.cursor, _cursor_scope(query))
@@ -112,7 +112,7 @@ async def list_revocations(
 
 
 def _cursor_scope(query: RevocationQuery) -> str:
-    """Return the name of the list, which a cursor belongs to."""
+    """Return the name of the list that a cursor belongs to."""
     filters = query.model_dump_json(exclude={"limit", "cursor", "include"}, exclude_none=True)
     return "revocations" if filters == "{}" else f"revocations?{filters}"
 
@@ -133,11 +133,12 @@ async def create_revocation(
 ) -> NamedRevocation:
     """Revoke a warrant.
 
-    Checks see the revocation from the next request on; the Signed Revocation List has it from its
-    next version on. If the warrant has a revocation record already, the status is 200 and the
-    response is that record. It changes only if a `warrant_expires_at` was given with it, and this
-    one is later or omitted: then this one holds, and the warrant returns to the list if it left it.
-    If another identity made that record, taking it back concerns this one too.
+    Checks see the revocation from the next request on. The Signed Revocation List contains it from
+    its next version on. If the warrant already has a revocation record, the status is 200 and the
+    response is that record. The record changes only if it has a `warrant_expires_at` and the new
+    one is later or omitted. It then gets the new value, and the warrant returns to the SRL if it
+    had left it. If another identity created the record, deleting it unrevokes the warrant for you
+    too.
     """
     record, is_new = request.run(
         revocations.create,
@@ -154,14 +155,14 @@ async def create_revocation(
 @routes.post("/v1/revocations/batch")
 @serves(revocation_batches.apply, body_max=BATCH_BODY_MAX)
 async def change_revocations(request: ApiRequest, body: ChangeRevocations) -> RevocationChanges:
-    """Revoke up to 1000 warrants, or take up to 1000 revocations back.
+    """Revoke up to 1000 warrants, or delete up to 1000 revocations.
 
-    The call is made in several writes of up to 24 warrants, each with its audit entry. A write that
-    fails does not prevent the others: each identifier has a result of its own. Repeat the call with
-    the same `batch_id` and the same identifiers if its answer was lost, or if some of them failed;
-    it changes nothing twice. For more than 1000, make several calls with one `batch_id`. If nothing
-    is known to be done, the status is 503. If the tenant requires an approval to take these
-    revocations back, the status is 403: create a manifest.
+    The call is made in several writes of up to 24 warrants, each with its audit entry. A failed
+    write does not prevent the others: each identifier has its own result. If the response was lost,
+    or if some identifiers failed, repeat the call with the same `batch_id` and the same
+    identifiers. A repeated call changes nothing twice. For more than 1000, make several calls with
+    one `batch_id`. If no write is known to have succeeded, the status is 503. If the tenant
+    requires an approval to unrevoke these warrants, the status is 403: create a manifest.
 
     A call takes one token of the rate limit, and one more for each 10 identifiers.
     """
@@ -172,10 +173,10 @@ async def change_revocations(request: ApiRequest, body: ChangeRevocations) -> Re
 @routes.post(_MANIFESTS, status_code=201)
 @serves(unrevoke_manifests.create, body_max=MANIFEST_BODY_MAX)
 async def create_unrevoke_manifest(request: ApiRequest, body: CreateManifest) -> NewManifest:
-    """List up to 50,000 revocations that are to be unrevoked.
+    """Create a manifest of up to 50,000 revocations to unrevoke.
 
-    The manifest has the revocations that exist now, and does not change. It ends after 30 days.
-    Nothing is unrevoked until its parts are applied. Anybody can compute its `sha256`.
+    The manifest has the revocations that exist now, and does not change. It expires after 30 days.
+    Warrants are unrevoked only when its parts are applied. You can compute its `sha256` yourself.
 
     A call takes 100 tokens of the rate limit, and one more for each 50 identifiers.
     """
@@ -215,10 +216,11 @@ async def apply_unrevoke_manifest_part(
 ) -> ManifestPartChanges:
     """Unrevoke up to 500 members of a manifest.
 
-    Repeat the call if its answer was lost, or if some members failed: it changes nothing twice, and
-    reports the same results. A member that changed since has the outcome `not_revoked`: it was
-    taken back otherwise. If its warrant is revoked again, the result has that `revocation_id`. An
-    approval is for all parts of the manifest, whichever part asks for it.
+    If the response was lost, or if some members failed, repeat the call. A repeated call changes
+    nothing twice, and reports the same results. A member that was unrevoked by another request has
+    the outcome `not_revoked`. If its warrant is revoked again, the result has the new
+    `revocation_id`. An approval applies to all parts of the manifest, regardless of the part that
+    requested it.
 
     A call takes 50 tokens of the rate limit.
     """
@@ -233,12 +235,12 @@ async def apply_unrevoke_manifest_part(
 async def count_revocations(
     request: ApiRequest, query: Annotated[CountsQuery, Query()]
 ) -> RevocationCounts:
-    """Count the revocations that were made, and those that were deleted, on each day.
+    """Count the revocations that were created and deleted on each day.
 
-    Days are those of UTC. A change is counted when its entry of the audit log is sealed, which
-    usually takes less than ten seconds. Days before `known_from` have null instead of numbers:
-    the tenant did not exist yet, or the service did not count. `by_key` has the warrants whose
-    signing key was revoked; they have no revocation of their own, or had one before.
+    Days are in UTC. A change is counted when its entry is appended to the transparency log, usually
+    within ten seconds. Days before `known_from` have null instead of numbers: the tenant did not
+    exist yet, or the service did not count. `by_key` is the number of warrants with a revoked
+    signing key. These warrants have no revocation record, or were revoked before.
 
     400: `to` is before `from`, or there are more than 92 days, or 31 with `by=hour`.
     """
@@ -252,10 +254,10 @@ async def count_revocations(
 async def get_revocation(
     request: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
 ) -> FollowedRevocation:
-    """Get a revocation record, and how far the revocation has got.
+    """Get a revocation record and its publication status.
 
-    An authorizer that has `feed_sequence` of the feed, or a list of `list_version` or later,
-    refuses the warrant.
+    An authorizer refuses the warrant if it has `feed_sequence` of the feed, or an SRL of
+    `list_version` or later.
     """
     record, reach = request.run(revocations.get, revocation_id=revocation_id)
     return FollowedRevocation.following(record, reach)
@@ -268,26 +270,26 @@ async def get_revocation_propagation(
 ) -> Response:
     """Prove that every registered authorizer refuses the warrant.
 
-    An authorizer is *holding* if it reported the entry of the feed that says so, or a later one. It
-    is *closed* if it did not, but its state is older than it accepts unless it has the entry: then
-    it refuses every request. `complete` means that no authorizer is *unknown*. With `wait`, the
-    service delays a response that is not complete.
+    An authorizer is *holding* if it reported the feed entry of the revocation, or a later entry. It
+    is *closed* if it did not report the entry, but without it its state would exceed its staleness
+    limit. It then refuses every request. `complete` means that no authorizer is *unknown*. With
+    `wait`, the service delays a response that is not complete.
 
-    The claim rests on what the authorizers report of themselves, which the service cannot verify:
-    their entries, and how old a state they accept. It rests on the clocks of the service, which may
-    differ by less than a minute. It covers the registered authorizers only.
+    The proof relies on the entries and staleness limits that authorizers report, which the service
+    cannot verify. It assumes that the clocks of the service differ by less than a minute. It covers
+    the registered authorizers only.
 
     404: there is no such revocation, or it was deleted.
     """
     progress = request.run(propagation.progress_of, revocation_id=revocation_id)
     body = RevocationPropagation.of(progress).model_dump_json()
-    # Nothing more follows if the warrant has ended.
+    # The response is final if the warrant has expired.
     is_last = progress.propagation.is_complete or progress.traced.ended_at is not None
     return _answer(request, body, query.wait, is_last=is_last)
 
 
 def _answer(request: ApiRequest, body: str, wait: int, *, is_last: bool) -> Response:
-    """Return the response, which is delayed if a better one may follow (FLEET-14)."""
+    """Return the response, delayed if a later one may be better (FLEET-14)."""
     seconds = min(wait, request.wait_max)
     if is_last or not seconds:
         return Response(body, media_type="application/json")
@@ -297,10 +299,11 @@ def _answer(request: ApiRequest, body: str, wait: int, *, is_last: bool) -> Resp
 @routes.get("/v1/changes")
 @serves(changes.page)
 async def list_changes(request: ApiRequest, query: Annotated[ChangesQuery, Query()]) -> ChangeList:
-    """List what was revoked: warrants, batches, signing keys, API keys and list signers.
+    """List changes: revocations of warrants, batches, signing keys, API keys and SRL signers.
 
-    The newest change comes first, as the audit log has it. Each call of a batch is one change. A
-    page may have fewer changes than `limit`, although more follow: then it has a `cursor`.
+    The newest change comes first, in the order of the audit log. Each call of a batch is one
+    change. A page may have fewer changes than `limit`, although more follow. It then has a
+    `cursor`.
     """
     filters = query.filters(request.ports.now())
     listed = query.model_dump_json(exclude={"limit", "cursor"})
@@ -314,12 +317,12 @@ async def list_changes(request: ApiRequest, query: Annotated[ChangesQuery, Query
 async def get_change(
     request: ApiRequest, change_id: Annotated[ChangeId, Path(alias="id")], query: Wait
 ) -> Response:
-    """Get a change, and who is known to refuse what it revoked.
+    """Get a change, and the authorizers that are known to enforce it.
 
-    The states and `complete` are those of the proof of propagation, for the entry of the feed that
-    has the whole change. With `wait`, the service delays a response that is not complete. The
-    revocation of a warrant that was taken back has `undone_at`, as long as the audit log has it;
-    nobody is holding it then.
+    The states and `complete` are the same as in the proof of propagation, for the feed entry that
+    completes the change. With `wait`, the service delays a response that is not complete. If a
+    warrant was unrevoked, the change has `undone_at` while the audit log contains it, and no
+    authorizer is holding.
 
     404: there is no such change.
     """
@@ -336,11 +339,11 @@ async def delete_revocation(
     revocation_id: Annotated[RevocationId, Path(alias="id")],
     reason: Annotated[Reason | None, Query(description="Why, for the audit log.")] = None,
 ) -> None:
-    """Delete a revocation, so that the warrant is valid again.
+    """Delete a revocation. The warrant is valid again.
 
-    A warrant whose signing key is revoked stays revoked. If the tenant's setting `take_back` is
-    `own`, a key without the scope `admin` deletes only what its own identity made, and no other one
-    repeated: 403.
+    A warrant with a revoked signing key stays revoked. If the tenant's setting `take_back` is
+    `own`, a key without the scope `admin` can delete only revocations that its own identity created
+    and no other identity repeated. Otherwise the status is 403.
     """
     request.run(revocations.delete, revocation_id=revocation_id, reason=reason)
 
@@ -352,9 +355,10 @@ async def search_everything(
 ) -> SearchResults:
     """Find warrants, revocations, batches, keys, accounts, authorizers and audit entries.
 
-    `q` is an identifier, the beginning of one, or words of a name. Of each kind, names are looked
-    for among the newest 1,000. Only kinds that the key may list are found. An audit entry or a
-    batch is found by five characters of its identifier after `svc_evt_` or `svc_bat_`.
+    `q` is an identifier, the beginning of one, or words of a name. Names are searched among the
+    newest 1,000 of each kind. Results include only kinds that the API key may list. To find an
+    audit entry or a batch, `q` needs five characters of its identifier after `svc_evt_` or
+    `svc_bat_`.
     """
     hits = request.run(search.search, query=query.q, limit=query.limit)
     return SearchResults(results=[SearchHit.of(each) for each in hits])

@@ -1,4 +1,4 @@
-"""Bodies of manifests of revocations that are unrevoked together (REVOKE-26, REVOKE-27)."""
+"""Bodies of the manifests of warrants to unrevoke together (REVOKE-26, REVOKE-27)."""
 
 from typing import Annotated, Any, Final, Self
 
@@ -25,7 +25,7 @@ from shared.web.fields import (
 )
 from shared.web.paging import PageBody
 
-# 50,000 identifiers of warrants fit.
+# 50,000 warrant identifiers fit.
 MANIFEST_BODY_MAX: Final = 4 * 1024 * 1024
 
 ManifestId = Annotated[str, response_field("Identifier of the manifest.", **identifier(MANIFEST))]
@@ -55,7 +55,7 @@ _MEMBER: Final[dict[str, JsonValue]] = {
 
 
 class CreateManifest(RequestBody):
-    """The revocations to unrevoke together: pass one or more of the fields."""
+    """The revocations to delete together: pass one or more of the fields."""
 
     model_config = example(batch_id=sample(BATCH))
 
@@ -68,7 +68,7 @@ class CreateManifest(RequestBody):
     )
 
     def to_arguments(self) -> dict[str, Any]:
-        """Return the arguments of the operation. Raises `InvalidRequest` if there are none."""
+        """Return the arguments of the operation. Raises `InvalidRequest` without any."""
         given = {name: getattr(self, name) for name in CreateManifest.model_fields}
         if not any(given.values()):
             raise InvalidRequest("body: pass batch_id, revocation_ids or warrant_ids.")
@@ -76,7 +76,7 @@ class CreateManifest(RequestBody):
 
 
 class ApplyManifestPart(RequestBody):
-    """Why the members are unrevoked."""
+    """The reason for unrevoking the members."""
 
     model_config = example(reason="imported by mistake")
 
@@ -84,7 +84,7 @@ class ApplyManifestPart(RequestBody):
 
 
 class ManifestGroup(RecordBody):
-    """How many members one identity revoked for one reason."""
+    """The number of members that one identity revoked for one reason."""
 
     model_config = example(**_GROUP)
 
@@ -95,7 +95,7 @@ class ManifestGroup(RecordBody):
 
 
 class ManifestBody(RecordBody):
-    """A list of revocations, which does not change."""
+    """An immutable set of revocations."""
 
     model_config = example(**_MANIFEST)
 
@@ -117,7 +117,7 @@ class ManifestBody(RecordBody):
 
 
 class NewManifest(ManifestBody):
-    """A new list of revocations."""
+    """A new manifest."""
 
     model_config = example(**_MANIFEST, not_revoked=["svc_wrt_free"])
 
@@ -152,7 +152,7 @@ class ManifestPartChanges(RevocationChanges):
 
 
 class ManifestMember(RecordBody):
-    """A revocation of a manifest."""
+    """A revocation in a manifest."""
 
     model_config = example(**_MEMBER)
 

@@ -1,4 +1,4 @@
-"""Bodies of the revocation endpoints (REVOKE-1, CHECK-4), and of the counts a day (REVOKE-31)."""
+"""Bodies of the revocation endpoints and of daily counts (REVOKE-1, CHECK-4, REVOKE-31)."""
 
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -89,7 +89,7 @@ class CheckQuery(BaseModel):
 
     @property
     def one(self) -> str:
-        """The identifier of the warrant. Raises `InvalidRequest` unless exactly one is named."""
+        """The warrant identifier. Raises `InvalidRequest` unless exactly one is given."""
         kind, value = self.token_kind, self.token_value
         given = (kind, self.token_issuer, value, self.token_issued_before)
         if given.count(None) == len(given) and self.warrant_id is not None:
@@ -149,7 +149,7 @@ class RevocationRecord(RecordBody):
 
 
 class NamedRevocation(RevocationRecord):
-    """The record of a revocation, with the name of who revoked."""
+    """The record of a revocation, with the name of its creator."""
 
     model_config = example(**_RECORD, created_by_name=_NAME)
 
@@ -160,7 +160,7 @@ class NamedRevocation(RevocationRecord):
 
 
 class FollowedRevocation(NamedRevocation):
-    """The record of a revocation, and from when on authorizers refuse the warrant."""
+    """The record of a revocation, with its first feed entry and SRL."""
 
     model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, list_version=44)
 
@@ -174,7 +174,7 @@ class FollowedRevocation(NamedRevocation):
 
     @classmethod
     def following(cls, record: Revocation, reach: PublicationStatus) -> Self:
-        """Return the body for a record and how far it has got."""
+        """Return the body for a record and its publication status."""
         fields = {name: getattr(record, name) for name in NamedRevocation.model_fields}
         return cls(**fields, **reach._asdict())
 
@@ -183,13 +183,13 @@ WarrantPrefix = Annotated[str, Field(pattern="^svc_wrt_[A-Za-z0-9_-]{0,64}$")]
 
 
 class RevocationInclude(StrEnum):
-    """Parts that the list of revocations has if it is asked for them."""
+    """Optional parts of the list of revocations."""
 
     NAMES = "names"
 
 
 class RevocationQuery(PageQuery):
-    """The query of GET /v1/revocations; both times are included."""
+    """The query of GET /v1/revocations. Both times are inclusive."""
 
     warrant_id: WarrantId | None = Field(
         default=None, description="The warrant: there is at most one revocation of it."
@@ -220,7 +220,7 @@ class RevocationQuery(PageQuery):
     )
 
     def filters(self) -> RevocationFilters:
-        """Return what is asked for. Raises `InvalidRequest` if the window ends first."""
+        """Return the filters. Raises `InvalidRequest` if the window ends before it begins."""
         if self.from_ and self.to and self.from_ > self.to:
             raise InvalidRequest("from: must not be later than to.")
         return RevocationFilters(
@@ -248,7 +248,7 @@ class RevocationList(PageBody):
 
 
 class RevocationCheck(RecordBody):
-    """Whether a warrant is revoked; if it is, when and why."""
+    """Whether a warrant is revoked, and if so, when and why."""
 
     model_config = example(
         warrant_id="svc_wrt_laptop-17",
@@ -298,21 +298,21 @@ _HOUR: Final[dict[str, JsonValue]] = {"start": "2026-11-21T12:00:00Z", **_NUMBER
 
 
 class Window(NamedTuple):
-    """The first and the last day that are asked for."""
+    """The first and the last day of the counts."""
 
     start: date
     end: date
 
 
 class CountedBy(StrEnum):
-    """The time for which revocations are counted together."""
+    """The interval of the counts."""
 
     DAY = "day"
     HOUR = "hour"
 
 
 class CountsQuery(BaseModel):
-    """The query of GET /v1/revocations/counts; both days are included."""
+    """The query of GET /v1/revocations/counts. Both days are inclusive."""
 
     from_: DateIn | None = Field(
         default=None,
@@ -326,11 +326,11 @@ class CountsQuery(BaseModel):
 
     @property
     def is_hourly(self) -> bool:
-        """Whether the numbers of hours are asked for."""
+        """Whether hourly counts are requested."""
         return self.by is CountedBy.HOUR
 
     def window(self, now: datetime) -> Window:
-        """Return the days. Raises `InvalidRequest` if they end first or are too many."""
+        """Return the days. Raises `InvalidRequest` if they are reversed or too many."""
         most = HOURLY_DAYS_MAX if self.is_hourly else DAYS_MAX
         end = self.to or now.date()
         start = self.from_ or end - timedelta(days=DAYS_DEFAULT - 1)
@@ -342,7 +342,7 @@ class CountsQuery(BaseModel):
 
 
 class _CountFields(RecordBody):
-    """How many revocations were made and deleted in some time."""
+    """The numbers of created and deleted revocations."""
 
     created: int | None = response_field(
         "How many warrants were revoked; null if it is not known.", minimum=0
@@ -358,7 +358,7 @@ class _CountFields(RecordBody):
 
 
 class RevocationDay(_CountFields):
-    """How many revocations were made and deleted on one day, in UTC."""
+    """The numbers of created and deleted revocations on one day, in UTC."""
 
     model_config = example(**_DAY)
 
@@ -366,7 +366,7 @@ class RevocationDay(_CountFields):
 
 
 class RevocationHour(_CountFields):
-    """How many revocations were made and deleted in one hour."""
+    """The numbers of created and deleted revocations in one hour."""
 
     model_config = example(**_HOUR)
 
@@ -374,7 +374,7 @@ class RevocationHour(_CountFields):
 
 
 class RevocationCounts(RecordBody):
-    """How many revocations were made and deleted on each day, or in each hour."""
+    """The numbers of created and deleted revocations per day or hour."""
 
     model_config = example(known_from="2026-10-24", days=[_DAY])
 
@@ -390,7 +390,7 @@ class RevocationCounts(RecordBody):
 
     @classmethod
     def from_counts(cls, counts: RevocationCountSeries, *, hourly: bool) -> Self:
-        """Return the body for the numbers of days, or of hours."""
+        """Return the body for daily or hourly counts."""
 
         def numbers(span: RevocationCount) -> dict[str, int | None]:
             return {"created": span.created, "removed": span.removed, "by_key": span.by_key}

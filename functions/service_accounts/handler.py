@@ -62,7 +62,7 @@ async def list_service_account_api_keys(
     account_id: AccountId,
     query: Paging,
 ) -> ApiKeyList:
-    """List the API keys of a service account, newest first, with the revoked ones."""
+    """List the API keys of a service account, newest first, including revoked keys."""
     pages = CursorCodec(request.caller, query.cursor, f"service-accounts/{account_id}/api-keys")
     page = request.run(
         api_keys.page_of_account, account_id=account_id, before=pages.position, limit=query.limit
@@ -75,8 +75,8 @@ async def list_service_account_api_keys(
 async def disable_service_account(request: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Disable a service account and all its API keys.
 
-    The next request with any of its keys is refused. If the account is disabled already, nothing
-    changes.
+    The next request with any of its keys is rejected. If the account is already disabled, the call
+    has no effect.
 
     409: no other admin key of the tenant would stay valid for at least 24 hours.
     """
@@ -89,8 +89,8 @@ async def disable_service_account(request: ApiRequest, account_id: AccountId) ->
 async def enable_service_account(request: ApiRequest, account_id: AccountId) -> ServiceAccountBody:
     """Enable a service account again.
 
-    Its API keys are accepted again, except those that were revoked. If the account is active
-    already, nothing changes. An account that gives the scope `admin` may need an approval.
+    Its API keys are accepted again, except for revoked keys. If the account is already active,
+    the call has no effect. An account that gives the scope `admin` may need an approval.
     """
     account = request.run(service_accounts.enable, account_id=account_id)
     return ServiceAccountBody.of(account)
@@ -101,7 +101,7 @@ async def enable_service_account(request: ApiRequest, account_id: AccountId) -> 
 async def delete_service_account(request: ApiRequest, account_id: AccountId) -> None:
     """Delete a service account that owns no API key.
 
-    Its name remains reserved, because the audit log names the account by it.
+    Its name remains reserved, because the audit log refers to the account by name.
 
     409: the account still owns API keys. Delete them first.
     """

@@ -1,6 +1,6 @@
-"""The providers of a tenant, and sessions for tokens and tickets (IDENTITY-7).
+"""The sign-in providers of a tenant, and sessions for tokens and tickets (IDENTITY-7).
 
-A schedule calls it too, and then it refreshes the endpoints of all providers.
+A schedule also calls it to refresh the endpoints of all providers.
 """
 
 from typing import Any, Final
@@ -10,7 +10,7 @@ from shared.operations.identities import issuers
 from shared.web.app import create_public_app, lambda_handler
 from shared.web.sign_in import SignIn
 
-# The time of the function that is left when it fetches no further document.
+# No further document is fetched if less than this is left of the function's timeout.
 _LEFT_MILLISECONDS: Final = 10_000
 
 app = create_public_app(SignIn(wiring.from_environment))
@@ -18,9 +18,10 @@ _answer: Final = lambda_handler(app)
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """Answer a request. Any other event is a tick of the schedule, which refreshes endpoints.
+    """Answer a request, or refresh the endpoints for an event of the schedule.
 
-    A tick does nothing if another region is in charge, or if the service is read-only (OPS-14).
+    The schedule does nothing if another region is the writable one, or if the service is read-only
+    (OPS-14).
     """
     if "requestContext" in event:
         return _answer(event, context)

@@ -44,7 +44,7 @@ async def list_signing_keys(
 ) -> SigningKeyList:
     """List the signing keys.
 
-    The newest key comes first. Each superseded version of a key is a separate entry with the status
+    The newest key comes first. Each old version of a key is a separate entry with the status
     `rotated`.
     """
     pages = CursorCodec(
@@ -69,11 +69,11 @@ async def list_signing_keys(
 async def create_signing_key(request: ApiRequest, body: CreateSigningKey) -> SigningKeyBody:
     """Create a signing key.
 
-    The service makes an Ed25519 key pair; the private key never leaves it. An issuer or a notary
-    needs a parent, which is a root or an issuer, and cannot expire later than its parent.
+    The service generates an Ed25519 key pair. The private key never leaves it. An issuer or a
+    notary needs a parent, which is a root or an issuer, and cannot expire later than its parent.
 
-    409: the parent is not active, has expired or has 32 keys above it, or the tenant has 5000
-    active and suspended keys.
+    409: the parent is not active, has expired or has 32 ancestors, or the tenant has 5000 active
+    and suspended keys.
     """
     key = request.run(
         signing_keys.create,
@@ -88,7 +88,7 @@ async def create_signing_key(request: ApiRequest, body: CreateSigningKey) -> Sig
 @routes.get("/v1/keys/{keyId}")
 @serves(signing_keys.get, raises=(NotFound,))
 async def get_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
-    """Get one signing key, or one superseded version of a key."""
+    """Get one signing key, or one old version of a key."""
     return SigningKeyBody.of(request.run(signing_keys.get, key_id=key_id))
 
 
@@ -97,7 +97,7 @@ async def get_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
 async def list_signing_key_versions(request: ApiRequest, key_id: KeyId) -> SigningKeyVersionList:
     """List all versions of a signing key, newest first.
 
-    The path may name the key or the record of any superseded version of it.
+    The path may name the key or the record of any old version of it.
     """
     versions = request.run(signing_keys.versions, key_id=key_id)
     return SigningKeyVersionList(versions=[SigningKeyVersion.of(each) for each in versions])
@@ -109,8 +109,8 @@ async def rotate_signing_key(request: ApiRequest, key_id: KeyId) -> RotatedSigni
     """Rotate a signing key.
 
     The key keeps its identifier and gets a new key pair. The previous version gets a separate
-    record with the status `rotated`: it cannot sign any more, and the warrants that it signed
-    remain valid.
+    record with the status `rotated`. It can no longer sign, and the warrants that it signed remain
+    valid.
 
     409: the key is not active.
     """
@@ -123,7 +123,7 @@ async def suspend_signing_key(request: ApiRequest, key_id: KeyId) -> SuspendedSi
     """Suspend a signing key.
 
     The key cannot sign until it is enabled again. The warrants that it signed remain valid. If the
-    key is suspended already, nothing changes.
+    key is already suspended, the call has no effect.
 
     409: the key is neither active nor suspended.
     """
@@ -135,7 +135,7 @@ async def suspend_signing_key(request: ApiRequest, key_id: KeyId) -> SuspendedSi
 async def enable_signing_key(request: ApiRequest, key_id: KeyId) -> SigningKeyBody:
     """Enable a suspended signing key.
 
-    If the key is active already, nothing changes.
+    If the key is already active, the call has no effect.
 
     409: the key is neither suspended nor active.
     """
@@ -149,11 +149,11 @@ async def revoke_signing_key(
 ) -> RevokedSigningKey:
     """Revoke a signing key and every warrant that it signed.
 
-    A revocation cannot be undone. Checks see it from the next request on, however many warrants the
-    key signed. You can also revoke the record of a superseded version, which affects only the
-    warrants of that version. Keys below this one do not change, unless `cascade` is true. To see
-    the effect of a revocation in advance, set `dry_run`. If the key is revoked already, the
-    response shows when and why, and nothing changes.
+    A revocation cannot be undone. Checks see it from the next request on, regardless of how many
+    warrants the key signed. You can also revoke the record of an old version, which affects only
+    the warrants of that version. Descendants of the key do not change, unless `cascade` is true. To
+    see the impact of a revocation in advance, set `dry_run`. If the key is already revoked, the
+    response shows when and why, and the key does not change.
 
     Keys of a large cascade are revoked in several steps. If the call fails, repeat it: it continues
     with the remaining keys.
@@ -177,8 +177,8 @@ async def sign_warrant(request: ApiRequest, key_id: KeyId, body: SignWarrant) ->
     identifier of the warrant, the tenant and the times (a CWT claims set, RFC 8392). With the
     format `raw` the result is the signature over the payload alone.
 
-    409: the key is not active or has expired, a key above it is not active, or the identifier was
-    used before.
+    409: the key is not active or has expired, an ancestor of the key is not active, or the
+    identifier was used before.
     """
     signed = request.run(warrants.sign, key_id=key_id, order=body.order())
     return SignedWarrantBody.of(signed)
@@ -189,7 +189,7 @@ async def sign_warrant(request: ApiRequest, key_id: KeyId, body: SignWarrant) ->
 async def list_warrants(request: ApiRequest, key_id: KeyId, query: Paging) -> IssuedWarrantList:
     """List the warrants that a signing key signed, newest first.
 
-    The record of a superseded version lists the warrants of that version only.
+    The record of an old version lists the warrants of that version only.
     """
     pages = CursorCodec(request.caller, query.cursor, f"keys/{key_id}/warrants")
     page = request.run(warrants.page, key_id=key_id, before=pages.position, limit=query.limit)
@@ -223,12 +223,12 @@ _BUNDLE_CONDITION: Final = condition("The `ETag` of the bundle that you have.")
 async def get_trust_bundle(
     request: ApiRequest, response: Response, cursor: Cursor = None
 ) -> TrustBundle | Response:
-    """Get the public keys by which warrants and lists are verified, with their states.
+    """Get the public keys that verify warrants and SRLs, with their states.
 
-    The newest key comes first, at most 1000 on a page. Superseded versions and revoked keys are
-    included. Poll the first page with `If-None-Match`, each minute for example. 304 means that no
-    key on any page has changed. After a 200, read the other pages again, too. The first polls after
-    a change and one poll an hour are answered with 200 although nothing changed since.
+    The newest key comes first, at most 1000 on a page. Old versions and revoked keys are included.
+    Poll the first page with `If-None-Match`, for example each minute. 304 means that no key on any
+    page has changed. After a 200, read the other pages again, too. The first polls after a change
+    and one poll an hour are answered with 200 even without a new change.
     """
     pages = CursorCodec(request.caller, cursor, "trust-bundle")
     before = pages.position

@@ -1,6 +1,6 @@
 """Bodies of the signing key endpoints (KEY-6, WARRANT-4).
 
-The examples for the API document are a key, and a warrant that it signed and that verifies.
+The examples for the API document are a key, and a verifiable warrant that it signed.
 """
 
 import base64
@@ -89,7 +89,7 @@ _WARRANT_EXAMPLE: Final[dict[str, JsonValue]] = {
 
 PAYLOAD_MAX: Final = 64 * 1024
 
-# Four characters for three bytes or fewer.
+# Base64 has four characters for each group of up to three bytes.
 _PAYLOAD_CHARACTERS: Final = -(-PAYLOAD_MAX // 3) * 4
 _PAYLOAD: Final = WithJsonSchema({"type": "string", "maxLength": _PAYLOAD_CHARACTERS, **BASE64})
 
@@ -109,7 +109,7 @@ def _payload(value: Any) -> bytes:
     return payload
 
 
-# Extras that the list of keys has on request.
+# Optional fields of the list of keys.
 WARRANT_COUNT: Final = "warrant_count"
 VERSION: Final = "version"
 _INCLUDED: Final = f"({VERSION}|{WARRANT_COUNT})"
@@ -130,11 +130,11 @@ class KeyQuery(PageQuery):
 
     @property
     def includes(self) -> set[str]:
-        """The extras that the request asks for."""
+        """The optional fields that the request includes."""
         return set((self.include or "").split(","))
 
 
-# A strict body would refuse text for a member of an enumeration.
+# Strict mode would reject the text of an enumeration member.
 OneType = Annotated[SigningKeyType, Field(strict=False)]
 OneFormat = Annotated[WarrantFormat, Field(strict=False)]
 
@@ -166,7 +166,7 @@ class CreateSigningKey(RequestBody):
 
 
 class RevokeSigningKey(RequestBody):
-    """Why and how far to revoke."""
+    """The reason and the extent of a revocation."""
 
     model_config = example(reason="old laptop stolen", cascade=True)
 
@@ -184,7 +184,7 @@ class RevokeSigningKey(RequestBody):
 
 
 class SignWarrant(WarrantReferenceBody):
-    """The warrant to sign, and how."""
+    """The warrant to sign, and its format."""
 
     model_config = example(
         payload="bWF5IHBheSB1cCB0byAxMDA=",
@@ -229,7 +229,7 @@ _CurrentId = Annotated[str, Field(json_schema_extra=identifier(SIGNING_KEY))]
 
 
 class SigningKeyBody(RecordBody):
-    """A signing key, or a superseded version of one."""
+    """A signing key, or an old version of a signing key."""
 
     model_config = example(**KEY_EXAMPLE)
 
@@ -265,13 +265,13 @@ class SigningKeyBody(RecordBody):
         return body
 
     def hide_version(self) -> None:
-        """Leave the eight fields of the contract, unless it is a superseded version."""
+        """Keep only the eight fields of the contract, unless it is an old version."""
         if self.status is not KeyStatus.ROTATED:
             self.rotated_at = self.version = self.successor_id = None
 
 
 class ListedSigningKey(SigningKeyBody):
-    """A signing key, or a superseded version of one, in the list of keys."""
+    """A signing key, or an old version of a signing key, in the list of keys."""
 
     warrant_count: int | None = optional(
         "How many warrants all versions of the key signed, or this version if it is a superseded "
@@ -297,7 +297,7 @@ class SigningKeyList(PageBody):
 
 
 class RotatedSigningKey(RecordBody):
-    """A signing key in its new version."""
+    """A signing key with its new version."""
 
     model_config = example(**_ROTATED_EXAMPLE)
 
@@ -310,7 +310,7 @@ class RotatedSigningKey(RecordBody):
 
 
 class SuspendedSigningKey(SigningKeyBody):
-    """A signing key that is suspended."""
+    """A suspended signing key."""
 
     model_config = example(
         **KEY_EXAMPLE | {"status": "suspended"}, suspended_at="2026-11-21T13:00:00Z"
@@ -320,7 +320,7 @@ class SuspendedSigningKey(SigningKeyBody):
 
 
 class RevokedSigningKey(SigningKeyBody):
-    """A signing key that is revoked, or with `dry_run` the key as it stands."""
+    """A revoked signing key, or with `dry_run` the unchanged key."""
 
     model_config = example(
         **KEY_EXAMPLE | {"status": "revoked"},
@@ -385,7 +385,7 @@ class SigningKeyVersionList(ResponseBody):
 
 
 class SignedWarrantBody(ResponseBody):
-    """A warrant, and what verifies it."""
+    """A warrant, and the data that verifies it."""
 
     model_config = example(**_SIGNED_EXAMPLE)
 

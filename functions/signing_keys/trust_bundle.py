@@ -78,7 +78,7 @@ class TrustedKeyFields(ResponseBody):
 
     @classmethod
     def of(cls, trusted_key: TrustedKey) -> Self:
-        """Return the body for a key or a superseded version."""
+        """Return the body for a key or an old version."""
         key = trusted_key.key
         return cls(
             key_id=key.signer.key_id,
@@ -96,7 +96,7 @@ class TrustedKeyFields(ResponseBody):
 
 
 class TrustedSigner(RecordBody):
-    """A key that signs the Signed Revocation List and the feed, did so, or will."""
+    """A past, current or future signer of the Signed Revocation List and the feed."""
 
     model_config = example(**_SIGNER)
 
@@ -111,7 +111,7 @@ class TrustedSigner(RecordBody):
 
 
 class TrustBundle(ResponseBody):
-    """A page of the keys by which warrants and lists are verified."""
+    """A page of the keys that verify warrants and SRLs."""
 
     model_config = example(
         tenant_id="svc_tnt_01kbm4xt3rfz8c5w7y2q9n6d1e",

@@ -36,9 +36,9 @@ _VERSION: Final = decimal(
 
 
 class ListQuery(BaseModel):
-    """Which list is asked for; without a parameter, the one that is in force."""
+    """The requested SRL. Without a parameter, it is the current SRL."""
 
-    # The order matters: what follows a validator is checked, but is not in the API document.
+    # The order matters: the API document omits constraints that follow a validator.
     version: Annotated[int, Field(ge=1, lt=10**12), _VERSION] | None = Field(
         default=None, description="The list of this version."
     )
@@ -51,7 +51,7 @@ class ListQuery(BaseModel):
 
     @property
     def is_old(self) -> bool:
-        """Whether one certain list is asked for."""
+        """Whether a specific SRL is requested."""
         return self.version is not None or self.sha256 is not None
 
 
@@ -96,20 +96,20 @@ _CONDITION: Final = condition("The `ETag` of the list that you have.")
 )
 @serves(srl.old, raises=(NotFound,))
 async def get_srl(request: ApiRequest, query: Annotated[ListQuery, Query()]) -> Response:
-    """Get the Signed Revocation List that is in force, or an old one.
+    """Get the current Signed Revocation List, or an old one.
 
     Verify the bytes in `srl` and use their content; `payload` has the same content in readable
-    form. Send the `ETag` of the last list in `If-None-Match`, with the same `Accept-Encoding`: 304
-    means that it is still in force. Keep the `ETag` of this response, also if it is a redirect.
+    form. Send the `ETag` of the last SRL in `If-None-Match`, with the same `Accept-Encoding`: 304
+    means that it is still current. Keep the `ETag` of this response, also if it is a redirect.
     Follow redirects, and do not send `Authorization` to the address of a redirect.
 
     `/v1/revocations/srl` and `/v1/revocations/srl/signed` are the same resource.
 
-    `Age` tells how old the oldest change is that the list in force may lack. If that is not known,
-    the status is 503.
+    `Age` is the age of the oldest change that the current SRL may lack. If it is unknown, the
+    status is 503.
 
-    With `version` or `sha256` the response is that list, if the service still has it. It does not
-    change, and may be cached. Do not take it for the list in force.
+    With `version` or `sha256` the response is that SRL, if the service still has it. It does not
+    change, and may be cached. Do not use it as the current SRL.
     """
     age, packed = dict[str, str](), accepts_gzip(request)
     if query.is_old:
@@ -121,8 +121,8 @@ async def get_srl(request: ApiRequest, query: Annotated[ListQuery, Query()]) -> 
     form = head.form(is_gzip=packed)
     headers = {
         "ETag": form.etag,
-        # A list of a certain version never changes. A client with keys of several tenants must not
-        # confuse their lists, so the responses also vary by `Authorization`.
+        # An SRL of a specific version never changes. A client with keys of several tenants must not
+        # mix up their SRLs, so the responses also vary by `Authorization`.
         "Cache-Control": bodies.IMMUTABLE if query.is_old else CACHE_CONTROL,
         "Vary": "Accept-Encoding, Authorization" if query.is_old else "Accept-Encoding",
         "X-SRL-Key-Id": head.key_id,
@@ -143,9 +143,9 @@ async def regenerate_srl(request: ApiRequest) -> PublishedList:
     """Publish the next version of the Signed Revocation List now.
 
     The service also publishes automatically, within about a minute of a change. This call always
-    publishes, even if nothing changed, and the version increases by one. A tenant may call it 25
-    times per second if its list is short, and once in two seconds if the list has a million
-    entries. Above this limit the status is 429, and nothing is published.
+    publishes, even without changes, and the version increases by one. A tenant may call it 25 times
+    per second if its SRL is short, and once in two seconds if the SRL has a million entries. Above
+    this limit the status is 429, and no SRL is published.
     """
     request.run(srl.take)
     return PublishedList.of(request.make(srl.regenerate))
@@ -156,9 +156,9 @@ async def regenerate_srl(request: ApiRequest) -> PublishedList:
 async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> SrlKeyList:
     """List the keys that sign the Signed Revocation List.
 
-    The key that signed the list in force comes first, then the newest. A retired key is listed
-    until its last list has expired. A revoked key remains listed, so that a verifier that pinned it
-    learns of the revocation. If more than 100 are revoked, the oldest of them are on further pages.
+    The signer of the current SRL comes first, then the newest. A retired key is listed until its
+    last SRL has expired. A revoked key remains listed, so that a verifier that pinned it learns of
+    the revocation. If more than 100 are revoked, the oldest of them are on further pages.
     """
     pages = CursorCodec(request.caller, cursor, "srl/keys")
     page = request.run(list_signers.page, before=pages.position)
@@ -171,10 +171,10 @@ async def list_srl_keys(request: ApiRequest, cursor: Cursor = None) -> SrlKeyLis
 @routes.post("/v1/revocations/srl/keys", status_code=201)
 @serves(list_signers.create, raises=(InvalidState, Conflict))
 async def create_srl_key(request: ApiRequest) -> SrlKey:
-    """Create the key that will sign the Signed Revocation List next.
+    """Create a pending signer for the Signed Revocation List.
 
-    The key is listed as `pending`, so that authorizers can learn of it, and signs nothing until it
-    is activated. `statement` is signed by the current key.
+    The key is listed as `pending` for authorizers to learn it, and does not sign until it is
+    activated. `statement` is signed by the current key.
 
     409: there is a pending key already, or 100 retired keys are listed.
     """
@@ -184,15 +184,15 @@ async def create_srl_key(request: ApiRequest) -> SrlKey:
 @routes.post("/v1/revocations/srl/keys/rotate", status_code=201)
 @serves(list_signers.rotate, raises=(Conflict,), kind=WorkKind.PUBLICATION, is_protected=True)
 async def rotate_srl_key(request: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) -> SrlKey:
-    """Replace the key that signs the Signed Revocation List at once.
+    """Rotate the signer of the Signed Revocation List at once.
 
-    Activates the pending key, or a new key if none is pending, and publishes a list that it signed.
-    Clients of the feed follow its `statement`. Authorizers that read lists refuse that list if they
+    Activates the pending key, or a new key if none is pending, and publishes an SRL signed by it.
+    Clients of the feed follow its `statement`. Authorizers that read SRLs refuse that SRL if they
     do not know the key. To give them time, create a pending key and activate it later.
 
-    With `compromised` the present key is revoked, as `POST …/srl/keys/{keyId}/revoke` does.
-    Each such call revokes the key that is active then: send an `Idempotency-Key`, or list the keys
-    before you repeat a call whose response was lost. The body may be omitted.
+    With `compromised` the current key is revoked, as with `POST …/srl/keys/{keyId}/revoke`. Each
+    such call revokes the key that is active then. Send an `Idempotency-Key`, or list the keys
+    before you repeat a call with a lost response. The body may be omitted.
 
     409: there is no pending key, and 100 retired keys are listed.
     """
@@ -209,7 +209,7 @@ async def rotate_srl_key(request: ApiRequest, body: RotateSrlKey = _NOT_STOLEN) 
 async def activate_srl_key(
     request: ApiRequest, key_id: KeyId, body: ActivateSrlKey = _NOT_FORCED
 ) -> SrlKey:
-    """Activate a pending key and publish a list that it signed.
+    """Activate a pending key and publish an SRL signed by it.
 
     The previous key is retired. The body may be omitted.
 
@@ -224,10 +224,10 @@ async def activate_srl_key(
 async def revoke_srl_key(request: ApiRequest, key_id: KeyId) -> SrlKey:
     """Revoke a stolen key of the Signed Revocation List.
 
-    If the key signed the list in force, another key takes over, and a list that it signed is
-    published in the same step. That key has no `statement`, because the thief could have made one
-    too: authorizers that pin a key must pin the new one. The feed breaks, so that clients that
-    accepted what the thief signed continue with the new list.
+    If the key signed the current SRL, another key takes over, and an SRL signed by it is published
+    in the same step. The new key has no `statement`, because the thief could have created one too.
+    Authorizers that pin a key must pin the new one. The feed gets a discontinuity, so that clients
+    that accepted forged entries continue with the new SRL.
     """
     return SrlKey.of(request.make(list_signers.revoke, key_id=key_id))
 

@@ -66,7 +66,7 @@ SIGNER: Final[dict[str, JsonValue]] = {
 
 
 class SrlPayload(ResponseBody):
-    """The content of a list in readable form. Only the signed form is authoritative."""
+    """The content of an SRL in readable form. Only the signed form is authoritative."""
 
     model_config = example(**PAYLOAD)
 
@@ -79,7 +79,7 @@ class SrlPayload(ResponseBody):
 
 
 class SignedSrlPayload(ResponseBody):
-    """The signed form of a list."""
+    """The signed form of an SRL."""
 
     model_config = example(**SIGNED)
 
@@ -99,7 +99,7 @@ class SignedRevocationList(ResponseBody):
 
 
 class PublishedList(RecordBody):
-    """The list that was published, and is now in force."""
+    """The published SRL, which is now the current one."""
 
     model_config = example(
         version=2,
@@ -143,7 +143,7 @@ class RotateSrlKey(RequestBody):
 
 
 class SrlKeyStatement(ResponseBody):
-    """A statement by the previous key about this one. Verifiers follow it to the new key."""
+    """The previous key's statement about this key. Verifiers follow it to the new key."""
 
     model_config = example(**STATEMENT)
 
@@ -156,7 +156,7 @@ class SrlKeyStatement(ResponseBody):
 
 
 class SrlKey(ResponseBody):
-    """A key that signs the lists of the tenant, did so, or will."""
+    """A past, current or future signer of the tenant's SRLs."""
 
     model_config = example(**SIGNER)
 
@@ -193,7 +193,7 @@ class SrlKey(ResponseBody):
 
 
 class SrlKeyList(ResponseBody):
-    """The keys of the lists, the one that signed the list in force first."""
+    """The SRL signers, with the signer of the current SRL first."""
 
     model_config = example(keys=[SIGNER], cursor=CURSOR)
 

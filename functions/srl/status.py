@@ -1,4 +1,4 @@
-"""The status and the history of lists over HTTP (SRL-21, SRL-22)."""
+"""The status and the history of SRLs over HTTP (SRL-21, SRL-22)."""
 
 import hashlib
 from typing import Any, Final, Self
@@ -45,7 +45,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class ListStatusBody(ResponseBody):
-    """How the list in force stands."""
+    """The status of the current SRL."""
 
     model_config = example(
         version=2,
@@ -106,7 +106,7 @@ class ListStatusBody(ResponseBody):
 
 
 class SrlVersion(RecordBody):
-    """A list that was published."""
+    """A published SRL."""
 
     model_config = example(**_VERSION)
 
@@ -129,7 +129,7 @@ class SrlVersion(RecordBody):
 
 
 class SrlVersionList(ResponseBody):
-    """A page of the history of lists."""
+    """A page of the history of SRLs."""
 
     model_config = example(versions=[_VERSION], cursor=CURSOR)
 
@@ -145,11 +145,11 @@ class SrlVersionList(ResponseBody):
 )
 @serves(srl.read)
 async def get_srl_status(request: ApiRequest) -> Response:
-    """Get how the Signed Revocation List stands, without the list.
+    """Get the status of the Signed Revocation List, without the list.
 
-    The response says which list is in force, how many warrants changed since it was made, and by
-    when the schedule begins the next list. Poll it with `If-None-Match`, every five seconds for
-    example: 304 means that nothing of this has changed.
+    The response contains the current version, the number of warrants that changed since its
+    publication, and the time by which the schedule begins the next one. Poll it with
+    `If-None-Match`, for example every five seconds. 304 means that the status has not changed.
     """
     body = ListStatusBody.of(request.run(srl.read)).model_dump_json()
     headers = {
@@ -166,8 +166,8 @@ async def get_srl_status(request: ApiRequest) -> Response:
 async def list_srl_versions(request: ApiRequest, query: Paging) -> SrlVersionList:
     """List the Signed Revocation Lists that were published in the last 30 days.
 
-    Each publication has an entry, those of the schedule as well. The lists themselves are kept for
-    a shorter time.
+    Each publication has an entry, including scheduled ones. The SRLs themselves are kept for a
+    shorter time.
     """
     pages = CursorCodec(request.caller, query.cursor, "srl/versions")
     page = request.run(srl.page, before=pages.position, limit=query.limit)

@@ -1,4 +1,4 @@
-"""Publish the lists of the tenants in the queue. SQS calls it; it speaks no HTTP."""
+"""Publish the SRLs of the tenants in the queue. SQS calls it, not HTTP."""
 
 import logging
 import time
@@ -12,11 +12,11 @@ _log = logging.getLogger(__name__)
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
-    """Publish for the tenant of each message; return how many were published, not due, failed.
+    """Publish for the tenant of each message. Returns counts of published, not due and failed.
 
-    A failure is logged and counted, and its message is not delivered again: the next tick names
-    the tenant once more (docs/adr/11). Raises if nothing can be published at all, such as
-    `InvalidSettings`; SQS then delivers the messages again.
+    A failure is logged and counted. Its message is not delivered again, because the next run of the
+    schedule queues the tenant again (docs/adr/11). Raises if no tenant can be published, for
+    example `InvalidSettings`. SQS then delivers the messages again.
     """
     logs.configure_standard_output()
     ports = wiring.from_environment()

@@ -1,4 +1,4 @@
-"""Queue the tenants whose list is due; announce stale authorizers and keys that expire soon.
+"""Queue due SRLs, and announce unknown authorizers and expiring keys.
 
 EventBridge calls it, not HTTP.
 """
@@ -18,13 +18,13 @@ _log = logging.getLogger(__name__)
 
 
 def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
-    """Queue the tenants that are due; return how many they are, and how many lists are late.
+    """Queue the due tenants. Returns their number, and the number of late SRLs.
 
-    Some runs then count the authorizers whose state is unknown and announce them (FLEET-15,
-    FLEET-18), announce keys that expire soon (APIKEY-11), and revoke unused ones (APIKEY-16).
-    Raises `Unavailable` if the tenants cannot be read or queued. A run may be repeated. It does
-    nothing if the service is read-only
-    (OPS-14). In a standby region it only logs whether lists arrive (OPS-25).
+    Some runs then count the authorizers in an unknown state and announce them (FLEET-15, FLEET-18),
+    announce keys that expire soon (APIKEY-11), and revoke unused keys (APIKEY-16). Raises
+    `Unavailable` if the tenants cannot be read or queued. A run may be repeated. It does nothing if
+    the service is read-only (OPS-14). In a standby region it only logs whether SRLs arrive
+    (OPS-25).
     """
     logs.configure_standard_output()
     ports = wiring.from_environment()
@@ -34,12 +34,12 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
     due = schedule.read_due_tenants(ports)
     tenants = len(due.tenant_ids)
     figures = {"DueTenants": tenants, "SrlsOverdue": due.late, "SrlsExpired": due.expired}
-    # Logged before the tenants are queued: if the queue fails, these metrics show late lists.
+    # Logged before the tenants are queued, so that these metrics show late SRLs if the queue fails.
     _log.info("schedule", extra=logs.fields(metrics=figures))
     if not ports.is_in_charge():
         return {"queued": 0, "late": due.late}
     queue = wiring.queue_from_environment()
-    # On most ticks no tenant is due; the client of SQS is not created then.
+    # On most runs no tenant is due, and the client of SQS is then not created.
     if due.tenant_ids:
         queue.send(due.tenant_ids)
     _report_age(ports)
@@ -53,11 +53,11 @@ def handler(_event: dict[str, Any], _context: object) -> dict[str, int]:
 
 
 def _report_age(ports: Ports) -> None:
-    """Log the age of the oldest list in force."""
+    """Log the age of the oldest current SRL."""
     try:
         issued_at = schedule.read_oldest_issue_time(ports)
     except DataCorrupt:
-        # One tenant's item must not stop what follows for the others.
+        # One tenant's item must not prevent the following steps for the others.
         _log.exception("the oldest list cannot be found")
         return
     if issued_at is not None:
@@ -66,7 +66,7 @@ def _report_age(ports: Ports) -> None:
 
 
 def _report_waiting(ports: Ports) -> None:
-    """Log how many tenants have a change that is not published in time, if there are any."""
+    """Log the number of tenants with an overdue change, if there are any."""
     waiting = unpublished.summarize_backlog(ports)
     if waiting.late:
         figures = {"FeedsLagging": waiting.late}
@@ -76,7 +76,7 @@ def _report_waiting(ports: Ports) -> None:
 
 
 def _report_trust(ports: Ports) -> None:
-    """Log how many tenants have a trust document that ends soon or waits for signatures, if any."""
+    """Log the number of expiring and expired trust documents, if there are any."""
     found = readiness.documents(ports)
     if found.due or found.expired:
         figures = {"TrustDocumentsExpiring": found.due, "TrustDocumentsExpired": found.expired}
@@ -84,7 +84,7 @@ def _report_trust(ports: Ports) -> None:
 
 
 def _announce_expiring(ports: Ports) -> None:
-    # Of each tenant once an hour. A stage without such keys does not pay for the metric.
+    # Once an hour per tenant. A stage without such keys does not pay for the metric.
     for (kind, days), number in expiring.announce_due(ports).items():
         figures, by = {"CredentialsExpiring": number}, {"Kind": kind.value, "Within": f"{days}d"}
         _log.info("expiring", extra=logs.fields(metrics=figures, by=by))

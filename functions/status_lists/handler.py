@@ -1,6 +1,6 @@
 """Token Status Lists over HTTP (TOKEN-5 to TOKEN-8).
 
-Verifiers need no key: `PublicLists` serves the signed lists and their keys to anybody.
+Verifiers need no credentials: `PublicLists` serves the signed lists and their keys to everyone.
 """
 
 import json
@@ -39,10 +39,10 @@ from shared.web.routes import ApiRequest, router, serves
 from shared.web.work import IN_PLACE, Work, WorkKind
 
 _KEYS: Final = f"{PATH}/jwks.json"
-# The most specific range that a request names decides (RFC 9110, 12.5.1).
+# The most specific range in a request decides (RFC 9110, 12.5.1).
 _RANGES: Final = (MEDIA_TYPE, "application/*", "*/*")
 _METHODS: Final = ("GET", "HEAD", "OPTIONS")
-# Any page may read what is public. A condition needs a preflight.
+# Any page may read public data. A conditional request needs a preflight.
 _CORS: Final = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
 _PREFLIGHT: Final = {
     "Access-Control-Allow-Methods": "GET, HEAD",
@@ -79,11 +79,10 @@ async def list_status_lists(request: ApiRequest) -> StatusListList:
 async def allocate_status_entries(
     request: ApiRequest, list_id: Identifier, body: AllocateStatusEntries
 ) -> StatusEntries:
-    """Give out entries for tokens; nobody gets the same one again.
+    """Allocate entries for tokens. Each entry is allocated only once.
 
-    The indexes do not tell in which order they were given out. To revoke the token with index N,
-    revoke the warrant `svc_wrt_tsl-`, then the part of the list's `id` after `svc_tsl_`, then `-`
-    and N.
+    The indexes do not reveal the order of allocation. To revoke the token with index N, revoke the
+    warrant `svc_wrt_tsl-`, then the part of the list's `id` after `svc_tsl_`, then `-` and N.
 
     409: the code is `full` if the list has fewer entries left.
     """
@@ -93,10 +92,10 @@ async def allocate_status_entries(
 @routes.post(f"{PATH}/keys/rotate")
 @serves(status_lists.rotate, raises=(NotFound,), is_protected=True)
 async def rotate_status_key(request: ApiRequest) -> StatusKey:
-    """Replace the key that signs the status lists, for example because it was stolen.
+    """Rotate the key that signs the status lists, for example after a theft.
 
-    The next request for a list gets one that the new key signed. A verifier that has the list of
-    before may refuse it for up to a minute.
+    The next request for a list returns a list signed by the new key. A verifier with the previous
+    list may refuse it for up to a minute.
 
     404: there is no status list yet.
     """
@@ -104,12 +103,12 @@ async def rotate_status_key(request: ApiRequest) -> StatusKey:
 
 
 def _own_address(request: ApiRequest) -> str:
-    """Return the address of the service that the caller used. Raises `InvalidRequest`.
+    """Return the URL of the service that the caller used. Raises `InvalidRequest`.
 
-    A proxy may have ended TLS before a request by http. Then the address is not known, and a wrong
-    one would be in all tokens for good.
+    A proxy may have terminated TLS before a request over http. The URL is then unknown, and all
+    tokens would permanently contain a wrong one.
     """
-    # Lambda's handler leaves out the header `Host`.
+    # Lambda's handler removes the header `Host`.
     domain = request.scope.get("aws.event", {}).get("requestContext", {}).get("domainName")
     try:
         if not domain and request.base_url.scheme != "https" and _may_be_public(request):
@@ -120,7 +119,7 @@ def _own_address(request: ApiRequest) -> str:
 
 
 def _may_be_public(request: ApiRequest) -> bool:
-    """Return whether the host of a request has more than one label, and is not this machine."""
+    """Return whether the host of a request has several labels, and is not this machine."""
     host = request.base_url.hostname or ""
     found = parse_address(host)
     return not found.is_loopback if found else "." in host
@@ -129,7 +128,7 @@ def _may_be_public(request: ApiRequest) -> bool:
 class PublicLists:
     """An ASGI application for signed lists and their keys.
 
-    It needs to be behind `PublicMiddleware`.
+    It must be behind `PublicMiddleware`.
     """
 
     def __init__(self, ports: Callable[[], Ports], work: Work = IN_PLACE) -> None:
@@ -137,7 +136,7 @@ class PublicLists:
 
     @staticmethod
     def serves(scope: Scope) -> bool:
-        """Whether the path of a request is that of a list or of the keys."""
+        """Return whether the path of a request names a list or the keys."""
         folder, _, name = str(scope.get("path", "")).rpartition("/")
         return folder == PATH and name != ""
 
@@ -165,14 +164,14 @@ class PublicLists:
             partial(self._cached_response, request, list_id), WorkKind.QUICK, tenant_id=""
         )
         if answer is None:
-            # One at a time, so that strangers take no more than one processor.
+            # One publication at a time limits unauthenticated clients to one processor.
             made = partial(self._work.publish, status_lists.make, self._ports(), list_id)
             found = await self._work(made, WorkKind.PUBLICATION, tenant_id="")
             answer = self._signed_response(*found)
         return answer
 
     def _cached_response(self, request: Request, list_id: str) -> Response | None:
-        """Return the answer with a list that is kept; None if it has to be made."""
+        """Return the response with a cached list, or None if there is none."""
         ports = self._ports()
         found = status_lists.look(ports, list_id)
         if matches(request, etag=found.etag):
@@ -204,7 +203,7 @@ class PublicLists:
 
 
 def _check(request: Request) -> None:
-    """Raise an error if there is a query, or if no JWT is accepted.
+    """Reject a query, and a caller that does not accept JWTs.
 
     `time` requests the list of another time, which the service does not have (501 by the draft).
     """

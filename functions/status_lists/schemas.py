@@ -37,7 +37,7 @@ _LIST: Final[dict[str, JsonValue]] = {
 
 
 def address(value: str) -> str:
-    """Return the address of a service, without a slash at its end. Raises `ValueError`."""
+    """Return the URL of a service, without a slash at its end. Raises `ValueError`."""
     plain = value.removesuffix("/")
     if len(plain) > _URL_MAX or not _URL.fullmatch(plain):
         raise ValueError("must be the address of this service, such as https://rescind.example")
@@ -84,7 +84,7 @@ class StatusListList(ResponseBody):
 
 
 class AllocateStatusEntries(RequestBody):
-    """How many entries to give out."""
+    """The number of entries to allocate."""
 
     model_config = example(count=3)
 
@@ -92,7 +92,7 @@ class AllocateStatusEntries(RequestBody):
 
 
 class StatusEntries(RecordBody):
-    """Entries for tokens, which nobody else gets."""
+    """Entries for tokens, each allocated only once."""
 
     model_config = example(uri=_ADDRESS, indexes=[90_412, 731_003, 4711])
 

@@ -23,8 +23,7 @@ async def update_tenant_settings(
 ) -> TenantSettingsBody:
     """Change settings of the tenant.
 
-    Settings that you omit do not change. A new lifetime applies to the lists that are
-    published from then on.
+    Settings that you omit do not change. A new lifetime applies to SRLs published after the change.
     """
     change = SettingsChange(**body.model_dump(exclude_unset=True))
     return TenantSettingsBody.of(request.run(tenant_settings.update, change=change))

@@ -93,12 +93,12 @@ def _seconds(value: Any) -> Any:
     return int(value.total_seconds()) if isinstance(value, timedelta) else value
 
 
-# A strict body would refuse text for a member of an enumeration.
+# Strict mode would reject the text of an enumeration member.
 OnePublication = Annotated[SrlPublicationPolicy, Field(strict=False)]
 
 OneTakeBack = Annotated[UnrevokePolicy, Field(strict=False)]
 
-# A span of time, shown in whole seconds.
+# A duration, shown in whole seconds.
 Seconds = Annotated[int, BeforeValidator(_seconds)]
 
 

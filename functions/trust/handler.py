@@ -34,9 +34,9 @@ routes = router("Trust")
 
 
 class TrustQuery(BaseModel):
-    """Which document the caller holds."""
+    """The newest document that the caller has."""
 
-    # The order matters: what follows a validator is checked, but is not in the API document.
+    # The order matters: the API document omits constraints that follow a validator.
     after: Annotated[int, Field(ge=0, le=NUMBER_MAX), WHOLE] = Field(
         default=0, description="The version of the document that you hold; 0 if you hold none."
     )
@@ -73,11 +73,11 @@ Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecim
 )
 @serves(documents.newest, purpose=BucketPurpose.FEED)
 async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) -> Response:
-    """Get the trust documents that a client needs which holds the version `after`.
+    """List the trust documents that a client with version `after` needs.
 
-    They are the documents whose roots differ from those before them, then the newest: 64 at most.
-    There are none if the version is that of the newest, or if the tenant has no document yet.
-    Believe a document only if the roots that you trust have signed it.
+    The response contains each later document with new roots, and the newest document: 64 at most.
+    It is empty if the version is the newest, or if the tenant has no document yet. Accept a
+    document only if the roots that you trust have signed it.
     """
     head = request.run(documents.newest)
     tag = f"{head.version}-{head.sha256.hex()[:32]}" if head else "0"
@@ -96,12 +96,12 @@ async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) 
 )
 @serves(published_keys.read_key_blob, raises=(NotFound,), purpose=BucketPurpose.FEED)
 async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
-    """Get the signing keys that a head of the feed names by their SHA-256, as a CBOR map.
+    """Get a key bundle by its SHA-256 from a feed head, as a CBOR map.
 
     The response never changes. Follow redirects, and do not send `Authorization` to the address of
     a redirect.
 
-    404: there are no keys of this hash, or not any more. Poll the feed for the newest.
+    404: there is no key bundle with this hash, or it was deleted. Poll the feed for the newest.
     """
     if not re.fullmatch(_SHA256, sha256):
         raise NotFound("There are no such keys.")
@@ -114,11 +114,11 @@ async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
 async def get_trust_draft(
     request: ApiRequest, query: Annotated[DraftQuery, Query()]
 ) -> TrustDocumentBody:
-    """Get the next trust document, for the roots to sign.
+    """Get a draft of the next trust document for the roots to sign.
 
-    It is valid for 180 days from now on. Each call makes another one: let all roots sign the same
-    bytes, and publish them with `PUT /v1/trust`. To replace roots, name the next ones in `roots`
-    and `threshold`. Then both the present and the next ones must sign.
+    It is valid for 180 days from now on. Each call creates a different draft: let all roots sign
+    the same bytes, and publish them with `PUT /v1/trust`. To replace roots, name the new ones in
+    `roots` and `threshold`. Both the current and the new roots must then sign.
 
     400: `roots` is missing, and there is no document yet.
     """
@@ -134,11 +134,11 @@ async def get_trust_draft(
 async def publish_trust(request: ApiRequest, body: PublishTrust) -> PublishedTrust:
     """Publish a trust document that the roots have signed.
 
-    If the same document is published already, nothing changes.
+    If the same document is already published, the call has no effect.
 
     400: the code is `invalid_signature` if not enough roots have signed.
 
-    409: the document is outdated; get another draft. It has to name the signers of now.
+    409: the document is outdated because it does not name the current signers. Get another draft.
     """
     head = request.make(publishing.publish, payload=body.Payload, signatures=body.signatures())
     return PublishedTrust.of(head)

@@ -33,7 +33,7 @@ _SIGNED: Final[dict[str, JsonValue]] = {
 }
 
 
-# What follows a validator is checked, but is not in the API document.
+# The API document omits constraints that follow a validator.
 _NUMBER: Final = decimal("[1-9]", must="be one decimal digit from 1 on")
 
 
@@ -91,7 +91,7 @@ class GivenSignature(RequestBody):
 
 
 class PublishTrust(RequestBody):
-    """The document that was signed."""
+    """The signed document."""
 
     model_config = example(**_SIGNED)
 
@@ -126,7 +126,7 @@ class PublishedTrust(ResponseBody):
 
 
 class DraftQuery(BaseModel):
-    """The roots of the draft, if they are to be others than those of the present document."""
+    """The roots of the draft, if they differ from the roots of the current document."""
 
     roots: str | None = Field(
         default=None,
@@ -138,7 +138,7 @@ class DraftQuery(BaseModel):
     )
 
     def requested_roots(self) -> RootSet | None:
-        """Return the roots that are asked for. Raises `InvalidRequest`."""
+        """Return the requested roots. Raises `InvalidRequest`."""
         if self.roots is None:
             return None
         try:

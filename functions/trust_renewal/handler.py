@@ -1,4 +1,4 @@
-"""Make and renew trust documents with the root. A stream and a schedule call it; no HTTP."""
+"""Create and renew trust documents with the root key. A stream and a schedule call it, not HTTP."""
 
 import logging
 import secrets
@@ -18,21 +18,22 @@ from shared.ports import Ports
 _log = logging.getLogger(__name__)
 
 _THREADS: Final = 16
-# What is left of the time of a function when it begins no further tenant.
+# No further tenant is started if less than this is left of the function's timeout.
 _LEFT_MILLISECONDS: Final = 30_000
 
 
 class NotRenewedError(Exception):
-    """The documents of some tenants could not be looked at; a retry is harmless."""
+    """The documents of some tenants could not be checked; a retry is harmless."""
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, int]:
-    """Renew the documents of tenants whose keys a batch of the stream names, or of all tenants.
+    """Renew the documents of tenants with changed keys, or of all tenants.
 
-    A run of the schedule takes the tenants in any order, so that none is always the last if time is
-    short. A failure is logged and counted, and stops no other tenant. At the end it raises
-    `NotRenewedError`, so that the batch or the run is delivered again. Nothing is done if another
-    region is in charge, or if the service is read-only (OPS-14).
+    A batch of the stream names the tenants with changed keys. A run of the schedule processes all
+    tenants in random order, so that no tenant is always last if time is short. A failure is logged
+    and counted, and does not stop other tenants. At the end it raises `NotRenewedError`, so that
+    the batch or the run is delivered again. It does nothing if another region is the writable one,
+    or if the service is read-only (OPS-14).
     """
     logs.configure_standard_output()
     ports = wiring.from_environment()
@@ -65,9 +66,9 @@ def _renew_all(ports: Ports, tenant_ids: Sequence[str], context: Any = None) -> 
 
 
 def _renew(ports: Ports, context: Any, tenant_id: str) -> str:
-    """Look at the document of a tenant; return what was done.
+    """Check and renew the document of a tenant, and return the outcome.
 
-    It is `expiring` if it is in the last third of its life.
+    The outcome is `expiring` if the document is in the last third of its lifetime.
     """
     if context is not None and context.get_remaining_time_in_millis() < _LEFT_MILLISECONDS:
         return "left"

@@ -1,4 +1,4 @@
-"""Send events to webhooks. SQS, a stream and a schedule call it; it speaks no HTTP."""
+"""Send events to webhooks. SQS, a stream and a schedule call it, not HTTP."""
 
 import logging
 import time
@@ -15,11 +15,11 @@ _log = logging.getLogger(__name__)
 
 
 def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
-    """Send to the webhook of each message; or queue webhooks, and return how many.
+    """Send to the webhook of each message, or queue webhooks and return their number.
 
-    A batch of the stream names the heads of sealed logs that have grown: the webhooks of these
-    tenants are queued. Any other event is a tick of the schedule: webhooks whose turn has come are
-    queued. Raises `Unavailable` if nothing could be done; then the event comes again.
+    A batch of the stream names the transparency logs that have grown. The webhooks of these tenants
+    are queued. Any other event is a run of the schedule, which queues the webhooks that are due.
+    Raises `Unavailable` if no webhook could be processed. The event is then delivered again.
     """
     logs.configure_standard_output()
     if not wiring.from_environment().is_in_charge():
@@ -35,7 +35,7 @@ def handler(event: dict[str, Any], _context: object) -> dict[str, int]:
 
 
 def _message_counts(names: list[str]) -> dict[str, int]:
-    # The client of SQS is not created if there is nothing to queue.
+    # Without webhooks to queue, the client of SQS is not created.
     if names:
         wiring.queue_from_environment().send(names)
     return {"queued": len(names)}
@@ -52,7 +52,7 @@ def _of_tenant(tenant_id: str) -> list[str]:
 
 
 def _send(name: str) -> bool:
-    """Send to a webhook for a while; return whether there is more to send."""
+    """Send events to a webhook for a limited time. Return whether there are more."""
     tenant_id, webhook_id = dispatch.parts(name)
     ports, sender = wiring.from_environment(), wiring.sender_from_environment()
     started = time.monotonic()

@@ -44,7 +44,7 @@ async def list_webhooks(request: ApiRequest, query: Paging) -> WebhookList:
 @routes.post("/v1/webhooks", status_code=201)
 @serves(managing.create, raises=(Conflict,))
 async def create_webhook(request: ApiRequest, body: CreateWebhook) -> WebhookWithSecret:
-    """Create a webhook: an address that is sent an event for each later change of the tenant.
+    """Create a webhook: a URL that receives an event for each later change of the tenant.
 
     Messages follow the Standard Webhooks specification. The member `secret` of the response
     verifies them. It is shown in this response only: store it now. An event is sent at least once;
@@ -61,7 +61,7 @@ async def create_webhook(request: ApiRequest, body: CreateWebhook) -> WebhookWit
 @routes.get("/v1/webhooks/{id}")
 @serves(managing.get, raises=(NotFound,))
 async def get_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
-    """Get one webhook and how far its events were sent."""
+    """Get one webhook and the progress of its deliveries."""
     return WebhookBody.of(request.run(managing.get, webhook_id=webhook_id))
 
 
@@ -70,7 +70,7 @@ async def get_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
 async def update_webhook(
     request: ApiRequest, webhook_id: PathId, body: UpdateWebhook
 ) -> WebhookBody:
-    """Change the address, the types of events or the description of a webhook.
+    """Change the URL, the types of events or the description of a webhook.
 
     Fields that you omit do not change. If the webhook waits after a failure, it is tried at once.
     """
@@ -80,7 +80,7 @@ async def update_webhook(
 @routes.delete("/v1/webhooks/{id}", status_code=204)
 @serves(managing.delete, raises=(NotFound,))
 async def delete_webhook(request: ApiRequest, webhook_id: PathId) -> None:
-    """Delete a webhook, with its secrets. Nothing more is sent to it."""
+    """Delete a webhook, with its secrets. It receives no further events."""
     request.run(managing.delete, webhook_id=webhook_id)
 
 
@@ -89,9 +89,9 @@ async def delete_webhook(request: ApiRequest, webhook_id: PathId) -> None:
 async def list_webhook_deliveries(
     request: ApiRequest, webhook_id: PathId, query: Annotated[DeliveriesQuery, Query()]
 ) -> DeliveryList:
-    """List what became of the events of the last 14 days, newest event first.
+    """List the deliveries of the last 14 days, newest event first.
 
-    With `change`, they are those that told of one revocation, while it is in force.
+    With `change`, the list has only the deliveries about one revocation, as long as it exists.
     """
     listed = f"webhooks/{webhook_id}/deliveries"
     if query.change is not None:
@@ -114,11 +114,11 @@ async def list_webhook_deliveries(
 async def rotate_webhook_secret(
     request: ApiRequest, webhook_id: PathId, body: RotateWebhookSecret = _DEFAULT_GRACE
 ) -> WebhookWithSecret:
-    """Give a webhook a new secret.
+    """Rotate the secret of a webhook.
 
     The member `secret` of the response is the new secret. It is shown in this response only. For
-    `grace_seconds` each message bears two signatures, so that a receiver that knows either secret
-    accepts it. The body may be omitted.
+    `grace_seconds` each message has two signatures, so that a receiver with either secret accepts
+    it. The body may be omitted.
     """
     rotated = request.run(
         managing.rotate_secret, webhook_id=webhook_id, grace_seconds=body.grace_seconds
@@ -131,8 +131,8 @@ async def rotate_webhook_secret(
 async def enable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
     """Enable a webhook again.
 
-    It is sent what it was not sent while it was disabled. If it is enabled already, nothing
-    changes.
+    It receives the events that it missed while it was disabled. If it is already enabled, the call
+    has no effect.
     """
     return WebhookBody.of(request.run(managing.enable, webhook_id=webhook_id))
 
@@ -140,9 +140,9 @@ async def enable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody
 @routes.post("/v1/webhooks/{id}/disable")
 @serves(managing.disable, raises=(NotFound,))
 async def disable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
-    """Disable a webhook: nothing is sent to it until it is enabled.
+    """Disable a webhook. It receives no events until it is enabled.
 
-    If it is disabled already, nothing changes.
+    If it is already disabled, the call has no effect.
     """
     return WebhookBody.of(request.run(managing.disable, webhook_id=webhook_id))
 
@@ -150,10 +150,10 @@ async def disable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBod
 @routes.post("/v1/webhooks/{id}/test", status_code=202)
 @serves(managing.test, raises=(NotFound, InvalidState))
 async def test_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
-    """Have an event of type `rescind.test` sent to a webhook.
+    """Send an event of type `rescind.test` to a webhook.
 
-    It is sent after the events that wait, within seconds; the list of deliveries shows its outcome.
-    A webhook that waits after a failure is tried at once.
+    It is queued after the waiting events and sent within seconds. The list of deliveries shows its
+    outcome. A webhook that waits after a failure is tried at once.
 
     409: the webhook is disabled.
     """
@@ -165,9 +165,9 @@ async def test_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
 async def replay_webhook(
     request: ApiRequest, webhook_id: PathId, body: ReplayWebhook
 ) -> WebhookBody:
-    """Send the events from an index on again.
+    """Replay the events from an index.
 
-    They have the same `webhook-id` as the first time. Events whose audit entry has expired are not
+    They have the same `webhook-id` as the first time. Events with an expired audit entry are not
     sent.
     """
     replayed = request.run(managing.replay, webhook_id=webhook_id, from_index=body.from_index)

@@ -114,7 +114,7 @@ class CreateWebhook(RequestBody):
 
 
 class UpdateWebhook(RequestBody):
-    """Changes of a webhook. Fields that are omitted or null do not change."""
+    """Changes of a webhook. Omitted and null fields do not change."""
 
     model_config = example(events=["*"])
 
@@ -124,7 +124,7 @@ class UpdateWebhook(RequestBody):
 
 
 class RotateWebhookSecret(RequestBody):
-    """How long the present secret signs beside the new one."""
+    """How long the old secret signs together with the new one."""
 
     model_config = example(grace_seconds=3600)
 
@@ -138,7 +138,7 @@ class RotateWebhookSecret(RequestBody):
 
 
 class ReplayWebhook(RequestBody):
-    """Where to begin again."""
+    """The index to start from."""
 
     model_config = example(from_index=42_900)
 
@@ -150,7 +150,7 @@ class ReplayWebhook(RequestBody):
 
 
 class WebhookBody(RecordBody):
-    """A webhook, without its secret, and how far its events were sent."""
+    """A webhook, without its secret, and the progress of its deliveries."""
 
     model_config = example(**_WEBHOOK)
 
@@ -255,5 +255,5 @@ class DeliveryList(ResponseBody):
 
 
 def members(body: UpdateWebhook) -> dict[str, Any]:
-    """Return the new values of a body, as the operation takes them."""
+    """Return the new values for the operation."""
     return {**dict(body), "events": None if body.events is None else tuple(body.events)}

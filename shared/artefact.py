@@ -1,4 +1,4 @@
-"""The check that an artefact runs where it was built for (docs/adr/22)."""
+"""Checks that an artefact runs on the platform that it was built for (docs/adr/22)."""
 
 import json
 import re
@@ -8,21 +8,21 @@ from typing import Final
 
 from shared.errors import InvalidSettings
 
-# `infra.build` writes into it what the artefact was built for. A checkout has no such file.
+# `infra.build` writes the target of the artefact into it. A checkout has no such file.
 TARGET_FILE: Final = "target.json"
 
-# Lambda's names of architectures, by Linux's names that differ.
+# Lambda's names of architectures that differ from Linux's names.
 _ARCHITECTURES: Final = {"aarch64": "arm64"}
-# The end of a table prefix. The name of a stage never ends like this (template.yaml).
+# The suffix of a restored table prefix. The name of a stage never ends like this (template.yaml).
 _RESTORED: Final = re.compile(r"-(r[1-9]-)$")
 
 
 def check(folder: Path, machine: str, environment: Mapping[str, str]) -> None:
-    """Refuse to run an artefact that was built for another machine, or for other tables.
+    """Reject an artefact that was built for another architecture or other tables.
 
-    `folder` holds the artefact, `machine` is the processor as Linux names it, and `environment` has
-    the settings. A folder without an artefact passes. Raises `InvalidSettings`, which says what to
-    change. Without this check, a library would fail later, or the wrong tables would be used.
+    `folder` contains the artefact, `machine` is Linux's name of the processor, and `environment`
+    has the settings. A folder without an artefact passes. Raises `InvalidSettings` with the remedy.
+    Without this check, a library would fail later, or the wrong tables would be used.
     """
     try:
         target = json.loads((folder / TARGET_FILE).read_text(encoding="utf-8"))

@@ -16,20 +16,19 @@
     │   ├── TrustUnsigned           trust_unsigned
     │   └── RateLimited             rate_limited
     │       └── AuthorizerLimit     authorizer_limit
-    ├── Unavailable                 unavailable: a store or key service cannot answer now
+    ├── Unavailable                 unavailable: a store or key service cannot respond now
     │   ├── DataCorrupt             stored data is damaged; it is never skipped
-    │   ├── OutOfSpace              the disk is full; nothing was stored
-    │   ├── ReadOnly                this process changes nothing for now (RESCIND_MODE)
-    │   └── StaleProcess            another release or another store has taken the data over
-    ├── ApprovalRequested           the request was not made, but waits for an approval
-    ├── PreconditionFailed          an expectation of a write did not hold; operations handle it
+    │   ├── OutOfSpace              the disk is full; the data was not stored
+    │   ├── ReadOnly                this process rejects all writes for now (RESCIND_MODE)
+    │   └── StaleProcess            another release or another store has taken over the data
+    ├── ApprovalRequested           the request was not executed and waits for an approval
+    ├── PreconditionFailed          a precondition of a write failed; operations handle it
     ├── BlobExists                  a blob of this name exists
     ├── InvalidSrl                  a Signed Revocation List that must not be accepted
     └── InvalidSettings             the process cannot start with these settings
 
-A message may reach a caller: it names the field and what is allowed, and never repeats a
-submitted value, a secret or an internal name (API-9). HTTP statuses are in
-`shared.web.errors`.
+A message may reach a caller. It names the field and the allowed values, and never repeats a
+submitted value, a secret or an internal name (API-9). HTTP statuses are in `shared.web.errors`.
 """
 
 from collections.abc import Iterable
@@ -46,7 +45,7 @@ class RescindError(Exception):
 
 
 class RequestError(RescindError):
-    """A refused request. `code` is the error code of API-10."""
+    """A rejected request. `code` is the error code of API-10."""
 
     code: ClassVar[str]
 
@@ -58,7 +57,7 @@ class InvalidRequest(RequestError):
 
 
 class InvalidApiKey(RequestError):
-    """The key is not accepted. Only the message to its holder says why (AUTH-2)."""
+    """The API key is not accepted. Only its holder is told the reason (AUTH-2)."""
 
     code = "invalid_api_key"
 
@@ -67,7 +66,7 @@ class InvalidApiKey(RequestError):
 
 
 class ReauthenticationRequired(RequestError):
-    """The person signed in too long ago for this act (AUTH-17)."""
+    """The person signed in too long ago for this action (AUTH-17)."""
 
     code = "reauthentication_required"
 
@@ -76,7 +75,7 @@ class ReauthenticationRequired(RequestError):
 
 
 class InsufficientScope(RequestError):
-    """The key has none of the scopes that the operation accepts."""
+    """The caller has none of the scopes that the operation accepts."""
 
     code = "insufficient_scope"
 
@@ -87,7 +86,7 @@ class InsufficientScope(RequestError):
 
 
 class ApprovalRequired(RequestError):
-    """The act needs an approval by another person, and the request has none that covers it."""
+    """The action needs an approval that the request does not have."""
 
     code = "approval_required"
 
@@ -102,13 +101,13 @@ class NotFound(RequestError):
 
 
 class Gone(RequestError):
-    """The changes since then are not known any more."""
+    """Changes from before that time are no longer available."""
 
     code = "gone"
 
 
 class InvalidState(RequestError):
-    """The present state does not allow the transition."""
+    """The current state does not allow the transition."""
 
     code = "invalid_state"
 
@@ -116,7 +115,7 @@ class InvalidState(RequestError):
 class Conflict(RequestError):
     """An identifier is taken, a quota is reached, or the last admin key would be lost.
 
-    `retry_after` is in seconds if it helps to wait: the same request is in progress.
+    `retry_after` is in seconds if the same request is in progress, so that a retry helps.
     """
 
     code = "conflict"
@@ -127,7 +126,7 @@ class Conflict(RequestError):
 
 
 class TooFewApprovers(RequestError):
-    """Fewer than two people could approve what the tenant protects (APPROVAL-5)."""
+    """Fewer than two people could approve protected actions (APPROVAL-5)."""
 
     code = "too_few_approvers"
 
@@ -140,7 +139,7 @@ class TooFewApprovers(RequestError):
 
 
 class ListFull(RequestError):
-    """A status list has no room for so many entries (TOKEN-6)."""
+    """A status list has too few entries left (TOKEN-6)."""
 
     code = "full"
 
@@ -152,13 +151,13 @@ class NotSignedByRoots(RequestError):
 
 
 class TrustUnsigned(RequestError):
-    """The trust document does not name a key yet, so clients would refuse what it signs."""
+    """The trust document does not name a key yet, so clients would reject its signatures."""
 
     code = "trust_unsigned"
 
 
 class RateLimited(RequestError):
-    """The bucket is empty, or there is no room yet; `retry_after` is in seconds."""
+    """The bucket is empty, or there is no room yet. `retry_after` is in seconds."""
 
     code = "rate_limited"
 
@@ -173,13 +172,13 @@ class RateLimited(RequestError):
 
 
 class AuthorizerLimit(RateLimited):
-    """The owner or the tenant has as many authorizers as it may have (FLEET-3)."""
+    """The owner or the tenant has its maximum number of authorizers (FLEET-3)."""
 
     code = "authorizer_limit"
 
 
 class Unavailable(RescindError):
-    """A port cannot answer now. Nothing may be concluded from it."""
+    """A port cannot respond now. Callers must not draw conclusions from it."""
 
     code = "unavailable"
     retry_after = 1
@@ -190,31 +189,31 @@ class Unavailable(RescindError):
 
 
 class DataCorrupt(Unavailable):
-    """A stored record, blob or sealed seed is not as it was written."""
+    """A stored record, blob or wrapped seed is damaged."""
 
     says = "Stored data cannot be read as it was written."
 
 
 class OutOfSpace(Unavailable):
-    """The disk is full, and nothing was stored."""
+    """The disk is full, and the data was not stored."""
 
 
 class ReadOnly(Unavailable):
-    """This process changes nothing for now, because the data is about to be moved (OPS-14)."""
+    """This process rejects all writes for now, because the data is being migrated (OPS-14)."""
 
     retry_after = 30
     says = "The service is read-only for now; nothing was changed."
 
 
 class StaleProcess(Unavailable):
-    """This process must not use the store any more (OPS-12, OPS-13): restart it as it is now."""
+    """This process must not use the store any longer and needs a restart (OPS-12, OPS-13)."""
 
     retry_after = 30
     says = "The service is being updated or moved; this process has to be replaced."
 
 
 class ApprovalRequested(RescindError):
-    """The request asked for an approval, and was not made; `approval` is what waits for it."""
+    """The request was not executed and waits for `approval`."""
 
     def __init__(self, approval: "Approval") -> None:
         self.approval = approval
@@ -222,7 +221,7 @@ class ApprovalRequested(RescindError):
 
 
 class PreconditionFailed(RescindError):
-    """An expectation of a write did not hold, so nothing was written. `lost` has the addresses."""
+    """A precondition of a write failed, so the write was not applied. `lost` has the addresses."""
 
     def __init__(self, addresses: Iterable["Address"]) -> None:
         self.lost: tuple[Address, ...] = tuple(addresses)
@@ -237,7 +236,7 @@ class BlobExists(RescindError):
 
 
 class SrlReason(StrEnum):
-    """Why a list must not be accepted: the first check that failed, in this order.
+    """Why an SRL must not be accepted: the first check that failed, in this order.
 
     Programs compare these words, so they do not change (VERIFY-1).
     """
@@ -258,7 +257,7 @@ class SrlReason(StrEnum):
 
 
 class InvalidSrl(RescindError):
-    """The list must not be accepted; `reason` is the first check that failed."""
+    """The SRL must not be accepted. `reason` is the first check that failed."""
 
     def __init__(self, reason: SrlReason, message: str) -> None:
         self.reason = reason
@@ -266,7 +265,7 @@ class InvalidSrl(RescindError):
 
 
 class InvalidSettings(RescindError):
-    """One or more settings are missing or wrong; `problems` has a line for each."""
+    """One or more settings are missing or wrong. `problems` has a line for each."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems

@@ -21,9 +21,9 @@ from shared.errors import RescindError
 
 _NAMESPACE: Final = "Rescind"
 _FIELDS: Final = "rescind_fields"
-# The most values of a metric that CloudWatch reads from a line.
+# The maximum number of values of a metric that CloudWatch reads from a line.
 _VALUES_MAX: Final = 100
-# What authorizers request every few seconds, and the publications that revocations make.
+# Requests that authorizers make every few seconds, and publications caused by revocations.
 _FREQUENT: Final = frozenset({"poll_feed", "send_heartbeat", "send_reports", "changes"})
 _SAMPLED_SECONDS: Final = 60.0
 _OURS: Final = ("functions", "shared")
@@ -32,12 +32,12 @@ _Failure = tuple[type[BaseException], BaseException, TracebackType | None] | tup
 
 
 class LogFields(NamedTuple):
-    """The fields that a logging call got by `fields`."""
+    """The fields of a logging call with `fields`."""
 
     metrics: Mapping[str, float]
     by: Mapping[str, str]
     values: Mapping[str, object]
-    # Several values of a metric, such as of several requests.
+    # Several values of a metric, for example from several requests.
     gathered: Mapping[str, Sequence[float]] = MappingProxyType({})
 
 
@@ -50,14 +50,14 @@ def fields(
 ) -> dict[str, Any]:
     """Return the `extra` of a logging call: fields with these names, and metrics.
 
-    The metrics also count for the values of `by`, which are few: CloudWatch bills each of them.
+    The metrics also count per value of `by`. Keep these values few, because CloudWatch bills each.
     `samples` has all values of a metric with more than one.
     """
     return {_FIELDS: LogFields(metrics or {}, by or {}, values, samples or {})}
 
 
 def logged_fields(record: logging.LogRecord) -> LogFields:
-    """Return what the call that made the record was given."""
+    """Return the fields of the call that created the record."""
     found: LogFields = getattr(record, _FIELDS, LogFields({}, {}, {}))
     return found
 
@@ -65,10 +65,10 @@ def logged_fields(record: logging.LogRecord) -> LogFields:
 def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, Any]:
     """Return the `logging.config` of the processes of a server on one machine.
 
-    It writes JSON lines to standard error: the service's from `level` up, and warnings of
-    libraries. `INFO` has a line for each request, except frequent ones (see `SamplingFilter`);
-    `DEBUG` has all. `counted_by` names the class of a handler that gets all lines of the service
-    from `INFO` up, whatever the `level`.
+    It writes JSON lines to standard error: lines of the service from `level` up, and warnings of
+    libraries. `INFO` has a line for each request, except for frequent requests (see
+    `SamplingFilter`); `DEBUG` has all lines. `counted_by` names a handler class that gets all lines
+    of the service from `INFO` up, at any `level`.
     """
     handlers: dict[str, Any] = {
         "stderr": {
@@ -98,8 +98,8 @@ def for_one_machine(level: str, *, counted_by: str | None = None) -> dict[str, A
 def configure_standard_output() -> None:
     """Configure JSON logs on standard output, once, if this process runs on Lambda.
 
-    Libraries log only warnings: Mangum would log the path of each request, which is a caller's
-    text.
+    Libraries log only warnings, because Mangum would log the path of each request, which is text of
+    a caller.
     """
     if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
         output = logging.StreamHandler(sys.stdout)
@@ -113,11 +113,11 @@ def configure_standard_output() -> None:
 
 
 class SampledFilter(logging.Filter):
-    """Lets the line of one in `size` successful requests through, for functions with very many.
+    """Passes one in `size` lines of successful requests, for functions with high traffic.
 
-    It has the metrics of all of them: CloudWatch reads up to 100 values of a metric from a line.
-    Failures, refusals and all other lines pass. Lines that an instance had not logged are lost with
-    it.
+    A line has the metrics of all of these requests, because CloudWatch reads up to 100 values of a
+    metric from a line. Failures, rejections and all other lines pass. Lines that an instance has
+    not logged yet are lost with it.
     """
 
     def __init__(self, size: int) -> None:
@@ -142,9 +142,9 @@ class SampledFilter(logging.Filter):
 
 
 class SamplingFilter(logging.Filter):
-    """Lets one line a minute through of each frequent operation that succeeds.
+    """Passes one line a minute for each frequent operation that succeeds.
 
-    The field `lines` has the number of lines that it stands for. Failures, refusals and all other
+    The field `lines` has the number of lines that it represents. Failures, rejections and all other
     lines pass.
     """
 
@@ -172,8 +172,8 @@ class JsonFormatter(logging.Formatter):
     """Formats a log record as a JSON object.
 
     `stage` is a dimension of all metrics. If it is None, metrics are plain members of the object,
-    because nothing reads CloudWatch's format. Metrics with `by` have a second set of dimensions,
-    unless `splits` is false.
+    because CloudWatch does not read them. Metrics with `by` have a second set of dimensions, unless
+    `splits` is false.
     """
 
     def __init__(self, *, stage: str | None, splits: bool = True) -> None:

@@ -43,13 +43,13 @@ C = TypeVar("C")
 
 _log = logging.getLogger(__name__)
 
-# The ports for records: items, rate limits, usage, and how to make several reads.
+# The ports for records: items, rate limits, usage, and the executor of several reads.
 Records: TypeAlias = tuple[Store, TokenBuckets, UsageCounts, Gather]
 
 
-# Where the store was usable when this process, or the one that it was forked from, began.
+# The locations of stores that were usable when this process or its parent process started.
 _known: Final[set[str]] = set()
-# Ports that were made before a snapshot and are not in use yet.
+# Ports that were built before a snapshot and are not in use yet.
 _made_early: Final[list[Ports]] = []
 
 
@@ -58,16 +58,17 @@ def from_environment() -> Ports:
     """Return the ports of this process, built at the first call.
 
     Raises `InvalidSettings` if they cannot be used, or if this process must not use the store
-    (OPS-12, OPS-13); `Unavailable` if the store does not say so.
+    (OPS-12, OPS-13). Raises `Unavailable` if the store cannot be checked.
     """
     found = settings(os.environ)
     return _require_usable(_made_early.pop() if _made_early else assemble(found), found)
 
 
 def prepare_fork() -> None:
-    """Let the processes that are forked from this one have ports of their own.
+    """Prepare separate ports for the child processes of this process.
 
-    A database that was usable here and does not answer there is an outage, and no wrong setting.
+    If a database was usable here and does not respond there, it is an outage and not a wrong
+    setting.
     """
     _known.add(settings(os.environ).store.location)
     from_environment.cache_clear()
@@ -76,9 +77,9 @@ def prepare_fork() -> None:
 def prepare_snapshot() -> None:
     """Assemble the ports of this process if Lambda is about to take a snapshot of it.
 
-    To create the AWS clients takes longer than most requests; a restored instance has them already.
-    The store is first read after the restore, since its schema may change meanwhile. A failure is
-    logged, and the first request tries again.
+    Creating the AWS clients takes longer than most requests, and a restored instance has them
+    already. The store is first read after the restore, because its schema may change before that. A
+    failure is logged, and the first request tries again.
     """
     if _is_snapshotted():
         logs.configure_standard_output()
@@ -102,7 +103,7 @@ def _early(connect: Callable[[], C]) -> Callable[[], C]:
 
 @cache
 def queue_from_environment() -> MessageQueue:
-    """Return the queue of tenants whose list is to be published. Raises `InvalidSettings`."""
+    """Return the queue of tenants with due SRLs. Raises `InvalidSettings`."""
     uri = settings(os.environ).queue
     if uri is None:
         raise InvalidSettings("RESCIND_QUEUE is not set; set it to sqs:…")
@@ -111,7 +112,7 @@ def queue_from_environment() -> MessageQueue:
 
 @cache
 def sender_from_environment() -> Sender:
-    """Return what sends to webhooks. Raises `InvalidSettings`."""
+    """Return the sender of webhooks. Raises `InvalidSettings`."""
     from shared.adapters import https
 
     return https.HttpsSender(environment.outbound_networks(os.environ))
@@ -119,7 +120,7 @@ def sender_from_environment() -> Sender:
 
 @cache
 def outbound_from_environment() -> OutboundHttp:
-    """Return what asks identity providers. Raises `InvalidSettings`."""
+    """Return the client for identity providers. Raises `InvalidSettings`."""
     from shared.adapters import https
 
     return https.HttpsClient(environment.outbound_networks(os.environ))
@@ -132,19 +133,19 @@ def settings(environment: Mapping[str, str]) -> Settings:
 
 @cache
 def audit_sink_from_environment() -> AuditSink | None:
-    """Return where audit entries are copied to, or None. Raises `InvalidSettings`."""
+    """Return the sink for copies of audit entries, or None. Raises `InvalidSettings`."""
     uri = environment.audit_sink(os.environ, _SINKS)
     return None if uri is None else _SINKS[uri.scheme](uri.location)
 
 
 @cache
 def witnesses() -> WitnessPolicy | None:
-    """Return the witnesses of the sealed log, or None. Raises `InvalidSettings`."""
+    """Return the witnesses of the transparency log, or None. Raises `InvalidSettings`."""
     return environment.witnesses(os.environ)
 
 
 def witness_client() -> WitnessClient:
-    """Return what asks witnesses."""
+    """Return the client for witnesses."""
     from shared.adapters import https
 
     return https.HttpWitnesses()
@@ -152,7 +153,10 @@ def witness_client() -> WitnessClient:
 
 @cache
 def trusted_proxies() -> tuple[Network, ...]:
-    """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
+    """Return the networks of proxies with a trusted X-Forwarded-For header.
+
+    Raises `InvalidSettings`.
+    """
     return environment.trusted_proxies(os.environ)
 
 
@@ -164,7 +168,7 @@ def base_path() -> str:
 def build(settings: Settings) -> Ports:
     """Return the ports for these settings, for a process that serves or changes the data.
 
-    Raises as `from_environment` does.
+    Raises the same errors as `from_environment`.
     """
     return _require_usable(assemble(settings), settings)
 
@@ -172,7 +176,7 @@ def build(settings: Settings) -> Ports:
 def _require_usable(ports: Ports, settings: Settings) -> Ports:
     """Return the ports if this process may use the store; otherwise close them and raise.
 
-    Their store refuses to be used when that is no longer so.
+    Their store raises once this process may no longer use it.
     """
     from shared.adapters.fenced import DeploymentFence, FencedUsage
 
@@ -190,12 +194,12 @@ def _require_usable(ports: Ports, settings: Settings) -> Ports:
 
 
 def is_read_only() -> bool:
-    """Return whether this process may write nothing (`RESCIND_MODE`). Raises `InvalidSettings`."""
+    """Return whether this process must reject writes (`RESCIND_MODE`). Raises `InvalidSettings`."""
     return environment.mode(os.environ) is Mode.READ_ONLY
 
 
 def is_near() -> bool:
-    """Return whether a read of the store takes less time than to start it in a thread.
+    """Return whether a read of the store is faster than starting a thread for it.
 
     Raises `InvalidSettings`.
     """
@@ -203,18 +207,18 @@ def is_near() -> bool:
 
 
 def may_lead() -> bool:
-    """Return whether this server may publish, seal and send. Raises `InvalidSettings`."""
+    """Return whether this server may lead (`RESCIND_LEADER_ELIGIBLE`). Raises `InvalidSettings`."""
     return environment.duties(os.environ) is LeaderRole.ON
 
 
 def assemble(settings: Settings) -> Ports:
-    """Return the ports for these settings, without a question to the store whether to use it.
+    """Return the ports for these settings, without checking whether the store may be used.
 
-    With `RESCIND_MODE=read-only` their store refuses each write. Raises `InvalidSettings` if a port
+    With `RESCIND_MODE=read-only` their store rejects each write. Raises `InvalidSettings` if a port
     cannot be used.
     """
     open_store, open_blobs = _STORES[settings.store.scheme], _BLOBS[settings.blobs.scheme]
-    # The sealer first: without it, no other file may be created.
+    # The key wrapper first, because without it no other file may be created.
     sealer = _KEYS[settings.key_wrapper.scheme](settings.key_wrapper.location)
     root = _root(settings)
     with ExitStack() as opened:
@@ -244,16 +248,16 @@ def assemble(settings: Settings) -> Ports:
 
 
 def create_master_key(file: Path) -> None:
-    """Create the master key of this machine. Raises `InvalidSettings` if the file exists."""
+    """Create the wrapping key of this machine. Raises `InvalidSettings` if the file exists."""
     from shared.adapters import file_sealer
 
     file_sealer.FileSealer.create(file)
 
 
 def default_root(settings: Settings) -> Path | None:
-    """Return the file of the root key if `RESCIND_ROOT` does not say where it is.
+    """Return the default file of the root key if `RESCIND_ROOT` is not set.
 
-    It is beside the master key; None if that is not in a file.
+    It is in the folder of the wrapping key. Returns None if the wrapping key is not in a file.
     """
     if settings.root is not None or settings.key_wrapper.scheme != "file":
         return None
@@ -295,19 +299,19 @@ def create_root(file: Path, passphrase: bytes | None = None) -> RootSigner:
 
 
 def blobs_in(folder: Path) -> BlobStore:
-    """Return the blobs of a folder on this machine. Raises `Unavailable`."""
+    """Return the blob store in a folder on this machine. Raises `Unavailable`."""
     from shared.adapters import filesystem
 
     return filesystem.FileBlobs(folder)
 
 
 def now() -> datetime:
-    """Return the present time in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def identifiers(clock: Callable[[], datetime]) -> NewId:
-    """Return a maker of identifiers, which sort by creation even if the clock goes back."""
+    """Return a generator of identifiers, which sort by creation even if the clock steps back."""
     ulids, of_moments = (ULIDGenerator(policy=LaxMonotonicPolicy()) for _ in range(2))
     lock = Lock()
     latest = datetime.min.replace(tzinfo=UTC)
@@ -339,7 +343,7 @@ def _sqlite(file: str, stack: ExitStack) -> Records:
     from shared.adapters import sqlite, sqlite_buckets, stored_usage
 
     store = stack.enter_context(closing(sqlite.SqliteStore(file)))
-    # Not in the store's file, so that a request does not wait for writers of the store.
+    # In a separate file, so that a request does not wait for writers of the store.
     limits = file if file == ":memory:" else f"{file}-limits"
     try:
         buckets = stack.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
@@ -353,7 +357,8 @@ def _dynamodb(table_prefix: str, stack: ExitStack) -> Records:
     from shared.adapters import dynamodb, dynamodb_buckets, threads
 
     client = stack.enter_context(closing(dynamodb.connect()))
-    # Of a standby apart, since its table gets the buckets of the region that is copied.
+    # A standby has separate buckets, because its table receives the buckets of the replicated
+    # region.
     region = client.meta.region_name if environment.mode(os.environ) is Mode.STANDBY else ""
     hasty = stack.enter_context(closing(dynamodb_buckets.connect()))
     return (
@@ -381,9 +386,9 @@ def _postgresql(place: str, stack: ExitStack) -> Records:
 
 
 def store_in(settings: Settings, region: str, *, endpoint: str | None = None) -> Store:
-    """Return the store of these settings in another AWS region, which may be used at any time.
+    """Return the store of these settings in another AWS region, without a deployment check.
 
-    `endpoint` is the address of DynamoDB there, if it is not that of AWS.
+    `endpoint` is the address of DynamoDB there, if it is not the AWS default.
     """
     if settings.store.scheme != "dynamodb":
         raise InvalidSettings("RESCIND_STORE names no tables of DynamoDB: only these have regions.")
@@ -394,7 +399,7 @@ def store_in(settings: Settings, region: str, *, endpoint: str | None = None) ->
 
 
 def create_tables(settings: Settings, *, role: str | None = None) -> None:
-    """Create the tables of the store where that is this service's part, and grant `role` its rows.
+    """Create the tables of a store if this service is responsible, and grant `role` its rows.
 
     Raises `InvalidSettings`.
     """
@@ -484,7 +489,7 @@ def _root_file(file: str, passphrase: bytes | None) -> RootSigner:
 def _root_in_kms(key_id: str, _: bytes | None) -> RootSigner:
     from shared.adapters import kms
 
-    # The ARN of a key has the region that it is in: arn:aws:kms:REGION:…
+    # The ARN of a key contains its region: arn:aws:kms:REGION:…
     region = "".join(key_id.split(":")[3:4]) or None
     return kms.KmsRoot(_early(lambda: kms.connect(region=region)), key_id=key_id)
 
@@ -529,14 +534,14 @@ _BLOBS: Final[Mapping[str, Callable[[str, Store], BlobStore]]] = {
     "azure": _azure,
     "postgresql": _postgresql_blobs,
 }
-# On SQLite news are heard of; each look at DynamoDB has a price.
+# SQLite sends notifications; each poll of DynamoDB costs money.
 _LOOK_SECONDS: Final = {"postgresql": 0.05}
 _KEYS: Final[Mapping[str, Callable[[str], KeyWrapper]]] = {
     "file": _key_file,
     "kms": _kms,
     "vault": _vault,
 }
-# Of each, its place and its passphrase.
+# Each opens a root key with its location and passphrase.
 _ROOTS: Final[Mapping[str, Callable[[str, bytes | None], RootSigner]]] = {
     "file": _root_file,
     "kms": _root_in_kms,

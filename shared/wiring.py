@@ -1,6 +1,6 @@
 """Builds the ports from the settings. Only this module chooses and imports adapters.
 
-Each adapter is imported where it is chosen, so that a function on AWS does not load SQLite, and a
+Each adapter is imported where it is chosen. A function on AWS therefore does not load SQLite, and a
 server on one machine does not load the AWS SDK.
 """
 

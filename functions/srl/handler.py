@@ -144,7 +144,7 @@ async def regenerate_srl(request: ApiRequest) -> PublishedList:
 
     The service also publishes automatically, within about a minute of a change. This call always
     publishes, even without changes, and the version increases by one. A tenant may call it 25 times
-    per second if its SRL is short, and once in two seconds if the SRL has a million entries. Above
+    per second for a short SRL, and once in two seconds for an SRL with a million entries. Above
     this limit the status is 429, and no SRL is published.
     """
     request.run(srl.take)

@@ -147,9 +147,9 @@ class SrlVersionList(ResponseBody):
 async def get_srl_status(request: ApiRequest) -> Response:
     """Get the status of the Signed Revocation List, without the list.
 
-    The response contains the current version, the number of warrants that changed since its
-    publication, and the time by which the schedule begins the next one. Poll it with
-    `If-None-Match`, for example every five seconds. 304 means that the status has not changed.
+    The response contains the current version, the number of warrants changed since then, and the
+    latest time of the next scheduled publication. Poll it with `If-None-Match`, for example every
+    five seconds. 304 means that the status has not changed.
     """
     body = ListStatusBody.of(request.run(srl.read)).model_dump_json()
     headers = {

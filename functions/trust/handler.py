@@ -73,10 +73,10 @@ Sha256 = Annotated[str, Path(description="The SHA-256 of the bytes, in hexadecim
 )
 @serves(documents.newest, purpose=BucketPurpose.FEED)
 async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) -> Response:
-    """List the trust documents that a client with version `after` needs.
+    """List trust documents newer than version `after`.
 
-    The response contains each later document with new roots, and the newest document: 64 at most.
-    It is empty if the version is the newest, or if the tenant has no document yet. Accept a
+    The response contains each later document with different roots, and the newest document: 64 at
+    most. It is empty if the version is the newest, or if the tenant has no document yet. Accept a
     document only if the roots that you trust have signed it.
     """
     head = request.run(documents.newest)
@@ -138,7 +138,7 @@ async def publish_trust(request: ApiRequest, body: PublishTrust) -> PublishedTru
 
     400: the code is `invalid_signature` if not enough roots have signed.
 
-    409: the document is outdated because it does not name the current signers. Get another draft.
+    409: the document is outdated, or does not name the current signers. Get another draft.
     """
     head = request.make(publishing.publish, payload=body.Payload, signatures=body.signatures())
     return PublishedTrust.of(head)

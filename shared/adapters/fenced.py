@@ -1,11 +1,11 @@
-"""A store that an outdated process stops using after a newer release has taken over.
+"""A store that an outdated process can no longer use.
 
 A process checks at its start whether it may use the store. It checks again before a call if the
 last check is older than `AGE_SECONDS_MAX`. All threads share the check, so the item is rarely read.
-Every call fails on data with an unknown schema, which this release might misread. Every call also
-fails on a store that another process or region has replaced, because its data is changed elsewhere.
-Each write fails while the replica in another region is the writable store (OPS-12, OPS-13, OPS-24;
-docs/adr/15).
+
+Every call fails in two cases. The data has an unknown schema, which this release might misread. Or
+the data was migrated, and changes in another store. Writes alone fail if another AWS region is the
+writable one (OPS-12, OPS-13, OPS-24; docs/adr/15).
 """
 
 import time

@@ -86,7 +86,7 @@ class _CachedLook:
 
 
 class FreshnessCache:
-    """The looks of this instance, by tenant."""
+    """The looks of this instance, by tenant. A look finds up to when the feed is complete."""
 
     def __init__(self) -> None:
         self._held = OrderedDict[str, _CachedLook]()

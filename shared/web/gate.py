@@ -175,7 +175,7 @@ def headers_of_every_response(
 
 
 def unreadable(message: str) -> Response:
-    """Return the 400 for an unreadable request that bypassed the gate (API-8)."""
+    """Return the 400 for an unreadable request that never reached the gate (API-8)."""
     answer = errors.response(InvalidRequest(message))
     figures = RateLimitHeaders(RATE_PER_SECOND, int(time.time()))
     more = headers_of_every_response(secrets.token_hex(8), figures)

@@ -152,7 +152,7 @@ class ApiRequest(Request):
         return self._result(once)
 
     def make(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call an operation that publishes an SRL, in the publishing process."""
+        """Call an operation that publishes, in the publishing process."""
         if self._once is None or not isinstance(operation, IdempotentOperation):
             return self._publish(operation, self.ports, self.caller, *args, **kwargs)
         once: StoredAnswer[R] = self._publish(

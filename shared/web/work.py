@@ -36,7 +36,8 @@ class WorkKind(Enum):
     QUICK = auto()
     # Any other work of an endpoint.
     USUAL = auto()
-    # Publishes an SRL. Two publications of one tenant would compete for the same head.
+    # Publishes a signed list or document. Two publications of one tenant would compete for the same
+    # head.
     PUBLICATION = auto()
     # The work of the gate before it admits a request.
     ADMISSION = auto()
@@ -92,7 +93,7 @@ class Work(Protocol):
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Run an operation that publishes an SRL, as `WorkKind.PUBLICATION`.
+        """Run an operation that publishes, as `WorkKind.PUBLICATION`.
 
         Another process may run it, with its own ports. Raises the exceptions of the operation, and
         `Unavailable`.

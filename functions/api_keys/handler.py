@@ -115,9 +115,10 @@ class CallerBody(ResponseBody):
 @routes.get("/v1/whoami")
 @serves(api_keys.introduce)
 async def get_caller(request: ApiRequest) -> CallerBody:
-    """Get the current caller: its tenant, its API key or session, and its scopes.
+    """Get the current caller.
 
-    Every API key and every session may call this.
+    The response has its tenant, its API key or session, and its scopes. Every API key and every
+    session may call this.
     """
     return CallerBody.of(request.run(api_keys.introduce))
 

@@ -110,10 +110,11 @@ def position_of(text: str | None) -> AuditPosition | None:
 @routes.get("/v1/audit-logs/export", response_class=Response, responses=_RESPONSES)
 @serves(audit_log.part)
 async def export_audit_log(request: ApiRequest, query: Annotated[ExportQuery, Query()]) -> Response:
-    """Export the audit log, oldest entry first, in parts of at most about 2 MiB.
+    """Export the audit log.
 
-    Without `from` the export begins with the oldest entry, and without `to` it ends now. If the
-    response has the header `X-Next-Cursor`, pass it as `cursor` to get the next part.
+    The oldest entry comes first. Each part has at most about 2 MiB. Without `from` the export
+    begins with the oldest entry, and without `to` it ends now. If the response has the header
+    `X-Next-Cursor`, pass it as `cursor` to get the next part.
 
     In `ndjson` each line except the last is `{"entry":…}` with an entry in its stored form: names
     sorted, no spaces. The last line of a part is `{"next":…}` with the cursor. The last line of the

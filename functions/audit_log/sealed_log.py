@@ -148,10 +148,11 @@ class AuditProof(ResponseBody):
 async def get_audit_checkpoint(
     request: ApiRequest, query: Annotated[CheckpointQuery, Query()]
 ) -> PlainTextResponse:
-    """Get the newest checkpoint of the transparency log, a signed note.
+    """Get the newest checkpoint of the transparency log.
 
-    It contains the number of entries in the log, and the root of the Merkle tree over their
-    records. With `witnessed`, it also has the cosignatures of witnesses (C2SP tlog-cosignature).
+    A checkpoint is a signed note. It contains the number of entries in the log, and the root of the
+    Merkle tree over their records. With `witnessed`, it also has the cosignatures of witnesses
+    (C2SP tlog-cosignature).
 
     404: the log is still empty, or no quorum of witnesses has signed yet. The first entries of a
     tenant are appended within a minute.

@@ -57,11 +57,12 @@ async def get_native_signer(request: ApiRequest) -> NativeKey:
 async def register_authorizer(
     request: ApiRequest, body: RegisterAuthorizer, response: Response
 ) -> RegisteredAuthorizer:
-    """Register an authorizer that must enforce every revocation.
+    """Register an authorizer.
 
-    If the same caller already registered this `name`, the response is 200 with the same `id`. The
-    proved key is bound to the name. From then on, only reports signed by this key count. Unknown
-    fields of the body are ignored.
+    The service expects registered authorizers to enforce every revocation. If the same caller
+    already registered this `name`, the response is 200 with the same `id`. The proved key is bound
+    to the name. From then on, only reports signed by this key count. Unknown fields of the body are
+    ignored.
 
     409: the name belongs to an authorizer with another key. The message explains what to do.
 

@@ -121,14 +121,14 @@ _CONDITION: Final = condition("The `ETag` of the last answer.")
 )
 @serves(feed.news, raises=(NotFound,), kind=WorkKind.QUICK, purpose=BucketPurpose.FEED)
 async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -> Response:
-    """Poll the feed of revocations: the signed feed head, and the entries after `after`.
+    """Poll the feed of revocations.
 
-    Entries are consecutive and end at the head. They begin after `after`. Without `after`, or if it
-    is too old, they begin after the base of the head: fetch the base, and start from it. Send the
-    `ETag` of the last response in `If-None-Match`: 304 means that the head is still the newest.
-    With `wait`, the service delays a 304 until there is a change, if `wait_max` is not 0. Subtract
-    `Age` from the time of your request: the feed contains all changes acknowledged before that. If
-    the age is unknown, the status is 503.
+    The response has the signed feed head, and the consecutive entries between `after` and the head.
+    Without `after`, or if it is too old, the entries begin after the base of the head: fetch the
+    base, and start from it. Send the `ETag` of the last response in `If-None-Match`: 304 means that
+    the head is still the newest. With `wait`, the service delays a 304 until there is a change, if
+    `wait_max` is not 0. Subtract `Age` from the time of your request: the feed contains all changes
+    acknowledged before that. If the age is unknown, the status is 503.
 
     Polls have a separate rate limit.
 
@@ -162,11 +162,12 @@ async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -
 )
 @serves(feed.base, raises=(NotFound,), purpose=BucketPurpose.FEED)
 async def get_feed_base(request: ApiRequest, version: Version) -> Response:
-    """Get the base of the feed: the content of an SRL in gzip, without its signature.
+    """Get a base of the feed.
 
-    The feed head names the base by its version and its SHA-256, which is the hash of the
-    uncompressed bytes. Check it before you use them. The response never changes. Follow redirects,
-    and do not send `Authorization` to the address of a redirect.
+    A base is the content of an SRL in gzip, without its signature. The feed head names the base by
+    its version and its SHA-256, which is the hash of the uncompressed bytes. Check it before you
+    use them. The response never changes. Follow redirects, and do not send `Authorization` to the
+    address of a redirect.
 
     404: there is no SRL of this version, or it is too old. Poll the feed for the newest base.
     """

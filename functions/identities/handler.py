@@ -74,7 +74,9 @@ async def list_identity_providers(request: ApiRequest, query: Paging) -> Identit
 async def create_identity_provider(
     request: ApiRequest, body: CreateIdentityProvider
 ) -> IdentityProviderBody:
-    """Bind an identity provider. Its people and programs can then get sessions.
+    """Bind an identity provider.
+
+    Its people and programs can then get sessions.
 
     409: the tenant has 10 identity providers.
     """
@@ -176,7 +178,10 @@ async def enable_person(request: ApiRequest, person_id: Who) -> PersonBody:
 @routes.post("/v1/people/{id}/sign-out")
 @serves(people.sign_out, raises=(NotFound,))
 async def sign_out_person(request: ApiRequest, person_id: Who) -> PersonBody:
-    """End all sessions of a person. The person can sign in again."""
+    """End all sessions of a person.
+
+    The person can sign in again.
+    """
     return PersonBody.of(request.run(people.sign_out, person_id=person_id))
 
 
@@ -196,9 +201,10 @@ async def list_sessions(request: ApiRequest, query: Paging) -> SessionList:
 @routes.delete("/v1/sessions/{id}", status_code=204)
 @serves(sessions.delete, raises=(NotFound,))
 async def delete_session(request: ApiRequest, session_id: SessionId) -> None:
-    """End a session. Its next request is rejected.
+    """End a session.
 
-    Administrators can end any session of the tenant. Other callers can end their own.
+    Its next request is rejected. Administrators can end any session of the tenant. Other callers
+    can end their own.
     """
     request.run(sessions.delete, session_id=session_id)
 
@@ -206,7 +212,10 @@ async def delete_session(request: ApiRequest, session_id: SessionId) -> None:
 @routes.get("/v1/roles")
 @serves(roles.every)
 async def list_roles(request: ApiRequest) -> RoleList:
-    """List the roles: first the scopes, which are built in, then the tenant's roles by name."""
+    """List the roles.
+
+    The scopes come first, which are built in, then the tenant's roles by name.
+    """
     return RoleList(roles=[RoleBody.of(each) for each in request.run(roles.every)])
 
 
@@ -233,7 +242,9 @@ async def put_role(request: ApiRequest, name: RoleName, body: PutRole) -> RoleBo
 @routes.delete("/v1/roles/{name}", status_code=204)
 @serves(roles.delete, raises=(NotFound, Conflict, TooFewApprovers), is_protected=True)
 async def delete_role(request: ApiRequest, name: OneRole) -> None:
-    """Delete a role. Its holders lose access immediately.
+    """Delete a role.
+
+    Its holders lose access immediately.
 
     409: the role is built in, or fewer than two people could approve.
     """

@@ -299,11 +299,11 @@ def _answer(request: ApiRequest, body: str, wait: int, *, is_last: bool) -> Resp
 @routes.get("/v1/changes")
 @serves(changes.page)
 async def list_changes(request: ApiRequest, query: Annotated[ChangesQuery, Query()]) -> ChangeList:
-    """List changes: revocations of warrants, batches, signing keys, API keys and SRL signers.
+    """List changes.
 
-    The newest change comes first, in the order of the audit log. Each call of a batch is one
-    change. A page may have fewer changes than `limit`, although more follow. It then has a
-    `cursor`.
+    A change is a revocation of a warrant, a batch, a signing key, an API key or an SRL signer. The
+    newest change comes first, in the order of the audit log. Each call of a batch is one change. A
+    page may have fewer changes than `limit`, although more follow. It then has a `cursor`.
     """
     filters = query.filters(request.ports.now())
     listed = query.model_dump_json(exclude={"limit", "cursor"})
@@ -339,11 +339,11 @@ async def delete_revocation(
     revocation_id: Annotated[RevocationId, Path(alias="id")],
     reason: Annotated[Reason | None, Query(description="Why, for the audit log.")] = None,
 ) -> None:
-    """Delete a revocation. The warrant is valid again.
+    """Delete a revocation.
 
-    A warrant with a revoked signing key stays revoked. If the tenant's setting `take_back` is
-    `own`, a key without the scope `admin` can delete only revocations that its own identity created
-    and no other identity repeated. Otherwise the status is 403.
+    The warrant is valid again, unless its signing key is revoked. If the tenant's setting
+    `take_back` is `own`, keys without the scope `admin` can delete only revocations of their own
+    identity that no other identity repeated. Otherwise the status is 403.
     """
     request.run(revocations.delete, revocation_id=revocation_id, reason=reason)
 

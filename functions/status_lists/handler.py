@@ -79,10 +79,11 @@ async def list_status_lists(request: ApiRequest) -> StatusListList:
 async def allocate_status_entries(
     request: ApiRequest, list_id: Identifier, body: AllocateStatusEntries
 ) -> StatusEntries:
-    """Allocate entries for tokens. Each entry is allocated only once.
+    """Allocate entries for tokens.
 
-    The indexes do not reveal the order of allocation. To revoke the token with index N, revoke the
-    warrant `svc_wrt_tsl-`, then the part of the list's `id` after `svc_tsl_`, then `-` and N.
+    Each entry is allocated only once. The indexes do not reveal the order of allocation. To revoke
+    the token with index N, revoke the warrant `svc_wrt_tsl-`, then the part of the list's `id`
+    after `svc_tsl_`, then `-` and N.
 
     409: the code is `full` if the list has fewer entries left.
     """

@@ -96,10 +96,10 @@ async def get_trust(request: ApiRequest, query: Annotated[TrustQuery, Query()]) 
 )
 @serves(published_keys.read_key_blob, raises=(NotFound,), purpose=BucketPurpose.FEED)
 async def get_trust_keys(request: ApiRequest, sha256: Sha256) -> Response:
-    """Get a key bundle by its SHA-256 from a feed head, as a CBOR map.
+    """Get a key bundle by its SHA-256.
 
-    The response never changes. Follow redirects, and do not send `Authorization` to the address of
-    a redirect.
+    A feed head contains the hash. The key bundle is a CBOR map. The response never changes. Follow
+    redirects, and do not send `Authorization` to the address of a redirect.
 
     404: there is no key bundle with this hash, or it was deleted. Poll the feed for the newest.
     """

@@ -34,7 +34,10 @@ _DEFAULT_GRACE: Final = RotateWebhookSecret()
 @routes.get("/v1/webhooks")
 @serves(managing.page)
 async def list_webhooks(request: ApiRequest, query: Paging) -> WebhookList:
-    """List the webhooks, newest first. Their secrets are not shown."""
+    """List the webhooks, newest first.
+
+    Their secrets are not shown.
+    """
     pages = CursorCodec(request.caller, query.cursor, "webhooks")
     return WebhookList.of(
         request.run(managing.page, before=pages.position, limit=query.limit), pages
@@ -44,11 +47,12 @@ async def list_webhooks(request: ApiRequest, query: Paging) -> WebhookList:
 @routes.post("/v1/webhooks", status_code=201)
 @serves(managing.create, raises=(Conflict,))
 async def create_webhook(request: ApiRequest, body: CreateWebhook) -> WebhookWithSecret:
-    """Create a webhook: a URL that receives an event for each later change of the tenant.
+    """Create a webhook.
 
-    Messages follow the Standard Webhooks specification. The member `secret` of the response
-    verifies them. It is shown in this response only: store it now. An event is sent at least once;
-    the header `webhook-id` is the same each time.
+    A webhook is a URL that receives an event for each later change of the tenant. Messages follow
+    the Standard Webhooks specification. The member `secret` of the response verifies them. It is
+    shown in this response only: store it now. An event is sent at least once; the header
+    `webhook-id` is the same each time.
 
     409: the tenant has 10 webhooks.
     """
@@ -80,7 +84,10 @@ async def update_webhook(
 @routes.delete("/v1/webhooks/{id}", status_code=204)
 @serves(managing.delete, raises=(NotFound,))
 async def delete_webhook(request: ApiRequest, webhook_id: PathId) -> None:
-    """Delete a webhook, with its secrets. It receives no further events."""
+    """Delete a webhook, with its secrets.
+
+    It receives no further events.
+    """
     request.run(managing.delete, webhook_id=webhook_id)
 
 
@@ -140,9 +147,9 @@ async def enable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody
 @routes.post("/v1/webhooks/{id}/disable")
 @serves(managing.disable, raises=(NotFound,))
 async def disable_webhook(request: ApiRequest, webhook_id: PathId) -> WebhookBody:
-    """Disable a webhook. It receives no events until it is enabled.
+    """Disable a webhook.
 
-    If it is already disabled, the call has no effect.
+    It receives no events until it is enabled. If it is already disabled, the call has no effect.
     """
     return WebhookBody.of(request.run(managing.disable, webhook_id=webhook_id))
 

@@ -56,7 +56,7 @@ def _says(settings: dict[str, str], **fields: Any) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"schema": SCHEMA + 1}, f"has schema {SCHEMA + 1}; this release knows schemas up to"),
+        ({"schema": SCHEMA + 1}, f"has schema {SCHEMA + 1}; this release supports schemas"),
         ({"part": DeploymentPart.MOVED, "moved_to": "a"}, "was moved to another store"),
         (
             {"part": DeploymentPart.RECEIVING, "receipt": "a"},

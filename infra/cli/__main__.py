@@ -1,4 +1,4 @@
-"""Where `rescind` begins; in a checkout also as `python -m infra.cli`."""
+"""Entry point of `rescind`, and in a checkout of `python -m infra.cli`."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ _VERSION = (["--version"], ["version"])
 _WATCH_SECONDS = 2
 _NO_OUTPUT = 2
 _FAILED = 1
-# As a shell reports a program that this signal ended.
+# A shell reports this code for a program that SIGPIPE ended.
 _READER_GONE = 128 + signal.SIGPIPE
 
 
 def main() -> int:
-    """Run one command. It ends the process with an exit code of `errors.ExitCode`."""
-    # Every file that a command makes is private, whatever the folder's mode.
+    """Run one command. Exits with a code of `errors.ExitCode`."""
+    # Files that commands create must be private, regardless of the mode of their folder.
     os.umask(0o077)
     if not streams.prepare():
         return _NO_OUTPUT
@@ -49,9 +49,9 @@ def _run(arguments: Sequence[str]) -> None:
 
 
 def _words(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments as Typer reads them.
+    """Rewrite the arguments into forms that Typer accepts.
 
-    `help keys list` is another way to ask for `keys list --help`; `--watch` may stand alone.
+    `help keys list` becomes `keys list --help`. `--watch` may have no value.
     """
     if arguments[:1] == ["help"]:
         return [*arguments[1:], "--help"]

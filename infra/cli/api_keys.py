@@ -1,4 +1,4 @@
-"""`rescind api-keys`: the keys that call the API."""
+"""`rescind api-keys`: manage the API keys of a tenant."""
 
 import sys
 from pathlib import Path
@@ -43,7 +43,10 @@ Account = Annotated[
 
 
 def _maker(value: str) -> str:
-    """Return the identifier of a maker. Raises `ValueError`: an e-mail would have no keys."""
+    """Return the identifier of a key's creator.
+
+    Raises `ValueError` for other text, because a filter by e-mail would match no keys.
+    """
     if not any(is_identifier(value, kind=each) for each in (PERSON, SERVICE_ACCOUNT, API_KEY)):
         raise ValueError("must be svc_usr_…, svc_sa_… or svc_ak_…, see `rescind people list`")
     return value
@@ -98,7 +101,7 @@ def register(root: typer.Typer) -> None:
 def list_(
     session: ApiSession, limit: Limit = SHOWN, account: Account = None, created_by: MadeBy = None
 ) -> None:
-    """List the API keys, without their secrets."""
+    """List API keys without their secrets."""
     params = {"service_account_id": account, "created_by_id": created_by}
     page = session.api.list_records(_keys.path, "api_keys", most=limit, params=params)
     session.out.print_page(page, "api_keys", COLUMNS)
@@ -120,10 +123,10 @@ def create(
     network: Networks = None,
     into: Into = None,
 ) -> None:
-    """Create an API key, and print its secret, which the service shows only once.
+    """Create an API key and print its secret, which is shown only once.
 
-    It expires after 90 days, unless --expires-at or --never-expires is given, or when your own key
-    expires, if that is earlier.
+    The key expires after 90 days unless --expires-at or --never-expires is given. It never outlives
+    your own API key.
     """
     if expires_at and never_expires:
         raise UsageError("use one of --expires-at and --never-expires.")
@@ -146,9 +149,9 @@ def rotate(
     expires_at: Expires = None,
     into: Into = None,
 ) -> None:
-    """Replace an API key, and print the secret of the new one, which the service shows only once.
+    """Rotate an API key and print its new secret, which is shown only once.
 
-    The old secret is accepted for the time of grace. With --grace 0 it is refused at once.
+    The old secret is accepted during the grace period. With --grace 0 it is refused at once.
     """
     check_new(into)
     body = {"grace_seconds": grace, "expires_at": _end(session, expires_at)}
@@ -157,19 +160,22 @@ def rotate(
 
 @command(app, "revoke", example="rescind api-keys revoke svc_ak_01J… --yes")
 def revoke(session: ApiSession, key: Identifier, yes: Yes = False) -> None:
-    """Refuse an API key from now on. This cannot be undone."""
+    """Revoke an API key immediately. This cannot be undone."""
     confirm(f"Revoke the API key {key}?", yes=yes)
     session.out.record(session.api.post(_keys.at(key, "/revoke")))
 
 
 def _usual_end(session: ApiSession) -> str:
-    """Return the end of a key in 90 days, or the latest end that the caller may give it."""
+    """Return the expiry of a key in 90 days, or the latest expiry that the caller may set."""
     latest = session.api.get("/v1/whoami").get("creates_until")
     return min(parse_future_time(LIFETIME), str(latest)) if latest else parse_future_time(LIFETIME)
 
 
 def _end(session: ApiSession, expires_at: str | None) -> str | None:
-    """Return the end of a key: the approved one, because a span counts from now."""
+    """Return the expiry of a key.
+
+    An approved request keeps its expiry, because a span counts from now.
+    """
     if session.approval is None or expires_at is None:
         return expires_at
     found = session.api.get(f"/v1/approvals/{segment(session.approval)}")
@@ -178,7 +184,7 @@ def _end(session: ApiSession, expires_at: str | None) -> str | None:
 
 
 def check_new(path: Path | None) -> None:
-    """Raise `UsageError` if the file of a secret cannot be made, before there is a secret."""
+    """Raise `UsageError` if the secret's file cannot be created, before there is a secret."""
     if path is None:
         return
     try:
@@ -191,10 +197,10 @@ def check_new(path: Path | None) -> None:
 def show_secret(
     session: ApiSession, creation: dict[str, Any], into: Path | None, *, field: str = "key"
 ) -> None:
-    """Print what was created with its secret, or write the secret to a file.
+    """Print a new record with its secret, or write the secret to a file.
 
-    The secret is also printed if the file cannot be written, as nobody could get it otherwise.
-    Raises `NotWritten` then, and if the secret cannot be printed.
+    The secret is also printed if the file cannot be written, because it is not available later.
+    Raises `NotWritten` if the secret cannot be written or cannot be printed.
     """
     if into is None:
         _print_secret(session, creation)

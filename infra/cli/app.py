@@ -1,7 +1,7 @@
-"""The command line `rescind`: for users of the API, and for operators.
+"""The `rescind` command line, for users of the API and for operators.
 
-Each noun has its module here, named as in the other rooms; those of operators are in `operator`.
-`commands.py` says how a command is written, `errors.py` has the exit codes.
+Each noun has a module in this folder, and the operators' nouns have one in `operator`.
+`commands.py` explains how to write a command. `errors.py` defines the exit codes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ warrant is revoked.
 
 _USERS: Final = "Users of the API"
 _OPERATORS: Final = "Operators of the service"
-# The module of each command, in the order of the help, and the panel that shows it.
+# The module and the help panel of each command, in the order of the help.
 _MODULES: Final = {
     "login": ("login", _USERS),
     "logout": ("login", _USERS),
@@ -72,7 +72,7 @@ _MODULES: Final = {
 
 
 class _Commands(Mapping[str, Any]):
-    """The commands by name. A module is imported when one of its commands is used."""
+    """Maps names to commands. Imports a module when one of its commands is used."""
 
     def __getitem__(self, name: str) -> Any:
         module, panel = _MODULES[name]
@@ -108,4 +108,4 @@ app = noun(_HELP, cls=_Root)
 def _begin(
     _version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Show the option in the help; `__main__.py` has answered it already."""
+    """Show --version in the help. `__main__.py` has handled the option before."""

@@ -1,4 +1,4 @@
-"""`rescind audit`: who did what, an export, and whether the log is whole."""
+"""`rescind audit`: list, export and verify the audit log."""
 
 import json
 import os
@@ -31,7 +31,7 @@ PATH: Final = "/v1/audit-logs"
 _NEXT: Final = "x-next-cursor"
 _NOT_FOUND: Final = 404
 _UNAVAILABLE: Final = 503
-# The lists whose records entries create, each with the name of its records.
+# Collections of records that audit entries create, with the member that contains the records.
 _RECORDS: Final = {
     "api-keys": "api_keys",
     "service-accounts": "service_accounts",
@@ -41,26 +41,27 @@ _RECORDS: Final = {
 
 
 class ServedLog:
-    """A tenant's log at a service, as `infra.audit_verification` reads it."""
+    """Reads the audit log of a tenant from a service, for `infra.audit_verification`."""
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
         self._refused = False
 
     def checkpoint(self) -> str | None:
-        """Return the newest checkpoint, or None if the service shows none.
+        """Return the newest checkpoint, or None if the service serves none.
 
-        It has none if nothing is sealed yet. It refuses to show one if its log was cut.
+        There is no checkpoint before the first entry is appended. The service refuses to serve one
+        if its log was truncated.
         """
         answer = self._get_or_none("checkpoint", but=(_NOT_FOUND, _UNAVAILABLE))
         return None if answer is None else answer.body.decode()
 
     def refuses(self) -> bool:
-        """Return whether the service refused to show a checkpoint, as if the log was cut."""
+        """Return whether the service refused to serve a checkpoint of a truncated log."""
         return self._refused
 
     def read_cosigned_checkpoint(self) -> str | None:
-        """Return the newest checkpoint that a quorum of witnesses signed, or None."""
+        """Return the newest checkpoint that a quorum of witnesses has cosigned, or None."""
         answer = self._get_or_none("checkpoint?witnessed=true", but=(_NOT_FOUND, _UNAVAILABLE))
         return None if answer is None else answer.body.decode()
 
@@ -69,7 +70,7 @@ class ServedLog:
         return [each["verifier_key"] for each in self._api.get(f"{PATH}/keys")["keys"]]
 
     def tile(self, place: TileAddress) -> bytes | None:
-        """Return a tile or bundle, or None if there is none."""
+        """Return a tile or an entry bundle, or None if it does not exist."""
         answer = self._get_or_none(f"tile/{place.path}")
         return None if answer is None else answer.body
 
@@ -92,7 +93,7 @@ class ServedLog:
 
 
 def records(api: ApiClient) -> Iterator[CreatedRecord]:
-    """Yield the API keys, accounts, signing keys and revocations of the tenant."""
+    """Yield the API keys, service accounts, signing keys and revocations of the tenant."""
     for path, name in _RECORDS.items():
         for page in api.pages(f"/v1/{path}"):
             for each in page[name]:
@@ -100,9 +101,9 @@ def records(api: ApiClient) -> Iterator[CreatedRecord]:
 
 
 def stream_export(api: ApiClient, query: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the parts of an export, which are one export if they are joined.
+    """Yield the parts of an export. Joined, they are one export.
 
-    Raises `BadResponse` if an export as NDJSON ends without its last line.
+    Raises `BadResponse` if an NDJSON export lacks its last line.
     """
     cursor: str | None = None
     while True:
@@ -130,7 +131,7 @@ _COLUMNS: Final = (
 )
 
 _SUMMARY: Final = "revocation.batch"
-# The actions of the parts of a batch, with the names of them in its summary.
+# The actions of batch entries, mapped to the action in the batch's summary entry.
 _KINDS: Final = {
     "revocation.create_batch": "revoke",
     "revocation.extend_batch": "revoke",
@@ -189,9 +190,10 @@ def list_(
     ] = False,
     limit: Limit = SHOWN,
 ) -> None:
-    """List the entries that match, the newest first: of the last 7 days, if no time is given.
+    """List matching entries, newest first. The default period is the last 7 days.
 
-    With --warrant or --batch, of all times. The table has one row for all entries of a batch.
+    With --warrant or --batch, the default period is unlimited. The table shows one row for each
+    batch.
     """
     if since is None and (warrant or batch):
         since = _FIRST
@@ -213,7 +215,7 @@ def list_(
 
 
 def _fold_batches(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each entry, but one for a whole batch, in the place of its newest entry."""
+    """Return a row for each entry. A batch has one row, at the position of its newest entry."""
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for entry in entries:
         details = entry["details"]
@@ -223,7 +225,7 @@ def _fold_batches(entries: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the row of an entry, or of those of a batch: its parts, with their summaries."""
+    """Return the row of one entry, or one row for all entries of a batch."""
     parts = [each for each in entries if each["action"] != _SUMMARY]
     shown = [*parts, *entries][0]
     shown = shown | {"who": label_actor(shown["actor"], shown["actor_name"])}
@@ -253,7 +255,7 @@ def export(
     since: Since = None,
     until: Until = None,
 ) -> None:
-    """Export the entries that match, the oldest first, to a file or to standard output."""
+    """Export matching entries, oldest first, to a file or to standard output."""
     query = {
         "warrant_id": warrant,
         "actor_key_id": key,
@@ -287,11 +289,12 @@ def verify(
     ] = False,
     root: Root = None,
 ) -> int:
-    """Verify that no entry was changed, removed, inserted or reordered; exit code 1 if one was.
+    """Verify that no entry was changed, removed, inserted or reordered.
 
-    The verified checkpoint is pinned in the profile, and the next verification demands that the log
-    continues it. With --root, also what the trust document names, and a quorum of witnesses. Exit
-    code 3: a recovery began the log anew since then.
+    Exits with 1 if the log is not whole. Exits with 3 if a recovery has started a new log
+    generation. The verified checkpoint is pinned in the profile. The next verification requires
+    that the log extends it. With --root, also check the log anchor of the trust document and a
+    quorum of witnesses.
     """
     tenant_id = str(session.api.get("/v1/whoami")["tenant_id"])
     path = session.profile.folder / f"audit-{tenant_id}.json"
@@ -316,7 +319,7 @@ def verify(
 
 
 def _show(session: ApiSession, report: Report) -> None:
-    """Print the result; each finding is a line of its own."""
+    """Print the result, with one line for each finding."""
     document: dict[str, Any] = {"whole": report.is_whole, **asdict(report)}
     session.out.record(document, _SHOWN)
     if session.out.is_document:
@@ -356,7 +359,7 @@ def _pins(path: Path, *, must_exist: bool = False) -> list[Pin]:
 
 @contextmanager
 def _destination(file: Path | None) -> Iterator[IO[bytes]]:
-    """Yield where to write; a file has its name only once it is complete."""
+    """Yield the output file. A named file is renamed into place once it is complete."""
     if file is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""`rescind authorizers`: the programs that enforce warrants, and what each holds."""
+"""`rescind authorizers`: list authorizers and the feed entry that each enforces."""
 
 from typing import Annotated, Final
 
@@ -41,14 +41,14 @@ def register(root: typer.Typer) -> None:
 
 @command(app, "list", example="rescind authorizers list", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
-    """List the registered authorizers with the entry of the feed that each holds."""
+    """List registered authorizers and the feed entry that each enforces."""
     page = session.api.list_records(_PATH, "authorizers", most=limit)
     session.out.print_page(page, "authorizers", _COLUMNS)
 
 
 @command(app, "summary", example="rescind authorizers summary", watches=True)
 def show_summary(session: ApiSession) -> None:
-    """Count the authorizers that hold the newest entry, refuse everything, or are unknown."""
+    """Count the authorizers that enforce the newest entry, fail closed, or are unknown."""
     found = session.api.get(f"{_PATH}/summary")
     if session.out.is_for_people:
         found["unregistered"] = [format_refused_client(each) for each in found["unregistered"]]
@@ -57,7 +57,7 @@ def show_summary(session: ApiSession) -> None:
 
 @command(app, "show", example="rescind authorizers show svc_azr_01J…", watches=True)
 def show(session: ApiSession, authorizer: AuthorizerId) -> None:
-    """Show the last report of an authorizer."""
+    """Show the last heartbeat of an authorizer."""
     session.out.record(session.api.get(f"{_PATH}/{segment(authorizer)}"))
 
 
@@ -65,7 +65,10 @@ def show(session: ApiSession, authorizer: AuthorizerId) -> None:
 def remove(
     session: ApiSession, authorizer: Removed = None, owner: Owner = None, yes: Yes = False
 ) -> None:
-    """Remove an authorizer that is gone, or all of an owner. Those that run register again."""
+    """Remove one authorizer, or all authorizers of an owner.
+
+    An authorizer that still runs registers again.
+    """
     if (authorizer is None) == (owner is None):
         raise UsageError("Name an authorizer, or with --owner an API key or another owner.")
     if authorizer is not None:

@@ -29,7 +29,7 @@ _LEFT: Final = (
     Column("last heard", "seen_at"),
     Column("owner", "owner"),
 )
-# The share of all authorizers that are registered, by its name.
+# Shares of the registered authorizers, by label.
 _SHARES: Final = (("half", 0.5), ("90 %", 0.9), ("99 %", 0.99), ("all", 1.0))
 _MINUTE: Final = 60
 
@@ -52,7 +52,7 @@ def list_(
     until: Until = None,
     limit: Limit = SHOWN,
 ) -> None:
-    """List what was revoked in the last 7 days, or since."""
+    """List changes of the last 7 days, or of another period."""
     query = drop_missing({"kind": kind, "from": since, "to": until})
     page = session.api.list_records(_PATH, "changes", most=limit, params=query)
     rows = [{**each, "by": _maker(each)} for each in page["changes"]]
@@ -69,7 +69,7 @@ def show(
         ),
     ],
 ) -> None:
-    """Show how far a change has come, since when, and who may still let in what it revoked."""
+    """Show the propagation of a change, and the authorizers that may not enforce it yet."""
     found = session.api.get(f"{_PATH}/{segment(_change_of(session, change))}")
     if not session.out.is_for_people:
         return session.out.record(found)
@@ -80,7 +80,10 @@ def show(
 
 
 def _change_of(session: ApiSession, identifier: str) -> str:
-    """Return the identifier of a change: for a warrant, of its revocation. Raises `UsageError`."""
+    """Return the identifier of a change. For a warrant, return its revocation.
+
+    Raises `UsageError` if the warrant has no revocation.
+    """
     if not identifier.startswith("svc_wrt_"):
         return identifier
     params = {"warrant_id": identifier, "limit": 1}
@@ -100,7 +103,7 @@ def _maker(change: dict[str, Any]) -> str | None:
 
 
 def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Yield what there is to say of a change, line by line."""
+    """Yield the label and the value of each line about a change."""
     reach, counts, feed = change["reach"], change["authorizers"], change["feed"]
     yield "revoked", f"{change['name'] or change['id']} ({change['kind'].replace('_', ' ')})"
     if change["name"]:
@@ -149,13 +152,13 @@ def _format_elapsed(change: dict[str, Any], time: str) -> str:
 
 
 def _percentiles(change: dict[str, Any]) -> str:
-    """Return when each share of all registered authorizers was known to refuse it."""
+    """Return when each share of the registered authorizers was known to enforce the change."""
     counts, curve = change["authorizers"], change["curve"]
     known = counts["holding"] + counts["closed"]
     said = []
     for name, share in _SHARES:
         rank = math.ceil(share * counts["registered"])
-        # Of a long curve some points are left out: the next one is told.
+        # A long curve omits some points. Take the next point that it has.
         at = rank - 1
         if known > len(curve):
             at = math.ceil((rank - 1) * (len(curve) - 1) / (known - 1))
@@ -165,13 +168,13 @@ def _percentiles(change: dict[str, Any]) -> str:
 
 
 def took(seconds: float) -> str:
-    """Return a length of time, rounded up: it may be told late, and never early."""
+    """Format a duration, rounded up, because it must never look shorter than it was."""
     whole = math.ceil(max(0.0, seconds))
     return f"{whole} s" if whole < _MINUTE else str(timedelta(seconds=whole))
 
 
 def _lagging_row(each: dict[str, Any]) -> dict[str, Any]:
-    """Return the row of an authorizer that does not hold the change."""
+    """Return the row of a lagging authorizer."""
     holds = "nothing"
     if each["sequence"] is not None:
         behind = f", {each['behind']} behind" if each["behind"] else ""

@@ -1,4 +1,4 @@
-"""The API over HTTP: errors as exceptions, pages, and retries that repeat nothing twice."""
+"""HTTP client of the API, with typed errors, pagination and safe retries."""
 
 import json
 import shlex
@@ -19,11 +19,11 @@ from shared.authorizer.http1 import HttpError, Request, Response, port_of, print
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _REDIRECTS_MAX: Final = 5
-# How long a command waits in all for a service that asks it to come back later.
+# The total time, in seconds, that a command waits for a busy service.
 _PATIENCE: Final = 60.0
 _PAUSE_MAX: Final = 30.0
 _PAGE: Final = 100
-# The session is accepted, but its sign-in is too long ago.
+# The session is valid, but its sign-in is too old.
 _TOO_OLD: Final = "reauthentication_required"
 _PROTECTED: Final = "approval_required"
 _ASK: Final = "the same command with --request-approval WHY, signed in as a person"
@@ -42,7 +42,7 @@ Params = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRequest:
-    """A request as it is sent, but for the credential."""
+    """An HTTP request without its credential."""
 
     method: str
     url: str
@@ -58,7 +58,7 @@ class OutgoingRequest:
         body: object = None,
         form: Mapping[str, str] | None = None,
     ) -> Self:
-        """Return a request with a body of JSON, or with a form, as clients of OAuth send it."""
+        """Return a request with a JSON body, or with a form for OAuth endpoints."""
         if form is not None:
             kind, content = "application/x-www-form-urlencoded", urlencode(form)
         elif body is not None:
@@ -69,18 +69,22 @@ class OutgoingRequest:
 
     @property
     def place(self) -> str:
-        """The address without the query, which may have a secret."""
+        """The URL without the query, which may contain a secret."""
         return self.url.partition("?")[0]
 
 
 class ApiClient:
-    """A service and an API key or a session. Paths begin with `/v1/`; use `segment` in them.
+    """Client of one service, with an API key or a session.
 
-    All methods raise `ApiError` if the service refuses, `BadResponse` if there is no answer, and
-    `UsageError` if a parameter is empty. After an answer 429 or 503 the request is repeated, for a
-    minute in all. Each POST and PATCH has its own `Idempotency-Key`, which its retries repeat.
-    `on_request` is called with each request as a command of curl. `approving` has the headers of
-    each change about an approval; if one is asked for, a change raises `ApprovalPending`.
+    Paths begin with `/v1/`. Encode their variable parts with `segment`.
+
+    All methods raise `ApiError` if the service refuses, `BadResponse` if there is no response, and
+    `UsageError` if a parameter is empty. A request is retried after 429 or 503, for up to one
+    minute in total. Retries of a POST or PATCH repeat its `Idempotency-Key`.
+
+    `on_request` receives each request as a curl command. `approving` contains the approval headers
+    that protected requests send. `ApprovalPending` is raised if such a request asked for an
+    approval.
     """
 
     def __init__(
@@ -94,7 +98,7 @@ class ApiClient:
     ) -> None:
         self._wait, self._told, self._renewal = wait, on_request, profile.renewal
         self._approving = approving or {}
-        # What a command that watches was answered, in the round before and in this one.
+        # The responses to a watching command, from the previous round and from this one.
         self._before: dict[str, Response] = {}
         self._now: dict[str, Response] = {}
         self._url = profile.url.rstrip("/")
@@ -108,12 +112,12 @@ class ApiClient:
         self._connections.close()
 
     def begin_round(self) -> None:
-        """From now on, ask only whether what was answered since the last call has changed."""
+        """Start a round. Its requests are conditional on the responses of the previous round."""
         self._before, self._now = self._now, {}
 
     @property
     def has_news(self) -> bool:
-        """Whether this round was answered anything else than the round before."""
+        """Whether the responses of this round differ from the previous round."""
         before, now = (
             {url: each.body for url, each in answers.items()}
             for answers in (self._before, self._now)
@@ -121,37 +125,37 @@ class ApiClient:
         return before != now
 
     def get(self, path: str, params: Params | None = None) -> Any:
-        """Return the JSON of an answer. Parameters that are None are left out."""
+        """Return the JSON of a response. Parameters that are None are omitted."""
         found = _json(self.send("GET", path, params=params))
         if found is None:
             raise BadResponse("The service answers with nothing; check its address.")
         return found
 
     def post(self, path: str, body: object = None, *, is_protected: bool = True) -> Any:
-        """Return the JSON of an answer; None if it has no body.
+        """Return the JSON of a response, or None if it has no body.
 
-        A call that is not protected has no headers about an approval.
+        Approval headers are sent only if the request is protected.
         """
         return _json(self.send("POST", path, body=body, is_protected=is_protected))
 
     def submit(self, path: str, form: Mapping[str, str]) -> Any:
-        """Post a form, as clients of OAuth do; return the JSON of the answer."""
+        """Post a form to an OAuth endpoint, and return the JSON of the response."""
         return _json(self.send("POST", path, form=form))
 
     def patch(self, path: str, body: object) -> Any:
-        """Return the JSON of an answer."""
+        """Return the JSON of a response."""
         return _json(self.send("PATCH", path, body=body))
 
     def put(self, path: str, body: object) -> Any:
-        """Return the JSON of an answer."""
+        """Return the JSON of a response."""
         return _json(self.send("PUT", path, body=body))
 
     def delete(self, path: str, params: Params | None = None) -> None:
-        """Delete a resource, or those that `params` name."""
+        """Delete a resource, or all resources that `params` select."""
         self.send("DELETE", path, params=params)
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
-        """Return the pages of a list, each as the service answers it."""
+        """Yield the pages of a list, as the service returns them."""
         cursor: str | None = None
         while True:
             page = self.get(path, {"limit": _PAGE, **(params or {}), "cursor": cursor})
@@ -163,9 +167,9 @@ class ApiClient:
     def list_records(
         self, path: str, name: str, *, most: int = 0, params: Params | None = None
     ) -> dict[str, Any]:
-        """Return up to `most` records of a list (0: all) as one page, whose records are in `name`.
+        """Return up to `most` records of a list as one page. 0 returns all.
 
-        Its `cursor` is None if the page has all records.
+        The records are in the member `name`. `cursor` is None if the page contains all records.
         """
         size = {"limit": min(most, _PAGE)} if most else {}
         found: dict[str, Any] = {name: []}
@@ -187,7 +191,7 @@ class ApiClient:
         follow: bool = False,
         is_protected: bool = True,
     ) -> Response:
-        """Return an answer that is no error. With `follow`, redirects are followed (SRL-1)."""
+        """Return a successful response. With `follow`, redirects are followed (SRL-1)."""
         headers = self._headers(method, is_protected=is_protected)
         made = OutgoingRequest.of(method, self._address(path, params or {}), headers, body, form)
         known = self._before.get(made.url) if method == "GET" else None
@@ -200,7 +204,7 @@ class ApiClient:
             answer = send_once(self._connections, made, self._credential, follow=follow)
             pause = _pause(answer)
             if not is_success(answer):
-                # Errors quote it, and a peer can send back the credential.
+                # Errors quote the response, and a server could echo the credential.
                 answer = _hide(self._credential, answer)
             if answer.status not in _BUSY or pause > left:
                 if known is not None and answer.status == HTTPStatus.NOT_MODIFIED:
@@ -226,9 +230,9 @@ def send_once(
     *,
     follow: bool = False,
 ) -> Response:
-    """Send a request once, and return the answer. Raises `BadResponse` if there is none.
+    """Send a request once, and return the response. Raises `BadResponse` if there is none.
 
-    With `follow`, follow redirects. Another server gets no credential.
+    With `follow`, redirects are followed. The credential is not sent to another server.
     """
     url, headers = outgoing_request.url, {**_AGENT, **credential, **outgoing_request.headers}
     for _ in range(_REDIRECTS_MAX + 1):
@@ -243,7 +247,7 @@ def send_once(
             if _encode_url(url)[:2] != request.url[:2]:
                 headers = _AGENT
         except (HttpError, OSError, ValueError) as error:
-            # No URL is quoted whole, because the query of a redirect can contain a signature.
+            # Do not quote the query, because a redirect can contain a signature.
             place = printable(url.partition("?")[0])
             reason = f"{_reason(error)}{printable(connections.via)}"
             raise BadResponse(f"{place} does not answer: {reason}") from None
@@ -264,7 +268,7 @@ def _reason(error: Exception) -> str:
 
 
 def _curl(request: OutgoingRequest) -> str:
-    """Return a request as a command of curl, with the key by its name."""
+    """Return a request as a curl command, with a variable in place of the API key."""
     words = ["curl", "-X", request.method, request.url]
     for name, value in request.headers.items():
         words += ["-H", f"{name}: {value}"]
@@ -273,28 +277,26 @@ def _curl(request: OutgoingRequest) -> str:
 
 
 def segment(value: str) -> str:
-    """Return a value as one segment of a path, whatever its characters are.
-
-    Raises `UsageError` if it is empty.
-    """
+    """Encode any value as one path segment. Raises `UsageError` if it is empty."""
     return quote(_text(value), safe="")
 
 
 def _text(value: object) -> str:
     if value == "":
-        # An unset variable of the shell: with an empty filter, a search would find nothing.
+        # An unset shell variable is a likely cause. A search with an empty filter would find no
+        # records.
         raise UsageError("an argument is empty; is the variable of your shell set?")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _pause(answer: Response) -> float:
-    """Return the pause before the next attempt, in seconds; 1 without `Retry-After`."""
+    """Return the seconds until the next attempt: 1 without `Retry-After`."""
     asked = http1.retry_after(answer)
     return 1.0 if asked is None else min(max(asked, 0.1), _PAUSE_MAX)
 
 
 def _hide(credential: Mapping[str, str], answer: Response) -> Response:
-    """Return an answer whose body and identifier are without the credential."""
+    """Return a response with the credential removed from its headers and its body."""
     for secret in (each.removeprefix("Bearer ") for each in credential.values()):
         body = answer.body.replace(secret.encode(), b"...")
         headers = {name: each.replace(secret, "...") for name, each in answer.headers.items()}
@@ -303,9 +305,10 @@ def _hide(credential: Mapping[str, str], answer: Response) -> Response:
 
 
 def _require_success(request: OutgoingRequest, answer: Response, renewal: str | None) -> Response:
-    """Return the answer if it is none of an error; `renewal` is the command that signs in again.
+    """Return the response if it is successful. `renewal` is the command that signs in again.
 
-    Raises `ApprovalPending` if the request asked for an approval.
+    Raises `ApprovalPending` if the request asked for an approval, `ApiError` if the service
+    refused, and `BadResponse` if the response is not in the format of this API.
     """
     if answer.status == HTTPStatus.ACCEPTED and request.headers.get(HEADER) == ASKS:
         raise ApprovalPending(_json(answer))
@@ -315,7 +318,7 @@ def _require_success(request: OutgoingRequest, answer: Response, renewal: str | 
     try:
         whole = json.loads(answer.body)
         said = whole["error"]
-        # The errors of OAuth have another form (IDENTITY-7).
+        # OAuth errors have another format (IDENTITY-7).
         if isinstance(said, str):
             said = {"code": said, "message": whole["error_description"]}
         code, message = str(said["code"]), str(said["message"])
@@ -333,7 +336,7 @@ def _require_success(request: OutgoingRequest, answer: Response, renewal: str | 
 
 
 def is_success(answer: Response) -> bool:
-    """Return whether the status of an answer is 200 to 299."""
+    """Return whether the status of a response is 200 to 299."""
     return answer.status // 100 == 2  # noqa: PLR2004
 
 

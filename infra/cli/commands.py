@@ -1,4 +1,4 @@
-"""How a command is written.
+"""How to write a command.
 
     app = noun("signing keys: create, rotate, suspend, revoke")
 
@@ -6,8 +6,8 @@
     def rotate(session: Session, key: KeyId) -> None:
         '''Rotate a signing key: later warrants are signed by its new version.'''
 
-The first parameter is what the command works with; its options are added to those of the command.
-A command returns its exit code, or None for 0. Each has an example, which `--help` shows.
+The first parameter is the session of the command. It adds the common options. A command returns its
+exit code, or None for 0. `--help` shows its example.
 """
 
 import inspect
@@ -43,10 +43,10 @@ from shared.errors import InvalidSettings, RescindError
 if TYPE_CHECKING:
     from infra.cli.client import ApiClient
 
-# Where help shows the options that many commands have.
+# The help panel of the common options.
 PANEL: Final = "Common options"
 _SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
-# Whoever changes more warrants than these types how many.
+# Changes to more warrants than this require typing the number.
 _TYPED: Final = 100
 _UNUSABLE: Final = "an argument is not UTF-8, or a number is too large."
 
@@ -54,7 +54,7 @@ Command = Callable[..., int | None]
 
 
 def _profiles() -> list[str]:
-    """Return what completes the name of a profile."""
+    """Return completions for a profile name."""
     with suppress(UsageError):
         return profiles.names()
     return []
@@ -94,7 +94,7 @@ DebugOption = Annotated[
 
 @dataclass
 class ApiSession:
-    """A command that calls the API: the profile, a client, and what it prints with."""
+    """The context of a command that calls the API: profile, client and output."""
 
     out: Output
     profile_name: str = profiles.DEFAULT
@@ -120,7 +120,7 @@ class ApiSession:
 
     @cached_property
     def api(self) -> "ApiClient":
-        """The API with the key of the profile. Raises `UsageError` as `profile` does."""
+        """The client, with the profile's credential. Raises `UsageError` if there is no profile."""
         from infra.cli.client import ApiClient
 
         told = self.out.print_message if self.is_debugged else None
@@ -189,7 +189,7 @@ WATCH_OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
 
 
 def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
-    """Return a group of commands, for one kind of thing."""
+    """Return a command group for one noun."""
     return typer.Typer(
         cls=cls,
         help=unwrap_paragraphs(help_),
@@ -204,10 +204,10 @@ def noun(help_: str, *, cls: type[TyperGroup] = TyperGroup) -> typer.Typer:
 def command(
     app: typer.Typer, name: str, *, example: str, is_protected: bool = False, watches: bool = False
 ) -> Callable[[Command], Command]:
-    """Add a command that calls the API. Its first parameter is a `ApiSession`.
+    """Add a command that calls the API. Its first parameter is an `ApiSession`.
 
-    If it `is_protected`, it has options to ask for an approval, and to use one. If it `watches`, it
-    changes nothing, and has one to be repeated.
+    A command that `is_protected` has the options to request and to use an approval. A command that
+    `watches` is read-only and has the option `--watch`.
     """
     approvals = APPROVAL_OPTIONS if is_protected else {}
     more = {**approvals, **(WATCH_OPTIONS if watches else {})}
@@ -230,7 +230,7 @@ def command(
 
 
 class _BufferedOutput(Output):
-    """Keeps what is printed until it is known whether it is new."""
+    """Keeps output until it is known whether the output is new."""
 
     def __init__(self, out: Output) -> None:
         super().__init__(out.format)
@@ -242,7 +242,7 @@ class _BufferedOutput(Output):
         self._waiting.append(partial(print_, *given, **more))
 
     def print(self) -> None:
-        """Print what was kept; on a terminal, in place of what it shows."""
+        """Print the kept output. On a terminal, clear the screen first."""
         if sys.stdout.isatty() and self.is_for_people:
             sys.stdout.write("\x1b[H\x1b[2J")
         for each in self._waiting:
@@ -251,7 +251,7 @@ class _BufferedOutput(Output):
 
 
 def _watch(session: ApiSession, seconds: int, work: Callable[[], int | None]) -> int | None:
-    """Repeat a command until Ctrl+C, and print its result if the service answers anything new."""
+    """Repeat a command until Ctrl+C. Print its result when a response has changed."""
     out, api, code = session.out, session.api, None
     try:
         while True:
@@ -270,7 +270,7 @@ def _watch(session: ApiSession, seconds: int, work: Callable[[], int | None]) ->
 
 
 def _run_with_approval_hint(out: Output, work: Callable[[], int | None]) -> int | None:
-    """Run a command; if it asked for an approval, say what to do next."""
+    """Run a command. If it asked for an approval, print the next step."""
     try:
         return work()
     except ApprovalPending as error:
@@ -280,7 +280,7 @@ def _run_with_approval_hint(out: Output, work: Callable[[], int | None]) -> int 
 
 
 def local_command(app: typer.Typer, name: str, *, example: str) -> Callable[[Command], Command]:
-    """Add a command that works on files alone. Its first parameter is an `Output`."""
+    """Add a command that works on files only. Its first parameter is an `Output`."""
 
     def run(function: Command, arguments: dict[str, Any]) -> int | None:
         output = Output(arguments.pop("output"))
@@ -297,14 +297,14 @@ def add(
     options: Mapping[str, tuple[Any, object]],
     run: Callable[[Command, dict[str, Any]], int | None],
 ) -> Callable[[Command], Command]:
-    """Add a command whose first parameter `run` makes from these options, each with its default."""
+    """Add a command with these options and their defaults. `run` supplies its first parameter."""
 
     def register(function: Command) -> Command:
         def call(**given: Any) -> None:
             raise typer.Exit(run(function, given) or ExitCode.DONE)
 
         _describe(call, function, options)
-        # The braces of Rich's markup are those of text, too.
+        # Rich would parse the brackets in the example as markup.
         epilog = f"Example: [bold]{example.replace('[', chr(92) + '[')}[/bold]"
         app.command(name, cls=_StrictCommand, epilog=epilog, context_settings=_SETTINGS)(call)
         return function
@@ -313,11 +313,11 @@ def add(
 
 
 class _StrictCommand(TyperCommand):
-    """Refuses a second value of an option. Typer would use the last value only."""
+    """Rejects an option that is given twice. Typer would use only the last value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         *_, given = self.make_parser(ctx).parse_args([*args])
-        # A shell that completes a line reports no errors.
+        # Shell completion reports no errors.
         for each in [] if ctx.resilient_parsing else ctx.command.params:
             if given.count(each) > 1 and not (each.multiple or each.is_flag):
                 ctx.fail(f"{each.opts[0]} was given twice; write it once.")
@@ -326,10 +326,10 @@ class _StrictCommand(TyperCommand):
 
 @dataclass(frozen=True)
 class Resource:
-    """Adds the commands that an identifier suffices for to `app`, the group with this `name`.
+    """Adds standard commands, which need only an identifier, to the group `name` in `app`.
 
-    The resources are at `path`. `sample` is an identifier for examples, and `field` the member of
-    a page that has them, unless it is the name.
+    `path` is the collection of the resources. `sample` is an identifier for examples. `field` is
+    the member of a page that contains the records, by default `name`.
     """
 
     app: typer.Typer
@@ -362,7 +362,7 @@ class Resource:
         self._add("show", show, text, watches=True)
 
     def add_action(self, name: str, text: str, *, is_protected: bool = False) -> None:
-        """Add a command that posts to the path of this name below a resource."""
+        """Add a command that posts to a path with this name below a resource."""
 
         def act(session: ApiSession, identifier: Identifier) -> None:
             session.out.record(session.api.post(self.at(identifier, f"/{name}")))
@@ -370,7 +370,10 @@ class Resource:
         self._add(name, act, text, is_protected=is_protected)
 
     def add_delete(self, text: str, loss: str, *, is_protected: bool = False) -> None:
-        """Add `delete`, which asks before; `loss` is what is gone, as in `the account {}`."""
+        """Add `delete`, with a confirmation.
+
+        `loss` names the resource, for example `the account {}`.
+        """
 
         def delete(session: ApiSession, identifier: Identifier, yes: Yes = False) -> None:
             confirm(f"Delete {loss.format(identifier)}?", yes=yes)
@@ -381,7 +384,7 @@ class Resource:
         self._add("delete", delete, text, words, is_protected=is_protected)
 
     def at(self, identifier: str, suffix: str = "") -> str:
-        """Return the path of a resource, or of what is below it."""
+        """Return the path of a resource, or of a path below it."""
         from infra.cli.client import segment
 
         return f"{self.path}/{segment(identifier)}{suffix}"
@@ -405,10 +408,9 @@ class Resource:
 
 
 def confirm(question: str, *, yes: bool, number: int = 0) -> None:
-    """Ask before a change, unless `--yes` is given; end the command if the answer is no.
+    """Ask for confirmation unless `--yes` is given. Abort if the answer is no.
 
-    If it changes a `number` of warrants above a hundred, the answer is that number. Raises
-    `UsageError` if nobody can answer.
+    For a `number` above 100, the user must type the number. Raises `UsageError` without a terminal.
     """
     if yes:
         return
@@ -421,18 +423,21 @@ def confirm(question: str, *, yes: bool, number: int = 0) -> None:
 
 
 class EndedBySignal(KeyboardInterrupt):
-    """SIGTERM or SIGHUP came. Python lets only `KeyboardInterrupt` through while it compiles."""
+    """SIGTERM or SIGHUP was received.
+
+    Only `KeyboardInterrupt` passes through Python while it compiles.
+    """
 
 
 @contextmanager
 def raise_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl+C does, so that it can report and clean up.
+    """Make SIGTERM and SIGHUP interrupt the block, so it can report and clean up.
 
-    The exit code is as a shell reports a program that the signal ended.
+    The exit code equals the code that a shell reports for the signal.
     """
 
     def end(number: int, _: object) -> NoReturn:
-        # A terminal that is closed sends several. The first one suffices.
+        # A closed terminal sends several signals. The first one suffices.
         for each in signals:
             signal.signal(each, signal.SIG_IGN)
         raise EndedBySignal(number)
@@ -440,7 +445,7 @@ def raise_on_signals() -> Iterator[None]:
     signals = [
         each
         for each in (signal.SIGTERM, signal.SIGHUP)
-        # `nohup` ignores SIGHUP. Other threads cannot handle signals.
+        # `nohup` ignores SIGHUP. Only the main thread can handle signals.
         if signal.getsignal(each) is signal.SIG_DFL
         and threading.current_thread() is threading.main_thread()
     ]
@@ -456,7 +461,7 @@ def raise_on_signals() -> Iterator[None]:
 
 
 def run_guarded(out: Output, work: Callable[[], int | None]) -> int | None:
-    """Run a command, and return its exit code also if it fails, with a message."""
+    """Run a command, and return its exit code. Errors become a message and a code."""
     try:
         try:
             return work()
@@ -490,7 +495,7 @@ def run_guarded(out: Output, work: Callable[[], int | None]) -> int | None:
 
 
 def format_error(error: BaseException) -> str:
-    """Return type and text of an error and of its causes, one per line."""
+    """Return the type and text of an error and of its causes, one per line."""
     lines = [f"{type(error).__name__}: {error}"]
     while error.__cause__ is not None:
         error = error.__cause__
@@ -506,7 +511,7 @@ def _refusal_text(error: ApiError) -> str:
 def _describe(
     call: Callable[..., None], function: Command, options: Mapping[str, tuple[Any, object]]
 ) -> None:
-    """Give `call` the name, text and parameters of the command, from which Typer makes its own."""
+    """Copy the name, the help and the parameters of a command to `call`, for Typer."""
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     common = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=type_, default=default)
@@ -520,6 +525,6 @@ def _describe(
 
 
 def unwrap_paragraphs(text: str) -> str:
-    """Return a text with each paragraph in one line, because Typer keeps the line feeds."""
+    """Join each paragraph into one line, because Typer keeps line feeds."""
     paragraphs = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(" ".join(each.split()) for each in paragraphs)

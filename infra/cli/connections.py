@@ -25,10 +25,10 @@ _PROXY: Final = "http://proxy.example.com:3128"
 
 
 class Connections:
-    """Kept connections to servers, through the proxies that `environment` names.
+    """Persistent connections to servers, through the proxies that `environment` names.
 
-    `head_seconds` is the longest time until the head of a response, `seconds` until its end.
-    `via` names the proxy of the last request for errors, without its password.
+    `head_seconds` limits the time until the response head, and `seconds` the time until its end.
+    `via` names the proxy of the last request, without its password, for error messages.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Connections:
     def exchange(self, request: Request) -> Response:
         """Return the response to a request.
 
-        Raises `HttpError`, `OSError`, and `UsageError` if the proxy cannot be used.
+        Raises `HttpError`, `OSError`, or `UsageError` if the proxy cannot be used.
         """
         url = request.url
         proxy = proxy_of(url, self._environment)
@@ -91,8 +91,8 @@ def _absolute(url: SplitResult) -> str:
 
 
 def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> SplitResult | None:
-    """Return the proxy for a URL. Raises `UsageError` if the environment names one of no use."""
-    # A proxy would read the key, which may go without TLS only because it stays here.
+    """Return the proxy for a URL. Raises `UsageError` if the configured proxy is not usable."""
+    # A proxy could read the key, which may be sent without TLS only inside this machine.
     if http1.is_here(url.hostname or ""):
         return None
     named = _variable(f"{url.scheme}_proxy", environment) or _variable("all_proxy", environment)
@@ -113,7 +113,7 @@ def proxy_of(url: SplitResult, environment: Mapping[str, str] = os.environ) -> S
 
 
 def is_exempt(url: SplitResult, exempt: str) -> bool:
-    """Return whether `NO_PROXY` names the host of a URL: by name, domain, address or network."""
+    """Return whether `NO_PROXY` matches the host of a URL: a name, domain, address or network."""
     host, port = (url.hostname or "").rstrip("."), http1.port_of(url)
     return any(_is_named(host, port, each) for each in exempt.replace(",", " ").split())
 
@@ -125,7 +125,7 @@ def _is_named(host: str, port: int, entry: str) -> bool:
 
 
 def _contains(entry: str, host: str) -> bool:
-    """Return whether an entry without a port contains a host."""
+    """Return whether an entry without a port matches a host."""
     if entry == "*":
         return True
     try:
@@ -147,14 +147,14 @@ def _in_ascii(name: str) -> str:
 
 
 def _variable(name: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """Return the name and the value of a variable. The lower case takes precedence."""
+    """Return the name and the value of a variable. The lower-case name takes precedence."""
     variable = name if name in environment else name.upper()
     value = environment.get(variable, "").strip()
     return (variable, value) if value else None
 
 
 def _authorization(proxy: SplitResult) -> dict[str, str]:
-    """Return the header with the user name and the password of a proxy, if it has them."""
+    """Return the header with the user name and password of a proxy, if it has them."""
     if proxy.username is None:
         return {}
     pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"

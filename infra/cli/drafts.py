@@ -1,7 +1,7 @@
-"""Drafts of trust documents: files that go from root to root until enough have signed (TRUST-18).
+"""Drafts of trust documents, as files that root holders sign in turn (TRUST-18).
 
-A file is an answer of `GET /v1/trust`: the newest document if there is one, then the draft. So each
-holder of a root sees, without the service, what the draft changes.
+A file is a response of `GET /v1/trust`: the current document if there is one, then the draft. Each
+root holder can therefore review the draft's changes offline.
 """
 
 from collections import ChainMap
@@ -23,7 +23,7 @@ from shared.authorizer.formats.trust import DocumentSigner, RootSet, TrustDocume
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A document that is to be signed, and the newest one that is signed: None before the first."""
+    """A document to be signed, and the current document, or None if there is none yet."""
 
     before: SignedDocument | None
     next: SignedDocument
@@ -32,7 +32,8 @@ class Draft:
     def load(cls, path: Path) -> Self:
         """Return the draft in a file.
 
-        Raises `UsageError`, also if the roots of the present document did not sign that.
+        Raises `UsageError` if it is not a draft, or if the current document lacks its root
+        signatures.
         """
         try:
             found = documents.documents(read_document(path))
@@ -52,7 +53,7 @@ class Draft:
         return draft
 
     def write(self, path: Path) -> None:
-        """Replace the file in one step. Raises `UsageError`."""
+        """Replace the file atomically. Raises `UsageError`."""
         given = [*([self.before] if self.before else []), self.next]
         try:
             files.replace(path, documents.answer(given))
@@ -61,13 +62,13 @@ class Draft:
 
     @property
     def roots(self) -> tuple[RootSet, ...]:
-        """The roots that must sign: those of the present document, and the draft's own."""
+        """The root sets that must sign: the current document's and the draft's."""
         own = self.next.document.roots
         present = self.before.document.roots if self.before else own
         return (own,) if present == own else (present, own)
 
     def check_current(self, now: datetime) -> None:
-        """Raise `UsageError` if clients refuse the draft, whoever signs it."""
+        """Raise `UsageError` if clients would refuse the draft, regardless of its signatures."""
         made = self.next.document
         if now >= made.expires_at:
             raise UsageError("The draft has expired. Get another: rescind trust draft.")
@@ -75,18 +76,21 @@ class Draft:
             raise UsageError(f"The draft is valid for more than {LIFETIME_MAX.days} days.")
 
     def add_signature(self, key: bytes, signature: bytes) -> Self:
-        """Return the draft with a signature. Raises `UsageError` if the key is not a root of it."""
+        """Return the draft with a signature.
+
+        Raises `UsageError` if the key is not a root of the draft.
+        """
         if not any(key in roots.keys for roots in self.roots):
             raise UsageError(f"The key {to_base64(key)} is not a root of this document.")
         signatures = {**self.next.signatures, key: signature}
         return replace(self, next=replace(self.next, signatures=signatures))
 
     def missing(self) -> int:
-        """Return how many signatures of roots are missing at least."""
+        """Return the minimum number of missing root signatures."""
         return max(roots.threshold - len(self.signers(roots)) for roots in self.roots)
 
     def signers(self, roots: RootSet) -> list[bytes]:
-        """Return those of these roots whose signature is there and verifies."""
+        """Return the keys of a root set that have a valid signature."""
         part = documents.signed_part(self.next.payload)
         given = self.next.signatures
         return [
@@ -96,7 +100,7 @@ class Draft:
         ]
 
     def _problem(self) -> str | None:
-        """Return why nobody must sign the draft, however it reads."""
+        """Return why the draft must not be signed, or None."""
         if self.before is None:
             return None
         before, made = self.before.document, self.next.document
@@ -110,7 +114,7 @@ class Draft:
 
 
 def merge(drafts: Sequence[Draft]) -> Draft:
-    """Return one draft with all signatures. Raises `UsageError` if they are different drafts."""
+    """Return one draft with all signatures. Raises `UsageError` if the drafts differ."""
     if len({each.next.payload for each in drafts}) != 1:
         raise UsageError("The files are different drafts: let all roots sign copies of one.")
     signatures = dict(ChainMap(*(dict(each.next.signatures) for each in drafts)))
@@ -122,7 +126,7 @@ def _usage_error(path: Path, problem: str) -> UsageError:
 
 
 def words(draft: Draft) -> dict[str, object]:
-    """Return the fields of a draft, in the order in which the people who sign it read them."""
+    """Return the fields of a draft, in the order in which signers read them."""
     made, before = draft.next.document, draft.before.document if draft.before else None
     old = {*before.signers} if before else set()
     days = (made.expires_at - made.issued_at).days

@@ -1,4 +1,4 @@
-"""The reasons for which a command ends, its exit codes, and the checks of its arguments."""
+"""Errors and exit codes of commands, and checks of their arguments."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 SHOWN: Final = 100
 
-# The time after which a new key expires, as in the console.
+# The default lifetime of a new key, as in the console.
 LIFETIME: Final = "90d"
 
 _SPAN: Final = re.compile(r"([0-9]{1,5})([smhd])")
@@ -25,8 +25,8 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 class ExitCode(IntEnum):
     """The exit codes of commands.
 
-    `REVOKED` means that a warrant in question is revoked. `UNKNOWN` has the same number: a recovery
-    succeeded, but some changes since the restored moment are unknown.
+    `REVOKED` means that a requested warrant is revoked. `UNKNOWN` has the same number: a recovery
+    succeeded, but some changes since the restored backup are unknown.
     """
 
     DONE = 0
@@ -37,15 +37,15 @@ class ExitCode(IntEnum):
 
 
 class UsageError(RescindError):
-    """The arguments, the profile or the environment are wrong; nothing was sent."""
+    """The arguments, the profile or the environment are wrong. No request was sent."""
 
 
 class BadResponse(RescindError):
-    """The service cannot be reached, or its answer is not one of this API."""
+    """The service cannot be reached, or its response is not in the format of this API."""
 
 
 class NotSignedIn(RescindError):
-    """Nobody signed in: the person, the provider or the service refused, or the time is up."""
+    """The sign-in failed: the person, the provider or the service refused, or it timed out."""
 
 
 class NotWritten(RescindError):
@@ -55,7 +55,8 @@ class NotWritten(RescindError):
 class ApiError(RescindError):
     """The service refused the request, with an HTTP `status` and an error `code` of API-10.
 
-    `request_id` is what the log of the service has, if the answer names it. `remedy` is a command.
+    `request_id` identifies the request in the log of the service, if the response contains it.
+    `remedy` is a command.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class ApiError(RescindError):
 
 
 class ApprovalPending(RescindError):
-    """Nothing was changed: the command asked for an approval, which `asked` names."""
+    """The command requested the approval `asked`, and changed no data."""
 
     def __init__(self, approval: Mapping[str, Any]) -> None:
         self.asked = approval
@@ -93,7 +94,7 @@ class ApprovalPending(RescindError):
 
 
 def argument_type(read: Callable[[str], T]) -> Callable[[str], T]:
-    """Return `read` for the type of an argument: the text of its errors is what the user sees."""
+    """Return `read` as an argument type that shows the text of its errors to the user."""
 
     def checked_read(value: str) -> T:
         try:
@@ -107,19 +108,19 @@ def argument_type(read: Callable[[str], T]) -> Callable[[str], T]:
 
 
 def public_keys(option: str, help_: str) -> Any:
-    """Return an option that takes public keys, of 32 bytes each."""
+    """Return an option that takes Ed25519 public keys of 32 bytes each."""
     return typer.Option(option, parser=argument_type(_public_key), metavar="BASE64", help=help_)
 
 
 def _public_key(value: str) -> bytes:
-    # Commands without such an option start in less time without what reads lists.
+    # Imported here because the import is slow, and most commands do not need it.
     from shared.model.lists.verification import public_key_bytes  # noqa: PLC0415
 
     return public_key_bytes(value)
 
 
 def ago(value: str) -> str:
-    """Return a moment as the API takes it: as it was typed, or so long ago (`15m`, `1h`, `7d`).
+    """Return a time for the API: a timestamp as given, or a span (`15m`, `1h`, `7d`) before now.
 
     Raises `ValueError` if it is neither.
     """
@@ -127,7 +128,7 @@ def ago(value: str) -> str:
 
 
 def parse_future_time(value: str) -> str:
-    """Return a moment as the API takes it: as it was typed, or in so long (`15m`, `1h`, `7d`).
+    """Return a time for the API: a timestamp as given, or a span (`15m`, `1h`, `7d`) from now.
 
     Raises `ValueError` if it is neither.
     """
@@ -144,7 +145,7 @@ def _moment(value: str, direction: int) -> str:
 
 
 def drop_missing(body: Mapping[str, object]) -> dict[str, object]:
-    """Return a body without the fields that were not given."""
+    """Return a body without the fields that are None."""
     return {name: value for name, value in body.items() if value is not None}
 
 

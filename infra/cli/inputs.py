@@ -1,4 +1,4 @@
-"""Files and standard input that commands read: UTF-8, with or without a byte order mark."""
+"""Read files and standard input as UTF-8, with or without a byte order mark."""
 
 import csv
 import json
@@ -14,13 +14,13 @@ from typing import IO, Any, Final, cast
 from infra.cli.errors import UsageError
 
 _LINE_MAX: Final = 100_000
-# The cells of a line (RFC 4180): each is enclosed in quotation marks, or has none.
+# The cells of a line (RFC 4180): each is fully quoted, or contains no quotation mark.
 _CELL: Final = r'(?:"(?:[^"]|"")*+"|[^",]*+)'
 _ROW: Final = re.compile(f"{_CELL}(?:,{_CELL})*+")
 
 
 def read_bytes(path: Path | str) -> bytes:
-    """Return the content of a file; `-` is standard input. Raises `UsageError`."""
+    """Return the content of a file. `-` is standard input. Raises `UsageError`."""
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else Path(path).read_bytes()
     except OSError as error:
@@ -50,7 +50,7 @@ def read_json(path: Path | str) -> Any:
 
 
 def read_secret() -> str:
-    """Return the first line of standard input, without white space around it."""
+    """Return the first line of standard input, without surrounding white space."""
     return sys.stdin.buffer.readline().decode("utf-8-sig", "replace").strip()
 
 
@@ -65,10 +65,10 @@ def by_name(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each row of a CSV file; a blank row has no cells.
+    """Yield the line number and the cells of each row of a CSV file. A blank row has no cells.
 
-    A row is one line, because a quotation mark without its end would swallow the rows below it.
-    All rows have equally many cells. Raises `UsageError`.
+    A row is always one line, because an unclosed quotation mark would swallow the rows below it.
+    Raises `UsageError` if a row is invalid or has another number of cells than the first row.
     """
     width = 0
     try:
@@ -94,7 +94,7 @@ def line_error(path: Path, number: int, problem: object) -> UsageError:
 
 
 def _open_file(path: Path) -> AbstractContextManager[IO[str]]:
-    # Bytes that are not UTF-8 become surrogates, so that the error can name their line.
+    # Bytes that are not UTF-8 become surrogates, because the error must name their line.
     if str(path) != "-":
         return path.open(encoding="utf-8-sig", errors="surrogateescape")
     stdin = cast("TextIOWrapper", sys.stdin)
@@ -103,7 +103,7 @@ def _open_file(path: Path) -> AbstractContextManager[IO[str]]:
 
 
 def _cells(line: str) -> list[str]:
-    """Return the cells of a line, none if all are blank. Raises `ValueError`."""
+    """Return the cells of a line, or no cells if all are blank. Raises `ValueError`."""
     text = line.removesuffix("\n")
     if len(text) == _LINE_MAX:
         raise ValueError(f"the line is longer than {_LINE_MAX - 1} characters")

@@ -1,4 +1,4 @@
-"""`rescind login`, `logout` and `whoami`: which service, and which API key or session."""
+"""`rescind login`, `logout` and `whoami`: manage the service address and credential."""
 
 import shlex
 import sys
@@ -86,11 +86,11 @@ def _log_in(
     audience: Audience = None,
     token_file: TokenFile = None,
 ) -> None:
-    """Keep the address of a service, and an API key or a session, in a profile.
+    """Save a service address, and an API key or a session, in a profile.
 
-    A key is asked for, or read from standard input, so that no history of a shell has it. A session
-    begins with your company's account (--sso, --device), or with the token of a program
-    (--audience). It is kept in a file that only you can read.
+    The API key is prompted for, or read from standard input, which keeps it out of the shell
+    history. A session starts with your company account (--sso, --device), or with the token of a
+    program (--audience). Only you can read the file of the profile.
     """
     if sum((sso, device, audience is not None)) > 1:
         raise UsageError("use one of --sso, --device and --audience.")
@@ -118,14 +118,14 @@ def _log_in(
 
 
 def _log_out(session: ApiSession) -> None:
-    """End the session of a profile, and remove its address and its credential.
+    """End the session of a profile, and remove its address and credential.
 
-    An API key stays valid: if it is not needed, revoke it first.
+    An API key stays valid. Revoke it first if you no longer need it.
     """
     try:
         kept = profiles.load_saved(session.profile_name)
     except (UsageError, InvalidSettings):
-        # Whoever could change the file could have named the address.
+        # Others can change the file, so do not send the session to the address in it.
         kept = None
     known = profiles.forget(session.profile_name)
     if kept is not None and kept.is_session:
@@ -135,7 +135,7 @@ def _log_out(session: ApiSession) -> None:
 
 
 def _show_caller(session: ApiSession) -> None:
-    """Show the tenant of this profile, and its API key with its scopes, or who has signed in."""
+    """Show the tenant of this profile and its API key with scopes, or the signed-in person."""
     session.out.record(_caller_view(session.api.get("/v1/whoami")))
 
 
@@ -153,7 +153,7 @@ def _keep(session: ApiSession, profile: Profile) -> None:
 
 
 def _end(profile: Profile) -> None:
-    """End a session. Raises `NotSignedIn` if the service does not do so, though it is forgotten."""
+    """End a session at the service. Raises `NotSignedIn` if the service fails to end it."""
     try:
         with ApiClient(profile) as api:
             api.delete("/v1/sessions/current")
@@ -167,7 +167,7 @@ def _end(profile: Profile) -> None:
 
 
 def _caller_view(caller: dict[str, Any]) -> dict[str, Any]:
-    """Return what is known of a caller, without the fields that another kind of caller has."""
+    """Return a caller without the fields that apply to another kind of caller."""
     hidden = _OF_KEYS if caller.get("session_id") else _OF_SESSIONS
     return {name: value for name, value in caller.items() if name not in hidden}
 

@@ -1,8 +1,7 @@
-"""The output of commands: results on standard output, everything else on standard error.
+"""Output of commands: results on standard output, everything else on standard error.
 
-Results are tables for people, or what a program reads: the JSON of the API, also as YAML, CSV, or
-names alone.
-Text of the service is shown without the control characters that it may have.
+Results are tables for people, or machine-readable: the JSON of the API, YAML, CSV, or names only.
+Control characters in text from the service are not printed.
 """
 
 import csv
@@ -18,16 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 from shared.authorizer.http1 import printable
 from shared.model.identifiers import API_KEY
 
-# Rich and YAML take a while to load, and programs that read JSON need neither.
+# Rich and YAML load slowly, and JSON output needs neither.
 if TYPE_CHECKING:
     from infra.cli.tables import Bar, Screen
 
-# Spreadsheets take a cell that begins so for a formula.
+# Spreadsheets treat a cell with this prefix as a formula.
 _FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 class OutputFormat(StrEnum):
-    """How results are printed."""
+    """The format of results."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -47,7 +46,7 @@ class Column:
 
 
 class Output:
-    """The terminal, or whatever standard output and standard error are."""
+    """Prints to standard output and standard error."""
 
     def __init__(self, format_: OutputFormat = OutputFormat.TABLE) -> None:
         self.format = format_
@@ -60,7 +59,7 @@ class Output:
 
     @property
     def is_document(self) -> bool:
-        """Whether results are printed as the documents of the API, in JSON or YAML."""
+        """Whether results are printed as JSON or YAML documents."""
         return self.format in (OutputFormat.JSON, OutputFormat.YAML)
 
     @property
@@ -69,14 +68,14 @@ class Output:
         return self.format in (OutputFormat.TABLE, OutputFormat.WIDE)
 
     def show(self, document: object, text: str) -> None:
-        """Print a result: the document as JSON, or else a text."""
+        """Print a result: the document if the format is JSON or YAML, otherwise the text."""
         if self.is_document:
             self.print_document(document)
         else:
             print(printable(text, most=None, breaks=True))
 
     def print_document(self, document: object) -> None:
-        """Print a document in JSON, or in YAML if that is the format."""
+        """Print a document as YAML if that is the format, otherwise as JSON."""
         said = json.dumps(document, indent=2)
         if self.format is OutputFormat.YAML:
             import yaml  # noqa: PLC0415 (see above)
@@ -90,8 +89,8 @@ class Output:
     ) -> None:
         """Print a result as a table of its `rows`.
 
-        If it is too wide, it shortens identifiers, and if that does not suffice, it is a block for
-        each row; `wide` does neither.
+        A table that is too wide shortens identifiers. If that is not enough, each row becomes a
+        block. The format `wide` does neither.
         """
         records = list(rows)
         if self.is_document:
@@ -110,9 +109,9 @@ class Output:
         rows: Sequence[Mapping[str, Any]],
         columns: Sequence[Column],
     ) -> None:
-        """Print a result as a tree of its `rows`, each with its `parent_id`; programs get a table.
+        """Print a result as a tree of `rows`, linked by `parent_id`. Programs get a table.
 
-        A row whose parent is not among them stands at the top.
+        A row without its parent in `rows` is at the top level.
         """
         if self.is_for_people:
             self._screen.print_tree(title, rows, columns)
@@ -126,9 +125,9 @@ class Output:
         columns: Sequence[Column],
         rows: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Print the records of `ApiClient.list_records` as a table; say if there are more.
+        """Print the records of `ApiClient.list_records` as a table, and whether there are more.
 
-        The table has `rows` instead of the records if they are given.
+        `rows` replace the records if given.
         """
         self.print_table(page, page[name] if rows is None else rows, columns)
         if page["cursor"] is not None:
@@ -136,7 +135,7 @@ class Output:
             self.print_message(f"The first {len(page[name])}{total}; --limit 0 shows all.")
 
     def record(self, document: Mapping[str, Any], fields: Sequence[str] = ()) -> None:
-        """Print one record: all its fields, or only some for people, one in each line."""
+        """Print one record, one field per line. For people, only `fields` if given."""
         if self.is_document:
             self.print_document(document)
             return
@@ -154,7 +153,7 @@ class Output:
             print(printable(text, most=None, breaks=True), file=sys.stderr)
 
     def print_error(self, text: str, document: object) -> None:
-        """Print why the command fails, on standard error."""
+        """Print the reason for a failure on standard error."""
         if self.is_document:
             print(json.dumps({"error": document}), file=sys.stderr)
         elif self.is_for_people:
@@ -164,12 +163,12 @@ class Output:
 
     @contextmanager
     def progress(self, doing: str, total: int | None) -> Iterator["Bar"]:
-        """Show a bar on standard error while the block runs, if that is a terminal."""
+        """Show a progress bar on standard error if it is a terminal."""
         with self._screen.progress(doing, total) as advance:
             yield advance
 
     def _print_cells(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
-        """Print rows as CSV, or the first cell of each."""
+        """Print rows as CSV, or the first cell of each row."""
         if self.format is OutputFormat.NAME:
             for each in records:
                 print(printable(plain(each.get(columns[0].key)), most=None))
@@ -181,14 +180,14 @@ class Output:
 
 
 def label_actor(actor: str, name: str | None) -> str:
-    """Return the name of the API key or person, with the account or e-mail if there is one."""
+    """Return the name of an API key or person, with the account or e-mail if there is one."""
     if name is None:
         return actor
     return name if actor.startswith(f"svc_{API_KEY}_") else f"{name} ({actor})"
 
 
 def plain(value: object) -> str:
-    """Return a value of a record as programs read it in a cell: text, or JSON of other values."""
+    """Return a value as the text of a CSV cell. Values other than text become JSON."""
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False)

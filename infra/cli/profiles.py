@@ -1,7 +1,7 @@
-"""Where the service is and with which credential a command calls it: a profile, or the environment.
+"""Address and credential of the service, from a profile or the environment.
 
-A profile is a folder in `~/.config/rescind` (or `$RESCIND_CONFIG_DIR`), for its owner only. It has
-`profile.json`, and whatever commands keep from one call to the next.
+A profile is a private folder in `~/.config/rescind` (or `$RESCIND_CONFIG_DIR`). It contains
+`profile.json`, and files that commands keep between calls.
 """
 
 import json
@@ -21,17 +21,17 @@ from shared.model.identities.sessions import PREFIX
 
 DEFAULT: Final = "default"
 _FILE: Final = "profile.json"
-# The types of the members that are no text.
+# The types of the members that are not text.
 _TYPES: Final = {"allow_http": bool}
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The address of a service, without a trailing `/`, and the API key to call it with.
+    """The address of a service, without a trailing `/`, and the credential for it.
 
-    In place of a key it may be the secret of a session, with the session's end and the command that
-    signs in again; empty, it calls as a stranger. `folder` is the profile's folder, which may not
-    exist. With `allow_http`, the key may be sent without TLS to another machine.
+    `api_key` may also be the secret of a session. `expires_at` is then the session's expiry, and
+    `renewal` the command that signs in again. Without a credential, the client is unauthenticated.
+    `folder` may not exist yet. `allow_http` permits sending the key without TLS to another machine.
     """
 
     folder: Path = field(repr=False)
@@ -43,7 +43,7 @@ class Profile:
 
     @property
     def is_session(self) -> bool:
-        """Whether it calls with a session."""
+        """Whether the credential is a session."""
         return self.api_key.startswith(PREFIX)
 
 
@@ -58,22 +58,23 @@ def home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def folder_of(name: str, environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of a profile. Raises `UsageError` if the name is not one."""
+    """Return the folder of a profile. Raises `UsageError` if the name is invalid."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise UsageError("the name of a profile has 1 to 64 letters, digits, '.', '_' and '-'.")
     return home(environment) / name
 
 
 def names(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """Return the names of the profiles that exist."""
+    """Return the names of the existing profiles."""
     return sorted(each.parent.name for each in home(environment).glob(f"*/{_FILE}"))
 
 
 def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
-    """Return the profile, or what `RESCIND_URL` and `RESCIND_API_KEY` say.
+    """Return the profile, or the address and key in `RESCIND_URL` and `RESCIND_API_KEY`.
 
-    Address and key come from the same place, so that a key is never sent to the address of another.
-    Raises `UsageError` if there is none, and `InvalidSettings` if others can change its file.
+    Address and key come from the same source, so a key never goes to the address of another
+    profile. Raises `UsageError` if there is no profile, and `InvalidSettings` if others can change
+    its file.
     """
     folder = folder_of(name, environment)
     url, api_key = environment.get("RESCIND_URL"), environment.get("RESCIND_API_KEY")
@@ -87,12 +88,12 @@ def load(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
 
 
 def is_replaced(profile: Profile, environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the environment has the address and key, although the profile is saved."""
+    """Return whether the environment overrides a saved profile."""
     return bool(environment.get("RESCIND_API_KEY")) and (profile.folder / _FILE).exists()
 
 
 def load_saved(name: str, environment: Mapping[str, str] = os.environ) -> Profile:
-    """Return the profile, whatever else the environment says. Raises as `load` does."""
+    """Return the saved profile, without the overrides of `load`. Raises the same errors."""
     folder = folder_of(name, environment)
     path = folder / _FILE
     if not path.exists():
@@ -110,7 +111,7 @@ def load_saved(name: str, environment: Mapping[str, str] = os.environ) -> Profil
 
 
 def save(profile: Profile) -> None:
-    """Write the profile, for its owner only. Raises `InvalidSettings` as `load` does."""
+    """Write the profile with owner-only access. Raises `InvalidSettings` as `load` does."""
     profile.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     private_files.check_folder(profile.folder)
     fields = {
@@ -122,7 +123,7 @@ def save(profile: Profile) -> None:
 
 
 def forget(name: str) -> bool:
-    """Remove the address and the key of a profile; false if there are none."""
+    """Remove the address and credential of a profile. Returns whether there were any."""
     path = folder_of(name) / _FILE
     existed = path.exists()
     path.unlink(missing_ok=True)
@@ -138,7 +139,7 @@ def validate(profile: Profile) -> Profile:
 
 
 def reaching(profile: Profile) -> Profile:
-    """Return the profile, also without a key. Raises `UsageError` if its address is not usable."""
+    """Return the profile, even without a key. Raises `UsageError` if its address is not usable."""
     if not _is_usable_address(profile.url):
         raise UsageError("the address of the service must be such as https://rescind.example.com")
     if not profile.allow_http and not is_private(profile.url):
@@ -150,7 +151,7 @@ def reaching(profile: Profile) -> Profile:
 
 
 def is_private(url: str) -> bool:
-    """Return whether nobody on the way to an address reads what is sent: by TLS, or by no way."""
+    """Return whether traffic to a URL is private, by TLS or because it stays in this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""`rescind api`: any request of the API, with the key of the profile."""
+"""`rescind api`: send any API request with the profile's credential."""
 
 import json
 import sys
@@ -47,9 +47,9 @@ def send_request(
     input_: Input = None,
     paginate: Paginate = False,
 ) -> None:
-    """Send a request of the API, and print the answer as it is.
+    """Send an API request, and print the response unchanged.
 
-    Each has the name of its operation in the reference (`docs/openapi.json`).
+    The reference (`docs/openapi.json`) lists all operations.
     """
     verb, fields = method.upper(), [_field(each) for each in field or []]
     if not path.startswith("/v1/"):
@@ -88,7 +88,7 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 def _all_pages(session: ApiSession, path: str, params: Params) -> dict[str, Any]:
-    """Return the last page, with the records of those before it in front of its own."""
+    """Return the last page, preceded by the records of all earlier pages."""
     found: dict[str, Any] = {}
     for page in session.api.pages(path, params):
         lists = {name: value for name, value in page.items() if isinstance(value, list)}

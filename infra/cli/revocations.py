@@ -24,7 +24,7 @@ from shared.model import identifiers, times
 
 _PATH: Final = "/v1/revocations"
 _MOST_AT_ONCE: Final = 100
-# The service answers after so many seconds even if authorizers are missing.
+# The service responds after this many seconds, even if authorizers are missing.
 _WAIT_AT_ONCE: Final = 25
 
 _COLUMNS: Final = (
@@ -102,7 +102,7 @@ def filters_of(
     until: str | None = None,
     **more: str | None,
 ) -> dict[str, object]:
-    """Return the query of a search; `by` is an API key or an identity. Raises `UsageError`."""
+    """Return the query of a search. `by` is an API key or an identity. Raises `UsageError`."""
     if (by or "").startswith(f"svc_{identifiers.PERSON}_"):
         raise UsageError("--by takes the e-mail of a person; `rescind people list` shows it.")
     name = (
@@ -131,14 +131,14 @@ def check(
     issued_at: IssuedAt = None,
     jwt_session: JwtSession = None,
 ) -> int:
-    """Check whether warrants or tokens are revoked; exit code 3 if one is."""
+    """Check whether warrants or tokens are revoked. Exits with 3 if any is."""
     if issued_at is not None and subject is None:
         raise UsageError("--issued-at goes with --subject.")
     warrants = [*(warrants or []), *([] if token is None else [identify_token(token)])]
     if jwt_session is not None:
         warrants.append(identify_token(("jwt-session", *jwt_session), "--session"))
     if subject is not None:
-        # Every cutoff counts for a token without iat.
+        # Every cutoff applies to a token without iat.
         before = 0 if issued_at is None else int(issued_at.timestamp())
         warrants.append(identify_token(("jwt-subject", *subject), "--subject", before))
     if not warrants:
@@ -155,7 +155,7 @@ def check(
         Column("verdict", "verdict"),
         Column("revoked at", "revoked_at"),
     ]
-    if len(warrants) == 1:  # The service gives no reasons with many verdicts.
+    if len(warrants) == 1:  # The service returns no reasons for a batch.
         columns.append(Column("reason", "reason", wraps=True))
     session.out.print_table({"results": found}, rows, columns)
     return ExitCode.REVOKED if any(each["revoked"] for each in found) else ExitCode.DONE
@@ -190,7 +190,7 @@ def list_(
     reason: Annotated[str | None, typer.Option("--reason", help="Part of the reason.")] = None,
     limit: Limit = SHOWN,
 ) -> None:
-    """List the revocations that match all options: newest first, with --prefix by warrant."""
+    """List matching revocations, newest first. With --prefix, sort them by warrant."""
     filters = filters_of(
         batch=batch,
         by=by,
@@ -224,7 +224,7 @@ def show_counts(
         str | None, typer.Option("--until", metavar="DATE", help="The last day; else today.")
     ] = None,
 ) -> None:
-    """Count the revocations of each day (UTC), and those that were taken back."""
+    """Count created and removed revocations for each day (UTC)."""
     found = session.api.get(f"{_PATH}/counts", drop_missing({"from": since, "to": until}))
     columns = (Column("day", "date"), Column("revoked", "created"), Column("taken back", "removed"))
     session.out.print_table(found, found["days"], columns)
@@ -232,7 +232,7 @@ def show_counts(
 
 @command(app, "show", example="rescind revocations show svc_rev_01J…", watches=True)
 def show(session: ApiSession, revocation: RevocationId) -> None:
-    """Show one revocation, and whether the feed and a list have it."""
+    """Show one revocation, and whether the feed and the SRL contain it."""
     session.out.record(session.api.get(f"{_PATH}/{segment(revocation)}"))
 
 
@@ -240,7 +240,7 @@ def show(session: ApiSession, revocation: RevocationId) -> None:
 def propagation(
     session: ApiSession, revocation: RevocationId, wait: Wait = False, timeout: Seconds = 180
 ) -> int | None:
-    """Show how many authorizers refuse the warrant, and which may not."""
+    """Show how many authorizers refuse the warrant, and which may still accept it."""
     if wait:
         return wait_for(session, [{"id": revocation}], timeout)
     _show_progress(session, session.api.get(f"{_PATH}/{segment(revocation)}/propagation"))
@@ -248,7 +248,7 @@ def propagation(
 
 
 def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -> int:
-    """Wait until all registered authorizers refuse the warrants; print what is known then."""
+    """Wait until all registered authorizers refuse the warrants. Print the final state."""
     deadline = time.monotonic() + seconds
     complete, registered, clients = True, 0, dict[tuple[str, str], dict[str, Any]]()
     with session.out.progress("Waiting for authorizers", len(records)) as bar:
@@ -277,12 +277,12 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
 
 
 def format_refused_client(client: dict[str, Any]) -> str:
-    """Return a client whose registration is refused, and why, in one line."""
+    """Format a client that failed to register, with the reason, as one line."""
     return f"{client['name']} of {client['owner']} ({client['code']}, at {client['seen_at']})"
 
 
 def _wait_for_propagation(session: ApiSession, revocation: str, deadline: float) -> dict[str, Any]:
-    """Return what is known once it is complete, can become no better, or the time is over."""
+    """Return the propagation once it is complete or final, or when the time is up."""
     path = f"{_PATH}/{segment(revocation)}/propagation"
     wait = 0
     while True:
@@ -291,12 +291,12 @@ def _wait_for_propagation(session: ApiSession, revocation: str, deadline: float)
         left = int(deadline - time.monotonic())
         if found["complete"] or (nobody and found["feed"]) or left <= 0:
             return found
-        # With nobody registered, the service would wait to no end.
+        # Without registered authorizers, the service would wait until its own timeout.
         wait = 1 if nobody else min(left, _WAIT_AT_ONCE)
 
 
 def _show_progress(session: ApiSession, document: dict[str, Any]) -> None:
-    """Print how far a revocation has got, and the authorizers that may accept the warrant."""
+    """Print the propagation of a revocation, and the authorizers that may accept the warrant."""
     counts = document["authorizers"]
     published = document["feed"] and f"entry {document['feed']['sequence']}"
     session.out.record(

@@ -1,8 +1,8 @@
-"""`rescind revoke` and `unrevoke`: a few warrants, or very many.
+"""`rescind revoke` and `rescind unrevoke`, for any number of warrants.
 
-Many are revoked by calls of the API for 1000 at a time, under one batch (REVOKE-20), and unrevoked
-by the parts of a manifest (REVOKE-27). If that stops, `--batch` or `--manifest` continues it:
-nothing is changed twice.
+Warrants are revoked by requests of up to 1000, which share a batch (REVOKE-20). They are unrevoked
+by the parts of a manifest (REVOKE-27). `--batch` or `--manifest` continues an interrupted command,
+and no change is applied twice.
 """
 
 from collections import Counter
@@ -51,13 +51,13 @@ _BATCH_PATH: Final = "/v1/revocations/batch"
 _MANIFESTS: Final = "/v1/unrevoke-manifests"
 _MOST: Final = 1000
 _SERVER_ERROR: Final = 500
-# How often a call is repeated whose answer was lost, or in which something was unavailable.
+# The retries of a request after a lost response, or while something is unavailable.
 _REPEATED: Final = 3
-# A table of more results is slow, and has only failures.
+# A longer table prints slowly, so it shows failures only.
 _SHOWN_MOST: Final = 100
-# The headings that a column of identifiers may have.
+# Accepted headings of an identifier column.
 _HEADINGS: Final = ("warrant_id", "warrant", "revocation_id", "revocation", "id")
-# Nobody asks for a revocation to be taken back that there is not.
+# Unrevoking a warrant without a revocation counts as a failure, because it is likely a mistake.
 _NOT_DONE: Final = frozenset({"failed", "not_revoked"})
 _CHANGES: Final = frozenset({"revoked", "extended", "taken_back"})
 _COLUMNS: Final = (
@@ -71,7 +71,7 @@ Results = list[dict[str, Any]]
 
 
 class Step(NamedTuple):
-    """One call of a batch or a manifest, with the identifiers that it sends, if any."""
+    """One request of a batch or a manifest, with the identifiers that it sends, if any."""
 
     id: str
     path: str
@@ -81,7 +81,7 @@ class Step(NamedTuple):
 
 @dataclass
 class BatchCalls:
-    """One change of many revocations, in several calls; `results` are those so far."""
+    """One change of many revocations, in several requests. `results` collects their results."""
 
     session: ApiSession
     doing: str
@@ -90,7 +90,7 @@ class BatchCalls:
     results: Results = field(default_factory=list)
 
     def run(self, steps: Iterable[Step], total: int) -> ExitCode:
-        """Make the calls, which have `total` results, and print the results."""
+        """Make the requests, which have `total` results, and print the results."""
         api = self.session.api
         try:
             with self.session.out.progress(self.doing, total) as bar:
@@ -100,10 +100,10 @@ class BatchCalls:
                     self.results += found
                     bar.advance(len(found))
         except ApprovalPending:
-            # The first call asked, and changed nothing.
+            # The first request asked for an approval, and changed no data.
             raise
         except BaseException as error:
-            # Nothing was changed if the service refused the first call.
+            # If the service refused the first request, no data was changed.
             if self.results or not (isinstance(error, ApiError) and error.status < _SERVER_ERROR):
                 self._report(is_stopped=True)
             raise
@@ -112,7 +112,7 @@ class BatchCalls:
         return ExitCode.FAILED if has_failed else ExitCode.DONE
 
     def _send(self, api: ApiClient, step: Step) -> Results:
-        """Make a call, and repeat it while its answer is lost or something is unavailable."""
+        """Make a request. Retry it after a lost response, or while something is unavailable."""
         for _ in range(_REPEATED):
             try:
                 results = _results(api.post(step.path, step.body), step)
@@ -123,7 +123,7 @@ class BatchCalls:
         return _results(api.post(step.path, step.body), step)
 
     def _report(self, *, is_stopped: bool = False) -> None:
-        """Print the results, and a summary even if standard output fails."""
+        """Print the results, then a summary even if standard output fails."""
         try:
             self._show()
         finally:
@@ -173,7 +173,7 @@ class BatchCalls:
 
 
 def _results(answer: Any, step: Step) -> Results:
-    """Return the results of a call, one for each identifier. Raises `BadResponse`."""
+    """Return the results, one for each identifier. Raises `BadResponse`."""
     results: Results = []
     try:
         results = answer["results"]
@@ -188,9 +188,10 @@ def _results(answer: Any, step: Step) -> Results:
 def read_identifiers(
     out: Output, path: Path | None, check: Callable[[str], str], noun: str = "identifier"
 ) -> list[str]:
-    """Return the identifiers in a file, one a line, or in the column with a heading.
+    """Return the identifiers in a file, one per line or in a column with a heading.
 
-    `-` is standard input. Raises `UsageError`, with the number of the line, if `check` refuses one.
+    `-` is standard input. Raises `UsageError` with the line number if `check` rejects an
+    identifier.
     """
     if path is None:
         return []
@@ -218,9 +219,9 @@ def read_identifiers(
 
 
 def _column(cells: Sequence[str]) -> int:
-    """Return the column of the identifiers by the first row. Raises `ValueError`.
+    """Return the index of the identifier column, from the first row. Raises `ValueError`.
 
-    The first heading leaves no doubt: `rescind revocations list -o csv` prints it beside others.
+    The first heading takes precedence, because `rescind revocations list -o csv` prints several.
     """
     names = [each.lower() for each in cells]
     exact = _HEADINGS[:1] if names.count(_HEADINGS[0]) == 1 else _HEADINGS
@@ -252,9 +253,9 @@ def _of(value: str, kind: str) -> str:
 
 
 _PATH: Final = "/v1/revocations"
-# Each costs a request, after the first ones at once.
+# Each warrant costs at least one request.
 _WAITED_FOR: Final = 1000
-# More than these are revoked, or taken back, only after a question.
+# A larger change requires a confirmation.
 _UNASKED: Final = 100
 
 EitherIds = Annotated[
@@ -369,7 +370,7 @@ def revoke(
     wait: Wait = False,
     timeout: Seconds = 180,
 ) -> int | None:
-    """Revoke warrants or tokens. One that is revoked already stays as it is."""
+    """Revoke warrants or tokens. Existing revocations are not changed."""
     if (signed_by is None) != (previous is None):
         raise UsageError(
             "--signed-by and --before go together; `rescind keys revoke` revokes a key."
@@ -424,7 +425,7 @@ def unrevoke(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> int | None:
-    """Take revocations back. A warrant of a revoked key stays revoked."""
+    """Delete revocations. Warrants of a revoked key stay revoked."""
     if by is not None and since is None:
         raise UsageError("--by needs --since, so that nothing older is taken back.")
     if since is not None and by is None and of_batch is None:
@@ -460,7 +461,7 @@ def unrevoke(
 
 
 def _manifests(session: ApiSession, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Create manifests of identifiers of revocations and warrants, as few as possible."""
+    """Create the fewest manifests for identifiers of revocations and warrants."""
     for start in range(0, len(names), MEMBERS_MAX):
         some = names[start : start + MEMBERS_MAX]
         kinds = {"revocation_ids": f"svc_{REVOCATION}_", "warrant_ids": "svc_wrt_"}
@@ -470,7 +471,7 @@ def _manifests(session: ApiSession, names: Sequence[str]) -> Iterator[dict[str, 
 
 
 def _steps(manifest: Mapping[str, Any], reason: str) -> Iterator[Step]:
-    """Yield the calls that apply the parts of a manifest."""
+    """Yield the requests that apply the parts of a manifest."""
     path = f"{_MANIFESTS}/{segment(manifest['id'])}/parts"
     for number in range(1, manifest["parts"] + 1):
         yield Step(manifest["id"], f"{path}/{number}/apply", {"reason": reason})
@@ -483,7 +484,7 @@ def _rehearse(session: ApiSession, manifest: str) -> Results:
         {
             "id": each["revocation_id"],
             **each,
-            # A member without a maker does not exist any more.
+            # A member without a creator no longer exists.
             "outcome": "not_revoked" if each["created_by"] is None else "taken_back",
         }
         for each in page["members"]
@@ -493,9 +494,12 @@ def _rehearse(session: ApiSession, manifest: str) -> Results:
 def _revoke_subject(
     session: ApiSession, subject: tuple[str, str], issued_before: datetime, reason: str
 ) -> dict[str, Any]:
-    """Revoke all tokens of a subject; return the revocation. The service knows their lifetime."""
+    """Revoke all tokens of a subject, and return the revocation.
+
+    The service knows the lifetime of the tokens.
+    """
     token = {"kind": "jwt-subject", "issuer": subject[0], "value": subject[1]}
-    # A part of a second rounds up, as for the iat of tokens.
+    # Round up to whole seconds, as the iat of a token is compared.
     token_before = {**token, "issued_before": ceil(issued_before.timestamp())}
     record = session.api.post(_PATH, {"token": token_before, "reason": reason})
     session.out.record(record)
@@ -503,7 +507,7 @@ def _revoke_subject(
 
 
 def _warrants_signed_by(session: ApiSession, key: str, before: datetime) -> list[str]:
-    """Return the warrants that a key signed before a moment."""
+    """Return the warrants that a key signed before a time."""
     page = session.api.list_records(f"/v1/keys/{segment(key)}/warrants", "warrants")
     return [
         each["warrant_id"]

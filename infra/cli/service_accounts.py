@@ -1,4 +1,4 @@
-"""`rescind accounts`: the service accounts that API keys belong to."""
+"""`rescind accounts`: manage service accounts, which own API keys."""
 
 from typing import Annotated
 
@@ -48,7 +48,7 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Becomes a part of its email.")],
     description: Description = None,
 ) -> None:
-    """Create a service account. Its keys are created with `api-keys create --account`."""
+    """Create a service account. Create its keys with `api-keys create --account`."""
     body = drop_missing({"name": name, "description": description})
     session.out.record(session.api.post(_accounts.path, body))
 

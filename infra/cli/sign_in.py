@@ -1,8 +1,8 @@
-"""Sign-ins at an identity provider, and what a program exchanges its token for (IDENTITY-7).
+"""Sign-ins at an identity provider, and token exchange for programs (IDENTITY-7).
 
-A person signs in with a browser of this machine, which comes back to a page of this program (RFC
-8252, with PKCE), or of another one by a code that is shown here (RFC 8628). `POST /v1/sign-in/code`
-redeems a code, and `POST /v1/token` exchanges a token.
+A person signs in with a browser on this machine, which is redirected to a local page of this
+program (RFC 8252, with PKCE). A browser on another machine uses a code shown here (RFC 8628). `POST
+/v1/sign-in/code` redeems a code, and `POST /v1/token` exchanges a token.
 """
 
 import json
@@ -32,18 +32,18 @@ from infra.cli.connections import Connections
 from infra.cli.errors import BadResponse, NotSignedIn, UsageError
 
 _SCOPE: Final = {"scope": "openid email profile"}
-# With max_age, the provider states auth_time (OpenID Connect Core, 2), the evidence of a fresh
-# sign-in. With `_FRESH`, it also authenticates the person again.
+# With max_age, the provider must return auth_time (OpenID Connect Core, 2), which proves a recent
+# sign-in. `_FRESH` also forces the provider to authenticate the person again.
 _USUAL: Final = {"max_age": "43200"}
 _FRESH: Final = {"prompt": "login", "max_age": "0"}
 _DEVICE: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"
 _JWT: Final = "urn:ietf:params:oauth:token-type:jwt"
-# How often the provider is asked whether the person is done, unless it says so (RFC 8628, 3.2).
+# The seconds between polls of the provider, unless it sets an interval (RFC 8628, 3.2).
 _INTERVAL: Final = 5.0
 _INTERVAL_MIN: Final = 0.1
 _OF_CLIENT: Final = frozenset({"invalid_client", "unauthorized_client", "invalid_scope"})
-# Where GitHub Actions gives a job its tokens, if the job has the permission `id-token: write`.
+# GitHub Actions sets these variables if the job has the permission `id-token: write`.
 _GITHUB: Final = ("ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN")
 
 Say = Callable[[str], None]
@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class OfferedProvider:
-    """An identity provider as the service offers it for sign-ins."""
+    """An identity provider that the service offers for sign-ins."""
 
     id: str
     name: str
@@ -64,7 +64,7 @@ class OfferedProvider:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Self:
-        """Return a provider of an answer. Raises `BadResponse` if it is none."""
+        """Return a provider from a response. Raises `BadResponse` if it is invalid."""
         try:
             return cls(**{name: body[name] for name in cls.__dataclass_fields__})
         except (KeyError, TypeError):
@@ -72,14 +72,14 @@ class OfferedProvider:
 
     @property
     def client(self) -> str:
-        """The command line at the provider."""
+        """The client identifier of the command line at the provider."""
         return self.cli_client_id or self.client_id
 
 
 def select_provider(api: ApiClient, tenant: str, name: str | None) -> OfferedProvider:
-    """Return the only provider of a tenant, or the one with this name or identifier.
+    """Return the only provider of a tenant, or the provider with this name or identifier.
 
-    Raises `UsageError` if there is no such one.
+    Raises `UsageError` if there is no such provider, or if `name` is needed to choose.
     """
     answer = api.get("/v1/sign-in", {"tenant": tenant})
     found = [OfferedProvider.of(each) for each in answer["identity_providers"]]
@@ -98,9 +98,9 @@ def select_provider(api: ApiClient, tenant: str, name: str | None) -> OfferedPro
 def by_browser(
     api: ApiClient, provider: OfferedProvider, redirect: str, seconds: int, say: Say, *, fresh: bool
 ) -> dict[str, Any]:
-    """Sign in with a browser of this machine, which comes back to the address `redirect`.
+    """Sign in with a browser on this machine, which returns to the address `redirect`.
 
-    With `fresh`, the provider authenticates the person in any case. Raises `NotSignedIn`,
+    With `fresh`, the provider always authenticates the person again. Raises `NotSignedIn`,
     `UsageError` if the port is taken, and the errors of the API.
     """
     endpoint = _reachable(provider, provider.authorization_endpoint, "codes")
@@ -148,7 +148,10 @@ def by_device(
     fresh: bool,
     wait: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
-    """Sign in with a browser of any machine, by a code that `say` shows. Raises as `by_browser`."""
+    """Sign in with a browser on any machine, by a code that `say` prints.
+
+    Raises the errors of `by_browser`.
+    """
     endpoint = _reachable(provider, provider.device_authorization_endpoint, "device codes")
     tokens = _reachable(provider, provider.token_endpoint, "device codes")
     asked = {"client_id": provider.client, **_SCOPE, **(_FRESH if fresh else {})}
@@ -178,7 +181,7 @@ def by_device(
 
 
 def exchange_token(api: ApiClient, audience: str, token: str) -> dict[str, Any]:
-    """Exchange a token of a provider, which `audience` names, for a session (RFC 8693)."""
+    """Exchange a token of the provider `audience` for a session (RFC 8693)."""
     form = {
         "grant_type": _EXCHANGE,
         "audience": audience,
@@ -191,9 +194,9 @@ def exchange_token(api: ApiClient, audience: str, token: str) -> dict[str, Any]:
 def token_of_program(
     file: Path | None, audience: str, environment: Mapping[str, str] = os.environ
 ) -> str:
-    """Return the token in a file (`-`: standard input), else one that GitHub Actions gives a job.
+    """Return the token in a file (`-`: standard input), or the token of a GitHub Actions job.
 
-    Raises `UsageError` if there is none, `BadResponse` if GitHub does not give it.
+    Raises `UsageError` if there is none, and `BadResponse` if GitHub does not issue it.
     """
     if file is not None:
         found = inputs.read_text(file).strip()
@@ -213,14 +216,17 @@ def token_of_program(
 
 
 def _reachable(provider: OfferedProvider, endpoint: str | None, means: str) -> str:
-    """Return the endpoint. Raises `UsageError` if there is none, or none that is safe to use."""
+    """Return the endpoint. Raises `UsageError` if it is missing or not safe to use."""
     if endpoint is None or not profiles.is_private(endpoint):
         raise UsageError(f"{provider.name} gives no {means}; sign in by another way or provider.")
     return endpoint
 
 
 def _code(answer: Mapping[str, str], state: str, provider: OfferedProvider) -> str:
-    """Return the code that a provider sent a browser here with (RFC 6749, RFC 9207)."""
+    """Return the code in the provider's redirect (RFC 6749, RFC 9207).
+
+    Raises `NotSignedIn` if the redirect belongs to another sign-in or provider, or has an error.
+    """
     if not compare_digest(answer.get("state", "").encode(), state.encode()):
         raise NotSignedIn(
             "The browser came with the answer to another sign-in (a wrong state), which was not "
@@ -234,7 +240,10 @@ def _code(answer: Mapping[str, str], state: str, provider: OfferedProvider) -> s
 
 
 def _sign_in_error(answer: Mapping[str, Any], provider: OfferedProvider) -> NotSignedIn:
-    """Return why a provider gives nothing. Its words are shown without control characters."""
+    """Return the error for a provider's refusal.
+
+    Its text is printed without control characters.
+    """
     error = answer.get("error")
     if error in _OF_CLIENT:
         return NotSignedIn(
@@ -273,7 +282,10 @@ def _number(value: object, usual: float) -> float:
 def _request_provider(
     url: str, form: Mapping[str, str] | None = None, *, key: str = ""
 ) -> dict[str, Any]:
-    """Return what a provider says to a form, also if it refuses; without a form, to a GET."""
+    """Post a form to a provider and return the response, even a refusal.
+
+    Without a form, send a GET.
+    """
     headers = {"Accept": "application/json"} | ({"Authorization": f"bearer {key}"} if key else {})
     method = "GET" if form is None else "POST"
     with closing(Connections()) as connections:
@@ -297,10 +309,10 @@ _PAGE: Final = b"Go back to the terminal, which goes on. This page can be closed
 
 
 class Loopback:
-    """Listens at an address such as `http://127.0.0.1:53682/`; without a port, on any free one.
+    """Listens at an address such as `http://127.0.0.1:53682/`, by default on any free port.
 
-    Raises `UsageError` if the address is not of this machine, or if its port is taken. A browser
-    may open connections that it does not use; they hold up nothing.
+    Raises `UsageError` if the address is not on this machine, or if its port is taken. Unused
+    connections of a browser do not block the listener.
     """
 
     def __init__(self, redirect: str) -> None:
@@ -319,7 +331,7 @@ class Loopback:
         self._server.server_close()
 
     def answer(self, seconds: int) -> Mapping[str, str] | None:
-        """Return the parameters that a browser comes with; None if none comes in time."""
+        """Return the parameters of the browser's redirect, or None after the timeout."""
         try:
             return self._answers.get(timeout=seconds)
         except Empty:
@@ -363,7 +375,10 @@ def _handler(path: str, answers: Queue[Mapping[str, str]]) -> type[BaseHTTPReque
         timeout = 10
 
         def do_GET(self) -> None:
-            """Take the parameters of a request to the page; others, as for an icon, are refused."""
+            """Accept the parameters of a request to the page.
+
+            Refuse other paths, such as an icon.
+            """
             parts = urlsplit(self.path)
             found = parse_qs(parts.query) if parts.path == path else {}
             self.send_response(HTTPStatus.OK if found else HTTPStatus.NOT_FOUND)
@@ -374,11 +389,11 @@ def _handler(path: str, answers: Queue[Mapping[str, str]]) -> type[BaseHTTPReque
             if not found:
                 return
             self.wfile.write(_PAGE)
-            # The first answer counts.
+            # Only the first response counts.
             with suppress(Full):
                 answers.put_nowait({name: values[0] for name, values in found.items()})
 
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (that of the library)
-            """Log nothing: the parameters are secret."""
+            """Log no requests, because the parameters are secret."""
 
     return ReturnPage

@@ -1,4 +1,4 @@
-"""`rescind keys`: the signing keys, as a tree, and what is done with one."""
+"""`rescind keys`: show and manage signing keys."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -33,7 +33,7 @@ def register(root: typer.Typer) -> None:
 
 @command(app, "tree", example="rescind keys tree", watches=True)
 def show_tree(session: ApiSession) -> None:
-    """Show all signing keys below their parents."""
+    """Show the key hierarchy."""
     page = session.api.list_records(_PATH, "keys")
     session.out.print_tree("signing keys", page, page["keys"], _COLUMNS)
 
@@ -69,14 +69,14 @@ def create(
     parent: ParentId = None,
     expires_at: Expires = None,
 ) -> None:
-    """Create a signing key. Its private part never leaves the service."""
+    """Create a signing key. Its private key never leaves the service."""
     body = {"type": type_, "name": name, "parent_id": parent, "expires_at": expires_at}
     session.out.record(session.api.post(_PATH, drop_missing(body)))
 
 
 @command(app, "rotate", example="rescind keys rotate svc_key_01J…")
 def rotate(session: ApiSession, key: KeyId) -> None:
-    """Give a key a new version, which signs from now on.
+    """Rotate a signing key to a new version, which signs from now on.
 
     Warrants of the old version stay valid.
     """
@@ -113,19 +113,19 @@ def list_warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None
 
 @command(app, "suspend", example="rescind keys suspend svc_key_01J…")
 def suspend(session: ApiSession, key: KeyId) -> None:
-    """Let a key sign nothing until it is enabled again. Its warrants stay valid."""
+    """Suspend a key. Its warrants stay valid."""
     session.out.record(session.api.post(_one(key, "/suspend")))
 
 
 @command(app, "enable", example="rescind keys enable svc_key_01J…")
 def enable(session: ApiSession, key: KeyId) -> None:
-    """Let a suspended key sign again."""
+    """Enable a suspended key."""
     session.out.record(session.api.post(_one(key, "/enable")))
 
 
 @command(app, "reach", example="rescind keys reach svc_key_01J…")
 def show_impact(session: ApiSession, key: KeyId) -> None:
-    """Show what the revocation of a key with all keys below it would revoke; change nothing."""
+    """Show the impact of revoking a key and its descendants, without a change."""
     body = {"reason": "reach", "cascade": True, "dry_run": True}
     session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
 
@@ -144,7 +144,7 @@ def revoke(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Revoke a key and with it every warrant that it has signed. This cannot be undone."""
+    """Revoke a key and every warrant that it has signed. This cannot be undone."""
     if dry_run:
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
         session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)

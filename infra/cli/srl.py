@@ -1,4 +1,4 @@
-"""`rescind list`: the Signed Revocation List: fetch, verify, look up, compare, publish."""
+"""`rescind list`: fetch, verify, search, compare and publish the Signed Revocation List."""
 
 import json
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from shared.model.lists.content import Payload
 from shared.model.lists.verification import public_key_bytes, verify_by_one_of
 
 _PATH: Final = "/v1/revocations/srl"
-# How many identifiers of a difference are printed one by one.
+# The prefix of each line of a difference.
 _SIGNS: Final = {"added": "+", "removed": "-"}
 
 _COLUMNS: Final = (
@@ -74,9 +74,9 @@ def fetch(
     version: Version = None,
     keys: KeysFile = None,
 ) -> None:
-    """Save the list in force, or an old one, as the service sends it.
+    """Save the current SRL, or an old version, as the service serves it.
 
-    Nothing is verified: see `list verify`.
+    The signature is not verified. Use `list verify` for that.
     """
     body = _fetch(session, version)
     _save(file, body)
@@ -88,10 +88,10 @@ def fetch(
 
 @command(app, "contains", example="rescind list contains svc_wrt_laptop-17")
 def contains(session: ApiSession, warrants: WarrantIds) -> int:
-    """Say whether warrants are on the list in force; exit code 3 if one is.
+    """Check whether the current SRL contains warrants. Exits with 3 if it contains any.
 
-    The list is verified by the keys that the service names. `check` also knows revocations that
-    no list has yet.
+    The SRL is verified with the keys that the service serves. `check` also covers revocations that
+    no SRL contains yet.
     """
     content = _fetch_verified(session)
     listed = {each: each in set(content.revoked_ids) for each in warrants}
@@ -103,7 +103,7 @@ def contains(session: ApiSession, warrants: WarrantIds) -> int:
 
 @command(app, "diff", example="rescind list diff 41 srl.json")
 def compare(session: ApiSession, old: Source, new: Source) -> None:
-    """Show which warrants one list has and the other has not. No signature is verified."""
+    """Show the warrants that only one of two SRLs contains. Signatures are not verified."""
     before, after = (_readable(each, _body(session, each)) for each in (old, new))
     found = {
         "added": sorted(set(after.revoked_ids) - set(before.revoked_ids)),
@@ -118,20 +118,20 @@ def compare(session: ApiSession, old: Source, new: Source) -> None:
 
 @command(app, "status", example="rescind list status --watch 5", watches=True)
 def show_status(session: ApiSession) -> None:
-    """Show the list in force, what waits for the next one, and by when that is due."""
+    """Show the current SRL, the pending changes, and the time of the next update."""
     session.out.record(session.api.get(f"{_PATH}/status"))
 
 
 @command(app, "versions", example="rescind list versions -n 20", watches=True)
 def list_versions(session: ApiSession, limit: Limit = SHOWN) -> None:
-    """List what was published in the last 30 days, the newest first."""
+    """List SRLs published in the last 30 days, newest first."""
     page = session.api.list_records(f"{_PATH}/versions", "versions", most=limit)
     session.out.print_page(page, "versions", _COLUMNS)
 
 
 @command(app, "publish", example="rescind list publish")
 def publish(session: ApiSession) -> None:
-    """Publish the next version of the list now."""
+    """Publish the next SRL version now."""
     session.out.record(session.api.post(f"{_PATH}/regenerate"))
 
 
@@ -151,14 +151,14 @@ def _trusted_keys(signers: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _body(session: ApiSession, source: str) -> bytes:
-    """Return a list: that of a version if `source` is a number, else that of a file."""
+    """Return the SRL of a version if `source` is a number, otherwise from a file."""
     if source.isascii() and source.isdecimal():
         return _fetch(session, int(source))
     return read_document(source)
 
 
 def _readable(source: str, body: bytes) -> Payload:
-    """Return the readable content of a list, which nothing proves."""
+    """Return the content of an SRL without verifying it."""
     try:
         members = json.loads(body)["payload"]
         issued_at, expires_at = (times.parse(members[each]) for each in ("IssuedAt", "ExpiresAt"))
@@ -192,14 +192,14 @@ def _save(path: Path, data: bytes) -> None:
 
 @command(signers, "list", example="rescind list signers list")
 def list_(session: ApiSession) -> None:
-    """List the list signers. The first one signed the list in force."""
+    """List SRL signers, starting with the signer of the current SRL."""
     found = all_of(session.api)
     session.out.print_table(found, found["keys"], _SIGNER_COLUMNS)
 
 
 @command(signers, "create", example="rescind list signers create")
 def create(session: ApiSession) -> None:
-    """Create the key that will sign next, so that authorizers can learn of it."""
+    """Create the next SRL signer in advance, so authorizers can load its key."""
     session.out.record(session.api.post(_SIGNERS))
 
 
@@ -207,7 +207,7 @@ def create(session: ApiSession) -> None:
     signers, "activate", example="rescind list signers activate svc_key_01J…", is_protected=True
 )
 def activate(session: ApiSession, signer: SignerId, force: Force = False) -> None:
-    """Let a pending key sign from now on, and publish a list that it signed."""
+    """Activate a pending SRL signer, and publish an SRL with its signature."""
     path = f"{_SIGNERS}/{segment(signer)}/activate"
     session.out.record(session.api.post(path, {"force": force}))
 
@@ -219,10 +219,10 @@ def activate(session: ApiSession, signer: SignerId, force: Force = False) -> Non
     is_protected=True,
 )
 def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = False) -> None:
-    """Replace the key at once, and publish a list that the new one signed.
+    """Replace the SRL signer at once, and publish an SRL with the new signature.
 
-    Authorizers that read lists refuse it until they know the new key. To give them time, use
-    `create` and, later, `activate`.
+    Authorizers that read SRLs refuse them until they know the new key. Use `create` and later
+    `activate` to give them time.
     """
     confirm("Replace the key that signs the list now?", yes=yes)
     session.out.record(session.api.post(f"{_SIGNERS}/rotate", {"compromised": compromised}))
@@ -232,13 +232,13 @@ def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = Fal
     signers, "revoke", example="rescind list signers revoke svc_key_01J… --yes", is_protected=True
 )
 def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
-    """Revoke a stolen key; another takes over at once. This cannot be undone."""
+    """Revoke a stolen SRL signer. Another takes over at once. This cannot be undone."""
     confirm(f"Revoke the list signer {signer}?", yes=yes)
     session.out.record(session.api.post(f"{_SIGNERS}/{segment(signer)}/revoke"))
 
 
 def all_of(api: ApiClient) -> dict[str, Any]:
-    """Return all list signers in one page. The first one signed the list in force."""
+    """Return all SRL signers as one page, starting with the signer of the current SRL."""
     found: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:

@@ -90,15 +90,16 @@ Warrants = Annotated[
 
 
 def lock_state(path: Path) -> AbstractContextManager[None]:
-    """Keep out other verifiers with this state until the block ends. Raises `OSError`."""
+    """Lock the state against other verifiers until the block ends. Raises `OSError`."""
     # The folder is locked, because the file itself is replaced.
     return files.lock_folder(path.parent)
 
 
 def load(path: Path) -> LastAcceptedSrl | None:
-    """Return what was accepted last, or None if there is no file.
+    """Return the last accepted SRL, or None if there is no file.
 
-    Raises `OSError`, `InvalidSettings` if others can write to it, `ValueError` if it is damaged.
+    Raises `OSError`, `InvalidSettings` if others can write to the file, and `ValueError` if it is
+    damaged.
     """
     private_files.check_file(path)
     try:
@@ -115,7 +116,7 @@ def load(path: Path) -> LastAcceptedSrl | None:
 
 
 def save(path: Path, last_accepted: LastAcceptedSrl) -> None:
-    """Replace the file in one step, within `lock_state`. Raises `OSError`."""
+    """Replace the file atomically. Call within `lock_state`. Raises `OSError`."""
     document = {
         "version": last_accepted.version,
         "sha256": last_accepted.sha256,
@@ -159,7 +160,7 @@ def verify(
     max_step: MaxStep = MAX_STEP,
     warrant: Warrants = None,
 ) -> int:
-    """Verify a list that was saved to a file, without the service.
+    """Verify a saved SRL offline.
 
     Exit codes: 0 valid, 1 not valid, 2 wrong usage, 3 valid and a `--warrant` is revoked.
     """
@@ -186,7 +187,7 @@ def verify(
 
 @dataclass(frozen=True, slots=True)
 class GivenTrust:
-    """The documents that the roots of a pin signed, as an answer of GET /v1/trust."""
+    """Trust documents from a response of GET /v1/trust, and the pin of their trust root."""
 
     tenant_id: str
     pin: str
@@ -195,10 +196,10 @@ class GivenTrust:
     def policy(
         self, policy: VerifierPolicy, last_accepted: LastAcceptedSrl | None, now: datetime
     ) -> tuple[VerifierPolicy, LastAcceptedSrl | None, str]:
-        """Return the policy by the newest document, the last list that counts, and the document.
+        """Return the policy of the newest document, the applicable last SRL, and the trust state.
 
-        A list of a signer that the document does not name does not count any longer (TRUST-14).
-        Raises `NotTrusted`, `ValueError` if what is kept is of another tenant, or damaged.
+        A last SRL is ignored if the document does not name its signer (TRUST-14). Raises
+        `NotTrusted`, or `ValueError` if the saved state is damaged or of another tenant.
         """
         start = state_for_pin(
             self.tenant_id, self.pin, last_accepted.trust.encode() if last_accepted else b""
@@ -220,7 +221,7 @@ class GivenTrust:
 def _parse_trust(
     key: list[bytes] | None, root: str | None, trust: str | None, tenant: str | None
 ) -> GivenTrust | None:
-    """Return what is trusted by --root; None if --key is given. Raises `UsageError`."""
+    """Return the trust that --root selects, or None with --key. Raises `UsageError`."""
     if root is None:
         if not key:
             raise UsageError("give --root with --trust and --tenant, or --key")
@@ -233,9 +234,9 @@ def _parse_trust(
 def _accept_and_save(
     body: bytes, policy: VerifierPolicy, name: str | None, given_trust: GivenTrust | None
 ) -> Payload:
-    """Return the list after it is accepted and the state is saved.
+    """Verify the SRL, save the state, and return the payload.
 
-    Raises `InvalidSrl`, `NotTrusted`.
+    Raises `InvalidSrl` or `NotTrusted`.
     """
     state = Path(name) if name else None
     try:

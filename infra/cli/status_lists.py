@@ -1,4 +1,4 @@
-"""`rescind status-lists`: Token Status Lists, and entries of them for credentials."""
+"""`rescind status-lists`: manage Token Status Lists and allocate entries for credentials."""
 
 from typing import Annotated
 
@@ -48,20 +48,20 @@ def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name for people.")],
     url: Url = None,
 ) -> None:
-    """Create a status list. Its address cannot change, because credentials name it."""
+    """Create a status list. Its address cannot change, because credentials contain it."""
     body = {"name": name, "url": url or session.profile.url}
     session.out.record(session.api.post(_lists.path, body))
 
 
 @command(app, "allocate", example="rescind status-lists allocate svc_tsl_01J… 3")
 def allocate(session: ApiSession, status_list: Identifier, count: Count) -> None:
-    """Give out entries for credentials: print the index of each, which nobody gets again."""
+    """Allocate entries for credentials and print their indexes. An index is allocated only once."""
     made = session.api.post(_lists.at(status_list, "/entries"), {"count": count})
     session.out.show(made, "\n".join(map(str, made["indexes"])))
 
 
 @command(app, "rotate-key", example="rescind status-lists rotate-key --yes", is_protected=True)
 def rotate_key(session: ApiSession, yes: Yes = False) -> None:
-    """Replace the key that signs the lists. Verifiers refuse what the one before signed."""
+    """Replace the key that signs status lists. Verifiers refuse signatures of the old key."""
     confirm("Replace the key that signs all status lists?", yes=yes)
     session.out.record(session.api.post(f"{_lists.path}/keys/rotate"))

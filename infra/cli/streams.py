@@ -1,4 +1,4 @@
-"""Standard streams that a caller may have closed, and whose reader or disk may fail."""
+"""Standard streams that may be closed, broken or on a full disk."""
 
 import os
 import sys
@@ -12,15 +12,15 @@ from typing import Any
 class ReaderGone(OSError):
     """Standard output is a pipe without a reader.
 
-    It is no `BrokenPipeError`, for which Rich and Typer end a command themselves.
+    This is not a `BrokenPipeError`, because Rich and Typer handle that by ending the command.
     """
 
 
 class _Results(BufferedWriter):
     """Standard output.
 
-    Errors are translated here and not in the file: if Ctrl+C came after the bytes were written and
-    before the buffer knew it, they would be written once more.
+    Errors are translated here and not in the file object. Otherwise, a Ctrl+C between the write and
+    the update of the buffer would cause the same bytes to be written twice.
     """
 
     def write(self, data: Any, /) -> int:
@@ -42,7 +42,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 class _Messages(BufferedWriter):
-    """Standard error. A message that cannot be written is lost, and the command continues."""
+    """Standard error. Messages that cannot be written are dropped, and the command continues."""
 
     def write(self, data: Any, /) -> int:
         with suppress(OSError):
@@ -55,9 +55,9 @@ class _Messages(BufferedWriter):
 
 
 def prepare() -> bool:
-    """Prepare the standard streams; return false, with an error, if there is no output.
+    """Prepare the standard streams. Returns false and prints an error if there is no output.
 
-    Characters that the encoding of an output lacks are printed as escapes.
+    Characters that an output's encoding lacks are printed as escapes.
     """
     has_output = sys.stdout is not None
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
@@ -70,10 +70,11 @@ def prepare() -> bool:
 
 
 def _wrap(stream: Any, kind: type[BufferedWriter]) -> Any:
-    """Return a stream of the process through a buffer of this kind."""
+    """Wrap a process stream in a buffer of this kind."""
     if stream not in (sys.__stdout__, sys.__stderr__):
         return stream
-    # `PYTHONUNBUFFERED` sets `write_through`. What commands print are lines.
+    # `PYTHONUNBUFFERED` sets `write_through`. Line buffering suffices, because commands print
+    # lines.
     return TextIOWrapper(
         kind(FileIO(stream.fileno(), "w", closefd=False)),
         encoding=stream.encoding,
@@ -83,7 +84,7 @@ def _wrap(stream: Any, kind: type[BufferedWriter]) -> Any:
 
 
 def discard_output() -> None:
-    """Discard what cannot be written to standard output."""
+    """Discard output that cannot be written."""
     try:
         sys.stdout.flush()
     except OSError:

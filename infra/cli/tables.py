@@ -1,4 +1,4 @@
-"""Tables, records, messages and bars for people, drawn by Rich."""
+"""Tables, records, messages and progress bars, rendered by Rich."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from rich.tree import Tree
 from infra.cli.output import Column
 from shared.authorizer.http1 import printable
 
-# A pipe has no width: nothing is wrapped or cut there.
+# A pipe has no width, so its lines are not wrapped or cut.
 _ENDLESS: Final = 100_000
 # Text that wraps in fewer columns is hard to read.
 _WRAPPED_MIN: Final = 24
@@ -33,15 +33,15 @@ _STYLES: Final = {
     "rotated": "dim",
     "retired": "dim",
 }
-# An identifier of the service: a kind, and a ULID, of which the end differs.
+# A service identifier: a kind and a ULID. ULIDs differ mainly at the end.
 _IDENTIFIER: Final = re.compile(r"(svc_[a-z]+_)([0-9a-z]{26})")
 _END_MIN: Final = 6
 
 
 class Screen:
-    """Standard output and standard error as terminals, or as what they are.
+    """Standard output and standard error, as terminals or as files.
 
-    With `is_wide`, the terminal may wrap lines, and nothing is shortened for it.
+    With `is_wide`, tables are not shortened, and the terminal may wrap lines.
     """
 
     def __init__(self, *, is_wide: bool) -> None:
@@ -49,7 +49,7 @@ class Screen:
         self._err = _console(sys.stderr)
 
     def print_table(self, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> None:
-        """Print a table, or what fits into the terminal of it."""
+        """Print a table. Shorten it, or print blocks, if it does not fit the terminal."""
         drawn = _table(records, columns)
         if self._fits(drawn):
             self._out.print(drawn)
@@ -60,7 +60,7 @@ class Screen:
     def print_tree(
         self, title: str, records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
     ) -> None:
-        """Print records below their parents, and those without one below a title."""
+        """Print records below their parents, and records without a parent below the title."""
         top = Tree(title if records else "There are none.", guide_style="dim")
         known = {each["id"] for each in records}
         children: dict[str | None, list[Mapping[str, Any]]] = {}
@@ -76,7 +76,7 @@ class Screen:
         self._out.print(top)
 
     def record(self, fields: Mapping[str, object]) -> None:
-        """Print one record, a field in each line."""
+        """Print one record, one field per line."""
         self._out.print(_record(fields))
 
     def print_message(self, text: str) -> None:
@@ -84,12 +84,12 @@ class Screen:
         self._err.print(Text(text), soft_wrap=True)
 
     def print_error(self, text: str) -> None:
-        """Print why a command fails."""
+        """Print the reason for a failure."""
         self._err.print(Text.assemble(("error: ", "bold red"), text), soft_wrap=True)
 
     @contextmanager
     def progress(self, doing: str, total: int | None) -> Iterator["Bar"]:
-        """Show a bar while the block runs, if standard error is a terminal."""
+        """Show a progress bar while the block runs, if standard error is a terminal."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -101,25 +101,25 @@ class Screen:
             yield Bar(bar, task)
 
     def _fits(self, table: Table) -> bool:
-        # Within the real width, Rich would say that everything fits.
+        # With the real width, Rich would report that every table fits.
         endless = self._out.options.update_width(_ENDLESS)
         return Measurement.get(self._out, endless, table).minimum <= self._out.width
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A progress bar that is shown."""
+    """A visible progress bar."""
 
     _bar: Progress
     _task: Any
 
     def advance(self, steps: int = 1) -> None:
-        """Say that so many steps more are done."""
+        """Advance the bar by a number of steps."""
         self._bar.advance(self._task, steps)
 
 
 def cell(value: object) -> Text:
-    """Return a value of a record as it is shown to people."""
+    """Return the text of a value for people."""
     match value:
         case None | "" | []:
             return Text("-", style="dim")
@@ -137,7 +137,7 @@ def cell(value: object) -> Text:
 def _shorten_ids(
     records: Sequence[Mapping[str, Any]], columns: Sequence[Column]
 ) -> list[dict[str, Any]]:
-    """Return the records with the ends of their identifiers, as long as they differ."""
+    """Return the records with identifiers shortened to suffixes that stay unique."""
     shown = [dict(each) for each in records]
     for column in columns:
         found = {str(each.get(column.key)) for each in records}
@@ -150,7 +150,7 @@ def _shorten_ids(
 
 
 def _ends(identifiers: Sequence[str]) -> dict[str, str]:
-    """Return a short form of each, which no other has."""
+    """Return a unique short form of each identifier."""
     for length in range(_END_MIN, 26):
         short = {each: f"{each[:8]}…{each[-length:]}" for each in identifiers}
         if len(set(short.values())) == len(identifiers):
@@ -174,7 +174,7 @@ def _table(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> T
 
 
 def _blocks(records: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> RenderableType:
-    """Return a table that is too wide as one block for each record, so that nothing is cut."""
+    """Return a table that is too wide as blocks, one per record, without cutting text."""
     shown: list[RenderableType] = []
     for number, record in enumerate(records):
         shown += [Text("")] if number else []

@@ -1,4 +1,4 @@
-"""`rescind settings`: the settings of the tenant."""
+"""`rescind settings`: show and change the tenant settings."""
 
 from typing import Annotated, Final
 
@@ -36,7 +36,7 @@ def show(session: ApiSession) -> None:
     is_protected=True,
 )
 def set_(session: ApiSession, changes: Changes) -> None:
-    """Change settings. The names are those that `settings show` prints."""
+    """Change settings. `settings show` prints their names."""
     session.out.record(session.api.patch(_PATH, inputs.by_name(map(_change, changes))))
 
 

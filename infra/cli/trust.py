@@ -1,7 +1,7 @@
-"""`rescind trust`: the documents that say which keys sign for a tenant, and the roots of them.
+"""`rescind trust`: trust documents, which name the service keys of a tenant.
 
-Other commands trust them too, by the pin of the roots (TRUST-12). The commands for
-the holders of roots are in `operator/roots.py`.
+Other commands verify against them by the pin of the trust root (TRUST-12). Commands for root
+holders are in `operator/roots.py`.
 """
 
 import json
@@ -31,9 +31,9 @@ app = noun("Trust documents: which keys sign for the tenant, and the roots that 
 
 
 def state_for_pin(tenant_id: str, pin: str, kept: bytes = b"") -> TrustState:
-    """Return the state of a client with this pin, which has `kept` of it, or nothing yet.
+    """Return the trust state for a pin, from the saved state `kept` if there is one.
 
-    Raises `ValueError` if the pin is none, or if `kept` is damaged or of another tenant.
+    Raises `ValueError` if the pin is invalid, or if `kept` is damaged or of another tenant.
     """
     asked = TrustState(tenant_id, pin)
     if not kept:
@@ -74,9 +74,10 @@ DraftFiles = Annotated[
 
 
 def follow_documents(session: ApiSession, tenant_id: str, pin: str) -> TrustDocument:
-    """Return the newest trust document, which is kept in the profile before it counts.
+    """Return the newest trust document, after saving it in the profile.
 
-    Raises `BadResponse` if there is none, or if a client with this pin refuses it.
+    Raises `BadResponse` if there is no document, or if a client with this pin refuses it, and
+    `UsageError` if the saved state is not usable.
     """
     path = session.profile.folder / f"trust-{tenant_id}.json"
     try:
@@ -98,9 +99,9 @@ def follow_documents(session: ApiSession, tenant_id: str, pin: str) -> TrustDocu
 
 @command(app, "show", example="rescind trust show")
 def show(session: ApiSession, root: Root = None) -> None:
-    """Show the newest document, with the pin for clients and the keys that may sign.
+    """Show the newest trust document, with the pin for clients and the service keys.
 
-    With --root, exit code 1 says that a client with this pin refuses it.
+    With --root, exits with 1 if a client with this pin refuses the document.
     """
     if root is None:
         document = _newest(_fetch_documents(session))
@@ -127,10 +128,10 @@ def show(session: ApiSession, root: Root = None) -> None:
 def save_draft(
     session: ApiSession, out: DraftOut, new_root: NewRoots = None, threshold: Threshold = 1
 ) -> None:
-    """Get the next document, which roots elsewhere are to sign.
+    """Save the next trust document as a draft for root holders to sign.
 
-    Give the file, or copies of it, to the holders of the roots. They run `rescind trust sign`
-    without the service. To replace roots, name all of the new ones with --new-root.
+    Give the file, or copies of it, to the root holders. They run `rescind trust sign` offline. To
+    replace roots, name all new roots with --new-root.
     """
     made = create_draft(session, new_root or [], threshold)
     made.write(out)
@@ -140,12 +141,12 @@ def save_draft(
 
 @command(app, "publish", example="rescind trust publish draft.json")
 def publish(session: ApiSession, file: DraftFiles) -> None:
-    """Publish a document that enough roots have signed. It may be repeated."""
+    """Publish a trust document that enough roots have signed. Safe to repeat."""
     publish_signed(session, drafts.merge([Draft.load(each) for each in file]))
 
 
 def create_draft(session: ApiSession, keys: Sequence[bytes], threshold: int) -> Draft:
-    """Return a new draft with these roots; without any, with the present ones."""
+    """Return a new draft with these root keys, or with the current roots if there are none."""
     asked = {"roots": ",".join(map(to_base64, keys)), "threshold": threshold} if keys else None
     present = _fetch_documents(session)
     body = session.api.get(f"{_PATH}/draft", asked)
@@ -157,14 +158,14 @@ def create_draft(session: ApiSession, keys: Sequence[bytes], threshold: int) -> 
 
 
 def publish_signed(session: ApiSession, draft: Draft) -> None:
-    """Publish a document. Raises `UsageError` if signatures are missing."""
+    """Publish a trust document. Raises `UsageError` if signatures are missing."""
     if missing := draft.missing():
         raise UsageError(f"{missing} signature(s) of roots are missing: rescind trust sign.")
     session.out.record(session.api.put(_PATH, draft.next.form()))
 
 
 def _fetch_documents(session: ApiSession, after: int = 0) -> Sequence[SignedDocument]:
-    """Return what a client needs that holds the version `after`. Nothing is verified."""
+    """Return the trust documents newer than `after`, without verifying them."""
     try:
         return documents.documents(session.api.send("GET", _PATH, params={"after": after}).body)
     except NotTrusted as error:

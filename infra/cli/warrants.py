@@ -1,4 +1,4 @@
-"""`rescind warrants`: sign a warrant, and verify one offline."""
+"""`rescind warrants`: sign warrants, and verify them offline."""
 
 import base64
 import binascii
@@ -105,9 +105,9 @@ def verify_(
     list_key: ListKey,
     min_version: MinVersion = 1,
 ) -> int:
-    """Verify a warrant without the service, and look it up in a Signed Revocation List.
+    """Verify a warrant offline, and check it against a Signed Revocation List.
 
-    FILE has the warrant in base64 or decoded. Take both keys and the tenant's identifier from the
+    FILE contains the warrant, in base64 or binary. Get both keys and the tenant identifier from the
     administrator of the tenant, not from the person who shows the warrant.
 
     Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
@@ -169,7 +169,7 @@ def _text(payload: bytes) -> str | None:
 
 
 def _message(data: bytes) -> bytes:
-    """Return the message in a file, which may have it in base64."""
+    """Return the warrant in a file, decoded if it is in base64."""
     try:
         return binascii.a2b_base64(data.strip(), strict_mode=True)
     except ValueError:

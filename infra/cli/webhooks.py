@@ -1,4 +1,4 @@
-"""`rescind webhooks`: addresses that are sent an event for each change."""
+"""`rescind webhooks`: manage the URLs that receive events."""
 
 from datetime import timedelta
 from typing import Annotated, Final
@@ -83,7 +83,7 @@ def create(
     description: Description = None,
     into: Into = None,
 ) -> None:
-    """Create a webhook, and print its secret, which the service shows only once."""
+    """Create a webhook and print its secret, which is shown only once."""
     check_new(into)
     body = {"url": url, "events": events or None, "description": description}
     show_secret(session, session.api.post(_webhooks.path, drop_missing(body)), into, field="secret")
@@ -97,7 +97,7 @@ def update(
     events: Events = None,
     description: Description = None,
 ) -> None:
-    """Change what is given of a webhook."""
+    """Change the given fields of a webhook."""
     body = {"url": url, "events": events or None, "description": description}
     session.out.record(session.api.patch(_webhooks.at(webhook), drop_missing(body)))
 
@@ -109,7 +109,7 @@ def rotate_secret(
     grace: Grace = _GRACE,
     into: Into = None,
 ) -> None:
-    """Make a new secret, and print it. The old one signs too, for the time of grace."""
+    """Create a new secret and print it. The old secret also signs during the grace period."""
     check_new(into)
     made = session.api.post(_webhooks.at(webhook, "/rotate-secret"), {"grace_seconds": grace})
     show_secret(session, made, into, field="secret")
@@ -117,13 +117,13 @@ def rotate_secret(
 
 @command(app, "deliveries", example="rescind webhooks deliveries svc_whk_01J… --limit 20")
 def list_deliveries(session: ApiSession, webhook: Identifier, limit: Limit = SHOWN) -> None:
-    """List what became of the events of the last 14 days."""
+    """List the deliveries of the last 14 days."""
     page = session.api.list_records(_webhooks.at(webhook, "/deliveries"), "deliveries", most=limit)
     session.out.print_page(page, "deliveries", _DELIVERIES)
 
 
 @command(app, "replay", example="rescind webhooks replay svc_whk_01J… --from-index 43000")
 def replay(session: ApiSession, webhook: Identifier, from_index: FromIndex) -> None:
-    """Send all events from an index on again."""
+    """Replay all events from an index."""
     body = {"from_index": from_index}
     session.out.record(session.api.post(_webhooks.at(webhook, "/replay"), body))

@@ -1,1 +1,1 @@
-"""The commands of operators, which work on the data itself."""
+"""Commands for operators, which access the stores directly."""

@@ -1,4 +1,4 @@
-"""`rescind approvals`: what another person asked for, and the operator's way around it."""
+"""`rescind approvals`: manage approvals and protected actions, with an operator override."""
 
 from typing import Annotated, Final
 
@@ -60,7 +60,7 @@ def register(root: typer.Typer) -> None:
 
 @command(app, "list", example="rescind approvals list --status pending", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN, status: StatusOption = None) -> None:
-    """List approvals, and what waits for one."""
+    """List approvals and pending requests."""
     params = {"status": status.value if status else None}
     page = session.api.list_records(_PATH, "approvals", most=limit, params=params)
     session.out.print_page(page, "approvals", _COLUMNS)
@@ -68,31 +68,31 @@ def list_(session: ApiSession, limit: Limit = SHOWN, status: StatusOption = None
 
 @command(app, "show", example="rescind approvals show svc_apr_01J…", watches=True)
 def show(session: ApiSession, approval: ApprovalArgument) -> None:
-    """Show one approval, and what it would change."""
+    """Show one approval and the change that it permits."""
     session.out.record(session.api.get(f"{_PATH}/{segment(approval)}"))
 
 
 @command(app, "approve", example="rescind approvals approve svc_apr_01J…")
 def approve(session: ApiSession, approval: ApprovalArgument) -> None:
-    """Let the person who asked do it, within an hour."""
+    """Approve a request. The requester must act within one hour."""
     session.out.record(session.api.post(f"{_PATH}/{segment(approval)}/approve"))
 
 
 @command(app, "reject", example="rescind approvals reject svc_apr_01J…")
 def reject(session: ApiSession, approval: ApprovalArgument) -> None:
-    """Reject what a person asked for, or end an approval."""
+    """Reject a request, or withdraw an approval."""
     session.out.record(session.api.post(f"{_PATH}/{segment(approval)}/reject"))
 
 
 @command(app, "policy", example="rescind approvals policy")
 def show_policy(session: ApiSession) -> None:
-    """Show which acts need an approval."""
+    """Show the actions that need an approval."""
     session.out.record(session.api.get(_POLICY))
 
 
 @command(app, "protect", example="rescind approvals protect --act tenant.remove", is_protected=True)
 def protect(session: ApiSession, act: Acts = None, restore_above: RestoreAbove = None) -> None:
-    """Replace the acts that need an approval. Without options, no act needs one.
+    """Replace the set of protected actions. Without options, no action is protected.
 
     At least two people must be able to approve.
     """
@@ -112,9 +112,10 @@ def override(
     approval: ApprovalOrNone = None,
     clear: Clear = False,
 ) -> None:
-    """Approve in place of a person, as the operator: the audit log says so, and an alarm fires.
+    """Approve a request as the operator. This is recorded in the audit log and fires an alarm.
 
-    With --clear, nothing is protected any more, if nobody can sign in who could approve.
+    With --clear, remove the protection of all actions. Use it if all possible approvers are locked
+    out.
     """
     if (approval is None) is not clear:
         raise UsageError("give either APPROVAL or --clear.")

@@ -1,4 +1,4 @@
-"""`rescind backup` and `restore`, for operators of one machine."""
+"""`rescind backup` and `rescind restore`, for a data folder."""
 
 import os
 from pathlib import Path
@@ -44,9 +44,9 @@ def create_backup(
     keys: KeysOption = None,
     with_master_key: WithKey = False,
 ) -> None:
-    """Copy a data folder to a new folder while the server runs, and verify the copy.
+    """Back up a data folder while the server runs, and verify the backup.
 
-    It has the store, the lists in force and the sealed log, with a hash of each file.
+    The backup contains the store, the current SRLs, the transparency log, and a hash of each file.
     """
     data = _backup_name(data)
     data_folder.folder_environment(data, keys, os.environ)
@@ -67,9 +67,9 @@ def put_back(
     keys: KeysOption = None,
     replace: Replace = False,
 ) -> None:
-    """Verify a backup, and put it into a data folder on which no server runs.
+    """Verify a backup, and restore it to a data folder. Stop the server first.
 
-    Lists that are newer than the backup stay: `recover` revokes again what they have. Run it for
+    SRLs that are newer than the backup are kept. `recover` re-applies their revocations. Run it for
     each tenant before you start the server.
     """
     data = _backup_name(data)

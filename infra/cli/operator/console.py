@@ -1,4 +1,4 @@
-"""`rescind console`: a link that signs in to the console."""
+"""`rescind console`: create a sign-in link for the console."""
 
 from typing import Annotated
 
@@ -17,9 +17,9 @@ def register(root: typer.Typer) -> None:
 
 
 def print_link(operator: Operator, tenant: Handle = "local", url: Url = addresses.LOCAL) -> None:
-    """Print a link that signs in to the console once, as administrator of a tenant.
+    """Print a link that signs in once to the console, as an administrator of a tenant.
 
-    It works within 5 minutes, in any browser that reaches the service.
+    The link works for 5 minutes, in any browser that can reach the service.
     """
     ticket = tickets.issue(operator.ports, operator.caller(tenant))
     found = f"{url.rstrip('/')}/#ticket={ticket}"

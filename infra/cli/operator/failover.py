@@ -1,4 +1,4 @@
-"""`rescind failover`, for operators on AWS: the second region takes over."""
+"""`rescind failover`, for operators on AWS: make the second region writable."""
 
 import os
 import re
@@ -64,7 +64,7 @@ _CONFIG: Final = Config(connect_timeout=5, read_timeout=10, retries={"total_max_
 
 
 class NotRecovered(RescindError):
-    """A tenant could not be recovered, so the region is not in charge."""
+    """A tenant could not be recovered, so the failover stopped."""
 
 
 def register(root: typer.Typer) -> None:
@@ -74,7 +74,10 @@ def register(root: typer.Typer) -> None:
 
 
 def name_region(operator: Operator, region: Region) -> None:
-    """Name the region that writes, before a second one is made: processes elsewhere then do not."""
+    """Name the writable region before you create a second one.
+
+    Other regions then refuse to write.
+    """
     found = deployment.read_deployment(operator.ports).region
     if found not in (None, region):
         raise UsageError(f"{found} is in charge; to change that, run rescind failover.")
@@ -84,7 +87,7 @@ def name_region(operator: Operator, region: Region) -> None:
 
 @dataclass(frozen=True)
 class _Failover:
-    """The two regions of a failover, and the settings of the second one."""
+    """The regions of a failover, and the settings of the new region."""
 
     out: Output
     settings: Settings
@@ -94,7 +97,7 @@ class _Failover:
 
     @property
     def functions(self) -> list[str]:
-        """The functions that must not write any more."""
+        """The functions that must stop writing."""
         found = _PREFIX.fullmatch(self.settings.store.location)
         if found is None:
             raise UsageError(
@@ -113,10 +116,11 @@ def fail_over(
     leave: Leave = None,
     from_endpoint: Endpoint = None,
 ) -> int:
-    """Put the copy of a stage in another region in charge, and publish every list from there.
+    """Make the copy of a stage in another region writable, and publish all SRLs from there.
 
-    Run it with the settings of the region that takes over. It may be repeated if it was stopped.
-    Exit code 3: done, but some changes are unknown; review what the command lists.
+    Run the command with the settings of the new region. You can repeat it after an interruption.
+    Exit code 3: the failover succeeded, but some changes are unknown. Review the changes that it
+    prints.
     """
     settings = wiring.settings(os.environ)
     if settings.region != to or from_ == to:
@@ -141,7 +145,7 @@ def fail_over(
 
 
 def _take_over(doing: _Failover, copy: Ports, trusted_keys: list[bytes], leave: list[str]) -> bool:
-    """Recover, and put the region in charge; return whether changes are unknown."""
+    """Recover the tenants, and make the region writable. Returns whether changes are unknown."""
     last = _arrived_last(copy)
     done = _recover(doing, copy, trusted_keys, leave)
     deployment.put_in_charge(copy, doing.to)
@@ -169,7 +173,7 @@ def _print_steps(doing: _Failover, *, lost_region: bool) -> None:
 def _stop_other_region(
     doing: _Failover, names: list[str], copy: Ports, *, lost_region: bool
 ) -> None:
-    """Stop the writes of the other region, and wait for its last ones."""
+    """Stop writes in the other region, and wait until its last writes are replicated."""
     original = replace(
         copy, store=wiring.store_in(doing.settings, doing.from_, endpoint=doing.endpoint)
     )
@@ -183,7 +187,7 @@ def _stop_other_region(
             raise SilentRegion(f"{format_error(error)}\n{remedy}") from None
         doing.out.print_message(f"{doing.from_} is given up: {error}")
     if lost_region:
-        # If the region comes back, it reads this and does not write.
+        # When the other region returns, it reads this and does not write.
         deployment.put_in_charge(copy, NOBODY)
         return
     failover.wait_until_copied(original, copy, seconds=_COPIED_SECONDS)
@@ -232,19 +236,20 @@ def _arrived_last(copy: Ports) -> list[str]:
 
 
 class SilentRegion(RescindError):
-    """A region does not answer, or refuses."""
+    """A region does not respond, or refuses."""
 
 
 def function_names(prefix: str) -> list[str]:
-    """Return the names of the functions that have a store, of the stage with this prefix."""
+    """Return the names of a stage's functions that have a store."""
     found = (each.name.replace("_", "-") for each in iter_modules(functions.__path__))
     return [f"{prefix}{each}" for each in sorted(found) if each != _KEPT]
 
 
 def stop_functions(names: list[str], *, region: str, endpoint: str | None) -> None:
-    """Reserve no concurrency for those of these functions that exist, so that none begins any more.
+    """Set the concurrency of the functions to 0, which prevents new invocations.
 
-    Raises `SilentRegion` if that cannot be done, or if there is none of them.
+    Functions that do not exist are skipped. Raises `SilentRegion` if none exists, or if AWS
+    refuses.
     """
     client: Any = boto3.client("lambda", region_name=region, endpoint_url=endpoint, config=_CONFIG)
     try:
@@ -256,7 +261,7 @@ def stop_functions(names: list[str], *, region: str, endpoint: str | None) -> No
 
 
 def _is_stopped(client: Any, name: str) -> bool:
-    """Stop a function; return false if it does not exist, as one of another release may not."""
+    """Stop a function. Returns false if it does not exist, because releases differ in functions."""
     try:
         client.put_function_concurrency(FunctionName=name, ReservedConcurrentExecutions=0)
     except client.exceptions.ResourceNotFoundException:

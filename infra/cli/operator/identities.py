@@ -1,6 +1,7 @@
-"""`rescind identity-providers`, `people`, `sessions`, `roles`: who may sign in, and do what.
+"""`rescind identity-providers`, `people`, `sessions` and `roles`: manage sign-in and access.
 
-All of them use the API, but `add`, which works on the store: before it, nobody can sign in.
+All commands use the API except `add`. It accesses the store, because the first provider is added
+before anyone can sign in.
 """
 
 import sys
@@ -154,9 +155,10 @@ def register(root: typer.Typer) -> None:
 def disable(
     session: ApiSession, person: Identifier, made_keys: MadeKeysOption = None, yes: Yes = False
 ) -> None:
-    """Disable a person: all sessions end, and the API keys that the person made end or stay.
+    """Disable a person. Their sessions end, and --made-keys decides about their API keys.
 
-    It lists these keys first. --made-keys is required if there are any.
+    The command first lists the API keys that the person created. --made-keys is required if there
+    are any.
     """
     params = {"created_by_id": person}
     page = session.api.list_records("/v1/api-keys", "api_keys", params=params)
@@ -191,13 +193,13 @@ def put_role(
     warrant_prefix: Prefixes = None,
     signing_key: KeysOfRole = None,
 ) -> None:
-    """Create a role, or replace it as a whole. Its holders follow the new one at once."""
+    """Create or replace a role. Changes apply to its holders immediately."""
     limits = {"warrant_prefixes": warrant_prefix, "signing_keys": signing_key}
     session.out.record(session.api.put(_roles.at(name), {"scopes": scope, **drop_missing(limits)}))
 
 
 def _grant(value: str) -> RoleMapping:
-    """Return the grant that is written so. Raises `ValueError` if it is none."""
+    """Parse a role mapping. Raises `ValueError` if it is invalid."""
     condition, _, role = value.rpartition(":")
     claim, _, wanted = condition.partition("=")
     if not claim or not 0 < len(wanted) <= model.VALUE_MAX or not role:
@@ -314,9 +316,9 @@ def add(
     lifetime: TokenSeconds = None,
     url: Url = _LOCAL,
 ) -> None:
-    """Bind an identity provider after its issuer has answered, and print what to register there.
+    """Add an identity provider after its issuer has responded, and print the values to register.
 
-    For people, the client secret is asked for, or read from standard input; it may be empty.
+    For people, the client secret is prompted for, or read from standard input. It may be empty.
     """
     change = ProviderChange(
         name=name or urlsplit(issuer).hostname,
@@ -345,7 +347,7 @@ def add(
 
 
 def _next(provider: IdentityProvider, url: str, tenant: str) -> str:
-    """Return what to do at the provider."""
+    """Return the next steps at the provider."""
     if provider.kind is ProviderKind.TOKENS:
         return f"POST {url}/v1/oauth/introspect tells of its tokens."
     if provider.kind is ProviderKind.PROGRAMS:

@@ -1,7 +1,7 @@
-"""Write `rescind` into an environment: `python -m infra.cli.operator.install FOLDER`.
+"""Install a `rescind` script into an environment: `python -m infra.cli.operator.install FOLDER`.
 
-The wheel has its own. This one runs the code of the checkout in whose folder the environment is, so
-that checkouts can share an environment by a link.
+The wheel has its own script. This one runs the code of the checkout that contains the environment,
+so checkouts can share one environment by a symbolic link.
 """
 
 import sys
@@ -10,7 +10,8 @@ from typing import Final
 
 _ROOT: Final = Path(__file__).resolve().parents[3]
 
-# With what Python has loaded anyway: runpy and pathlib would double its time to begin.
+# Uses only modules that Python has already loaded, because runpy and pathlib double the startup
+# time.
 _PROGRAM: Final = """\
 #!{python}
 import sys
@@ -28,7 +29,7 @@ if __name__ == "__main__":
 
 
 def install(folder: Path) -> None:
-    """Write the program into the environment `folder`."""
+    """Write the script into the environment `folder`."""
     bin_ = folder.absolute() / "bin"
     program = bin_ / "rescind"
     program.write_text(_PROGRAM.format(python=bin_ / "python", root=str(_ROOT)), encoding="utf-8")

@@ -63,7 +63,7 @@ Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for th
 
 Report = Callable[[str], None]
 
-# For a fleet that reports within its spread, and authorizers that are closed after a minute.
+# Covers the spread of heartbeats, and authorizers that fail closed after one minute.
 SECONDS_DEFAULT = 180
 
 
@@ -72,7 +72,7 @@ class Unhealthy(RescindError):
 
 
 class PublicationFailed(RescindError):
-    """A list that is due could not be published."""
+    """An SRL that is due could not be published."""
 
 
 def register(root: typer.Typer) -> None:
@@ -89,9 +89,9 @@ def register(root: typer.Typer) -> None:
 
 
 def examine(operator: Operator) -> None:
-    """Print each problem of the service and its remedy; exit code 1 if there is one.
+    """Print each finding and its remedy. Exits with 1 if there is a problem.
 
-    A remark is printed too, but does not count: it tells of what the operator may have chosen.
+    Remarks are printed too but do not affect the exit code. They report possible operator choices.
     """
     _warn_of_old_admin_key(operator)
     findings = list(doctor.examine(operator.ports, operator.out.print_message))
@@ -104,7 +104,7 @@ def examine(operator: Operator) -> None:
 
 
 def _warn_of_old_admin_key(operator: Operator) -> None:
-    """Print a warning if the file of the first admin key is old and its key is still accepted."""
+    """Print a warning if the first admin key's file is old and the key is still valid."""
     if operator.data is None or not (path := operator.data / "admin.key").exists():
         return
     written = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -120,9 +120,9 @@ def _warn_of_old_admin_key(operator: Operator) -> None:
 
 
 def upgrade(operator: Operator) -> None:
-    """After an update of all processes: let no earlier release use the data any more."""
+    """Lock out earlier releases. Run this after all processes are updated."""
     deployment.mark_schema(operator.ports)
-    # From now on, other tables are known as such.
+    # Record the identity of these tables, which detects replaced tables later.
     restored.are_other_tables(operator.ports)
     operator.out.print_message(
         f"The data has schema {SCHEMA}; releases before this one refuse to use it."
@@ -130,7 +130,7 @@ def upgrade(operator: Operator) -> None:
 
 
 def publish(operator: Operator) -> None:
-    """Publish every list that is due, as the schedule does."""
+    """Publish every SRL that is due, as the scheduler does."""
     handles = {each.tenant_id: each.handle for each in tenants.directory(operator.ports)}
     tick = publication.publish_due(operator.ports)
     for tenant_id in tick.published:
@@ -154,10 +154,10 @@ def recover(
     reviewed: Reviewed = False,
     trust_version: TrustVersion = 0,
 ) -> int:
-    """After a restore: revoke again what the newest list has, and publish.
+    """Re-apply revocations from the newest SRL after a restore, and publish.
 
-    Exit code 3: recovered, but some changes since the restored moment are unknown. Review what the
-    command lists, then run it again with --reviewed.
+    Exit code 3: the recovery succeeded, but some changes since the backup are unknown. Review the
+    changes that the command lists, then run it again with --reviewed.
     """
     recovered = recovery.recover(
         operator.ports,
@@ -177,10 +177,10 @@ def recover(
 
 
 def mark_restored(operator: Operator, nothing_lost: NothingLost = False) -> None:
-    """After you have put back the store by other means than `restore`: mark its tenants.
+    """Mark all tenants as restored, after you restored the store by other means than `restore`.
 
-    Then run `recover` for each of them. With --nothing-lost, note instead that the tables or their
-    server are other ones, and have every acknowledged change.
+    Then run `recover` for each tenant. With --nothing-lost, record instead that the tables or their
+    server were replaced without losing an acknowledged change.
     """
     if nothing_lost:
         deployment.note_tables(operator.ports)
@@ -194,7 +194,7 @@ def mark_restored(operator: Operator, nothing_lost: NothingLost = False) -> None
 
 
 def run_canary(operator: Operator, tenant: Handle, seconds: Seconds = SECONDS_DEFAULT) -> None:
-    """Measure how long a revocation takes to reach all registered authorizers, in seconds."""
+    """Measure the seconds from a revocation until all registered authorizers refuse it."""
     taken = measure(
         operator.ports, operator.caller(tenant), seconds, report=operator.out.print_message
     )
@@ -202,13 +202,14 @@ def run_canary(operator: Operator, tenant: Handle, seconds: Seconds = SECONDS_DE
 
 
 class NotComplete(RescindError):
-    """Not every registered authorizer is known to refuse the canary."""
+    """Some registered authorizers are not known to refuse the canary."""
 
 
 def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> float:
-    """Revoke a canary, wait up to `seconds` for the fleet, restore it; return how long it took.
+    """Revoke a canary, wait up to `seconds` for the authorizers, and restore it.
 
-    Raises `NotComplete` if not every authorizer is known to refuse it.
+    Returns the time to deny, in seconds. Raises `NotComplete` if some authorizers are not known to
+    refuse the canary.
     """
     if not any(True for _ in registry.registrations(ports, caller.tenant_id)):
         raise NotComplete("no authorizer is registered, so there is nothing to measure.")
@@ -227,7 +228,7 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
 def _measure(
     ports: Ports, caller: Caller, seconds: float, report: Report
 ) -> tuple[float, PropagationProgress]:
-    """Return how long it took, and what was known then."""
+    """Return the seconds taken, and the final progress."""
     with registry.canary(ports, caller) as record:
         report(f"Revoked {record.warrant_id} ({record.id}).")
         said = ""

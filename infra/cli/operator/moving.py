@@ -1,4 +1,4 @@
-"""`rescind migrate`, for operators: all data to another store, of any kind."""
+"""`rescind migrate`, for operators: migrate all data to another store."""
 
 import os
 from collections.abc import Iterator
@@ -57,10 +57,10 @@ def migrate(
     to_keys: ToKeys = None,
     finish: Finish = False,
 ) -> None:
-    """Move all data to another store: between one machine, PostgreSQL and AWS, in any direction.
+    """Migrate all data between one machine, PostgreSQL and AWS, in any direction.
 
-    The first run copies while the source serves. With --finish it copies what changed, compares
-    both, and puts the target in charge. It may be repeated if it was stopped.
+    The first run copies while the source serves. With --finish, the command copies later changes,
+    compares both stores, and switches to the target. You can repeat it after an interruption.
     """
     with ExitStack() as stack:
         source = stack.enter_context(_open_store(from_, from_blobs, from_keys))
@@ -91,9 +91,9 @@ def _copy(out: Output, source: Ports, target: Ports) -> None:
 
 
 def _frozen(store: str) -> AbstractContextManager[None]:
-    """Refuse to end a move from this machine while a server may still change the source.
+    """Refuse to finish a migration while a local server may still change the source.
 
-    Its changes after the move would be lost. On AWS this cannot be seen from here.
+    Its later changes would be lost. A server on AWS cannot be detected from here.
     """
     if (folder := data_folder.of_store(store)) is None:
         return nullcontext()
@@ -103,7 +103,7 @@ def _frozen(store: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def _open_store(store: str, blobs: str | None, keys: str | None) -> Iterator[Ports]:
-    """Open the ports of a place, which need not be in charge."""
+    """Open the ports of a store, which need not be active."""
     if folder := data_folder.of_store(store):
         blobs, keys = blobs or f"file:{folder / 'blobs'}", keys or f"file:{folder / 'master.key'}"
         if keys == f"file:{folder / 'master.key'}" and not (folder / "master.key").exists():

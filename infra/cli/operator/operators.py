@@ -1,10 +1,10 @@
-"""Commands of operators, which work on the store itself.
+"""Commands for operators, which access the store directly.
 
     @operator_command(app, "doctor", example="rescind doctor --data .data")
     def examine(operator: Operator) -> None:
         '''Print each problem and its remedy.'''
 
-The store is that of `--data`, or the one that the environment names (see shared/settings.py).
+`--data` or the environment selects the store (see shared/settings.py).
 """
 
 import os
@@ -56,7 +56,7 @@ _OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
 
 
 def handle(value: str) -> str:
-    """Return the name of a tenant. Raises `ValueError` if it cannot be one."""
+    """Return the name of a tenant. Raises `ValueError` if it is invalid."""
     try:
         return model.handle(value)
     except ValueError as error:
@@ -71,7 +71,7 @@ Handle = Annotated[
 
 @dataclass
 class Operator:
-    """The ports of a command of operators, and the folder if `--data` names one."""
+    """The ports of an operator command, and the data folder if `--data` names one."""
 
     out: Output
     ports: Ports

@@ -1,4 +1,4 @@
-"""`rescind trust new-root`, `sign` and `rotate-root`, for those who hold a root."""
+"""`rescind trust new-root`, `sign` and `rotate-root`, for root holders."""
 
 import sys
 from collections.abc import Sequence
@@ -69,9 +69,9 @@ def register(root: typer.Typer) -> None:
 def create_root(
     out: Output, out_file: Out, passphrase_file: Passphrase = None, no_passphrase: Plain = False
 ) -> None:
-    """Make a root key in a new file, and show its public key.
+    """Create a root key in a new file, and print its public key.
 
-    Keep it away from the service, and keep a copy. The file is PKCS#8, encrypted with scrypt.
+    Store the file outside the service, and back it up. It is PKCS#8, encrypted with scrypt.
     """
     passphrase = None if no_passphrase else _new_passphrase(passphrase_file)
     made = wiring.create_root(out_file, passphrase)
@@ -88,14 +88,14 @@ def sign(
     passphrase_file: Passphrase = None,
     yes: Yes = False,
 ) -> None:
-    """Show what a draft changes, and sign it with your root. The service is not needed.
+    """Show the changes of a draft, and sign it with your root key. This works offline.
 
-    Sign only what you expected: whoever has enough signatures decides which keys clients believe.
+    Sign only changes that you expect. Enough root signatures decide which keys clients trust.
     """
     draft = Draft.load(file)
     draft.check_current(datetime.now(UTC))
     root = _open_root(key, passphrase_file)
-    # Before anybody is asked.
+    # Fail before the prompt if the key is not a root of the draft.
     draft.add_signature(root.public_key, b"")
     out.record(words(draft))
     confirm("Sign this document?", yes=yes)
@@ -108,10 +108,11 @@ def sign(
 
 @operator_command(trust.app, "begin-anew", example="rescind trust begin-anew acme")
 def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
-    """After the loss of the roots: make the first document of other roots.
+    """Create a first trust document with new roots, after the loss of the old ones.
 
-    Every client needs the new pin, and refuses all warrants when its document expires without it.
-    If the new root is not at hand (RESCIND_ROOT), get a draft next: rescind trust draft --new-root.
+    Every client needs the new pin. Without it, a client refuses all warrants once its document
+    expires. If the new root key is not available (RESCIND_ROOT), get a draft next: rescind trust draft
+    --new-root.
     """
     ports = operator.ports
     caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
@@ -144,11 +145,11 @@ def rotate_root(
     passphrase_file: Passphrase = None,
     yes: Yes = False,
 ) -> None:
-    """Replace the roots: a document that the present and the new ones sign.
+    """Replace the roots by a document that the current and the new roots sign.
 
-    Clients follow it, and need no other pin. If roots elsewhere must sign, too, the draft waits for
-    them in the file. Otherwise it is published. The service renews documents by itself only if
-    RESCIND_ROOT is one of the new roots, and alone suffices.
+    Clients follow it without a new pin. If roots elsewhere must also sign, the draft is saved to
+    the file. Otherwise it is published. The service renews documents automatically only if RESCIND_ROOT
+    is a new root and its signature suffices.
     """
     present = [_open_root(each, passphrase_file) for each in key]
     added = [_open_root(each, passphrase_file) for each in new or []]
@@ -176,7 +177,7 @@ def _sign_draft(draft: Draft, signing: Sequence[RootSigner]) -> Draft:
 
 
 def _open_root(place: str, passphrase_file: Path | None) -> RootSigner:
-    """Open a root; ask for its passphrase if that is needed and no file has it."""
+    """Open a root key. Prompt for a passphrase that is needed and not in a file."""
     passphrase = None
     if wiring.is_root_encrypted(place):
         if passphrase_file is not None:

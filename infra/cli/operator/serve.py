@@ -60,7 +60,7 @@ Ops = Annotated[
 
 
 class Level(StrEnum):
-    """The lines that are logged on standard error."""
+    """The minimum severity of log lines on standard error."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -112,9 +112,9 @@ def serve(
 ) -> int:
     """Run the whole service, with its data in one folder or in the stores of RESCIND_STORE.
 
-    In a folder, the first start creates the tenant `local` and its admin key; in other stores,
-    `rescind setup` does. Due lists are published at the start and then every minute. A change is
-    in the feed at once. Ctrl-C stops it.
+    In a folder, the first start creates the tenant `local` and its admin key. For other stores, run
+    `rescind setup`. SRLs that are due are published at the start and then every minute. A change is
+    published in the feed at once. Ctrl-C stops the service.
     """
     del out
     address, place = addresses.ip(host), places.choose_source(data, keys)
@@ -131,7 +131,7 @@ def register(root: typer.Typer) -> None:
 
 
 if __name__ == "__main__":
-    # The tests start many servers, and this imports less than `rescind serve`.
+    # Tests start many servers, and this imports less than `rescind serve`.
     os.umask(0o077)
     server = noun("The server.")
     register(server)

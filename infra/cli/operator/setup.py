@@ -1,4 +1,4 @@
-"""`rescind setup`: make stores ready that several servers share."""
+"""`rescind setup`: initialize stores that several servers share."""
 
 import os
 from collections.abc import Callable
@@ -47,11 +47,11 @@ def register(root: typer.Typer) -> None:
 
 
 def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
-    """Make the stores ready that the environment names, and print the first admin key once.
+    """Initialize the configured stores, and print the first admin key once.
 
-    In PostgreSQL run it as the owner of the database. If RESCIND_KEY_WRAPPER names a file that does
-    not exist, it is created, and the root key beside it. A data folder needs no setup. The command
-    may be repeated: what exists stays as it is.
+    For PostgreSQL, run it as the owner of the database. If RESCIND_KEY_WRAPPER names a missing file, it is
+    created together with a root key in the same folder. A data folder needs no setup. The command
+    is safe to repeat and keeps existing data.
     """
     if not data_folder.settings_in(os.environ):
         raise UsageError("name the stores in RESCIND_STORE, RESCIND_BLOBS and RESCIND_KEY_WRAPPER.")
@@ -68,7 +68,7 @@ def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
 
 
 def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> None:
-    """Create a key file. Another `setup` may do the same."""
+    """Create a key file. A concurrent `setup` may have created it."""
     if file.exists():
         return
     try:
@@ -83,7 +83,7 @@ def _make_file(out: Output, file: Path, create: Callable[[Path], object]) -> Non
 
 
 def _make_root(out: Output, ports: Ports, file: Path | None) -> None:
-    """Create the root key, unless another one has signed documents."""
+    """Create the root key, unless another root has signed trust documents."""
     if file is None or file.exists():
         return
     if has_documents(ports):

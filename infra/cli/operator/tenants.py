@@ -96,7 +96,7 @@ def create(operator: Operator, tenant: Handle) -> None:
 
 @operator_command(app, "list", example="rescind tenant list --data .data")
 def list_(operator: Operator) -> None:
-    """List the tenants, the oldest first."""
+    """List the tenants, oldest first."""
     rows = [
         {
             "name": each.handle,
@@ -110,7 +110,7 @@ def list_(operator: Operator) -> None:
 
 @operator_command(app, "show", example="rescind tenant show acme --data .data")
 def show(operator: Operator, tenant: Handle) -> None:
-    """Show a tenant: its settings, its list, and how many keys and accounts it has."""
+    """Show a tenant: its settings, its current SRL, and its number of keys and accounts."""
     found = operations.show(operator.ports, handle=tenant)
     operator.out.record(
         {
@@ -126,9 +126,9 @@ def show(operator: Operator, tenant: Handle) -> None:
 
 @operator_command(app, "rename", example="rescind tenant rename acme acme-corp --data .data")
 def rename(operator: Operator, tenant: Handle, new: Handle) -> None:
-    """Give a tenant another name. The old one stays its own, and is still accepted here.
+    """Rename a tenant. The old name stays reserved, and these commands still accept it.
 
-    Accounts keep their identities, which the audit log has.
+    Service accounts keep their identities, because the audit log refers to them.
     """
     done = operations.rename(operator.ports, handle=tenant, new=new, user=private_files.name())
     operator.out.print_message(f"The tenant {done.tenant_id} is {done.handle} now.")
@@ -136,9 +136,9 @@ def rename(operator: Operator, tenant: Handle, new: Handle) -> None:
 
 @operator_command(app, "delete", example="rescind tenant delete acme --grace 30d --data .data")
 def delete(operator: Operator, tenant: Handle, grace: Grace = None) -> None:
-    """Allow that a tenant is removed after a grace time, in which it is served as before.
+    """Permit the removal of a tenant after a grace period. It is served until then.
 
-    To withdraw it, run `rescind tenant keep`.
+    To withdraw the deletion, run `rescind tenant keep`.
     """
     grace = grace or operations.GRACE_DEFAULT
     try:
@@ -162,7 +162,7 @@ def keep(operator: Operator, tenant: Handle) -> None:
 def export(
     operator: Operator, tenant: Handle, file: Annotated[Path, typer.Argument(metavar="FILE")]
 ) -> None:
-    """Write all data of a tenant to a new file, one JSON object in each line, without secrets."""
+    """Write all data of a tenant to a new file, one JSON object per line, without secrets."""
     _export(operator, tenants.identifier(operator.ports, tenant), file)
 
 
@@ -178,9 +178,9 @@ def remove(
     request_approval: RequestApproval = None,
     approval: ApprovalOption = None,
 ) -> None:
-    """Remove a tenant whose grace time has passed, with all its data, for good.
+    """Permanently remove a tenant and all its data after its grace period.
 
-    Repeat the command, with --no-export, if it was interrupted.
+    Repeat the command with --no-export if it was interrupted.
     """
     if request_approval is not None:
         user = private_files.name()
@@ -241,7 +241,7 @@ def create_admin_key(
 
 
 def show_key(out: Output, created_key: CreatedKey) -> None:
-    """Print the secret of an admin key alone on standard output, so that a file can have it."""
+    """Print only the secret on standard output, so it can be redirected to a file."""
     key_id, secret = created_key.api_key.id, created_key.secret
     out.print_message(f"Admin key {key_id}; its secret is shown only once:")
     out.show({"api_key_id": key_id, "key": secret}, secret)

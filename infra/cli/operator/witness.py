@@ -1,4 +1,4 @@
-"""`rescind witness`: run a witness of sealed logs."""
+"""`rescind witness`: run a witness of transparency logs."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -39,10 +39,10 @@ def run_witness(
     host: Annotated[str, typer.Option("--host", help="IP address to serve on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", help="TCP port.")] = 7380,
 ) -> None:
-    """Run a witness: it signs that each checkpoint of a log extends those that it signed before.
+    """Run a witness, which cosigns checkpoints that extend all checkpoints it signed before.
 
-    Run it where those who run the service cannot change it. Never put back an older copy of its
-    folder: make a new witness instead. Ctrl-C stops it.
+    Run it where the operators of the service cannot change it. Never restore an older copy of its
+    folder. Create a new witness instead. Ctrl-C stops it.
     """
     try:
         known = [NoteKey.parse(each) for each in log or ()]

@@ -1,1 +1,1 @@
-"""The service as processes of a machine."""
+"""The service as processes on one machine."""

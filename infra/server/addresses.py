@@ -1,4 +1,4 @@
-"""The addresses on which the server of one machine listens."""
+"""Listening addresses of the server on one machine."""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -6,21 +6,24 @@ from typing import Final, NamedTuple
 
 from shared.errors import InvalidSettings
 
-# Where a server without options is.
+# The address of a server that was started without options.
 LOCAL: Final = "http://127.0.0.1:8080/"
 
 _V4: Final = 4
 
 
 class MetricsAddress(NamedTuple):
-    """Where the metrics are, such as 127.0.0.1:9464 or [::1]:9464; port 0 is any that is free."""
+    """The address of the metrics, for example 127.0.0.1:9464 or [::1]:9464.
+
+    Port 0 is any free port.
+    """
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> "MetricsAddress":
-        """Parse an address and a port. Raises `ValueError` if `text` is anything else."""
+        """Parse an address and a port. Raises `ValueError` if `text` is invalid."""
         host, _, port = text.rpartition(":")
         try:
             found = cls(str(ip(host.removeprefix("[").removesuffix("]"))), int(port))
@@ -41,19 +44,19 @@ def ip(text: str) -> IPv4Address | IPv6Address:
 
 
 def url_host(host: IPv4Address | IPv6Address) -> str:
-    """Return the address as it is in a URL."""
+    """Return the address in URL notation."""
     return str(host) if isinstance(host, IPv4Address) else f"[{host}]"
 
 
 def browser_host(host: IPv4Address | IPv6Address) -> str:
-    """Return how a browser on this machine reaches a server on `host`."""
+    """Return the host by which a local browser reaches a server on `host`."""
     if host.is_unspecified:
         return "127.0.0.1" if host.version == _V4 else "[::1]"
     return url_host(host)
 
 
 def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
-    """Return a socket that is bound there. Raises `InvalidSettings` if it cannot be."""
+    """Return a socket bound to this address. Raises `InvalidSettings` if binding fails."""
     bound = socket.socket(_family(host))
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -68,7 +71,7 @@ def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
 
 
 def listen(address: MetricsAddress) -> socket.socket:
-    """Return a socket that listens there. Raises `InvalidSettings` if it cannot."""
+    """Return a listening socket. Raises `InvalidSettings` if listening fails."""
     try:
         return socket.create_server((address.host, address.port), family=_family(ip(address.host)))
     except (OSError, OverflowError) as error:

@@ -1,4 +1,4 @@
-"""All functions as one ASGI application, with the console, the API document and the blobs."""
+"""ASGI application of all functions, with the console, the API document and the blobs."""
 
 import importlib
 import os
@@ -42,7 +42,7 @@ _BLOBS: Final = "/blobs/"
 
 
 def _blob(request: Request) -> Response:
-    """Return a blob by its signed address, as S3 does. Raises `NotFound`, `Unavailable`."""
+    """Return a blob by its signed URL, as S3 does. Raises `NotFound` or `Unavailable`."""
     blobs = _open_unmetered_ports().blobs
     parts = request.query_params
     if not isinstance(blobs, LinkedBlobs):
@@ -80,12 +80,12 @@ async def _serve_health(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 _building: Final = Lock()
-# How long a request waits for another one, which may wait for the store.
+# The time, in seconds, that a request waits while another request opens the ports.
 _BUILDING_SECONDS: Final = 4.0
 
 
 def _open_unmetered_ports() -> Ports:
-    # The first requests may ask at the same time, and each pool of connections is one too many.
+    # Concurrent first requests must share one set of connection pools.
     if not _building.acquire(timeout=_BUILDING_SECONDS):
         raise Unavailable
     try:
@@ -96,7 +96,7 @@ def _open_unmetered_ports() -> Ports:
 
 @cache
 def _ports() -> Ports:
-    """Return the ports of this process, which measure if the server has metrics."""
+    """Return the ports of this process. They collect metrics if the server has metrics."""
     ports = _open_unmetered_ports()
     if data_folder.METRICS_VARIABLE not in os.environ:
         return ports
@@ -106,18 +106,18 @@ def _ports() -> Ports:
 
 _READY: Final = "/readyz"
 _HEALTH: Final = {"/healthz", _READY}
-# A flood of other requests does not make an address that watches this server think it is down.
+# Health checks have their own bucket, so a flood of other requests cannot make them fail.
 _HEALTH_BUCKET: Final = "#health"
 
 
-# All callers without a key, on any path, draw on the same buckets.
+# All unauthenticated clients share the same buckets on all paths.
 _anonymous = AnonymousLimiter(wiring.now)
 _keyless = PublicMiddleware(_anonymous, wiring.trusted_proxies, _COMMON)
 _work = ThreadedWork(WaitingRequests(worker.limits().waiting), is_near=cache(wiring.is_near))
 
 
 def set_process_state(board: ProcessStatus, publications: PublicationRequests | None) -> None:
-    """Use the state of this server, and the publisher that makes lists for requests, if any."""
+    """Set the state of this server, and the publisher that serves requests, if there is one."""
     _checks.board, _work.publications = board, publications
 
 
@@ -144,7 +144,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def _public_app(scope: Scope) -> ASGIApp | None:
-    """Return what serves a request that needs no key; None if it is one of the API."""
+    """Return the application for a request that needs no key, or None for an API request."""
     for each in (_console, _sign_in, _leaks, _status_lists):
         if each.serves(scope):
             return each

@@ -13,9 +13,9 @@ _log = logging.getLogger("rescind")
 
 
 class Discovery(Duty):
-    """Refreshes each hour the discovery documents that are a day old (IDENTITY-1).
+    """Refreshes discovery documents older than one day, once an hour (IDENTITY-1).
 
-    Sign-ins never wait for it. A failure is logged, and the next round tries again.
+    Sign-ins never wait for a refresh. A failure is logged, and retried in the next round.
     """
 
     def __init__(self, ports: Ports) -> None:

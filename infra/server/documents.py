@@ -1,6 +1,6 @@
 """The pages of one machine: `/docs` (Swagger UI) with `/openapi.json`, and the console.
 
-The API document and its page are made once, by the first request, and then sent as bytes.
+The API document and its page are built for the first request, then served from memory.
 """
 
 import importlib
@@ -34,7 +34,7 @@ SwaggerUIBundle({
   presets: [SwaggerUIBundle.presets.apis, SwaggerUIBundle.SwaggerUIStandalonePreset],
 });
 """
-# The addresses have no first slash, so that they also hold below a base path.
+# The URLs are relative, because the service may be served below a base path.
 _HTML: Final = """\
 <!doctype html>
 <html lang="en"><meta charset="utf-8"><title>Rescind: the API</title>
@@ -45,7 +45,7 @@ _HTML: Final = """\
 <script src="docs/init.js"></script>
 </html>
 """
-# As of the console, but Swagger has pictures in its styles, and it knows no trusted types.
+# The console's policy, except that Swagger uses images in its styles and no trusted types.
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; "
     "img-src 'self' data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; "
@@ -66,19 +66,19 @@ class DocumentsMode(StrEnum):
 
 
 class Documents:
-    """The ASGI application of the documents. `work` makes them in a thread."""
+    """ASGI application of the documents. `work` builds them in a thread."""
 
     def __init__(self, work: Work) -> None:
         self._work, self._lock = work, Lock()
         self._files: Mapping[str, File] | None = None
 
     def serves(self, path: str) -> bool:
-        """Return whether `path` is that of a document, if they are served at all."""
+        """Return whether documents are served, and `path` belongs to one of them."""
         is_ours = path in {_PAGE, _DOCUMENT} or path.startswith(f"{_PAGE}/")
         return is_ours and os.environ.get(DOCS) != DocumentsMode.OFF and path in _PATHS
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a GET or HEAD of a path that `serves`."""
+        """Respond to a GET or HEAD of a path that `serves` accepts."""
         files = self._files
         if files is None:
             files = await self._work(self._build_files, WorkKind.USUAL, tenant_id=_DOCUMENT)
@@ -114,7 +114,7 @@ def _file(path: str) -> File:
 
 
 def _import_lazily(name: str) -> Any:
-    """Import a module now: `rescind serve` reads this one for its options, and shall be quick."""
+    """Import a module on demand, because `rescind serve` loads this file for its options."""
     return importlib.import_module(name)
 
 
@@ -123,7 +123,7 @@ CONSOLE: Final = "RESCIND_CONSOLE"
 
 
 class ConsoleMode(StrEnum):
-    """Whether the console is served. `reload` reads the files anew for each request."""
+    """Whether the console is served. `reload` rereads the files for each request."""
 
     ON = "on"
     OFF = "off"
@@ -131,7 +131,7 @@ class ConsoleMode(StrEnum):
 
 
 class Console:
-    """The ASGI application of the console, with the `choice` of the server's environment."""
+    """ASGI application of the console. The environment of the server sets its `ConsoleMode`."""
 
     def __init__(self) -> None:
         self._choice = ConsoleMode(os.environ.get(CONSOLE, ConsoleMode.ON))
@@ -144,7 +144,7 @@ class Console:
         """Return whether a request is for the console, not for the API."""
         if self._choice is ConsoleMode.OFF or scope["type"] != "http":
             return False
-        # Each request of the API is asked this: only that for `/` needs a header.
+        # This runs for each API request, so read a header only for `/`.
         if scope["path"] != "/":
             return is_page(scope["path"], accept="")
         if scope["method"] not in {"GET", "HEAD"}:
@@ -152,7 +152,7 @@ class Console:
         return is_page("/", _header(Request(scope), "accept"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a file of the console, to anybody."""
+        """Serve a file of the console, without authentication."""
         request = Request(scope, receive)
         asked = {name: _header(request, name) for name in ("if-none-match", "accept-encoding")}
         query = scope["query_string"].decode("latin-1")

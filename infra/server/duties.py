@@ -1,4 +1,4 @@
-"""The duties of a server that leads: threads that work until they are stopped."""
+"""Duties of the leader: threads that run until they are stopped."""
 
 import queue
 import threading
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 
 class Duty(ABC):
-    """One thread, which calls `_run`. After `stop`, it completes the step in progress."""
+    """One thread that runs `_run`. After `stop`, it completes the current step."""
 
     def __init__(self, name: str, *, daemon: bool = False) -> None:
         self._stopped = threading.Event()
@@ -17,11 +17,11 @@ class Duty(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Begin no further step."""
+        """Prevent further steps."""
         self._stopped.set()
 
     def join(self) -> None:
-        """Wait until the step that was in progress at `stop` is completed."""
+        """Wait for the step that was in progress at `stop`."""
         self._thread.join()
 
     def is_alive(self) -> bool:
@@ -41,16 +41,16 @@ class RequestedDuty(Duty):
         self._requested: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
     def request(self, tenant_id: str) -> None:
-        """Do the duty for a tenant soon."""
+        """Request the duty for a tenant."""
         self._requested.put(tenant_id)
 
     def stop(self) -> None:
-        """Begin no further step."""
+        """Prevent further steps."""
         super().stop()
         self._requested.put(None)
 
     def _take(self, seconds: float) -> str | None:
-        """Return a requested tenant, or None after `seconds` and after `stop`."""
+        """Return a requested tenant, or None after `seconds` or after `stop`."""
         try:
             tenant_id = self._requested.get(timeout=max(0.0, seconds))
         except queue.Empty:

@@ -1,4 +1,4 @@
-"""The feed on one machine: a thread that publishes what has a new mark (docs/adr/11)."""
+"""The feed on one machine: a thread that publishes new outbox marks (docs/adr/11)."""
 
 import time
 from collections.abc import Callable
@@ -14,20 +14,20 @@ from shared.operations.lists import marks, wake
 from shared.ports import Ports
 from shared.ports.one_machine import CommitKind
 
-# Changes that follow one another so quickly are looked at together.
+# Changes in quick succession are read together after this pause.
 _REST_SECONDS: Final = 0.01
-# Between two looks if marks are heard of, in case that news were lost.
+# The longest time between reads if marks are notified, because a notification can be lost.
 _NET_SECONDS: Final = 1.0
-# With many marks a look takes longer; looks take a tenth of a processor at most.
+# Reads of many marks take longer. This ratio limits reads to a tenth of a processor.
 _PAUSES_A_LOOK: Final = 9
 
 
 class FeedPublisher(Duty):
-    """Publishes the feed of each tenant when a mark on it is set.
+    """Publishes the feed of each tenant that has a new outbox mark.
 
-    It remembers the versions of the marks that it has processed, so that a mark that waits for the
-    schedule costs nothing. `publish_list` is called with a tenant that needs a list at once,
-    `keys_changed` with one whose keys have changed.
+    It caches the versions of processed marks, so a mark that waits for the scheduler costs no work.
+    `publish_list` is called when the SRL of a tenant is due, and `keys_changed` when signing keys
+    of a tenant have changed.
     """
 
     def __init__(
@@ -45,20 +45,20 @@ class FeedPublisher(Duty):
         self._waits = Waits("the feed")
 
     def start(self) -> None:
-        """Start the thread, and the one that stores blobs."""
+        """Start this thread and the thread that stores blobs."""
         self.journaling.start()
         super().start()
 
     def stop(self) -> None:
-        """Begin no further publication."""
+        """Prevent further publications."""
         super().stop()
         if self._news is not None:
             self._news.notify()
 
     def join(self) -> None:
-        """Wait until what was in progress at `stop` is completed."""
+        """Wait for the work that was in progress at `stop`."""
         super().join()
-        # Last, because it stores what this thread has published.
+        # The journal stops last, because it stores the publications of this thread.
         self.journaling.stop()
         self.journaling.join()
         if self._news is not None:
@@ -66,15 +66,15 @@ class FeedPublisher(Duty):
 
     def _run(self) -> None:
         while not self._stopped.wait(self._round()):
-            # Until news of marks, or the next look.
+            # Wait for a notification or for the next read.
             if self._news is None:
                 self._stopped.wait(self._waits.seconds(self._ports.look_seconds))
             else:
                 self._news.wait(self._waits.seconds(max(self._ports.look_seconds, _NET_SECONDS)))
 
     def _round(self) -> float:
-        """Publish for each tenant with a new mark; return the seconds of rest after that."""
-        # Its own time: while a list is made, a look waits for the processor.
+        """Publish for each tenant with a new mark. Return the seconds to rest."""
+        # Thread time excludes the wait for a processor while an SRL is built.
         started = time.thread_time()
         try:
             new = self._new()
@@ -89,7 +89,7 @@ class FeedPublisher(Duty):
         return rest
 
     def _new(self) -> dict[str, dict[Address, int]]:
-        """Return the marks that were not processed, by tenant, with their versions."""
+        """Return the unprocessed marks with their versions, by tenant."""
         current = marks.read_versions(self._ports)
         self._done = {each: self._done[each] for each in current.keys() & self._done.keys()}
         new: dict[str, dict[Address, int]] = {}

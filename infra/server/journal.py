@@ -1,6 +1,6 @@
-"""The blobs of the feed on one machine: a thread that stores them after each publication.
+"""The blobs of the feed on one machine: a thread that stores them after publications.
 
-Blobs that fail or do not answer do not delay the feed (docs/adr/12), because it needs none.
+The feed does not need these blobs, so a failing blob store does not delay it (docs/adr/12).
 """
 
 import threading
@@ -16,40 +16,40 @@ from shared.operations.lists.journal import FeedRun, Journals
 from shared.operations.lists.wake import WakeResult
 from shared.ports import Ports
 
-# Between two numbers of a journal: publications that follow one another are in one number.
+# The seconds between two records of a journal. A record covers all publications in between.
 _PAUSE_SECONDS: Final = 1.0
 _IDLE_SECONDS: Final = 3600.0
 
 
 class Journaling(Duty):
-    """Names the signing keys in the feed, and writes the journal (TRUST-9, OPS-23).
+    """Publishes key bundles of the feed, and writes the journal (TRUST-9, OPS-23).
 
-    The first round also writes publications of a process that was killed before it wrote them. Each
-    of the two is tried again for each tenant until it succeeds, without a new change.
+    The first round also writes publications that a killed process had not written. Each task is
+    retried for each tenant until it succeeds, even without a new change.
     """
 
     def __init__(self, ports: Ports) -> None:
         super().__init__("journal")
         self._ports, self._news = ports, threading.Event()
         self._journals = Journals()
-        # Only the newest publication of a tenant: it has more than those before.
+        # Only the newest publication of a tenant, because it includes all earlier ones.
         self._passes: dict[str, FeedRun | None] = {}
-        # Marks on signers that the feed covers. Two threads use each set, in single steps.
+        # Signer marks that the feed covers. Two threads use each set, only by atomic operations.
         self._unnamed: dict[str, set[Address]] = {}
         self._waits, self._naming = Waits("the journal"), Waits("naming the signing keys")
         self._knows_all = False
 
     def stop(self) -> None:
-        """Store what was published until now, and end."""
+        """Store all earlier publications, then stop."""
         super().stop()
         self._news.set()
 
     def unnamed_marks(self, tenant_id: str) -> frozenset[Address]:
-        """Return the marks on signers that the feed covers without naming their keys."""
+        """Return the covered signer marks with keys that are not in a key bundle yet."""
         return frozenset(self._unnamed.get(tenant_id, ()))
 
     def add(self, tenant_id: str, result: WakeResult) -> None:
-        """Store a publication of the feed soon."""
+        """Request storage of a feed publication."""
         self._passes[tenant_id] = result.done
         self._unnamed.setdefault(tenant_id, set()).update(result.unnamed)
         self._news.set()
@@ -65,7 +65,7 @@ class Journaling(Duty):
         self._round()
 
     def _round(self) -> None:
-        """Store what was published, for each tenant that does not wait after a failure."""
+        """Store publications of each tenant that is not in a retry pause."""
         if not self._knows_all:
             self._run_pass(self._waits, self._queue_all, ALL)
         for tenant_id in [*self._unnamed]:
@@ -99,6 +99,7 @@ class Journaling(Duty):
         try:
             self._journals.write_missing_records(self._ports, tenant_id, done)
         except Exception:
-            # Without the publication, which has an open seed: the records have the same.
+            # Drop the publication, because it contains an unwrapped seed. The records suffice for a
+            # retry.
             self._passes.setdefault(tenant_id, None)
             raise

@@ -1,6 +1,6 @@
-"""The leader: of all servers on the same data, the one that publishes, seals and sends.
+"""Leader election: one of the servers on the same data publishes, appends and delivers.
 
-Two may lead for an instant, which does no harm: each write depends on what it was decided from
+Two servers may lead for a moment. This is safe, because each write checks its preconditions
 (docs/adr/11).
 """
 
@@ -16,7 +16,7 @@ from shared.model.deployment import LEADER_ADDRESS, LeaderNote
 from shared.ports.one_machine import ProcessLocks
 from shared.ports.store import Delete, Expect, Put, Store, VersionIs
 
-# How often the leader renews its lease, and how long the lease lasts after that.
+# The renewal interval of the lease, and its lifetime after a renewal, in seconds.
 RENEW_SECONDS: Final = 1.0
 LAPSE_SECONDS: Final = 3.0
 
@@ -24,29 +24,29 @@ _log = logging.getLogger("rescind")
 
 
 class LeaderLease(Protocol):
-    """One server at a time has it. `seen_at` is when a server was last seen to have it.
+    """A lease that one server holds at a time. Times are from the monotonic clock.
 
-    Times are of the monotonic clock.
+    `seen_at` is the last time at which a server was seen to hold it.
     """
 
     seen_at: float
 
     def take(self, *, wants: bool) -> bool:
-        """Take or renew the lease if this server `wants` it. Return whether it has it.
+        """Take or renew the lease if this server `wants` it. Return whether it holds the lease.
 
-        Raises `RescindError` if that is not known.
+        Raises `RescindError` if the state of the lease is unknown.
         """
         ...
 
     def end(self) -> None:
-        """Let another server have the lease at once."""
+        """Release the lease, so another server can take it at once."""
         ...
 
 
 class FileLease:
-    """A lease that the kernel ends with the process, for servers on one machine.
+    """A file lock as a lease, for servers on one machine.
 
-    A renewal would write to the disk each second.
+    The kernel releases the lock when the process ends, so no disk write per second is needed.
     """
 
     def __init__(self, store: ProcessLocks) -> None:
@@ -59,34 +59,34 @@ class FileLease:
         if self._unlock is None:
             self._unlock = self._store.lock("leader")
             if self._unlock is not None and not wants:
-                # Nobody leads.
+                # No server leads.
                 self.end()
                 return False
         self.seen_at = time.monotonic()
         return self._unlock is not None
 
     def end(self) -> None:
-        """Open the lock."""
+        """Release the lock."""
         if self._unlock is not None:
             self._unlock()
             self._unlock = None
 
 
 class StoreLease:
-    """A lease that is an item of the store: it lapses if its version stays the same for a time.
+    """A lease stored as an item. It lapses if its version does not change for a time.
 
-    Each server measures that by its own clock, so a wrong clock does not matter.
+    Each server measures that time with its own clock, so clocks need not agree.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._clock = store, clock
-        # The name of the machine is for whoever reads the item.
+        # The host name helps a person who reads the item.
         self._name = f"{platform.node()}-{secrets.token_hex(8)}"
         self._seen: LeaderNote | None = None
         self.seen_at = clock()
 
     def take(self, *, wants: bool) -> bool:
-        """Take or renew the lease: one read and one write, or the read alone for others."""
+        """Take or renew the lease, by one read and one write. Other servers only read."""
         asked_at = self._clock()
         found = LeaderNote.from_optional(self._store.get(LEADER_ADDRESS))
         if found is not None and found.by != self._name:
@@ -103,12 +103,12 @@ class StoreLease:
             self._store.write(Put(LEADER_ADDRESS, new.to_item(), expect))
         except PreconditionFailed:
             return False
-        # Others count from when they see it, which is later.
+        # Other servers count from when they see the item, which is later.
         self._seen, self.seen_at = new, asked_at
         return True
 
     def end(self) -> None:
-        """Delete the item, unless another server has taken the lease. A failure is logged."""
+        """Delete the item, unless another server has taken the lease. Failures are logged."""
         if self._seen is None or self._seen.by != self._name:
             return
         try:
@@ -121,12 +121,12 @@ class StoreLease:
 
 
 def lease(store: Store) -> LeaderLease:
-    """Return the lease of the servers on a store."""
+    """Return the lease for the servers on a store."""
     return FileLease(store) if isinstance(store, ProcessLocks) else StoreLease(store)
 
 
 class LeaderElection:
-    """Whether this server leads, by its `lease`; `wants` is false for one that must not."""
+    """Decides by a `lease` whether this server leads. `wants` is false if it must not lead."""
 
     def __init__(
         self, lease: LeaderLease, *, wants: bool = True, clock: Callable[[], float] = time.monotonic
@@ -135,9 +135,9 @@ class LeaderElection:
         self._leads = self._fails = False
 
     def leads(self) -> bool:
-        """Renew the lease or try to take it; return whether this server leads now.
+        """Renew or try to take the lease. Return whether this server leads now.
 
-        If the store does not answer, a leader goes on until its lease may have lapsed.
+        If the store does not respond, a leader remains leader until its lease may have lapsed.
         """
         try:
             self._leads = self._lease.take(wants=self._wants)
@@ -152,9 +152,9 @@ class LeaderElection:
 
     @property
     def seen_at(self) -> float:
-        """When a server was last seen to lead, by the monotonic clock."""
+        """The last time a server was seen to lead, by the monotonic clock."""
         return self._lease.seen_at
 
     def end(self) -> None:
-        """Let another server lead."""
+        """Release the leadership."""
         self._lease.end()

@@ -1,4 +1,4 @@
-"""Names, kinds, labels and help of the metrics of one machine (docs/metrics.md)."""
+"""Names, kinds, labels and help of the metrics on one machine (docs/metrics.md)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,8 +1,8 @@
 """Metrics of one machine, for Prometheus (docs/metrics.md).
 
-Import this module only if `PROMETHEUS_MULTIPROC_DIR` is set: the library reads it when it is
-imported. All processes of the server write to files in that folder, and the one that serves
-`/metrics` adds them up.
+Import this module only if `PROMETHEUS_MULTIPROC_DIR` is set, because the library reads it at import
+time. All processes of the server write to files in that folder. The process that serves `/metrics`
+sums them.
 """
 
 import logging
@@ -42,14 +42,15 @@ from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import wrap_store
 
-# Larger than the files become.
+# Larger than any of the files grows.
 _FILE_BYTES: Final = 1 << 19
 
 
 class _AllocatedFile(MmapedDict):
-    """A file of counts with space on the disk, or in memory if there is none.
+    """A counter file with allocated disk space, or in memory if the disk is full.
 
-    The library writes to a map of a file without space: on a full disk, the system kills it then.
+    The library writes to a memory map of a sparse file. On a full disk, the system kills the
+    process.
     """
 
     def __init__(self, filename: str) -> None:
@@ -65,13 +66,13 @@ class _AllocatedFile(MmapedDict):
 
 values.MmapedDict = _AllocatedFile  # type: ignore[assignment, attr-defined]
 
-# All keys are read to count those that expire soon.
+# Counting keys that expire soon requires a read of all keys.
 _COUNT_SECONDS: Final = 600
-# The longest time that a scrape waits for the store.
+# The longest time, in seconds, that a scrape waits for the store.
 _PATIENCE_SECONDS: Final = 4.0
-# The longest time that an answer waits for a port that requests can do without.
+# The longest time, in seconds, that a response waits for a port that requests do not need.
 _PROBE_SECONDS: Final = 1.0
-# The webhooks of more tenants than these are not counted, because each is asked for them.
+# Above this number of tenants, webhooks are not counted, because each tenant needs a query.
 _TENANTS_MAX: Final = 200
 _log = logging.getLogger("rescind")
 
@@ -103,7 +104,7 @@ STORE_SECONDS: Final = _histogram("rescind_store_seconds")
 _CHANGE_SECONDS: Final = _histogram("rescind_change_published_seconds", _WAITS)
 STORE_UNAVAILABLE: Final = _counter("rescind_store_unavailable_total")
 
-# Set by the process that counts them, each fifth minute.
+# Set every five minutes by the process that counts them.
 _AUTHORIZERS: Final = Gauge(
     "rescind_authorizers",
     METRICS["rescind_authorizers"].help,
@@ -113,14 +114,14 @@ _AUTHORIZERS: Final = Gauge(
 _STATES: Final = {f"Authorizers{each.title()}": each for each in ("holding", "closed", "unknown")}
 
 _REASONS: Final = {"Rejected401": "unauthorized", "Rejected403": "scope", "Rejected429": "rate"}
-# Counters of log lines by their name on AWS: `rescind_keys_leaked_total` is `KeysLeaked` there.
+# Counters in log lines, by their AWS name: `rescind_keys_leaked_total` is `KeysLeaked` there.
 _COUNTED: Final = {
     name.removeprefix("rescind").removesuffix("total").title().replace("_", ""): _counter(name)
     for name, each in METRICS.items()
     if each.kind == "counter" and not each.labels
 }
 STORE_CONFLICTS: Final = _COUNTED["StoreConflicts"]
-# Metrics of log lines with labels, which are the values of these dimensions.
+# Metrics in log lines with labels. The named dimensions contain the label values.
 _LABELLED: Final = {
     "BatchItems": (_counter("rescind_batch_items_total"), ("Action", "Outcome")),
     "WebhookDeliveries": (_counter("rescind_webhook_deliveries_total"), ("Outcome",)),
@@ -128,7 +129,7 @@ _LABELLED: Final = {
 
 
 class Handler(logging.Handler):
-    """Counts what log lines report, in each process of the server."""
+    """Counts the metrics in log lines, in each process of the server."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count the metrics of a record."""
@@ -152,7 +153,7 @@ class Handler(logging.Handler):
 
 
 class PeriodicCount(Generic[T]):
-    """A count of items of all tenants, which is renewed every ten minutes."""
+    """A count over all tenants, refreshed every ten minutes."""
 
     def __init__(self, count: Callable[[Ports], T]) -> None:
         self._count = count
@@ -168,9 +169,9 @@ class PeriodicCount(Generic[T]):
 
 
 class SilentPorts:
-    """The ports beside the store, each with its last probe.
+    """Probes the ports other than the store.
 
-    Without them, checks and polls are answered, and revocations are acknowledged.
+    While such a port is down, checks and polls are still answered, and revocations acknowledged.
     """
 
     def __init__(self) -> None:
@@ -178,7 +179,7 @@ class SilentPorts:
         self._probes: dict[str, Future[object]] = {}
 
     def __call__(self, ports: Ports) -> list[str]:
-        """Return the settings of the ports that fail or do not answer within a second."""
+        """Return the settings of the ports that fail or do not respond within one second."""
         for probe in readiness.read_probes(ports)[1:]:
             running = self._probes.get(probe.setting)
             if running is None or running.done():
@@ -195,9 +196,9 @@ class SilentPorts:
 
 
 class StoreCollector(Collector):
-    """Reads the store when it is collected; without the store, only what needs none remains.
+    """Collects gauges from the store. Without the store, it yields only the other gauges.
 
-    Of several servers on the same data, the leader alone tells what is in the store.
+    If several servers share the data, only the leader reports the state of the store.
     """
 
     def __init__(self, ports: Callable[[], Ports], board: ProcessStatus) -> None:
@@ -230,7 +231,7 @@ class StoreCollector(Collector):
             ports = self._ports()
             lists = readiness.look(ports)
         except (InvalidSettings, Unavailable):
-            # The ports cannot be made while the store is away.
+            # The ports cannot be opened while the store is unavailable.
             yield _gauge("rescind_ready", 0)
             return
         is_whole = not self._silent(ports) and self._board.can_store()
@@ -243,7 +244,7 @@ class StoreCollector(Collector):
             yield from self._trust()
 
     def _processes(self) -> Iterator[Metric]:
-        """Yield which processes of the server run, and how often each has ended."""
+        """Yield the running state and the number of exits of each process."""
         down = set(self._board.down())
         up = _gauge("rescind_process_up")
         made = METRICS["rescind_process_restarts_total"]
@@ -255,21 +256,21 @@ class StoreCollector(Collector):
         yield ends
 
     def _backlog_metrics(self) -> Iterator[GaugeMetricFamily]:
-        """Yield how old the oldest change is that is not in a feed, and how many feeds are late."""
+        """Yield the age of the oldest unpublished change, and the number of late feeds."""
         with suppress(InvalidSettings, Unavailable):
             waiting = unpublished.summarize_backlog(self._ports())
             yield _gauge("rescind_feed_backlog_age_seconds", waiting.oldest_seconds)
             yield _gauge("rescind_feeds_lagging", waiting.late)
 
     def _trust(self) -> Iterator[GaugeMetricFamily]:
-        """Yield how many trust documents are due, and how many have expired."""
+        """Yield the number of due and of expired trust documents."""
         with suppress(Unavailable):
             found = self._documents(self._ports())
             yield _gauge("rescind_trust_documents_expiring", found.due)
             yield _gauge("rescind_trust_documents_expired", found.expired)
 
     def _webhooks(self) -> Iterator[GaugeMetricFamily]:
-        """Yield how many webhooks there are by state, if there are few tenants."""
+        """Yield the number of webhooks by state, if there are few tenants."""
         try:
             found = dispatch.count_by_state(self._ports(), most=_TENANTS_MAX)
         except (DataCorrupt, Unavailable):
@@ -292,7 +293,7 @@ class StoreCollector(Collector):
 
 def _of_lists(lists: SrlAges) -> Iterator[GaugeMetricFamily]:
     yield _gauge("rescind_srls_overdue", lists.late)
-    # A server without a list has no age.
+    # There is no age without an SRL.
     if lists.oldest_age_seconds is not None:
         yield _gauge("rescind_srl_age_seconds", lists.oldest_age_seconds)
     if lists.soonest_expiry_seconds is not None:
@@ -300,7 +301,7 @@ def _of_lists(lists: SrlAges) -> Iterator[GaugeMetricFamily]:
 
 
 class MetricsApp:
-    """The answer of `/metrics`."""
+    """Renders `/metrics`."""
 
     def __init__(self, gauges: StoreCollector) -> None:
         self._registry = CollectorRegistry()
@@ -308,7 +309,7 @@ class MetricsApp:
         self._registry.register(gauges)
 
     def answer(self, accept: str) -> tuple[bytes, str]:
-        """Return body and content type, in the format that an Accept header asks for."""
+        """Return the body and content type, in the format that an Accept header requests."""
         encode, content_type = choose_encoder(accept)
         return encode(self._registry), content_type
 
@@ -328,7 +329,7 @@ def _timed(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _steps(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
-    """Yield the rows. The time in which the reader uses them is not measured."""
+    """Yield the rows. The time that the consumer takes is not measured."""
     seconds, ended = 0.0, object()
     try:
         while True:

@@ -1,6 +1,6 @@
-"""The address for the operator's monitoring: metrics and health, without a key (docs/metrics.md).
+"""Metrics and health for the operator's monitoring, without a key (docs/metrics.md).
 
-Nothing else is served there. It is a process of its own, so it tells when another one is down.
+The address serves only these paths. It has its own process, which can report that others are down.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from shared.operations.operator import readiness
 from shared.ports import Ports
 from shared.web.work import Work, WorkKind
 
-# How long an answer is repeated, and the longest wait for a new one.
+# How long a response is reused, and the longest wait for a new one, in seconds.
 _FRESH_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 2.0
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
@@ -40,9 +40,9 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosni
 _log = logging.getLogger("rescind")
 
 
-# The schedule has a round each minute.
+# The scheduler has one round per minute.
 _IDLE_SECONDS_MAX: Final = 180
-# Within this time another server takes the duties over.
+# Another server takes over within this time.
 _LEADERLESS_SECONDS_MAX: Final = 5
 
 
@@ -57,14 +57,14 @@ class _Answer(NamedTuple):
 
 
 async def alive(_request: Request) -> Response:
-    """`GET /healthz`: 200 if this process answers. Checks nothing else."""
+    """`GET /healthz`: 200 if this process responds. Checks no dependencies."""
     return _Answer(HTTPStatus.OK, {"status": "alive"}).response()
 
 
 class Health:
-    """Checks with `work` whether `ports` can be used, and repeats the result for a short time.
+    """Checks with `work` whether `ports` are usable, and caches the result briefly.
 
-    `board` says when any server was last seen to publish, and whether this one is about to stop.
+    `board` provides the last time any server led, and whether this server is about to stop.
     """
 
     def __init__(
@@ -78,13 +78,13 @@ class Health:
         self._looking: asyncio.Task[None] | None = None
 
     async def ready(self, _request: Request) -> Response:
-        """`GET /readyz`: 200 with the ages of the lists, the changes and the trust documents.
+        """`GET /readyz`: 200 with the ages of SRLs, changes and trust documents.
 
-        It also counts the tenants that were restored and whose recovery nobody has reviewed, and
-        names the ports that do not answer and that checks and polls can do without.
+        The response also counts restored tenants without a recovery review. It names unavailable
+        ports that checks and polls do not need.
 
-        503 if the store does not answer or cannot be written, if a change was not published for too
-        long, or if this server is about to stop.
+        Returns 503 if the store does not respond or cannot be written, if a change was not
+        published for too long, or if this server is about to stop.
         """
         if self.board.is_stopping():
             return unavailable("This server stops; send requests to another one.").response()
@@ -100,7 +100,10 @@ class Health:
         return self._last if self._clock() - self._seen_at < _FRESH_SECONDS else None
 
     async def _look_once(self) -> None:
-        """Start a check or wait for the one in progress, for at most `_PATIENCE_SECONDS` in all."""
+        """Start a check or join the current one.
+
+        Waits at most `_PATIENCE_SECONDS` after its start.
+        """
         if self._looking is None or self._looking.done():
             self._began_at = self._clock()
             self._looking = asyncio.create_task(self._look())
@@ -115,7 +118,7 @@ class Health:
             _log.error("not ready: %s", error.__cause__ or error)
         except Exception as error:  # noqa: BLE001 (a bug is also reported as not ready)
             answer = unavailable("The service failed; its log says where.")
-            # Not the text: it may hold a secret.
+            # The message is not logged, because it may contain a secret.
             frames = "".join(traceback.format_tb(error.__traceback__))
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
         self._last, self._seen_at = answer, self._clock()
@@ -149,7 +152,7 @@ def unavailable(message: str) -> _Answer:
 
 
 def run(stop: int, listener: socket.socket, board: ProcessStatus) -> None:
-    """Serve until the descriptor `stop` is at its end."""
+    """Serve until end of file on the descriptor `stop`."""
     app = _app(wiring.from_environment, board)
     config = Config(app, worker.limits(), lifespan="off")
     worker.serve(config, listener, stop, partial(board.record_heartbeat, OPS))

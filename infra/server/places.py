@@ -1,4 +1,4 @@
-"""Where a server has its data: a folder of this machine, or stores that the environment names."""
+"""Where a server keeps its data: in a local folder, or in the configured stores."""
 
 import logging
 import multiprocessing
@@ -25,7 +25,7 @@ _ALL: Final = "Set all three of them, or none to serve a data folder (--data)."
 
 _log = logging.getLogger(__name__)
 
-# More than the patience of all adapters together.
+# Longer than the timeouts of all adapters together.
 _SECONDS: Final = 60
 
 _fork: Final = multiprocessing.get_context("fork")
@@ -36,41 +36,41 @@ class DataSource(Protocol):
 
     @property
     def tenant(self) -> str | None:
-        """The name of the tenant that is made at the first start; None if none is."""
+        """The tenant that the first start creates, or None."""
         ...
 
     def __str__(self) -> str: ...
 
     def command(self, name: str) -> str:
-        """Return a command of `rescind` on a tenant of this data."""
+        """Return a `rescind` command for a tenant of this data."""
         ...
 
     def prepare(self) -> None:
-        """Have the environment name the stores, for the other processes.
+        """Set the environment variables of the stores, for the other processes.
 
-        Raises `InvalidSettings`, `FolderInUse`.
+        Raises `InvalidSettings` or `FolderInUse`.
         """
         ...
 
     def begin(self, ports: Ports) -> None:
-        """Write what a first start writes; the process may change the data.
+        """Write the data of a first start. The caller must be allowed to write.
 
-        Raises `InvalidSettings`, `DataCorrupt`, `Unavailable`.
+        Raises `InvalidSettings`, `DataCorrupt` or `Unavailable`.
         """
         ...
 
     def scratch(self, stack: ExitStack) -> Path:
-        """Return a folder for files that this server alone needs, and only while it runs."""
+        """Return a folder for files of this server, which are needed only while it runs."""
         ...
 
     def keys(self) -> str:
-        """Say where an admin key is, or how to get one."""
+        """Return a message about where an admin key is, or how to create one."""
         ...
 
 
 @dataclass(frozen=True)
 class FolderSource:
-    """A data folder of one machine; `key` is the file of the master key if it is elsewhere.
+    """A data folder on one machine. `key` is the master key file if it is elsewhere.
 
     The first start creates the tenant `local` and its admin key.
     """
@@ -83,7 +83,7 @@ class FolderSource:
         return str(self.data)
 
     def command(self, name: str) -> str:
-        """Return a command on this tenant."""
+        """Return a command for this tenant."""
         keys = f" --keys {self.key}" if self.key else ""
         return f"rescind {name} {self.tenant} --data {self.data}{keys}"
 
@@ -118,11 +118,11 @@ class FolderSource:
             print(f"Created the tenant {self.tenant}.")
 
     def scratch(self, stack: ExitStack) -> Path:  # noqa: ARG002 (the folder stays)
-        """Return the folder itself."""
+        """Return the data folder itself."""
         return self.data
 
     def keys(self) -> str:
-        """Name the file of the first admin key."""
+        """Return a message that names the file of the first admin key."""
         if self._admin_key.exists():
             return f"Its admin key is in {self._admin_key}."
         return (
@@ -133,7 +133,7 @@ class FolderSource:
 
 @dataclass
 class StoreSource:
-    """The stores that the environment names, which several servers may share."""
+    """The configured stores, which several servers may share."""
 
     tenant: str | None = None
     _has_tenants: bool = True
@@ -142,11 +142,11 @@ class StoreSource:
         return os.environ["RESCIND_STORE"]
 
     def command(self, name: str) -> str:
-        """Return a command on a tenant."""
+        """Return a command for a tenant."""
         return f"rescind {name} TENANT"
 
     def prepare(self) -> None:
-        """Check the settings, and that the key exists: only `rescind setup` creates it."""
+        """Check the settings, and that the key exists. Only `rescind setup` creates it."""
         try:
             named = wiring.settings(os.environ)
         except InvalidSettings as error:
@@ -164,7 +164,7 @@ class StoreSource:
             data_folder.use(folder)
 
     def begin(self, ports: Ports) -> None:
-        """Write nothing: `rescind setup` and `rescind upgrade` do."""
+        """Write no data, because `rescind setup` and `rescind upgrade` do so."""
         self._has_tenants = any(True for _ in tenants.directory(ports))
         root = wiring.default_root(wiring.settings(os.environ))
         if root is not None and not root.exists():
@@ -172,20 +172,20 @@ class StoreSource:
             _log.warning("%s is missing: %s", root, data_folder.LOST_ROOT if is_lost else _NO_ROOT)
 
     def scratch(self, stack: ExitStack) -> Path:
-        """Return a new folder, which ends with the server."""
+        """Return a new folder, which is removed when the server stops."""
         return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rescind-")))
 
     def keys(self) -> str:
-        """Name the command that makes the first or another admin key."""
+        """Return a message that names the command for creating an admin key."""
         if self._has_tenants:
             return f"To create an admin key, run: {self.command('admin-key')}"
         return "There is no tenant yet; to create one, run: rescind setup --tenant NAME"
 
 
 def choose_source(folder: Path | None, key: Path | None) -> DataSource:
-    """Return the place for `--data` and `--keys`; without them the environment, then `.data`.
+    """Return the data source for `--data` and `--keys`, the environment, or `.data`.
 
-    Raises `InvalidSettings` if both name a store.
+    Raises `InvalidSettings` if both the options and the environment name a store.
     """
     named = data_folder.settings_in(os.environ)
     if not named:
@@ -198,10 +198,10 @@ def choose_source(folder: Path | None, key: Path | None) -> DataSource:
 
 
 def probe() -> None:
-    """Raise `InvalidSettings` unless the stores answer and no tenant needs a recovery first.
+    """Raise `InvalidSettings` if a store does not respond, or a tenant needs a recovery first.
 
-    They are asked by a child, with ports of its own: if this process used obstore, its later
-    children could not, because its threads do not survive a fork.
+    A child process with its own ports runs the probes. Threads of obstore do not survive a fork, so
+    if this process used it, its later children could not.
     """
     said, saying = _fork.Pipe(duplex=False)
     process = _fork.Process(target=_start_prompt, args=(saying,), name="probe")

@@ -1,6 +1,6 @@
-"""The processes of a server on one machine: started, started again, and all ended together.
+"""Supervisor of a server's processes on one machine: starts, restarts and stops them.
 
-They are forked, so what the supervisor has imported is in memory once (docs/adr/21).
+Processes are forked, so the modules that the supervisor has imported share memory (docs/adr/21).
 """
 
 import gc
@@ -21,14 +21,14 @@ from typing import Final, NoReturn, Self
 
 from infra.server.board import ProcessStatus
 
-# The pauses before a process is started again: after its first end, its second one, …
+# The seconds before a restart, after the first exit in a row, the second, and so on.
 _PAUSES: Final = (0.1, 0.5, 2.0, 10.0, 30.0)
-# A process that ran so long is started again as after its first end.
+# After this many seconds of running, an exit counts as the first one.
 _STEADY_SECONDS: Final = 60.0
-# A process that does not go on for so many looks is killed.
+# A process without a heartbeat during this many checks is killed.
 _LOOK_SECONDS: Final = 5.0
 _LOOKS_MAX: Final = 6
-# How often it is asked, while the server starts, whether it is so far.
+# The seconds between checks while the server starts.
 _START_SECONDS: Final = 0.02
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -36,18 +36,18 @@ _fork: Final = multiprocessing.get_context("fork")
 
 _log = logging.getLogger("rescind")
 
-# The work of a process. It ends soon after the descriptor that it is given is at its end.
+# The work of a process. It returns soon after end of file on its descriptor.
 Work = Callable[[int], None]
 
 
 def pause_after(ends: int) -> float:
-    """Return the seconds until a process is started again that has ended so often in a row."""
+    """Return the seconds to wait before a restart, after this number of exits in a row."""
     return _PAUSES[min(ends, len(_PAUSES)) - 1]
 
 
 @dataclass(slots=True)
 class _Child:
-    """A process; it is started at `start_at` if it does not run."""
+    """A process. If it does not run, it is started at `start_at`."""
 
     name: str
     work: Work
@@ -59,7 +59,7 @@ class _Child:
     silent: int = 0
 
     def schedule_restart(self, now: float) -> float:
-        """Plan the next start; return the seconds until then."""
+        """Schedule the next start. Return the seconds until then."""
         is_steady = now - self.started_at >= _STEADY_SECONDS
         self.ends = 1 if is_steady else self.ends + 1
         pause = pause_after(self.ends)
@@ -67,9 +67,9 @@ class _Child:
         return pause
 
     def is_hung(self, beats: int) -> bool:
-        """Return whether the process has not gone on since `_LOOKS_MAX` looks.
+        """Return whether the process sent no heartbeat for `_LOOKS_MAX` checks.
 
-        Looks are counted, and not time: if the machine sleeps, the process does not go on either.
+        Checks are counted instead of time, because the process stops too while the machine sleeps.
         """
         self.silent = self.silent + 1 if beats == self.beats and beats else 0
         self.beats = beats
@@ -77,15 +77,16 @@ class _Child:
 
 
 class ProcessSupervisor:
-    """Keeps the processes of a server running until the body of `with` ends, and ends them.
+    """Keeps the processes of a server running until the `with` block ends, then stops them.
 
-    Each holds the end of a pipe, so that none outlives this process, whatever ends it.
+    Each process holds the end of a pipe, so none can outlive this process.
     """
 
     def __init__(self, board: ProcessStatus) -> None:
         self._board = board
         self._children: list[_Child] = []
-        # Nothing is ever written. The first ends with this process; the second, to stop them.
+        # No bytes are written. The first pipe closes when this process ends, the second to stop
+        # others.
         self._alive, self._hold = os.pipe()
         self._stop, self._stopping = os.pipe()
         self._look_at = 0.0
@@ -94,25 +95,25 @@ class ProcessSupervisor:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Have all processes stop, and wait for what is under way in them."""
+        """Stop all processes, and wait for their work in progress."""
         os.close(self._stopping)
         for child in self._children:
             if child.process is not None:
                 child.process.join()
 
     def start(self, name: str, work: Work) -> None:
-        """Start a process, whose name is on the board."""
+        """Start a process. Its name must be on the board."""
         child = _Child(name, work)
         self._children.append(child)
         self._start(child)
 
     def keep(self) -> NoReturn:
-        """Start again what ends, until a signal raises."""
+        """Restart processes that exit, until a signal raises an exception."""
         while True:
             self._supervise(_LOOK_SECONDS)
 
     def wait(self, is_so: Callable[[], bool], *, seconds: float) -> None:
-        """Do as `keep` until it is so, for `seconds` at most."""
+        """Supervise until the condition is true, for at most `seconds`."""
         end = time.monotonic() + seconds
         while not is_so() and time.monotonic() < end:
             self._supervise(_START_SECONDS)
@@ -156,31 +157,31 @@ class ProcessSupervisor:
     def _start(self, child: _Child) -> None:
         child.started_at, child.beats, child.silent = time.monotonic(), 0, 0
         process = _fork.Process(target=self._run_child, args=(child,), name=child.name)
-        # Present objects are shared as long as nothing writes to them, as the collector would.
+        # Keeps existing objects in shared memory. The garbage collector would write to them.
         gc.freeze()
         try:
-            # A signal must not part the process from its record, nor end it before it is set up.
+            # A signal must not separate the process from its record, or end it before its setup.
             with _block_signals():
                 process.start()
                 child.process = process
         except OSError as error:
-            # The machine has no room for another process just now.
+            # The machine lacks resources for another process right now.
             pause = child.schedule_restart(child.started_at)
             _log.error("%s cannot start: %s; tried again in %.1f seconds", child.name, error, pause)
         else:
             self._board.record_start(child.name)
 
     def _run_child(self, child: _Child) -> None:
-        """Do the work of a process."""
+        """Run the work of a process."""
         os.close(self._hold)
         os.close(self._stopping)
-        # A terminal and systemd signal all processes; this server's first one has the others stop.
+        # A terminal and systemd signal all processes, but only the supervisor stops the others.
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         threading.Thread(target=self._end_with_server, name="alive", daemon=True).start()
         with suppress(OSError):
-            # So that `ps` and `top` tell the processes apart.
+            # Shows distinct process names in `ps` and `top`.
             Path("/proc/self/comm").write_text(f"rescind-{child.name}"[:15])
         try:
             child.work(self._stop)

@@ -1,7 +1,7 @@
-"""Publications that requests ask for: the publisher makes them (docs/adr/21).
+"""Runs publications for requests in the publisher process (docs/adr/21).
 
-So no list is made in a process that answers requests. The request is authenticated, and its answer
-is made, where it came in. A worker sends the publisher one end of a connection for each call.
+Processes that answer requests therefore never build an SRL. They still authenticate the request and
+build its response. A worker sends the publisher one end of a connection for each call.
 """
 
 import logging
@@ -19,7 +19,7 @@ from shared.ports import Ports
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# How long a publisher that is just being started again is waited for.
+# The seconds to wait for a publisher that is being restarted.
 _TAKEN_SECONDS: Final = 5.0
 _THREADS: Final = 16
 
@@ -27,9 +27,9 @@ _log = logging.getLogger("rescind")
 
 
 class PublicationRequests:
-    """Where workers ask, and the publisher takes; made before either is forked.
+    """Socket pair between workers and the publisher, created before the fork.
 
-    The next publisher takes requests that came while there was none.
+    Requests that arrive while there is no publisher are handled by the next one.
     """
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class PublicationRequests:
         self._taking.close()
 
     def ask(self, call: Callable[Concatenate[Ports, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what `call` returns in the publisher, or raise what it raises.
+        """Run `call` in the publisher, and return its result or raise its error.
 
-        Raises `Unavailable` if the publisher does not answer. Then the call may still be made.
+        Raises `Unavailable` if the publisher does not respond. The call may still run then.
         """
         try:
             with self._request_pipe() as answers:
@@ -71,7 +71,7 @@ class PublicationRequests:
         return ours
 
     def take(self, stop: int, ports: Callable[[], Ports]) -> None:
-        """Make what is asked for, until `stop` is at its end and all is made."""
+        """Run requested calls until end of file on `stop`, and complete those in progress."""
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="publication") as pool:
             while stop not in select.select([self._taking.fileno(), stop], [], [])[0]:
                 _, descriptors, _, _ = socket.recv_fds(self._taking, 1, 1)
@@ -82,7 +82,7 @@ class PublicationRequests:
 def _make(connection: "Connection[Any, Any]", ports: Callable[[], Ports]) -> None:
     try:
         with connection:
-            # Fails if nobody waits any more.
+            # Fails if the requester is gone.
             connection.send("taken")
             call, args, kwargs = connection.recv()
             connection.send(_outcome(call, ports, args, kwargs))
@@ -104,7 +104,7 @@ def _outcome(
 
 
 def _rebuilt(kind: type[Exception], args: tuple[Any, ...], values: dict[str, Any]) -> Exception:
-    """Return the error as it was. Those of the service have other parameters than `args`."""
+    """Rebuild an error. Constructors of `RescindError` classes differ from `args`."""
     error = kind.__new__(kind, *args)
     error.args = args
     vars(error).update(values)

@@ -1,4 +1,4 @@
-"""The process that publishes, seals and sends while its server leads (docs/adr/11)."""
+"""The process that publishes, appends and delivers while its server leads (docs/adr/11)."""
 
 import logging
 import select
@@ -23,17 +23,17 @@ from shared.errors import DataCorrupt, Unavailable
 from shared.operations.operator import readiness
 from shared.ports import Ports
 
-# Between two test writes.
+# The seconds between two test writes.
 _TEST_SECONDS: Final = 5.0
 
 _log = logging.getLogger("rescind")
 
 
 def run(stop: int, board: ProcessStatus, publications: PublicationRequests) -> None:
-    """Publish, seal and send while this server leads, until the descriptor `stop` is at its end.
+    """Publish, append and deliver while this server leads, until end of file on `stop`.
 
-    `board` says when due lists are published, the most urgent one first, or another server leads.
-    At the stop, what is under way is completed. This server's workers are answered at any time.
+    `board` is updated once due SRLs are published, most urgent first, or another server leads. At
+    the end, work in progress is completed. Requests of this server's workers are always served.
     """
     ports = _wait_for_ports(partial(_is_over, stop, board))
     if ports is None:
@@ -51,7 +51,7 @@ def run(stop: int, board: ProcessStatus, publications: PublicationRequests) -> N
 
 
 def _test(stop: int, ports: Ports, board: ProcessStatus) -> None:
-    """Test every few seconds whether the store can be written, while readiness is requested."""
+    """Run test writes to the store every few seconds, while readiness is requested."""
     while not select.select([stop], [], [], _TEST_SECONDS)[0]:
         if not board.is_asked():
             continue
@@ -64,9 +64,9 @@ def _test(stop: int, ports: Ports, board: ProcessStatus) -> None:
 
 
 def _wait_for_ports(is_over: Callable[[float], bool]) -> Ports | None:
-    """Return the ports once the store answers; None if this process has to end before.
+    """Return the ports once the store responds, or None if this process must end first.
 
-    If this process failed instead, it would be started again after longer and longer pauses.
+    If the process failed instead, the supervisor would restart it after increasing pauses.
     """
     has_told = False
     while True:
@@ -83,7 +83,7 @@ def _wait_for_ports(is_over: Callable[[float], bool]) -> Ports | None:
 
 
 def lead(leading: LeaderElection, ports: Ports, stop: int, board: ProcessStatus) -> None:
-    """Do the duties whenever this server leads, until `stop` is at its end."""
+    """Run the duties whenever this server leads, until end of file on `stop`."""
     is_over, pause = partial(_is_over, stop, board), 0.0
     while not is_over(pause):
         pause = leader.RENEW_SECONDS
@@ -103,7 +103,7 @@ def _run_duties(
     webhooks = WebhookDispatcher(ports, wiring.sender_from_environment())
     sink = wiring.audit_sink_from_environment()
     timer, trust = Scheduler(ports, board.record_startup_done), TrustKeeper(ports)
-    # A new log has a first signer, which the next trust document names.
+    # The next trust document must name the first signer of a new log.
     sealing = Sealing(ports, webhooks.enqueue_tenant, sink, trust.request)
     parts: list[Duty] = [
         FeedPublisher(ports, timer.request, trust.request),
@@ -132,6 +132,6 @@ def _run_duties(
 
 
 def _is_over(stop: int, board: ProcessStatus, seconds: float) -> bool:
-    """Wait so long for the end of this process; return whether it has to end."""
+    """Wait for the end of this process for up to `seconds`. Return whether it must end."""
     board.record_heartbeat(PUBLISHER)
     return bool(select.select([stop], [], [], seconds)[0])

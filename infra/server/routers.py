@@ -21,8 +21,8 @@ from functions.trust import handler as trust
 from functions.webhooks import handler as webhooks
 
 ROUTERS: Final = (
-    # Routes are tried in this order: first those that authorizers use most. Those below
-    # `/v1/revocations/` are before `/v1/revocations/{id}`, which also matches their paths.
+    # Routes are tried in this order, so the most frequent ones for authorizers come first. Routes
+    # below `/v1/revocations/` precede `/v1/revocations/{id}`, which would also match their paths.
     feed.routes,
     srl.routes,
     srl_status.routes,

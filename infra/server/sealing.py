@@ -1,6 +1,6 @@
-"""The threads of the sealed log on one machine (docs/adr/18).
+"""Threads of the transparency log on one machine (docs/adr/18).
 
-One appends new entries. Another asks witnesses, so that nothing waits for them (LOG-31).
+One thread appends new entries. Another requests cosignatures and does not delay it (LOG-31).
 """
 
 import math
@@ -17,7 +17,7 @@ from shared.ports import Ports
 from shared.ports.outside import AuditSink, WitnessClient
 
 _PAUSE_SECONDS: Final = 5.0
-# With many tenants a round takes longer; rounds take a tenth of a processor at most.
+# With many tenants, rounds take longer. This ratio limits rounds to a tenth of a processor.
 _PAUSES_A_ROUND: Final = 9
 _SWEEP_SECONDS: Final = 24 * 3600
 
@@ -27,11 +27,12 @@ _END_SECONDS: Final = 1.0
 
 
 class Sealing(Duty):
-    """Appends new audit entries of each tenant to its sealed log, every few seconds.
+    """Appends new audit entries of each tenant to its transparency log, every few seconds.
 
-    The first round, and one each day, looks for entries that became visible very late. `on_append`
-    is called with each tenant whose log has grown, `on_new_log` with one whose log is new. Then
-    sealed entries are copied to the `sink`. A failure is logged once and retried in each round.
+    The first round, and one round per day, searches for entries that became visible very late.
+    `on_append` is called for each tenant with new log entries, and `on_new_log` for each new log.
+    Appended entries are then copied to the `sink`. A failure is logged once and retried in each
+    round.
     """
 
     def __init__(
@@ -45,13 +46,13 @@ class Sealing(Duty):
         self._ports, self._sealed, self._sink, self._begun = ports, on_append, sink, on_new_log
         self._failing = Failures("sealing the audit log")
         self._swept_at = -math.inf
-        # When the last round began that failed for no tenant, by the monotonic clock.
+        # The start of the last round without a failure, by the monotonic clock.
         self.whole_at = -math.inf
 
     def _run(self) -> None:
         pause = 0.0
         while not self._stopped.wait(pause):
-            # Its own time: while a list is made, a round waits for the processor.
+            # Thread time excludes the wait for a processor while an SRL is built.
             started = time.thread_time()
             self._round()
             pause = max(_PAUSE_SECONDS, _PAUSES_A_ROUND * (time.thread_time() - started))
@@ -64,7 +65,7 @@ class Sealing(Duty):
         except Exception as error:  # noqa: BLE001 (without a retry, nothing would be sealed)
             self._failing.add(ALL, error)
             return
-        # A tenant that was removed cannot fail.
+        # A removed tenant cannot fail.
         self._failing.names &= set(tenant_ids)
         if sweeps:
             self._swept_at = time.monotonic()
@@ -91,7 +92,7 @@ class Sealing(Duty):
 
 
 class Witnessing(Duty):
-    """Has the newest checkpoint of each tenant signed by witnesses, once a minute.
+    """Requests witness cosignatures for the newest checkpoint of each tenant, once a minute.
 
     A failure is logged once and retried in each round.
     """
@@ -108,7 +109,7 @@ class Witnessing(Duty):
         self._failing = Failures("witnessing the audit log")
 
     def join(self) -> None:
-        """Wait a little: a witness that is slow stops no server, and what it says is not needed."""
+        """Wait briefly. A slow witness must not delay the stop, and its response is not needed."""
         self._thread.join(_END_SECONDS)
 
     def _run(self) -> None:

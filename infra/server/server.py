@@ -1,7 +1,7 @@
 """Run the whole service: all functions at one address.
 
-This process makes ready, opens the addresses, and keeps the others running: one that publishes,
-some that answer requests, and one for metrics.
+This process prepares the stores, opens the sockets, and supervises the other processes: one that
+publishes, several that answer requests, and one for metrics.
 """
 
 import importlib
@@ -34,8 +34,8 @@ from shared.operations.operator import onboarding, restored
 from shared.ports import Ports
 from shared.ports.one_machine import LocalBlobs, LocalStore
 
-# How long the start waits for what is due, which takes longer only with thousands of tenants or a
-# very slow disk.
+# How long the start waits for due publications, in seconds. Only thousands of tenants or a very
+# slow disk need more.
 _FIRST_SECONDS: Final = 30
 
 _log = logging.getLogger("rescind")
@@ -45,9 +45,9 @@ _log = logging.getLogger("rescind")
 class Options:
     """Where and how to serve.
 
-    After SIGTERM, requests are served for `drain_seconds` while `/readyz` says that the server
-    stops, so that a load balancer sends none to it any more. Another signal ends that.
-    A connection without a request is closed after `idle_seconds`.
+    After SIGTERM, requests are served for `drain_seconds` while `/readyz` reports that the server
+    stops, so a load balancer can stop sending requests. Another signal ends the drain. A connection
+    without a request is closed after `idle_seconds`.
     """
 
     host: IPv4Address | IPv6Address
@@ -81,11 +81,11 @@ def serve(options: Options) -> int:
 
 
 class _ShutdownRequested(KeyboardInterrupt):
-    """Ctrl-C was pressed, or the server was told to end.
+    """Ctrl-C was pressed, or the server was told to stop.
 
-    A signal may arrive while Python compiles a module. Then Python drops all exceptions but this
-    one and its subclasses. After KeyboardInterrupt itself it exits by the signal, even if that
-    was caught.
+    A signal may arrive while Python compiles a module. Python then drops all exceptions except
+    KeyboardInterrupt and its subclasses. After KeyboardInterrupt itself, Python exits by the signal
+    even if the exception was caught.
     """
 
     def __init__(self, number: int) -> None:
@@ -100,8 +100,8 @@ def _stop(number: int, _frame: object) -> NoReturn:
 class _Sockets:
     """The sockets for requests and for metrics.
 
-    `console` is the address of the console, with a ticket if that may be printed; None if nobody
-    can sign in with a ticket, since the server is read-only.
+    `console` is the address of the console, with a sign-in ticket if it may be printed. It is None
+    if the server is read-only, because tickets do not work there.
     """
 
     requests: socket.socket
@@ -115,10 +115,10 @@ class _Sockets:
 
 
 def _prepare(options: Options, stack: ExitStack) -> _Sockets:
-    """Make the stores ready, and open the addresses."""
+    """Prepare the stores, and open the sockets."""
     listener = addresses.bind(options.host, options.port)
     options.place.prepare()
-    # The other processes read these.
+    # The other processes read these variables.
     os.environ[documents.CONSOLE] = options.console
     os.environ[documents.DOCS] = options.docs
     ops = _listen(options, stack)
@@ -129,15 +129,15 @@ def _prepare(options: Options, stack: ExitStack) -> _Sockets:
         if not wiring.is_read_only():
             options.place.begin(ports)
             console = _console(options, ports)
-    # SQLite's connections must not be used across a fork. Each process has its own.
+    # SQLite connections must not be used across a fork, so each process opens its own.
     wiring.prepare_fork()
     return _Sockets(listener, ops, console)
 
 
 def _console(options: Options, ports: Ports) -> str:
-    """Return the address of the console, with a ticket if it is for a terminal.
+    """Return the address of the console, with a sign-in ticket if it is for a terminal.
 
-    Output that goes to a log must not sign in whoever reads the log.
+    Output to a log must not contain a ticket, because readers of the log could sign in.
     """
     address, tenant = _address(options), options.place.tenant
     if options.console is ConsoleMode.OFF or tenant is None or not sys.stdout.isatty():
@@ -159,7 +159,7 @@ def _listen(options: Options, stack: ExitStack) -> socket.socket | None:
 
 
 def _open_ports() -> Ports:
-    """Return the ports, after a check of what they open. Raises `InvalidSettings`."""
+    """Return the ports after checking the stores. Raises `InvalidSettings`."""
     try:
         ports = wiring.from_environment()
     except DataCorrupt as error:
@@ -183,7 +183,7 @@ def _damage_error(damage: str) -> InvalidSettings:
 
 
 def _serve(options: Options, ready: _Sockets) -> None:
-    """Publish what is due; then answer requests until a signal."""
+    """Publish due SRLs, then answer requests until a signal."""
     workers = [f"worker {number}" for number in range(1, options.workers + 1)]
     publisher = [] if wiring.is_read_only() else [PUBLISHER]
     ops = [] if ready.ops is None else [OPS]
@@ -191,7 +191,7 @@ def _serve(options: Options, ready: _Sockets) -> None:
     with ProcessSupervisor(board) as processes, closing(ready), closing(publications):
         if publisher:
             processes.start(PUBLISHER, partial(_publish, ready, board, publications))
-        # The modules of those that answer are in memory once. Meanwhile what is due is published.
+        # Imported once here, so workers share the memory. The publisher runs at the same time.
         local_app = importlib.import_module("infra.server.app")
         local_app.set_process_state(board, publications if publisher else None)
         if publisher:
@@ -241,7 +241,7 @@ def _run_worker(
 
 def _run_notifier(ready: _Sockets, board: ProcessStatus, stop: int) -> None:
     ready.requests.close()
-    # Not imported before: the library for metrics reads its folder when it is imported.
+    # Imported late, because the metrics library reads its folder at import time.
     importlib.import_module("infra.server.ops").run(stop, ready.ops, board)
 
 

@@ -1,4 +1,4 @@
-"""The schedule on one machine: a thread that publishes due lists."""
+"""The scheduler on one machine: a thread that publishes due SRLs."""
 
 import logging
 import math
@@ -27,10 +27,10 @@ _log = logging.getLogger("rescind")
 
 
 class Retention:
-    """Removes expired audit entries and items of the table `keys`, a part at each call.
+    """Removes expired audit entries and items of the table `keys`, in parts.
 
-    A removal is final, and a clock may be wrong for some time. So nothing is removed in the first
-    `readings` calls; then the time is the earliest of the last `readings` calls.
+    Removal is final, and a clock may be wrong for some time. The first `readings` calls therefore
+    remove no items. Later calls use the earliest time of the last `readings` calls.
     """
 
     def __init__(self, ports: Ports, *, readings: int = _READINGS) -> None:
@@ -38,7 +38,7 @@ class Retention:
         self._said: deque[int] = deque(maxlen=readings)
 
     def apply(self) -> None:
-        """Remove some of the items that expired. A fault is logged."""
+        """Remove some expired items. Failures are logged."""
         self._said.append(int(self._ports.now().timestamp()))
         store = self._ports.store
         if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, ExpiringStore):
@@ -52,17 +52,17 @@ class Retention:
 
 
 class Scheduler(RequestedDuty):
-    """Publishes all due lists at the start, and then every minute; and those that are asked for.
+    """Publishes all due SRLs at the start and every minute, and requested SRLs at once.
 
-    After a pause all lists may have expired, and verifiers accept no expired list: the most urgent
-    ones come first, and `on_start` is called after the first round. A failure is logged, and the
-    next round tries again.
+    After a downtime, all SRLs may have expired, and verifiers refuse expired SRLs. The most urgent
+    SRLs come first, and `on_start` is called after the first round. A failure is logged, and
+    retried in the next round.
     """
 
     def __init__(self, ports: Ports, on_start: Callable[[], object] = lambda: None) -> None:
         super().__init__("timer")
         self._ports, self._begun = ports, on_start
-        # When the last round ended, by the monotonic clock.
+        # The end of the last round, by the monotonic clock.
         self.round_at = -math.inf
 
     def _run(self) -> None:
@@ -80,10 +80,10 @@ class Scheduler(RequestedDuty):
                 self._publish(tenant_id)
 
     def _round(self) -> None:
-        """Remove files of crashed writers, publish all due lists, and announce what is to be known.
+        """Remove files of crashed writers, publish due SRLs, and announce expiring keys.
 
-        The removal comes first because it may free space for a list. Each step runs even if
-        another fails.
+        Also announces lagging authorizers. Removal comes first because it may free space for an
+        SRL. Each step runs even if another step fails.
         """
         for step in (
             self._remove_leftovers,

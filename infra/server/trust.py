@@ -1,4 +1,4 @@
-"""Trust documents on one machine: a thread that makes and renews them (TRUST-16)."""
+"""Trust documents on one machine: a thread that creates and renews them (TRUST-16)."""
 
 import logging
 import time
@@ -18,9 +18,9 @@ _log = logging.getLogger("rescind")
 
 
 class TrustKeeper(RequestedDuty):
-    """Keeps the documents of all tenants new: at the start, each hour, and when keys have changed.
+    """Renews the trust documents of all tenants at the start, each hour, and after key changes.
 
-    A failure is logged once, and tried again every half minute.
+    A failure is logged once, and retried every 30 seconds.
     """
 
     def __init__(self, ports: Ports) -> None:
@@ -42,13 +42,13 @@ class TrustKeeper(RequestedDuty):
                 self._keep(requested)
 
     def _round(self) -> bool:
-        """Look at all tenants; return whether they could be read."""
+        """Process all tenants. Return whether they could be read."""
         try:
             found = [*tenants.identifiers(self._ports)]
         except Exception:  # noqa: BLE001 (without a retry, documents would expire)
             _log.exception("no trust document could be looked at; it is tried again")
             return False
-        # A tenant that was removed cannot fail.
+        # A removed tenant cannot fail.
         self._failing.names &= set(found)
         for tenant_id in found:
             self._keep(tenant_id)

@@ -7,8 +7,8 @@ from typing import Final
 
 from shared.errors import DataCorrupt, Unavailable
 
-# The first pause after a failure, and the longest: a dependency that is back is used within
-# seconds, and damaged data of one tenant takes little time of a processor.
+# The first and the longest pause after a failure, in seconds. A recovered dependency is used within
+# seconds, and damaged data of one tenant costs little processor time.
 _RETRY_SECONDS: Final = 0.5
 _RETRY_SECONDS_MAX: Final = 1.0
 _DAMAGED_SECONDS_MAX: Final = 30.0
@@ -19,27 +19,27 @@ _log = logging.getLogger("rescind")
 
 
 class Failures:
-    """The tenants for which a duty fails. The log has the first failure of each, and its end."""
+    """The tenants for which a duty fails. Logs the first failure of each tenant, and its end."""
 
     def __init__(self, duty: str) -> None:
         self._duty = duty
         self.names: set[str] = set()
 
     def add(self, name: str, error: Exception) -> None:
-        """Note a failure."""
+        """Record a failure."""
         if name not in self.names:
             _log.error("%s of %s failed; it is tried again", self._duty, name, exc_info=error)
         self.names.add(name)
 
     def end(self, name: str) -> None:
-        """Note a success."""
+        """Record a success."""
         if name in self.names:
             self.names.discard(name)
             _log.warning("%s of %s succeeds again", self._duty, name)
 
 
 class Waits:
-    """Until when each tenant waits. `duty` names in the log the work that failed."""
+    """The wait time of each tenant. `duty` names the failed work in the log."""
 
     def __init__(self, duty: str) -> None:
         self._failures = Failures(duty)
@@ -51,7 +51,7 @@ class Waits:
         return time.monotonic() < self._until.get(name, 0.0)
 
     def seconds(self, most: float) -> float:
-        """Return the seconds until the first tenant has waited, at most `most`."""
+        """Return the seconds until the first wait ends, at most `most`."""
         return max(0.0, min([most, *(each - time.monotonic() for each in self._until.values())]))
 
     def keep(self, names: Collection[str]) -> None:
@@ -59,7 +59,7 @@ class Waits:
         self._until = {name: until for name, until in self._until.items() if name in names}
 
     def wait(self, name: str, seconds: float) -> None:
-        """Let this tenant wait."""
+        """Make this tenant wait."""
         self._until[name] = time.monotonic() + seconds
 
     def fail(self, name: str, error: Exception) -> float:

@@ -1,4 +1,4 @@
-"""Webhooks on one machine: threads that send what was sealed, or is sent again (docs/adr/20)."""
+"""Webhooks on one machine: threads that deliver new and replayed events (docs/adr/20)."""
 
 import queue
 import time
@@ -13,17 +13,17 @@ from shared.operations.webhooks import delivery, dispatch
 from shared.ports import Ports
 from shared.ports.outside import Sender
 
-# How many webhooks are sent to at a time, and how many of them may be of one tenant.
+# The number of concurrent deliveries, in total and for one tenant.
 _WORKERS: Final = 10
 _OF_A_TENANT: Final = 5
-# How often turns are looked for.
+# The seconds between checks for due webhooks.
 _LOOK_SECONDS: Final = 1.0
 
 _DUE: Final = "webhooks that are due"
 
 
 class _DispatchSignal(NamedTuple):
-    """News for the thread: a tenant's log has grown, or the work on a webhook has ended."""
+    """An event for the thread: a tenant's log has grown, or the work on a webhook has ended."""
 
     tenant_id: str = ""
     ended: str = ""
@@ -31,10 +31,10 @@ class _DispatchSignal(NamedTuple):
 
 
 class WebhookDispatcher(Duty):
-    """Sends to the webhooks of all tenants; a slow receiver holds one worker.
+    """Delivers events to the webhooks of all tenants. A slow receiver occupies one worker.
 
-    The webhooks of one tenant have half of the workers at most, so that those of others have the
-    rest. A failure of the store is logged once, and what failed is tried again each second.
+    The webhooks of one tenant occupy at most half of the workers. A store failure is logged once,
+    and the failed work is retried every second.
     """
 
     def __init__(self, ports: Ports, sender: Sender) -> None:
@@ -42,25 +42,25 @@ class WebhookDispatcher(Duty):
         self._ports, self._sender = ports, sender
         self._news: queue.SimpleQueue[_DispatchSignal] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="webhook")
-        # In the order in which they were asked for.
+        # In the order of the requests.
         self._wanted: dict[str, None] = {}
         self._running: set[str] = set()
-        # Asked for again at the next look: what the store could not tell, or a worker not do.
+        # Retried at the next check, after a failure of the store or of a worker.
         self._later: set[str] = set()
         self._failing = Failures("sending events")
 
     def stop(self) -> None:
-        """Send nothing more. Deliveries under way are completed, for up to 15 seconds."""
+        """Prevent further deliveries. Deliveries in progress are completed within 15 seconds."""
         super().stop()
         self._news.put(_DispatchSignal())
 
     def enqueue_tenant(self, tenant_id: str) -> None:
-        """Have the tenant's webhooks sent what was sealed."""
+        """Request delivery of a tenant's newly appended events."""
         self._news.put(_DispatchSignal(tenant_id))
 
     def _run(self) -> None:
         look_at = 0.0
-        # Entries that were sealed before the last stop may not have been sent.
+        # Entries that were appended before the last stop may not have been delivered.
         self._later.add(ALL)
         with self._pool:
             while not self._stopped.is_set():
@@ -88,7 +88,7 @@ class WebhookDispatcher(Duty):
             self._queue(each)
 
     def _queue(self, whose: str) -> None:
-        """Note webhooks that may have something to be sent."""
+        """Queue webhooks that may have pending events."""
         try:
             found = self._due_webhook_ids(whose)
         except Exception as error:  # noqa: BLE001 (without a retry, nothing more would be sent)
@@ -99,11 +99,11 @@ class WebhookDispatcher(Duty):
         self._wanted |= dict.fromkeys(found)
 
     def _due_webhook_ids(self, whose: str) -> list[str]:
-        """Return webhooks: those that are due, everyone's, one tenant's, or the one itself."""
+        """Return the selected webhooks: due webhooks, all, one tenant's, or a single webhook."""
         if whose == _DUE:
             return dispatch.due(self._ports)
         if whose == ALL:
-            # Each by itself: what stops one tenant must not stop the rest.
+            # Query each tenant separately, because the failure of one must not affect the others.
             for tenant_id in list(tenants.identifiers(self._ports)):
                 self._queue(tenant_id)
             return []
@@ -111,7 +111,7 @@ class WebhookDispatcher(Duty):
         return [whose] if is_webhook else dispatch.of_tenant(self._ports, whose)
 
     def _begin(self) -> None:
-        """Give webhooks to idle workers, first those of tenants that have the fewest."""
+        """Assign webhooks to idle workers. Tenants with the fewest busy workers come first."""
         while len(self._running) < _WORKERS:
             busy = Counter(dispatch.parts(each)[0] for each in self._running)
             waiting = [each for each in self._wanted if each not in self._running]

@@ -1,6 +1,6 @@
-"""The work of requests: in threads, or waiting for a change (docs/adr/12, docs/adr/21).
+"""Runs the work of requests in threads, and waits for changes (docs/adr/12, docs/adr/21).
 
-A slow piece of work does not delay others, and one task looks for all changes that are waited for.
+Slow work does not delay other work. One task polls for all awaited changes.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from shared.ports import Ports
 from shared.ports.one_machine import CommitKind, Listener
 from shared.web.work import Turns, WorkKind
 
-# News that follow one another so quickly are read together.
+# Notifications in quick succession are read together after this pause.
 _REST_SECONDS: Final = 0.02
 
-# How many requests are woken in one turn of the event loop, which serves others in the next one.
+# How many requests wake per turn of the event loop, which serves others in the next turn.
 _AT_ONCE: Final = 8
 
 _Future: TypeAlias = "asyncio.Future[None]"
@@ -32,8 +32,8 @@ _Future: TypeAlias = "asyncio.Future[None]"
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# The pool of each kind of work. Publications share the pool of usual work. Admission and work that
-# waits for servers of other companies have their own, so that neither waits for other work.
+# The threads for each kind of work. Publications share the pool of usual work. Admission and work
+# that waits for external servers have separate pools, so they do not delay each other.
 _THREADS: Final = {
     WorkKind.QUICK: 16,
     WorkKind.USUAL: 16,
@@ -42,7 +42,7 @@ _THREADS: Final = {
     WorkKind.KEYS: 16,
     WorkKind.OUTBOUND: 4,
 }
-# How many pieces of work of a kind may run for one tenant. Others wait and use no thread.
+# How much work of a kind may run for one tenant. Other work waits without a thread.
 _SHARE: Final = {
     WorkKind.USUAL: 4,
     WorkKind.PUBLICATION: 1,
@@ -51,41 +51,41 @@ _SHARE: Final = {
     WorkKind.KEYS: 1,
     WorkKind.OUTBOUND: 1,
 }
-# How many wait at most for a turn of a tenant.
+# How much work of a kind may wait for one tenant.
 _WAITING: Final = {WorkKind.SIGN_IN: 16, WorkKind.KEYS: 16, WorkKind.OUTBOUND: 16}
 
 
 @dataclass(slots=True)
 class WaitingRequests:
-    """All requests of this process that wait; `most` is how many may.
+    """All waiting requests of this process, at most `most`.
 
-    While any of them waits for a change, a task reads all items that they wait for, in a thread.
+    While any request waits for a change, one task reads all awaited items, in a thread.
     """
 
     most: int = 750
     _is_released: bool = False
     _all: set[_Future] = field(default_factory=set)
-    # The version that each has seen of an item, and the versions of the last look.
+    # The item version that each request has seen, and the versions of the last read.
     _waiting: dict[Address, dict[_Future, int]] = field(default_factory=dict)
     _last: Mapping[Address, Any] = field(default_factory=dict)
     _heard: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 
     async def pause(self, seconds: float) -> None:
-        """Return after `seconds`; at once if `most` requests wait already; sooner at `release`."""
+        """Return after `seconds`, at once if `most` requests wait already, or at `release`."""
         if self._may_wait():
             with self._one() as future:
                 await asyncio.wait({future}, timeout=seconds)
 
     async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
-        """Return once the item has another version, or as `pause` does; sooner if a read fails."""
+        """Wait until the item has another version, a read fails, or `pause` would return."""
         if not self._may_wait():
             return
         with self._one() as future:
             seen = self._waiting.setdefault(address, {})
             seen[future] = version
             if self._last.get(address) != version:
-                # It may have changed after the request read it.
+                # The item may have changed after the request read it.
                 self._heard.set()
             if self._task is None:
                 self._task = asyncio.ensure_future(self._follow(ports))
@@ -96,11 +96,11 @@ class WaitingRequests:
                 if not seen:
                     del self._waiting[address]
                 if not self._waiting:
-                    # The task ends.
+                    # Wake the task, which then ends.
                     self._heard.set()
 
     def release(self) -> None:
-        """Let all go on, and let no other wait."""
+        """Wake all waiters and refuse new ones."""
         self._is_released = True
         _wake(self._all)
         self._heard.set()
@@ -110,7 +110,7 @@ class WaitingRequests:
 
     @contextmanager
     def _one(self) -> Iterator[_Future]:
-        """Count one more request that waits."""
+        """Count one more waiting request."""
         future: _Future = asyncio.get_running_loop().create_future()
         self._all.add(future)
         try:
@@ -119,7 +119,7 @@ class WaitingRequests:
             self._all.remove(future)
 
     async def _follow(self, ports: Ports) -> None:
-        """Look for changes until nobody waits for one."""
+        """Poll for changes until no request waits for one."""
         news = listener(ports, CommitKind.FEED)
         try:
             if news is not None:
@@ -133,7 +133,7 @@ class WaitingRequests:
                 await self._look(ports)
                 await asyncio.sleep(_REST_SECONDS)
         except RescindError:
-            # Each of the requests reads again, and answers with what it finds.
+            # Each request reads again, and responds with the result.
             return
         finally:
             self._task, self._last = None, {}
@@ -147,7 +147,7 @@ class WaitingRequests:
         self._heard.set()
 
     async def _look(self, ports: Ports) -> None:
-        """Read all items that are waited for, and wake those who have seen another version."""
+        """Read all awaited items, and wake the requests that have seen another version."""
         found = await asyncio.to_thread(ports.store.get_many, list(self._waiting))
         self._last = {address: item.get("version") for address, item in found.items()}
         asleep = [
@@ -169,9 +169,10 @@ def _wake(futures: Iterable[_Future]) -> None:
 
 @dataclass(slots=True)
 class ThreadedWork:
-    """`Work` in threads; requests that wait have no thread.
+    """Runs `Work` in threads. Waiting requests need no thread.
 
-    Quick work runs directly if the store `is_near`: the event loop must not wait for a network.
+    Quick work runs directly if the store `is_near`, because the event loop must not wait for a
+    network.
     """
 
     waiting: WaitingRequests = field(default_factory=WaitingRequests)
@@ -188,7 +189,7 @@ class ThreadedWork:
     )
 
     async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
-        """Return what `call` returns, once the tenant has a turn and a thread is free.
+        """Return the result of `call`, once the tenant has a turn and a thread is free.
 
         Raises `RateLimited` if too much outbound work of the tenant waits.
         """
@@ -205,7 +206,7 @@ class ThreadedWork:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Return what `call` returns, if possible in the process that publishes."""
+        """Return the result of `call`, run in the publisher process if there is one."""
         if self.publications is None:
             return call(ports, *args, **kwargs)
         return self.publications.ask(call, *args, **kwargs)
@@ -219,21 +220,21 @@ class ThreadedWork:
         await self.waiting.pause(seconds)
 
     def release(self) -> None:
-        """Let no request wait for a change any more."""
+        """Prevent requests from waiting for changes."""
         self.waiting.release()
 
     def stop(self) -> None:
-        """Wait for the work in progress. Work that has no thread yet is cancelled."""
+        """Wait for the work in progress. Cancel work that has no thread yet."""
         for pool in self._pools.values():
             pool.shutdown(cancel_futures=True)
 
     def _turn(self, tenant_id: str, kind: WorkKind) -> Turns:
-        """Return the turns of a tenant, which exist while any work has or awaits one."""
+        """Return the turns of a tenant. They exist while any work uses or awaits one."""
         turns = Turns(_SHARE[kind], _WAITING.get(kind))
         return self._turns.setdefault((tenant_id, kind), turns)
 
 
 async def _run(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:
-    # With the context of the request, so that spans in the thread belong to its span.
+    # Copy the context of the request, because spans in the thread belong to its span.
     run = partial(copy_context().run, call)
     return await asyncio.get_running_loop().run_in_executor(pool, run)

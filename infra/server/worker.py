@@ -1,4 +1,4 @@
-"""A process that answers requests on a socket that the server has opened (docs/adr/21)."""
+"""A process that answers requests on a socket opened by the server (docs/adr/21)."""
 
 import asyncio
 import socket
@@ -27,12 +27,12 @@ def limits() -> Limits:
 
 
 class LocalConnection(Connection):
-    """A connection that answers a request that cannot be parsed as the gate does."""
+    """A connection that responds to unparsable requests as the gate does."""
 
     def unreadable(self) -> Response:
-        """Return the answer to a request that cannot be parsed (API-9)."""
-        # The application has loaded it. If this module did, a worker would start so slowly that
-        # uvicorn's supervisor might restart it.
+        """Return the response to a request that cannot be parsed (API-9)."""
+        # The application has loaded the gate. If this module did, a worker could start too slowly
+        # for uvicorn's supervisor.
         from shared.web import gate  # noqa: PLC0415
 
         return gate.unreadable(UNREADABLE)
@@ -46,7 +46,7 @@ def run(
     *,
     idle_seconds: int = IDLE_SECONDS,
 ) -> None:
-    """Answer requests to the service until the descriptor `stop` is at its end."""
+    """Answer requests until end of file on the descriptor `stop`."""
     config = Config(
         "infra.server.app:app",
         limits(),
@@ -64,14 +64,14 @@ def run(
 
 
 def serve(config: Config, listener: socket.socket, stop: int, beat: Callable[[], None]) -> None:
-    """Serve an application on `listener`, and close it, until `stop` is at its end."""
+    """Serve an application on `listener` until end of file on `stop`, then close it."""
     asyncio.run(_serve(config, listener, stop, beat))
 
 
 async def _serve(
     config: Config, listener: socket.socket, stop: int, beat: Callable[[], None]
 ) -> None:
-    # Not `Server.serve`: it takes the signals, and asks ten times a second whether to stop.
+    # `Server.serve` would handle signals, and poll ten times a second for the stop.
     server, stopped = uvicorn.Server(config), asyncio.Event()
     config.load()
     server.lifespan = config.lifespan_class(config)
@@ -89,4 +89,4 @@ async def _serve(
         with suppress(TimeoutError):
             await asyncio.wait_for(stopped.wait(), _TICK_SECONDS)
     await server.shutdown(sockets=[listener])
-    # Answered requests are over; a thread that still works is waited for.
+    # Requests are complete now. Threads that still work are waited for.

@@ -1,8 +1,8 @@
-"""Backups of one machine: a folder with the store, the blobs that it needs, and their hashes.
+"""Backups of one machine: a folder with the store, the blobs it needs, and their hashes.
 
-A backup is made while the server runs. Its store is one moment of the store. The blobs are read
-afterwards: they never change, so every blob that the copied store names is there. A backup is put
-back while no server runs on the data folder (OPS-15).
+A backup is made while the server runs. Its store is a snapshot. The blobs are copied after the
+store. They never change, so every blob that the snapshot names still exists. A backup is restored
+while no server uses the data folder (OPS-15).
 """
 
 import hashlib
@@ -42,7 +42,7 @@ class BackupFailed(RescindError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """The description of a backup. `files` has the SHA-256 of each file, in hex, by its path."""
+    """The description of a backup. `files` maps the path of each file to its SHA-256 in hex."""
 
     release: str
     schema: int
@@ -69,16 +69,15 @@ class Manifest:
 
 
 class BackupDamaged(RescindError):
-    """The folder is not a whole backup of a release that this one can read."""
+    """The folder is not a complete backup, or its release is too new for this one."""
 
 
 def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False) -> Manifest:
-    """Make a backup of the data folder `data` in the new folder `destination`, and verify it.
+    """Back up the data folder `data` to the new folder `destination`, and verify it.
 
-    `key` is the file of the master key, which is copied only if `with_key` is true, as is the root
-    key beside it. Raises
-    `BackupFailed` if the destination exists, a copy fails, or the copy is not whole; `destination`
-    does not exist then.
+    `key` is the master key file. It and the root key in the same folder are copied only if
+    `with_key` is true. Raises `BackupFailed` if the destination exists, a copy fails, or the copy
+    is incomplete. After an error, `destination` does not exist.
     """
     partial = destination.with_name(destination.name + ".partial")
     for each in (destination, partial):
@@ -98,7 +97,7 @@ def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False)
 
 
 def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manifest:
-    """Add the blobs and the manifest to a copy of the store, after the copy was verified."""
+    """Add the blobs and the manifest to a verified copy of the store."""
     with closing(open_ports(partial / STORE, data / BLOBS, key)) as ports:
         directory = list(tenants.directory(ports))
         needed = (operations.blobs, operations.journal_blobs)
@@ -107,7 +106,7 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
         with closing(open_ports(partial / STORE, partial / BLOBS, key)) as copy:
             for name in dict.fromkeys(names):
                 blob = ports.blobs.get(name)
-                # A newer list may be gone; those that the store names are checked later.
+                # A blob of a newer SRL may be gone. Blobs that the store names are checked below.
                 if blob is not None:
                     copy.blobs.put(name, blob)
             for problem in operations.problems(copy):
@@ -124,20 +123,20 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
 
 
 def open_ports(store: Path, blobs: Path, key: Path) -> Ports:
-    """Return the ports on these files. Raises `InvalidSettings`, `Unavailable`."""
+    """Return the ports on these files. Raises `InvalidSettings` or `Unavailable`."""
     settings = {"RESCIND_STORE": f"sqlite:{store}", "RESCIND_BLOBS": f"file:{blobs}"}
     return wiring.build(wiring.settings(settings | {"RESCIND_KEY_WRAPPER": f"file:{key}"}))
 
 
 def _remove_limits(folder: Path) -> None:
-    """Remove the file of the rate limit, which is made for any store and holds no records."""
+    """Remove the rate limit file, which is created for any store and contains no records."""
     for path in folder.glob(f"{STORE}-*"):
         path.unlink()
     shutil.rmtree(folder / BLOBS / ".tmp")
 
 
 def verify(folder: Path) -> Manifest:
-    """Return the manifest of a backup whose files are as they were made. Raises `BackupDamaged`."""
+    """Return the manifest of a backup with unchanged files. Raises `BackupDamaged`."""
     made = Manifest.load(folder)
     found = {each for each in _files(folder) if each != _MANIFEST}
     for name in sorted(found ^ made.files.keys()):
@@ -150,9 +149,9 @@ def verify(folder: Path) -> Manifest:
 
 
 def check_opens(folder: Path, key: Path) -> None:
-    """Check that the store of a backup is whole, and that the key in the file opens its seals.
+    """Check that the store of a backup is whole, and that the key unwraps its seeds.
 
-    Works on a copy, since to open a store may change its files. Raises `BackupDamaged`,
+    Works on a copy, because opening a store may change its files. Raises `BackupDamaged` or
     `InvalidSettings`.
     """
     private_files.check_owner(key)
@@ -166,10 +165,11 @@ def check_opens(folder: Path, key: Path) -> None:
 
 
 def copy_store(source: Path, destination: Path) -> None:
-    """Copy the SQLite store at `source` to the new file `destination`, for its owner only.
+    """Copy the SQLite store at `source` to the new file `destination` with owner-only access.
 
-    The copy has every write that was acknowledged before the call, and passes SQLite's own check.
-    Raises `BackupFailed` if the destination exists or the copy fails; no file is left then.
+    The copy contains every write that was acknowledged before the call, and passes SQLite's
+    integrity check. Raises `BackupFailed` if the destination exists or the copy fails. No file is
+    left then.
     """
     try:
         os.close(os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -187,7 +187,7 @@ def copy_store(source: Path, destination: Path) -> None:
 def _copy(source: Path, destination: Path) -> None:
     with closing(sqlite3.connect(source)) as store, closing(sqlite3.connect(destination)) as copy:
         store.backup(copy)
-        # One file, complete without a log beside it.
+        # A single file, complete without a separate log.
         copy.execute("PRAGMA journal_mode = DELETE")
         found = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
@@ -195,7 +195,7 @@ def _copy(source: Path, destination: Path) -> None:
 
 
 def _files(folder: Path) -> list[str]:
-    """Return the paths of all files below the folder, relative to it, in order."""
+    """Return the sorted relative paths of all files in the folder."""
     found = (each for each in folder.rglob("*") if not each.is_dir() or each.is_symlink())
     return sorted(each.relative_to(folder).as_posix() for each in found)
 
@@ -216,17 +216,17 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-# The files that SQLite keeps beside a store.
+# Suffixes of the files of an SQLite store.
 _LOGS: Final = ("", "-wal", "-shm", "-journal")
 
 
 class RestoreRefused(RescindError):
-    """The backup was not put back, and nothing was changed."""
+    """The backup was not restored, and no data was changed."""
 
 
 @dataclass(frozen=True)
 class RestoredFolder:
-    """The result of a restore. `set_aside` is the store that was there before, or None."""
+    """The result of a restore. `set_aside` is the previous store under its new name, or None."""
 
     manifest: Manifest
     handles: tuple[str, ...]
@@ -236,14 +236,13 @@ class RestoredFolder:
 def restore(
     folder: Path, data: Path, *, key: Path | None = None, replace: bool = False
 ) -> RestoredFolder:
-    """Verify the backup in `folder`, and put it into the data folder `data`.
+    """Verify the backup in `folder`, and restore it to the data folder `data`.
 
-    The master key is the file `key`, or `master.key` of the data folder, or that of the backup; the
-    root key is beside it, or that of the backup. A
-    store that is there is refused, or set aside under another name if `replace` is true. Blobs are
-    only added: a newer list is what `recover` needs. Raises `RestoreRefused`, `BackupDamaged`,
-    `FolderInUse`, `InvalidSettings`; the data folder is unchanged then. May be repeated after a
-    crash.
+    The master key is the file `key`, or `master.key` of the data folder, or the backup's key. The
+    root key is in the same folder, or comes from the backup. An existing store is refused, or
+    renamed if `replace` is true. Blobs are only added, because `recover` needs newer SRLs. Raises
+    `RestoreRefused`, `BackupDamaged`, `FolderInUse` or `InvalidSettings`, and leaves the data
+    folder unchanged then. Safe to repeat after a crash.
     """
     manifest = verify(folder)
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -288,7 +287,7 @@ def _put_back(folder: Path, data: Path, key: Path, manifest: Manifest) -> Restor
 
 
 def _mark(store: Path, blobs: Path, key: Path, manifest: Manifest) -> None:
-    """Mark the copy as restored, before it is the store: nobody takes it for one that is not."""
+    """Mark the copy as restored before it becomes the store, so it is never used unmarked."""
     with closing(open_ports(store, blobs, key)) as ports:
         restored.mark(ports, copied_at=times.parse(manifest.made_at))
     for path in store.parent.glob(f"{store.name}-*"):
@@ -296,13 +295,13 @@ def _mark(store: Path, blobs: Path, key: Path, manifest: Manifest) -> None:
 
 
 def _set_aside(data: Path) -> Path | None:
-    """Rename the store with its logs, which hold its last writes; return its new path."""
+    """Rename the store with its logs, which contain its last writes. Return its new path."""
     if not (data / STORE).exists():
         return None
     number = 1
     while (aside := data / f"{STORE}.before-restore-{number}").exists():
         number += 1
-    # The logs first: a log beside another store would be taken for that store's.
+    # Rename the logs first, because SQLite would apply a leftover log to the next store.
     for end in reversed(_LOGS):
         if (part := data / (STORE + end)).exists():
             part.rename(data / (aside.name + end))
@@ -321,6 +320,6 @@ def _add_blob(blobs: BlobStore, name: str, data: bytes) -> None:
         blobs.put(name, data)
     except BlobExists:
         if blobs.get(name) != data:
-            # The backup was verified, so the blob that is there is damaged.
+            # The backup was verified, so the existing blob is damaged.
             blobs.remove(name)
             blobs.put(name, data)

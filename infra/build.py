@@ -1,8 +1,8 @@
 """Build the artefact that Lambda runs: one folder for all functions (`make build`).
 
-It has `functions/`, `shared/` and what `requirements.lock` pins, as wheels for Lambda's platform.
-The same inputs give the same bytes on any machine. If a build fails, the previous artefact stays.
-docs/adr/22-aws.md has the reasons.
+The artefact contains `functions/`, `shared/` and the wheels of `requirements.lock` for Lambda's
+platform. The same inputs give the same bytes on any machine. If a build fails, the previous
+artefact is kept. docs/adr/22-aws.md gives the reasons.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage.
 """
@@ -31,9 +31,9 @@ SERVICES: Final = frozenset({"dynamodb", "kms", "s3", "sqs"})
 # The same values as parameters of the template, for `sam --parameter-overrides file://…` (YAML).
 PARAMETERS_FILE: Final = "parameters.yaml"
 
-# The parameters of the template that become settings of all functions. SAM publishes a version if
-# the code or the text of the template changed, but not if only a parameter did: so the artefact
-# must change with these parameters.
+# Template parameters that become settings of all functions. SAM publishes a new version if the code
+# or the text of the template changes, but not if only a parameter changes. The artefact must
+# therefore change with these parameters.
 SETTINGS: Final = frozenset(
     {"BasePath", "Mode", "OperationMetrics", "RestoredAs", "TrustedProxies", "Witnesses"}
 )
@@ -41,10 +41,10 @@ SETTINGS: Final = frozenset(
 _SOURCES: Final = ("functions", "shared")
 _PLATFORMS: Final = {"arm64": "aarch64-manylinux_2_28", "x86_64": "x86_64-manylinux_2_28"}
 
-# Where Lambda unpacks the artefact: the path in tracebacks.
+# The folder into which Lambda unpacks the artefact, for paths in tracebacks.
 _TASK_ROOT: Final = "/var/task"
 
-# Files of the packages that no function reads. `boto3/docs` and `botocore/docs` are code.
+# Package files that no function reads. `boto3/docs` and `botocore/docs` are code.
 _UNUSED: Final = (
     ".lock",
     "bin",
@@ -56,26 +56,26 @@ _UNUSED: Final = (
     "**/*.pyi",
     "**/py.typed",
 )
-# Of our own sources, what no function reads. The relay needs packages that the artefact lacks.
+# Source files that no function reads. The relay needs packages that the artefact lacks.
 _UNUSED_SOURCES: Final = shutil.ignore_patterns("__pycache__", "py.typed", "relay", ".*")
 # Files that importlib.metadata and vulnerability scanners read. Licences are kept too.
 _METADATA: Final = frozenset({"METADATA", "entry_points.txt", "sboms"})
 _LICENCES: Final = ("licen", "copying", "notice", "authors")
 
-# The first time that a zip file can store in every time zone: 2 January 1980.
+# The earliest time that a zip file can store in every time zone: 2 January 1980.
 _MOMENT: Final = 315_619_200
 
 
 class BuildFailed(Exception):
-    """No artefact was built; the message says why."""
+    """No artefact was built. The message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The target of the artefact: an architecture of Lambda, a Python version, and settings.
+    """The target of the artefact: a Lambda architecture, a Python version, and settings.
 
-    `parameters` has parameters of `template.yaml` that become settings of the functions, by name.
-    Those that are not in it keep their deployed values (docs/adr/22).
+    `parameters` contains parameters of `template.yaml` that become settings of the functions, by
+    name. Other parameters keep their deployed values (docs/adr/22).
     """
 
     architecture: str = "arm64"
@@ -107,10 +107,10 @@ def main() -> int:
 def build(
     output: Path, target: Target, *, interpreter: str | None = None, root: Path = ROOT
 ) -> None:
-    """Build the artefact from the sources in `root`, and replace the one at `output`.
+    """Build the artefact from the sources in `root`, and replace the artefact at `output`.
 
-    `interpreter` is a Python of the target's version that compiles the bytecode; by default one is
-    searched. Raises `BuildFailed`.
+    `interpreter` is a Python of the target's version that compiles the bytecode. By default, an
+    interpreter is searched. Raises `BuildFailed`.
     """
     if output.exists() and not (output / TARGET_FILE).is_file():
         raise BuildFailed(f"{output} is no artefact, and is not replaced")
@@ -129,10 +129,10 @@ def build(
 
 
 def install(lock: Path, folder: Path, target: Target) -> None:
-    """Install what a lock file pins into `folder`, for the target. Raises `BuildFailed`."""
+    """Install the packages of a lock file into `folder`, for the target. Raises `BuildFailed`."""
     options = ["--python-platform", _PLATFORMS[target.architecture]]
     options += ["--python-version", target.python, "--only-binary", ":all:"]
-    # The files are changed here, so they must not be links into uv's cache.
+    # The build changes the files, so they must not be links into uv's cache.
     options += ["--no-compile-bytecode", "--link-mode", "copy", "--target", str(folder)]
     uv = [sys.executable, "-m", "uv"]
     try:
@@ -142,9 +142,9 @@ def install(lock: Path, folder: Path, target: Target) -> None:
 
 
 def add_bytecode(folder: Path, compiler: str) -> None:
-    """Compile bytecode beside the sources, which are kept for the lines of tracebacks."""
-    # Zip files round times, and Lambda's file system shows other ones. Bytecode that is checked
-    # against the time of its source would be compiled again at each cold start.
+    """Compile bytecode next to the sources, which are kept for tracebacks."""
+    # Zip files round times, and Lambda's file system shows different times. Bytecode with
+    # timestamps would therefore be recompiled at each cold start.
     options = ["--invalidation-mode", "unchecked-hash", "-o", "0"]
     paths = ["-s", str(folder), "-p", _TASK_ROOT]
     compileall = [compiler, "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0"]
@@ -178,13 +178,13 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
 
 
 def _remove_unused_files(app: Path) -> None:
-    """Remove files of the packages that no function reads."""
+    """Remove package files that no function reads."""
     services = app.glob("botocore/data/*/")
     _remove(each for each in services if each.is_dir() and each.name not in SERVICES)
     for pattern in _UNUSED:
         _remove(app.glob(pattern))
     for endpoints in app.glob("botocore/data/endpoints.json"):
-        # Each new client reads the whole file.
+        # Each new client reads the whole file, so keep it small.
         known = json.loads(endpoints.read_text())
         for partition in known["partitions"]:
             used = SERVICES & partition["services"].keys()
@@ -206,7 +206,10 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def _settle(app: Path) -> None:
-    """Give every file the same time and mode, for equal bytes, and so that Lambda can read them."""
+    """Set the same time and mode on every file.
+
+    This makes builds reproducible, and the files readable for Lambda.
+    """
     for path in (app, *app.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
         os.utime(path, (_MOMENT, _MOMENT))
@@ -247,7 +250,10 @@ def _run(command: list[str]) -> None:
 
 
 def _sizes(app: Path) -> tuple[int, int]:
-    """Return the bytes of the artefact, unzipped and zipped. Lambda's limit is 250 MB unzipped."""
+    """Return the size of the artefact in bytes, unzipped and zipped.
+
+    Lambda's limit is 250 MB unzipped.
+    """
     files = [path for path in sorted(app.rglob("*")) if path.is_file()]
     with tempfile.TemporaryFile() as archive:
         with ZipFile(archive, "w", ZIP_DEFLATED) as zipped:

@@ -1,4 +1,4 @@
-"""The data folder of a deployment on one machine: store, blobs and, by default, the master key."""
+"""The data folder of a deployment on one machine: store, blobs and the default master key."""
 
 import fcntl
 import logging
@@ -16,7 +16,7 @@ from shared.model.lists.head import version_of
 
 _STORE = "svc.db"
 _MASTER_KEY = "master.key"
-# SQLite has recent writes in two more files beside the store.
+# SQLite keeps recent writes in additional files of the store.
 _LIMITS = f"{_STORE}-limits"
 _PRIVATE = (
     *(f"{each}{part}" for each in (_STORE, _LIMITS) for part in ("", "-wal", "-shm", "-journal")),
@@ -29,20 +29,20 @@ LOST_ROOT: Final = (
     "If it is lost, follow docs/runbook.md (a lost root) before the newest document expires."
 )
 
-# The library for metrics reads this variable when it is imported (infra/server/metrics.py).
+# The metrics library reads this variable at import time (infra/server/metrics.py).
 METRICS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 _log = logging.getLogger(__name__)
 
 
 class FolderInUse(RescindError):
-    """Another program works on the folder; nothing was done."""
+    """Another program uses the folder. No data was changed."""
 
 
 def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
-    """Return the settings for the data in `folder`, with the master key at `key` if it is given.
+    """Return the settings for the data in `folder`, with an optional master key at `key`.
 
-    The names are those of `shared.settings`.
+    The names are defined in `shared.settings`.
     """
     return {
         "RESCIND_STORE": f"sqlite:{folder / _STORE}",
@@ -52,10 +52,10 @@ def environment(folder: Path, key: Path | None = None) -> dict[str, str]:
 
 
 def use(folder: Path) -> None:
-    """Note, until this process ends, that it may change the data of the folder.
+    """Lock the folder for shared write access until this process ends.
 
-    It does so up to its last moment, because what was begun is completed in threads. Raises
-    `FolderInUse` while another program must be `exclusive_access`.
+    The lock lasts until the end of the process, because threads complete work in progress. Raises
+    `FolderInUse` while another program has `exclusive_access`.
     """
     descriptor = _opened_lock(folder)
     try:
@@ -68,10 +68,10 @@ def use(folder: Path) -> None:
 
 @contextmanager
 def exclusive_access(folder: Path, remedy: str = "Stop it first.") -> Iterator[None]:
-    """Run the block only if no server that may change the data runs on the folder.
+    """Run the block only if no server that may write uses the folder.
 
-    None can start meanwhile. Raises `FolderInUse` with the remedy otherwise. A server with
-    `RESCIND_MODE=read-only` may run.
+    No such server can start during the block. Raises `FolderInUse` with the remedy otherwise. A
+    server with `RESCIND_MODE=read-only` may run.
     """
     descriptor = _opened_lock(folder)
     try:
@@ -82,7 +82,7 @@ def exclusive_access(folder: Path, remedy: str = "Stop it first.") -> Iterator[N
             raise FolderInUse(f"{problem} {remedy}") from None
         yield
     finally:
-        # The close alone would leave the lock to a child that has the file open.
+        # Closing alone would leave the lock to a child process that inherited the file.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -92,9 +92,9 @@ def _opened_lock(folder: Path) -> int:
 
 
 def empty_metrics(folder: Path, address: str) -> Path:
-    """Return an empty folder for the counts of a server that has its metrics at `address`.
+    """Return an empty folder for the metrics of a server with `address` as its metrics address.
 
-    Files of an earlier run are removed, because counters begin at zero.
+    Files of an earlier run are removed, because counters start at zero.
     """
     counts = folder / "metrics" / address
     shutil.rmtree(counts, ignore_errors=True)
@@ -103,36 +103,36 @@ def empty_metrics(folder: Path, address: str) -> Path:
 
 
 def master_key(folder: Path, path: Path | None) -> Path:
-    """Return the path of the master key: `path` (`--keys`), else `master.key` in the folder."""
+    """Return the path of the master key: `path` (`--keys`), or `master.key` in the folder."""
     return path or folder / _MASTER_KEY
 
 
 def settings_in(environment_: Mapping[str, str]) -> list[str]:
-    """Return which settings of stores the environment has."""
+    """Return the names of the store settings that the environment contains."""
     return [name for name in environment(Path()) if environment_.get(name)]
 
 
 def resolve_folder(folder: Path | None, environment_: Mapping[str, str]) -> Path | None:
-    """Return the data folder: `folder` (`--data`), else that of `RESCIND_DATA`; None if neither.
+    """Return the data folder: `folder` (`--data`), or `RESCIND_DATA`, or None.
 
-    `RESCIND_DATA` does not count if the environment names stores.
+    `RESCIND_DATA` is ignored if the environment names stores.
     """
     found = environment_.get("RESCIND_DATA")
     return Path(found) if folder is None and found and not settings_in(environment_) else folder
 
 
 def of_store(store: str) -> Path | None:
-    """Return the folder of a store on this machine (`RESCIND_STORE`); None for any other store."""
+    """Return the folder of a local store (`RESCIND_STORE`), or None for any other store."""
     scheme, _, location = store.partition(":")
     return Path(location).parent if scheme == "sqlite" else None
 
 
 def prepare(folder: Path, key: Path | None = None) -> None:
-    """Create the folder, its master key and its root key, for their owner only, unless they exist.
+    """Create the folder, its master key and its root key with owner-only access, if missing.
 
-    Raises `InvalidSettings` if the folder cannot be created or is not private, if it has data and
-    the key is missing (a new key could not open the seals of the old one), and as `check_whole`
-    does.
+    Raises `InvalidSettings` if the folder cannot be created or is not private. Also raises it if
+    the folder has data but no key, because a new key could not unwrap the seeds. Raises the errors
+    of `check_whole` too.
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -145,9 +145,9 @@ def prepare(folder: Path, key: Path | None = None) -> None:
 
 
 def _prepare_root(folder: Path, key: Path) -> None:
-    """Create the root key beside the master key, unless another is in use.
+    """Create the root key next to the master key, unless another root key is in use.
 
-    Clients that hold a document of another root would refuse the documents of a new one.
+    Clients with a document of another root would refuse the documents of a new root.
     """
     root = wiring.default_root(wiring.settings(os.environ | environment(folder, key)))
     if root is None or root.exists() or wiring.is_read_only():
@@ -159,7 +159,7 @@ def _prepare_root(folder: Path, key: Path) -> None:
 
 
 def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
-    """Refuse an empty store beside files of an older one, whose records are lost.
+    """Refuse an empty store next to files of an older store, because records were lost.
 
     `has_tenants` is false if the store was opened and has no tenant. Raises `InvalidSettings`.
     """
@@ -176,7 +176,7 @@ def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
 
 
 def _has_served(folder: Path) -> bool:
-    """Return whether a service ran here. A first start that was stopped leaves one empty list."""
+    """Return whether a service ran here. An interrupted first start leaves one empty SRL."""
     lists = folder.glob("blobs/srl/*/lists/*.json")
     return (folder / "admin.key").exists() or any(version_of(each.name) > 1 for each in lists)
 
@@ -184,10 +184,10 @@ def _has_served(folder: Path) -> bool:
 def folder_environment(
     folder: Path | None, key: Path | None, environment_: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the environment, with the settings of `folder` and its key if it is given.
+    """Return the environment, with the settings of `folder` and its key if given.
 
-    Raises `InvalidSettings` if `folder` is not a data folder (opening it would create one) or is
-    not private, or if its key is missing.
+    Raises `InvalidSettings` if `folder` is not a data folder, because opening it would create one.
+    Also raises it if the folder is not private, or if its key is missing.
     """
     if folder is None:
         return dict(environment_)
@@ -202,7 +202,7 @@ def folder_environment(
 
 
 def _validate_folder(folder: Path, key: Path | None) -> Path:
-    """Check the folder, its files and the master key, and return the path of the key."""
+    """Check the folder, its files and the master key. Return the path of the key."""
     private_files.check_folder(folder)
     for name in _PRIVATE:
         private_files.check_file(folder / name)
@@ -212,25 +212,25 @@ def _validate_folder(folder: Path, key: Path | None) -> Path:
         problem = f"{path} is missing, but {folder} has data. "
         remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --keys)."
         raise InvalidSettings(problem + remedy)
-    # The modes are checked when the files are read.
+    # Modes are checked when the files are read.
     private_files.check_owner(path)
     private_files.check_owner(path.with_name("root.key"))
     return path
 
 
 def write_secret(path: Path, secret: str) -> None:
-    """Write a secret to a new file that only its owner can read."""
+    """Write a secret to a new file with owner-only access."""
     write_private(path, f"{secret}\n".encode("ascii"))
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner can read, and that survives a power failure."""
+    """Write a new file with owner-only access, and sync it to disk."""
     with _new_private(path) as file:
         file.write(data)
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
-    """Write lines to a new file that only its owner can read; return their number."""
+    """Write lines to a new file with owner-only access. Return their number."""
     written = 0
     with _new_private(path) as file:
         for line in lines:
@@ -240,14 +240,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 
 
 def copy_private(source: Path, destination: Path) -> None:
-    """Copy a file of any size to a new one that only its owner can read."""
+    """Copy a file of any size to a new file with owner-only access."""
     with source.open("rb") as read, _new_private(destination) as file:
         shutil.copyfileobj(read, file, 1024 * 1024)
 
 
 @contextmanager
 def _new_private(path: Path) -> Iterator[BinaryIO]:
-    """Create the file; if the block fails or is interrupted, no part of it is left."""
+    """Create the file. Remove it if the block fails or is interrupted."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 (a descriptor, no path)

@@ -1,8 +1,8 @@
 """Create a virtual environment from a lock file: `python infra/environment.py FOLDER LOCK`.
 
-It needs only Python. uv installs the packages: the one on PATH if it is new enough, else the one
-that the lock file pins, which pip installs first. uv does not read pip's configuration, so this
-program passes on its indexes, certificates and proxies.
+Only Python is required. uv installs the packages. A recent uv on PATH is used if there is one.
+Otherwise, pip first installs the uv version in the lock file. uv does not read pip's configuration,
+so this program passes on its indexes, certificates and proxies.
 """
 
 import ast
@@ -19,7 +19,7 @@ from typing import Final
 
 _UV_SINCE: Final = (0, 13)
 
-# Settings of pip's configuration, and the variable of uv with the same meaning.
+# Options of pip's configuration, and the equivalent variables of uv.
 _VARIABLES: Final = {
     "index-url": "UV_DEFAULT_INDEX",
     "extra-index-url": "UV_INDEX",
@@ -39,7 +39,7 @@ class CannotInstall(Exception):
 
 
 def main() -> None:
-    """Create the environment, or add what it lacks."""
+    """Create the environment, or add missing packages."""
     folder, lock = map(Path, sys.argv[1:])
     print(f"Installing what {lock} names in {folder} (once)", flush=True)
     python = folder / "bin" / "python"
@@ -55,9 +55,10 @@ def main() -> None:
 def install(
     uv: Iterable[str], lock: Path, options: Iterable[str], *, pythons: Iterable[str] = ()
 ) -> None:
-    """Install what a lock file pins, by hash, with this command of uv. Raises `CannotInstall`.
+    """Install the packages of a lock file with this uv command, verifying hashes.
 
-    pip's configuration is read with the first of `pythons` and the running Python that has pip.
+    The first of `pythons` and the running Python that has pip provides pip's configuration. Raises
+    `CannotInstall`.
     """
     settings = _pip_settings([*pythons, sys.executable, f"{sys.base_prefix}/bin/python3"])
     command = [*uv, "pip", "install", "--quiet", "--require-hashes", "--no-deps", *options]
@@ -67,7 +68,7 @@ def install(
 
 
 def _uv(folder: Path) -> str | None:
-    """Return an existing uv: in the environment, beside this Python, or on PATH and new enough."""
+    """Return the path of a uv in the environment, next to this Python, or recent enough on PATH."""
     for beside in (folder / "bin" / "uv", Path(sys.executable).with_name("uv")):
         if beside.exists():
             return str(beside)
@@ -77,11 +78,11 @@ def _uv(folder: Path) -> str | None:
 
 
 def _uv_by_pip(folder: Path, lock: Path) -> str:
-    """Install the uv that the lock file pins into a new environment, with pip; return its path."""
+    """Install the uv of the lock file into a new environment with pip. Return its path."""
     python = str(folder / "bin" / "python")
     make = [sys.executable, "-m", "venv", str(folder)]
     if importlib.util.find_spec("pip"):
-        # This Python's pip takes less time than to install another one.
+        # Using this Python's pip is faster than installing another one.
         _run([*make, "--without-pip"])
         pip = [sys.executable, "-m", "pip", "--python", python]
     elif importlib.util.find_spec("ensurepip"):
@@ -105,7 +106,7 @@ def _no_pip() -> str:
 
 
 def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
-    """Return pip's configuration for `pip install`, by option; empty without a pip."""
+    """Return pip's configuration for `pip install`, by option. Empty without pip."""
     for python in dict.fromkeys(pythons):
         with suppress(CannotInstall, OSError):
             listed = _run([python, "-m", "pip", "config", "list"])
@@ -124,13 +125,13 @@ def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
 
 
 def _variables(settings: dict[str, str]) -> dict[str, str]:
-    """Return the environment for uv with pip's configuration; variables of the user come first."""
+    """Return the environment for uv with pip's configuration. User variables take precedence."""
     from_pip = {
         variable: ("," if variable in _COMMAS else " ").join(settings[option].split())
         for option, variable in _VARIABLES.items()
         if option in settings and _OLDER.get(variable, variable) not in os.environ
     }
-    # With several indexes, pip accepts a match from any; the hashes decide.
+    # With several indexes, pip accepts a match from any. The hashes decide.
     return {"UV_INDEX_STRATEGY": "unsafe-best-match"} | from_pip | os.environ
 
 

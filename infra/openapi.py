@@ -1,9 +1,9 @@
-"""The OpenAPI document of the whole API, made from the routes (`make written` writes it to docs/).
+"""Generate the OpenAPI document from the routes (`make written` writes it to docs/).
 
 FastAPI describes paths, parameters and bodies. This module adds the names for generated clients,
-the texts of the endpoints' docstrings, the scopes of the operations, the headers of every response,
-and the errors. `infra/openapi.md` has the text about the API as a whole, and `infra/openapi.toml`
-the other texts, the headers and the schemas of errors.
+the endpoint docstrings, the scopes, the response headers, and the errors. `infra/openapi.md`
+contains the text about the whole API. `infra/openapi.toml` contains the other texts, the headers
+and the error schemas.
 """
 
 import inspect
@@ -31,7 +31,7 @@ PATH: Final = Path(__file__).parent.parent / "docs" / "openapi.json"
 _INFO: Final = Path(__file__).with_name("openapi.md")
 _PARTS: Final = tomllib.loads(_INFO.with_suffix(".toml").read_text(encoding="utf-8"))
 
-# Errors of every operation: of its caller, its parameters or its body.
+# Errors of every operation, caused by its caller, its parameters or its body.
 _ALWAYS: Final = (
     errors.InvalidRequest,
     Unauthorized,
@@ -73,10 +73,10 @@ _EXAMPLES: Final[dict[str, tuple[Exception, ...]]] = {
     "503": (errors.Unavailable(),),
 }
 
-# For the document in the server's own pages.
+# For the document that the server itself serves.
 HERE: Final = {"url": "/", "description": "This server"}
 
-# The headers of every response, and those of some statuses.
+# The headers of every response, and the additional headers of some statuses.
 _COMMON: Final = [
     name for name in _PARTS["headers"] if name not in {"WWW-Authenticate", "Retry-After"}
 ]
@@ -113,12 +113,12 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
 
 
 def text() -> str:
-    """Return the document as it is stored."""
+    """Return the document in its stored form."""
     return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
 
 
 def _complete(document: dict[str, Any], route: ApiRoute) -> None:
-    """Add what all operations share, and the texts of the endpoint's docstring."""
+    """Add the parts common to all operations, and the text of the endpoint's docstring."""
     operation = route.serving.operation
     summary, paragraphs, reasons = _words(route.endpoint.__doc__ or "")
     scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
@@ -126,7 +126,7 @@ def _complete(document: dict[str, Any], route: ApiRoute) -> None:
     document["summary"] = summary
     accepts = f"Accepts keys with the scope {scopes}.{_freshness(operation.fresh)}"
     document["description"] = "\n\n".join([*paragraphs, accepts])
-    # Any one of these scopes is enough.
+    # Any of these scopes is enough.
     document["security"] = [{"apiKey": [scope]} for scope in operation.scopes]
     for parameter in document.get("parameters", []):
         _describe(parameter)
@@ -158,7 +158,7 @@ def _freshness(fresh: Fresh) -> str:
 
 
 def _repeat(document: dict[str, Any], reasons: dict[str, str]) -> None:
-    """Add the header by which a request can be repeated, and what it leads to."""
+    """Add the idempotency header, and its effects on responses."""
     repeated = _PARTS["repeated"]
     schema = {"type": "string", "pattern": f"^{KEY_PATTERN}$", "maxLength": 255}
     document.setdefault("parameters", []).append(
@@ -174,7 +174,7 @@ def _repeat(document: dict[str, Any], reasons: dict[str, str]) -> None:
 
 
 def _protect(document: dict[str, Any], reasons: dict[str, str]) -> None:
-    """Add the headers about an approval."""
+    """Add the approval headers."""
     document.setdefault("parameters", []).extend(_PARTS["approving"]["parameters"])
     conflict = _PARTS["approving"]["conflict"]
     reasons["409"] = " ".join(filter(None, [reasons.get("409"), conflict]))
@@ -193,9 +193,8 @@ def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
 
 
 def _words(docstring: str) -> tuple[str, list[str], dict[str, str]]:
-    """Return the summary, the paragraphs after it, and the reasons of errors (`409: why`)."""
-    # Python 3.13 removes the indentation of docstrings when it compiles them; older versions do
-    # not.
+    """Return the summary, the following paragraphs, and the reasons of errors (`409: why`)."""
+    # Python 3.13 removes the indentation of docstrings at compile time. Older versions do not.
     first, *others = inspect.cleandoc(docstring).split("\n\n")
     matches = {each: _REASON.fullmatch(each) for each in others}
     reasons = {found[1]: _sentence(found[2]) for found in matches.values() if found}
@@ -218,7 +217,7 @@ def _camel_case(name: str) -> str:
 
 
 def _describe(parameter: dict[str, Any]) -> None:
-    """Remove the repeated description of a parameter, and its null, which a query cannot have."""
+    """Remove the repeated description of a parameter, and its null type, invalid in a query."""
     schema = parameter["schema"]
     schema.pop("description", None)
     kinds = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
@@ -277,24 +276,24 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rename_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
-    """Return the schemas by the names for generated clients."""
+    """Return the schemas under their names for generated clients."""
     named: dict[str, Any] = {}
     for name, schema in schemas.items():
         if name in {"HTTPValidationError", "ValidationError"}:
             continue
-        # A schema may differ in requests and responses; FastAPI then gives it two names.
+        # FastAPI gives a schema two names if it differs between requests and responses.
         if named.setdefault(_public(name), schema) != schema:
             raise ValueError(f"two schemas have the name {_public(name)}")
     return named
 
 
 def _public(name: str) -> str:
-    """The name of a class for generated clients."""
+    """Return the name of a class for generated clients."""
     return str(_PARTS["names"].get(name, name.removesuffix("Body")))
 
 
 def _clean_schema(value: Any, *, of: str = "") -> Any:
-    """Return `value` with the names for clients and without titles, which repeat names."""
+    """Return `value` with client names, and without titles, which repeat names."""
     if isinstance(value, dict):
         return {
             name: _clean_schema(member, of=name)

@@ -1,4 +1,4 @@
-"""Checks that a folder and its files belong to this user and that nobody else can use them."""
+"""Checks that a folder and its files belong to this user and are private."""
 
 import logging
 import os
@@ -18,10 +18,10 @@ _log = logging.getLogger("rescind")
 
 
 def check_folder(folder: Path) -> None:
-    """Check that the folder is ours, and make it private if others can only read it.
+    """Check that this user owns the folder. Make it private if it is readable by others.
 
-    Raises `InvalidSettings` if it belongs to another user, is reached by another user's link, or is
-    writable by others, who may have put files into it.
+    Raises `InvalidSettings` if the folder belongs to another user or is reached by another user's
+    link. Also raises it if others can write to the folder, because they may have added files.
     """
     link = folder.lstat()
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.geteuid(), _ROOT):
@@ -38,9 +38,9 @@ def check_folder(folder: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Check that the file, if it exists, is ours; make it private if others can only read it.
+    """Check that this user owns the file, if it exists. Make it private if others can read it.
 
-    Raises `InvalidSettings` as `check_owner` does, and if the file is writable by others.
+    Raises `InvalidSettings` as `check_owner` does, and if others can write to the file.
     """
     check_owner(path)
     if not path.exists():
@@ -53,9 +53,9 @@ def check_file(path: Path) -> None:
 
 
 def check_owner(path: Path) -> None:
-    """Check that the file, if it exists, is a regular file of ours with only one name.
+    """Check that the file, if it exists, is a regular file of this user without other names.
 
-    Raises `InvalidSettings` if it belongs to another user, is a link, or has a second name.
+    Raises `InvalidSettings` if the file belongs to another user, is a link, or has a second name.
     """
     try:
         status = path.lstat()
@@ -96,10 +96,10 @@ def _name(uid: int) -> str:
 
 
 def name(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the name of the user who runs this process, or the number if there is no name.
+    """Return the name of the user of this process, or the user number without a name.
 
-    If `sudo` started the process, the result also has the user who called it, from `environment`:
-    `root (sudo by alice)`.
+    If `sudo` started the process, the result includes the calling user from `environment`: `root
+    (sudo by alice)`.
     """
     number = os.getuid()
     try:

@@ -1,6 +1,6 @@
-"""The checks of `make release-rehearsal`, which builds a release twice from the commit and uses it.
+"""Run the checks of `make release-rehearsal`, which builds a release twice and uses it.
 
-Nothing is uploaded. `.github/workflows/release.yml` uploads what was built, on a tag.
+The rehearsal uploads no files. On a tag, `.github/workflows/release.yml` uploads the build.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _REPOSITORY: Final = "https://github.com/rescind/rescind"
 _MODULE: Final = f"{_REPOSITORY.removeprefix('https://')}/{_GO}"
 _IMAGE: Final = "ghcr.io/rescind/rescind"
 _DOCKERFILE: Final = "infra/container/Dockerfile"
-# Where a manifest names the image.
+# Matches the image references in manifests.
 _NAMED_IMAGE: Final = re.compile(
     r"(?<=image: )rescind$|registry\.example\.com/rescind:[\w.]+", re.MULTILINE
 )
@@ -39,11 +39,11 @@ _SECONDS: Final = 30.0
 
 
 class ReleaseRefused(Exception):
-    """A release must not be made of this."""
+    """The commit must not be released."""
 
 
 def main() -> int:
-    """Run a step of the rehearsal, and return 1 if a release must not be made of the commit."""
+    """Run a rehearsal step. Returns 1 if the commit must not be released."""
     parser = argparse.ArgumentParser(prog="python -m infra.release", description=__doc__)
     parser.add_argument("step", choices=("version", "pack", "check"))
     parser.add_argument("--dist", type=Path, default=Path("dist"))
@@ -67,7 +67,7 @@ def main() -> int:
 
 
 def check(dist: Path, folder: Path) -> None:
-    """Check a build by another one, a checkout and an installation in `folder`.
+    """Check a build against a second build, a checkout and an installation in `folder`.
 
     Raises `ReleaseRefused`.
     """
@@ -112,12 +112,12 @@ def _check_upgrade(title: str, changelog: str) -> None:
 
 
 def tags(version: str) -> tuple[str, str]:
-    """Return the tags of a release: of the whole, and of the module for Go."""
+    """Return the tags of a release: for the whole project, and for the Go module."""
     return f"v{_semantic(version)}", f"{_GO}/v{_semantic(version)}"
 
 
 def _semantic(version: str) -> str:
-    """Return a version of Python in the form of npm and Go."""
+    """Convert a Python version to the form of npm and Go."""
     return version.replace(".dev", "-dev.")
 
 
@@ -129,7 +129,7 @@ def compare(first: Path, second: Path) -> None:
 
 
 def check_source(source: Path, dist: Path, folder: Path) -> None:
-    """Raise `ReleaseRefused` unless the wheel of a source distribution has what the wheel has."""
+    """Raise `ReleaseRefused` unless a source distribution builds a wheel with the same content."""
     _ran(_BIN / "uv", "--quiet", "build", "--wheel", "--out-dir", folder, source)
     name = next(folder.glob(f"{source.name.partition('-')[0]}-*.whl")).name
     if _content(folder / name) != _content(dist / name):
@@ -137,10 +137,9 @@ def check_source(source: Path, dist: Path, folder: Path) -> None:
 
 
 def check_tags(tree: Path, dist: Path, folder: Path, *names: str) -> None:
-    """Tag a tree, and fetch the module by its tag and from `dist`, as `go get` does.
+    """Tag a tree, and fetch the Go module by its tag and from `dist`, as `go get` does.
 
-    Raises `ReleaseRefused` unless both are the same. `names` are other tags than those of the
-    release.
+    `names` replace the tags of the release. Raises `ReleaseRefused` unless both modules are equal.
     """
     version = tags(__version__)[0]
     git = ("git", "-c", "user.name=rehearsal", "-c", "user.email=rehearsal@example.com")
@@ -166,7 +165,7 @@ def check_tags(tree: Path, dist: Path, folder: Path, *names: str) -> None:
 
 
 def _module_hash(folder: Path, version: str, settings: Mapping[str, str]) -> str:
-    """Return the hash that Go gives the module of a version."""
+    """Return Go's hash of a module version."""
     folder.mkdir()
     own = {"GOTOOLCHAIN": "local", "GOSUMDB": "off", "GOMODCACHE": str(folder), **settings}
     own["GOFLAGS"] = "-mod=mod -modcacherw"
@@ -191,9 +190,9 @@ def check_manifests(dist: Path, folder: Path) -> None:
 
 
 def check_image(source: Path, folder: Path) -> str:
-    """Build the image from a source distribution, if that can be done here; return what was done.
+    """Build the image from a source distribution, if possible here. Return the outcome.
 
-    Raises `ReleaseRefused` if the distribution lacks something, or the image is of another version.
+    Raises `ReleaseRefused` if the distribution lacks a file, or the image has another version.
     """
     _unpack(source, folder)
     (tree,) = folder.iterdir()
@@ -249,13 +248,13 @@ def _wait(process: "subprocess.Popen[bytes]", port: int) -> None:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    # Not with `tarfile`, whose filters the first patches of Python 3.11 do not have.
+    # `tarfile` lacks filters in the first patch releases of Python 3.11.
     folder.mkdir(parents=True, exist_ok=True)
     _ran("tar", "-xf", archive, "-C", folder)
 
 
 def _pack_module(tree: Path, dist: Path) -> None:
-    """Pack the module as Go does: each file below the module and its version, and the license."""
+    """Pack the Go module as Go does: files below the module path and version, and the license."""
     source = tree / _GO
     files = {str(each.relative_to(source)): each for each in source.rglob("*") if each.is_file()}
     files.setdefault("LICENSE", tree / "LICENSE")
@@ -265,9 +264,9 @@ def _pack_module(tree: Path, dist: Path) -> None:
 
 
 def _pack_manifests(tree: Path, dist: Path) -> None:
-    """Pack the manifests with the image of this version.
+    """Pack the manifests with this version's image.
 
-    The overlay of a user adds settings and namespace.
+    Users add settings and a namespace with an overlay.
     """
     image = f"{_IMAGE}:{__version__}"
     files = [each for pattern in _MANIFESTS for each in tree.glob(pattern)]
@@ -279,14 +278,14 @@ def _pack_manifests(tree: Path, dist: Path) -> None:
 
 
 def _pack_archive(file: Path, content: Mapping[str, bytes]) -> None:
-    """Pack files in an order and at a time that are always the same."""
+    """Pack files reproducibly, in a fixed order and with a fixed time."""
     with zipfile.ZipFile(file, "w") as made:
         for name in sorted(content):
             made.writestr(zipfile.ZipInfo(name), content[name], zipfile.ZIP_DEFLATED)
 
 
 def _content(wheel: Path) -> dict[str, bytes]:
-    """Return the files of a wheel, without their list, whose order differs."""
+    """Return the files of a wheel except RECORD, because its order differs."""
     with zipfile.ZipFile(wheel) as packed:
         return {
             name: packed.read(name) for name in packed.namelist() if not name.endswith("/RECORD")
@@ -296,7 +295,7 @@ def _content(wheel: Path) -> dict[str, bytes]:
 def _ran(
     *command: str | Path, folder: Path = _ROOT, settings: Mapping[str, str] | None = None
 ) -> str:
-    """Return what a program prints. Raises `ReleaseRefused` if it fails."""
+    """Run a program and return its output. Raises `ReleaseRefused` if it fails."""
     done = subprocess.run(  # noqa: S603 (commands of this module)
         [*map(str, command)],
         cwd=folder,

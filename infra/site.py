@@ -1,8 +1,8 @@
 """Build the documentation as a site with search: `python -m infra.site FOLDER [--tag v0.4.0]`.
 
-The pages are those that GitHub shows. Links to code become links to the tree of the tag. A link to
-a missing file, page or anchor ends the build. Each version has a folder, and the newest release
-another one, `latest`. zensical makes the pages (`make site`).
+The pages are the same as on GitHub. Links to code point to the tree of the tag. A link to a missing
+file, page or anchor fails the build. Each version has a folder. The newest release is also in the
+folder `latest`. zensical generates the pages (`make site`).
 """
 
 import argparse
@@ -20,7 +20,7 @@ _ROOT: Final = Path(__file__).resolve().parent.parent
 CODE: Final = "https://github.com/rescind/rescind/tree"
 # Refuses links to missing pages and anchors.
 ZENSICAL: Final = (_ROOT / ".tools" / "site" / "bin" / "zensical", "build", "--strict")
-# Where a page beside docs/ stands on the site.
+# Site paths of pages outside docs/.
 _MOVED: Final = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md"}
 _LINK: Final = re.compile(r"(?<=\]\()([^)#\s]+)(?=[#)])")
 _RELEASE: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
@@ -41,7 +41,7 @@ _PARTS: Final = {
 
 
 def write_sources(folder: Path, tag: str) -> None:
-    """Copy the pages and what they show to a folder, with links that hold there."""
+    """Copy the pages and their files to a folder, and adapt their links."""
     shutil.copytree(_ROOT / "docs", folder)
     for name, moved in _MOVED.items():
         shutil.copy(_ROOT / name, folder / moved)
@@ -54,7 +54,7 @@ def write_sources(folder: Path, tag: str) -> None:
 
 
 def _link(home: Path, page: Path, folder: Path, tag: str, match: re.Match[str]) -> str:
-    """The target of a link of a page that stood in `home` and is `page` now."""
+    """Return the new target of a link on a page that moved from `home` to `page`."""
     if urlsplit(match[0]).scheme:
         return match[0]
     target = Path(os.path.normpath(home / match[0])).relative_to(_ROOT).as_posix()
@@ -69,8 +69,8 @@ def _link(home: Path, page: Path, folder: Path, tag: str, match: re.Match[str]) 
 def build(folder: Path, tag: str) -> Path:
     """Build the version's folder in `html` of a folder, and return it.
 
-    That of a release is also `latest`, to which the first page leads. Raises `CalledProcessError`;
-    `FileNotFoundError` for a dead link to code.
+    A release is also copied to `latest`, and the first page redirects to it. Raises
+    `CalledProcessError`, or `FileNotFoundError` for a dead link to code.
     """
     shutil.rmtree(folder, ignore_errors=True)
     write_sources(folder / "docs", tag)
@@ -85,7 +85,7 @@ def build(folder: Path, tag: str) -> Path:
 
 
 def _settings(pages: Path, version: str) -> str:
-    """The configuration of zensical. Strings and lists of JSON are those of TOML."""
+    """Return the configuration of zensical. JSON strings and lists are valid TOML."""
     parts = [*_PARTS.items()]
     for name, title in (("spec", "Specification"), ("adr", "Decisions")):
         of_part = sorted(each.relative_to(pages).as_posix() for each in (pages / name).glob("*.md"))
@@ -102,7 +102,7 @@ features = ["navigation.sections", "search.highlight", "content.code.copy"]
 
 
 def main() -> None:
-    """Build the site, and print where it is."""
+    """Build the site, and print its folder."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tag", default="main")

@@ -1,7 +1,7 @@
-"""The one name that the wheel adds to an environment, and its command (docs/adr/03).
+"""The only top-level package of the wheel, and its command (docs/adr/03).
 
 In a wheel, `functions`, `infra` and `shared` are inside this package. They import each other by
-these names, so a process that imports this package looks for modules here first.
+these names, so importing this package adds its folder to the module search path.
 """
 
 import os
@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 (pathlib takes as 
 
 
 def command_line() -> int:
-    """Run `rescind`; the exit code."""
+    """Run `rescind`, and return its exit code."""
     from infra.cli.__main__ import main  # noqa: PLC0415
 
     return main()

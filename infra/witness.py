@@ -1,8 +1,8 @@
-"""A witness of sealed logs: it signs that each checkpoint extends those before (C2SP tlog-witness).
+"""A witness of transparency logs, which cosigns consistent checkpoints (C2SP tlog-witness).
 
-It has its own data, and shares nothing with the service but formats. Its seed, the logs that it
-knows and what it signed last of each are in one file, so that the key is never there without what
-it has signed.
+It has its own data and shares only formats with the service. One file contains its seed, the known
+logs, and the last signed tree of each log. The key therefore never exists without the record of its
+signatures.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ _SIZE: Final = "text/x.tlog.size"
 
 
 class SignedTree(NamedTuple):
-    """The tree of a log that the witness signed last: its leaves, and the root over them."""
+    """The last tree of a log that the witness signed: its size and root hash."""
 
     size: int = 0
     root: bytes = merkle.EMPTY
 
 
 class NotCosigned(Exception):
-    """The checkpoint is not signed; `status` and `said` are the answer."""
+    """The checkpoint is not signed. `status` and `said` form the response."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -60,7 +60,7 @@ class NotCosigned(Exception):
 
 
 def parse_submission(body: bytes) -> tuple[AddCheckpointRequest, Checkpoint]:
-    """Return the request in a body, and the checkpoint in it. Raises `NotCosigned`."""
+    """Return the request in a body, and its checkpoint. Raises `NotCosigned`."""
     try:
         asked = AddCheckpointRequest.parse(body)
         return asked, Checkpoint.parse(asked.note)
@@ -69,9 +69,10 @@ def parse_submission(body: bytes) -> tuple[AddCheckpointRequest, Checkpoint]:
 
 
 def signed_by(note: str, keys: Sequence[NoteKey]) -> str:
-    """Return the lines of the note that are signatures by these keys of the log: one or more.
+    """Return the lines of the note that are signatures by these keys of the log.
 
-    `keys` are empty if the log is not known. Raises `NotCosigned`, also if one is not valid.
+    `keys` is empty if the log is unknown. Raises `NotCosigned` if there is no such signature, or if
+    any is invalid.
     """
     if not keys:
         raise NotCosigned(HTTPStatus.NOT_FOUND, "this witness does not know the log")
@@ -89,7 +90,7 @@ def signed_by(note: str, keys: Sequence[NoteKey]) -> str:
 def check_extends(
     add_checkpoint_request: AddCheckpointRequest, stated: Checkpoint, last: SignedTree
 ) -> None:
-    """Check that the tree extends the one that was signed last. Raises `NotCosigned`."""
+    """Check that the tree extends the last signed tree. Raises `NotCosigned`."""
     if add_checkpoint_request.old > stated.size:
         raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size is larger than the new one")
     if add_checkpoint_request.old != last.size:
@@ -114,7 +115,7 @@ class WitnessIdentity(NamedTuple):
 
     @property
     def key(self) -> NoteKey:
-        """The public key, as those who trust the witness have it."""
+        """The public key, in the form that verifiers configure."""
         return witnesses.cosigner(self.name, seed=self.seed)
 
 
@@ -130,10 +131,7 @@ class WitnessStore:
 
     @classmethod
     def open(cls, folder: Path, name: str | None) -> Self:
-        """Return the memory in a folder, made anew with this name if there is none.
-
-        Raises `InvalidSettings`.
-        """
+        """Open the store in a folder, or create it with this name. Raises `InvalidSettings`."""
         path = folder.absolute() / _FILE
         if path.exists():
             private_files.check_file(path)
@@ -151,18 +149,18 @@ class WitnessStore:
         return cls(path)
 
     def add(self, key: NoteKey) -> None:
-        """Know a log by a key of it; again is harmless."""
+        """Add a log by its key. Adding a key again has no effect."""
         with self._write() as db:
             db.execute("INSERT OR IGNORE INTO keys VALUES (?, ?)", (key.name, str(key)))
 
     def keys(self, origin: str) -> list[NoteKey]:
-        """Return the keys of a log, none if it is not known."""
+        """Return the keys of a log. Empty if the log is unknown."""
         with self._read() as db:
             rows = db.execute("SELECT key FROM keys WHERE origin = ?", (origin,)).fetchall()
         return [NoteKey.parse(key) for (key,) in rows]
 
     def note(self, origin: str) -> str | None:
-        """Return the newest checkpoint that was signed of a log, or None."""
+        """Return the newest signed checkpoint of a log, or None."""
         with self._read() as db:
             row = db.execute("SELECT note FROM signed WHERE origin = ?", (origin,)).fetchone()
         return None if row is None else str(row[0])
@@ -174,7 +172,7 @@ class WitnessStore:
 
     @contextmanager
     def of_log(self, origin: str) -> Iterator["LogState"]:
-        """Hold the memory of a log alone; changes are durable at the end."""
+        """Lock the state of a log. Changes are durable when the block ends."""
         with self._write() as db:
             yield LogState(db, origin)
 
@@ -196,19 +194,19 @@ class WitnessStore:
 
 
 class LogState:
-    """The tree of one log that was signed last, while nobody else can change it."""
+    """The last signed tree of one log, while it is locked."""
 
     def __init__(self, db: sqlite3.Connection, origin: str) -> None:
         self._db, self._origin = db, origin
 
     def last(self) -> SignedTree:
-        """Return the tree that was signed last, the empty one if none was."""
+        """Return the last signed tree, or the empty tree."""
         query = "SELECT size, root FROM signed WHERE origin = ?"
         row = self._db.execute(query, (self._origin,)).fetchone()
         return SignedTree() if row is None else SignedTree(*row)
 
     def keep(self, tree: SignedTree, note: str) -> None:
-        """Note the tree and the checkpoint that are about to be signed."""
+        """Store the tree and the checkpoint that will be signed."""
         self._db.execute(
             "INSERT OR REPLACE INTO signed VALUES (?, ?, ?, ?)", (self._origin, *tree, note)
         )
@@ -217,7 +215,7 @@ class LogState:
 def _connect(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS)
     db.isolation_level = None
-    # A commit returns once the disk has it.
+    # A commit returns once the data is on disk.
     db.execute("PRAGMA synchronous = EXTRA")
     return db
 
@@ -230,7 +228,7 @@ def _make(path: Path, name: str) -> None:
         with closing(_connect(part)) as db:
             db.executescript(_TABLES)
             db.execute("INSERT INTO identity VALUES (?, ?)", (name, seeds.new()[0]))
-        # Another process may have made one: then that one counts.
+        # If another process has created the file, that file is used.
         with suppress(FileExistsError):
             os.link(part, path)
     finally:
@@ -238,7 +236,7 @@ def _make(path: Path, name: str) -> None:
 
 
 def application(memory: WitnessStore) -> Starlette:
-    """Return the ASGI application of a witness with this memory."""
+    """Return the ASGI application of a witness with this store."""
 
     async def add_checkpoint(request: Request) -> Response:
         try:
@@ -266,7 +264,7 @@ def application(memory: WitnessStore) -> Starlette:
 
 
 def sign(memory: WitnessStore, body: bytes) -> str:
-    """Return the line with the cosignature for a request, once it cannot be forgotten.
+    """Return the cosignature line for a request, after the tree is stored durably.
 
     Raises `NotCosigned`.
     """

@@ -1,11 +1,11 @@
-"""Does IAM judge the conditions of a transaction item by item? Ask this account.
+"""Probe whether IAM evaluates the conditions of a transaction per item, in this account.
 
     python -m infra.write_probe
 
-The roles of the functions may write partitions of their own kinds only (docs/adr/22). AWS does
-not document how it judges such a condition if one transaction writes several partitions. The
-probe makes a table and a role of its own, writes three transactions, and removes both. It prints
-the value of the parameter `WriteConditions` that works here (docs/deploy.md).
+The roles of the functions may write only partitions of their own kinds (docs/adr/22). AWS does not
+document how it evaluates such a condition if one transaction writes several partitions. The probe
+creates a table and a role, writes three transactions, and removes both. It prints the value of the
+parameter `WriteConditions` that works here (docs/deploy.md).
 """
 
 import json
@@ -21,12 +21,12 @@ from typing import Any, Final, NamedTuple
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-# The tables and roles that infra/deployer.json lets a deployer make begin so.
+# infra/deployer.json lets a deployer create tables and roles with this prefix.
 _PREFIX: Final = "rescind-probe"
-# Patterns of partitions, as the roles of the functions have them.
+# Partition patterns as in the roles of the functions.
 _PUT, _UPDATED, _OTHER = "put#1", "updated#1", "other#1"
 _PUT_PATTERN, _UPDATED_PATTERN = "put#*", "updated#*"
-# A new role works after some seconds, at each place of AWS at another moment.
+# A new role becomes usable after some seconds, which differ between AWS endpoints.
 _NEW_ROLE_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 15.0
 _PAUSE_SECONDS: Final = 1.0
@@ -36,17 +36,17 @@ _NOT_YET: Final = frozenset(
 
 
 class WriteConditions(StrEnum):
-    """The values of the parameter: what the roles limit writes to."""
+    """The values of the parameter: how the roles limit writes."""
 
     ITEMS = "items"
     TABLES = "tables"
 
 
 class AllowedTransactions(NamedTuple):
-    """Which transactions IAM allowed.
+    """The transactions that IAM allowed.
 
-    `plain` puts two items that the role may put. `mixed` also updates and checks others that it
-    may. `foreign` puts one that it may not.
+    `plain` puts two permitted items. `mixed` also updates and checks other permitted items.
+    `foreign` puts an item that is not permitted.
     """
 
     plain: bool
@@ -55,14 +55,14 @@ class AllowedTransactions(NamedTuple):
 
 
 class ProbePacing(NamedTuple):
-    """How the probe waits; both take seconds."""
+    """How the probe waits. Both functions use seconds."""
 
     sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
 
 
 def choose_conditions(allowed_transactions: AllowedTransactions) -> WriteConditions:
-    """Return the value that works; `items` only if every transaction was judged as intended."""
+    """Return the value that works: `items` only if IAM decided every transaction as intended."""
     is_as_intended = (
         allowed_transactions.plain
         and allowed_transactions.mixed
@@ -72,7 +72,7 @@ def choose_conditions(allowed_transactions: AllowedTransactions) -> WriteConditi
 
 
 def probe(session: boto3.Session, pacing: ProbePacing | None = None) -> AllowedTransactions:
-    """Try the transactions with a table and a role of its own. Raises what boto3 raises."""
+    """Run the transactions with a temporary table and role. Raises the errors of boto3."""
     name = f"{_PREFIX}-{secrets.token_hex(4)}"
     with _table(session, name) as table_arn, _role(session, name, table_arn) as role_arn:
         return _try_transactions(session, name, role_arn, pacing or ProbePacing())
@@ -119,7 +119,7 @@ def _policy(*statements: dict[str, Any]) -> str:
 
 
 def _write(action: str, table_arn: str, pattern: str) -> dict[str, Any]:
-    """Return the statement of a write, with the condition that template.yaml has."""
+    """Return the statement of a write, with the condition of template.yaml."""
     condition = {
         "Null": {"dynamodb:LeadingKeys": "false"},
         "ForAllValues:StringLike": {"dynamodb:LeadingKeys": pattern},
@@ -142,7 +142,7 @@ def _try_transactions(
 
 
 def _assume_role(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> Any:
-    """Return a client of the role."""
+    """Return a client that uses the role."""
     sts = session.client("sts")
     assume = partial(sts.assume_role, RoleArn=role_arn, RoleSessionName="probe")
     given = _patiently(assume, pacing, seconds=_NEW_ROLE_SECONDS)["Credentials"]
@@ -155,7 +155,7 @@ def _assume_role(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> 
 
 
 def _is_allowed(dynamodb: Any, items: list[Any], pacing: ProbePacing, *, seconds: float) -> bool:
-    """Return whether the transaction is allowed at last: a denial may end within `seconds`."""
+    """Return whether the transaction is allowed. A denial is retried for up to `seconds`."""
     try:
         _patiently(partial(dynamodb.transact_write_items, TransactItems=items), pacing, seconds)
     except ClientError as error:
@@ -166,7 +166,7 @@ def _is_allowed(dynamodb: Any, items: list[Any], pacing: ProbePacing, *, seconds
 
 
 def _patiently(call: Callable[[], Any], pacing: ProbePacing, seconds: float) -> Any:
-    """Return the answer of `call`, which is repeated while it is denied. Raises its last error."""
+    """Return the result of `call`, retrying it while it is denied. Raises its last error."""
     deadline = pacing.clock() + seconds
     while True:
         try:
@@ -214,7 +214,7 @@ def _key(partition: str) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the value of the parameter; return 0, or 1 after a message if it cannot be known."""
+    """Print the value of the parameter. Return 0, or 1 after a message if it is unknown."""
     print("Trying three transactions with a table and a role of their own …", file=sys.stderr)
     try:
         tried = probe(boto3.Session())

@@ -1,1 +1,1 @@
-"""Verification of a tenant's audit log against its sealed log, from outside (LOG-24)."""
+"""Verify a tenant's audit log against its transparency log, from outside (LOG-24)."""

@@ -1,4 +1,4 @@
-"""Verification of the entries against the records of the log."""
+"""Verification of audit entries against the records of the log."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from shared.model.audit.head import LATE_MS
 from shared.model.audit.records import EntryCommitment, milliseconds, ulid_of
 from shared.model.items import Item
 
-# An entry that is younger than this need not be sealed yet.
+# An entry younger than this many milliseconds may not be in the log yet.
 PENDING_MS: Final = 600_000
 
 
@@ -20,7 +20,7 @@ class RecordIndex:
     """The records of a log, by the identifiers of their entries."""
 
     def __init__(self, leaves: Leaves, report: Report) -> None:
-        """Index the records; those that are sealed twice, or late, go into the report."""
+        """Index the records. Report duplicate and late records."""
         self._data = leaves.data
         self._is_complete = leaves.is_complete
         self._report = report
@@ -38,7 +38,7 @@ class RecordIndex:
             newest = max(newest, made)
 
     def check_entries(self, entries: Iterable[Item], now: datetime) -> Iterator[Item]:
-        """Check each entry against its record, and yield those that are as they were sealed."""
+        """Check each entry against its record. Yield the unchanged entries."""
         for item in entries:
             self._report.checked += 1
             if self._is_sealed(item, int(now.timestamp() * 1000)):
@@ -49,11 +49,11 @@ class RecordIndex:
         return self._at[ulid_of(str(item["id"]))]
 
     def is_absent(self, leaf: int) -> bool:
-        """Return whether the entry of a leaf was not among those compared, or is not sealed."""
+        """Return whether a leaf has no compared entry, or is beyond the log."""
         return leaf >= len(self._seen) or not self._seen[leaf]
 
     def find_removed(self, now: datetime) -> None:
-        """Report the records whose entries were not among those compared, and are not expired."""
+        """Report the unexpired records without a compared entry."""
         for index, seen in enumerate(self._seen):
             record = EntryCommitment.parse(self._data[index])
             if seen:
@@ -85,7 +85,7 @@ class RecordIndex:
 
 @dataclass(frozen=True, slots=True)
 class CreatedRecord:
-    """A record of the service: its identifier, and when it was created, in UTC."""
+    """A record of the service: its identifier, and its creation time in UTC."""
 
     id: str
     created_at: str
@@ -99,7 +99,7 @@ class Creations:
     oldest: str = ""
 
     def collect(self, entries: Iterable[Item]) -> Iterator[Item]:
-        """Yield the entries, and note what each of them names."""
+        """Yield the entries, and collect the identifiers that they name."""
         for each in entries:
             made = str(each.get("timestamp"))
             self.oldest = min(self.oldest or made, made)
@@ -109,7 +109,7 @@ class Creations:
     def compare(self, records: Iterable[CreatedRecord], report: Report) -> None:
         """Report the records that no entry created.
 
-        The entry of a record that is as old as the oldest entry, or older, may have expired.
+        Records as old as the oldest entry are skipped, because their entries may have expired.
         """
         for each in records:
             report.records += 1

@@ -1,4 +1,4 @@
-"""The source, the pins and the report of a verification of the audit log."""
+"""The source, the pins and the report of an audit log verification."""
 
 import json
 from collections.abc import Iterator
@@ -12,21 +12,21 @@ from shared.model.items import Item
 
 
 class Source(Protocol):
-    """A sealed log and the audit log that it is about, as a verifier reads them.
+    """A verifier's view of a transparency log and its audit log.
 
-    Every method may raise what its transport raises; the verification then has no result.
+    Every method may raise the errors of its transport. The verification then has no result.
     """
 
     def checkpoint(self) -> str | None:
-        """Return the newest checkpoint, a signed note, or None if the service shows none."""
+        """Return the newest checkpoint, a signed note, or None if the service serves none."""
         ...
 
     def refuses(self) -> bool:
-        """Return whether the service refused to show a checkpoint, as if the log was cut."""
+        """Return whether the service refused to serve a checkpoint of a truncated log."""
         ...
 
     def read_cosigned_checkpoint(self) -> str | None:
-        """Return the newest checkpoint that witnesses signed, or None if the service has none."""
+        """Return the newest cosigned checkpoint, or None if the service has none."""
         ...
 
     def verifier_keys(self) -> list[str]:
@@ -34,24 +34,24 @@ class Source(Protocol):
         ...
 
     def tile(self, place: TileAddress) -> bytes | None:
-        """Return a tile or bundle, or None if there is none."""
+        """Return a tile or an entry bundle, or None if it does not exist."""
         ...
 
     def entries(self) -> Iterator[Item]:
-        """Yield the entries of the audit log as they are stored, in any order."""
+        """Yield the stored entries of the audit log, in any order."""
         ...
 
 
 @dataclass(slots=True)
 class Report:
-    """The result of a verification: the log is whole if there are no findings.
+    """The result of a verification. The log is whole if there are no findings.
 
-    `findings` name what was tampered with. `late` has the leaves whose entries are more than a
-    minute older than one before them: they were sealed late, or were backdated. `pending` has the
-    identifiers of entries that are too young to be sealed. `begun` says that the log began anew
-    since a pin, by a recovery that the log names: only its owner knows whether there was one.
-    `witnessed` is the number of leaves that a quorum of witnesses signed. `records` counts those
-    compared, and `statements` the times between two statements that were.
+    `findings` describe tampering. `late` contains the leaves with entries more than a minute older
+    than an earlier leaf. Such entries were appended late, or were backdated. `pending` contains the
+    identifiers of entries that are too young to be in the log. `begun` reports that a recovery
+    started a new log generation since a pin. Only the owner of the log can confirm that recovery.
+    `witnessed` is the number of leaves that a quorum of witnesses has cosigned. `records` counts
+    the compared records, and `statements` the compared intervals between two statements.
     """
 
     origin: str = ""
@@ -69,15 +69,15 @@ class Report:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings
 
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A checkpoint that was verified: `note` is signed, `keys` are verifier keys.
+    """A verified checkpoint: `note` is signed, and `keys` are verifier keys.
 
-    Without keys, the pin only says what the history was.
+    Without keys, the pin records only the history.
     """
 
     note: str
@@ -85,7 +85,7 @@ class Pin:
 
     @property
     def checkpoint(self) -> Checkpoint:
-        """The statement of the checkpoint. Raises `ValueError` if it is none."""
+        """The checkpoint of the note. Raises `ValueError` if it is invalid."""
         return Checkpoint.parse(self.note)
 
     def to_text(self) -> str:
@@ -110,7 +110,7 @@ class Pin:
 
     @classmethod
     def load(cls, path: Path) -> Self | None:
-        """Return the pin of a file, or None if there is no such file. Raises `ValueError`."""
+        """Return the pin of a file, or None if the file does not exist. Raises `ValueError`."""
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:

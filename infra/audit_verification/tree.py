@@ -1,6 +1,6 @@
-"""Verification of the tree: bundles against tiles, tiles against those above, root, and pin.
+"""Verify the Merkle tree: bundles against tiles, tiles against the level above, root, and pin.
 
-The records of all bundles are kept, 56 bytes each, and so are the hashes above level 0.
+The records of all bundles are kept in memory, 56 bytes each, with the hashes above level 0.
 """
 
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from shared.model.audit.merkle import NOTHING, WIDTH, TileAddress, TreeFrontier
 
 @dataclass(slots=True)
 class Leaves:
-    """The records of a log, 56 bytes each, in their order. `is_complete` unless one is missing."""
+    """The records of a log in order, 56 bytes each. `is_complete` is false if any is missing."""
 
     data: list[bytes] = field(default_factory=list)
     is_complete: bool = True
 
 
 def read_leaves(source: Source, checkpoint: Checkpoint, report: Report) -> Leaves:
-    """Return the records of the log, after every tile was checked against its neighbours."""
+    """Return the records of the log, after checking every tile against its neighbours."""
     levels = _levels(source, checkpoint.size, report)
     leaves = Leaves()
     for number in range(-(-checkpoint.size // WIDTH)):
         _add_bundle(source, number, checkpoint.size, levels[0], leaves, report)
-    # How many hashes of each level the level above covers.
+    # The number of hashes of each level that the level above covers.
     covered = [*(len(each) * WIDTH for each in levels[1:]), 0]
     partial = (tuple(each[end:]) for each, end in zip(levels, covered, strict=True))
     edge = TreeFrontier(checkpoint.size, tuple(partial))
@@ -38,7 +38,7 @@ def read_leaves(source: Source, checkpoint: Checkpoint, report: Report) -> Leave
 
 
 def check_history(leaves: Leaves, checkpoint: Checkpoint, pin: Checkpoint, report: Report) -> None:
-    """Check that the log extends the one of the pin, which has the same origin."""
+    """Check that the log extends the pin's log, which has the same origin."""
     if checkpoint.size < pin.size:
         report.findings.append(
             f"the log has {checkpoint.size} leaves, smaller than the pinned one of {pin.size}"
@@ -52,7 +52,7 @@ def _root(data: list[bytes]) -> bytes:
 
 
 def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
-    """Return the hashes of all levels, the leaves' first; a missing one is 32 zero bytes."""
+    """Return the hashes of all levels, leaves first. A missing hash is 32 zero bytes."""
     levels, level = list[list[bytes]](), 0
     while level == 0 or merkle.count(level, size):
         count = merkle.count(level, size)

@@ -1,4 +1,4 @@
-"""The trust document of a tenant, applied to its sealed log by a verifier (LOG-34)."""
+"""Check a transparency log against the tenant's trust document (LOG-34)."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,18 +11,15 @@ from shared.model.audit import checkpoint, witnesses
 from shared.model.audit.checkpoint import Checkpoint, NoteKey
 from shared.model.audit.records import EntryCommitment
 
-# How old the cosignatures may be, how far clocks of witnesses may be ahead, and how old an entry is
-# that a quorum must have seen.
+# The maximum age of cosignatures, the maximum clock skew of witnesses, and the age after which a
+# quorum must have cosigned an entry.
 FRESH: Final = timedelta(hours=24)
 _AHEAD: Final = timedelta(seconds=60)
 _SEEN: Final = timedelta(hours=1)
 
 
 class TrustedLog:
-    """The document of a tenant, as it applies to the log.
-
-    Each check names what is wrong in the report.
-    """
+    """A trust document, applied to the log. Each check adds its findings to the report."""
 
     def __init__(self, document: TrustDocument) -> None:
         self._document = document
@@ -33,7 +30,7 @@ class TrustedLog:
 
     @property
     def anchors(self) -> list[Checkpoint]:
-        """The checkpoint that the document names, if it names one."""
+        """The log anchor of the document, if it has one."""
         log = self._document.log
         return [] if log is None else [Checkpoint(log.origin, log.size, log.root)]
 
@@ -46,9 +43,9 @@ class TrustedLog:
     def check_witnessed(
         self, note: str | None, leaves: Leaves, stated: Checkpoint, now: datetime, report: Report
     ) -> None:
-        """Check that a quorum of witnesses signed a part of the log, not long ago.
+        """Check that a quorum of witnesses recently cosigned a part of the log.
 
-        `note` is the checkpoint that the service has with cosignatures, or None.
+        `note` is the cosigned checkpoint of the service, or None.
         """
         named = self._document.witnesses
         if named is None or not named.quorum:
@@ -73,7 +70,7 @@ class TrustedLog:
 
 
 def _check_seen(leaves: Leaves, size: int, now: datetime, report: Report) -> None:
-    """Check that the witnesses signed all leaves but the newest ones."""
+    """Check that the witnesses cosigned all leaves except the newest ones."""
     for index, data in enumerate(leaves.data[size:], size):
         if EntryCommitment.parse(data).made_ms < (now - _SEEN).timestamp() * 1000:
             report.findings.append(f"leaf {index} is an hour old, and no quorum has signed it")

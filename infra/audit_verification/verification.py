@@ -34,10 +34,10 @@ _MANY: Final = {
 
 @dataclass(slots=True)
 class Statements:
-    """The statements of one generation of the log, and the changes that its entries name.
+    """The statements of one log generation, and the changes that its entries name.
 
-    `changes` has the shards of the changes of a leaf. `begun` are the leaves at which a recovery
-    had the counters stated anew.
+    `changes` maps a leaf to the shards of its changes. `begun` contains the leaves at which a
+    recovery restarted the counters.
     """
 
     generation: str
@@ -46,9 +46,9 @@ class Statements:
     begun: list[int] = field(default_factory=list)
 
     def collect(self, entries: Iterable[Item], leaf: Callable[[Item], int]) -> Iterator[Item]:
-        """Yield the sealed entries, and note what each of them states or changes.
+        """Yield the entries, and collect their statements and changes.
 
-        A malformed one states and changes nothing.
+        A malformed entry contributes neither.
         """
         for each in entries:
             with suppress(DataCorrupt, KeyError, ValueError):
@@ -56,9 +56,9 @@ class Statements:
             yield each
 
     def compare(self, is_absent: Callable[[int], bool], report: Report) -> None:
-        """Report the shards whose changes between two statements are not those of the entries.
+        """Report shards with a change count between two statements that differs from the entries.
 
-        Nothing is compared if `is_absent` says that an entry between them has expired.
+        An interval is skipped if `is_absent` reports that one of its entries has expired.
         """
         ordered = sorted(self.stated, key=lambda each: each[1].size)
         for (first_id, first), (second_id, second) in pairwise(ordered):
@@ -129,17 +129,17 @@ def verify(
     records: Iterable[CreatedRecord] | None = None,
     trusted_log: TrustedLog | None = None,
 ) -> tuple[Report, Pin | None]:
-    """Verify the audit log of a tenant, and that it continues what the `pins` say.
+    """Verify the audit log of a tenant, and that it extends all `pins`.
 
-    If `records` are given, each must have been created by an entry, and the statements of the log
-    must agree with its entries. With `trusted_log`, which a document of the roots names, the keys
-    are those of the document, and the log extends what that names and what witnesses signed.
+    If `records` are given, an entry must have created each record, and the statements of the log
+    must agree with its entries. With `trusted_log`, the keys come from the trust document. The log
+    must then also extend the log anchor and the cosigned checkpoint.
 
-    Also returns the pin to keep: None if there is a finding, if the log began anew, or if nothing
-    is sealed yet.
+    Also returns the pin to save. It is None if there is a finding, if a new log generation started,
+    or if no entry was appended yet.
     """
     report = Report()
-    # Before the checkpoint: the first signer is stored together with the first checkpoint.
+    # Read the keys first, because the first signer is stored together with the first checkpoint.
     keys = [NoteKey.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
     known = [each.checkpoint for each in pins]
@@ -155,12 +155,12 @@ def verify(
     if trusted_log is None:
         signed = _signed_by(note, stated.origin, keys, pins, report)
     else:
-        # The document vouches for the keys, whatever was pinned.
+        # The trust document supersedes pinned keys.
         signed = _signed_by(note, stated.origin, trusted_log.keys(stated.origin), [], report)
     report.origin, report.size = stated.origin, stated.size
     leaves = tree.read_leaves(source, stated, report)
     ledger = RecordIndex(leaves, report)
-    # Before the entries: what is created meanwhile has its entry among them.
+    # List records before the entries. Records that are created in between then have their entries.
     listed, creations = list(records or ()), Creations()
     statements = Statements(stated.origin.rpartition("/")[2])
     named, begun = set[str | None](), dict[str, str]()
@@ -186,7 +186,7 @@ def verify(
 
 
 def _introduced_key(item: Item) -> str | None:
-    """Return the public key of the audit signer that an entry introduces, in base64, or None."""
+    """Return the base64 public key of an audit signer that an entry introduces, or None."""
     details = item.get("details")
     if item.get("action") != _ROTATION or not isinstance(details, dict):
         return None
@@ -194,10 +194,10 @@ def _introduced_key(item: Item) -> str | None:
 
 
 def _trusted_keys(keys: list[NoteKey], pins: list[Pin], names: set[str | None]) -> tuple[str, ...]:
-    """Return which of the keys that signed are to be trusted from now on.
+    """Return the signing keys to trust from now on.
 
-    These are all if none was trusted before; else those that were, and those that a sealed entry
-    names.
+    If no key was trusted before, all signing keys are returned. Otherwise, only keys that were
+    trusted, or that an appended entry names.
     """
     before = {each for pin in pins for each in pin.keys}
     return tuple(
@@ -214,7 +214,7 @@ def _check_absence(
     now: datetime,
     report: Report,
 ) -> None:
-    """Report what says that there was a log: a pin, a document, a signer, or an older entry."""
+    """Report evidence of a missing log: a pin, a document, a signer, or an older entry."""
     if checkpoints:
         size = max(each.size for each in checkpoints)
         report.findings.append(f"there is no log, smaller than the pinned one of {size}")
@@ -243,10 +243,10 @@ def _parse_statement(note: str, tenant_id: str, report: Report) -> Checkpoint | 
 def _signed_by(
     note: str, origin: str, keys: list[NoteKey], pins: list[Pin], report: Report
 ) -> list[NoteKey]:
-    """Return the listed keys that signed the checkpoint; one that is trusted must have."""
+    """Return the listed keys that signed the checkpoint. A trusted key must be among them."""
     signed = [key for key in keys if is_signed_by(note, key)]
     for pin in pins:
-        # A signer goes on in the next generation, under the name of its origin.
+        # A signer continues in the next generation, under the name of its origin.
         trusted = [NoteKey(origin, NoteKey.parse(each).public_key) for each in pin.keys]
         if trusted and not any(is_signed_by(note, key) for key in trusted):
             report.findings.append("signature: no pinned key signed the checkpoint")
@@ -262,7 +262,7 @@ def _check_pin(
     statement: dict[str, str],
     report: Report,
 ) -> None:
-    """Check that the log goes on from a pin, or that a recovery began it since (LOG-10)."""
+    """Check that the log extends a pin, or that a recovery started a new generation (LOG-10)."""
     if pin.origin == checkpoint.origin:
         tree.check_history(leaves, checkpoint, pin, report)
         return

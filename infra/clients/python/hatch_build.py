@@ -1,4 +1,4 @@
-"""Where the package is: in a checkout the folder that the service uses, else in this one."""
+"""Locate the package: in a checkout the service's folder, otherwise in this folder."""
 
 from pathlib import Path
 from typing import Any
@@ -7,14 +7,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 _HERE = Path(__file__).parent
 _NAME = "rescind_authorizer"
-# In a source distribution: under its own name, Hatch would find it a second time.
+# In a source distribution. Under its own name, Hatch would include the package twice.
 _PACKED = "package"
 _CHECKOUT = _HERE.parents[2] / "shared"
 _IS_CHECKOUT = (_CHECKOUT / "authorizer").is_dir()
 
 
 def version() -> str:
-    """The version of the service, or what the source distribution says."""
+    """Return the version of the service, or of the source distribution."""
     file = _CHECKOUT / "__init__.py" if _IS_CHECKOUT else _HERE / "PKG-INFO"
     lines = file.read_text(encoding="utf-8").splitlines()
     marks = ("__version__ = ", "Version: ")
@@ -25,7 +25,7 @@ class PackageHook(BuildHookInterface[Any]):  # type: ignore[misc]
     """Adds the package and the license to the wheel and to the source distribution."""
 
     def initialize(self, _version: str, build_data: dict[str, Any]) -> None:
-        """Say where they are, and where they belong."""
+        """Map the source paths to their paths in the distribution."""
         place = _PACKED if self.target_name == "sdist" else _NAME
         package = _CHECKOUT / "authorizer" if _IS_CHECKOUT else _HERE / _PACKED
         build_data["force_include"][str(package)] = place

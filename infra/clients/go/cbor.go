@@ -7,13 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// nestingMax is in how many maps and lists a value may be.
+// nestingMax is the maximum nesting of maps and lists.
 const nestingMax = 16
 
-// numberMax is the highest sequence and version: the largest integer that every JSON reader keeps.
+// numberMax is the highest sequence and version: the largest integer that every JSON reader
+// preserves.
 const numberMax = 1 << 53
 
-// The major types of CBOR that the formats use.
+// The major types of CBOR in the formats.
 const (
 	kindUint = iota
 	kindNegative
@@ -25,8 +26,8 @@ const (
 	kindSimple
 )
 
-// item is a value of CBOR. `data` has the content of a text or of bytes, and belongs to what was
-// decoded. `number` is that of an integer, or the code of a simple value.
+// item is a CBOR value. `data` contains a text or bytes, as a slice of the decoded input. `number`
+// is an integer, or the code of a simple value.
 type item struct {
 	kind    byte
 	number  uint64
@@ -36,13 +37,14 @@ type item struct {
 }
 
 // decoder reads deterministic CBOR (RFC 8949, 4.2.1) with text keys, without tags and floats. If it
-// is not `strict`, headers may be longer than needed and members in any order; none comes twice.
+// is not `strict`, headers may be too long and members unordered. Duplicate members are always
+// rejected.
 type decoder struct {
 	left   []byte
 	strict bool
 }
 
-// decodeMap returns the members of the map that `data` is. It refuses as `malformed`.
+// decodeMap returns the members of the map in `data`. It rejects other data as `malformed`.
 func decodeMap(data []byte, strict bool) (map[string]item, error) {
 	reader := decoder{data, strict}
 	found, err := reader.item(0)
@@ -55,7 +57,7 @@ func decodeMap(data []byte, strict bool) (map[string]item, error) {
 	return found.members, nil
 }
 
-// item reads a value that so many maps and lists contain.
+// item reads a value at this nesting depth.
 func (d *decoder) item(depth int) (item, error) {
 	if depth > nestingMax {
 		return item{}, refuse(Malformed)
@@ -139,7 +141,7 @@ func (d *decoder) text(size uint64) ([]byte, error) {
 }
 
 func (d *decoder) list(size uint64, depth int) ([]item, error) {
-	// Each value has a byte at least, so nothing is reserved for what is not there.
+	// Each value has at least one byte. This bounds the claimed size before memory is allocated.
 	if size > uint64(len(d.left)) {
 		return nil, refuse(Malformed)
 	}
@@ -175,7 +177,7 @@ func (d *decoder) members(size uint64, depth int) (map[string]item, error) {
 	return found, nil
 }
 
-// name reads the name of a member, which follows the one whose bytes are `before`.
+// name reads the name of a member, which must sort after the bytes `before`.
 func (d *decoder) name(before *[]byte) (string, error) {
 	start := d.left
 	kind, size, err := d.header()
@@ -197,7 +199,7 @@ func (d *decoder) name(before *[]byte) (string, error) {
 	return string(name), nil
 }
 
-// negative is -1 less a number.
+// negative is the integer -1 minus its value.
 type negative uint64
 
 // encode returns the deterministic CBOR of nil, bool, uint64, negative, string, []byte, []any and
@@ -238,7 +240,7 @@ func appendedMap(to []byte, members map[string]any) []byte {
 	for name := range members {
 		names = append(names, name)
 	}
-	// The bytes of a shorter name come first, since they begin with its size.
+	// The encoding of a shorter name sorts first, because it begins with the size.
 	sort.Slice(names, func(i, j int) bool {
 		if len(names[i]) != len(names[j]) {
 			return len(names[i]) < len(names[j])

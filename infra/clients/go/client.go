@@ -1,5 +1,5 @@
-// Package rescind knows which warrants a Rescind service has revoked, seconds after the service does,
-// and asks nobody at each check. It follows the signed feed of a tenant (docs/spec/feed.md).
+// Package rescind follows the revocations of one tenant within seconds, and checks warrants in
+// memory. It reads the signed feed of a Rescind service (docs/spec/feed.md).
 package rescind
 
 import (
@@ -12,47 +12,49 @@ import (
 	"time"
 )
 
-// Version is that of this client.
+// Version is the version of this client.
 const Version = "0.4.0.dev0"
 
-// Options say what a client follows, and how.
+// Options configure a client.
 type Options struct {
-	// URL is the address of the service, APIKey an API key with the scope authorizer, and Tenant the
-	// tenant's identifier.
+	// URL is the address of the service. APIKey is an API key with the scope authorizer. Tenant is
+	// the identifier of the tenant.
 	URL, APIKey, Tenant string
-	// TrustRoot is the pin of the service's roots, which `rescind trust show` prints.
+	// TrustRoot is the pin of the service's trust root, which `rescind trust show` prints.
 	TrustRoot string
-	// Floor is a folder that survives restarts, of this tenant and this authorizer alone.
+	// Floor is a folder that survives restarts. Only this authorizer may use it, for this tenant.
 	Floor string
-	// MaxStaleness is how long after the last confirmation by the service a warrant can be Clear: 30
-	// seconds by default.
+	// MaxStaleness is how long a warrant can be Clear after the last confirmation by the service.
+	// The default is 30 seconds.
 	MaxStaleness time.Duration
-	// PollInterval is the longest pause between polls, a second by default. If the service asks for a
-	// longer one, that is used. No pause is longer than half of MaxStaleness.
+	// PollInterval is the longest pause between polls. The default is one second. The service can
+	// request a longer pause. No pause exceeds half of MaxStaleness.
 	PollInterval time.Duration
-	// LongPoll is the longest long poll, 25 seconds by default, up to a third of MaxStaleness; below 0
-	// there is none.
+	// LongPoll is the longest long poll, up to a third of MaxStaleness. The default is 25 seconds.
+	// A value below 0 disables long polls.
 	LongPoll time.Duration
-	// AllowHTTP permits a service without TLS on another machine. Everybody on the way then reads the
-	// API key.
+	// AllowHTTP permits a service without TLS on another machine. The network can then read the API
+	// key.
 	AllowHTTP bool
-	// RootCAs verify the certificate of the service; nil are those of the system.
+	// RootCAs verify the certificate of the service. nil means the system's certificates.
 	RootCAs *x509.CertPool
-	// OnEvent is called with each event, one at a time; it must return soon. The default is LogEvent.
+	// OnEvent is called for each event, one at a time. It must return quickly. The default is
+	// LogEvent.
 	OnEvent func(Event)
-	// Name is that of this authorizer in reports: by default that of the host. NoReports turns them off.
+	// Name is the name of this authorizer in heartbeats, by default the host name. NoReports
+	// disables heartbeats.
 	Name      string
 	NoReports bool
 }
 
-// Format prints the options without the API key, whatever the verb is.
+// Format prints the options without the API key, for every verb.
 func (o Options) Format(to fmt.State, _ rune) {
 	type fields Options // without this method
 	o.APIKey = "…"
 	fmt.Fprintf(to, "%+v", fields(o))
 }
 
-// policy is how a client polls, and for how long it is not stale.
+// policy is how a client polls, and how long it stays fresh.
 type policy struct{ staleness, poll, wait time.Duration }
 
 func policyOf(options Options) (policy, error) {
@@ -71,12 +73,12 @@ func policyOf(options Options) (policy, error) {
 	return made, nil
 }
 
-// pause returns the longest pause between polls, if the service asks for this one.
+// pause returns the longest pause between polls, for the pause that the service requests.
 func (p policy) pause(asked time.Duration) time.Duration {
 	return shortest(longest(p.poll, asked), p.staleness/2)
 }
 
-// longPoll returns for how many whole seconds to wait in a poll, if the service grants this.
+// longPoll returns the wait of a poll in whole seconds, at most as long as the service grants.
 func (p policy) longPoll(granted time.Duration) time.Duration {
 	return longest(0, shortest(p.wait, shortest(granted, p.staleness/3))).Truncate(time.Second)
 }
@@ -90,21 +92,21 @@ func shortest(one, two time.Duration) time.Duration {
 
 func longest(one, two time.Duration) time.Duration { return one + two - shortest(one, two) }
 
-// Client knows which warrants of one tenant are revoked. Goroutines may share it.
+// Client follows the revocations of one tenant. It is safe for concurrent use.
 type Client struct {
 	follower follower
 	onEvent  func(Event)
 	reporter *reporter
 
 	lock     sync.Mutex
-	changed  chan struct{} // is closed and replaced with each exchange
+	changed  chan struct{} // closed and replaced at each exchange
 	status   Status
 	hasAsked bool
 	isRun    bool
 	noting   sync.Mutex
 }
 
-// New returns a client that has what its floor kept. It asks the service when it is Run.
+// New returns a client with its saved state. Run starts requests to the service.
 func New(options Options) (*Client, error) {
 	if options.Tenant == "" || options.APIKey == "" || options.Floor == "" {
 		return nil, errors.New("set Tenant, APIKey, and Floor to a folder that survives restarts")
@@ -138,10 +140,10 @@ func New(options Options) (*Client, error) {
 	return made, made.follower.load()
 }
 
-// Check returns the verdict on a chain of warrants, from the root to the leaf. It asks nobody, takes
-// no lock, and allocates nothing. A warrant that is known to be revoked is Revoked however old the
-// state is. It does not verify the warrants: do that first. Without an identifier, or with a text that
-// is not a warrant identifier, it returns ErrWarrantID and Stale.
+// Check returns the verdict on a chain of warrants, from the root to the leaf. It makes no request,
+// takes no lock, and allocates no memory. A warrant that is known to be revoked is Revoked, however
+// old the state is. Check does not verify warrants, so verify them first. It returns ErrWarrantID
+// and Stale without an identifier, or if any text is not a warrant identifier.
 func (c *Client) Check(ids ...string) (Verdict, error) {
 	if !areWarrantIDs(ids) {
 		return Stale, ErrWarrantID
@@ -149,7 +151,7 @@ func (c *Client) Check(ids ...string) (Verdict, error) {
 	return c.follower.view.Load().check(ids), nil
 }
 
-// Run follows the feed until the context ends, and returns why it ended.
+// Run follows the feed until the context ends, and returns the reason.
 func (c *Client) Run(ctx context.Context) error {
 	c.lock.Lock()
 	isSecond := c.isRun
@@ -182,8 +184,9 @@ func (c *Client) Run(ctx context.Context) error {
 	}
 }
 
-// Ready waits for a verified and recent state. If the service does not answer, a recent state of the
-// floor suffices when the context ends. The error has the last problem; the client goes on.
+// Ready waits for a verified and fresh state. If the service does not respond before the context
+// ends, a fresh saved state suffices. The error contains the last problem. The client continues to
+// run.
 func (c *Client) Ready(ctx context.Context) error {
 	for {
 		c.lock.Lock()
@@ -204,7 +207,7 @@ func (c *Client) Ready(ctx context.Context) error {
 	}
 }
 
-// WaitFor returns whether the client came to hold an entry of the feed before the context ended.
+// WaitFor waits until the client has a feed entry. It returns false if the context ends first.
 func (c *Client) WaitFor(ctx context.Context, sequence uint64) bool {
 	for {
 		changed := c.news()
@@ -220,13 +223,13 @@ func (c *Client) WaitFor(ctx context.Context, sequence uint64) bool {
 	}
 }
 
-// SigningKeys returns the signing keys that the head of the feed names, after all checks, or none if
-// it names none. A program that verifies warrants asks for them when Status has other Keys.
+// SigningKeys returns the verified signing keys that the feed head names, or nil if it names none.
+// A program that verifies warrants calls it when Keys in Status changes.
 func (c *Client) SigningKeys(ctx context.Context) ([]*SigningKey, error) {
 	return c.follower.signingKeys(ctx)
 }
 
-// news returns a channel that is closed with the next exchange.
+// news returns a channel that is closed at the next exchange.
 func (c *Client) news() <-chan struct{} {
 	c.lock.Lock()
 	defer c.lock.Unlock()
@@ -242,7 +245,7 @@ func (c *Client) show() {
 	c.changed = make(chan struct{})
 }
 
-// watch notes when the state becomes recent or stale, also while a poll takes long.
+// watch emits events when the state becomes fresh or stale, even during a long poll.
 func (c *Client) watch(ctx context.Context) {
 	for wasFresh := false; ctx.Err() == nil; {
 		changed, left := c.news(), c.follower.view.Load().left(time.Now())
@@ -260,7 +263,7 @@ func (c *Client) watch(ctx context.Context) {
 	}
 }
 
-// note counts an event, and passes it on.
+// note counts an event, and passes it to OnEvent.
 func (c *Client) note(event Event) {
 	c.lock.Lock()
 	switch event := event.(type) {

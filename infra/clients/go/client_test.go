@@ -31,7 +31,7 @@ func TestAClientFollowsAFeed(t *testing.T) {
 	expect(t, client.Status().Revoked, 2)
 }
 
-// A bad answer is an event; the client keeps what it has, and takes the next good one.
+// A bad response is an event. The client keeps its state, and accepts the next good response.
 func TestABadAnswerChangesNothing(t *testing.T) {
 	deep := append(bytes.Repeat([]byte{0x81}, 5000), 1)
 	bad := map[string]struct {
@@ -78,7 +78,7 @@ func TestABadAnswerChangesNothing(t *testing.T) {
 			}
 			poll(client, noted)
 			expect(t, check(client, "svc_wrt_c"), Revoked)
-			// After a refusal the whole head is asked for.
+			// After a rejected response, the client requests the whole head.
 			expect(t, tag == "", strings.HasPrefix(each.noted, "ResponseRejected"))
 		})
 	}
@@ -93,7 +93,7 @@ func says(body string) func(*service, http.ResponseWriter) {
 	return func(_ *service, to http.ResponseWriter) { to.Write([]byte(body)) }
 }
 
-// nested answers with a signed head that has this value in a member that nobody knows.
+// nested answers with a signed head that has this value in an unknown member.
 func nested(value []byte) func(*service, http.ResponseWriter) {
 	return func(s *service, to http.ResponseWriter) {
 		payload := s.head()
@@ -130,7 +130,7 @@ func coded(coding string) func(*service, http.ResponseWriter) {
 	}
 }
 
-// endless ends with the connection, so nobody knows whether that is all.
+// endless closes the connection without a length, so the client cannot detect a truncated body.
 func endless(s *service, to http.ResponseWriter) {
 	connection, buffer, _ := to.(http.Hijacker).Hijack()
 	fmt.Fprintf(buffer, "HTTP/1.1 200 OK\r\n\r\n%s", s.feed())
@@ -154,7 +154,7 @@ func TestAStateIsFreshByTwoClocks(t *testing.T) {
 	of := &state{head: head{expiresAt: now.Add(time.Hour)}, revoked: &set{}}
 	fresh := viewOf(of, now, 30*time.Second, of.head.expiresAt)
 	expect(t, []bool{fresh.isFresh(now.Add(29 * time.Second)), fresh.isFresh(now.Add(30 * time.Second))}, []bool{true, false})
-	// The machine slept: only the clock of the day went on. Then that clock was set back.
+	// While the machine slept, only the wall clock continued. Then that clock was set back.
 	slept := now.Add(time.Minute).Round(0)
 	expect(t, fresh.isFresh(slept), false)
 	setBack := *fresh
@@ -168,7 +168,7 @@ func TestAStateIsFreshByTwoClocks(t *testing.T) {
 	expect(t, fresh.distrusted().isFresh(now), false)
 }
 
-// The age of an answer counts, and an older answer takes nothing away.
+// The age of a response counts. An older response does not reduce freshness.
 func TestAnAgeIsCounted(t *testing.T) {
 	service := serving(t)
 	client, noted := service.client(t, t.TempDir())
@@ -196,7 +196,7 @@ func TestAnAgeIsCounted(t *testing.T) {
 	}
 }
 
-// From the document that drops a stolen signer on, what the thief signs clears nothing.
+// After a document that drops a stolen signer, the thief's signatures clear no warrant.
 func TestATheft(t *testing.T) {
 	service, thief := serving(t), serving(t)
 	client, noted := service.client(t, t.TempDir())
@@ -233,7 +233,7 @@ func TestADocumentThatEnds(t *testing.T) {
 	expect(t, check(client, "svc_wrt_b"), Clear)
 }
 
-// The API key goes to no other address, and to none without TLS.
+// The API key is sent to no other address, and never without TLS.
 func TestABaseMayBeElsewhere(t *testing.T) {
 	service, other := serving(t), serving(t)
 	keys := []string{}
@@ -327,7 +327,7 @@ func TestAFloorThatCannotBeSavedChangesNothing(t *testing.T) {
 	client, noted := service.client(t, folder)
 	poll(client, noted)
 	service.revoke("svc_wrt_b")
-	// A file in the place of the folder: nobody can write there, root included.
+	// A file in place of the folder prevents writes, even by root.
 	os.RemoveAll(folder)
 	os.WriteFile(folder, nil, 0o600)
 	found := poll(client, noted)

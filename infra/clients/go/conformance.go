@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Conformance puts this client through the conformance suite: each line of `requests` is one in
-// JSON, and so is each answer (docs/spec/feed.md).
+// Conformance runs the conformance suite against this client. Each line of `requests` is a JSON
+// request, and each answer is a JSON line (docs/spec/feed.md).
 func Conformance(requests io.Reader, answers io.Writer) error {
 	lines := bufio.NewReaderSize(requests, 1<<20)
 	current := &session{}
@@ -41,16 +41,16 @@ func Conformance(requests io.Reader, answers io.Writer) error {
 	}
 }
 
-// session is a client without a network: it is told the time, the answers and the bases. After
-// connect, `live` is a client with one.
+// session is a client without a network. The suite supplies the time, the answers and the bases.
+// After connect, `live` is a client with a network.
 type session struct {
 	live      *Client
 	belief    belief
 	state     *state
-	signedBy  *key // the key of the newest head, if it still counts
+	signedBy  *key // the signer of the newest head, if it is still trusted
 	isTrusted bool
 	floor     *position
-	end       *time.Time // without news; nil if no bound was given
+	end       *time.Time // the end of freshness; nil if no bound was given
 }
 
 type said map[string]any
@@ -240,8 +240,8 @@ func (s *session) identify(given json.RawMessage) (said, error) {
 	return said{"warrant_id": found}, nil
 }
 
-// connect starts a client that follows a service until the process ends. Its events go to standard
-// error.
+// connect starts a client that follows a service until the process ends. Its events are logged to
+// standard error.
 func (s *session) connect(given json.RawMessage) (said, error) {
 	var asked struct {
 		URL, Tenant, Floor string
@@ -264,12 +264,12 @@ func (s *session) connect(given json.RawMessage) (said, error) {
 	go func() { _ = client.Run(context.Background()) }()
 	ctx, stop := context.WithTimeout(context.Background(), answerTime)
 	defer stop()
-	// The suite also puts a client through faults that begin before its first state.
+	// The suite also injects faults before the first state of a client.
 	_ = client.Ready(ctx)
 	return ready, nil
 }
 
-// verdicts returns the verdict on each warrant, and how many polls failed or were refused.
+// verdicts returns the verdict on each warrant, and the number of failed or rejected polls.
 func (s *session) verdicts(given json.RawMessage) (said, error) {
 	var ids []string
 	if err := json.Unmarshal(given, &ids); err != nil {

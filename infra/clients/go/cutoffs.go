@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// cutoffs are the subject cutoffs in a set: `svc_wrt_sub-<digest>-<T>` revokes the tokens of a subject that
-// were issued at or before T, which has 12 digits (TOKEN-11). The key is the text before T, and the value
-// has each T in ascending order. It never changes.
+// cutoffs are the subject cutoffs in a set. `svc_wrt_sub-<digest>-<T>` revokes the tokens of a
+// subject that were issued at or before T, which has 12 digits (TOKEN-11). The key is the text
+// before T, and the value contains each T in ascending order. The map is immutable.
 type cutoffs map[string][]string
 
 const (
@@ -56,7 +56,8 @@ func (c cutoffs) after(of entry) cutoffs {
 	return made
 }
 
-// set adds or removes a cutoff, in a new list of times. It changes the map, which nobody else may have yet.
+// set adds or removes a cutoff, in a new list of times. It changes the map, which must not be
+// shared yet.
 func (c cutoffs) set(id string, isRevoked bool) {
 	subject, at, ok := cutoffOf(id)
 	if !ok {

@@ -6,64 +6,64 @@ import (
 	"time"
 )
 
-// Event is something that happened to a client, for metrics and logs. Its text is for people.
+// Event reports what happened in a client, for metrics and logs. Its text is for people.
 type Event interface {
 	fmt.Stringer
 	event()
 }
 
-// PollSucceeded says that the service answered. Changed is false if it had nothing new.
+// PollSucceeded reports a response of the service. Changed is false if it had no change.
 type PollSucceeded struct {
 	Took    time.Duration
 	Changed bool
 }
 
-// StateAdvanced says that the client holds entry After, and Count revoked warrants.
+// StateAdvanced reports that the client has entry After, and Count revoked warrants.
 type StateAdvanced struct {
 	Before, After uint64
 	Count         int
 }
 
-// ResponseRejected says that an answer did not pass a check, so the state did not change.
+// ResponseRejected reports that a response failed a check, so the state did not change.
 type ResponseRejected struct{ Reason Reason }
 
-// PollFailed says that the service did not answer, or with an error. The next poll is after Pause.
+// PollFailed reports a missing or an error response. The next poll follows after Pause.
 type PollFailed struct {
 	Message string
 	Pause   time.Duration
 }
 
-// BecameStale says that warrants that are not known to be revoked are Stale from now on.
+// BecameStale reports that warrants not known to be revoked are Stale from now on.
 type BecameStale struct{}
 
-// BecameFresh says that the state is recent: at first, and after BecameStale.
+// BecameFresh reports that the state is fresh, at first and after BecameStale.
 type BecameFresh struct{}
 
-// SignerChanged says that another list signer signed the newest head: Key, in hexadecimal digits.
+// SignerChanged reports a different SRL signer of the newest head. Key is hexadecimal.
 type SignerChanged struct{ Key string }
 
-// TrustChanged says that the client holds another trust document, and from which pin it follows.
+// TrustChanged reports a new trust document, and the pin from which it follows.
 type TrustChanged struct {
 	Version uint64
 	Pin     string
 }
 
-// ReportAccepted says that the service accepted a report. If Status is `foreign`, it does not know the
-// history that this client holds.
+// ReportAccepted reports that the service accepted a heartbeat. The Status `foreign` means that the
+// service does not know this client's history.
 type ReportAccepted struct {
 	Sequence uint64
 	Status   string
 }
 
-// ReportFailed says that a report did not arrive, which changes no verdict. If IsUnregistered, the
-// service refused the registration, so it does not count this client.
+// ReportFailed reports that a heartbeat did not arrive. No verdict changes. If IsUnregistered, the
+// service refused the registration and does not count this client.
 type ReportFailed struct {
 	Message        string
 	Pause          time.Duration
 	IsUnregistered bool
 }
 
-// LogEvent writes an event to the standard logger, unless it is a part of normal operation. It is the
+// LogEvent writes an event to the standard logger, except events of normal operation. It is the
 // default of Options.OnEvent.
 func LogEvent(event Event) {
 	switch event := event.(type) {

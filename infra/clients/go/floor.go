@@ -21,42 +21,43 @@ const (
 	temporary   = ".new-"
 )
 
-// StateError says that a floor cannot be used, and what to do.
+// StateError reports that a saved state cannot be used, and the remedy.
 type StateError struct{ Message string }
 
 func (e *StateError) Error() string { return e.Message }
 
-// saved is what a client keeps across restarts, so that nobody can serve it an older feed: the
-// position that it has reached, the trust document that it holds, and the way back to its state.
+// saved is the persisted state of a client, which prevents rollback after a restart. It contains
+// the position, the trust document, and the data to restore the state.
 type saved struct {
 	Tenant     string    `json:"tenant"`
 	Sequence   uint64    `json:"sequence"`
 	Chain      string    `json:"chain"`
 	IssuedAt   time.Time `json:"issued_at"`
 	AnsweredAt time.Time `json:"answered_at"`
-	// Who signed the newest head; empty if the position is that of the trust document.
+	// The signer of the newest head. Empty if the position comes from the trust document.
 	Signer string `json:"signer"`
-	// With the base of this hash, the state is made again from two encoded answers; empty if it cannot.
+	// The base with this hash and two encoded answers restore the state. Empty if it cannot be
+	// restored.
 	Base   string          `json:"base"`
 	Origin json.RawMessage `json:"origin"`
 	Latest json.RawMessage `json:"latest"`
-	// The pin, and the held document as an answer of `GET /v1/trust` has it.
+	// The pin, and the trust document in the format of `GET /v1/trust`.
 	Pin      string          `json:"pin"`
 	Document json.RawMessage `json:"document"`
 }
 
-// sealedFloor is what the file has after the hash of it.
+// sealedFloor is the content of the file after its hash.
 type sealedFloor struct {
 	Client string `json:"client"`
 	Format int    `json:"format"`
 	saved
 }
 
-// floor keeps what was saved in a folder, in files that only this user can read. Processes of one
-// authorizer may share it: the newest floor stays. Each tenant needs a folder of its own.
+// floor stores the saved state in a folder, in private files. Processes of one authorizer may share
+// the folder, and the newest state is kept. Each tenant needs a separate folder.
 type floor struct {
 	folder string
-	// The content that this object wrote, so that it need not read it again, and read at first.
+	// The file versions that this object wrote and first read. They avoid unnecessary reads.
 	written, began os.FileInfo
 }
 
@@ -66,13 +67,13 @@ func (f *floor) baseFile(sha256 string) string {
 	return filepath.Join(f.folder, "base-"+sha256+".cbor")
 }
 
-// load returns what was saved last, or nil if nothing ever was.
+// load returns the saved state, or nil if there is none.
 func (f *floor) load() (*saved, error) {
 	f.began = f.stamp()
 	return f.saved()
 }
 
-// stamp tells one content of the file from another; nil without a file.
+// stamp identifies the content of the file. It is nil without a file.
 func (f *floor) stamp() os.FileInfo {
 	found, err := os.Stat(f.file())
 	if err != nil {
@@ -121,7 +122,7 @@ func readOwn(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// openFloor returns what a floor has, of this client or of another.
+// openFloor parses a saved state, of this client or of another one.
 func openFloor(data []byte) (*sealedFloor, error) {
 	sum, rest, _ := bytes.Cut(data, []byte("\n"))
 	if of := sha256.Sum256(rest); hex.EncodeToString(of[:]) != string(sum) {
@@ -133,7 +134,7 @@ func openFloor(data []byte) (*sealedFloor, error) {
 		return nil, err
 	}
 	if named.Client == nil {
-		// The only client that does not name itself.
+		// The only client that does not record its name.
 		return &sealedFloor{Client: "Python"}, nil
 	}
 	if *named.Client != floorClient {
@@ -148,7 +149,7 @@ func openFloor(data []byte) (*sealedFloor, error) {
 	return found, found.check()
 }
 
-// check returns an error if a member is not what it must be.
+// check returns an error if a member is invalid.
 func (s *saved) check() error {
 	if chain, err := hex.DecodeString(s.Chain); err != nil || len(chain) != sha256.Size {
 		return errors.New("its chain is no hash")
@@ -168,7 +169,7 @@ func (s *saved) position() position {
 	return found
 }
 
-// signer returns who signed the newest head, or nil.
+// signer returns the signer of the newest head, or nil.
 func (s *saved) signer() *key {
 	if s.Signer == "" {
 		return nil
@@ -178,7 +179,7 @@ func (s *saved) signer() *key {
 	return &found
 }
 
-// loadBase returns the base with this hash, or nil if it is not there or damaged.
+// loadBase returns the base with this hash, or nil if it is missing or damaged.
 func (f *floor) loadBase(sum string) ([]byte, error) {
 	data, err := os.ReadFile(f.baseFile(sum))
 	if errors.Is(err, os.ErrNotExist) {
@@ -190,13 +191,13 @@ func (f *floor) loadBase(sum string) ([]byte, error) {
 	return data, err
 }
 
-// saveBase keeps a base, at least until what is saved next does not name it.
+// saveBase stores a base. It is kept until a saved state does not name it.
 func (f *floor) saveBase(data []byte) error {
 	of := sha256.Sum256(data)
 	return locked(f.folder, func() error { return replaceFile(f.baseFile(hex.EncodeToString(of[:])), data) })
 }
 
-// save replaces the floor in one step, unless that is newer. It survives a loss of power.
+// save replaces the saved state atomically and durably, unless the stored state is newer.
 func (f *floor) save(next *saved) error {
 	return locked(f.folder, func() error {
 		if now := f.stamp(); !isSameStamp(now, f.written) {
@@ -212,7 +213,7 @@ func (f *floor) save(next *saved) error {
 	})
 }
 
-// isBehind returns whether another process has saved something newer.
+// isBehind returns whether another process has saved a newer state.
 func (f *floor) isBehind(next *saved, now os.FileInfo) (bool, error) {
 	held, err := f.saved()
 	if err != nil || held == nil {
@@ -232,7 +233,7 @@ func sharesRoot(pin string, ours *document, other string, theirs *document) bool
 	return pin == other || pin == theirs.roots.pin || ours.roots.pin == other || ours.roots.pin == theirs.roots.pin
 }
 
-// isAfter returns whether this is newer. A newer document may lead back to a lower sequence.
+// isAfter returns whether this state is newer. A newer document may lead back to a lower sequence.
 func (s *saved) isAfter(other *saved) bool {
 	mine, others := s.document().version, other.document().version
 	if mine != others {
@@ -259,8 +260,8 @@ func sealFloor(of *saved) []byte {
 	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
 }
 
-// removeOthers removes the bases that the floor does not name, and what interrupted processes left.
-// Only the holder of the lock has temporary files, and it has renamed them.
+// removeOthers removes unused bases, and files of interrupted processes. Only the lock holder
+// creates temporary files, and it has already renamed its own.
 func (f *floor) removeOthers(but string) error {
 	paths, err := filepath.Glob(filepath.Join(f.folder, "base-*.cbor"))
 	left, _ := filepath.Glob(filepath.Join(f.folder, temporary+"*"))
@@ -274,8 +275,8 @@ func (f *floor) removeOthers(but string) error {
 	return err
 }
 
-// locked keeps out the other processes with this folder, which is made if it is not there. The names
-// of files that were replaced are on the disk when it returns.
+// locked runs do while other processes are locked out of the folder. It creates a missing folder,
+// and syncs the folder after replacements.
 func locked(folder string, do func() error) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
@@ -294,8 +295,8 @@ func locked(folder string, do func() error) error {
 	return opened.Sync()
 }
 
-// replaceFile replaces a file in one step by one that only this user can read. Its content is on the
-// disk before it has its name.
+// replaceFile replaces a file atomically with a private file. The content is synced before the
+// rename.
 func replaceFile(path string, data []byte) error {
 	made, err := os.CreateTemp(filepath.Dir(path), temporary)
 	if err != nil {

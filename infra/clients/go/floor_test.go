@@ -20,13 +20,13 @@ func TestAFloorIsTakenUp(t *testing.T) {
 	again, noted := service.client(t, folder)
 	expect(t, []Verdict{check(again, "svc_wrt_a"), check(again, "svc_wrt_b"), check(again, "svc_wrt_c")}, []Verdict{Revoked, Revoked, Clear})
 	expect(t, again.Status().Trust, uint64(1))
-	// Nobody can serve it an older feed.
+	// An older feed is rejected.
 	service.entries = nil
 	service.issue++
 	expect(t, poll(again, noted), []Event{ResponseRejected{Rollback}})
 }
 
-// F1912b: A private key that a killed process had not named yet does not stay in the folder.
+// F1912b: A private key that a killed process had not renamed yet is removed from the folder.
 func TestTheNextSaveRemovesWhatAKilledProcessLeft(t *testing.T) {
 	service := serving(t)
 	folder := t.TempDir()
@@ -39,7 +39,7 @@ func TestTheNextSaveRemovesWhatAKilledProcessLeft(t *testing.T) {
 	}
 }
 
-// Version 1 of the floor: each later client must read it.
+// Later clients must read version 1 of the saved state.
 func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
 	folder := t.TempDir()
 	files, _ := filepath.Glob("testdata/floor-1/*")
@@ -54,7 +54,7 @@ func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, client.Status().Sequence, uint64(1))
-	// It is long ago.
+	// The state is too old to be fresh.
 	expect(t, []Verdict{check(client, "svc_wrt_a"), check(client, "svc_wrt_b"), check(client, "svc_wrt_c")}, []Verdict{Revoked, Revoked, Stale})
 }
 
@@ -86,7 +86,7 @@ func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
 		if !errors.As(err, &found) || !strings.Contains(found.Message, each.expected) {
 			t.Errorf("%s: %v", name, err)
 		}
-		// Nor does it lose what was saved meanwhile.
+		// A newer saved state is not lost either.
 		client.follower.floor.written = nil
 		service.revoke("svc_wrt_" + strings.ReplaceAll(name, " ", "-"))
 		if _, isFailed := poll(client, noted)[0].(PollFailed); !isFailed {
@@ -122,7 +122,7 @@ func sealed(document string) func(string) {
 
 func sum(of string) []byte { found := hashOf([]byte(of)); return found[:] }
 
-// A base that is lost or damaged is fetched again.
+// A lost or damaged base is fetched again.
 func TestABaseThatIsLost(t *testing.T) {
 	service := serving(t)
 	for _, change := range []func(string){func(path string) { os.Remove(path) }, func(path string) { os.Truncate(path, 3) }} {
@@ -138,7 +138,8 @@ func TestABaseThatIsLost(t *testing.T) {
 	}
 }
 
-// Processes of one authorizer share a floor: the newest stays. A client with another pin starts again.
+// Processes of one authorizer share a folder, and the newest state is kept. A client with another
+// pin starts over.
 func TestSharedFloors(t *testing.T) {
 	service := serving(t)
 	folder := t.TempDir()

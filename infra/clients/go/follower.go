@@ -18,19 +18,19 @@ const (
 	trustPath = "/v1/trust"
 	keysPath  = "/v1/trust/keys"
 
-	baseMax       = 1 << 30 // the largest base that is fetched, whatever a head promises
+	baseMax       = 1 << 30 // the largest base that is fetched, regardless of the head
 	largeBase     = 4 << 20
 	keysMax       = 64 << 20 // the same for signing keys
 	backoffMax    = 5 * time.Second
 	pauseAfterBug = 5 * time.Second
 	afterWait     = 50 * time.Millisecond
 
-	// A new connection is made this often, so that it follows changes of DNS and of load balancers.
+	// Connections are renewed at this interval to follow changes of DNS and load balancers.
 	connectionAgeMax = 10 * time.Minute
 )
 
-// follower holds the state of one feed, and brings it up to date. It belongs to one goroutine, but
-// for `view` and `trust`, which any may read.
+// follower maintains the state of one feed. It belongs to one goroutine, except `view` and `trust`,
+// which any goroutine may read.
 type follower struct {
 	transport *transport
 	floor     *floor
@@ -38,20 +38,20 @@ type follower struct {
 	emit      func(Event)
 	view      atomic.Pointer[view]
 	trust     atomic.Pointer[belief]
-	last      *answer // the newest that was accepted
+	last      *answer // the newest accepted answer
 	position  *position
-	signedBy  *key // who signed the newest head, if that still counts
+	signedBy  *key // the signer of the newest head, if it is still trusted
 	etag      string
 	hasGap    bool
 	failures  int
-	// Whether the last answer had news at once, so that the next one may not hurry again.
+	// Whether the last answer had news at once. The next poll is then paced.
 	hasHurried bool
-	connected  time.Time // since when the connections may be open
-	// Whether a base was read that was large: it leaves several times as much memory as the set takes.
+	connected  time.Time // the start of the current connections
+	// Whether a large base was read. It leaves garbage several times the size of the set.
 	hasGarbage bool
 }
 
-// load takes up what the floor has.
+// load restores the saved state.
 func (f *follower) load() error {
 	f.view.Store(&view{})
 	found, err := f.floor.load()
@@ -73,7 +73,7 @@ func (f *follower) load() error {
 	if restored == nil || err != nil {
 		return err
 	}
-	// For an answer of the future, nobody knows how long ago it was.
+	// The age of an answer from the future is unknown.
 	confirmed := time.Time{}
 	if age := time.Since(found.AnsweredAt); age >= 0 {
 		confirmed = time.Now().Add(-age)
@@ -82,8 +82,8 @@ func (f *follower) load() error {
 	return nil
 }
 
-// resumed returns the belief after a restart with what a floor has. With another pin it begins anew,
-// unless that is the pin of the roots of the held document.
+// resumed returns the belief after a restart with a saved state. A different pin discards the saved
+// document, unless it is the pin of that document's roots.
 func (b belief) resumed(from *saved) belief {
 	if held := from.document(); b.pin == from.Pin || b.pin == held.roots.pin {
 		b.held = held
@@ -91,7 +91,7 @@ func (b belief) resumed(from *saved) belief {
 	return b
 }
 
-// restored returns the state that was saved, or nil if other keys are trusted than at that time.
+// restored returns the saved state, or nil if other keys are trusted now.
 func (f *follower) restored(from *saved) (*state, error) {
 	if from.Base == "" || f.position == nil {
 		return nil, nil
@@ -118,9 +118,9 @@ func (f *follower) restored(from *saved) (*state, error) {
 }
 
 // poll makes one exchange with the service, and returns the pause before the next. A failure is an
-// event, and leaves the state as it is.
+// event, and does not change the state.
 func (f *follower) poll(ctx context.Context) (pause time.Duration) {
-	// Without this goroutine every warrant would be stale.
+	// If this goroutine ended, every warrant would become stale.
 	defer func() {
 		if bug := recover(); bug != nil {
 			pause = pauseAfterBug
@@ -151,7 +151,7 @@ func (f *follower) poll(ctx context.Context) (pause time.Duration) {
 func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 	asked, wait, before := time.Now(), f.wait(), f.view.Load()
 	if f.failures > 1 || asked.Sub(f.connected) > connectionAgeMax {
-		// Another connection may lead to another server.
+		// A new connection may lead to another server.
 		f.transport.client.CloseIdleConnections()
 		f.connected = asked
 	}
@@ -181,13 +181,13 @@ func (f *follower) exchange(ctx context.Context) (time.Duration, error) {
 	return f.pause(took, wait, before.state == nil || before.sequence() != f.view.Load().sequence()), nil
 }
 
-// ask returns the response of the service: 200, or 304 if it has nothing new.
+// ask returns the response of the service: 200, or 304 if there is no change.
 func (f *follower) ask(ctx context.Context, wait time.Duration) (*response, error) {
 	held, path, tag := f.held(), feedPath, ""
 	if held != nil {
 		tag = f.etag
 		query := ""
-		// After a gap, the answer has to begin at the base.
+		// After a gap, the answer must start at the base.
 		if !f.hasGap {
 			query = fmt.Sprintf("&after=%d", held.head.at.sequence)
 		}
@@ -198,7 +198,7 @@ func (f *follower) ask(ctx context.Context, wait time.Duration) (*response, erro
 			path += "?" + query[1:]
 		}
 	}
-	// An answer must come before the state is stale.
+	// An answer must arrive before the state is stale.
 	found, err := f.transport.get(ctx, path, answerMax, tag, wait+shortest(answerTime, f.policy.staleness/2))
 	if err != nil {
 		return nil, err
@@ -209,8 +209,8 @@ func (f *follower) ask(ctx context.Context, wait time.Duration) (*response, erro
 	return found, nil
 }
 
-// held returns the state to continue, or nil to begin anew: if the state could not be restored later,
-// or its signer does not count any more.
+// held returns the state to continue, or nil for a base load. A base load is needed if the state
+// could not be restored later, or if its signer is no longer trusted.
 func (f *follower) held() *state {
 	now := f.view.Load()
 	if now.state == nil || now.state.latest == nil || !now.isTrusted {
@@ -228,7 +228,7 @@ func (f *follower) changed(ctx context.Context, found *response, trueAt time.Tim
 	if err != nil {
 		return err
 	}
-	// It has every change that was confirmed before, however old this answer is.
+	// The state includes all changes confirmed earlier, even if this answer is older.
 	if now := f.view.Load(); now.isTrusted && now.confirmed.After(trueAt) {
 		trueAt = now.confirmed
 	}
@@ -241,7 +241,7 @@ func (f *follower) changed(ctx context.Context, found *response, trueAt time.Tim
 
 func (f *follower) unchanged(trueAt time.Time) error {
 	if !time.Now().Before(f.trust.Load().expiresAt()) {
-		// Without the tag, the next answer has the head, which is checked again.
+		// Without the tag, the next answer contains the head, which is then verified again.
 		return refuse(TrustExpired)
 	}
 	if now := f.view.Load(); now.state != nil && trueAt.After(now.confirmed) {
@@ -250,7 +250,7 @@ func (f *follower) unchanged(trueAt time.Time) error {
 	return nil
 }
 
-// next returns the state after an answer. If documents may be missing, they are read first.
+// next returns the state after an answer. It first reads documents that may be missing.
 func (f *follower) next(ctx context.Context, given *answer) (*state, error) {
 	next, err := f.advanced(ctx, given, nil)
 	if !isOfDocuments(reasonOf(err)) {
@@ -258,7 +258,8 @@ func (f *follower) next(ctx context.Context, given *answer) (*state, error) {
 	}
 	if fault := f.readDocuments(ctx); fault != nil {
 		var none *noAnswer
-		// A service that knows no documents is named. Otherwise the refusal says more.
+		// Without any document, report that the service serves none. Otherwise the rejection says
+		// more.
 		if !errors.As(fault, &none) || f.trust.Load().held == nil {
 			return nil, fault
 		}
@@ -271,7 +272,7 @@ func (f *follower) advanced(ctx context.Context, given *answer, data []byte) (*s
 	next, err := advance(f.held(), given, data, time.Now(), trust.tenant, trust.verified, f.position)
 	var needs *needsBase
 	if errors.As(err, &needs) {
-		// Its size is bounded by the head, whose signature was checked.
+		// The verified head bounds the size of the base.
 		limit := int64(baseMax)
 		if most := needs.base.sizeMax(); most < baseMax {
 			limit = int64(most)
@@ -292,7 +293,7 @@ func (f *follower) advanced(ctx context.Context, given *answer, data []byte) (*s
 	return next, err
 }
 
-// release gives memory back to the system, which the runtime would keep for minutes.
+// release returns memory to the system, which the runtime would keep for minutes.
 func (f *follower) release() {
 	if f.hasGarbage {
 		debug.FreeOSMemory()
@@ -300,7 +301,7 @@ func (f *follower) release() {
 	f.hasGarbage = false
 }
 
-// take saves a state, which the service confirmed when it was asked, and makes it count.
+// take saves a state and makes it current. `confirmed` is when the service confirmed it.
 func (f *follower) take(next *state, confirmed time.Time) error {
 	before, known := f.view.Load().state, f.signedBy
 	if err := f.floor.save(savedOf(next, f.trust.Load(), confirmed)); err != nil {
@@ -321,7 +322,7 @@ func (f *follower) confirm(next *state, confirmed time.Time) {
 	f.view.Store(viewOf(next, confirmed, f.policy.staleness, f.trust.Load().expiresAt()))
 }
 
-// readDocuments learns of newer trust documents.
+// readDocuments reads newer trust documents.
 func (f *follower) readDocuments(ctx context.Context) error {
 	trust := f.trust.Load()
 	found, err := f.transport.get(ctx, fmt.Sprintf("%s?after=%d", trustPath, trust.version()), trustMax, "", answerTime)
@@ -342,7 +343,7 @@ func (f *follower) readDocuments(ctx context.Context) error {
 	return f.believe(&next)
 }
 
-// believe saves another document, and makes it count (TRUST-14).
+// believe saves another document, and makes it current (TRUST-14).
 func (f *follower) believe(next *belief) error {
 	now, signedBy := f.view.Load(), f.signedBy
 	if signedBy != nil && !contains(next.named(), *signedBy) {
@@ -362,7 +363,7 @@ func (f *follower) believe(next *belief) error {
 	if isKept {
 		f.confirm(now.state, now.confirmed)
 	} else if now.state != nil {
-		// A thief may have signed it, so only a head by another key makes it count again.
+		// A thief may have signed the state. Only a head by another key can make it fresh again.
 		f.view.Store(now.distrusted())
 		f.etag = ""
 	}
@@ -370,7 +371,7 @@ func (f *follower) believe(next *belief) error {
 	return nil
 }
 
-// signingKeys returns the keys that the head of the state names, or none if it names none.
+// signingKeys returns the keys that the head names, or nil if it names none.
 func (f *follower) signingKeys(ctx context.Context) ([]*SigningKey, error) {
 	now, trust := f.view.Load(), f.trust.Load()
 	if now.state == nil || !now.isTrusted || now.state.head.keys == nil || trust.held == nil {
@@ -387,8 +388,8 @@ func (f *follower) signingKeys(ctx context.Context) ([]*SigningKey, error) {
 	return openSigningKeys(blob, named, trust.tenant, trust.held.signingKeys)
 }
 
-// wait returns for how long the next poll may wait: not after a failure nor while stale, because an
-// immediate answer ends both sooner.
+// wait returns how long the next poll may wait. After a failure or while stale, it is zero, because
+// an immediate answer ends that condition sooner.
 func (f *follower) wait() time.Duration {
 	if f.last == nil || f.failures > 0 || !f.view.Load().isFresh(time.Now()) {
 		return 0
@@ -396,7 +397,7 @@ func (f *follower) wait() time.Duration {
 	return f.policy.longPoll(time.Duration(f.last.waitMax) * time.Second)
 }
 
-// pause returns the pause after a poll that took so long, and had entries or not (POLL-1).
+// pause returns the pause after a poll with the duration `took` (POLL-1).
 func (f *follower) pause(took, wait time.Duration, hasEntries bool) time.Duration {
 	asked := 0.0
 	if f.last != nil {
@@ -414,7 +415,7 @@ func (f *follower) pause(took, wait time.Duration, hasEntries bool) time.Duratio
 }
 
 func (f *follower) failed(message string, retryAfter time.Duration) time.Duration {
-	// Nobody signs Retry-After, so it has the bound of poll_seconds.
+	// Retry-After is not signed, so it has the same bound as poll_seconds.
 	pause := longest(f.backoff(), jittered(f.policy.pause(retryAfter)))
 	if f.failures > 1 {
 		// The tag may be the cause, for example because it is too long.
@@ -438,7 +439,7 @@ func times(one time.Duration, factor float64) time.Duration {
 	return time.Duration(float64(one) * factor)
 }
 
-// uniform returns a random number from 0 to 1, another one in each process.
+// uniform returns a random number from 0 to 1, which differs between processes.
 func uniform() float64 {
 	var drawn [8]byte
 	if _, err := rand.Read(drawn[:]); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// No bytes end a decoder, and what it reads is what an encoder wrote.
+// Arbitrary bytes do not crash a decoder. Decoded values encode to the same bytes.
 func TestAnyBytesAreReadOrRefused(t *testing.T) {
 	service := serving(t)
 	service.revoke("svc_wrt_b", "svc_wrt_c")
@@ -39,7 +39,7 @@ func TestAnyBytesAreReadOrRefused(t *testing.T) {
 	}
 }
 
-// valueOf returns what encode takes.
+// valueOf converts an item to a value for encode.
 func valueOf(of item) any {
 	switch of.kind {
 	case kindUint:

@@ -20,10 +20,10 @@ const (
 	momentForm         = "2006-01-02T15:04:05Z"
 )
 
-// identity is the key by which an authorizer proves its registrations and its reports (TRUST-10).
+// identity is the key that signs an authorizer's registrations and heartbeats (TRUST-10).
 type identity struct{ private ed25519.PrivateKey }
 
-// identityOf returns the identity that a folder keeps, which is made if there is none.
+// identityOf returns the identity in a folder. It creates one if there is none.
 func identityOf(folder string) (*identity, error) {
 	path := filepath.Join(folder, identityFile)
 	found, err := readIdentity(path)
@@ -31,7 +31,7 @@ func identityOf(folder string) (*identity, error) {
 		return found, err
 	}
 	err = locked(folder, func() error {
-		// Another process may have made it meanwhile.
+		// Another process may have created it before the lock.
 		if found, err = readIdentity(path); !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -71,7 +71,7 @@ func readIdentity(path string) (*identity, error) {
 		"operator of the service remove the registration of this authorizer", path)
 }
 
-// proof returns the proof of a registration, as it is sent.
+// proof returns the proof of a registration, in the format of the request.
 func (i *identity) proof(tenant, name string, now time.Time) map[string]any {
 	payload := encode(map[string]any{
 		"Tenant": tenant, "Name": name, "PublicKey": []byte(i.private.Public().(ed25519.PublicKey)),
@@ -84,8 +84,8 @@ func (i *identity) sign(prefix string, payload []byte) string {
 	return toBase64(ed25519.Sign(i.private, append([]byte(prefix), payload...)))
 }
 
-// claimed returns the lowest number from 1 that no other process has claimed in the folder, and the
-// file that holds it until it is closed.
+// claimed returns the lowest number from 1 that no other process has claimed in the folder, and its
+// lock file. Closing the file releases the number.
 func claimed(folder string) (int, *os.File, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return 0, nil, err

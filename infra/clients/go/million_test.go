@@ -14,7 +14,7 @@ const million = 1_000_000
 
 func idOf(number int) string { return fmt.Sprintf("svc_wrt_%026d", number) }
 
-// baseOf returns the payload of a list of so many warrants, and how a head names it.
+// baseOf returns the payload of an SRL with `count` warrants, and the reference of a head to it.
 func baseOf(count int) ([]byte, base) {
 	data := header(nil, kindMap, 2)
 	data = header(appended(data, "Version"), kindUint, 1)
@@ -25,7 +25,7 @@ func baseOf(count int) ([]byte, base) {
 	return data, base{version: 1, sha256: sha256.Sum256(data), count: uint64(count)}
 }
 
-// stateOf returns a state with so many revoked warrants, as it is after the first answer.
+// stateOf returns the state after the first answer, with these revoked warrants.
 func stateOf(data []byte, named base) *state {
 	now := time.Now()
 	of := head{issuedAt: now, expiresAt: now.Add(time.Hour), base: named}
@@ -78,7 +78,7 @@ func TestAMillionTakesFewBytesAndNoAllocation(t *testing.T) {
 	}
 }
 
-// processor returns the time for which the processor has worked on this process.
+// processor returns the processor time of this process.
 func processor() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -89,7 +89,7 @@ func processor() time.Duration {
 
 func benchmarkCheck(b *testing.B, chain int, isRevoked bool) {
 	client := clientOf(stateOf(baseOf(million)))
-	// They lie one after the other in memory: what is measured is the set, whose places are far apart.
+	// The identifiers are contiguous in memory. The test measures the set, which is scattered.
 	const chains, size = 1 << 12, len("svc_wrt_") + 26
 	var whole strings.Builder
 	for n := 0; n < chains*chain; n++ {

@@ -2,8 +2,8 @@ package rescind
 
 import "errors"
 
-// Reason is why something that the service answered was refused (docs/spec/feed.md). Programs compare
-// these words, so they do not change.
+// Reason is why a response of the service was rejected (docs/spec/feed.md). The values are stable,
+// because programs compare them.
 type Reason string
 
 // The reasons, in the order of the checks.
@@ -30,14 +30,14 @@ const (
 	Certificate  Reason = "certificate"
 )
 
-// refused is the error of a check that failed. What was held remains in force.
+// refused is the error of a failed check. The current state is kept.
 type refused struct{ reason Reason }
 
 func (r *refused) Error() string { return "refused: " + string(r.reason) }
 
 func refuse(reason Reason) error { return &refused{reason} }
 
-// reasonOf returns why something was refused, or "" for another error.
+// reasonOf returns the reason of a rejection, or "" for another error.
 func reasonOf(err error) Reason {
 	var found *refused
 	if errors.As(err, &found) {
@@ -46,7 +46,7 @@ func reasonOf(err error) Reason {
 	return ""
 }
 
-// needsBase says that all checks without a base have passed, and which one is needed.
+// needsBase reports that all checks without a base have passed, and names the required base.
 type needsBase struct{ base base }
 
 func (n *needsBase) Error() string { return "the base is needed" }

@@ -16,14 +16,14 @@ const (
 	registerPath = "/v1/authorizers/register"
 	reporterKind = "rescind-authorizer-go"
 
-	// The wishes of the service are bounded.
+	// Bounds for the intervals that the service requests.
 	reportAfterMin = 10 * time.Second
 	reportAfterMax = 24 * time.Hour
 	spreadMax      = time.Hour
 	reportPauseMax = time.Hour
 
-	// Until a report that failed is repeated, at first and at most, and until a service that takes no
-	// reports is asked again.
+	// The first and longest pause after a failed heartbeat, and the pause before another attempt at
+	// a service that accepts no heartbeats.
 	reportBackoff    = 5 * time.Second
 	reportBackoffMax = 5 * time.Minute
 	askAgain         = time.Hour
@@ -31,15 +31,14 @@ const (
 	clockDiffers = 20 * time.Second
 )
 
-// features are what this client supports, by the names of FLEET-2.
+// features are the names of supported features (FLEET-2).
 var features = []string{"subject-cutoffs"}
 
-// terms are how often the service wants reports: the time between two if nothing changes, and the
-// time within which all clients report an advance.
+// terms are the heartbeat intervals that the service requests: the interval without changes, and
+// the period in which all clients report an advance.
 type terms struct{ after, spread time.Duration }
 
-// reportAnswer is the answer to a registration, which has the `id`, or to a report, which has the
-// `status`.
+// reportAnswer is the response to a registration, with an `id`, or to a heartbeat, with a `status`.
 type reportAnswer struct {
 	terms      terms
 	word       string
@@ -85,8 +84,9 @@ func secondsOf(given any) (time.Duration, error) {
 	return times(time.Second, seconds), nil
 }
 
-// schedule decides when one client reports. In each period of `spread` the client has one turn, at a
-// place that it draws once, so a fleet reports an advance evenly over one period (FLEET-2).
+// schedule decides when a client sends heartbeats. Each period of `spread` has one turn for the
+// client, at a random place that is drawn once. A fleet thus reports an advance evenly over one
+// period (FLEET-2).
 type schedule struct {
 	id       string
 	place    float64
@@ -98,7 +98,7 @@ type schedule struct {
 	failures int
 }
 
-// due returns when to report next, or to register, if the client holds this entry.
+// due returns when to report next, or to register, if the client has this entry.
 func (s *schedule) due(sequence uint64, now time.Time) time.Time {
 	if s.id == "" || s.failures > 0 || (s.hasTold && sequence == s.told) {
 		return s.next
@@ -114,17 +114,17 @@ func (s *schedule) due(sequence uint64, now time.Time) time.Time {
 }
 
 func (s *schedule) registered(answer *reportAnswer, now time.Time) {
-	// The failures stay until a report arrives: it may be that none ever does.
+	// Keep the failure count until a heartbeat is accepted, because all of them may fail.
 	s.id, s.terms, s.hasTold, s.turn, s.next = answer.word, answer.terms, false, time.Time{}, now
 }
 
 func (s *schedule) accepted(answer *reportAnswer, sequence uint64, now time.Time) {
 	s.terms, s.told, s.hasTold, s.turn, s.failures = answer.terms, sequence, true, time.Time{}, 0
-	// Reports that came together after an advance drift apart again.
+	// Spreads out heartbeats that coincided after an advance.
 	s.next = now.Add(times(answer.terms.after, 1+uniform()/4))
 }
 
-// failed notes that the service answered with this status, 0 for none, and returns the pause.
+// failed records a response with this status, 0 for none, and returns the pause.
 func (s *schedule) failed(status int, retryAfter time.Duration, now time.Time) time.Duration {
 	isForgotten := (status == 404 || status == 409) && s.id != ""
 	pause := reportBackoff << s.failures
@@ -144,14 +144,13 @@ func (s *schedule) failed(status int, retryAfter time.Duration, now time.Time) t
 	if s.failures < 10 {
 		s.failures++
 	}
-	// Those that were turned away together do not come back together.
+	// Clients that were rejected together must not retry together.
 	pause = shortest(retryAfter, reportPauseMax) + jittered(pause)
 	s.next, s.turn = now.Add(pause), time.Time{}
 	return pause
 }
 
-// reporter tells the service what a client holds. It belongs to one goroutine, so that no poll waits
-// for a report.
+// reporter sends heartbeats. It has a separate goroutine, so polls do not wait for heartbeats.
 type reporter struct {
 	client     *Client
 	name       string
@@ -160,11 +159,11 @@ type reporter struct {
 	schedule   schedule
 	sent       map[Reason]int
 	lastNumber int64
-	// How far the clock of the service is ahead of this one.
+	// How far the clock of the service is ahead of the local clock.
 	ahead time.Duration
 }
 
-// run reports until the context ends.
+// run sends heartbeats until the context ends.
 func (r *reporter) run(ctx context.Context) {
 	defer r.abandon()
 	for ctx.Err() == nil {
@@ -173,7 +172,7 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// wait returns after a pause, if a channel is closed, or if the context ends.
+// wait returns after a pause, or sooner if a channel is closed or the context ends.
 func wait(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -184,16 +183,16 @@ func wait(ctx context.Context, changed <-chan struct{}, pause time.Duration) {
 	}
 }
 
-// abandon gives the name back.
+// abandon releases the name.
 func (r *reporter) abandon() {
 	if r.claim != nil {
 		r.claim.Close()
 	}
 }
 
-// step reports if it is time, and returns for how long there is nothing to do.
+// step sends a heartbeat if one is due, and returns the time until the next step.
 func (r *reporter) step(ctx context.Context) (pause time.Duration) {
-	// Without this goroutine the service would not know of this client.
+	// If this goroutine ended, the service would not see this client.
 	defer func() {
 		if bug := recover(); bug != nil {
 			pause = pauseAfterBug
@@ -233,7 +232,7 @@ func (r *reporter) register(ctx context.Context) error {
 		}
 		r.identity = found
 	}
-	// A folder that cannot be locked does not keep a client from reporting.
+	// A folder that cannot be locked does not prevent heartbeats.
 	if r.claim == nil {
 		number, file, err := claimed(folder)
 		if err == nil && number > 1 {
@@ -257,7 +256,7 @@ func (r *reporter) register(ctx context.Context) error {
 
 func (r *reporter) report(ctx context.Context, now *view) error {
 	counts := r.client.Status().Refusals
-	// Milliseconds since 1970, also while the clock is set back.
+	// Milliseconds since 1970. The number still increases while the clock is set back.
 	if r.lastNumber++; time.Now().UnixMilli() > r.lastNumber {
 		r.lastNumber = time.Now().UnixMilli()
 	}
@@ -272,7 +271,7 @@ func (r *reporter) report(ctx context.Context, now *view) error {
 	return err
 }
 
-// statement returns the members of a report: what this client holds, and the signature.
+// statement returns the members of a heartbeat: the state of this client, and the signature.
 func (r *reporter) statement(now *view, counts map[Reason]int) map[string]any {
 	staleness := uint64((r.client.follower.policy.staleness + time.Second - 1) / time.Second)
 	refused := map[string]any{}
@@ -294,7 +293,7 @@ func (r *reporter) statement(now *view, counts map[Reason]int) map[string]any {
 	return map[string]any{"report": toBase64(payload), "signature": r.identity.sign(reportPrefix, payload)}
 }
 
-// post returns the answer, or none if a failure was noted.
+// post returns the response, or nil after recording a failure.
 func (r *reporter) post(ctx context.Context, path string, members map[string]any, has string) (*reportAnswer, error) {
 	body, err := json.Marshal(members)
 	if err != nil {
@@ -320,8 +319,8 @@ func (r *reporter) post(ctx context.Context, path string, members map[string]any
 	return parseReportAnswer(found.body, has)
 }
 
-// learnTime takes the time of the service from its answer, and returns whether that is news: a
-// service refuses a proof if the clock here is wrong. Nothing else uses this time.
+// learnTime reads the time of the service from its response, and returns whether the offset
+// changed. A service rejects a proof if the local clock is wrong. This time has no other use.
 func (r *reporter) learnTime(found *response) bool {
 	there, err := http.ParseTime(found.field("Date"))
 	if err != nil {

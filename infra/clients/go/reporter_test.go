@@ -60,7 +60,8 @@ func TestAReportIsSigned(t *testing.T) {
 	if time.Until(reporter.schedule.next) < 290*time.Second {
 		t.Error("the next report is too early")
 	}
-	// Nothing is due until there is news, and each report has what is new and a higher number.
+	// No heartbeat is due until there is news. Each heartbeat contains only new rejections, and a
+	// higher number.
 	reporter.step(context.Background())
 	expect(t, len(service.posts), 2)
 	service.revoke("svc_wrt_b")
@@ -69,7 +70,8 @@ func TestAReportIsSigned(t *testing.T) {
 	later := opened(t, own, reportPrefix, service.posts[2]["report"], service.posts[2]["signature"])
 	expect(t, later.number("Number") > stated.number("Number"), true)
 	expect(t, []any{later.number("Sequence"), len(later.table("Refused").members)}, []any{uint64(1), 0})
-	// A second process has another name, and the same key; after a restart the first has its own.
+	// A second process has another name and the same key. After a restart, the first has its own
+	// name.
 	second := service.reporting(t, folder)
 	second.reporter.step(context.Background())
 	expect(t, service.posts[3]["name"], "gate #2")
@@ -113,7 +115,7 @@ func TestAReportThatFails(t *testing.T) {
 	}
 }
 
-// All clients of a fleet report an advance within one period, each at its own place.
+// All clients of a fleet report an advance within one period, at different times.
 func TestTurns(t *testing.T) {
 	now := time.Now()
 	for place := 0.0; place < 1; place += 0.25 {

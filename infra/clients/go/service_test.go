@@ -20,7 +20,7 @@ import (
 
 const tenant = "svc_tnt_01KAJ3TMF0000000000000ACME"
 
-// keyNumber returns the private key of this number, always the same.
+// keyNumber returns a fixed private key for each number.
 func keyNumber(number byte) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(bytes.Repeat([]byte{number}, ed25519.SeedSize))
 }
@@ -30,7 +30,7 @@ func publicOf(private ed25519.PrivateKey) (made key) {
 	return made
 }
 
-// service is one as clients see it: a feed of one list that has svc_wrt_a, and entries since then.
+// service simulates the service: a feed of one SRL that contains svc_wrt_a, and later entries.
 type service struct {
 	*httptest.Server
 	lock             sync.Mutex
@@ -45,7 +45,7 @@ type service struct {
 	posts            []map[string]any
 	pollSeconds      float64
 	waitMax          int
-	// What answers instead, as long as it returns true.
+	// Replaces the normal response while it returns true.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -75,7 +75,7 @@ func (s *service) revoke(ids ...string) {
 	s.issue++
 }
 
-// vouch publishes a document that names another list signer.
+// vouch publishes a document that names another SRL signer.
 func (s *service) vouch(signer ed25519.PrivateKey) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
@@ -163,7 +163,7 @@ func (s *service) answer(to http.ResponseWriter, asked *http.Request) {
 	}
 }
 
-// client returns a client of the service, which was not run, and what it has noted.
+// client returns a client of the service that is not running, and its events.
 func (s *service) client(t *testing.T, floor string) (*Client, *[]Event) {
 	noted := &[]Event{}
 	made, err := New(Options{
@@ -176,7 +176,7 @@ func (s *service) client(t *testing.T, floor string) (*Client, *[]Event) {
 	return made, noted
 }
 
-// check returns the verdict on warrants whose identifiers are right.
+// check returns the verdict on valid warrant identifiers.
 func check(client *Client, ids ...string) Verdict {
 	found, err := client.Check(ids...)
 	if err != nil {
@@ -185,7 +185,7 @@ func check(client *Client, ids ...string) Verdict {
 	return found
 }
 
-// poll makes one exchange, and returns what it noted beside PollSucceeded.
+// poll makes one exchange, and returns its events except PollSucceeded.
 func poll(client *Client, noted *[]Event) []Event {
 	*noted = nil
 	client.follower.poll(context.Background())

@@ -7,9 +7,9 @@ import (
 	"math/bits"
 )
 
-// digest stands for an identifier in a set: 16 bytes in place of a text of up to 72. It is half of
-// SHA-256 over a secret of the process and the identifier, so that nobody can choose two identifiers
-// with the same one; by chance, one of 10^26 sets of a million has two.
+// digest represents an identifier in a set by 16 bytes instead of up to 72. It is half of SHA-256
+// over a secret of the process and the identifier. The secret prevents chosen collisions. A chance
+// collision occurs in one of 10^26 sets of a million.
 type digest struct{ one, two uint64 }
 
 const secretSize = 16
@@ -26,7 +26,7 @@ func digestOf[T string | []byte](id T) digest {
 	if len(id) > idMax {
 		whole = sha256.Sum256(append(secret[:], id...))
 	} else {
-		// On the stack: a decision allocates nothing.
+		// On the stack, because a decision must not allocate.
 		var buffer [secretSize + idMax]byte
 		copy(buffer[:], secret[:])
 		whole = sha256.Sum256(buffer[:secretSize+copy(buffer[secretSize:], id)])
@@ -34,14 +34,15 @@ func digestOf[T string | []byte](id T) digest {
 	return digest{binary.BigEndian.Uint64(whole[:]), binary.BigEndian.Uint64(whole[8:])}
 }
 
-// table is a set of digests that does not change once it is filled. Each stands at the place that its first half says, or
-// in the next one that was free, so a look mostly reads one line of memory.
+// table is a set of digests, immutable once it is filled. The first half of a digest determines its
+// place. If that place is taken, the next free place is used. A lookup mostly reads one line of
+// memory.
 type table struct {
-	places []digest // the zero digest is none
+	places []digest // the zero digest marks a free place
 	count  int
 }
 
-// newTable returns an empty table for so many digests.
+// newTable returns an empty table for up to `most` digests.
 func newTable(most int) table { return table{places: make([]digest, most+most/2+1)} }
 
 func (t *table) insert(of digest) {
@@ -51,7 +52,7 @@ func (t *table) insert(of digest) {
 	}
 }
 
-// find returns where a digest is, or the free place where it would be.
+// find returns the place of a digest, or the free place for it.
 func (t *table) find(of digest) int {
 	high, _ := bits.Mul64(of.one, uint64(len(t.places)))
 	at := int(high)
@@ -65,18 +66,18 @@ func (t *table) find(of digest) int {
 
 func (t *table) has(of digest) bool { return len(t.places) > 0 && t.places[t.find(of)] == of }
 
-// foldAt is how many changes are kept beside the large part of a set before a copy of it has them.
+// foldAt is the number of changes at which they are merged into a new table.
 const foldAt = 16384
 
-// set is a set of identifiers that never changes: `after` returns another one. Those that were
-// `added` are not in `whole`, and those that were `removed` are.
+// set is an immutable set of identifiers. `after` returns a new set. `whole` contains all
+// identifiers in `removed`, and none in `added`.
 type set struct {
 	whole          table
 	added, removed map[digest]struct{}
 	cutoffs        cutoffs
 }
 
-// revokes returns whether the set has an identifier, or a later cutoff of its subject.
+// revokes returns whether the set contains an identifier, or a later cutoff of its subject.
 func (s *set) revokes(id string) bool {
 	return s.has(digestOf(id)) || len(s.cutoffs) > 0 && s.cutoffs.covers(id)
 }
@@ -92,7 +93,7 @@ func (s *set) has(of digest) bool {
 
 func (s *set) size() int { return s.whole.count + len(s.added) - len(s.removed) }
 
-// after returns the set after entries, in their order. It takes time in proportion to the changes.
+// after returns the set after entries, in order. Its cost is proportional to the changes.
 func (s *set) after(entries []entry) *set {
 	if len(entries) == 0 {
 		return s
@@ -127,7 +128,7 @@ func (s *set) add(of digest) {
 	}
 }
 
-// folded returns the same set without changes beside it.
+// folded returns the same set with its changes merged into the table.
 func (s *set) folded() *set {
 	made := newTable(s.size())
 	for _, each := range s.whole.places {

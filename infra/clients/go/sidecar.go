@@ -11,9 +11,9 @@ import (
 
 const checkPath = "/v1/revocations/check"
 
-// Handler answers `GET /v1/revocations/check?warrant_id=…` as the service does, from memory: a
-// program that asks the service needs another address, and no API key. It answers 503 `stale` where
-// Check returns Stale. `GET /readyz` has the status, with 503 while the client is stale.
+// Handler answers `GET /v1/revocations/check?warrant_id=…` from memory, compatibly with the
+// service. Callers need only another address and no API key. It responds with 503 `stale` if Check
+// returns Stale. `GET /readyz` returns the status, with 503 while the client is stale.
 func Handler(client *Client) http.Handler {
 	return http.HandlerFunc(func(to http.ResponseWriter, asked *http.Request) {
 		switch {
@@ -57,7 +57,7 @@ func (c *Client) answerCheck(to http.ResponseWriter, query string) {
 	}{id, verdict == Revoked})
 }
 
-// asked returns the one warrant that a query names, by its identifier or as a token.
+// asked returns the single warrant that a query names, by its identifier or as a token.
 func asked(query url.Values) (string, error) {
 	ids, kinds, issuers, values := query["warrant_id"], query["token_kind"], query["token_issuer"], query["token_value"]
 	times := query["token_issued_before"]
@@ -101,11 +101,11 @@ func send(to http.ResponseWriter, status int, body any) {
 	to.Header().Set("Content-Type", "application/json")
 	to.Header().Set("Cache-Control", "no-store")
 	to.WriteHeader(status)
-	// A caller that has gone needs no answer.
+	// Write errors mean that the caller is gone.
 	_, _ = to.Write(data)
 }
 
-// NewServer returns a server of Handler that bounds what a caller can take.
+// NewServer returns a server of Handler that bounds the resources of each caller.
 func NewServer(client *Client) *http.Server {
 	return &http.Server{
 		Handler: Handler(client), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second,

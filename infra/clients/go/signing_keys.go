@@ -13,7 +13,7 @@ const (
 	certifiedPrefix = "rescind-key-v1\n"
 )
 
-// SigningKey is a version of a key that signs warrants (TRUST-9). Times that it lacks are zero.
+// SigningKey is a version of a signing key (TRUST-9). Missing times are zero.
 type SigningKey struct {
 	ID, Type, Status, Parent                                string
 	Version                                                 uint64
@@ -24,7 +24,8 @@ type SigningKey struct {
 	certificate                                             []byte
 }
 
-// IsRevoked returns whether no signature of this version is valid. A state that is unknown counts.
+// IsRevoked returns whether all signatures of this version are invalid. An unknown status counts as
+// revoked.
 func (k *SigningKey) IsRevoked() bool {
 	return k.Status != "active" && k.Status != "suspended" && k.Status != "rotated"
 }
@@ -39,7 +40,7 @@ func (k *SigningKey) parent() any {
 	return nil
 }
 
-// openSigningKeys returns the keys in the blob that a head names so.
+// openSigningKeys returns the keys in a blob that a head references.
 func openSigningKeys(blob []byte, named reference, tenant string, covered *hash) ([]*SigningKey, error) {
 	if uint64(len(blob)) > named.number {
 		return nil, refuse(TooLarge)
@@ -47,7 +48,7 @@ func openSigningKeys(blob []byte, named reference, tenant string, covered *hash)
 	if sha256.Sum256(blob) != named.sha256 {
 		return nil, refuse(Hash)
 	}
-	// The hash binds the bytes, so another encoding of the same members does no harm.
+	// The hash fixes the bytes, so a non-canonical encoding is harmless.
 	members, err := decodeMap(blob, false)
 	if err != nil {
 		return nil, err
@@ -115,8 +116,8 @@ func (f *fields) momentIf(name string) (found time.Time) {
 	return found
 }
 
-// checkCertificates checks that no key is there that only the signer of the head vouches for: each
-// is covered by the document, or certificates lead to it from one that is (TRUST-15).
+// checkCertificates checks that the signer of the head cannot add keys alone. The trust document
+// must cover each key, or a chain of certificates must lead to it from a covered key (TRUST-15).
 func checkCertificates(keys []*SigningKey, covered hash, tenant string) error {
 	ready, lasting := []*SigningKey{}, []any{}
 	waiting := map[string][]*SigningKey{}
@@ -146,8 +147,8 @@ func checkCertificates(keys []*SigningKey, covered hash, tenant string) error {
 	return nil
 }
 
-// isCertifiedBy returns whether `signer` vouches for this key, and may: it is a version of the parent
-// for the first version, and the version before for a later one.
+// isCertifiedBy returns whether `signer` certifies this key, and is entitled to. It must be a
+// version of the parent for the first version, and the previous version for a later one.
 func (k *SigningKey) isCertifiedBy(signer *SigningKey, tenant string) bool {
 	isOfParent := k.hasParent && k.Parent == signer.ID && (signer.Type == "root" || signer.Type == "issuer")
 	isNext := k.ID == signer.ID && k.Version == signer.Version+1 && k.Type == signer.Type && k.parent() == signer.parent()

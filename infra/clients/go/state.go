@@ -8,13 +8,14 @@ import (
 const (
 	lifetimeMax    = 7 * 24 * time.Hour
 	fastForwardMax = 1 << 32
-	// The most bytes of entries that a state keeps, to be restored with the base that it began with.
+	// The maximum size of the entries that a state keeps for a restore with its first base, in
+	// bytes.
 	trailMax = 2 << 20
 )
 
-// state is a verified state of the feed. It never changes: advance returns another one, so a client
-// that keeps its state on an error loses nothing. With the base that `began` names, restore makes it
-// again from `origin` and `latest`; `latest` is nil if its entries would be too many.
+// state is a verified state of the feed. It is immutable. advance returns a new state, so a client
+// keeps its state after an error. restore rebuilds it from the base `began`, `origin` and `latest`.
+// `latest` is nil if its entries would be too large.
 type state struct {
 	head           head
 	signedBy       key
@@ -24,10 +25,11 @@ type state struct {
 	trail          int
 }
 
-// verifier checks the signature of a head before it is read, and whether documents vouch for it.
+// verifier checks the signature of a head before it is parsed, and whether documents cover its
+// signer.
 type verifier func(given *answer, now time.Time, likely *key) (head, key, error)
 
-// step is what advance works on: an answer, its head, and what was passed before.
+// step is the input of advance: an answer, its head, and the positions already passed.
 type step struct {
 	answer   *answer
 	head     head
@@ -35,10 +37,10 @@ type step struct {
 	passed   []position
 }
 
-// advance returns the state after an answer, which is checked in the order of docs/spec/feed.md.
+// advance returns the state after an answer. Checks follow the order of docs/spec/feed.md.
 //
-// `held` is nil at the beginning. `data` is the base that needsBase named for this answer, or nil.
-// `floor` is the position that was saved before the last stop, or nil.
+// `held` is nil at the start. `data` is the base that needsBase named for this answer, or nil.
+// `floor` is the position saved before the last stop, or nil.
 func advance(
 	held *state, given *answer, data []byte, now time.Time, tenant string, verify verifier, floor *position,
 ) (*state, error) {
@@ -94,9 +96,8 @@ func (s *step) check(tenant string, now time.Time) error {
 	return nil
 }
 
-// entriesAfter returns the entries from a position to the head, and false if the answer does not
-// reach back so far. The chain is checked first, so that only entries are read that the head vouches
-// for.
+// entriesAfter returns the entries from a position to the head. It returns false if the answer does
+// not reach back to the position. The chain hash is verified before entries are parsed.
 func (s *step) entriesAfter(start position) ([]entry, [][]byte, bool, error) {
 	count := s.head.at.sequence - start.sequence
 	if count > uint64(len(s.answer.entries)) {
@@ -126,7 +127,8 @@ func (s *step) entriesAfter(start position) ([]entry, [][]byte, bool, error) {
 	return found, used, true, nil
 }
 
-// broken returns whether there is a break, which only a base can pass. Refuses one that it does not.
+// broken returns whether there is a discontinuity, which requires a base. It rejects a
+// discontinuity that the base does not cover.
 func (s *step) broken(entries []entry) (bool, error) {
 	found := false
 	for _, each := range entries {
@@ -140,7 +142,7 @@ func (s *step) broken(entries []entry) (bool, error) {
 	return found, nil
 }
 
-// continued returns the state after entries that continue what is held, or nil if they do not.
+// continued returns the state after entries that extend the held state, or nil if they do not.
 func (s *step) continued(held *state) (*state, error) {
 	if s.head.at.sequence == held.head.at.sequence && s.head.issuedAt.Before(held.head.issuedAt) {
 		return nil, refuse(Replay)
@@ -183,7 +185,7 @@ func (s *step) begun(data []byte) (*state, error) {
 	if data == nil {
 		return nil, &needsBase{named}
 	}
-	// Each identifier has a byte at least, whatever the head claims.
+	// Each identifier has at least one byte, which bounds the count of the head.
 	most := named.count
 	if most > uint64(len(data)) {
 		most = uint64(len(data))
@@ -203,7 +205,7 @@ func (s *step) begun(data []byte) (*state, error) {
 	}, nil
 }
 
-// isTooFar returns whether a base would bring more entries than any feed has published since.
+// isTooFar returns whether the sequence increased by more than any feed could have published.
 func (s *step) isTooFar() bool {
 	highest := uint64(0)
 	for _, each := range s.passed {
@@ -220,8 +222,8 @@ func (a *answer) with(entries [][]byte) *answer {
 	return &made
 }
 
-// restore returns the state that had these answers, from its base. Each is checked as of the time at
-// which it was issued, so the state may have expired. `floor` is the saved position.
+// restore returns the state of these answers, from its base. Each answer is checked at its issue
+// time, so the state may have expired. `floor` is the saved position.
 func restore(origin *answer, data []byte, latest *answer, tenant string, verify verifier, floor position) (*state, error) {
 	issued := func(given *answer) (time.Time, error) {
 		found, _, err := verify(given, time.Time{}, nil)

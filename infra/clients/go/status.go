@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Status is the present state of a client. Before the first state, all up to Signer is zero.
+// Status is the current state of a client. Before the first state, all members up to Signer are
+// zero.
 type Status struct {
 	Sequence    uint64         `json:"sequence"`
 	Chain       string         `json:"chain"`
@@ -23,8 +24,8 @@ type Status struct {
 	Problem     string         `json:"problem"`
 }
 
-// Status returns the present state of the client, and its failures since it was made. Keys is the
-// hash of the signing keys that the head names.
+// Status returns the current state of the client, and its failures since it was created. Keys is
+// the hash of the signing keys that the head names.
 func (c *Client) Status() Status {
 	now := c.follower.view.Load()
 	c.lock.Lock()

@@ -18,8 +18,8 @@ const (
 	momentMax    = 253402300799 // the last second of the year 9999
 )
 
-// tokenForms are the issuer and the value of each kind. Another spelling of one token would have
-// another identifier.
+// tokenForms match the issuer and value of each kind. They allow one spelling only, because another
+// spelling would have another identifier.
 var tokenForms = map[string]*regexp.Regexp{
 	"jwt":      regexp.MustCompile(`(?s)\A.+\n.+\z`),
 	jwtSession: regexp.MustCompile(`(?s)\A.+\n.+\z`),
@@ -30,13 +30,13 @@ var tokenForms = map[string]*regexp.Regexp{
 	"other":    regexp.MustCompile(`(?s)\A.*\n.+\z`),
 }
 
-// tokenWords are shorter than kinds in identifiers, which have at most 72 bytes.
+// tokenWords abbreviate kinds in identifiers, which have at most 72 bytes.
 var tokenWords = map[string]string{jwtSession: "sid", jwtSubject: "sub"}
 
 // TokenID returns the warrant identifier of a token that others issue, for Check (docs/tokens.md).
-// The kind is jwt, jwt-session, jwt-subject, biscuit, ucan, x509 or other. It proves nothing: verify the
-// token first. With jwt-subject alone, issuedBefore is required: the `iat` of the token, rounded up, or 0
-// without `iat`.
+// The kind is jwt, jwt-session, jwt-subject, biscuit, ucan, x509 or other. It does not verify the
+// token, so verify the token first. issuedBefore is required with jwt-subject and invalid with
+// other kinds. It is the `iat` of the token, rounded up, or 0 without `iat`.
 func TokenID(kind, issuer, value string, issuedBefore ...int64) (string, error) {
 	form, ok := tokenForms[kind]
 	if !ok {

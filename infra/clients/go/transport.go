@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	connectTime  = 5 * time.Second // for all addresses of a name, which share it
+	connectTime  = 5 * time.Second // shared by all addresses of a name
 	answerTime   = 10 * time.Second
-	baseRate     = 256 << 10 // a base at least comes this fast, in bytes per second
-	errorMax     = 64 << 10  // the most bytes of the answer to a request that failed
+	baseRate     = 256 << 10 // the minimum rate of a base, in bytes per second
+	errorMax     = 64 << 10  // the maximum size of an error response, in bytes
 	shownMax     = 200
 	redirectsMax = 3
-	secondsMax   = 1 << 31 // the largest number of seconds; a larger one counts as this one
+	secondsMax   = 1 << 31 // the maximum number of seconds; a larger number is clamped
 )
 
-// noAnswer says that the service did not answer in time, or not with what was asked for.
+// noAnswer reports a missing, late or unexpected response of the service.
 type noAnswer struct {
 	message    string
 	retryAfter time.Duration
@@ -51,8 +51,8 @@ func printable(text string) string {
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
-// described returns the reason of a failed request. Text of net/http has no place in it, because that
-// library received the API key, and redirects to secret addresses.
+// described returns the reason of a failed request. It omits text of net/http, because that library
+// received the API key and secret redirect addresses.
 func described(err error) error {
 	var late net.Error
 	if errors.As(err, &late) && late.Timeout() {
@@ -67,7 +67,7 @@ func described(err error) error {
 	return without("the service closed the connection, or sent a malformed response")
 }
 
-// response is the answer of the service to the request of the time `asked`.
+// response is a response of the service to the request made at the time `asked`.
 type response struct {
 	asked  time.Time
 	status int
@@ -75,10 +75,10 @@ type response struct {
 	body   []byte
 }
 
-// field returns a header. One that comes several times is a list (RFC 9110, 5.3).
+// field returns a header. Repeated headers are joined into a list (RFC 9110, 5.3).
 func (r *response) field(name string) string { return strings.Join(r.header.Values(name), ", ") }
 
-// age returns how long before the request the service had confirmed this.
+// age returns how long before the request the service confirmed the response.
 func (r *response) age() (time.Duration, error) {
 	given := r.header.Values("Age")
 	if len(given) == 0 {
@@ -93,7 +93,7 @@ func (r *response) age() (time.Duration, error) {
 
 var digits = regexp.MustCompile(`^[0-9]+$`)
 
-// wholeSeconds reads a number of seconds, which spaces and tabs may surround.
+// wholeSeconds parses a number of seconds, which spaces and tabs may surround.
 func wholeSeconds(given string) (time.Duration, bool) {
 	given = strings.Trim(given, " \t")
 	seconds, err := strconv.ParseUint(given, 10, 31)
@@ -103,7 +103,7 @@ func wholeSeconds(given string) (time.Duration, bool) {
 	return time.Duration(seconds) * time.Second, digits.MatchString(given)
 }
 
-// unexpected returns the error about a response of another status than was expected.
+// unexpected returns the error about a response with an unexpected status.
 func (r *response) unexpected() *noAnswer {
 	found := without("the service answered %d: %s", r.status, r.body)
 	if pause, ok := wholeSeconds(r.field("Retry-After")); ok {
@@ -112,7 +112,7 @@ func (r *response) unexpected() *noAnswer {
 	return found
 }
 
-// transport makes requests to the service that are bounded in time and in size.
+// transport makes requests to the service, bounded in time and size.
 type transport struct {
 	url    string
 	client *http.Client
@@ -162,8 +162,8 @@ func checkURL(address string, allowHTTP bool) error {
 	return nil
 }
 
-// get returns the response to a request, of at most `limit` bytes, within `patience`. With a tag it may
-// be 304. A redirect is not followed.
+// get returns the response to a request, of at most `limit` bytes, within `patience`. With a tag,
+// it may be 304. Redirects are not followed.
 func (t *transport) get(ctx context.Context, path string, limit int64, tag string, patience time.Duration) (*response, error) {
 	headers := http.Header{}
 	t.authorize(headers)
@@ -173,15 +173,17 @@ func (t *transport) get(ctx context.Context, path string, limit int64, tag strin
 	return t.ask(ctx, http.MethodGet, t.url+path, headers, nil, limit, patience)
 }
 
-// post returns the response to JSON. It may be sent twice, so a repetition must have no effect.
+// post sends JSON and returns the response. It may be sent twice, so the request must be
+// idempotent.
 func (t *transport) post(ctx context.Context, path string, body []byte) (*response, error) {
-	// Nothing is sent of an empty key: it says that the request may be repeated.
+	// An empty key sends no header, but tells net/http that the request may be repeated.
 	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {}}
 	t.authorize(headers)
 	return t.ask(ctx, http.MethodPost, t.url+path, headers, body, errorMax, answerTime)
 }
 
-// getFar returns what is at a path, or where it redirects to. The API key goes to no other address.
+// getFar returns the resource at a path, following redirects. The API key is sent to no other
+// address.
 func (t *transport) getFar(ctx context.Context, path string, limit int64) ([]byte, error) {
 	at, headers := t.url+path, http.Header{}
 	t.authorize(headers)
@@ -202,14 +204,14 @@ func (t *transport) getFar(ctx context.Context, path string, limit int64) ([]byt
 	return nil, without("the service redirects too often")
 }
 
-// target returns where a redirect leads.
+// target returns the address to which a response redirects.
 func (r *response) target(from string) (string, error) {
 	switch r.status {
 	case 301, 302, 303, 307, 308:
 	default:
 		return "", r.unexpected()
 	}
-	// A request to it was made.
+	// The address is valid, because a request to it succeeded.
 	base, _ := url.Parse(from)
 	to, err := base.Parse(r.field("Location"))
 	if err != nil {
@@ -244,7 +246,7 @@ func (t *transport) ask(
 	}
 	defer given.Body.Close()
 	for name := range given.Header {
-		// net/http keeps such a name apart from the same one without the space.
+		// net/http does not treat a name with a trailing space as the same header.
 		if strings.ContainsAny(name, " \t") {
 			return nil, described(nil)
 		}
@@ -263,7 +265,7 @@ func (t *transport) ask(
 	return &response{asked, given.StatusCode, given.Header, found}, nil
 }
 
-// readBody returns the body without its content coding. No more than `limit` bytes of it are made.
+// readBody returns the body without its content coding, and decodes at most `limit` bytes.
 func readBody(given *http.Response, limit int64) ([]byte, error) {
 	isChunked := len(given.TransferEncoding) > 0
 	if given.ContentLength < 0 && !isChunked {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-const halfStale = 15 * time.Second // of MaxStaleness
+const halfStale = 15 * time.Second // half of MaxStaleness
 
 func TestAnAPIKeyIsCheckedAndNeverShown(t *testing.T) {
 	service := serving(t)
@@ -52,7 +52,7 @@ func TestOneAgeIsReadInOneForm(t *testing.T) {
 	}
 }
 
-// A huge age is an event, and ends with the next good answer.
+// A huge age is an event. The next good response ends it.
 func TestAHugeAgeEnds(t *testing.T) {
 	service := serving(t)
 	client, noted := service.client(t, t.TempDir())
@@ -76,12 +76,12 @@ func TestPolls(t *testing.T) {
 	follower := &client.follower
 	next := func() time.Duration { return follower.poll(context.Background()) }
 	isShort := func(pause time.Duration) bool { return pause <= afterWait }
-	// The first news is followed at once; news after news is paced, unless it took its time.
+	// Only the first of several immediate responses with news is followed by an immediate poll.
 	expect(t, isShort(next()), true)
 	service.revoke("svc_wrt_b")
 	expect(t, isShort(next()), false)
 	expect(t, service.query.Get("wait"), "10")
-	// Another tag is no news.
+	// Another tag without a new entry is not news.
 	service.issue++
 	expect(t, isShort(next()), false)
 	service.revoke("svc_wrt_c")
@@ -89,10 +89,10 @@ func TestPolls(t *testing.T) {
 	expect(t, isShort(follower.pause(6*time.Second, 0, true)), true)
 	expect(t, isShort(follower.pause(6*time.Second, 10*time.Second, false)), true)
 	expect(t, isShort(follower.pause(4*time.Second, 10*time.Second, false)), false)
-	// F1840a: an answer just after half of a short wait is paced.
+	// F1840a: A response just after half of a short wait is paced.
 	expect(t, isShort(follower.pause(550*time.Millisecond, time.Second, false)), false)
 	expect(t, isShort(follower.pause(1100*time.Millisecond, time.Second, false)), true)
-	// No pause exceeds half of MaxStaleness, and after a failure no poll waits.
+	// No pause exceeds half of MaxStaleness, and a poll after a failure does not wait.
 	service.instead = func(to http.ResponseWriter, asked *http.Request) bool {
 		service.query = asked.URL.Query()
 		to.Header().Set("Retry-After", "99999999999")
@@ -110,7 +110,7 @@ func TestPolls(t *testing.T) {
 	expect(t, service.query.Get("wait"), "")
 	next()
 	expect(t, service.query.Get("wait"), "10")
-	// While stale, no poll waits.
+	// While stale, a poll does not wait.
 	follower.view.Store(follower.view.Load().distrusted())
 	expect(t, follower.wait(), time.Duration(0))
 	expect(t, policy{staleness: 4 * time.Second, poll: time.Minute}.pause(0), 2*time.Second)
@@ -203,7 +203,7 @@ func TestPrintedValuesHaveNoAPIKey(t *testing.T) {
 	expect(t, strings.Contains(fmt.Sprint(options), "URL:"+service.URL), true)
 }
 
-// A service that fails because of the tag receives the second request after that without it.
+// After two failures with a tag, the next request is sent without it.
 func TestATagThatProvokesFailuresIsDropped(t *testing.T) {
 	service := serving(t)
 	client, noted := service.client(t, t.TempDir())
@@ -223,7 +223,7 @@ func TestATagThatProvokesFailuresIsDropped(t *testing.T) {
 	expect(t, len(*noted), 0)
 }
 
-// Text of a peer is one line, and no message has the address of a redirect, which is secret.
+// Text of a peer is one line. Messages never contain the address of a redirect, which is secret.
 func TestMessagesHaveNoForeignText(t *testing.T) {
 	service := serving(t)
 	for name, instead := range map[string]func(http.ResponseWriter){
@@ -272,7 +272,7 @@ func TestAWarrantIdentifierHasOneForm(t *testing.T) {
 	}
 }
 
-// The end of a recent state is noted when it comes, although no poll ends then.
+// Staleness is reported on time, even if no poll ends then.
 func TestStalenessIsNotedInTime(t *testing.T) {
 	service := serving(t)
 	events := make(chan Event, 100)

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	trustMax      = 6 << 20 // the most bytes of an answer with trust documents
+	trustMax      = 6 << 20 // the maximum size of a response with trust documents, in bytes
 	documentsMax  = 64
 	documentMax   = 64 << 10
 	signaturesMax = 16
@@ -24,15 +24,14 @@ const (
 	useLists    = "lists"
 )
 
-// roots are the keys of which so many have to sign a document.
+// roots is a trust root: the root keys, and the number of them that must sign a document.
 type roots struct {
 	keys      []key
 	threshold int
 	pin       string
 }
 
-// document is a trust document with the signatures over it by key; none of them is verified
-// (TRUST-6).
+// document is a trust document with its signatures by key, none of them verified (TRUST-6).
 type document struct {
 	payload             []byte
 	hash                hash
@@ -46,7 +45,7 @@ type document struct {
 	signingKeys         *hash
 }
 
-// parseDocuments returns the documents in an answer of `GET /v1/trust`.
+// parseDocuments returns the documents in a response of `GET /v1/trust`.
 func parseDocuments(body []byte) ([]*document, error) {
 	if len(body) > trustMax {
 		return nil, refuse(TooLarge)
@@ -66,7 +65,7 @@ func parseDocuments(body []byte) ([]*document, error) {
 	return given, nil
 }
 
-// unsigned returns documents of which only payload and signatures are known.
+// unsigned returns documents with only their payload and signatures parsed.
 func unsigned(body []byte) ([]*document, error) {
 	members, err := parseJSON(body)
 	if err != nil {
@@ -112,7 +111,7 @@ func documentOf(form any) (*document, error) {
 	return found, nil
 }
 
-// form returns the document as the API returns it.
+// form returns the document in the format of the API.
 func (d *document) form() map[string]any {
 	signatures := []any{}
 	for by, signature := range d.signatures {
@@ -123,7 +122,7 @@ func (d *document) form() map[string]any {
 	return map[string]any{"Payload": toBase64(d.payload), "Signatures": signatures}
 }
 
-// read takes the members of the document out of its payload.
+// read parses the members of the document from its payload.
 func (d *document) read() error {
 	if len(d.payload) > documentMax || len(d.signatures) > signaturesMax {
 		return refuse(TooLarge)
@@ -159,7 +158,7 @@ func (f *fields) roots() (found roots) {
 		found.keys = append(found.keys, given.asKey(each))
 	}
 	threshold := given.number("Threshold")
-	// A member that changes what the roots mean must not be passed over.
+	// An unknown member could change the meaning of the roots, so it is rejected.
 	if threshold < 1 || threshold > uint64(len(found.keys)) || len(found.keys) > rootsMax || len(given.members) != 2 {
 		given.fail()
 	}
@@ -179,7 +178,7 @@ func pinOf(keys []key, threshold uint64) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// signers returns the keys that the member `Signers` names for lists. No root is in it.
+// signers returns the keys that `Signers` lists for SRLs. It rejects root keys.
 func (f *fields) signers(by roots) (lists []key) {
 	given := f.list("Signers", kindMap)
 	if len(given) > signersMax {
@@ -232,7 +231,7 @@ func (f *fields) checkWitnesses() {
 	}
 }
 
-// isSignedBy returns whether as many of these roots signed as have to.
+// isSignedBy returns whether enough of these roots have signed.
 func (d *document) isSignedBy(by roots) bool {
 	left := by.threshold
 	for _, each := range by.keys {
@@ -244,7 +243,7 @@ func (d *document) isSignedBy(by roots) bool {
 	return left <= 0
 }
 
-// belief is the trust of a client in one tenant: `pin`, and the document that was reached from it.
+// belief is the trust of a client in one tenant: the pin, and the document reached from it.
 type belief struct {
 	tenant string
 	pin    string
@@ -266,7 +265,8 @@ func (b belief) version() uint64 {
 	return b.held.version
 }
 
-// expiresAt returns when no head clears a warrant any more: in the past without a document.
+// expiresAt returns the time from which no head clears a warrant. It is in the past without a
+// document.
 func (b belief) expiresAt() time.Time {
 	if b.held == nil {
 		return time.Unix(0, 0)
@@ -282,7 +282,7 @@ func (b belief) named() []key {
 	return b.held.lists
 }
 
-// position returns the position below which no head is accepted (TRUST-14).
+// position returns the lowest position at which a head is accepted (TRUST-14).
 func (b belief) position(signedBy *key, saved *position) *position {
 	if b.held == nil || (saved != nil && signedBy != nil && contains(b.held.lists, *signedBy)) {
 		return saved
@@ -290,7 +290,8 @@ func (b belief) position(signedBy *key, saved *position) *position {
 	return &b.held.feed
 }
 
-// followed returns the belief after the documents of an answer (TRUST-12). Save it before it counts.
+// followed returns the belief after the documents of a response (TRUST-12). Save it before using
+// it.
 func (b belief) followed(given []*document, now time.Time) (belief, error) {
 	if len(given) == 0 {
 		return b, nil
@@ -322,7 +323,7 @@ func (b belief) followed(given []*document, now time.Time) (belief, error) {
 	return next, nil
 }
 
-// after returns the document that is held after this one of an answer.
+// after returns the document to hold after this document of a response.
 func (d *document) after(held *document, pin string) (*document, error) {
 	if held == nil {
 		if d.roots.pin != pin {
@@ -333,7 +334,7 @@ func (d *document) after(held *document, pin string) (*document, error) {
 	if d.version < held.version || bytes.Equal(d.payload, held.payload) {
 		return held, nil
 	}
-	// It is evidence against the roots only if they signed it.
+	// Only a signed document is evidence of equivocation by the roots.
 	if err := d.checkSignedBy(held.roots); err != nil {
 		return nil, err
 	}
@@ -360,8 +361,8 @@ func (d *document) checkTimes(now time.Time) error {
 	return nil
 }
 
-// verified is the verifier of a client (TRUST-13). After the refusals `signature`, `trust_expired`
-// and `behind`, read documents and check the answer again.
+// verified is the verifier of a client (TRUST-13). After the reasons `signature`, `trust_expired`
+// and `behind`, read documents and check the response again.
 func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, error) {
 	found, by, err := b.ofSaved(given, now, likely)
 	if err != nil {
@@ -379,12 +380,12 @@ func (b belief) verified(given *answer, now time.Time, likely *key) (head, key, 
 	return found, by, nil
 }
 
-// ofSaved is the verifier of what was saved, whatever the time is.
+// ofSaved is the verifier of a saved state. It ignores expiry.
 func (b belief) ofSaved(given *answer, _ time.Time, likely *key) (head, key, error) {
 	return signedHead(given, b.named(), likely)
 }
 
-// signedHead returns the head of an answer, read only once it is verified, and its key.
+// signedHead verifies an answer before parsing it, and returns its head and signing key.
 func signedHead(given *answer, by []key, likely *key) (head, key, error) {
 	isBy := func(each key) bool { return isSigned(headPrefix, given.payload, given.signature, each) }
 	if likely != nil && contains(by, *likely) && isBy(*likely) {
@@ -400,12 +401,12 @@ func signedHead(given *answer, by []key, likely *key) (head, key, error) {
 	return head{}, key{}, refuse(Signature)
 }
 
-// isOfDocuments returns whether to read documents, and to check the answer again.
+// isOfDocuments returns whether to read documents, and to check the response again.
 func isOfDocuments(reason Reason) bool {
 	return reason == Signature || reason == TrustExpired || reason == Behind
 }
 
-// encodeDocument returns a document as an answer has it.
+// encodeDocument returns a document in the format of a response.
 func encodeDocument(d *document) []byte {
 	data, _ := json.Marshal(map[string]any{"documents": []any{d.form()}})
 	return data

@@ -13,7 +13,7 @@ const (
 	idCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 )
 
-// areWarrantIDs returns whether there is a text, and each is a warrant identifier.
+// areWarrantIDs returns whether `ids` is not empty, and contains only warrant identifiers.
 func areWarrantIDs(ids []string) bool {
 	for _, id := range ids {
 		if len(id) <= len(idPrefix) || len(id) > idMax {
@@ -26,15 +26,15 @@ func areWarrantIDs(ids []string) bool {
 	return len(ids) > 0
 }
 
-// Verdict is the answer about a chain of warrants. Only Clear lets a request through.
+// Verdict is the decision about a chain of warrants. Only Clear permits a request.
 type Verdict int
 
 const (
-	// Stale says that the client does not know: it has no recent answer, or the head has expired.
+	// Stale means that the state is too old, missing or expired, so the decision is unknown.
 	Stale Verdict = iota
-	// Revoked says that a warrant of the chain is known to be revoked.
+	// Revoked means that a warrant of the chain is known to be revoked.
 	Revoked
-	// Clear says that none is, as the service confirmed recently.
+	// Clear means that no warrant of the chain is revoked, as the service confirmed recently.
 	Clear
 )
 

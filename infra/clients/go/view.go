@@ -2,22 +2,23 @@ package rescind
 
 import "time"
 
-// view is a state, and until when the warrants that it does not revoke are clear. It never changes,
-// so that any goroutine can read it without a lock.
+// view is a state and the time until which unrevoked warrants are clear. It is immutable, so any
+// goroutine can read it without a lock.
 type view struct {
 	state   *state
 	revoked *set
-	// When the service was asked that confirmed the state; zero if that never was, or is not known.
+	// The time of the request that confirmed the state. Zero if there was none, or if it is
+	// unknown.
 	confirmed time.Time
-	// Until then by the clock that nobody sets, and in nanoseconds by that of the day, which goes on
-	// while a machine sleeps.
+	// The end of freshness, by the monotonic clock and by the wall clock in nanoseconds. The wall
+	// clock continues while a machine sleeps.
 	end       time.Time
 	wallEnd   int64
 	isTrusted bool
 }
 
-// viewOf returns the view of a state for some time after it was confirmed. It ends sooner if the head
-// expires, or at the end of the trust document.
+// viewOf returns a view of a state, fresh for some time after its confirmation. Freshness ends
+// sooner if the head or the trust document expires.
 func viewOf(of *state, confirmed time.Time, staleness time.Duration, end time.Time) *view {
 	made := &view{state: of, revoked: of.revoked, confirmed: confirmed, isTrusted: true}
 	if confirmed.IsZero() {
@@ -33,17 +34,17 @@ func viewOf(of *state, confirmed time.Time, staleness time.Duration, end time.Ti
 	return made
 }
 
-// distrusted returns a view that still revokes, and clears nothing.
+// distrusted returns a view that still revokes, but clears no warrant.
 func (v *view) distrusted() *view {
 	made := *v
 	made.end, made.wallEnd, made.isTrusted = time.Time{}, 0, false
 	return &made
 }
 
-// isFresh returns whether the warrants that it does not revoke are clear.
+// isFresh returns whether unrevoked warrants are clear.
 func (v *view) isFresh(now time.Time) bool { return v.left(now) > 0 }
 
-// left returns for how long the warrants that it does not revoke are clear.
+// left returns for how long unrevoked warrants are clear.
 func (v *view) left(now time.Time) time.Duration {
 	return shortest(v.end.Sub(now), time.Duration(v.wallEnd-now.UnixNano()))
 }

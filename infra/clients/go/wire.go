@@ -15,40 +15,40 @@ import (
 )
 
 const (
-	answerMax     = 4 << 20 // the most bytes of an answer
-	idMax         = 72      // the most bytes of an identifier
-	baseBytesEach = 80      // the size of a base, for each identifier in it
+	answerMax     = 4 << 20 // the maximum size of an answer, in bytes
+	idMax         = 72      // the maximum size of an identifier, in bytes
+	baseBytesEach = 80      // the size of a base, in bytes per identifier
 	futureMax     = 30 * time.Second
-	hintMax       = 60 // the most seconds of a pause and of a wait that a service can ask for
-	jsonDepthMax  = 64 // how deep objects and arrays may be nested in JSON
+	hintMax       = 60 // the longest pause and wait that a service can request, in seconds
+	jsonDepthMax  = 64 // the maximum nesting of objects and arrays in JSON
 
 	headPrefix  = "rescind-feed-head-v1\n"
 	chainPrefix = "rescind-feed-v1\n"
 )
 
-// hash is SHA-256 of something.
+// hash is a SHA-256 hash.
 type hash [sha256.Size]byte
 
 func hashOf(data []byte) hash { return sha256.Sum256(data) }
 
-// key is a public key of Ed25519.
+// key is an Ed25519 public key.
 type key [ed25519.PublicKeySize]byte
 
 func (k key) String() string { return hex.EncodeToString(k[:]) }
 
-// position is a place in the feed: a sequence, and the chain at it.
+// position is a place in the feed: a sequence, and the chain hash at it.
 type position struct {
 	sequence uint64
 	chain    hash
 }
 
-// reference is how a head names something: by its hash, and by its version or its size in bytes.
+// reference identifies a blob by its hash, and by its version or its size in bytes.
 type reference struct {
 	sha256 hash
 	number uint64
 }
 
-// base names a published list that covers the entries up to `at`.
+// base identifies a published SRL that covers the entries up to `at`.
 type base struct {
 	version uint64
 	at      position
@@ -56,7 +56,7 @@ type base struct {
 	count   uint64
 }
 
-// sizeMax returns the most bytes that the base can have.
+// sizeMax returns the maximum size of the base, in bytes.
 func (b base) sizeMax() uint64 { return (b.count + 2) * baseBytesEach }
 
 // head is the signed end of a feed.
@@ -68,7 +68,7 @@ type head struct {
 	trust, keys         *reference
 }
 
-// entry is a change of the set of revoked warrants. One with neither member is a break.
+// entry is a change of the set of revoked warrants. Without both members, it is a discontinuity.
 type entry struct {
 	sequence         uint64
 	revoked, removed []item
@@ -76,7 +76,7 @@ type entry struct {
 
 func (e entry) isBreak() bool { return len(e.revoked) == 0 && len(e.removed) == 0 }
 
-// answer is an answer to a poll: a signed head, still encoded, and the encoded entries up to it.
+// answer is a response to a poll: an encoded signed head, and the encoded entries up to it.
 type answer struct {
 	payload, signature []byte
 	entries            [][]byte
@@ -84,7 +84,7 @@ type answer struct {
 	waitMax            int
 }
 
-// fields reads members of a map; the first one that is not as it must be is the error.
+// fields reads members of a map. `err` is the error of the first invalid member.
 type fields struct {
 	members map[string]item
 	err     error
@@ -130,7 +130,7 @@ func (f *fields) hash(name string) (found hash) {
 
 func (f *fields) key(name string) key { return f.asKey(f.of(name, kindBytes)) }
 
-// asKey returns a key, unless anybody could sign for it.
+// asKey returns a public key, and rejects keys for which anyone could sign.
 func (f *fields) asKey(given item) (found key) {
 	copy(found[:], given.data)
 	if given.kind != kindBytes || !isSafe(given.data) {
@@ -142,7 +142,7 @@ func (f *fields) asKey(given item) (found key) {
 func (f *fields) moment(name string) time.Time {
 	given := f.text(name)
 	found, err := time.Parse(time.RFC3339, given)
-	// In years of four digits, UTC and whole seconds, without a year 0.
+	// The format is UTC with four-digit years and whole seconds. Year 0 is invalid.
 	if err != nil || found.Year() < 1 || found.Format("2006-01-02T15:04:05Z") != given {
 		f.fail()
 	}
@@ -153,7 +153,7 @@ func (f *fields) table(name string) *fields {
 	return &fields{f.of(name, kindMap).members, f.err}
 }
 
-// list returns the items of a list, all of this kind.
+// list returns the items of a list, all of the same kind.
 func (f *fields) list(name string, kind byte) []item {
 	found := f.of(name, kindList).items
 	for _, each := range found {
@@ -164,7 +164,7 @@ func (f *fields) list(name string, kind byte) []item {
 	return found
 }
 
-// rising returns a list of texts or bytes that are sorted, each once.
+// rising returns a list of texts or bytes in strictly ascending order.
 func (f *fields) rising(name string, kind byte) []item {
 	found := f.list(name, kind)
 	for n := 1; n < len(found); n++ {
@@ -185,7 +185,7 @@ func (f *fields) reference(name, counted string) *reference {
 	return found
 }
 
-// take makes a fault of a table one of the map that has it.
+// take copies the error of a table to the enclosing map.
 func (f *fields) take(table *fields) {
 	if table.err != nil {
 		f.fail()
@@ -267,8 +267,8 @@ func haveCommon(one, two []item) bool {
 	return false
 }
 
-// readBase passes each identifier in the payload of a list to `each`. The list must be the one that
-// `named` is: refuses as `too_large`, `hash`, `malformed` or `version`.
+// readBase passes each identifier in an SRL payload to `each`. The payload must match `named`, or
+// it is rejected as `too_large`, `hash`, `malformed` or `version`.
 func readBase(data []byte, named base, each func(id []byte)) error {
 	if uint64(len(data)) > named.sizeMax() {
 		return refuse(TooLarge)
@@ -309,7 +309,8 @@ func readBase(data []byte, named base, each func(id []byte)) error {
 	return nil
 }
 
-// texts reads a list of so many texts that are sorted, each once. It keeps none: there may be millions.
+// texts reads a list of `count` texts in strictly ascending order. It does not store them, because
+// there may be millions.
 func (d *decoder) texts(count uint64, each func([]byte)) error {
 	kind, size, err := d.header()
 	if err != nil || kind != kindList || size != count {
@@ -334,10 +335,10 @@ func (d *decoder) texts(count uint64, each func([]byte)) error {
 	return nil
 }
 
-// firstChain returns the chain at sequence 0, which differs for each tenant.
+// firstChain returns the chain hash at sequence 0, which differs for each tenant.
 func firstChain(tenant string) hash { return sha256.Sum256([]byte(chainPrefix + tenant)) }
 
-// nextChain returns the chain after an encoded entry.
+// nextChain returns the chain hash after an encoded entry.
 func nextChain(chain hash, entry []byte) hash {
 	of := sha256.Sum256(entry)
 	var both [2 * sha256.Size]byte
@@ -346,7 +347,7 @@ func nextChain(chain hash, entry []byte) hash {
 	return sha256.Sum256(both[:])
 }
 
-// small has all encodings of points of small order: for such a key anybody can sign.
+// small contains all encodings of points of small order. Anyone can sign for such a key.
 var small = func() map[key]bool {
 	found := map[key]bool{}
 	for _, text := range []string{
@@ -381,7 +382,7 @@ func isSigned(prefix string, data, signature []byte, by key) bool {
 
 var errJSON = errors.New("no JSON of this form")
 
-// parseJSON returns the object that `body` is. Names are compared exactly, unlike by struct tags.
+// parseJSON returns the JSON object in `body`. Names are compared exactly, unlike with struct tags.
 func parseJSON(body []byte) (map[string]any, error) {
 	if !utf8.Valid(body) || jsonDepth(body) > jsonDepthMax {
 		return nil, errJSON
@@ -402,7 +403,7 @@ func parseJSON(body []byte) (map[string]any, error) {
 	return members, nil
 }
 
-// jsonDepth returns how deep objects and arrays are nested.
+// jsonDepth returns the nesting depth of objects and arrays.
 func jsonDepth(body []byte) (deepest int) {
 	depth, isText := 0, false
 	for n := 0; n < len(body); n++ {
@@ -423,14 +424,14 @@ func jsonDepth(body []byte) (deepest int) {
 	return deepest
 }
 
-// fromBase64 decodes padded base64 of the standard alphabet in its only form.
+// fromBase64 decodes padded base64 of the standard alphabet in its only valid form.
 func fromBase64(given any) ([]byte, error) {
 	text, ok := given.(string)
 	if !ok {
 		return nil, errJSON
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
-	// The decoder passes over line ends and unused bits.
+	// The decoder ignores line ends and unused bits.
 	if err != nil || toBase64(data) != text {
 		return nil, errJSON
 	}
@@ -480,7 +481,7 @@ func answerOf(body []byte) (*answer, error) {
 	return found, err
 }
 
-// hint returns a finite number within bounds: no peer may silence a client for long.
+// hint returns a number within bounds, because no peer may silence a client for long.
 func hint(members map[string]any, name string, without float64) (float64, error) {
 	given, ok := members[name]
 	if !ok {
@@ -503,7 +504,7 @@ func hint(members map[string]any, name string, without float64) (float64, error)
 	return found, nil
 }
 
-// encode returns what parseAnswer reads.
+// encode returns the form that parseAnswer reads.
 func (a *answer) encode() []byte {
 	entries := make([]string, len(a.entries))
 	for n, each := range a.entries {

@@ -1,5 +1,5 @@
-// Command rescind-authorizer knows which warrants a Rescind service has revoked, and answers programs
-// near it in every language.
+// Command rescind-authorizer follows the revocations of a Rescind service, and answers checks of
+// local programs in any language.
 package main
 
 import (
@@ -69,7 +69,7 @@ func exit(err error) (int, error) {
 	return 0, nil
 }
 
-// options reads the options that all commands have.
+// options returns the options that all commands share.
 func options(name string) (*flag.FlagSet, *rescind.Options) {
 	flags, found := flag.NewFlagSet(name, flag.ContinueOnError), &rescind.Options{APIKey: os.Getenv("RESCIND_API_KEY")}
 	flags.StringVar(&found.URL, "url", os.Getenv("RESCIND_URL"), "address of the service (or RESCIND_URL)")
@@ -102,7 +102,7 @@ func serve(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 	}
 	server := rescind.NewServer(client)
 	go func() {
-		// It ends with the context.
+		// Run returns when the context ends.
 		_ = client.Run(ctx)
 		ending, stop := context.WithTimeout(context.Background(), 5*time.Second)
 		defer stop()
@@ -123,7 +123,7 @@ func check(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 	if flags.NArg() == 0 {
 		return 2, errors.New("name the warrants of a chain, from the root to the leaf")
 	}
-	// Who only looks enforces nothing.
+	// A single check enforces no warrants, so it sends no heartbeats.
 	given.NoReports = true
 	if given.Floor == "" {
 		folder, err := os.MkdirTemp("", "rescind-")

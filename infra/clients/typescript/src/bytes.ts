@@ -1,4 +1,4 @@
-// Bytes and their forms as text: hex, base64, UTF-8.
+// Bytes and their text forms: hex, base64, UTF-8.
 
 import { bytesToHex, hexToBytes } from "@noble/hashes/utils.js";
 import { sha256 } from "@noble/hashes/sha2.js";
@@ -8,16 +8,16 @@ export type Bytes = Uint8Array<ArrayBuffer>;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** The UTF-8 of a text. */
+/** The UTF-8 encoding of a text. */
 export const utf8 = (text: string): Bytes => encoder.encode(text);
 
-/** The text in bytes of UTF-8. Throws a `TypeError` if they are none. */
+/** The text in UTF-8 bytes. Throws a `TypeError` if they are invalid. */
 export const textOf = (data: Uint8Array): string => decoder.decode(data);
 
-/** Hexadecimal digits in lower case. */
+/** Lower-case hexadecimal digits. */
 export const hex = (data: Uint8Array): string => bytesToHex(data);
 
-/** The bytes that hexadecimal digits encode. Throws an error if they are none. */
+/** The bytes of hexadecimal digits. Throws an error if they are invalid. */
 export const fromHex = (text: string): Bytes => new Uint8Array(hexToBytes(text));
 
 export function concat(...parts: Uint8Array[]): Bytes {
@@ -30,14 +30,14 @@ export function concat(...parts: Uint8Array[]): Bytes {
   return joined;
 }
 
-/** SHA-256 of these parts, one after the other. */
+/** SHA-256 of the concatenated parts. */
 export function hash(...parts: Uint8Array[]): Bytes {
   const running = sha256.create();
   for (const part of parts) running.update(part);
   return new Uint8Array(running.digest());
 }
 
-/** Negative, zero or positive, by the first byte that differs, as strings are ordered. */
+/** Negative, zero or positive, by the first differing byte. */
 export function compare(one: Uint8Array, other: Uint8Array): number {
   const size = Math.min(one.length, other.length);
   for (let at = 0; at < size; at += 1) {
@@ -60,7 +60,7 @@ export function toBase64(data: Uint8Array): string {
   return btoa(binary);
 }
 
-/** The bytes of a text in padded base64 of the standard alphabet; null unless an encoder writes it so. */
+/** The bytes of padded standard base64, or null if the text is not the canonical encoding. */
 export function fromBase64(text: unknown): Bytes | null {
   if (typeof text !== "string") return null;
   let binary: string;
@@ -69,7 +69,7 @@ export function fromBase64(text: unknown): Bytes | null {
   } catch {
     return null;
   }
-  // The decoder passes over spaces, unused bits and missing padding.
+  // The decoder ignores spaces, unused bits and missing padding.
   if (btoa(binary) !== text) return null;
   const data = new Uint8Array(binary.length);
   for (let at = 0; at < data.length; at += 1) data[at] = binary.charCodeAt(at);

@@ -3,16 +3,16 @@
 import { compare, concat, textOf, utf8, type Bytes } from "./bytes.js";
 
 export type Members = Map<string, Value>;
-/** A number above 2^53 is a bigint, so it is none that the formats use. */
+/** A number above 2^53 becomes a bigint, which no format allows. */
 export type Value = null | boolean | number | bigint | string | Uint8Array | Value[] | Members;
 
-/** Bytes that are not in the format. */
+/** Bytes that violate the format. */
 export class Malformed extends Error {}
 
 /** The largest number that the formats use. */
 export const NUMBER_MAX = 2 ** 53;
 
-/** In how many maps and lists a value may be. */
+/** The maximum nesting of maps and lists. */
 const DEPTH_MAX = 16;
 
 const SIMPLE = { 0xf4: false, 0xf5: true, 0xf6: null };
@@ -95,8 +95,8 @@ class Reader {
 }
 
 /**
- * The map in `data`. Throws `Malformed`. If it is not strict, members may be in another order and
- * headers longer than needed, but no member comes twice.
+ * The map in `data`. Throws `Malformed`. If it is not strict, members may be unordered and headers
+ * longer than needed. Duplicate members are always rejected.
  */
 export function decode(data: Uint8Array, isStrict = true): Members {
   const reader = new Reader(data, isStrict);
@@ -143,7 +143,7 @@ const isBytes = (value: Value): value is Uint8Array => value instanceof Uint8Arr
 const isNumber = (value: Value): value is number =>
   typeof value === "number" && value >= 0;
 
-/** A member of exactly one type; each throws `Malformed`. */
+/** A member of exactly one type. Each function throws `Malformed`. */
 export const table = (members: Members, name: string): Members => member(members, name, isMap);
 export const text = (members: Members, name: string): string => member(members, name, isText);
 export const number = (members: Members, name: string): number => member(members, name, isNumber);
@@ -158,12 +158,12 @@ function items<T>(members: Members, name: string, is: (value: Value) => value is
   return member(members, name, (value): value is Value & T[] => Array.isArray(value) && value.every(is));
 }
 
-/** A list of elements of exactly one type. */
+/** A list with elements of exactly one type. */
 export const tables = (members: Members, name: string): Members[] => items(members, name, isMap);
 export const texts = (members: Members, name: string): string[] => items(members, name, isText);
 export const blobs = (members: Members, name: string): Uint8Array[] => items(members, name, isBytes);
 
-/** What `read` finds in a member that may be absent; then null. */
+/** The result of `read` for a member, or null if the member is absent. */
 export function optional<T>(
   members: Members, name: string, read: (members: Members, name: string) => T,
 ): T | null {
@@ -174,7 +174,7 @@ export function need(holds: boolean, message: string): void {
   if (!holds) throw new Malformed(message);
 }
 
-/** Checks that values are sorted by their bytes, each once. */
+/** Checks that values are in strictly ascending byte order. */
 export function rising(values: readonly (string | Uint8Array)[], name: string): void {
   let last: Uint8Array | null = null;
   for (const value of values) {
@@ -186,7 +186,7 @@ export function rising(values: readonly (string | Uint8Array)[], name: string): 
 
 const MOMENT = /^(?!0000)\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
 
-/** A time such as 2026-11-21T12:00:00Z, in milliseconds since 1970. */
+/** A time, for example 2026-11-21T12:00:00Z, in milliseconds since 1970. */
 export function moment(members: Members, name: string): number {
   const written = text(members, name);
   const at = MOMENT.test(written) ? Date.parse(written) : Number.NaN;
@@ -194,5 +194,5 @@ export function moment(members: Members, name: string): number {
   return at;
 }
 
-/** How the formats write a time of milliseconds since 1970. */
+/** The text of a time given in milliseconds since 1970. */
 export const momentOf = (at: number): string => `${new Date(at).toISOString().slice(0, 19)}Z`;

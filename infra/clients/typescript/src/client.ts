@@ -1,4 +1,4 @@
-// The client of the feed: it follows the feed while `run` runs, and `check` asks nobody.
+// The client library: `run` follows the feed, and `check` needs no request.
 
 import { hex } from "./bytes.js";
 import type { StateStore } from "./floor.js";
@@ -14,25 +14,25 @@ export interface ClientOptions {
   readonly url: string;
   /** An API key with the scope `authorizer`. */
   readonly apiKey: string;
-  /** The tenant's identifier. */
+  /** The identifier of the tenant. */
   readonly tenant: string;
-  /** The pin of the tenant's roots, which `rescind trust show` prints. */
+  /** The pin of the tenant's trust root, which `rescind trust show` prints. */
   readonly trustRoot: string;
-  /** Keeps across restarts what was accepted. */
+  /** Persists the accepted state across restarts. */
   readonly floor: StateStore;
   readonly policy?: Partial<Policy>;
   /**
-   * Called with each event. Its errors and rejections are ignored. By default, events that are not a part of normal
+   * Called for each event. Its errors and rejections are ignored. By default, events outside normal
    * operation are written to the console.
    */
   readonly onEvent?: (event: ClientEvent) => void | Promise<void>;
-  /** The name under which the client reports what it holds; by default that of its floor. */
+  /** The name of the client in heartbeats, by default the name of its floor. */
   readonly name?: string;
-  /** False turns reports off. They change no verdict. */
+  /** False disables heartbeats. Heartbeats change no verdict. */
   readonly report?: boolean;
 }
 
-/** The state of a client. What is null is not known before the first state. */
+/** The state of a client. Members that can be null are null before the first state. */
 export interface Status {
   readonly sequence: number | null;
   readonly chain: string | null;
@@ -45,10 +45,10 @@ export interface Status {
   readonly reporting: Reporting;
 }
 
-/** Seconds to pause after an error that nobody foresaw. */
+/** The pause in seconds after an unexpected error. */
 const PAUSE = 5;
 
-/** Knows which warrants of one tenant are revoked, seconds after the service does. */
+/** Follows the revocations of one tenant within seconds. */
 export class AuthorizerClient {
   private readonly follower: Follower;
   private readonly reporter: Reporter | null;
@@ -59,14 +59,14 @@ export class AuthorizerClient {
   private wasFresh = false;
   private loading: Promise<void> | null = null;
   private polling: Promise<void> | null = null;
-  /** When the pause ends that the last exchange returned. */
+  /** The end of the pause after the last exchange. */
   private pauseEnd: End = NO_VIEW;
   private isClosed = false;
   private isRun = false;
   private expiry: ReturnType<typeof setTimeout> | undefined;
   private readonly sleepers = new Set<() => void>();
 
-  /** Throws a `TypeError` if an option has no meaning. */
+  /** Throws a `TypeError` if an option is invalid. */
   constructor(options: ClientOptions) {
     const { url, apiKey, tenant, trustRoot, floor, report = true, name = floor.name } = options;
     const policy = policyOf(options.policy ?? {}), emit = this.note.bind(this);
@@ -77,7 +77,7 @@ export class AuthorizerClient {
       ? new Reporter(this.transport, policy, this.follower, this.refusals, emit, floor, name) : null;
   }
 
-  /** Follows the feed until `close`. Throws `StateError`, or what the floor throws when it is read. */
+  /** Follows the feed until `close`. Throws `StateError`, or the errors of the floor. */
   async run(): Promise<void> {
     this.isRun = true;
     await this.load();
@@ -85,24 +85,24 @@ export class AuthorizerClient {
   }
 
   /**
-   * Makes one exchange with the service, which does not wait for news, or awaits a running one. During the pause
-   * after an exchange it makes none. Returns the seconds to pause. A failure of the service is an event. Throws as
-   * `run` does.
+   * Makes one exchange with the service without a long poll, or awaits the current one. It makes
+   * none during the pause after an exchange. Returns the seconds to pause. A failure of the service
+   * is an event. Throws the errors of `run`.
    */
   async poll(): Promise<number> {
     await this.load();
     return this.exchange(false);
   }
 
-  /** Reports what is held, if it is time. Returns the seconds for which there is nothing to do. */
+  /** Sends a heartbeat if one is due. Returns the seconds until the next call is useful. */
   async report(): Promise<number> {
     return this.reporter ? this.reporter.step() : Infinity;
   }
 
   /**
-   * The verdict on a chain of warrants, from the root to the leaf. It needs no answer of the service. A
-   * warrant that is known to be revoked is `revoked`, however old the state is. Throws a `TypeError` unless
-   * there is one identifier or more, and each is a warrant identifier.
+   * The verdict on a chain of warrants, from the root to the leaf, without a request. A warrant
+   * that is known to be revoked is `revoked`, however old the state is. Throws a `TypeError`
+   * without an identifier, or if any is not a warrant identifier.
    */
   check(...ids: string[]): Verdict {
     const { view } = this.follower;
@@ -128,7 +128,7 @@ export class AuthorizerClient {
     };
   }
 
-  /** Ends `run`, and the requests that are made. Checks say `stale` soon after. */
+  /** Ends `run` and the current requests. Checks return `stale` soon afterward. */
   close(): void {
     this.isClosed = true;
     clearTimeout(this.expiry);
@@ -166,7 +166,7 @@ export class AuthorizerClient {
       try {
         pause = await step();
       } catch (error) {
-        // Any error: if it ended here, every warrant would become stale.
+        // Catch every error, because every warrant would become stale if this loop ended.
         this.note({ type: "failed", message: printable(String(error)), pause });
       }
       if (!this.isClosed) await this.sleep(pause);
@@ -185,7 +185,10 @@ export class AuthorizerClient {
     });
   }
 
-  /** Notes that the state became recent or stale. A timer notes the end of a recent state of a client that runs. */
+  /**
+   * Emits an event when the state becomes fresh or stale. In a running client, a timer detects
+   * staleness.
+   */
   private show(): void {
     const left = leftOf(this.follower.view), fresh = left > 0;
     clearTimeout(this.expiry);
@@ -200,12 +203,12 @@ export class AuthorizerClient {
     if (this.isClosed) return;
     if (event.type === "refused") this.refusals[event.reason] = (this.refusals[event.reason] ?? 0) + 1;
     if (event.type === "failed") this.failures += 1;
-    // Its errors change no verdict, and must not end the client or the process.
+    // Errors of the callback change no verdict, and must not end the client or the process.
     new Promise((resolve) => resolve(this.onEvent(event))).catch(() => {});
   }
 }
 
-/** Writes an event to the console, unless it is a part of normal operation. */
+/** Writes an event to the console, except events of normal operation. */
 function warn(event: ClientEvent): void {
   const isUsual = ["polled", "advanced"].includes(event.type) || (event.type === "reported" && event.status !== "foreign");
   if (!isUsual) console.warn("rescind:", JSON.stringify(event));

@@ -1,5 +1,5 @@
-// Puts this client through the conformance suite (docs/spec/feed.md): it is told the time, the answers, and
-// the bases. Requests and answers are objects of JSON.
+// Runs the conformance suite against this client (docs/spec/feed.md). The suite supplies the time,
+// the answers and the bases. Requests and answers are JSON objects.
 
 import { hex, utf8 } from "./bytes.js";
 import { AuthorizerClient } from "./client.js";
@@ -38,22 +38,22 @@ type Commands = { [Name in keyof Requests]: (given: Requests[Name]) => object | 
 const SECOND = 1000;
 const READY_MAX = 10 * SECOND;
 
-/** A client without a network. After `connect`, `live` is a client with one. */
+/** A client without a network. After `connect`, `live` is a client with a network. */
 export class Session {
   private live: AuthorizerClient | null = null;
   private state: State | null = null;
   private belief: Belief = { tenant: "", pin: "", held: null };
   private floor: Position | null = null;
-  /** Who signed the newest head, and whether the document still names that key. */
+  /** The signer of the newest head, and whether the document still names that key. */
   private signer: string | null = null;
   private isTrusted = false;
   private end = Infinity;
   private hasEnd = false;
 
-  /** `floorIn` returns the floor in a folder. */
+  /** `floorIn` returns the store in a folder. */
   constructor(private readonly floorIn: (folder: string) => Kept = () => new MemoryStateStore()) {}
 
-  /** The answer to a request: its one member names what is asked. */
+  /** The answer to a request. The name of its only member selects the command. */
   async answer(request: object): Promise<object> {
     const [[name, given] = ["", {}]] = Object.entries(request);
     try {
@@ -137,7 +137,10 @@ export class Session {
     },
   };
 
-  /** Starts a client that follows a service, and waits for a recent state. Its events go to standard error. */
+  /**
+   * Starts a client that follows a service, and waits for a fresh state. Its events go to standard
+   * error.
+   */
   private async follow(given: Requests["connect"]): Promise<void> {
     const { url, api_key: apiKey, tenant, trust_root: trustRoot, max_staleness: maxStaleness } = given;
     const floor = this.floorIn(given.floor);

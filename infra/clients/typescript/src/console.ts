@@ -1,4 +1,5 @@
-// The part of this client that the console serves as functions/console/static/vendor/rescind-trust.js (`make vendor`).
+// The part of this client that the console serves as
+// functions/console/static/vendor/rescind-trust.js (`make vendor`).
 
 export { concat, fromBase64, hash, toBase64, utf8, type Bytes } from "./bytes.js";
 export { decode, Malformed, moment, texts, type Members } from "./cbor.js";

@@ -1,16 +1,16 @@
-// Subject cutoffs: `svc_wrt_sub-<digest>-<T>` revokes the tokens of a subject that were issued at or before T,
-// which has 12 digits (TOKEN-11).
+// Subject cutoffs: `svc_wrt_sub-<digest>-<T>` revokes the tokens of a subject that were issued at
+// or before T, which has 12 digits (TOKEN-11).
 
 const FORM = /^svc_wrt_sub-[A-Za-z0-9_-]{43}-[0-9]{12}$/;
-/** The length of what all cutoffs of a subject share. */
+/** The length of the common prefix of a subject's cutoffs. */
 const SUBJECT_END = 56;
 
-/** The cutoffs of each subject as texts, in ascending order. It never changes. */
+/** The cutoffs of each subject as texts, in ascending order. The map is immutable. */
 export type Cutoffs = ReadonlyMap<string, readonly string[]>;
 
 const isCutoff = (id: string): boolean => id.startsWith("svc_wrt_sub-") && FORM.test(id);
 
-/** The cutoffs after some identifiers were removed, and then others were revoked. */
+/** The cutoffs after removing some identifiers and then revoking others. */
 export function changed(cutoffs: Cutoffs, revoked: readonly string[], removed: readonly string[] = []): Cutoffs {
   const gone = removed.filter(isCutoff), added = revoked.filter(isCutoff);
   if (!gone.length && !added.length) return cutoffs;

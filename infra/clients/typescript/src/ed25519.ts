@@ -1,21 +1,21 @@
-// Ed25519 by WebCrypto: the check of a signature, and that of a public key before anything is verified.
+// Ed25519 with WebCrypto: verification of signatures, and checks of public keys.
 
 import { bytes, need, type Members } from "./cbor.js";
 import { hex, type Bytes } from "./bytes.js";
 
 const P = 2n ** 255n - 19n;
-// The y coordinates of the points of order 8. Those of order 1, 2 and 4 have 1, -1 and 0.
+// The y coordinates of the points of order 8. The points of order 1, 2 and 4 have 1, -1 and 0.
 const Y8 = 2707385501144840649318225287225658788936804267575313519463743609750303402022n;
 const SMALL = new Set([0n, 1n, P - 1n, Y8, P - Y8]);
 
-/** WebCrypto has no Ed25519, so no signature can be checked. */
+/** WebCrypto lacks Ed25519, so signatures cannot be verified. */
 export class NoEd25519 extends Error {
   constructor(cause: unknown) {
     super("this runtime cannot check Ed25519: use a newer one, and in a browser https or localhost", { cause });
   }
 }
 
-/** Whether these are the 32 bytes of a key for which not everybody can sign. */
+/** Whether the key has 32 bytes, and only its owner can sign for it. */
 export function isSafe(key: Uint8Array): boolean {
   if (key.length !== 32) return false;
   const y = BigInt(`0x${hex(key.slice().reverse())}`) & (2n ** 255n - 1n);
@@ -35,7 +35,7 @@ export async function isSigned(data: Bytes, signature: Bytes, key: Bytes): Promi
   try {
     imported = await crypto.subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
   } catch (error) {
-    // Some implementations refuse what is no point here, others when they verify.
+    // Some implementations reject an invalid point at import, others at verification.
     if ((error as Error).name === "DataError") return false;
     throw new NoEd25519(error);
   }

@@ -1,20 +1,20 @@
-// What a client keeps across restarts, so that nobody can serve it an older state.
+// Persists the client state that prevents rollback.
 
 import { equal, fromHex, hash, hex, textOf, utf8, type Bytes } from "./bytes.js";
 import { readDocuments, writeDocument, type Belief } from "./trust.js";
 import { readAnswer, writeAnswer, type Answer, type Position } from "./wire.js";
 
-/** Where a client keeps a few small files by name. A client needs one of its own. */
+/** Stores a few small files by name. Each client needs a separate store. */
 export interface StateStore {
-  /** The name under which the client reports, unless it is given one. */
+  /** The default name of the client in heartbeats. */
   readonly name?: string;
-  /** What was written last under this name; null if nothing ever was. */
+  /** The last data written under this name, or null if there is none. */
   read(name: string): Promise<Uint8Array | null>;
-  /** Replaces it in one step. Once this has resolved, a loss of power does not lose it. */
+  /** Replaces a file atomically. Once this resolves, a power failure does not lose the data. */
   write(name: string, data: Uint8Array): Promise<void>;
 }
 
-/** Keeps nothing across restarts: for tests and tools, and for no authorizer. */
+/** Loses its files at a restart. Use it for tests and tools, never for an authorizer. */
 export class MemoryStateStore implements StateStore {
   private readonly files = new Map<string, Uint8Array>();
 
@@ -27,13 +27,13 @@ export class MemoryStateStore implements StateStore {
   }
 }
 
-/** The floor cannot be used. The message says why, and what to do. */
+/** The saved state cannot be used. The message contains the reason and the remedy. */
 export class StateError extends Error {}
 
 /**
- * The position that a client has reached, `signer` (in hex) having signed its head; null if the position
- * is that of the trust document. From `restorable` the state is made again. `answeredAt` is when the
- * service confirmed it, in milliseconds since 1970.
+ * The saved position of a client. `signer` (in hex) signed its head, or is null if the position
+ * comes from the trust document. `restorable` contains the data to restore the state. `answeredAt`
+ * is when the service confirmed it, in milliseconds since 1970.
  */
 export interface Saved {
   readonly tenant: string;
@@ -44,7 +44,7 @@ export interface Saved {
   readonly belief: Pick<Belief, "pin" | "held">;
 }
 
-/** The answers from which a state is made again, with the base that is kept in the file `base`. */
+/** The answers that restore a state, with its base in the file `base`. */
 export interface Restorable {
   readonly base: string;
   readonly sha256: Bytes;
@@ -58,7 +58,9 @@ const FORMAT = 1;
 
 const again = "Stop the client, remove its floor, and start it again with trustRoot";
 
-/** What was saved last for a tenant. Throws `StateError` if it is damaged, or not of this client. */
+/**
+ * The saved state of a tenant. Throws `StateError` if it is damaged, or belongs to another client.
+ */
 export async function load(floor: StateStore, tenant: string): Promise<Saved | null> {
   const data = await floor.read(FILE);
   if (!data) return null;
@@ -73,17 +75,17 @@ export async function load(floor: StateStore, tenant: string): Promise<Saved | n
   return saved;
 }
 
-/** Replaces what was saved. */
+/** Replaces the saved state. */
 export const save = (floor: StateStore, saved: Saved): Promise<void> => floor.write(FILE, encoded(saved));
 
-/** Keeps a base beside that of `before`, and returns the name of its file. */
+/** Stores a base without overwriting the base `before`, and returns its file name. */
 export async function saveBase(floor: StateStore, data: Uint8Array, before: string | null): Promise<string> {
   const name = before === "base-0.cbor" ? "base-1.cbor" : "base-0.cbor";
   await floor.write(name, data);
   return name;
 }
 
-/** The base of what was saved; null if it is not there, or another one. */
+/** The base of a saved state, or null if it is missing or different. */
 export async function loadBase(floor: StateStore, { base, sha256 }: Restorable): Promise<Bytes | null> {
   const data = await floor.read(base);
   return data && equal(hash(data), sha256) ? new Uint8Array(data) : null;
@@ -142,7 +144,7 @@ function decoded(data: Uint8Array): Saved {
   };
 }
 
-/** A floor is of one client: each knows other parts of what it accepted. */
+/** A saved state belongs to one client library, because libraries save different data. */
 function checkOwn({ client = "Python", format }: Record<string, unknown>): void {
   if (client !== CLIENT) {
     throw new StateError(`it is the floor of the ${String(client)} client: give this client a floor of its own`);

@@ -1,4 +1,4 @@
-// How a client follows the feed: one exchange with the service at a time.
+// Follows the feed, with one exchange at a time.
 
 import type { Bytes } from "./bytes.js";
 import { load, loadBase, save, saveBase, type StateStore, type Restorable, type Saved } from "./floor.js";
@@ -13,7 +13,7 @@ import {
 } from "./view.js";
 import { ANSWER_MAX, baseSizeMax, readAnswer, Refused, type Answer, type Position, type Reason } from "./wire.js";
 
-/** What happens to a client, for metrics and logs. Times are in seconds. */
+/** Reports what happens in a client, for metrics and logs. Times are in seconds. */
 export type ClientEvent =
   | { readonly type: "polled"; readonly seconds: number; readonly changed: boolean }
   | { readonly type: "advanced"; readonly before: number | null; readonly after: number; readonly count: number }
@@ -29,30 +29,32 @@ export type ClientEvent =
 export type Emit = (event: ClientEvent) => void;
 
 const FEED = "/v1/revocations/feed";
-/** The largest base that is fetched, whatever a head promises. */
+/** The largest base that is fetched, regardless of the head. */
 const BASE_MAX = 2 ** 30;
 const BACKOFF_MAX = 5;
 const AFTER_WAIT = 0.05;
-/** A new connection is made this often, so that it follows changes of DNS and of load balancers; milliseconds. */
+/**
+ * The lifetime of a connection in milliseconds. Renewal follows changes of DNS and load balancers.
+ */
 const CONNECTION_AGE_MAX = 600_000;
 
-/** Seconds to pause, at most `longest`, so that clients do not come together. */
+/** A random pause of at most `longest` seconds, which spreads out clients. */
 export const jittered = (longest: number): number => longest * (0.5 + Math.random() / 2);
 
-/** Holds the state of one tenant's feed, and brings it up to date. */
+/** Maintains the state of one tenant's feed. */
 export class Follower {
   view: View = NO_VIEW;
   private last: Answer | null = null;
   private position: Position | null = null;
-  /** Who signed the newest head, in hex, if that still counts. */
+  /** The signer of the newest head, in hex, if it is still trusted. */
   private signer: string | null = null;
-  /** The file of the base that the floor names, and that of the newest base. */
+  /** The base file of the saved state, and the file of the newest base. */
   private savedBase: string | null = null;
   private baseFile: string | null = null;
   private etag: string | null = null;
   private hasGap = false;
   private failures = 0;
-  /** Whether the last answer had news at once, so that the next one may not hurry again. */
+  /** Whether the last answer had news at once. The next poll is then paced. */
   private hasHurried = false;
   private connected = present().monotonic;
 
@@ -64,7 +66,7 @@ export class Follower {
     private readonly emit: Emit,
   ) {}
 
-  /** Takes up what the floor has. Throws `StateError`, or what the floor throws. */
+  /** Restores the saved state. Throws `StateError`, or the errors of the floor. */
   async load(): Promise<void> {
     const saved = await load(this.floor, this.belief.tenant);
     if (!saved) return;
@@ -77,8 +79,8 @@ export class Follower {
   }
 
   /**
-   * Makes one exchange with the service, which may wait with its answer if `waits`. Returns the seconds to
-   * pause. A failure leaves the state as it is.
+   * Makes one exchange with the service, which may delay its response if `waits`. Returns the
+   * seconds to pause. A failure does not change the state.
    */
   async poll(waits: boolean): Promise<number> {
     try {
@@ -99,13 +101,13 @@ export class Follower {
     const changed = response.status === 200, age = ageOf(response), trueAt = before(asked, age);
     if (changed) {
       const answer = readAnswer(response.body), state = await this.next(answer);
-      // It has every change that was confirmed before, however old this answer is.
+      // The state includes all changes confirmed earlier, even if this answer is older.
       await this.take(state, this.view.isTrusted ? later(trueAt, this.view.confirmed) : trueAt);
       this.etag = response.headers.get("etag");
       this.last = answer;
       this.hasGap = false;
     } else if (Date.now() >= this.end) {
-      // Without the tag, the next answer has the head, which is checked again.
+      // Without the tag, the next answer contains the head, which is then verified again.
       throw new Refused("trust_expired");
     } else if (this.view.state) {
       this.confirm(this.view.state, later(trueAt, this.view.confirmed));
@@ -116,30 +118,33 @@ export class Follower {
     return this.pause(seconds, wait, waits && this.view.state?.head.sequence !== held);
   }
 
-  /** The response of the service: 200, or 304 if it has nothing new. */
+  /** The response of the service: 200, or 304 if there is no change. */
   private async ask(wait: number, now: number): Promise<Received> {
     const held = this.held(), query = new URLSearchParams();
-    // After a gap, the answer has to begin at the base.
+    // After a gap, the answer must start at the base.
     if (held && !this.hasGap) query.set("after", String(held.head.sequence));
     if (held && wait) query.set("wait", String(wait));
     const etag = held ? this.etag : null, path = query.size ? `${FEED}?${query}` : FEED;
-    // Another connection may lead to another server.
+    // A new connection may lead to another server.
     const isLast = this.failures > 0 || now - this.connected > CONNECTION_AGE_MAX;
     if (isLast) this.connected = now;
-    // An answer must come before the state is stale.
+    // An answer must arrive before the state is stale.
     const patience = wait + Math.min(PATIENCE, this.policy.maxStaleness / 2);
     const response = await this.transport.get(path, ANSWER_MAX, etag, patience, isLast);
     if (response.status !== 200 && !(response.status === 304 && etag)) throw unexpected(response);
     return response;
   }
 
-  /** The state to continue; null to begin anew: its signer does not count, or it could not be restored. */
+  /**
+   * The state to continue, or null for a base load. A base load is needed if the signer is no
+   * longer trusted, or if the state could not be restored later.
+   */
   private held(): State | null {
     const { state, isTrusted } = this.view;
     return isTrusted && state?.latest ? state : null;
   }
 
-  /** When the held document expires: in the past without one. */
+  /** The expiry of the held document, in the past without a document. */
   private get end(): number {
     return this.belief.held?.expiresAt ?? -Infinity;
   }
@@ -153,7 +158,8 @@ export class Follower {
     try {
       await this.readDocuments();
     } catch (error) {
-      // A service that knows no documents is named. Otherwise the refusal says more.
+      // Without any document, report that the service serves none. Otherwise the rejection says
+      // more.
       if (!(error instanceof NoAnswer) || !this.belief.held) throw error;
     }
     return this.advanced(answer);
@@ -167,7 +173,7 @@ export class Follower {
       return attempt(null);
     } catch (error) {
       if (!(error instanceof NeedsBase)) throw error;
-      // Its size is bounded by the head, whose signature was checked.
+      // The verified head bounds the size of the base.
       const limit = Math.min(baseSizeMax(error.base), BASE_MAX);
       const base = await this.transport.getFar(`${FEED}/base/${error.base.version}`, limit);
       const state = attempt(base);
@@ -176,7 +182,7 @@ export class Follower {
     }
   }
 
-  /** Saves a state, and makes it count. */
+  /** Saves a state, and makes it current. */
   private async take(state: State, confirmed: Moment): Promise<void> {
     const { state: past } = this.view, known = this.signer;
     const isNew = !past || past.head.sequence !== state.head.sequence || past.head.issuedAt !== state.head.issuedAt;
@@ -204,7 +210,7 @@ export class Follower {
       return restore(origin, began, latest, ended, base, this.belief.tenant, floor);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      // Other keys are trusted than when it was saved. The position still counts.
+      // Other keys are trusted than when the state was saved. The position still counts.
       return null;
     }
   }
@@ -217,7 +223,7 @@ export class Follower {
     if (belief !== this.belief) await this.believe(belief);
   }
 
-  /** Saves another document, and makes it count (TRUST-14). */
+  /** Saves another document, and makes it current (TRUST-14). */
   private async believe(belief: Belief): Promise<void> {
     const signer = this.signer !== null && listSigners(belief).includes(this.signer) ? this.signer : null;
     const position = positionAfter(belief, signer, this.position);
@@ -230,7 +236,7 @@ export class Follower {
     if (kept) {
       this.confirm(kept, confirmed);
     } else if (state) {
-      // A thief may have signed it, so only a head by another key makes it count again.
+      // A thief may have signed the state. Only a head by another key can make it fresh again.
       this.view = distrusted(this.view);
       this.etag = null;
     }
@@ -252,12 +258,15 @@ export class Follower {
     };
   }
 
-  /** How long the next poll may wait: not after a failure nor while stale, because an immediate answer ends both sooner. */
+  /**
+   * The wait of the next poll. After a failure or while stale, it is zero, because an immediate
+   * answer ends that condition sooner.
+   */
   private wait(): number {
     return this.failures || !isFresh(this.view) ? 0 : waitOf(this.policy, this.last?.waitMax ?? 0);
   }
 
-  /** The pause after a poll that took so long, and had entries or not (POLL-1). */
+  /** The pause after a poll with this duration (POLL-1). */
   private pause(seconds: number, wait: number, hasEntries: boolean): number {
     const longest = pauseOf(this.policy, this.last?.pollSeconds ?? 0), isSoon = seconds < longest / 2;
     const isHurried = hasEntries && this.wait() > 0 && !(isSoon && this.hasHurried);
@@ -274,7 +283,7 @@ export class Follower {
   }
 
   private failed(message: string, retryAfter = 0): number {
-    // Nobody signs Retry-After, so it has the bound of poll_seconds.
+    // Retry-After is not signed, so it has the same bound as poll_seconds.
     const pause = Math.max(this.backoff(), jittered(pauseOf(this.policy, retryAfter)));
     // The tag may be the cause, for example because it is too long.
     if (this.failures > 1) this.etag = null;
@@ -289,7 +298,7 @@ export class Follower {
   }
 }
 
-/** What is saved of a position without a state. */
+/** The saved form of a position without a state. */
 const nothing = ({ tenant, pin, held }: Belief, position: Position): Saved => ({
   tenant, position, signer: null, answeredAt: 0, restorable: null, belief: { pin, held },
 });

@@ -1,4 +1,5 @@
-// @rescind/authorizer: knows which warrants of a tenant are revoked, with WebCrypto and standard web APIs alone.
+// @rescind/authorizer: follows the revocations of a tenant, using only WebCrypto and standard web
+// APIs.
 
 export { AuthorizerClient, type ClientOptions, type Status } from "./client.js";
 export { StateError, MemoryStateStore, type StateStore } from "./floor.js";

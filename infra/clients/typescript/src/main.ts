@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// `rescind-authorizer conformance` answers the requests of the conformance suite, which are lines of JSON.
+// `rescind-authorizer conformance` answers the requests of the conformance suite, which are JSON
+// lines.
 
 import { createInterface } from "node:readline";
 
@@ -14,5 +15,5 @@ const session = new Session((folder) => new FileStateStore(folder));
 for await (const line of createInterface({ input: process.stdin })) {
   console.log(JSON.stringify(await session.answer(JSON.parse(line) as object)));
 }
-// A client that follows a service would go on.
+// A client that follows a service would keep the process running.
 process.exit(0);

@@ -1,4 +1,4 @@
-// The floor of a client in Node: a folder.
+// The saved state of a client in Node: a folder.
 
 import { mkdir, open, rename, stat } from "node:fs/promises";
 import { hostname } from "node:os";
@@ -10,12 +10,12 @@ const OTHERS_WRITE = 0o022;
 const OTHERS = 0o077;
 
 /**
- * Keeps the floor in a folder, in files that only this user can read. Each client, and each of several
- * processes, needs a folder of its own.
+ * Persists the client state in a folder, in private files. Each client and each process needs a
+ * separate folder.
  */
 export class FileStateStore implements StateStore {
   readonly name = hostname();
-  /** The files that this object has read or written, as they were then. */
+  /** The versions of the files that this object has read or written. */
   private readonly stamps = new Map<string, string | null>();
 
   constructor(private readonly folder: string) {}
@@ -54,7 +54,7 @@ export class FileStateStore implements StateStore {
     this.stamps.set(name, await stampOf(path));
   }
 
-  /** Lets the names of files survive a loss of power. */
+  /** Makes renamed files survive a power failure. */
   private async sync(): Promise<void> {
     if (process.platform === "win32") return;
     const folder = await open(this.folder, "r");

@@ -1,4 +1,5 @@
-// A client reports to the service what it holds (FLEET-2), so that its owner knows that it refuses a warrant.
+// Sends heartbeats to the service (FLEET-2), which show the owner that this client enforces a
+// revocation.
 
 import { concat, fromBase64, toBase64, utf8, type Bytes } from "./bytes.js";
 import { encode, momentOf, NUMBER_MAX, type Value } from "./cbor.js";
@@ -11,23 +12,23 @@ import { json, Refused } from "./wire.js";
 export const VERSION = "0.4.0-dev.0";
 const FEATURES = ["subject-cutoffs"];
 
-/** Whether a client reports. `unsupported` says that the service takes no reports. */
+/** Whether a client sends heartbeats. `unsupported` means that the service accepts none. */
 export type Reporting = "off" | "waiting" | "on" | "failing" | "unsupported";
 
 const ANSWER_MAX = 64 * 1024;
 const KEY_FILE = "identity.key";
-/** How often a client looks whether it has news to report, in seconds. */
+/** The seconds between checks for news to report. */
 const LOOK = 1;
 const ASK_AGAIN = 3600;
 const FAILED_MAX = 300;
-/** A difference of clocks, in milliseconds, for which a service may refuse a proof. */
+/** The clock difference, in milliseconds, from which a service may reject a proof. */
 const CLOCK_DIFFERS = 20_000;
 
-/** The key that signs registrations and reports (TRUST-10). */
+/** The key that signs registrations and heartbeats (TRUST-10). */
 class Identity {
   private constructor(private readonly key: CryptoKey, private readonly publicKey: Bytes) {}
 
-  /** The one that a floor keeps, which is made if there is none. */
+  /** The identity in a floor. It is created if there is none. */
   static async of(floor: StateStore): Promise<Identity> {
     const found = await floor.read(KEY_FILE);
     if (!found) return Identity.made(floor);
@@ -62,7 +63,7 @@ class Identity {
   }
 }
 
-/** Registers a client, and reports what it holds, signed by the key that its floor keeps. */
+/** Registers a client, and sends heartbeats signed by the key in its floor. */
 export class Reporter {
   reporting: Reporting = "waiting";
   private identity: Identity | null = null;
@@ -74,7 +75,7 @@ export class Reporter {
   private told: number | null = null;
   private failures = 0;
   private lastNumber = 0;
-  /** How far the service's clock is ahead of this one, in milliseconds. */
+  /** How far the clock of the service is ahead of the local clock, in milliseconds. */
   private ahead = 0;
   private readonly place = Math.random();
   private sent: Record<string, number> = {};
@@ -89,7 +90,7 @@ export class Reporter {
     private readonly name: string,
   ) {}
 
-  /** Reports if it is time. Returns for how many seconds there is nothing to do. Throws nothing. */
+  /** Sends a heartbeat if one is due. Returns the seconds until the next step. Never throws. */
   async step(): Promise<number> {
     const { view } = this.follower;
     if (!view.state) return LOOK;
@@ -103,7 +104,10 @@ export class Reporter {
     return 0;
   }
 
-  /** When to report next. In each period of `spread` the client has one turn, at a place that it drew. */
+  /**
+   * The time of the next heartbeat. The client has one turn in each period of `spread`, at a random
+   * place.
+   */
   private due(sequence: number): number {
     if (this.id === null || this.failures || sequence === this.told) return this.next;
     const now = seconds(), { spread } = this;
@@ -117,7 +121,7 @@ export class Reporter {
     const body = { name: this.name, type: "rescind-authorizer", version: VERSION, features: FEATURES, proof };
     const answer = await this.post("/v1/authorizers/register", body, "id");
     if (!answer) return;
-    // The failures stay until a report arrives: it may be that none ever does.
+    // Keep the failure count until a heartbeat is accepted, because all of them may fail.
     this.id = answer.word;
     this.lastNumber = Math.max(this.lastNumber, answer.lastNumber);
     this.told = this.turn = null;
@@ -134,7 +138,7 @@ export class Reporter {
     const news = Object.entries(counts).map(([reason, count]) => [reason, count - (this.sent[reason] ?? 0)] as const);
     const refused = news.filter(([, count]) => count > 0);
     const verifiedAt = Number.isFinite(confirmed.wall) ? momentOf(confirmed.wall) : null;
-    // Milliseconds since 1970, also while the clock is set back.
+    // Milliseconds since 1970. The number still increases while the clock is set back.
     this.lastNumber = Math.max(this.lastNumber + 1, Date.now());
     const identity = await this.ownIdentity();
     const body = await identity.report({
@@ -149,12 +153,12 @@ export class Reporter {
     this.told = sequence;
     this.turn = null;
     this.failures = 0;
-    // Reports that came together after an advance drift apart again.
+    // Spreads out heartbeats that coincided after an advance.
     this.next = seconds() + this.after * (1 + Math.random() / 4);
     this.emit({ type: "reported", sequence, status: answer.word });
   }
 
-  /** The word of this name in the answer; null if there is none that can be used. Throws `NoAnswer`. */
+  /** The member `name` of the response, or null after a failure was recorded. Throws `NoAnswer`. */
   private async post(path: string, body: object, name: string): Promise<{ word: string; lastNumber: number } | null> {
     const response = await this.transport.post(path, body, ANSWER_MAX);
     if (![200, 201].includes(response.status)) {
@@ -179,8 +183,8 @@ export class Reporter {
   }
 
   /**
-   * Takes the time of the service from its answer; returns whether it was known before. A service refuses a
-   * proof if the clock here is wrong. Nothing else uses this time.
+   * Reads the time of the service from its response. Returns whether the offset was known before. A
+   * service rejects a proof if the local clock is wrong. This time has no other use.
    */
   private learnTime({ headers }: Received): boolean {
     const there = Date.parse(headers.get("date") ?? "");
@@ -198,7 +202,7 @@ export class Reporter {
     const longest = isUnsupported ? ASK_AGAIN : Math.min(5 * 2 ** Math.min(this.failures, 10), FAILED_MAX);
     if (isForgotten) this.id = null;
     this.failures += 1;
-    // Those that were turned away together do not come back together.
+    // Clients that were rejected together must not retry together.
     const pause = retryAfter + longest * (0.5 + Math.random() / 2);
     this.next = seconds() + pause;
     this.turn = null;

@@ -1,7 +1,7 @@
-// The state of a client of the feed, and its changes by answers (docs/spec/feed.md).
+// The state of a client, and its changes by answers (docs/spec/feed.md).
 //
-// Everything here is pure: the time and the bytes are arguments. A state never changes: `advance`
-// returns another one or throws, so a client that keeps its state on an error loses nothing.
+// All functions are pure: the time and the bytes are arguments. A state is immutable. `advance`
+// returns a new state or throws, so a client keeps its state after an error.
 
 import { equal, type Bytes } from "./bytes.js";
 import { changed, hasCutoff, type Cutoffs } from "./cutoffs.js";
@@ -12,20 +12,22 @@ import {
 
 const LIFETIME_MAX = 7 * 86_400_000;
 const FAST_FORWARD_MAX = 2 ** 32;
-/** How many changes are kept beside the large set before they are folded into a copy of it. */
+/** The number of changes at which they are merged into a new set. */
 const FOLD_AT = 16_384;
-/** How many bytes of entries a state keeps, to be restored with the base that it began with. */
+/**
+ * The maximum size of the entries that a state keeps for a restore with its first base, in bytes.
+ */
 const TRAIL_MAX = 2 * 2 ** 20;
 
-/** The entries do not continue what is held: `advance` needs the payload of the list `base`. */
+/** The entries do not continue the held state: `advance` needs the payload of the SRL `base`. */
 export class NeedsBase extends Error {
   constructor(readonly base: Base) {
     super(`the list of version ${base.version} is needed`);
   }
 }
 
-// Nobody outside the process can tell which texts meet in a table. It is drawn at first use, because a Worker
-// draws no random number while it starts.
+// A secret seed prevents chosen collisions in the table. It is drawn at first use, because a Worker
+// draws no random numbers during startup.
 let seed: number | undefined;
 
 function mixed(text: string): number {
@@ -36,16 +38,17 @@ function mixed(text: string): number {
 }
 
 /**
- * A set of texts that never changes, whose size is little more than theirs: a `Set` takes four times as much,
- * and more time. `data` has each text after its length, a byte each character. `places` is a hash table of
- * their offsets, beside which there is as much of the hash as has room, so a look mostly compares no text.
+ * An immutable set of texts, with little memory overhead. A `Set` takes four times as much memory,
+ * and more time. `data` contains each text after its length, with one byte per character. `places`
+ * is a hash table of offsets. Spare bits of each place contain a part of the hash, so a lookup
+ * mostly compares no text.
  */
 export class CompactIds {
   readonly size: number;
   private data: Uint8Array;
   private readonly places: Int32Array;
   private readonly tags: number;
-  /** What is too long, or not ASCII. */
+  /** Texts that are too long, or not ASCII. */
   private readonly others = new Set<string>();
 
   constructor(texts: Iterable<string> = [], count = 0) {
@@ -54,7 +57,7 @@ export class CompactIds {
     this.tags = -(2 ** Math.min(31, Math.ceil(Math.log2(this.data.length))));
     let end = 1, number = 0;
     for (const text of texts) {
-      // `put` looks for a free place, and would look for ever.
+      // Without a free place, `put` would never end.
       if (++number > count) throw new RangeError(`there are more than ${count} texts`);
       end = this.put(text, end);
     }
@@ -99,7 +102,10 @@ export class CompactIds {
   }
 }
 
-/** The set of revoked warrants: `added` are not in `whole`, and `removed` are. It never changes. */
+/**
+ * The set of revoked warrants. `whole` contains all of `removed`, and none of `added`. It is
+ * immutable.
+ */
 export class RevokedIds {
   constructor(
     readonly whole = new CompactIds(),
@@ -108,7 +114,7 @@ export class RevokedIds {
     readonly cutoffs: Cutoffs = new Map(),
   ) {}
 
-  /** Whether the set has an identifier, or a later cutoff of its subject. */
+  /** Whether the set contains an identifier, or a later cutoff of its subject. */
   revokes(id: string): boolean {
     return this.has(id) || (this.cutoffs.size > 0 && hasCutoff(this.cutoffs, id));
   }
@@ -146,15 +152,15 @@ export class RevokedIds {
   }
 }
 
-/** A head that `signer`, a key in hex, signed; its own checks follow. */
+/** A head signed by `signer`, a key in hex. The checks of the head follow. */
 export interface JudgedHead {
   readonly head: Head;
   readonly signer: string;
 }
 
 /**
- * A verified state. With the base that `origin.head` names, `restore` makes it again from `origin` and
- * `latest`; `latest` is null if its entries would be of more than `TRAIL_MAX` bytes.
+ * A verified state. `restore` rebuilds it from the base that `origin.head` references, `origin` and
+ * `latest`. `latest` is null if its entries would exceed `TRAIL_MAX` bytes.
  */
 export interface State extends JudgedHead {
   readonly revoked: RevokedIds;
@@ -164,7 +170,10 @@ export interface State extends JudgedHead {
   readonly trailSize: number;
 }
 
-/** What an answer is checked against: `now` is in milliseconds since 1970, `floor` was saved before. */
+/**
+ * The conditions for an answer: `now` is in milliseconds since 1970, and `floor` is the saved
+ * position.
+ */
 export interface Terms {
   readonly tenant: string;
   readonly now: number;
@@ -172,8 +181,9 @@ export interface Terms {
 }
 
 /**
- * The state after an answer whose head was judged, in the order of docs/spec/feed.md. `base` is the payload
- * of the list that `NeedsBase` named. Throws `Refused`, or `NeedsBase` if all other checks have passed.
+ * The state after an answer with a verified head. Checks follow the order of docs/spec/feed.md.
+ * `base` is the payload of the SRL that `NeedsBase` named. Throws `Refused`, or `NeedsBase` if all
+ * other checks have passed.
  */
 export function advance(
   state: State | null, answer: Answer, judged: JudgedHead, base: Bytes | null, terms: Terms,
@@ -192,8 +202,8 @@ export function advance(
 }
 
 /**
- * The state that had these answers, from its base. Each is checked as of the time at which it was issued,
- * so the state may have expired. `floor` is the saved position: an older `latest` is refused.
+ * The state of these answers, from its base. Each answer is checked at its issue time, so the state
+ * may have expired. `floor` is the saved position. An older `latest` is rejected.
  */
 export function restore(
   origin: Answer, began: JudgedHead, latest: Answer, ended: JudgedHead, base: Bytes, tenant: string, floor: Position,
@@ -211,13 +221,13 @@ function checkTerms(head: Head, { tenant, now }: Terms): void {
   check(now < head.expiresAt, "expired");
 }
 
-/** The entries of an answer that are needed after a position; null if it does not reach back so far. */
+/** The entries of an answer after a position, or null if the answer does not reach back to it. */
 function reach(start: Position, { entries }: Answer, head: Head): readonly Bytes[] | null {
   const count = head.sequence - start.sequence;
   return count > entries.length ? null : entries.slice(entries.length - count);
 }
 
-/** The chain is checked first, so that only entries are read that the head vouches for. */
+/** The chain hash is verified before entries are parsed. */
 function entriesAfter(start: Position, answer: Answer, head: Head, passed: readonly Position[]): Entry[] | null {
   const used = reach(start, answer, head);
   if (!used) return null;
@@ -238,7 +248,10 @@ function entriesAfter(start: Position, answer: Answer, head: Head, passed: reado
   });
 }
 
-/** Whether there is a break, which only a base can pass. Refuses one that the base does not cover. */
+/**
+ * Whether there is a discontinuity, which requires a base. Rejects one that the base does not
+ * cover.
+ */
 function isBroken(entries: readonly Entry[], base: Base): boolean {
   const breaks = entries.filter(isBreak);
   check(breaks.every((each) => each.sequence <= base.sequence), "break");

@@ -1,11 +1,12 @@
-// Identifiers of tokens that others issue: each has a warrant identifier of its own (docs/tokens.md).
+// Warrant identifiers for tokens that others issue (docs/tokens.md).
 
 import { hash, toBase64, utf8 } from "./bytes.js";
 
 const PREFIX = "rescind-token-v1";
 const PART_MAX = 1024;
 
-// The issuer and the value of each kind. Another spelling of one token would have another identifier.
+// The issuer and value of each kind. They allow one spelling only, because another spelling would
+// have another identifier.
 const FORMS = {
   jwt: /^[^\n]+\n[^\n]+$/,
   "jwt-session": /^[^\n]+\n[^\n]+$/,
@@ -18,15 +19,16 @@ const FORMS = {
 
 export type TokenKind = keyof typeof FORMS;
 
-// Shorter words in identifiers, which have at most 72 bytes.
+// Shorter words for identifiers, which have at most 72 bytes.
 const WORDS: Partial<Record<TokenKind, string>> = { "jwt-session": "sid", "jwt-subject": "sub" };
 /** The last second of the year 9999. */
 const MOMENT_MAX = 253_402_300_799;
 
 /**
- * The warrant identifier of a token, for `check`. It proves nothing: verify the token first. Throws a
- * `TypeError` if issuer and value are not those of the kind. `issuedBefore` is required with `jwt-subject`, and
- * with no other kind: the `iat` of the token, rounded up, or 0 without `iat`.
+ * The warrant identifier of a token, for `check`. It does not verify the token, so verify the token
+ * first. Throws a `TypeError` if issuer or value are invalid for the kind. `issuedBefore` is
+ * required with `jwt-subject` and invalid with other kinds. It is the `iat` of the token, rounded
+ * up, or 0 without `iat`.
  */
 export function tokenId(kind: TokenKind, issuer: string, value: string, issuedBefore?: number): string {
   if (!Object.hasOwn(FORMS, kind)) throw new TypeError(`kind must be one of ${Object.keys(FORMS).join(", ")}`);

@@ -1,10 +1,10 @@
-// Requests to the service: bounded in time and in size, whatever it answers.
+// Requests to the service, bounded in time and size for every response.
 
 import { utf8, type Bytes } from "./bytes.js";
 
-/** The service did not answer in time, or not with what was asked for. */
+/** The service sent no response in time, or an unexpected one. */
 export class NoAnswer extends Error {
-  /** For how many seconds the service asks to leave it alone. */
+  /** The seconds to pause, as the service requests. */
   readonly retryAfter: number;
 
   constructor(message: string, retryAfter = 0) {
@@ -13,7 +13,7 @@ export class NoAnswer extends Error {
   }
 }
 
-/** The response is larger than it may be. The rest was not read. */
+/** The response exceeds its size limit. The rest was not read. */
 export class TooLarge extends NoAnswer {}
 
 /** A response without its content coding. */
@@ -23,33 +23,35 @@ export interface Received {
   readonly body: Bytes;
 }
 
-/** How long a response may take, in seconds, beside what the request lets the service wait. */
+/** The time limit of a response in seconds, in addition to the wait of a poll. */
 export const PATIENCE = 10;
 const ERROR_MAX = 64 * 1024;
 const SHOWN_MAX = 200;
-/** The largest number of seconds; a larger one counts as this one. */
+/** The maximum number of seconds. A larger number is clamped. */
 const SECONDS_MAX = 2 ** 31;
-/** A base at least comes this fast, in bytes per second. */
+/** The minimum rate of a base, in bytes per second. */
 const BASE_RATE = 256 * 1024;
 const REDIRECTS = [301, 302, 303, 307, 308];
 const REDIRECTS_MAX = 3;
-/** Some runtimes without a cache of HTTP refuse the option. */
+/** Some runtimes without an HTTP cache reject the option. */
 const CACHE: RequestInit = "cache" in Request.prototype ? { cache: "no-store" } : {};
 
-/** The error that reports a response of another status than was expected. */
+/** The error about a response with an unexpected status. */
 export function unexpected({ status, body, headers }: Received): NoAnswer {
   const words = new TextDecoder().decode(body.subarray(0, SHOWN_MAX));
   return new NoAnswer(`the service answered ${status}: ${words}`, wholeSeconds(headers.get("retry-after") ?? "") ?? 0);
 }
 
-/** How many seconds before the request a relay had this from the service. */
+/** How many seconds before the request a relay received this from the service. */
 export function ageOf({ headers }: Pick<Received, "headers">): number {
   const age = headers.get("age") ?? "0", seconds = wholeSeconds(age);
   if (seconds === null) throw new NoAnswer("the Age of the response is not a number of seconds");
   return seconds;
 }
 
-/** The number of seconds in a header, which spaces and tabs may surround; null if it is none. */
+/**
+ * The number of seconds in a header, which spaces and tabs may surround, or null if it is invalid.
+ */
 export function wholeSeconds(given: string): number | null {
   const found = /^[ \t]*([0-9]+)[ \t]*$/.exec(given);
   return found && Math.min(Number(found[1]), SECONDS_MAX);
@@ -70,7 +72,7 @@ interface Asked {
   readonly redirect?: "manual" | "follow";
 }
 
-/** Asks one service. Each method throws `NoAnswer`. */
+/** Sends requests to one service. Each method throws `NoAnswer`. */
 export class Transport {
   private readonly url: string;
   /** Private at run time too, because consoles print all other fields. */
@@ -99,27 +101,31 @@ export class Transport {
   }
 
   /**
-   * The response to GET `path` within some seconds. With `etag` it may be 304. `isLast` closes the connection
-   * after it, where fetch permits that: browsers and Workers manage their connections themselves.
+   * The response to GET `path` within `seconds`. With `etag`, it may be 304. `isLast` closes the
+   * connection afterward, if fetch permits it. Browsers and Workers manage connections themselves.
    */
   get(path: string, limit: number, etag: string | null = null, seconds = PATIENCE, isLast = false): Promise<Received> {
     const headers = { ...this.authorization, ...(etag && { "If-None-Match": etag }), ...(isLast && { Connection: "close" }) };
     return this.ask(this.url + path, { headers, limit, seconds });
   }
 
-  /** The response to POST `path` of JSON. */
+  /** The response to POST `path` with JSON. */
   post(path: string, body: object, limit: number): Promise<Received> {
     const headers = { ...this.authorization, "Content-Type": "application/json" };
     return this.ask(this.url + path, { headers, limit, body: JSON.stringify(body) });
   }
 
-  /** What is at `path`, or where it redirects to. The API key is not sent to the target of a redirect. */
+  /**
+   * The resource at `path`, following redirects. The API key is not sent to the target of a
+   * redirect.
+   */
   async getFar(path: string, limit: number): Promise<Bytes> {
     const request = { limit, seconds: PATIENCE + limit / BASE_RATE };
     let url = this.url + path, headers = this.authorization;
     for (let left = REDIRECTS_MAX; left >= 0; left -= 1) {
       let found = await this.ask(url, { ...request, headers });
-      // A browser does not show where a redirect leads; it follows by itself, without the key elsewhere.
+      // A browser hides the target of a redirect. It follows the redirect without sending the key
+      // elsewhere.
       if (found.status === 0) found = await this.ask(url, { ...request, headers, redirect: "follow" });
       if (found.status === 200) return found.body;
       if (!REDIRECTS.includes(found.status)) throw unexpected(found);
@@ -129,7 +135,7 @@ export class Transport {
     throw new NoAnswer("the service redirects too often");
   }
 
-  /** Ends the requests that are made, and all later ones. */
+  /** Aborts the current requests, and prevents later ones. */
   end(): void {
     this.isEnded = true;
     for (const each of this.running) each.abort();
@@ -143,7 +149,7 @@ export class Transport {
     try {
       const init: RequestInit = { headers, redirect, signal: abort.signal, ...CACHE };
       const response = await fetch(url, body === undefined ? init : { ...init, method: "POST", body });
-      // Some readers of HTTP keep such a name apart from the same one without the space.
+      // Some HTTP parsers do not treat a name with a trailing space as the same header.
       for (const [name] of response.headers) if (/\s/.test(name)) throw new NoAnswer("the service sent a malformed response");
       const isGood = [200, 201].includes(response.status);
       const found = await readBody(response, isGood ? limit : ERROR_MAX);
@@ -161,7 +167,9 @@ export class Transport {
   }
 }
 
-/** The code of an error of fetch. Its message has no place in a log, because fetch received the API key. */
+/**
+ * The code of a fetch error. Its message must not be logged, because fetch received the API key.
+ */
 function codeOf(error: unknown): string {
   const { name, code, cause } = error as Error & { code?: unknown; cause?: { code?: unknown } | null };
   return [cause?.code, code, name].find((each): each is string => typeof each === "string" && /^\w+$/.test(each)) ?? "unknown";

@@ -1,5 +1,5 @@
-// Whom a client believes: trust documents, the heads that they vouch for, and signing keys
-// (docs/spec/trust.md). A belief never changes: `followed` returns another one or throws.
+// Trust documents, the heads and signing keys that they cover (docs/spec/trust.md). A belief is
+// immutable: `followed` returns a new one or throws.
 
 import { concat, equal, fromHex, hash, hex, toBase64, utf8, type Bytes } from "./bytes.js";
 import {
@@ -12,7 +12,7 @@ import {
   type Answer, type Position, type Reference,
 } from "./wire.js";
 
-/** The most bytes of an answer of `GET /v1/trust`. */
+/** The maximum size of a response of `GET /v1/trust`, in bytes. */
 export const TRUST_MAX = 6 * 2 ** 20;
 const DOCUMENTS_MAX = 64;
 const DOCUMENT_MAX = 65_536;
@@ -34,14 +34,14 @@ interface Signer {
   readonly uses: readonly string[];
 }
 
-/** The checkpoint of the sealed log that a document names: a tree size, and the root hash (32 bytes) at it. */
+/** The log anchor of a document: an origin, a tree size, and the root hash (32 bytes) at it. */
 export interface LogAnchor {
   readonly origin: string;
   readonly size: number;
   readonly root: Bytes;
 }
 
-/** A trust document with its bytes, and the signatures over them by key in hex, none of them verified. */
+/** A trust document with its bytes and its signatures by key in hex, none of them verified. */
 export interface SignedDocument {
   readonly payload: Bytes;
   readonly signatures: ReadonlyMap<string, Bytes>;
@@ -57,7 +57,7 @@ export interface SignedDocument {
   readonly log: LogAnchor | null;
 }
 
-/** The trust of a client in a tenant: `held` follows from the roots of `pin`. */
+/** The trust of a client in a tenant: `held` follows from the trust root of `pin`. */
 export interface Belief {
   readonly tenant: string;
   readonly pin: string;
@@ -67,13 +67,15 @@ export interface Belief {
 /** Whether a text has the form of a pin. */
 export const isPin = (text: string): boolean => PIN.test(text);
 
-/** The belief of a client with a pin. Throws a `TypeError` if it is none. */
+/** The belief of a client with a pin. Throws a `TypeError` if the pin is invalid. */
 export function pinned(tenant: string, pin: string): Belief {
   if (!isPin(pin)) throw new TypeError("trustRoot must be the 64 digits that `rescind trust show` prints");
   return { tenant, pin, held: null };
 }
 
-/** Return the belief of a client with a pin after a restart. What was saved counts unless it follows from another pin. */
+/**
+ * Return the belief after a restart. A saved document is kept unless it follows from another pin.
+ */
 export function resumeBelief(belief: Belief, { pin, held }: Pick<Belief, "pin" | "held">): Belief {
   const follows = belief.pin === pin || belief.pin === held?.roots.pin;
   return follows ? { ...belief, held } : belief;
@@ -86,7 +88,7 @@ function rootsOf(members: Members): Roots {
   rising(keys, "Keys");
   need(threshold >= 1 && threshold <= keys.length, "Threshold must be 1 to the number of keys");
   need(keys.length <= ROOTS_MAX, "Roots has too many keys");
-  // A member that changes what the roots mean must not be passed over.
+  // An unknown member could change the meaning of the roots, so it is rejected.
   need(members.size === 2, "Roots must have no other member");
   return { keys, threshold, pin: hex(hash(utf8("rescind-roots-v1\n"), encode(members))) };
 }
@@ -107,7 +109,7 @@ function logOf(members: Members, name: string): LogAnchor {
   return { origin: text(log, "Origin"), size: number(log, "Size"), root: digest(log, "Root") };
 }
 
-/** No client of the feed needs the witnesses. Their form is checked too. */
+/** Clients of the feed do not use the witnesses, but their format is checked. */
 function checkWitnesses(members: Members): void {
   optional(members, "Witnesses", (_, name) => {
     const witnesses = table(members, name), keys = texts(witnesses, "Keys");
@@ -143,7 +145,7 @@ function readDocument(payload: Bytes, signatures: ReadonlyMap<string, Bytes>): S
   });
 }
 
-/** The documents in an answer of `GET /v1/trust`, as they come. */
+/** The documents in a response of `GET /v1/trust`, in their order. */
 export function readDocuments(body: Uint8Array): SignedDocument[] {
   const given = listOf(json(body, TRUST_MAX)["documents"], (each) => {
     const forms = listOf(member(each, "Signatures"), (one) => {
@@ -157,7 +159,7 @@ export function readDocuments(body: Uint8Array): SignedDocument[] {
   return given.map(([payload, signatures]) => readDocument(payload, signatures));
 }
 
-/** The answer with one document, which `readDocuments` reads. */
+/** A response with one document, which `readDocuments` reads. */
 export function writeDocument({ payload, signatures }: SignedDocument): string {
   const forms = [...signatures].map(([key, signature]) => ({
     Key: toBase64(fromHex(key)),
@@ -166,7 +168,7 @@ export function writeDocument({ payload, signatures }: SignedDocument): string {
   return JSON.stringify({ documents: [{ Payload: toBase64(payload), Signatures: forms }] });
 }
 
-/** The document, if as many of these roots as have to signed it. Throws `Refused`. */
+/** The document, if enough of these roots signed it. Throws `Refused`. */
 async function signed(document: SignedDocument, { keys, threshold }: Roots): Promise<SignedDocument> {
   const part = concat(utf8("rescind-trust-v1\n"), document.hash);
   let left = threshold;
@@ -177,21 +179,21 @@ async function signed(document: SignedDocument, { keys, threshold }: Roots): Pro
   return left <= 0 ? document : refuse("root");
 }
 
-/** The document that is held after the next one of an answer. */
+/** The document to hold after the next document of a response. */
 async function after(
   held: SignedDocument | null, next: SignedDocument, pin: string,
 ): Promise<SignedDocument | null> {
   if (!held) return next.roots.pin === pin ? signed(next, next.roots) : null;
   if (next.version < held.version || equal(next.payload, held.payload)) return held;
-  // It is evidence against the roots only if they signed it.
+  // Only a signed document is evidence of equivocation by the roots.
   await signed(next, held.roots);
   check(next.version > held.version, "equivocation");
   return signed(next, next.roots);
 }
 
 /**
- * The belief after the documents of an answer; the same one if they are no news (TRUST-12). `now` is in
- * milliseconds since 1970. Save it before it counts. Throws `Refused`.
+ * The belief after the documents of a response, or the same belief without a change (TRUST-12).
+ * `now` is in milliseconds since 1970. Save the result before using it. Throws `Refused`.
  */
 export async function followed(belief: Belief, documents: readonly SignedDocument[], now: number): Promise<Belief> {
   const last = documents.at(-1);
@@ -211,21 +213,26 @@ export async function followed(belief: Belief, documents: readonly SignedDocumen
 /** The keys, in hex, that may sign heads. */
 export const listSigners = ({ held }: Belief): string[] => findKeys(held, "lists").map(hex);
 
-/** Return the keys that a document names for a use, also if the document has expired. */
+/** Return the keys that a document names for a use, even if the document has expired. */
 export const findKeys = (held: SignedDocument | null, use: string): Bytes[] =>
   (held?.signers ?? []).filter(({ uses }) => uses.includes(use)).map(({ key }) => key);
 
-/** Return the same keys, and refuse an expired document (TRUST-13). `now` is in milliseconds. Throws `Refused`. */
+/**
+ * Return the keys of `findKeys`. Throws `Refused` for an expired document (TRUST-13). `now` is in
+ * milliseconds.
+ */
 export const findValidKeys = (held: SignedDocument, use: string, now: number): Bytes[] =>
   isExpired(held, now) ? refuse("trust_expired") : findKeys(held, use);
 
 const isExpired = ({ expiresAt }: SignedDocument, now: number): boolean => now >= expiresAt;
 
-/** The refusals after which a client reads documents, and checks the same answer again. */
+/** Whether a client should read documents, and check the same answer again. */
 export const isOfDocuments = (error: unknown): boolean =>
   error instanceof Refused && ["signature", "trust_expired", "behind"].includes(error.reason);
 
-/** The head of an answer that a key of the held document signed, whatever the time is. Throws `Refused`. */
+/**
+ * The head of an answer signed by a key of the held document, even if expired. Throws `Refused`.
+ */
 export async function verified({ held }: Belief, { payload, signature }: Answer): Promise<JudgedHead> {
   const part = signedPart(payload);
   for (const key of findKeys(held, "lists")) {
@@ -234,7 +241,7 @@ export async function verified({ held }: Belief, { payload, signature }: Answer)
   return refuse("signature");
 }
 
-/** The head of an answer, if the held document vouches for it (TRUST-13). Throws `Refused`. */
+/** The head of an answer, if the held document covers it (TRUST-13). Throws `Refused`. */
 export async function judged(belief: Belief, answer: Answer, now: number): Promise<JudgedHead> {
   const found = await verified(belief, answer), { trust } = found.head;
   const held = belief.held ?? refuse("signature");
@@ -244,7 +251,7 @@ export async function judged(belief: Belief, answer: Answer, now: number): Promi
   return found;
 }
 
-/** The position below which no head is accepted, if `signer` signed the saved head (TRUST-14). */
+/** The lowest accepted position of a head, if `signer` signed the saved head (TRUST-14). */
 export function positionAfter(belief: Belief, signer: string | null, saved: Position | null): Position | null {
   const counts = saved !== null && signer !== null && listSigners(belief).includes(signer);
   return !belief.held || counts ? saved : belief.held.feed;
@@ -255,7 +262,7 @@ interface Certificate {
   readonly signature: Bytes;
 }
 
-/** A version of a signing key, `name` being its identifier with the version (TRUST-9). */
+/** A version of a signing key. `name` is its identifier with the version (TRUST-9). */
 export interface SigningKey {
   readonly name: string;
   readonly id: string;
@@ -291,14 +298,15 @@ function readBlob(blob: Bytes, reference: Reference, tenant: string): SigningKey
   check(equal(hash(blob), reference.sha256), "hash");
   return reading(() => {
     const members = decode(blob, false), keys = tables(members, "Keys").map(readSigningKey);
-    // By identifier, then by version: a text ends before a longer one goes on.
+    // Sorts by identifier, then by version. The separator sorts a prefix before a longer
+    // identifier.
     rising(keys.map(({ id, version }) => utf8(`${id}\0${String(version).padStart(16, "0")}`)), "Keys");
     check(text(members, "Tenant") === tenant, "tenant");
     return keys;
   });
 }
 
-/** The signing keys in the blob that a head names, all of them vouched for (TRUST-15). Throws `Refused`. */
+/** The verified signing keys in the blob that a head references (TRUST-15). Throws `Refused`. */
 export async function readSigningKeys(
   blob: Bytes, reference: Reference, { tenant, held }: Belief,
 ): Promise<SigningKey[]> {
@@ -307,7 +315,7 @@ export async function readSigningKeys(
   return keys;
 }
 
-/** Each key is covered by the document, or certified by one that is. */
+/** The document must cover each key, or certificates must lead to it from a covered key. */
 async function checkCertificates(keys: readonly SigningKey[], covered: Bytes, tenant: string): Promise<void> {
   const ready = keys.filter((key) => !key.certificate);
   const waiting = new Map<string, SigningKey[]>();

@@ -1,25 +1,29 @@
-// The data of a check: the revoked warrants, and until when the others are clear. Also the policy.
+// The data of a check: the revoked warrants, and how long other warrants are clear. Also the
+// policy.
 
 import { RevokedIds, type State } from "./state.js";
 
-/** The answer about a chain of warrants. Only `clear` lets a request through. */
+/** The decision about a chain of warrants. Only `clear` permits a request. */
 export type Verdict = "clear" | "revoked" | "stale";
 
-/** How a client polls, and how old its state may be; seconds. */
+/** How a client polls, and how old its state may be, in seconds. */
 export interface Policy {
-  /** How long after the last confirmation of the service a warrant can be clear. */
+  /** How long a warrant can be clear after the last confirmation by the service. */
   readonly maxStaleness: number;
-  /** The longest pause between polls, unless the service asks for a longer one; at most half of `maxStaleness`. */
+  /**
+   * The longest pause between polls. The service can request a longer one, up to half of
+   * `maxStaleness`.
+   */
   readonly pollSeconds: number;
-  /** The longest long poll, for services that grant them. */
+  /** The longest long poll, if the service supports long polls. */
   readonly waitSeconds: number;
-  /** Permits a service without TLS on another machine. Everybody on the way then reads the API key. */
+  /** Permits a service without TLS on another machine. The network can then read the API key. */
   readonly allowHttp: boolean;
 }
 
 const USUAL: Policy = { maxStaleness: 30, pollSeconds: 1, waitSeconds: 25, allowHttp: false };
 
-/** A policy in which what is not given is usual. Throws a `TypeError` if a value has no meaning. */
+/** A policy with defaults for missing members. Throws a `TypeError` if a value is invalid. */
 export function policyOf(given: Partial<Policy>): Policy {
   const policy = { ...USUAL, ...given };
   for (const name of ["maxStaleness", "pollSeconds", "waitSeconds"] as const) {
@@ -29,15 +33,17 @@ export function policyOf(given: Partial<Policy>): Policy {
   return policy;
 }
 
-/** The longest pause between polls, if the service asks for `asked` seconds. */
+/** The longest pause between polls, if the service requests `asked` seconds. */
 export const pauseOf = ({ pollSeconds, maxStaleness }: Policy, asked: number): number =>
   Math.min(Math.max(pollSeconds, asked), maxStaleness / 2);
 
-/** For how many whole seconds to wait in a poll, if the service grants `granted`. */
+/** The wait of a poll in whole seconds, if the service grants `granted`. */
 export const waitOf = ({ waitSeconds, maxStaleness }: Policy, granted: number): number =>
   Math.floor(Math.min(waitSeconds, granted, maxStaleness / 3));
 
-/** A time in milliseconds by two clocks: one that nobody sets, and one that goes on while a machine sleeps. */
+/**
+ * A time in milliseconds by a monotonic clock and by the wall clock, which continues during sleep.
+ */
 export interface Moment {
   readonly monotonic: number;
   readonly wall: number;
@@ -50,7 +56,7 @@ export const before = ({ monotonic, wall }: Moment, seconds: number): Moment => 
   wall: wall - seconds * 1000,
 });
 
-/** The time of another process; for one in the future, a time that never was. */
+/** A time of another process. A time in the future becomes the earliest possible time. */
 export function ofWall(wall: number): Moment {
   const age = Date.now() - wall;
   return { monotonic: age >= 0 ? performance.now() - age : -Infinity, wall };
@@ -62,8 +68,8 @@ export const later = (one: Moment, other: Moment): Moment =>
 const NEVER: Moment = { monotonic: -Infinity, wall: -Infinity };
 
 /**
- * A state, and until when the warrants that it does not revoke are clear, by both clocks. `isTrusted` is
- * false if the signer of the head does not count any more. A view never changes.
+ * A state, and the time until which unrevoked warrants are clear, by both clocks. `isTrusted` is
+ * false if the signer of the head is no longer trusted. A view is immutable.
  */
 export interface View {
   readonly state: State | null;
@@ -78,7 +84,9 @@ export const NO_VIEW: View = {
   state: null, revoked: new RevokedIds(), confirmed: NEVER, end: -Infinity, wallEnd: -Infinity, isTrusted: false,
 };
 
-/** The view of a state that was confirmed. It ends sooner if the head expires, or at the end of the document. */
+/**
+ * The view of a confirmed state. Freshness ends sooner if the head or the trust document expires.
+ */
 export function viewOf(state: State, confirmed: Moment, { maxStaleness }: Policy, end: number): View {
   return {
     state,
@@ -90,13 +98,16 @@ export function viewOf(state: State, confirmed: Moment, { maxStaleness }: Policy
   };
 }
 
-/** A view that still revokes, and clears nothing. */
+/** A view that still revokes, but clears no warrant. */
 export const distrusted = (view: View): View => ({ ...view, end: -Infinity, isTrusted: false });
 
-/** An end by two clocks. The first to pass it counts: one may stop in a frozen host, the other may be set back. */
+/**
+ * An end by two clocks. The earlier one counts, because one clock can stop and the other be set
+ * back.
+ */
 export type End = Pick<View, "end" | "wallEnd">;
 
-/** For how many milliseconds from now the warrants that are not revoked are clear, or another end has not passed. */
+/** The milliseconds until an end, for example until unrevoked warrants are no longer clear. */
 export const leftOf = ({ end, wallEnd }: End): number => Math.min(end - performance.now(), wallEnd - Date.now());
 
 export const isFresh = (view: View): boolean => leftOf(view) > 0;

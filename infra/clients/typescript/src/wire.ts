@@ -5,13 +5,13 @@ import {
 } from "./cbor.js";
 import { concat, equal, fromBase64, hash, textOf, toBase64, utf8, type Bytes } from "./bytes.js";
 
-/** Why an answer, a base or a trust document was refused. The words do not change. */
+/** Why an answer, a base or a trust document was rejected. The values are stable. */
 export type Reason =
   | "too_large" | "malformed" | "signature" | "tenant" | "lifetime" | "future" | "expired" | "rollback"
   | "equivocation" | "replay" | "chain" | "break" | "gap" | "fast_forward" | "hash" | "version"
   | "root" | "trust_expired" | "behind" | "certificate";
 
-/** Something that a client must not use. Its state remains in force. */
+/** A response that a client must not use. The client keeps its state. */
 export class Refused extends Error {
   constructor(readonly reason: Reason) {
     super(reason);
@@ -26,7 +26,7 @@ export function check(holds: boolean, reason: Reason): void {
   if (!holds) refuse(reason);
 }
 
-/** What `read` returns. Bytes in another form than the formats have are refused as malformed. */
+/** The result of `read`. A format violation is rejected as malformed. */
 export function reading<T>(read: () => T): T {
   try {
     return read();
@@ -36,35 +36,35 @@ export function reading<T>(read: () => T): T {
   }
 }
 
-/** The most bytes of an answer to a poll. */
+/** The maximum size of a response to a poll, in bytes. */
 export const ANSWER_MAX = 4 * 2 ** 20;
-/** How far ahead of a client's clock something may be issued, in milliseconds. */
+/** How far ahead of a client's clock an issue time may be, in milliseconds. */
 export const FUTURE_MAX = 30_000;
 
 const HINT_MAX = 60;
 const ID_MAX = 72;
-/** How deep objects and arrays may be nested in JSON. */
+/** The maximum nesting of objects and arrays in JSON. */
 const DEPTH_MAX = 64;
 const WARRANT_ID = /^svc_wrt_[A-Za-z0-9_-]{1,64}$/;
 
-/** Whether there is a warrant identifier, and nothing else. */
+/** Whether the list is not empty, and contains only warrant identifiers. */
 export const areWarrantIds = (ids: readonly unknown[]): ids is string[] =>
   ids.length > 0 && ids.every((id) => typeof id === "string" && WARRANT_ID.test(id));
 
-/** A place in the feed: a sequence, and the chain (32 bytes) at it. */
+/** A place in the feed: a sequence, and the chain hash (32 bytes) at it. */
 export interface Position {
   readonly sequence: number;
   readonly chain: Bytes;
 }
 
-/** A published list that covers all entries up to `sequence`; its payload has the hash `sha256`. */
+/** A published SRL that covers all entries up to `sequence`. Its payload has the hash `sha256`. */
 export interface Base extends Position {
   readonly version: number;
   readonly sha256: Bytes;
   readonly count: number;
 }
 
-/** Something that a head names: its hash, and its version or its size in bytes. */
+/** A reference in a head: a hash, and a version or a size in bytes. */
 export interface Reference {
   readonly sha256: Bytes;
   readonly number: number;
@@ -80,14 +80,14 @@ export interface Head extends Position {
   readonly keys: Reference | null;
 }
 
-/** A change of the set of revoked warrants. With neither it is a break. */
+/** A change of the set of revoked warrants. Without both members, it is a discontinuity. */
 export interface Entry {
   readonly sequence: number;
   readonly revoked: readonly string[];
   readonly removed: readonly string[];
 }
 
-/** A head, still encoded, and the encoded entries that end at it. The hints are not signed. */
+/** An encoded head, and the encoded entries that end at it. The hints are not signed. */
 export interface Answer {
   readonly payload: Bytes;
   readonly signature: Bytes;
@@ -101,11 +101,11 @@ type Json = { [name: string]: unknown };
 const asObject = (value: unknown): Json =>
   typeof value === "object" && value !== null ? (value as Json) : refuse("malformed");
 
-/** The list of JSON in `value`, each element made by `read`. */
+/** The list in a JSON `value`, with each element converted by `read`. */
 export const listOf = <T>(value: unknown, read: (each: unknown) => T): T[] =>
   Array.isArray(value) ? value.map(read) : refuse("malformed");
 
-/** How deep objects and arrays are nested in JSON. */
+/** The nesting depth of objects and arrays in JSON. */
 function depthOf(body: Uint8Array): number {
   let depth = 0, deepest = 0, isText = false;
   for (let at = 0; at < body.length; at += 1) {
@@ -118,7 +118,7 @@ function depthOf(body: Uint8Array): number {
   return deepest;
 }
 
-/** The object of JSON in a response of at most `most` bytes. */
+/** The JSON object in a response of at most `most` bytes. */
 export function json(body: Uint8Array, most: number): Json {
   check(body.length <= most, "too_large");
   check(depthOf(body) <= DEPTH_MAX, "malformed");
@@ -150,7 +150,7 @@ export function readAnswer(body: Uint8Array): Answer {
   };
 }
 
-/** The JSON that `readAnswer` reads, to save an answer. */
+/** The JSON that `readAnswer` reads, for saving an answer. */
 export function writeAnswer({ payload, signature, entries, pollSeconds, waitMax }: Answer): string {
   const head = { Payload: toBase64(payload), Signature: toBase64(signature) };
   return JSON.stringify({ head, entries: entries.map(toBase64), poll_seconds: pollSeconds, wait_max: waitMax });
@@ -166,7 +166,7 @@ export const positionOf = (members: Members): Position => ({
   chain: digest(members, "Chain"),
 });
 
-/** The head in a payload whose signature was verified. */
+/** The head in a payload with a verified signature. */
 export function readHead(payload: Uint8Array): Head {
   const members = decode(payload);
   const base = table(members, "Base");
@@ -213,10 +213,10 @@ export function readEntry(data: Uint8Array): Entry {
 
 export const isBreak = ({ revoked, removed }: Entry): boolean => !revoked.length && !removed.length;
 
-/** The most bytes that the payload of a base can have. */
+/** The maximum size of a base payload, in bytes. */
 export const baseSizeMax = ({ count }: Base): number => (count + 2) * 80;
 
-/** The identifiers in the payload of a list, which must be the one that `base` names. */
+/** The identifiers in an SRL payload, which must match `base`. */
 export function readBase(data: Uint8Array, base: Base): string[] {
   check(data.length <= baseSizeMax(base), "too_large");
   check(equal(hash(data), base.sha256), "hash");
@@ -228,8 +228,8 @@ export function readBase(data: Uint8Array, base: Base): string[] {
   return ids;
 }
 
-/** The chain after an encoded entry that follows `chain`. */
+/** The chain hash after an encoded entry that follows `chain`. */
 export const nextChain = (chain: Bytes, entry: Bytes): Bytes => hash(chain, hash(entry));
 
-/** What the signature of a head covers. */
+/** The bytes that the signature of a head covers. */
 export const signedPart = (payload: Bytes): Bytes => concat(utf8("rescind-feed-head-v1\n"), payload);

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-# infra/deployer.json lets a deployer create tables and roles with this prefix.
+# infra/deployer.json permits a deployer to create tables and roles with this prefix.
 _PREFIX: Final = "rescind-probe"
 # Partition patterns as in the roles of the functions.
 _PUT, _UPDATED, _OTHER = "put#1", "updated#1", "other#1"

@@ -160,7 +160,7 @@ def verify(
     report.origin, report.size = stated.origin, stated.size
     leaves = tree.read_leaves(source, stated, report)
     ledger = RecordIndex(leaves, report)
-    # List records before the entries. Records that are created in between then have their entries.
+    # List records before the entries, so the entries include the creation of every listed record.
     listed, creations = list(records or ()), Creations()
     statements = Statements(stated.origin.rpartition("/")[2])
     named, begun = set[str | None](), dict[str, str]()

@@ -125,8 +125,8 @@ def create(
 ) -> None:
     """Create an API key and print its secret, which is shown only once.
 
-    The key expires after 90 days unless --expires-at or --never-expires is given. It never outlives
-    your own API key.
+    By default, the key expires after 90 days, or when your own key expires if that is earlier. Use
+    --expires-at or --never-expires for another expiry.
     """
     if expires_at and never_expires:
         raise UsageError("use one of --expires-at and --never-expires.")

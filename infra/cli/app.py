@@ -1,7 +1,7 @@
 """The `rescind` command line, for users of the API and for operators.
 
-Each noun has a module in this folder, and the operators' nouns have one in `operator`.
-`commands.py` explains how to write a command. `errors.py` defines the exit codes.
+Each noun has a module in this folder, and the operators' nouns are in `operator`. `commands.py`
+explains how to write a command. `errors.py` defines the exit codes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ _MODULES: Final = {
 
 
 class _Commands(Mapping[str, Any]):
-    """Maps names to commands. Imports a module when one of its commands is used."""
+    """Maps names to commands. Imports a module when its first command is used."""
 
     def __getitem__(self, name: str) -> Any:
         module, panel = _MODULES[name]

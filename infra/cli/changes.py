@@ -52,7 +52,7 @@ def list_(
     until: Until = None,
     limit: Limit = SHOWN,
 ) -> None:
-    """List changes of the last 7 days, or of another period."""
+    """List changes of the last 7 days, or since a given time."""
     query = drop_missing({"kind": kind, "from": since, "to": until})
     page = session.api.list_records(_PATH, "changes", most=limit, params=query)
     rows = [{**each, "by": _maker(each)} for each in page["changes"]]
@@ -158,7 +158,7 @@ def _percentiles(change: dict[str, Any]) -> str:
     said = []
     for name, share in _SHARES:
         rank = math.ceil(share * counts["registered"])
-        # A long curve omits some points. Take the next point that it has.
+        # A long curve omits some points. Take the next available point.
         at = rank - 1
         if known > len(curve):
             at = math.ceil((rank - 1) * (len(curve) - 1) / (known - 1))

@@ -83,7 +83,7 @@ class ApiClient:
     minute in total. Retries of a POST or PATCH repeat its `Idempotency-Key`.
 
     `on_request` receives each request as a curl command. `approving` contains the approval headers
-    that protected requests send. `ApprovalPending` is raised if such a request asked for an
+    that protected requests send. `ApprovalPending` is raised if such a request requested an
     approval.
     """
 
@@ -307,8 +307,8 @@ def _hide(credential: Mapping[str, str], answer: Response) -> Response:
 def _require_success(request: OutgoingRequest, answer: Response, renewal: str | None) -> Response:
     """Return the response if it is successful. `renewal` is the command that signs in again.
 
-    Raises `ApprovalPending` if the request asked for an approval, `ApiError` if the service
-    refused, and `BadResponse` if the response is not in the format of this API.
+    Raises `ApprovalPending` if the request requested an approval, and `ApiError` if the service
+    refused. Raises `BadResponse` if the response is not in the format of this API.
     """
     if answer.status == HTTPStatus.ACCEPTED and request.headers.get(HEADER) == ASKS:
         raise ApprovalPending(_json(answer))

@@ -270,7 +270,7 @@ def _watch(session: ApiSession, seconds: int, work: Callable[[], int | None]) ->
 
 
 def _run_with_approval_hint(out: Output, work: Callable[[], int | None]) -> int | None:
-    """Run a command. If it asked for an approval, print the next step."""
+    """Run a command. If it requested an approval, print the next step."""
     try:
         return work()
     except ApprovalPending as error:

@@ -126,7 +126,7 @@ def _usage_error(path: Path, problem: str) -> UsageError:
 
 
 def words(draft: Draft) -> dict[str, object]:
-    """Return the fields of a draft, in the order in which signers read them."""
+    """Return the fields of a draft, in reading order for signers."""
     made, before = draft.next.document, draft.before.document if draft.before else None
     old = {*before.signers} if before else set()
     days = (made.expires_at - made.issued_at).days

@@ -125,7 +125,7 @@ def _log_out(session: ApiSession) -> None:
     try:
         kept = profiles.load_saved(session.profile_name)
     except (UsageError, InvalidSettings):
-        # Others can change the file, so do not send the session to the address in it.
+        # The file is missing, or others could have set its address. Do not send the session there.
         kept = None
     known = profiles.forget(session.profile_name)
     if kept is not None and kept.is_session:

@@ -71,7 +71,7 @@ Results = list[dict[str, Any]]
 
 
 class Step(NamedTuple):
-    """One request of a batch or a manifest, with the identifiers that it sends, if any."""
+    """One request of a batch or a manifest, with the identifiers in it, if any."""
 
     id: str
     path: str
@@ -100,7 +100,7 @@ class BatchCalls:
                     self.results += found
                     bar.advance(len(found))
         except ApprovalPending:
-            # The first request asked for an approval, and changed no data.
+            # The first request requested an approval, and changed no data.
             raise
         except BaseException as error:
             # If the service refused the first request, no data was changed.
@@ -173,7 +173,7 @@ class BatchCalls:
 
 
 def _results(answer: Any, step: Step) -> Results:
-    """Return the results, one for each identifier. Raises `BadResponse`."""
+    """Return the results of all identifiers. Raises `BadResponse` if any is missing."""
     results: Results = []
     try:
         results = answer["results"]
@@ -496,7 +496,7 @@ def _revoke_subject(
 ) -> dict[str, Any]:
     """Revoke all tokens of a subject, and return the revocation.
 
-    The service knows the lifetime of the tokens.
+    The service uses the token lifetime that the tenant configured for the issuer.
     """
     token = {"kind": "jwt-subject", "issuer": subject[0], "value": subject[1]}
     # Round up to whole seconds, as the iat of a token is compared.

@@ -144,7 +144,7 @@ def revoke(
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> None:
-    """Revoke a key and every warrant that it has signed. This cannot be undone."""
+    """Revoke a key and all warrants that it has signed. This cannot be undone."""
     if dry_run:
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
         session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)

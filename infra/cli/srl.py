@@ -221,7 +221,7 @@ def activate(session: ApiSession, signer: SignerId, force: Force = False) -> Non
 def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = False) -> None:
     """Replace the SRL signer at once, and publish an SRL with the new signature.
 
-    Authorizers that read SRLs refuse them until they know the new key. Use `create` and later
+    Authorizers that read SRLs refuse them until they have the new key. Use `create` and later
     `activate` to give them time.
     """
     confirm("Replace the key that signs the list now?", yes=yes)

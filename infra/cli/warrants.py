@@ -110,7 +110,7 @@ def verify_(
     FILE contains the warrant, in base64 or binary. Get both keys and the tenant identifier from the
     administrator of the tenant, not from the person who shows the warrant.
 
-    Exit codes: 0 holds, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
+    Exit codes: 0 valid, 1 not valid (warrant or list), 2 wrong usage, 3 revoked.
     """
     message, body, now = _message(read_document(file)), read_document(list_), datetime.now(UTC)
     try:

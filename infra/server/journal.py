@@ -22,7 +22,7 @@ _IDLE_SECONDS: Final = 3600.0
 
 
 class Journaling(Duty):
-    """Publishes key bundles of the feed, and writes the journal (TRUST-9, OPS-23).
+    """Publishes references to key bundles in the feed, and writes the journal (TRUST-9, OPS-23).
 
     The first round also writes publications that a killed process had not written. Each task is
     retried for each tenant until it succeeds, even without a new change.
@@ -45,7 +45,7 @@ class Journaling(Duty):
         self._news.set()
 
     def unnamed_marks(self, tenant_id: str) -> frozenset[Address]:
-        """Return the covered signer marks with keys that are not in a key bundle yet."""
+        """Return the covered signer marks with keys that no key bundle contains yet."""
         return frozenset(self._unnamed.get(tenant_id, ()))
 
     def add(self, tenant_id: str, result: WakeResult) -> None:

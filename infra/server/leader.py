@@ -24,15 +24,15 @@ _log = logging.getLogger("rescind")
 
 
 class LeaderLease(Protocol):
-    """A lease that one server holds at a time. Times are from the monotonic clock.
+    """A lease that only one server has at a time. Times are from the monotonic clock.
 
-    `seen_at` is the last time at which a server was seen to hold it.
+    `seen_at` is the last time a server was seen to have it.
     """
 
     seen_at: float
 
     def take(self, *, wants: bool) -> bool:
-        """Take or renew the lease if this server `wants` it. Return whether it holds the lease.
+        """Take or renew the lease if this server `wants` it. Return whether this server has it.
 
         Raises `RescindError` if the state of the lease is unknown.
         """

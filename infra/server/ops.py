@@ -83,8 +83,8 @@ class Health:
         The response also counts restored tenants without a recovery review. It names unavailable
         ports that checks and polls do not need.
 
-        Returns 503 if the store does not respond or cannot be written, if a change was not
-        published for too long, or if this server is about to stop.
+        Returns 503 if the store does not respond or cannot be written. Also returns 503 if a change
+        was not published for too long, or if this server is about to stop.
         """
         if self.board.is_stopping():
             return unavailable("This server stops; send requests to another one.").response()

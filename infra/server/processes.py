@@ -79,7 +79,7 @@ class _Child:
 class ProcessSupervisor:
     """Keeps the processes of a server running until the `with` block ends, then stops them.
 
-    Each process holds the end of a pipe, so none can outlive this process.
+    Each process has the end of a pipe, so none can outlive this process.
     """
 
     def __init__(self, board: ProcessStatus) -> None:

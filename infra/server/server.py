@@ -81,7 +81,7 @@ def serve(options: Options) -> int:
 
 
 class _ShutdownRequested(KeyboardInterrupt):
-    """Ctrl-C was pressed, or the server was told to stop.
+    """Ctrl-C was pressed, or the server received a signal to stop.
 
     A signal may arrive while Python compiles a module. Python then drops all exceptions except
     KeyboardInterrupt and its subclasses. After KeyboardInterrupt itself, Python exits by the signal

@@ -48,8 +48,8 @@ type TrustChanged struct {
 	Pin     string
 }
 
-// ReportAccepted reports that the service accepted a heartbeat. The Status `foreign` means that the
-// service does not know this client's history.
+// ReportAccepted reports that the service accepted a heartbeat. The Status `foreign` means that
+// this client's history is unknown to the service.
 type ReportAccepted struct {
 	Sequence uint64
 	Status   string

@@ -83,7 +83,7 @@ func (f *follower) load() error {
 }
 
 // resumed returns the belief after a restart with a saved state. A different pin discards the saved
-// document, unless it is the pin of that document's roots.
+// document, unless the pin matches the roots of that document.
 func (b belief) resumed(from *saved) belief {
 	if held := from.document(); b.pin == from.Pin || b.pin == held.roots.pin {
 		b.held = held
@@ -258,8 +258,8 @@ func (f *follower) next(ctx context.Context, given *answer) (*state, error) {
 	}
 	if fault := f.readDocuments(ctx); fault != nil {
 		var none *noAnswer
-		// Without any document, report that the service serves none. Otherwise the rejection says
-		// more.
+		// Without any document, report that the service serves none. Otherwise report the
+		// rejection.
 		if !errors.As(fault, &none) || f.trust.Load().held == nil {
 			return nil, fault
 		}

@@ -85,8 +85,8 @@ func secondsOf(given any) (time.Duration, error) {
 }
 
 // schedule decides when a client sends heartbeats. Each period of `spread` has one turn for the
-// client, at a random place that is drawn once. A fleet thus reports an advance evenly over one
-// period (FLEET-2).
+// client, at a random place that is drawn once. A fleet therefore reports an advance evenly over
+// one period (FLEET-2).
 type schedule struct {
 	id       string
 	place    float64

@@ -66,7 +66,7 @@ func (t *table) find(of digest) int {
 
 func (t *table) has(of digest) bool { return len(t.places) > 0 && t.places[t.find(of)] == of }
 
-// foldAt is the number of changes at which they are merged into a new table.
+// foldAt is the largest number of changes before they are merged into a new table.
 const foldAt = 16384
 
 // set is an immutable set of identifiers. `after` returns a new set. `whole` contains all

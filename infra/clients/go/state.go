@@ -8,8 +8,7 @@ import (
 const (
 	lifetimeMax    = 7 * 24 * time.Hour
 	fastForwardMax = 1 << 32
-	// The maximum size of the entries that a state keeps for a restore with its first base, in
-	// bytes.
+	// The maximum size of the entries that a state keeps for a restore, in bytes.
 	trailMax = 2 << 20
 )
 
@@ -97,7 +96,8 @@ func (s *step) check(tenant string, now time.Time) error {
 }
 
 // entriesAfter returns the entries from a position to the head. It returns false if the answer does
-// not reach back to the position. The chain hash is verified before entries are parsed.
+// not reach back to the position. The chain hash is verified first, so only authentic entries are
+// parsed.
 func (s *step) entriesAfter(start position) ([]entry, [][]byte, bool, error) {
 	count := s.head.at.sequence - start.sequence
 	if count > uint64(len(s.answer.entries)) {

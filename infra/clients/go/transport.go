@@ -176,7 +176,7 @@ func (t *transport) get(ctx context.Context, path string, limit int64, tag strin
 // post sends JSON and returns the response. It may be sent twice, so the request must be
 // idempotent.
 func (t *transport) post(ctx context.Context, path string, body []byte) (*response, error) {
-	// An empty key sends no header, but tells net/http that the request may be repeated.
+	// An empty key sends no header, but permits net/http to repeat the request.
 	headers := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {}}
 	t.authorize(headers)
 	return t.ask(ctx, http.MethodPost, t.url+path, headers, body, errorMax, answerTime)

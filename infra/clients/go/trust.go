@@ -323,7 +323,7 @@ func (b belief) followed(given []*document, now time.Time) (belief, error) {
 	return next, nil
 }
 
-// after returns the document to hold after this document of a response.
+// after returns the held document after processing this document of a response.
 func (d *document) after(held *document, pin string) (*document, error) {
 	if held == nil {
 		if d.roots.pin != pin {

@@ -158,8 +158,7 @@ export class Follower {
     try {
       await this.readDocuments();
     } catch (error) {
-      // Without any document, report that the service serves none. Otherwise the rejection says
-      // more.
+      // Without any document, report that the service serves none. Otherwise report the rejection.
       if (!(error instanceof NoAnswer) || !this.belief.held) throw error;
     }
     return this.advanced(answer);

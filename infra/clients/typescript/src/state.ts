@@ -12,11 +12,9 @@ import {
 
 const LIFETIME_MAX = 7 * 86_400_000;
 const FAST_FORWARD_MAX = 2 ** 32;
-/** The number of changes at which they are merged into a new set. */
+/** The largest number of changes before they are merged into a new set. */
 const FOLD_AT = 16_384;
-/**
- * The maximum size of the entries that a state keeps for a restore with its first base, in bytes.
- */
+/** The maximum size of the entries that a state keeps for a restore, in bytes. */
 const TRAIL_MAX = 2 * 2 ** 20;
 
 /** The entries do not continue the held state: `advance` needs the payload of the SRL `base`. */
@@ -103,8 +101,7 @@ export class CompactIds {
 }
 
 /**
- * The set of revoked warrants. `whole` contains all of `removed`, and none of `added`. It is
- * immutable.
+ * The immutable set of revoked warrants. `whole` contains all of `removed`, and none of `added`.
  */
 export class RevokedIds {
   constructor(
@@ -171,8 +168,7 @@ export interface State extends JudgedHead {
 }
 
 /**
- * The conditions for an answer: `now` is in milliseconds since 1970, and `floor` is the saved
- * position.
+ * The conditions for an answer. `now` is in milliseconds since 1970. `floor` is the saved position.
  */
 export interface Terms {
   readonly tenant: string;
@@ -227,7 +223,7 @@ function reach(start: Position, { entries }: Answer, head: Head): readonly Bytes
   return count > entries.length ? null : entries.slice(entries.length - count);
 }
 
-/** The chain hash is verified before entries are parsed. */
+/** The chain hash is verified first, so only authentic entries are parsed. */
 function entriesAfter(start: Position, answer: Answer, head: Head, passed: readonly Position[]): Entry[] | null {
   const used = reach(start, answer, head);
   if (!used) return null;
@@ -249,8 +245,7 @@ function entriesAfter(start: Position, answer: Answer, head: Head, passed: reado
 }
 
 /**
- * Whether there is a discontinuity, which requires a base. Rejects one that the base does not
- * cover.
+ * Whether there is a discontinuity, which needs a base. Rejects it if the base does not cover it.
  */
 function isBroken(entries: readonly Entry[], base: Base): boolean {
   const breaks = entries.filter(isBreak);

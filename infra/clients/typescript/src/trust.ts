@@ -179,7 +179,7 @@ async function signed(document: SignedDocument, { keys, threshold }: Roots): Pro
   return left <= 0 ? document : refuse("root");
 }
 
-/** The document to hold after the next document of a response. */
+/** The held document after processing the next document of a response. */
 async function after(
   held: SignedDocument | null, next: SignedDocument, pin: string,
 ): Promise<SignedDocument | null> {

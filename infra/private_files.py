@@ -98,8 +98,8 @@ def _name(uid: int) -> str:
 def name(environment: Mapping[str, str] = os.environ) -> str:
     """Return the name of the user of this process, or the user number without a name.
 
-    If `sudo` started the process, the result includes the calling user from `environment`: `root
-    (sudo by alice)`.
+    If `sudo` started the process, the result includes the calling user from `environment`:
+    `root (sudo by alice)`.
     """
     number = os.getuid()
     try:

@@ -1,8 +1,8 @@
 """Sign-ins at an identity provider, and token exchange for programs (IDENTITY-7).
 
 A person signs in with a browser on this machine, which is redirected to a local page of this
-program (RFC 8252, with PKCE). A browser on another machine uses a code shown here (RFC 8628). `POST
-/v1/sign-in/code` redeems a code, and `POST /v1/token` exchanges a token.
+program (RFC 8252, with PKCE). A browser on another machine uses a code shown here (RFC 8628).
+`POST /v1/sign-in/code` redeems a code, and `POST /v1/token` exchanges a token.
 """
 
 import json

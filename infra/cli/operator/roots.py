@@ -111,8 +111,8 @@ def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
     """Create a first trust document with new roots, after the loss of the old ones.
 
     Every client needs the new pin. Without it, a client refuses all warrants once its document
-    expires. If the new root key is not available (RESCIND_ROOT), get a draft next: rescind trust draft
-    --new-root.
+    expires. If the new root key is not available (RESCIND_ROOT), get a draft next: rescind trust
+    draft --new-root.
     """
     ports = operator.ports
     caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
@@ -148,8 +148,8 @@ def rotate_root(
     """Replace the roots by a document that the current and the new roots sign.
 
     Clients follow it without a new pin. If roots elsewhere must also sign, the draft is saved to
-    the file. Otherwise it is published. The service renews documents automatically only if RESCIND_ROOT
-    is a new root and its signature suffices.
+    the file. Otherwise it is published. The service renews documents automatically only if
+    RESCIND_ROOT is a new root and its signature suffices.
     """
     present = [_open_root(each, passphrase_file) for each in key]
     added = [_open_root(each, passphrase_file) for each in new or []]

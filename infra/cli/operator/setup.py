@@ -49,9 +49,9 @@ def register(root: typer.Typer) -> None:
 def set_up(out: Output, tenant: Tenant = None, role: Role = None) -> None:
     """Initialize the configured stores, and print the first admin key once.
 
-    For PostgreSQL, run it as the owner of the database. If RESCIND_KEY_WRAPPER names a missing file, it is
-    created together with a root key in the same folder. A data folder needs no setup. The command
-    is safe to repeat and keeps existing data.
+    For PostgreSQL, run it as the owner of the database. If RESCIND_KEY_WRAPPER names a missing
+    file, it is created together with a root key in the same folder. A data folder needs no setup.
+    The command is safe to repeat and keeps existing data.
     """
     if not data_folder.settings_in(os.environ):
         raise UsageError("name the stores in RESCIND_STORE, RESCIND_BLOBS and RESCIND_KEY_WRAPPER.")

@@ -65,7 +65,7 @@ _AUDIT_SINK: Final = "RESCIND_AUDIT_SINK"
 _WITNESSES: Final = "RESCIND_WITNESSES"
 _OUTBOUND_NETWORKS: Final = "RESCIND_OUTBOUND_ALLOWED_NETWORKS"
 _BASE_PATH: Final = "RESCIND_BASE_PATH"
-# As in template.yaml.
+# The same pattern as in template.yaml.
 _BASE_PATHS: Final = re.compile(
     r"(?!(?:v1|compat)(?:/|$))(?:[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*)?"
 )
@@ -73,7 +73,7 @@ _BASE_PATHS: Final = re.compile(
 _REQUIRED: Final = ("RESCIND_STORE", "RESCIND_BLOBS", "RESCIND_KEY_WRAPPER")
 _OPTIONAL: Final = ("RESCIND_QUEUE", "RESCIND_ROOT")
 _ROOT_OPENED_BY: Final = "RESCIND_ROOT_PASSPHRASE_FILE"
-# Values that name no place: the blobs are in the database of the store, no root is here.
+# Values without a location: the blobs are in the database of the store, or the root key is offline.
 _WHOLE: Final = frozenset({"RESCIND_BLOBS=postgresql:", "RESCIND_ROOT=offline:"})
 _CONNECTIONS: Final = "RESCIND_POSTGRESQL_POOL_SIZE"
 _CONNECTIONS_DEFAULT: Final = 8
@@ -82,7 +82,7 @@ _PREPARE: Final = "RESCIND_POSTGRESQL_PREPARE"
 
 
 class Mode(StrEnum):
-    """The rights of a process to the data."""
+    """The access of a process to the data."""
 
     OPEN = "open"
     READ_ONLY = "read-only"
@@ -90,7 +90,7 @@ class Mode(StrEnum):
 
 
 class LeaderRole(StrEnum):
-    """Whether a server may be the one that publishes, seals and sends."""
+    """Whether a server may become the leader."""
 
     ON = "on"
     OFF = "off"
@@ -98,7 +98,7 @@ class LeaderRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Uri:
-    """The URI of a setting: `scheme` names an adapter, `location` the place of its data."""
+    """The URI of a setting. `scheme` names an adapter, `location` the location of its data."""
 
     scheme: str
     location: str
@@ -106,9 +106,9 @@ class Uri:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a process. `region` is that of AWS in which it runs, empty elsewhere.
+    """The settings of a process. `region` is its AWS region, or empty outside AWS.
 
-    `root_passphrase` is the file of a passphrase, or empty.
+    `root_passphrase` is the path of a passphrase file, or empty.
     """
 
     store: Uri
@@ -124,7 +124,7 @@ class Settings:
     def load(
         cls, environment: Mapping[str, str], schemes: Mapping[str, Collection[str]]
     ) -> "Settings":
-        """Return the settings in `environment`; `schemes` are those that each variable allows.
+        """Return the settings in `environment`. `schemes` has the allowed schemes by variable.
 
         Raises `InvalidSettings`, which names all problems.
         """
@@ -164,23 +164,26 @@ def _uri(name: str, value: str | None, schemes: Collection[str], problems: list[
 
 
 def trusted_proxies(environment: Mapping[str, str]) -> tuple[Network, ...]:
-    """Return the networks of proxies whose X-Forwarded-For is used. Raises `InvalidSettings`."""
+    """Return the networks of proxies with a trusted X-Forwarded-For header.
+
+    Raises `InvalidSettings`.
+    """
     return _require_choice(partial(_proxies, environment))
 
 
 def outbound_networks(environment: Mapping[str, str]) -> tuple[Network, ...]:
-    """Return the networks to connect to, beside public ones. Raises `InvalidSettings`."""
+    """Return the allowed networks in addition to public ones. Raises `InvalidSettings`."""
     return _require_choice(partial(_networks, _OUTBOUND_NETWORKS, environment))
 
 
 def audit_sink(environment: Mapping[str, str], schemes: Collection[str]) -> Uri | None:
-    """Return where sealed audit entries are copied to, or None. Raises `InvalidSettings`."""
+    """Return the destination for copies of audit entries, or None. Raises `InvalidSettings`."""
     value = environment.get(_AUDIT_SINK)
     return _require_choice(partial(_uri, _AUDIT_SINK, value, schemes)) if value else None
 
 
 def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
-    """Return the witnesses of the sealed log, or None. Raises `InvalidSettings`."""
+    """Return the witnesses of the transparency log, or None. Raises `InvalidSettings`."""
     value = environment.get(_WITNESSES, "").strip()
     try:
         return WitnessPolicy.parse(value) if value else None
@@ -192,7 +195,7 @@ def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
 
 
 def mode(environment: Mapping[str, str]) -> Mode:
-    """Return what this process may do with the data. Raises `InvalidSettings`."""
+    """Return the access mode of this process. Raises `InvalidSettings`."""
     return _require_choice(partial(_read_choice, _MODE, Mode.OPEN, environment))
 
 
@@ -202,7 +205,7 @@ def duties(environment: Mapping[str, str]) -> LeaderRole:
 
 
 def _require_choice(read: Callable[[list[str]], _Read]) -> _Read:
-    """Return what `read` returns. Raises `InvalidSettings` with the problems that it adds."""
+    """Return the result of `read`. Raises `InvalidSettings` with the problems that it adds."""
     problems: list[str] = []
     found = read(problems)
     if problems:
@@ -222,7 +225,7 @@ def _read_choice(
 
 
 def pool_size(environment: Mapping[str, str]) -> int:
-    """Return how many connections a process has to PostgreSQL. Raises `InvalidSettings`."""
+    """Return the number of PostgreSQL connections per process. Raises `InvalidSettings`."""
     value = environment.get(_CONNECTIONS, str(_CONNECTIONS_DEFAULT))
     if not (value.isascii() and value.isdigit() and 0 < int(value) <= _CONNECTIONS_MAX):
         raise InvalidSettings(f"{_CONNECTIONS} is not valid; set it to 1 to {_CONNECTIONS_MAX}")
@@ -230,7 +233,7 @@ def pool_size(environment: Mapping[str, str]) -> int:
 
 
 def uses_prepared_statements(environment: Mapping[str, str]) -> bool:
-    """Return whether statements are prepared in PostgreSQL. Raises `InvalidSettings`."""
+    """Return whether PostgreSQL statements are prepared. Raises `InvalidSettings`."""
     value = environment.get(_PREPARE, "on")
     if value not in ("on", "off"):
         raise InvalidSettings(f"{_PREPARE} is not valid; set it to on or off")
@@ -238,10 +241,10 @@ def uses_prepared_statements(environment: Mapping[str, str]) -> bool:
 
 
 def base_path(environment: Mapping[str, str]) -> str:
-    """Return the path below which API Gateway serves the API: `/`, or for example `/auth`.
+    """Return the path below which API Gateway serves the API, for example `/auth`, or `/`.
 
-    Raises `InvalidSettings`. A path that begins with `v1` or `compat` is refused, because paths of
-    the API do too.
+    Raises `InvalidSettings`. A path that begins with `v1` or `compat` is invalid, because the paths
+    of the API begin with them.
     """
     value = environment.get(_BASE_PATH, "")
     if not _BASE_PATHS.fullmatch(value):

@@ -44,10 +44,10 @@ def test_the_page_lists_each_refusal() -> None:
 def test_the_page_states_the_limits_of_the_code() -> None:
     """F207b: The limits on the page on lists are those that the code has."""
     rows = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", _section("Limits"), re.MULTILINE))
-    assert rows["lifetime of a list"] == f"{LIFETIME_MAX.days} days"
+    assert rows["lifetime of an SRL"] == f"{LIFETIME_MAX.days} days"
     assert rows["`IssuedAt` after now"] == f"{times.CLOCK_TOLERANCE.seconds // 60} minutes"
     assert rows["version"] == str(VERSION_MAX)
-    assert rows["step from one list to the next"] == f"{verification.MAX_STEP:,}"
+    assert rows["step from one SRL to the next"] == f"{verification.MAX_STEP:,}"
     longest = f"svc_wrt_{'a' * 64}"
     assert identifiers.warrant_id(longest)
     assert rows["an identifier"] == f"{len(longest)} characters, all ASCII"

@@ -36,7 +36,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
     assert rows["sequence, version, count"] == "2^53"
     assert wire.NUMBER_MAX == 2**53
     assert rows["maps and lists around a value"] == str(members.NESTING_MAX)
-    assert rows["lifetime of a head"] == f"{state.LIFETIME_MAX.days} days"
+    assert rows["lifetime of a feed head"] == f"{state.LIFETIME_MAX.days} days"
     assert rows["step with a base"] == "2^32"
     assert state.FAST_FORWARD_MAX == 2**32
     bounds = answers.POLL_SECONDS_MAX, answers.WAIT_SECONDS_MAX

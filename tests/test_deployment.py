@@ -308,6 +308,7 @@ def test_one_region_at_most_is_written_in(
             ports.store.write(probe)
 
 
+@pytest.mark.slow_on("dynamodb")
 @pytest.mark.usefixtures("often")
 def test_a_standby_answers_and_changes_nothing(settings: dict[str, str]) -> None:
     """OPS-25, F650b: A standby answers checks and serves lists, and refuses changes with 503.

@@ -70,6 +70,7 @@ def test_the_environment_leads_nowhere_without_tls(monkeypatch: pytest.MonkeyPat
     check_url("postgresql:///d")
 
 
+@pytest.mark.slow
 def test_a_database_without_tables_says_what_to_run() -> None:
     """F607b: A server does not make tables; it says which command does."""
     with pytest.raises(InvalidSettings, match="run rescind setup"):

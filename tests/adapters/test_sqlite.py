@@ -92,6 +92,7 @@ os._exit(0)
 # --- contention ---
 
 
+@pytest.mark.slow
 def test_many_processes_open_one_new_file(path: Path) -> None:
     """F30: processes started at once make one store; each step of a version has one winner."""
     program = f"""

@@ -123,6 +123,7 @@ def test_a_fault_that_nobody_foresaw_ends_no_download(
     soon(lambda: made.decide(chain).is_allowed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allows", [False, True])
 def test_keys_that_nobody_confirmed_for_long_allow_nothing(
     tenant: Tenant,

@@ -171,6 +171,7 @@ def test_a_child_of_a_fork_in_c_has_a_connection_of_its_own(
     assert ran(_POLLS, service, tmp_path) == [0, True, True]
 
 
+@pytest.mark.slow
 def test_threads_ask_while_the_feed_moves(service: Service, tmp_path: Path) -> None:
     """F185b: Threads that check while a state changes see the old state or the new one, whole."""
 

@@ -64,6 +64,7 @@ def test_a_chain_to_the_root(tenant: Tenant, clock: Clock) -> None:
 _ACTIONS = ["create", *["sign"] * 4, "rotate", "suspend", "enable", "enable", "revoke"]
 
 
+@pytest.mark.slow
 def test_a_bundle_agrees_with_checks(tenant: Tenant, clock: Clock) -> None:
     """F203b: After any changes of keys, a bundle refuses exactly the warrants of revoked keys."""
     chance = random.Random(2)

@@ -14,6 +14,7 @@ from shared.ports.blobs import BlobStore
 NAME = "srl/t1/0000000001-9f86d081.cbor"
 
 
+@pytest.mark.slow_on("postgresql-0")
 @pytest.mark.parametrize("data", [b"", b"\x00\xff\r\n", b"x" * 1_000_000], ids=len)
 def test_a_blob_comes_back_whole(blobs: BlobStore, data: bytes) -> None:
     """What was put is read back byte for byte."""

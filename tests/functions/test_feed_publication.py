@@ -235,6 +235,7 @@ def test_only_marks_that_were_set_wake_the_feed(account: Account) -> None:
     assert again == event
 
 
+@pytest.mark.slow
 def test_the_stream_holds_no_secret(account: Account) -> None:
     """F223d, S1: The stream has the keys of items, and not their contents."""
     ports = wiring.from_environment()
@@ -250,6 +251,7 @@ def test_the_stream_holds_no_secret(account: Account) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_list_that_cannot_wait_is_queued(account: Account) -> None:
     """F222d: A tenant whose feed is broken is handed to the publication of lists at once."""
     ports = wiring.from_environment()

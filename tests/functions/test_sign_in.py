@@ -445,6 +445,7 @@ def test_codes_are_limited(place: Place, caplog: pytest.LogCaptureFixture) -> No
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
+@pytest.mark.slow
 def test_garbage_takes_no_allowance(place: Place) -> None:
     """IDENTITY-7, F2200a: A request that fails a check of its own takes nothing from any limit.
 

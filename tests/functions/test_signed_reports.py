@@ -429,6 +429,7 @@ def test_a_revival_needs_room(tenant: Tenant, gate: Gate, clock: Clock) -> None:
 # --- the attacks of the review ---
 
 
+@pytest.mark.slow
 def test_the_201st_registration(tenant: Tenant) -> None:
     """FLEET-3, F777b: One identity registers 200 authorizers, with all its keys; then none.
 

@@ -89,6 +89,7 @@ def place(tenant: Tenant, entry_id: str) -> Any:
     return audit_log.address(tenant.id, entry_id, records.moment(entry_id))
 
 
+@pytest.mark.slow
 def test_what_is_stored_and_served_is_whole(tenant: Tenant) -> None:
     """LOG-24, LOG-25, F347a: A log that nobody touched is whole as it is served."""
     report = check(tenant)

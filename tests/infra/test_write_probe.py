@@ -106,6 +106,7 @@ def test_the_probe_tells_how_iam_judges(
     assert session.client("iam").list_roles()["Roles"] == []
 
 
+@pytest.mark.slow
 def test_a_new_role_is_waited_for(session: boto3.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """F600b: Calls that are denied in the first seconds of a role are tried again."""
     late = list(range(5))

@@ -177,6 +177,7 @@ def test_the_message_repeats_no_value() -> None:
     assert caught.value.__suppress_context__
 
 
+@pytest.mark.slow
 @given(MOMENTS, st.integers(0, 999_999))
 def test_parts_of_a_second_are_not_kept(moment: datetime, microseconds: int) -> None:
     """A record that was stored has whole seconds, as every answer has."""

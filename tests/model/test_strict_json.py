@@ -22,6 +22,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(VALUES, st.booleans())
 def test_json_is_read(value: Any, ascii_only: bool) -> None:
     """What JSON can say is read as it is, escaped or in UTF-8."""

@@ -63,6 +63,7 @@ def drained(tmp_path_factory: pytest.TempPathFactory) -> Tenant:
     return tenant
 
 
+@pytest.mark.slow
 def test_a_burst_ends_in_429(drained: Tenant) -> None:
     """AUTH-6: After a burst of 2000 requests the next one gets 429 with `Retry-After`."""
     answer = one(drained.admin)

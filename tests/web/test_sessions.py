@@ -236,6 +236,7 @@ def test_refusals_are_alike(tenant: Tenant) -> None:
     assert _reads(tenant.ports, of_role.secret) == (404, 2)
 
 
+@pytest.mark.slow
 def test_an_api_key_loads_nothing_of_sessions() -> None:
     """F1142b: What authenticates API keys does not load what authenticates sessions."""
     code = "import sys, shared.web.gate; print([m for m in sys.modules if 'identities' in m])"
@@ -306,6 +307,7 @@ def _asked_again(client: Client, call: str, **body: Any) -> bool:
     return is_refused
 
 
+@pytest.mark.slow
 def test_what_changes_access_needs_a_fresh_sign_in(tenant: Tenant, clock: Clock) -> None:
     """AUTH-17, F1260a: Each endpoint that changes access, and no other, needs a fresh sign-in.
 

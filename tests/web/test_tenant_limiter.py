@@ -207,6 +207,7 @@ def test_a_bucket_a_little_ahead_of_the_clock_counts(
     assert take(limiter, 100) == 0
 
 
+@pytest.mark.slow
 def test_tenants_take_bounded_memory(
     limiter: TenantLimiter, buckets: Watched, ports: Ports, clock: Clock
 ) -> None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import pytest
+
 from shared.authorizer.formats.signing_keys import (
     Certificate,
     PublishedKey,
@@ -49,6 +51,7 @@ def _many(count: int) -> PublishedKeys:
     return blob.made()
 
 
+@pytest.mark.slow
 def test_certificates_are_verified_by_change_only() -> None:
     """F860a: A blob that was checked costs no verification again, and covered keys cost none.
 

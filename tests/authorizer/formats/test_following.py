@@ -30,6 +30,7 @@ _STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_STEPS, st.booleans())
 def test_a_client_never_goes_back(
     steps: list[tuple[int, list[int], int, list[int]]], is_held: bool

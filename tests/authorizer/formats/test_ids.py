@@ -118,6 +118,7 @@ def test_a_base_that_is_not_what_the_head_says() -> None:
         _held({"Version": 2, "RevokedIDs": ["svc_wrt_a"]}, 1)
 
 
+@pytest.mark.slow
 @given(_IDS, st.lists(st.tuples(_IDS, _IDS), max_size=8))
 def test_the_set_is_what_entries_say(
     base: frozenset[str], changes: list[tuple[frozenset[str], frozenset[str]]]

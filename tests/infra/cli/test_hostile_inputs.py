@@ -317,6 +317,7 @@ def test_an_output_without_a_buffer_has_none(unbuffered: str, shown: bytes) -> N
     assert found.stdout == shown
 
 
+@pytest.mark.slow
 def test_rows_of_standard_input_end_with_any_line_end(settings: dict[str, str]) -> None:
     """F1711g: Standard input of a process is read as a file is: any line end, and strictly."""
     given = r"< <(printf '\xef\xbb\xbfwarrant_id\rsvc_wrt_end-1\r\nsvc_wrt_end-2\n')"

@@ -118,6 +118,7 @@ def test_a_request_as_curl_does_the_same(admin: Shell, service: LocalServer) -> 
     assert json.loads(again.stdout)["id"] == json.loads(ended.out)["id"]
 
 
+@pytest.mark.slow
 def test_programs_load_no_tables() -> None:
     """F1083a, F1345a: `--version` parses nothing; results in JSON load nothing else."""
     program = (

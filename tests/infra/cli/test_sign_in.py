@@ -156,6 +156,7 @@ UNUSED: Final[tuple[tuple[dict[str, str | None], str], ...]] = (
 )
 
 
+@pytest.mark.slow
 def test_an_answer_of_a_browser_that_is_not_used(company: Company) -> None:
     """F1221a: A forged, refused or missing answer of the browser is named, and redeems nothing."""
     for back, said in UNUSED:

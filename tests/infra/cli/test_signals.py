@@ -238,6 +238,7 @@ def test_a_question_that_a_signal_ends(
     assert ("Aborted" in shown) == (code == 1)
 
 
+@pytest.mark.slow
 def test_a_wrong_answer(tmp_path: Path) -> None:
     """F1953b: A wrong answer to a question exits with 1."""
     ended, shown = _answered(

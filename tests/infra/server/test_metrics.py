@@ -92,6 +92,7 @@ STORE_UNAVAILABLE.labels("get").inc()
 """
 
 
+@pytest.mark.slow
 def test_each_metric_that_is_watched_is_served(tmp_path: Path) -> None:
     """F1342a: A scrape has each metric of the table, of its kind and with its labels; no other one.
 

@@ -47,6 +47,7 @@ def proof(prior: int, size: int) -> list[bytes]:
     return merkle.consistency(prior, size, subtree)
 
 
+@pytest.mark.slow
 def test_a_tree_proves_that_it_extends_another() -> None:
     """LOG-31, F801a: A proof holds for the trees that it is about, and for no others."""
     for size in range(len(LEAVES) + 1):

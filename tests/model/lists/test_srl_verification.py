@@ -111,6 +111,7 @@ def test_an_altered_list_is_refused() -> None:
         refused({"payload": MEMBERS, "srl": newer["srl"] | {part: value}}, "signature")
 
 
+@pytest.mark.slow
 def test_no_bit_may_be_flipped_on_the_way() -> None:
     """VERIFY-1, F06, S5: A verifier refuses a list with any bit flipped."""
     for flipped in flips(srl.sign(PAYLOAD, seed=SEED)):

@@ -131,6 +131,7 @@ def test_each_entry_has_one_index(ports: Ports, tenant: Tenant) -> None:
     assert sorted(make(ports, tenant).indexes(0, SIZE)) == list(range(SIZE))
 
 
+@pytest.mark.slow_on("cloud")
 def test_a_list_on_each_store(anywhere: Ports) -> None:
     """TOKEN-7, TOKEN-8, F1459a: A list is signed alike on one machine and on a pretended cloud.
 

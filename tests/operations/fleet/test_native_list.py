@@ -401,6 +401,7 @@ def test_the_signer_signs_nothing_else(ports: Ports) -> None:
             ports.sealer.unseal(signer.sealed_seed, context=signer.seal_context | change)
 
 
+@pytest.mark.slow_on("cloud")
 def test_the_list_on_another_engine(anywhere: Ports, clock: Clock) -> None:
     """F270: it is the same on a pretended cloud, where the seed is sealed by KMS."""
     History(anywhere, clock, 5).run(4)

@@ -93,6 +93,7 @@ def test_a_token_makes_one_session(anywhere: Ports) -> None:
     assert tenant.actions(anywhere).count("session.create") == 1
 
 
+@pytest.mark.slow_on("moto")
 def test_a_ticket_makes_one_session(anywhere: Ports) -> None:
     """IDENTITY-8, F450d: Of eight who redeem a ticket at once, one is signed in, on each store."""
     tenant = Tenant.create(anywhere)

@@ -246,6 +246,7 @@ def test_a_clock_that_was_wrong(instance: Ports, clock: Clock, year: int) -> Non
     assert _record(instance).fetched == clock()
 
 
+@pytest.mark.slow_on("cloud")
 def test_the_memory_has_an_end(instance: Ports) -> None:
     """However many issuers there are, an instance remembers few of them."""
     instance.issuer_keys.update({f"https://{n}.example/": _fake(instance) for n in range(64)})

@@ -20,6 +20,7 @@ def problems(ports: Ports) -> list[str]:
     return [each.problem for each in doctor.examine(ports)]
 
 
+@pytest.mark.slow
 def test_a_restore_begins_a_new_generation(
     deployment: Deployment, ports: Ports, tenant: Tenant, clock: Clock
 ) -> None:

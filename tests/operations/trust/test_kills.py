@@ -69,6 +69,7 @@ def test_an_orphan_is_passed_over(ports: Ports) -> None:
     assert ports.blobs.get(model.document_blob(tenant.id, 2)) == orphan
 
 
+@pytest.mark.slow
 def test_two_at_the_same_time(ports: Ports) -> None:
     """TRUST-16, F679a: Of two processes that make the next document, one publishes it."""
     for step in steps(ports, stolen, keep):

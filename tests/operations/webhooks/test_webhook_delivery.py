@@ -338,6 +338,7 @@ def test_gone_is_disabled_at_once(world: World) -> None:
     assert min(world.recorder.indexes) >= first
 
 
+@pytest.mark.slow
 def test_one_event_that_is_refused(world: World) -> None:
     """HOOK-9, F392a: An event that is refused alone is set aside for a day; others go on."""
     world.change(3)

@@ -115,6 +115,7 @@ def tenant(regions: Regions) -> Tenant:
     return Tenant.create(regions.first)
 
 
+@pytest.mark.slow
 def test_the_second_region_takes_over(shell: Shell, regions: Regions, tenant: Tenant) -> None:
     """OPS-24, F651a: The command stops the first region, waits for its writes, and goes on."""
     tenant.revoke(regions.first, "svc_wrt_a")
@@ -148,6 +149,7 @@ def test_a_silent_region_is_given_up_only_if_asked(
     assert tenant.published(regions.second).version > 1
 
 
+@pytest.mark.slow
 def test_a_copy_that_does_not_arrive_stops_it(
     shell: Shell, regions: Regions, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +167,7 @@ def test_a_copy_that_does_not_arrive_stops_it(
             tenant.revoke(regions.process(region, "open"), "svc_wrt_a")
 
 
+@pytest.mark.slow
 def test_the_steps_are_printed(shell: Shell, regions: Regions) -> None:
     """F651d: With --dry-run the command prints its steps, and changes nothing."""
     ended = shell.run(*TYPED, "--dry-run")
@@ -176,6 +179,7 @@ def test_the_steps_are_printed(shell: Shell, regions: Regions) -> None:
     assert "it is lost" in lost.err
 
 
+@pytest.mark.slow_on("settings1-does not name the tables of a stage")
 @pytest.mark.parametrize(
     ("settings", "said"),
     [

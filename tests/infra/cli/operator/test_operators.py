@@ -193,6 +193,7 @@ def test_what_cannot_be_is_refused(
     assert (refused.code, refused.out, words in refused.err) == (code, "", True)
 
 
+@pytest.mark.slow
 def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """F111c: `publish` works on AWS and names the call and the error if AWS refuses it.
 

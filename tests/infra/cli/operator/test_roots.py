@@ -108,6 +108,7 @@ def test_two_of_three_sign_one_after_the_other(
     assert held.document.version == 8
 
 
+@pytest.mark.slow
 def test_copies_with_a_signature_each_are_joined(
     shell: Shell, draft: Path, holders: list[FileRoot], passphrase: Path
 ) -> None:
@@ -257,6 +258,7 @@ def test_a_root_in_an_hsm_signs_a_draft(shell: Shell, tmp_path: Path) -> None:
     assert follow(TrustState(TENANT, roots.pin), [signed], NOW).held == signed
 
 
+@pytest.mark.slow
 def test_a_new_root_is_encrypted_and_says_its_pin(
     shell: Shell, tmp_path: Path, passphrase: Path
 ) -> None:

@@ -239,7 +239,7 @@ def relayed(size: int, prices: Prices) -> tuple[float, float]:
     """Return the same for `size` authorizers behind relays, which poll each second.
 
     A relay sends the reports of a second together: at rest those of few authorizers, and for
-    `spread_seconds` after an entry those of many. Its host is not included.
+    `jitter_seconds` after an entry those of many. Its host is not included.
     """
     row = {each.what: each.dollars(prices) / 1_000_000 for each in counted()}
     relays = math.ceil(size / BEHIND_A_RELAY)
@@ -247,7 +247,7 @@ def relayed(size: int, prices: Prices) -> tuple[float, float]:
     rest = 1 / (numbers.report_after_seconds * _REPORT_PART)
     # The part of all seconds in which at least one authorizer of a relay reports.
     busy = 1 - math.exp(-rest * size / relays * BATCH_SECONDS)
-    batches = _MONTH / BATCH_SECONDS * busy + _NEWS * max(1, numbers.spread_seconds)
+    batches = _MONTH / BATCH_SECONDS * busy + _NEWS * max(1, numbers.jitter_seconds)
     reports = size * (_MONTH * rest + _NEWS)
     each = (row[BATCH] - row[EMPTY_REPORT]) / BATCH_MAX
     polls = (_MONTH / _POLL_PART - _NEWS) * row[NOTHING_NEW] + _NEWS * row[NEWS]

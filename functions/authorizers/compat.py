@@ -9,7 +9,6 @@ from pydantic import Field
 from functions.authorizers.registration import REGISTERED_BEFORE, register
 from functions.authorizers.schemas import (
     AuthorizerId,
-    HeartbeatTaken,
     RegisteredAuthorizer,
     StockReport,
 )
@@ -18,6 +17,7 @@ from functions.authorizers.stock_schemas import (
     NativeSrl,
     RegisterStockAuthorizer,
     StockEvent,
+    StockHeartbeatResponse,
 )
 from shared.errors import AuthorizerLimit, Conflict, NotFound
 from shared.model.fleet.native import AGE_MAX
@@ -74,7 +74,7 @@ async def register_stock_authorizer(
 @serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_stock_heartbeat(
     request: ApiRequest, authorizer_id: Identifier, body: StockReport
-) -> HeartbeatTaken:
+) -> StockHeartbeatResponse:
     """Report the version of the native list that a stock authorizer uses.
 
     If the caller has not registered the authorizer, or it was removed, the status is also 200, but
@@ -87,7 +87,7 @@ async def send_stock_heartbeat(
     taken = request.run(
         authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat(), is_stock=True
     )
-    return HeartbeatTaken.of(taken)
+    return StockHeartbeatResponse.of(taken)
 
 
 @routes.post(f"{_ROOT}/authorizers/{{id}}/events", status_code=202)

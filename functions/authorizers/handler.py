@@ -12,11 +12,11 @@ from functions.authorizers.schemas import (
     AuthorizerList,
     AuthorizerQuery,
     FleetSummaryBody,
-    HeartbeatTaken,
+    HeartbeatResponse,
     RegisterAuthorizer,
     RegisteredAuthorizer,
     ReportBody,
-    ReportsTaken,
+    ReportsResponse,
     SendReports,
 )
 from functions.authorizers.stock_schemas import NativeKey
@@ -67,7 +67,7 @@ async def register_authorizer(
     409: the name belongs to an authorizer with another key. The message explains what to do.
 
     429: the rate limit is exceeded, or the caller has as many authorizers as the setting
-    `authorizers_max` allows, or the tenant has 20,000.
+    `max_authorizers` allows, or the tenant has 20,000.
     """
     return register(request, response, body.description(), body.statement())
 
@@ -76,10 +76,10 @@ async def register_authorizer(
 @serves(authorizers.heartbeat, raises=(Conflict, NotFound), purpose=BucketPurpose.HEARTBEATS)
 async def send_heartbeat(
     request: ApiRequest, authorizer_id: Identifier, body: ReportBody
-) -> HeartbeatTaken:
+) -> HeartbeatResponse:
     """Report the state of a running authorizer.
 
-    Report once after each advance, after a random time of up to `spread_seconds`, and at the latest
+    Report once after each advance, after a random time of up to `jitter_seconds`, and at the latest
     after `report_after_seconds`. Unknown fields of the body are ignored.
 
     404: the caller has not registered the authorizer, or it was removed, or it did not report for
@@ -89,12 +89,12 @@ async def send_heartbeat(
     The message explains what to do.
     """
     taken = request.run(authorizers.heartbeat, authorizer_id=authorizer_id, beat=body.beat())
-    return HeartbeatTaken.of(taken)
+    return HeartbeatResponse.of(taken)
 
 
 @routes.post("/v1/authorizers/reports")
 @serves(authorizers.report, purpose=BucketPurpose.HEARTBEATS)
-async def send_reports(request: ApiRequest, body: SendReports) -> ReportsTaken:
+async def send_reports(request: ApiRequest, body: SendReports) -> ReportsResponse:
     """Report the states of the authorizers behind a relay.
 
     The relay registers each authorizer with its own API key, and forwards up to 100 of their
@@ -102,7 +102,7 @@ async def send_reports(request: ApiRequest, body: SendReports) -> ReportsTaken:
     not affect the others. Unknown fields of the body are ignored.
     """
     beats = body.beats()
-    return ReportsTaken.of(beats, request.run(authorizers.report, relay=body.relay, beats=beats))
+    return ReportsResponse.of(beats, request.run(authorizers.report, relay=body.relay, beats=beats))
 
 
 @routes.get("/v1/authorizers")
@@ -114,7 +114,7 @@ async def list_authorizers(
 
     Authorizers that did not report for 30 days are not listed. `total` may still include them.
 
-    With `include=proof` each authorizer has its state for the newest entry of the feed. The
+    With `include=enforcement` each authorizer has its state for the newest entry of the feed. The
     response then has a `changed_since`. A later call with the value of the first page returns only
     the authorizers that have changed.
 
@@ -126,7 +126,7 @@ async def list_authorizers(
         return AuthorizerList.of(page, pages)
     since = query.read_cursor(request.caller)
     found = request.run(present.page, cursor=since, before=pages.position, limit=query.limit)
-    return AuthorizerList.proven(found, pages, query.tokens(request.caller))
+    return AuthorizerList.judged(found, pages, query.tokens(request.caller))
 
 
 @routes.get(

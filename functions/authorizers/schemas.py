@@ -54,16 +54,16 @@ _AUTHORIZER: Final[dict[str, JsonValue]] = {
     "owner": "checkout@acme.svc",
     "relay": "site-a",
     "registered_at": "2026-11-20T08:00:00Z",
-    "seen_at": "2026-11-21T12:00:00Z",
+    "last_seen_at": "2026-11-21T12:00:00Z",
     "sequence": 61,
     "chain": "9c2f" * 16,
     "verified_at": "2026-11-21T11:59:59Z",
     "max_staleness_seconds": 30,
-    "allow_when_stale": False,
+    "fail_open": False,
     "refused": {},
-    "foreign": False,
+    "equivocation": False,
     "api_key_id": sample(API_KEY),
-    "proven": True,
+    "key_verified": True,
     "trust_version": 7,
 }
 _SIGNED: Final[dict[str, JsonValue]] = {"report": "qmJJZHgh…", "signature": "mYsK…"}
@@ -128,12 +128,19 @@ AuthorizerId = Annotated[
 Identifiers = list[str]
 
 
-LatestSequence = Annotated[
+FeedSequence = Annotated[
     int, response_field("The last entry of the feed; 0 before the first.", minimum=0)
 ]
-LatestVersion = Annotated[
+NativeVersion = Annotated[
     int,
     response_field("The version of the newest native list; 0 before the first list.", minimum=0),
+]
+ReportedStatus = Annotated[
+    HeartbeatStatus,
+    response_field(
+        "`equivocation`: the authorizer holds entries that this service did not publish. Its list "
+        "may be forged, or the service was restored from a backup."
+    ),
 ]
 # A text that is stored as empty if it is absent.
 OrNull = Annotated[str | None, BeforeValidator(lambda value: value or None)]
@@ -309,7 +316,7 @@ class Pace(ResponseBody):
     report_after_seconds: int = response_field(
         "How many seconds after a heartbeat the next one is due, if nothing changes.", minimum=1
     )
-    spread_seconds: int = response_field(
+    jitter_seconds: int = response_field(
         "After each advance, report once, after a random time of up to this many seconds.",
         minimum=0,
     )
@@ -320,14 +327,14 @@ class RegisteredAuthorizer(Pace):
 
     model_config = example(
         id=sample(AUTHORIZER),
-        proven=True,
+        key_verified=True,
         last_number=0,
         report_after_seconds=300,
-        spread_seconds=0,
+        jitter_seconds=0,
     )
 
     id: AuthorizerId
-    proven: bool = response_field("Whether only signed reports count.")
+    key_verified: bool = response_field("Whether only signed reports count.")
     last_number: int = response_field(
         "The number of the last signed report; the next ones have higher ones."
     )
@@ -338,34 +345,36 @@ class RegisteredAuthorizer(Pace):
         found = registration.authorizer
         return cls(
             id=found.id,
-            proven=found.is_proven,
+            key_verified=found.key_verified,
             last_number=found.number,
             **pace(registration.numbers),
         )
 
 
-class HeartbeatTaken(Pace):
+class HeartbeatResponse(Pace):
     """The response to a heartbeat."""
 
     model_config = example(
         status="ok",
-        latest_sequence=61,
-        latest_srl_version=62,
+        feed_sequence=61,
+        srl_version=62,
         report_after_seconds=300,
-        spread_seconds=0,
+        jitter_seconds=0,
     )
 
-    status: HeartbeatStatus = response_field(
-        "`foreign`: the authorizer holds entries that this service did not publish. Its list may "
-        "be forged, or the service was restored from a backup."
-    )
-    latest_sequence: LatestSequence
-    latest_srl_version: LatestVersion
+    status: ReportedStatus
+    feed_sequence: FeedSequence
+    srl_version: NativeVersion
 
     @classmethod
     def of(cls, answer: HeartbeatAnswer) -> Self:
         """Return the body for a heartbeat."""
-        return cls(status=answer.status, **latest(answer.latest), **pace(answer.numbers))
+        return cls(
+            status=answer.status,
+            feed_sequence=answer.latest or 0,
+            srl_version=native_version(answer.latest),
+            **pace(answer.numbers),
+        )
 
 
 class ReportResult(ResponseBody):
@@ -375,7 +384,7 @@ class ReportResult(ResponseBody):
 
     id: AuthorizerId
     status: HeartbeatOutcome = response_field(
-        "`ok`: it was taken. `foreign`: likewise, but the authorizer holds entries that this "
+        "`ok`: it was taken. `equivocation`: likewise, but the authorizer holds entries that this "
         "service did not publish. `not_found`: the caller has not registered the authorizer, or it "
         "was removed. Register it again. `refused`: it is not the signed report that counts."
     )
@@ -389,27 +398,32 @@ class ReportResult(ResponseBody):
         return cls(id=authorizer_id, status=outcome, reason=None)
 
 
-class ReportsTaken(Pace):
+class ReportsResponse(Pace):
     """The response to the reports of a relay."""
 
     model_config = example(
         results=[{"id": sample(AUTHORIZER), "status": "refused", "reason": "signature"}],
-        latest_sequence=61,
-        latest_srl_version=62,
+        feed_sequence=61,
+        srl_version=62,
         report_after_seconds=300,
-        spread_seconds=0,
+        jitter_seconds=0,
     )
 
     results: list[ReportResult] = response_field("One for each report, in their order.")
-    latest_sequence: LatestSequence
-    latest_srl_version: LatestVersion
+    feed_sequence: FeedSequence
+    srl_version: NativeVersion
 
     @classmethod
     def of(cls, ids: Iterable[str], reports: AcceptedReports) -> Self:
         """Return the body for the outcomes of the reports with these identifiers."""
         pairs = zip(ids, reports.outcomes, strict=True)
         results = [ReportResult.of(each, outcome) for each, outcome in pairs]
-        return cls(results=results, **latest(reports.latest), **pace(reports.numbers))
+        return cls(
+            results=results,
+            feed_sequence=reports.latest or 0,
+            srl_version=native_version(reports.latest),
+            **pace(reports.numbers),
+        )
 
 
 class AuthorizerBody(RecordBody):
@@ -431,7 +445,7 @@ class AuthorizerBody(RecordBody):
     owner: str = response_field("Who registered it, as the audit log names callers.")
     relay: OrNull = response_field("The relay that reports for it; null if it reports itself.")
     registered_at: MomentOut = response_field("When it was registered.")
-    seen_at: MomentOut = response_field(
+    last_seen_at: MomentOut = response_field(
         "When its last stored heartbeat came. One without news is not stored for 270 seconds."
     )
     sequence: int | None = response_field(
@@ -446,50 +460,52 @@ class AuthorizerBody(RecordBody):
     max_staleness_seconds: int | None = response_field(
         "How long after that it refuses every warrant if it hears nothing; null if not reported."
     )
-    allow_when_stale: bool = response_field("Whether it then allows warrants instead.")
+    fail_open: bool = response_field("Whether it then allows warrants instead.")
     refused: dict[str, int] = response_field(
         "How many answers of the service it refused, by reason."
     )
-    foreign: bool = Field(
-        validation_alias="is_foreign",
-        description="Whether it holds entries that this service did not publish.",
+    equivocation: bool = response_field(
+        "Whether it holds entries that this service did not publish."
     )
     api_key_id: OrNull = Field(
         validation_alias="key_id",
         description="The API key that registered it; null if a session did.",
     )
-    proven: bool = Field(
-        validation_alias="is_proven",
-        description="Whether it has proved `public_key`, so that only signed reports count.",
+    key_verified: bool = response_field(
+        "Whether it has proved `public_key`, so that only signed reports count."
     )
     trust_version: int = Field(
         validation_alias="trust",
         description="The version of the trust document that it held; 0 if it held none.",
     )
-    proof: EnforcementState | None = optional(
-        "Its state for the newest entry, in a list with `include=proof`. `holding`: it reported "
-        "it. `closed`: it did not, but refuses every request unless it has it. `unknown`: it may "
-        "let requests through."
+    enforcement: EnforcementState | None = optional(
+        "Its state for the newest entry, in a list with `include=enforcement`. `enforced`: it "
+        "reported it. `fail_closed`: it did not, but refuses every request unless it has it. "
+        "`unknown`: it may let requests through."
     )
-    denies_all_from: MomentOut | None = optional(
+    fail_closed_at: MomentOut | None = optional(
         "Likewise: from when on it refuses every request unless it has the entry; absent if that "
         "is not known."
     )
-    behind: int | None = optional(
-        "Likewise: how many entries it is behind the newest; absent if it reported none."
+    lag_entries: int | None = optional(
+        "Likewise: how many entries it lacks until the newest; absent if it reported none."
     )
 
     @classmethod
     def from_status(cls, status: AuthorizerStatus, newest: PublishedEntry | None) -> Self:
         """Return the body for the state of an authorizer at the newest entry."""
         authorizer, last = status.authorizer, 0 if newest is None else newest.sequence
-        behind = None if authorizer.sequence is None else max(0, last - authorizer.sequence)
-        told = {"proof": status.proof, "denies_all_from": status.denies_all_from, "behind": behind}
+        lag_entries = None if authorizer.sequence is None else max(0, last - authorizer.sequence)
+        told = {
+            "enforcement": status.enforcement,
+            "fail_closed_at": status.fail_closed_at,
+            "lag_entries": lag_entries,
+        }
         return cls.of(authorizer).model_copy(update=told)
 
 
 class AuthorizerList(PageBody):
-    """A page of authorizers; the fields after `cursor` only with `include=proof`."""
+    """A page of authorizers; the fields after `cursor` only with `include=enforcement`."""
 
     model_config = example(authorizers=[_AUTHORIZER], total=240, cursor=CURSOR)
 
@@ -505,12 +521,13 @@ class AuthorizerList(PageBody):
     )
     changed_since: str | None = optional("Pass this as `changed_since` to get only what changed.")
     next_change_at: MomentOut | None = optional(
-        "When the time alone next changes the `proof` of an authorizer that was read for the page."
+        "When the time alone next changes the `enforcement` of an authorizer that was read for the "
+        "page."
     )
 
     @classmethod
-    def proven(cls, page: StatusPage, pager: CursorCodec, tokens: CursorCodec) -> Self:
-        """Return the body for a page with proofs. `tokens` creates its `changed_since`."""
+    def judged(cls, page: StatusPage, pager: CursorCodec, tokens: CursorCodec) -> Self:
+        """Return the body for a page with states. `tokens` creates its `changed_since`."""
         newest = page.newest
         return cls(
             authorizers=[AuthorizerBody.from_status(each, newest) for each in page.judged],
@@ -527,25 +544,26 @@ class AuthorizerList(PageBody):
 class AuthorizerInclude(StrEnum):
     """Optional parts of a list of authorizers."""
 
-    PROOF = "proof"
+    ENFORCEMENT = "enforcement"
 
 
 class AuthorizerQuery(PageQuery):
     """The query of GET /v1/authorizers."""
 
     include: AuthorizerInclude | None = Field(
-        default=None, description="`proof`: each authorizer has its state for the newest entry."
+        default=None,
+        description="`enforcement`: each authorizer has its state for the newest entry.",
     )
     changed_since: str | None = Field(
         default=None,
-        description="The `changed_since` of an earlier response, with `include=proof`. Only what "
-        "has changed since is returned; if there is a newer entry, that is all.",
+        description="The `changed_since` of an earlier response, with `include=enforcement`. Only "
+        "what has changed since is returned; if there is a newer entry, that is all.",
     )
 
     def pages(self, caller: Caller) -> CursorCodec:
         """Return the position in the list. Raises `InvalidRequest`."""
         if self.changed_since is not None and self.include is None:
-            raise InvalidRequest("changed_since: needs include=proof.")
+            raise InvalidRequest("changed_since: needs include=enforcement.")
         listed = "authorizers" if self.include is None else f"authorizers?{self.changed_since}"
         return CursorCodec(caller, self.cursor, listed)
 
@@ -568,12 +586,12 @@ class FleetSummaryBody(RecordBody):
     model_config = example(
         sequence=61,
         issued_at="2026-11-21T12:00:01Z",
-        registered=240,
-        holding=236,
-        closed=3,
+        total=240,
+        enforced=236,
+        fail_closed=3,
         unknown=1,
-        silent=2,
-        allow_when_stale=1,
+        missed_heartbeat=2,
+        fail_open=1,
         without_cutoffs=0,
         next_change_at="2026-11-21T12:01:31Z",
         unregistered=[UNREGISTERED],
@@ -581,14 +599,14 @@ class FleetSummaryBody(RecordBody):
 
     sequence: int | None = response_field("The newest entry of the feed; null before the first.")
     issued_at: MomentOut | None = response_field("When it was published; null before the first.")
-    registered: int = response_field("All that are registered, and were seen in the last 30 days.")
-    holding: int = response_field("Those that reported the entry, with the right chain.")
-    closed: int = response_field(
+    total: int = response_field("All that are registered, and were seen in the last 30 days.")
+    enforced: int = response_field("Those that reported the entry, with the right chain.")
+    fail_closed: int = response_field(
         "Those that did not, but refuse every request unless they have the entry."
     )
     unknown: int = response_field("The others.")
-    silent: int = response_field("Those whose heartbeat is missing.")
-    allow_when_stale: int = response_field("Those that let requests through with an old state.")
+    missed_heartbeat: int = response_field("Those whose heartbeat is missing.")
+    fail_open: int = response_field("Those that let requests through with an old state.")
     without_cutoffs: int = response_field("Those that do not support subject cutoffs.")
     next_change_at: MomentOut | None = response_field(
         "When the time alone next closes one that is unknown; null if it never will."
@@ -596,14 +614,9 @@ class FleetSummaryBody(RecordBody):
     unregistered: UnregisteredClients
 
 
-def latest(sequence: int | None) -> dict[str, int]:
-    """Return the fields for the end of the feed, which is None before the first SRL."""
-    return {"latest_sequence": sequence or 0, "latest_srl_version": native_version(sequence)}
-
-
 def pace(numbers: RegistrationCounts) -> dict[str, int]:
     """Return the fields that specify when authorizers report."""
     return {
         "report_after_seconds": numbers.report_after_seconds,
-        "spread_seconds": numbers.spread_seconds,
+        "jitter_seconds": numbers.jitter_seconds,
     }

@@ -6,11 +6,23 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from functions.authorizers.schemas import METADATA_BYTES_MAX, WORD_BYTES_MAX, OpenBody, ShortName
+from functions.authorizers.schemas import (
+    METADATA_BYTES_MAX,
+    WORD_BYTES_MAX,
+    FeedSequence,
+    NativeVersion,
+    OpenBody,
+    Pace,
+    ReportedStatus,
+    ShortName,
+    pace,
+)
 from shared.model import text
+from shared.model.fleet.authorizers import native_version
 from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.fleet.native import NativeSigner
 from shared.model.identifiers import SIGNING_KEY
+from shared.operations.fleet.authorizers import HeartbeatAnswer
 from shared.operations.fleet.stale import SignedEvent, StockCounts
 from shared.web.fields import (
     BASE64,
@@ -99,6 +111,33 @@ class RegisterStockAuthorizer(OpenBody):
                 yield str(pair[0]), str(pair[1])
 
 
+class StockHeartbeatResponse(Pace):
+    """The answer to a heartbeat of a stock authorizer."""
+
+    model_config = example(
+        status="ok",
+        feed_sequence=61,
+        latest_srl_version=62,
+        report_after_seconds=300,
+        jitter_seconds=0,
+    )
+
+    status: ReportedStatus
+    feed_sequence: FeedSequence
+    # `tenuo` reads this name: it fetches the list at once if it holds an older one.
+    latest_srl_version: NativeVersion
+
+    @classmethod
+    def of(cls, answer: HeartbeatAnswer) -> Self:
+        """Return the body for a heartbeat."""
+        return cls(
+            status=answer.status,
+            feed_sequence=answer.latest or 0,
+            latest_srl_version=native_version(answer.latest),
+            **pace(answer.numbers),
+        )
+
+
 class StockEvent(OpenBody):
     """A signed event of a stock authorizer. Unknown fields are ignored."""
 
@@ -113,10 +152,10 @@ class StockEvent(OpenBody):
 class CountedEvents(ResponseBody):
     """The outcome of a batch of events, which are not stored."""
 
-    model_config = example(verified=100, refused=0)
+    model_config = example(accepted=100, rejected=0)
 
-    verified: int = response_field("How many events the registered key signed.", minimum=0)
-    refused: int = response_field("How many events it did not sign.", minimum=0)
+    accepted: int = response_field("How many events the registered key signed.", minimum=0)
+    rejected: int = response_field("How many events it did not sign.", minimum=0)
 
     @classmethod
     def of(cls, counts: StockCounts) -> Self:

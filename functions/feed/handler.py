@@ -49,7 +49,7 @@ class PollAdvice:
         It is 1 if the service supports long polls, because polls then cost little. If the number of
         authorizers cannot be read, the last value is used, because a poll must not fail.
         """
-        if request.wait_max:
+        if request.max_wait_seconds:
             return authorizers.POLL_SECONDS_MIN
         tenant_id, now = request.caller.tenant_id, request.ports.now()
         given = self._given.get(tenant_id)
@@ -85,7 +85,7 @@ class FeedQuery(BaseModel):
     wait: Annotated[int, Field(ge=0, le=_WAIT_MAX), WHOLE] = Field(
         default=0,
         description="How many seconds the service may wait for a change before it answers 304. "
-        "More than `wait_max` counts as `wait_max`.",
+        "More than `max_wait_seconds` counts as `max_wait_seconds`.",
     )
 
 
@@ -127,7 +127,7 @@ async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -
     Without `after`, or if it is too old, the entries begin after the base of the head: fetch the
     base, and start from it. Send the `ETag` of the last response in `If-None-Match`: 304 means that
     the head is still the newest. With `wait`, the service delays a 304 until there is a change, if
-    `wait_max` is not 0. Subtract `Age` from the time of your request: the feed contains all changes
+    `max_wait_seconds` is not 0. Subtract `Age` from the time of your request: the feed contains all changes
     acknowledged before that. If the age is unknown, the status is 503.
 
     Polls have a separate rate limit.
@@ -144,10 +144,10 @@ async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -
     headers |= fresh.age(polled.head)
     if not matches(request, etag=headers["ETag"]):
         body = FeedAnswer.of(
-            polled, poll_seconds=_ADVICE.seconds(request), wait_max=request.wait_max
+            polled, poll_seconds=_ADVICE.seconds(request), max_wait_seconds=request.max_wait_seconds
         )
         return Response(body.model_dump_json(), headers=headers, media_type="application/json")
-    seconds = min(query.wait, request.wait_max)
+    seconds = min(query.wait, request.max_wait_seconds)
     if not seconds:
         return Response(status_code=304, headers=headers)
     address = head_address(request.caller.tenant_id)

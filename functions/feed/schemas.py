@@ -39,7 +39,7 @@ class FeedHeadBody(ResponseBody):
 class FeedAnswer(ResponseBody):
     """The feed head, and the entries up to it."""
 
-    model_config = example(head=_HEAD, entries=[_ENTRY], poll_seconds=1, wait_max=0)
+    model_config = example(head=_HEAD, entries=[_ENTRY], poll_seconds=1, max_wait_seconds=0)
 
     head: FeedHeadBody
     entries: list[str] = response_field(
@@ -47,18 +47,20 @@ class FeedAnswer(ResponseBody):
         "and Removed unless these are empty."
     )
     poll_seconds: int = response_field("How many seconds to wait between two polls.", minimum=1)
-    wait_max: int = response_field(
+    max_wait_seconds: int = response_field(
         "The longest `wait`, in seconds; 0 if the service does not wait."
     )
 
     @classmethod
-    def of(cls, page: FeedPage, *, poll_seconds: int, wait_max: int) -> Self:
+    def of(cls, page: FeedPage, *, poll_seconds: int, max_wait_seconds: int) -> Self:
         """Return the body for the result of a poll."""
         head = FeedHeadBody(
             Payload=_base64(page.head.payload), Signature=_base64(page.head.signature)
         )
         entries = [_base64(each) for each in page.entries]
-        return cls(head=head, entries=entries, poll_seconds=poll_seconds, wait_max=wait_max)
+        return cls(
+            head=head, entries=entries, poll_seconds=poll_seconds, max_wait_seconds=max_wait_seconds
+        )
 
 
 def _base64(data: bytes) -> str:

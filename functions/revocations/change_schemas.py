@@ -50,19 +50,19 @@ _CHANGE: Final[dict[str, JsonValue]] = {
     "reason": "The laptop was stolen.",
     "actor": {"identity": "admin@acme.svc", "key_id": sample(API_KEY), "name": "Anna"},
 }
-_BEHIND: Final[dict[str, JsonValue]] = {
+_LAGGING: Final[dict[str, JsonValue]] = {
     "id": sample(AUTHORIZER),
     "name": "gateway-7",
-    "proof": "unknown",
-    "seen_at": "2026-11-21T11:58:02Z",
-    "denies_all_from": "2026-11-21T12:01:31Z",
+    "enforcement": "unknown",
+    "last_seen_at": "2026-11-21T11:58:02Z",
+    "fail_closed_at": "2026-11-21T12:01:31Z",
 }
-_STRAGGLER: Final = _BEHIND | {"proven": True, "holds": 58}
-_LEFT: Final = _BEHIND | {
+_LAGGING_REVOCATION: Final = _LAGGING | {"key_verified": True, "sequence": 58}
+_LAGGING_CHANGE: Final = _LAGGING | {
     "owner": "checkout@acme.svc",
     "sequence": 58,
-    "behind": 3,
-    "allow_when_stale": False,
+    "lag_entries": 3,
+    "fail_open": False,
 }
 
 
@@ -96,15 +96,15 @@ class PropagatedList(ResponseBody):
 class ChangeCounts(RecordBody):
     """The number of registered authorizers, and their states."""
 
-    registered: int = response_field(
+    total: int = response_field(
         "All that are registered, and were seen in the last 30 days; for an API key, those that it "
         "registered.",
         minimum=0,
     )
-    holding: int = response_field(
+    enforced: int = response_field(
         "Those that reported this entry or a later one, with the right chain.", minimum=0
     )
-    closed: int = response_field(
+    fail_closed: int = response_field(
         "Those that did not, but refuse every request unless they have the entry: it is older than "
         "the state that they accept.",
         minimum=0,
@@ -118,7 +118,7 @@ class ChangeCounts(RecordBody):
 class AuthorizerCounts(ChangeCounts):
     """The number of registered authorizers, their states, and the number without a key."""
 
-    unproven: int = response_field(
+    key_unverified: int = response_field(
         "Those of all that are registered without a key of their own, so that others may report "
         "for them."
     )
@@ -129,12 +129,12 @@ class _LaggingBody(ResponseBody):
 
     id: str = response_field("Identifier of the authorizer.", **identifier(AUTHORIZER))
     name: str = response_field("The name that it registered with.")
-    proof: str = response_field(
+    enforcement: str = response_field(
         "What is known of it. `unsupported`: it does not refuse tokens by subject cutoffs.",
-        enum=[EnforcementState.CLOSED, EnforcementState.UNKNOWN, EnforcementState.UNSUPPORTED],
+        enum=[EnforcementState.FAIL_CLOSED, EnforcementState.UNKNOWN, EnforcementState.UNSUPPORTED],
     )
-    seen_at: MomentOut = response_field("The time of its last heartbeat that was stored.")
-    denies_all_from: MomentOut | None = response_field(
+    last_seen_at: MomentOut = response_field("The time of its last heartbeat that was stored.")
+    fail_closed_at: MomentOut | None = response_field(
         "From when on it refuses every request unless it has the entry by then; null if that is "
         "not known, or if it lets requests through with an old state."
     )
@@ -147,37 +147,39 @@ class _LaggingBody(ResponseBody):
             {
                 "id": found.id,
                 "name": found.name,
-                "proof": status.proof,
-                "seen_at": found.seen_at,
-                "denies_all_from": status.denies_all_from,
+                "enforcement": status.enforcement,
+                "last_seen_at": found.last_seen_at,
+                "fail_closed_at": status.fail_closed_at,
                 **more,
             }
         )
 
 
-_STRAGGLERS: Final = (
-    "The authorizers that are not holding: the unknown ones first, then those that were not seen "
-    "for the longest time."
+_LAGGING_AUTHORIZERS: Final = (
+    "The authorizers whose state is not `enforced`: the unknown ones first, then those that were "
+    "not seen for the longest time."
 )
 
 
-class StragglerBody(_LaggingBody):
+class RevocationLaggingAuthorizer(_LaggingBody):
     """An authorizer that did not report the entry."""
 
-    model_config = example(**_STRAGGLER)
+    model_config = example(**_LAGGING_REVOCATION)
 
-    proven: bool = response_field("Whether it has a key, and signs its reports.")
-    holds: int | None = response_field("The last entry that it reported; null if it reported none.")
+    key_verified: bool = response_field("Whether it has a key, and signs its reports.")
+    sequence: int | None = response_field(
+        "The last entry that it reported; null if it reported none."
+    )
 
     @classmethod
     def of(cls, status: AuthorizerStatus) -> Self:
         """Return the body for an authorizer."""
         found = status.authorizer
-        return cls.from_status(status, proven=found.is_proven, holds=found.sequence)
+        return cls.from_status(status, key_verified=found.key_verified, sequence=found.sequence)
 
 
 # `list` is a field below.
-Stragglers = list[StragglerBody]
+RevocationLaggingAuthorizers = list[RevocationLaggingAuthorizer]
 
 
 class RevocationPropagation(ResponseBody):
@@ -190,16 +192,16 @@ class RevocationPropagation(ResponseBody):
         feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z"},
         list={"version": 44},
         authorizers={
-            "registered": 240,
-            "holding": 236,
-            "closed": 3,
+            "total": 240,
+            "enforced": 236,
+            "fail_closed": 3,
             "unknown": 1,
             "unsupported": 0,
-            "unproven": 0,
+            "key_unverified": 0,
         },
-        complete=False,
-        proven=False,
-        stragglers=[_STRAGGLER],
+        is_complete=False,
+        is_verified=False,
+        lagging_authorizers=[_LAGGING_REVOCATION],
         unregistered=[UNREGISTERED],
     )
 
@@ -218,14 +220,16 @@ class RevocationPropagation(ResponseBody):
         "because it ended, and need no entry."
     )
     authorizers: AuthorizerCounts
-    complete: bool = response_field(
+    is_complete: bool = response_field(
         "Whether every registered authorizer refuses the warrant: none is unknown, and at least "
         "one is registered."
     )
-    proven: bool = response_field(
-        "Whether it is complete, and no registered authorizer is unproven."
+    is_verified: bool = response_field(
+        "Whether it is complete, and each registered authorizer has a verified key."
     )
-    stragglers: Stragglers = response_field(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
+    lagging_authorizers: RevocationLaggingAuthorizers = response_field(
+        _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
+    )
     unregistered: UnregisteredClients
 
     @classmethod
@@ -241,9 +245,11 @@ class RevocationPropagation(ResponseBody):
             list=None if version is None else PropagatedList(version=version),
             ended_at=traced.ended_at,
             authorizers=AuthorizerCounts.of(found),
-            complete=found.is_complete,
-            proven=found.is_proven,
-            stragglers=[StragglerBody.of(each) for each in found.stragglers],
+            is_complete=found.is_complete,
+            is_verified=found.is_verified,
+            lagging_authorizers=[
+                RevocationLaggingAuthorizer.of(each) for each in found.lagging_authorizers
+            ],
             unregistered=[UnregisteredClientBody.of(each) for each in found.unregistered],
         )
 
@@ -320,7 +326,7 @@ class ChangeEntry(ResponseBody):
     )
     issued_at: MomentOut | None = response_field("When that entry was published.")
     published: int = response_field("How many of its parts the feed has.", minimum=0)
-    of: int = response_field(
+    total: int = response_field(
         "How many parts it has: warrants of a batch that are revoked and not ended."
     )
 
@@ -332,7 +338,7 @@ class ChangeEntry(ResponseBody):
             sequence=None if entry is None else entry.sequence,
             issued_at=None if entry is None else entry.issued_at,
             published=coverage.published,
-            of=coverage.of,
+            total=coverage.total,
         )
 
 
@@ -342,37 +348,37 @@ class ChangeListed(PropagatedList, RecordBody):
     issued_at: MomentOut = response_field("When it was issued.")
 
 
-class LeftAuthorizer(_LaggingBody):
+class LaggingAuthorizer(_LaggingBody):
     """An authorizer that did not report the entry."""
 
-    model_config = example(**_LEFT)
+    model_config = example(**_LAGGING_CHANGE)
 
     owner: str = response_field("Who registered it.")
     sequence: int | None = response_field(
         "The last entry that it reported; null if it reported none."
     )
-    behind: int | None = response_field(
+    lag_entries: int | None = response_field(
         "How many entries it lacks until the change; null if it reported none, or no entry has it."
     )
-    allow_when_stale: bool = response_field("Whether it lets requests through with an old state.")
+    fail_open: bool = response_field("Whether it lets requests through with an old state.")
 
     @classmethod
     def of(cls, status: AuthorizerStatus, entry: PublishedEntry | None) -> Self:
         """Return the body for an authorizer."""
-        found, behind = status.authorizer, None
+        found, lag_entries = status.authorizer, None
         if entry is not None and found.sequence is not None:
-            behind = max(0, entry.sequence - found.sequence)
+            lag_entries = max(0, entry.sequence - found.sequence)
         return cls.from_status(
             status,
             owner=found.owner,
             sequence=found.sequence,
-            behind=behind,
-            allow_when_stale=found.allow_when_stale,
+            lag_entries=lag_entries,
+            fail_open=found.fail_open,
         )
 
 
 # `list` is a field below.
-LeftAuthorizers = list[LeftAuthorizer]
+LaggingAuthorizers = list[LaggingAuthorizer]
 CurvePoints = list[tuple[int, EnforcementState]]
 
 
@@ -383,21 +389,21 @@ class ChangeBody(ListedChange):
         **_CHANGE,
         undoable=True,
         reach={"keys": 0, "warrants": 1},
-        feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 1, "of": 1},
+        feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 1, "total": 1},
         list={"version": 44, "issued_at": "2026-11-21T12:01:00Z"},
         list_due_at="2026-11-21T12:01:00Z",
         authorizers={
-            "registered": 240,
-            "holding": 239,
-            "closed": 1,
+            "total": 240,
+            "enforced": 239,
+            "fail_closed": 1,
             "unknown": 0,
             "unsupported": 0,
         },
-        complete=True,
+        is_complete=True,
         completed_at="2026-11-21T12:01:31Z",
-        curve=[[2, "holding"], [3, "holding"], [91, "closed"]],
-        curve_is_bound=False,
-        stragglers=[_LEFT | {"proof": "closed"}],
+        propagation_curve=[[2, "enforced"], [3, "enforced"], [91, "fail_closed"]],
+        is_upper_bound=False,
+        lagging_authorizers=[_LAGGING_CHANGE | {"enforcement": "fail_closed"}],
         unregistered=[UNREGISTERED],
     )
 
@@ -417,18 +423,20 @@ class ChangeBody(ListedChange):
         "By when the next list is due; null if a list has it, or none will."
     )
     authorizers: ChangeCounts
-    complete: bool = response_field(
+    is_complete: bool = response_field(
         "Whether every registered authorizer refuses it. For an API key: whether no authorizer is "
         "registered by it any more."
     )
     completed_at: MomentOut | None = response_field("When the last one was known to refuse it.")
-    curve: CurvePoints = response_field(
-        "Seconds after `recorded_at` at which an authorizer was known to refuse it, and its proof, "
+    propagation_curve: CurvePoints = response_field(
+        "Seconds after `recorded_at` at which an authorizer was known to refuse it, and its state, "
         "in order. If there are more than 200, those are evenly chosen.",
         maxItems=model.CURVE_MAX,
     )
-    curve_is_bound: bool = response_field("Whether some may have refused it earlier; never later.")
-    stragglers: LeftAuthorizers = response_field(_STRAGGLERS, maxItems=model.STRAGGLERS_MAX)
+    is_upper_bound: bool = response_field("Whether some may have refused it earlier; never later.")
+    lagging_authorizers: LaggingAuthorizers = response_field(
+        _LAGGING_AUTHORIZERS, maxItems=model.LAGGING_MAX
+    )
     unregistered: UnregisteredClients
 
     @classmethod
@@ -444,11 +452,14 @@ class ChangeBody(ListedChange):
             list=None if progress.listed is None else ChangeListed.of(progress.listed),
             list_due_at=progress.list_due_at,
             authorizers=ChangeCounts.of(progress.propagation),
-            complete=progress.is_complete,
+            is_complete=progress.is_complete,
             completed_at=progress.completed_at,
-            curve=[*progress.curve.points],
-            curve_is_bound=progress.curve.is_bound,
-            stragglers=[LeftAuthorizer.of(each, entry) for each in progress.propagation.stragglers],
+            propagation_curve=[*progress.propagation_curve.points],
+            is_upper_bound=progress.propagation_curve.is_upper_bound,
+            lagging_authorizers=[
+                LaggingAuthorizer.of(each, entry)
+                for each in progress.propagation.lagging_authorizers
+            ],
             unregistered=[
                 UnregisteredClientBody.of(each) for each in progress.propagation.unregistered
             ],

@@ -33,7 +33,6 @@ from functions.revocations.schemas import (
     CheckRevocations,
     CountsQuery,
     CreateRevocation,
-    FollowedRevocation,
     NamedRevocation,
     RevocationCheck,
     RevocationCounts,
@@ -42,6 +41,7 @@ from functions.revocations.schemas import (
     RevocationQuery,
     RevocationStatus,
     RevocationStatuses,
+    RevocationWithPublication,
 )
 from shared.errors import NotFound
 from shared.operations.audit import revocation_counts
@@ -253,14 +253,14 @@ async def count_revocations(
 @serves(revocations.get, raises=(NotFound,))
 async def get_revocation(
     request: ApiRequest, revocation_id: Annotated[RevocationId, Path(alias="id")]
-) -> FollowedRevocation:
+) -> RevocationWithPublication:
     """Get a revocation record and its publication status.
 
     An authorizer refuses the warrant if it has `feed_sequence` of the feed, or an SRL of
     `list_version` or later.
     """
     record, reach = request.run(revocations.get, revocation_id=revocation_id)
-    return FollowedRevocation.following(record, reach)
+    return RevocationWithPublication.following(record, reach)
 
 
 @routes.get("/v1/revocations/{id}/propagation", response_model=RevocationPropagation)
@@ -270,10 +270,10 @@ async def get_revocation_propagation(
 ) -> Response:
     """Prove that every registered authorizer refuses the warrant.
 
-    An authorizer is *holding* if it reported the feed entry of the revocation, or a later entry. It
-    is *closed* if it did not report the entry, but without it its state would exceed its staleness
-    limit. It then refuses every request. `complete` means that no authorizer is *unknown*. With
-    `wait`, the service delays a response that is not complete.
+    An authorizer is *enforced* if it reported the feed entry of the revocation, or a later entry. It
+    is *fail_closed* if it did not report the entry, but without it its state would exceed its staleness
+    limit. It then refuses every request. `is_complete` means that no authorizer is *unknown*. With
+    `wait`, the service delays a response that is not is_complete.
 
     The proof relies on the entries and staleness limits that authorizers report, which the service
     cannot verify. It assumes that the clocks of the service differ by less than a minute. It covers
@@ -290,7 +290,7 @@ async def get_revocation_propagation(
 
 def _answer(request: ApiRequest, body: str, wait: int, *, is_last: bool) -> Response:
     """Return the response, delayed if a later one may be better (FLEET-14)."""
-    seconds = min(wait, request.wait_max)
+    seconds = min(wait, request.max_wait_seconds)
     if is_last or not seconds:
         return Response(body, media_type="application/json")
     return ProvisionalResponse(body, seconds=seconds, media_type="application/json")
@@ -319,8 +319,8 @@ async def get_change(
 ) -> Response:
     """Get a change, and the authorizers that are known to enforce it.
 
-    The states and `complete` are the same as in the proof of propagation, for the feed entry that
-    completes the change. With `wait`, the service delays a response that is not complete. If a
+    The states and `is_complete` are the same as in the proof of propagation, for the feed entry that
+    completes the change. With `wait`, the service delays a response that is not is_complete. If a
     warrant was unrevoked, the change has `undone_at` while the audit log contains it, and no
     authorizer is holding.
 

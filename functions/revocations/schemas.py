@@ -159,7 +159,7 @@ class NamedRevocation(RevocationRecord):
     )
 
 
-class FollowedRevocation(NamedRevocation):
+class RevocationWithPublication(NamedRevocation):
     """The record of a revocation, with its first feed entry and SRL."""
 
     model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, list_version=44)

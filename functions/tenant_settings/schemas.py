@@ -124,7 +124,7 @@ class UpdateTenantSettings(RequestBody):
     list_publication: Annotated[OnePublication, _optional(_PUBLICATION)] = (
         SrlPublicationPolicy.SCHEDULED
     )
-    authorizers_max: Annotated[
+    max_authorizers: Annotated[
         int, Field(ge=AUTHORIZERS_MAX_MIN, le=AUTHORIZERS_MAX_MAX), _optional(_AUTHORIZERS)
     ] = 0
     take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = UnrevokePolicy.ANY
@@ -152,7 +152,7 @@ class TenantSettingsBody(RecordBody):
         rotation_grace_seconds=3600,
         feed_window_ms=500,
         list_publication="scheduled",
-        authorizers_max=200,
+        max_authorizers=200,
         take_back="own",
         person_key_max_days=365,
         unused_key_days=0,
@@ -169,7 +169,7 @@ class TenantSettingsBody(RecordBody):
     rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
     feed_window_ms: int = response_field(_WINDOW)
     list_publication: SrlPublicationPolicy = response_field(_PUBLICATION)
-    authorizers_max: int = response_field(_AUTHORIZERS)
+    max_authorizers: int = response_field(_AUTHORIZERS)
     take_back: UnrevokePolicy = response_field(_TAKE_BACK)
     person_key_max_days: int = response_field(_PERSON_KEYS)
     unused_key_days: int = response_field(_UNUSED)

@@ -14,8 +14,8 @@ _PATH: Final = "/v1/authorizers"
 _COLUMNS: Final = (
     Column("authorizer", "id"),
     Column("holds", "sequence"),
-    Column("seen at", "seen_at"),
-    Column("proven", "proven"),
+    Column("last seen at", "last_seen_at"),
+    Column("key verified", "key_verified"),
     Column("relay", "relay"),
     Column("owner", "owner"),
     Column("name", "name", wraps=True),

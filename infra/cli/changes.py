@@ -22,11 +22,11 @@ _COLUMNS: Final = (
     Column("name", "name"),
     Column("reason", "reason", wraps=True),
 )
-_LEFT: Final = (
+_LAGGING: Final = (
     Column("authorizer", "name", wraps=True),
     Column("holds", "holds"),
     Column("may let it in", "end", wraps=True),
-    Column("last heard", "seen_at"),
+    Column("last heard", "last_seen_at"),
     Column("owner", "owner"),
 )
 # Shares of the registered authorizers, by label.
@@ -74,8 +74,9 @@ def show(
     if not session.out.is_for_people:
         return session.out.record(found)
     session.out.record(dict(_describe_change(found)))
-    if found["stragglers"]:
-        session.out.print_table(found, [_lagging_row(each) for each in found["stragglers"]], _LEFT)
+    if found["lagging_authorizers"]:
+        rows = [_lagging_row(each) for each in found["lagging_authorizers"]]
+        session.out.print_table(found, rows, _LAGGING)
     return None
 
 
@@ -122,11 +123,14 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
     if feed:
         yield "in the feed", _feed_text(change)
         yield "in a list", _srl_text(change)
-    yield "authorizers", ", ".join(f"{number} {state}" for state, number in counts.items())
+    yield (
+        "authorizers",
+        ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in counts.items()),
+    )
     for each in change["unregistered"]:
         yield "not registered", format_refused_client(each)
-    yield "complete", f"since {change['completed_at']}" if change["complete"] else "not yet"
-    if change["curve"]:
+    yield "complete", f"since {change['completed_at']}" if change["is_complete"] else "not yet"
+    if change["propagation_curve"]:
         yield "time to deny", _percentiles(change)
     yield "can be undone", change["undoable"]
 
@@ -134,7 +138,7 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
 def _feed_text(change: dict[str, Any]) -> str:
     feed = change["feed"]
     if feed["sequence"] is None:
-        return f"not yet: {feed['published']} of {feed['of']}"
+        return f"not yet: {feed['published']} of {feed['total']}"
     return f"entry {feed['sequence']}, {_format_elapsed(change, feed['issued_at'])}"
 
 
@@ -153,17 +157,17 @@ def _format_elapsed(change: dict[str, Any], time: str) -> str:
 
 def _percentiles(change: dict[str, Any]) -> str:
     """Return when each share of the registered authorizers was known to enforce the change."""
-    counts, curve = change["authorizers"], change["curve"]
-    known = counts["holding"] + counts["closed"]
+    counts, curve = change["authorizers"], change["propagation_curve"]
+    known = counts["enforced"] + counts["fail_closed"]
     said = []
     for name, share in _SHARES:
-        rank = math.ceil(share * counts["registered"])
+        rank = math.ceil(share * counts["total"])
         # A long curve omits some points. Take the next available point.
         at = rank - 1
         if known > len(curve):
             at = math.ceil((rank - 1) * (len(curve) - 1) / (known - 1))
         said.append(f"{name} {took(curve[at][0]) if rank <= known else 'not yet'}")
-    bound = "; some may have held it earlier" if change["curve_is_bound"] else ""
+    bound = "; some may have held it earlier" if change["is_upper_bound"] else ""
     return ", ".join(said) + bound
 
 
@@ -177,17 +181,17 @@ def _lagging_row(each: dict[str, Any]) -> dict[str, Any]:
     """Return the row of a lagging authorizer."""
     holds = "nothing"
     if each["sequence"] is not None:
-        behind = f", {each['behind']} behind" if each["behind"] else ""
+        behind = f", {each['lag_entries']} behind" if each["lag_entries"] else ""
         holds = f"entry {each['sequence']}{behind}"
     return {**each, "holds": holds, "end": _end(each)}
 
 
 def _end(each: dict[str, Any]) -> str:
-    end = each["denies_all_from"]
-    if each["proof"] == "closed":
+    end = each["fail_closed_at"]
+    if each["enforcement"] == "fail_closed":
         return f"no, refuses everything since {end}"
     if end:
         return f"until {end}"
     if each["sequence"] is None:
         return "yes, never reported"
-    return "yes, also when old" if each["allow_when_stale"] else "yes, its limit is not known"
+    return "yes, also when old" if each["fail_open"] else "yes, its limit is not known"

@@ -254,13 +254,13 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
     with session.out.progress("Waiting for authorizers", len(records)) as bar:
         for record in records:
             found = _wait_for_propagation(session, record["id"], deadline)
-            complete = complete and found["complete"]
-            registered = found["authorizers"]["registered"]
+            complete = complete and found["is_complete"]
+            registered = found["authorizers"]["total"]
             clients |= {(each["owner"], each["name"]): each for each in found["unregistered"]}
             bar.advance()
-            if not found["complete"]:
+            if not found["is_complete"]:
                 _show_progress(session, found)
-                if found["authorizers"]["registered"] == 0:
+                if found["authorizers"]["total"] == 0:
                     session.out.print_message(
                         "No authorizer is registered, so none can say it refuses."
                     )
@@ -278,7 +278,7 @@ def wait_for(session: ApiSession, records: list[dict[str, Any]], seconds: int) -
 
 def format_refused_client(client: dict[str, Any]) -> str:
     """Format a client that failed to register, with the reason, as one line."""
-    return f"{client['name']} of {client['owner']} ({client['code']}, at {client['seen_at']})"
+    return f"{client['name']} of {client['owner']} ({client['code']}, at {client['last_seen_at']})"
 
 
 def _wait_for_propagation(session: ApiSession, revocation: str, deadline: float) -> dict[str, Any]:
@@ -287,9 +287,9 @@ def _wait_for_propagation(session: ApiSession, revocation: str, deadline: float)
     wait = 0
     while True:
         found: dict[str, Any] = session.api.get(path, {"wait": wait})
-        nobody = found["authorizers"]["registered"] == 0
+        nobody = found["authorizers"]["total"] == 0
         left = int(deadline - time.monotonic())
-        if found["complete"] or (nobody and found["feed"]) or left <= 0:
+        if found["is_complete"] or (nobody and found["feed"]) or left <= 0:
             return found
         # Without registered authorizers, the service would wait until its own timeout.
         wait = 1 if nobody else min(left, _WAIT_AT_ONCE)
@@ -304,8 +304,13 @@ def _show_progress(session: ApiSession, document: dict[str, Any]) -> None:
             **document,
             "feed": published or "not yet",
             "list": document["list"] and f"version {document['list']['version']}",
-            "authorizers": ", ".join(f"{number} {state}" for state, number in counts.items()),
-            "stragglers": [f"{each['name']} ({each['proof']})" for each in document["stragglers"]],
+            "authorizers": ", ".join(
+                f"{number} {state.replace('_', ' ')}" for state, number in counts.items()
+            ),
+            "lagging_authorizers": [
+                f"{each['name']} ({each['enforcement']})"
+                for each in document["lagging_authorizers"]
+            ],
             "unregistered": [format_refused_client(each) for each in document["unregistered"]],
         }
     )

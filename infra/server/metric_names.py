@@ -97,7 +97,7 @@ METRICS: Final = {
         "within",
     ),
     "rescind_authorizers": _gauge(
-        "authorizers that are `holding`, `closed` or `unknown` "
+        "authorizers that are `enforced`, `fail_closed` or `unknown` "
         "for the newest entry of five minutes ago, "
         "counted every fifth minute; missing before the first is registered",
         "state",

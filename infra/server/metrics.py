@@ -111,7 +111,10 @@ _AUTHORIZERS: Final = Gauge(
     METRICS["rescind_authorizers"].labels,
     multiprocess_mode="mostrecent",
 )
-_STATES: Final = {f"Authorizers{each.title()}": each for each in ("holding", "closed", "unknown")}
+_STATES: Final = {
+    f"Authorizers{each.title().replace('_', '')}": each
+    for each in ("enforced", "fail_closed", "unknown")
+}
 
 _REASONS: Final = {"Rejected401": "unauthorized", "Rejected403": "scope", "Rejected429": "rate"}
 # Counters in log lines, by their AWS name: `rescind_keys_leaked_total` is `KeysLeaked` there.

@@ -114,8 +114,8 @@ class Scheduler(RequestedDuty):
         found = propagation.survey(self._ports) if propagation.is_due(self._ports.now()) else None
         if found is not None:
             figures = {
-                "AuthorizersHolding": found.holding,
-                "AuthorizersClosed": found.fail_closed_count,
+                "AuthorizersEnforced": found.enforced,
+                "AuthorizersFailClosed": found.fail_closed_count,
                 "AuthorizersUnknown": found.unknown,
             }
             _log.info("authorizers", extra=logs.fields(metrics=figures))

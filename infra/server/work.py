@@ -177,7 +177,7 @@ class ThreadedWork:
 
     waiting: WaitingRequests = field(default_factory=WaitingRequests)
     publications: PublicationRequests | None = None
-    wait_max: int = 25
+    max_wait_seconds: int = 25
     is_near: Callable[[], bool] = lambda: True
     _pools: Mapping[WorkKind, ThreadPoolExecutor] = field(
         default_factory=lambda: {

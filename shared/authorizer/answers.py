@@ -27,7 +27,7 @@ _AGE: Final = re.compile("[ \t]*([0-9]+)[ \t]*", re.ASCII)
 class FeedResponse:
     """A signed feed head and the entries up to it, all still encoded.
 
-    `poll_seconds` is the pause between polls that the service requests. `wait_max` is the longest
+    `poll_seconds` is the pause between polls that the service requests. `max_wait_seconds` is the longest
     long poll of the service, in seconds. Neither value is signed.
     """
 
@@ -35,7 +35,7 @@ class FeedResponse:
     signature: bytes
     entries: tuple[bytes, ...] = ()
     poll_seconds: float = 1.0
-    wait_max: int = 0
+    max_wait_seconds: int = 0
 
     def encode(self) -> bytes:
         """Return the JSON that `parse_answer` reads, for saving or forwarding."""
@@ -43,7 +43,7 @@ class FeedResponse:
             "head": {"Payload": to_base64(self.payload), "Signature": to_base64(self.signature)},
             "entries": [to_base64(each) for each in self.entries],
             "poll_seconds": self.poll_seconds,
-            "wait_max": self.wait_max,
+            "max_wait_seconds": self.max_wait_seconds,
         }
         return json.dumps(members, separators=(",", ":")).encode()
 
@@ -65,7 +65,7 @@ def parse_answer(data: bytes) -> FeedResponse:
             from_base64(head["Signature"]),
             tuple(from_base64(each) for each in entries),
             float(_clamp(members.get("poll_seconds", 1.0), POLL_SECONDS_MAX)),
-            math.floor(_clamp(members.get("wait_max", 0), WAIT_SECONDS_MAX)),
+            math.floor(_clamp(members.get("max_wait_seconds", 0), WAIT_SECONDS_MAX)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise ResponseRejectedError(RejectionReason.MALFORMED) from None

@@ -79,7 +79,7 @@ class AuthorizerClient:
         report: bool = True,
     ) -> None:
         self._policy = policy or PollPolicy()
-        self._allows = self._policy.allow_when_stale is True
+        self._allows = self._policy.fail_open is True
         self._connect = partial(
             Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
@@ -129,7 +129,7 @@ class AuthorizerClient:
 
     def _load(self) -> None:
         if self._allows:
-            _log.warning("allow_when_stale is set: without news, warrants are CLEAR for ever")
+            _log.warning("fail_open is set: without news, warrants are CLEAR for ever")
         self._follower.load()
         self._is_loaded = True
 

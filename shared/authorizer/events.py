@@ -71,7 +71,7 @@ class TrustChanged:
 class ReportAccepted:
     """The service accepted a report that the client has entry `sequence`.
 
-    `status` is `foreign` if the client's history up to this entry differs from the service's.
+    `status` is `equivocation` if the client's history up to this entry differs from the service's.
     """
 
     sequence: int
@@ -115,7 +115,7 @@ def log(event: Event, to: Logger) -> None:
             to.warning("the list signer now is %s", key.hex())
         case TrustChanged(version, pin):
             to.info("the trust document now is version %d, by the root %s", version, pin)
-        case ReportAccepted(status="foreign"):
+        case ReportAccepted(status="equivocation"):
             to.error("the service does not know the history that this client holds")
         case ReportFailed(message, is_refused=is_refused):
             to.log(WARNING if is_refused else INFO, "a report failed: %s", message)

@@ -304,7 +304,7 @@ class FeedFollower:
         """
         if self.last is None or not self._may_wait or self._failures or not self.view.is_fresh():
             return 0
-        return self._policy.wait(self.last.wait_max)
+        return self._policy.wait(self.last.max_wait_seconds)
 
     def _pause(self, seconds: float, *, has_news: bool) -> float:
         longest = self._policy.pause(self.last.poll_seconds if self.last else 0)

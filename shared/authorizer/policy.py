@@ -18,7 +18,7 @@ class PollPolicy:
     `max_staleness` is the staleness limit in seconds after the last response of the service. Until
     then, a warrant not known to be revoked is CLEAR. Later it is STALE. `poll_seconds` is the pause
     between polls. A longer pause requested by the service is used, up to half of `max_staleness`.
-    `wait_seconds` is the longest long poll, for services that offer them. `allow_when_stale`
+    `wait_seconds` is the longest long poll, for services that offer them. `fail_open`
     returns CLEAR instead of STALE. `allow_http` permits a service without TLS on another machine.
     Anyone on the network path can then read the API key, and withhold news until the feed head
     expires.
@@ -29,7 +29,7 @@ class PollPolicy:
     max_staleness: float = 30.0
     poll_seconds: float = 1.0
     wait_seconds: float = 25.0
-    allow_when_stale: bool = False
+    fail_open: bool = False
     allow_http: bool = False
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class PollPolicy:
             check_seconds(name, getattr(self, name))
         if self.wait_seconds and not _is_positive(self.wait_seconds):
             raise ValueError("wait_seconds must be a number of seconds, or 0")
-        for name in ("allow_when_stale", "allow_http"):
+        for name in ("fail_open", "allow_http"):
             # A string, for example "false", must not disable a protection.
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False")  # noqa: TRY004

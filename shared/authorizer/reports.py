@@ -80,7 +80,7 @@ class ReportInterval:
     def of(cls, members: Mapping[str, Any]) -> Self:
         """Return the bounded intervals of a response. Raises `ValueError` if they are invalid."""
         after, spread = (
-            _seconds(members.get(name)) for name in ("report_after_seconds", "spread_seconds")
+            _seconds(members.get(name)) for name in ("report_after_seconds", "jitter_seconds")
         )
         return cls(min(max(after, _AFTER[0]), _AFTER[1]), min(spread, _SPREAD_MAX))
 
@@ -217,7 +217,7 @@ def statement(
         chain=view.state.head.chain,
         verified_at=datetime.fromtimestamp(view.confirmed.wall, UTC) if is_confirmed else None,
         max_staleness=math.ceil(policy.max_staleness),
-        allow_when_stale=policy.allow_when_stale,
+        fail_open=policy.fail_open,
         refused=refusals,
     )
 

@@ -72,7 +72,7 @@ class TenantSettings(Record):
     feed_window_ms: int = FEED_WINDOW_MS_DEFAULT
     list_publication: SrlPublicationPolicy = SrlPublicationPolicy.SCHEDULED
     removal_at: datetime | None = None
-    authorizers_max: int = REGISTERED_MAX_DEFAULT
+    max_authorizers: int = REGISTERED_MAX_DEFAULT
     take_back: UnrevokePolicy = UnrevokePolicy.OWN
     person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT
     unused_key_days: int = 0
@@ -133,7 +133,7 @@ WEAKNESS: Final[Mapping[str, Callable[[TenantSettings], float]]] = {
     "rotation_grace_seconds": lambda each: -each.rotation_grace.total_seconds(),
     "feed_window_ms": lambda each: each.feed_window_ms,
     "list_publication": lambda each: each.list_publication is SrlPublicationPolicy.SCHEDULED,
-    "authorizers_max": lambda _: 0,
+    "max_authorizers": lambda _: 0,
     "take_back": lambda each: each.take_back is UnrevokePolicy.ANY,
     "person_key_max_days": lambda each: each.person_key_max_days,
     "unused_key_days": lambda each: each.unused_key_days or math.inf,
@@ -150,7 +150,7 @@ class SettingsChange:
     rotation_grace_seconds: int | None = None
     feed_window_ms: int | None = None
     list_publication: SrlPublicationPolicy | None = None
-    authorizers_max: int | None = None
+    max_authorizers: int | None = None
     take_back: UnrevokePolicy | None = None
     person_key_max_days: int | None = None
     unused_key_days: int | None = None

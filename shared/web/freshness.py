@@ -99,7 +99,7 @@ class FreshnessCache:
         """Return the freshness of the feed, before the feed is read. Raises `Unavailable`."""
         tenant_id, now = request.caller.tenant_id, request.ports.now()
         held = self._held.get(tenant_id)
-        shared = _SHARED_BY_SERVER if request.wait_max else _SHARED
+        shared = _SHARED_BY_SERVER if request.max_wait_seconds else _SHARED
         if held is None or not held.at <= now < held.at + shared:
             found = request.run(feed.look)
             since = found.complete_until(held.since if held else None)
@@ -115,7 +115,7 @@ class FreshnessCache:
         Returns None on a server, because reading costs less there than on Lambda.
         """
         held = self._held.get(request.caller.tenant_id)
-        if held is None or held.read_at is None or request.wait_max:
+        if held is None or held.read_at is None or request.max_wait_seconds:
             return None
         return held.head if held.read_at <= fresh.now < held.read_at + _HEAD_SHARED else None
 

@@ -130,7 +130,7 @@ class EndpointPolicy(NamedTuple):
 class ApiRequest(Request):
     """A request with its ports, caller and body, as endpoints receive it.
 
-    `wait_max` is how many seconds it may wait for changes (`shared.web.work`), or 0. `is_replayed`
+    `max_wait_seconds` is how many seconds it may wait for changes (`shared.web.work`), or 0. `is_replayed`
     is true if the result comes from an earlier request (API-30). FastAPI passes the object on
     unchanged, which is cheaper than a dependency.
     """
@@ -138,7 +138,7 @@ class ApiRequest(Request):
     def __init__(self, request: Request, call: Context, body: Body, record: Once | None) -> None:
         super().__init__(request.scope, request.receive)
         self.ports, self.caller, work = call
-        self.wait_max, self._publish = work.wait_max, work.publish
+        self.max_wait_seconds, self._publish = work.max_wait_seconds, work.publish
         self.is_replayed = False
         self._read, self._once = body, record
 

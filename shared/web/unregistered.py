@@ -11,7 +11,7 @@ UNREGISTERED: Final[dict[str, JsonValue]] = {
     "name": "gateway-8",
     "owner": "checkout@acme.svc",
     "code": "conflict",
-    "seen_at": "2026-11-21T12:00:00Z",
+    "last_seen_at": "2026-11-21T12:00:00Z",
 }
 
 
@@ -26,7 +26,7 @@ class UnregisteredClientBody(RecordBody):
         "The error code of the refusal: `conflict` if another key has the name, or "
         "`authorizer_limit`."
     )
-    seen_at: MomentOut = response_field("The time of the last refusal that was stored.")
+    last_seen_at: MomentOut = response_field("The time of the last refusal that was stored.")
 
 
 UnregisteredClients = Annotated[

@@ -77,10 +77,10 @@ class Turns:
 class Work(Protocol):
     """Runs a piece of work on behalf of a tenant.
 
-    `wait_max` is how many seconds a request may wait for a change; 0 disables waiting.
+    `max_wait_seconds` is how many seconds a request may wait for a change; 0 disables waiting.
     """
 
-    wait_max: int
+    max_wait_seconds: int
 
     async def __call__(self, call: Callable[[], T], kind: WorkKind, *, tenant_id: str) -> T:
         """Return the result of `call`. Raises its exceptions."""
@@ -123,7 +123,7 @@ class Work(Protocol):
 class InlineWork:
     """`Work` that runs directly and blocks the event loop."""
 
-    wait_max = 0
+    max_wait_seconds = 0
 
     async def __call__(
         self,

@@ -49,7 +49,7 @@ class Service:
     revision: int = 0
     root: int = ROOT
     poll_seconds: float = 0.01
-    wait_max: int = 0
+    max_wait_seconds: int = 0
     age: str | None = None
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     posted: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Service:
         return self._poll(query, headers)
 
     def _poll(self, query: dict[str, list[str]], headers: dict[str, str]) -> "Response":
-        wait = min(int(query.get("wait", ["0"])[0]), self.wait_max)
+        wait = min(int(query.get("wait", ["0"])[0]), self.max_wait_seconds)
         deadline = time.monotonic() + wait
         self.waiting += 1
         while headers.get("If-None-Match") == self.etag and time.monotonic() < deadline:
@@ -162,7 +162,7 @@ class Service:
         after = int(query["after"][0]) if "after" in query else self.feed.base.sequence
         found = self.feed.answer(min(after, self.feed.base.sequence), **self.signed())
         document = json.loads(found.encode())
-        document |= {"poll_seconds": self.poll_seconds, "wait_max": self.wait_max}
+        document |= {"poll_seconds": self.poll_seconds, "max_wait_seconds": self.max_wait_seconds}
         return Response(json.dumps(document).encode(), headers=terms)
 
     def signed(self) -> dict[str, Any]:

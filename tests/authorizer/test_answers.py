@@ -34,7 +34,7 @@ def test_what_crashes_a_parser_is_malformed() -> None:
     """
     text = json.dumps(_MEMBERS)
     bodies = [b"\xff", text.encode("utf-16"), b"[" * 100_000]
-    bodies += [b'{"wait_max": ' + b"9" * 5000 + b", " + text[1:].encode()]
+    bodies += [b'{"max_wait_seconds": ' + b"9" * 5000 + b", " + text[1:].encode()]
     for body in bodies:
         assert _refusal(body) == RejectionReason.MALFORMED, body[:100]
 
@@ -47,9 +47,14 @@ def test_hints_are_bounded() -> None:
         assert parse_answer(body).poll_seconds == taken
     waits = {-1: 0, 25: 25, 25.5: 25, 61: WAIT_SECONDS_MAX, 10**30: WAIT_SECONDS_MAX}
     for wait, taken in waits.items():
-        assert parse_answer(json.dumps(_MEMBERS | {"wait_max": wait}).encode()).wait_max == taken
+        assert (
+            parse_answer(
+                json.dumps(_MEMBERS | {"max_wait_seconds": wait}).encode()
+            ).max_wait_seconds
+            == taken
+        )
     assert (POLL_SECONDS_MAX, WAIT_SECONDS_MAX) == (60, 60)
-    for name in ("poll_seconds", "wait_max"):
+    for name in ("poll_seconds", "max_wait_seconds"):
         for hint in ("1e999", "1" * 400):
             text = json.dumps(_MEMBERS | {name: 1e999}).replace("Infinity", hint)
             assert _refusal(text.encode()) == RejectionReason.MALFORMED

@@ -250,12 +250,12 @@ def test_a_clock_that_was_set_back_confirms_nothing(
 def test_allow_when_stale_needs_a_state(
     service: Service, made: Made, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """F181d: With `allow_when_stale`, a stale state still clears; no state never does."""
-    policy = PollPolicy(max_staleness=0.1, poll_seconds=0.05, allow_when_stale=True)
+    """F181d: With `fail_open`, a stale state still clears; no state never does."""
+    policy = PollPolicy(max_staleness=0.1, poll_seconds=0.05, fail_open=True)
     service.instead = lambda _path: Response(b"", 503)
     client = made(policy=policy)
     never_ready(client, "answered 503")
-    assert "allow_when_stale" in caplog.text
+    assert "fail_open" in caplog.text
     assert client.check(["svc_wrt_b"]) is STALE
     service.instead = lambda _path: None
     soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
@@ -368,7 +368,7 @@ def test_a_client_that_was_away_begins_at_a_new_base(service: Service, made: Mad
 
 def test_a_long_poll_brings_news_at_once(service: Service, made: Made) -> None:
     """F180d: If the service grants a wait, the client uses it, and polls less than without."""
-    service.wait_max = 60
+    service.max_wait_seconds = 60
     policy = PollPolicy(max_staleness=7200, poll_seconds=3600, wait_seconds=60)
     client = made(policy=policy).start()
     soon(lambda: any("wait=60" in path for path, _ in service.asked))
@@ -390,7 +390,7 @@ def test_a_service_that_does_not_wait_is_not_polled_without_pause(
     service: Service, made: Made
 ) -> None:
     """F180h: If the service grants a wait and answers at once, the client pauses all the same."""
-    service.wait_max = 5
+    service.max_wait_seconds = 5
     service.poll_seconds = 3600
     made(policy=PollPolicy(max_staleness=7200, poll_seconds=0.01)).start()
     service.instead = lambda path: Response(b"", 304) if "wait=" in path else None
@@ -505,7 +505,7 @@ def test_a_client_that_did_not_become_ready_is_closed(
 
 def test_a_client_is_closed_in_a_long_poll(service: Service, made: Made) -> None:
     """F185d: `close` ends a poll that waits for news, instead of waiting for it."""
-    service.wait_max = 60
+    service.max_wait_seconds = 60
     client = made(policy=PollPolicy(max_staleness=7200, wait_seconds=60)).start()
     soon(lambda: any("wait=60" in path for path, _ in service.asked))
     soon(lambda: service.waiting == 1)

@@ -197,7 +197,7 @@ def test_memory_keeps_what_an_object_saved() -> None:
         {"poll_seconds": True},
         {"wait_seconds": -1},
         {"wait_seconds": "25"},
-        {"allow_when_stale": "false"},
+        {"fail_open": "false"},
         {"allow_http": 1},
     ],
 )

@@ -140,7 +140,7 @@ def test_keys_that_nobody_confirmed_for_long_allow_nothing(
     """
     root = _root(tenant)
     chain = [_signed(tenant, root, f"svc_wrt_{number}") for number in range(2)]
-    policy = PollPolicy(poll_seconds=0.01, allow_when_stale=allows)
+    policy = PollPolicy(poll_seconds=0.01, fail_open=allows)
     monkeypatch.setattr(PollPolicy, "pause_max", 0.05)
     with _guarding(service, tmp_path, policy) as made:
         _publish(tenant, service, made)
@@ -255,7 +255,7 @@ def test_the_limit_of_the_keys_is_that_of_the_feed(
 ) -> None:
     """TRUST-5, F551c: The limit is `max_staleness`, and a policy that allows more allows both."""
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
-    policy = PollPolicy(poll_seconds=0.01, allow_when_stale=allows)
+    policy = PollPolicy(poll_seconds=0.01, fail_open=allows)
     with _guarding(service, tmp_path, policy) as made:
         _publish(tenant, service, made)
         service.instead = lambda _path: Response(b"", 503)

@@ -53,7 +53,7 @@ def test_a_client_polls_without_threads(
     After a freeze, checks say STALE until the next poll.
     """
     service.revoke("svc_wrt_a")
-    service.wait_max = 10
+    service.max_wait_seconds = 10
     threads = threading.active_count()
     client = made(report=False)
     assert client.check(["svc_wrt_b"]) is STALE

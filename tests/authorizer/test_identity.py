@@ -35,7 +35,7 @@ ACCEPTED: dict[str, Any] = {
     "status": "ok",
     "last_number": 0,
     "report_after_seconds": 300,
-    "spread_seconds": 0,
+    "jitter_seconds": 0,
 }
 
 
@@ -178,7 +178,7 @@ def test_a_client_signs_what_it_reports(service: Service, made: Made, tmp_path: 
     assert (found.tenant_id, found.authorizer_id, found.trust) == (TENANT, ID, 1)
     assert second.keys() == {"report", "signature"}
     assert (found.sequence, found.chain.hex()) == (1, client.status.chain)
-    assert (found.max_staleness, found.allow_when_stale) == (30, False)
+    assert (found.max_staleness, found.fail_open) == (30, False)
     assert found.verified_at
     assert abs((datetime.now(UTC) - found.verified_at).total_seconds()) < 60
     assert report(first, key).number < found.number

@@ -24,7 +24,7 @@ _UNAVAILABLE = Response(b"", 503)
 @pytest.fixture
 def service() -> Iterator[Service]:
     """A service that grants long polls, and asks for a pause of a second."""
-    with serving(Service(wait_max=10, poll_seconds=1)) as service:
+    with serving(Service(max_wait_seconds=10, poll_seconds=1)) as service:
         service.vouch()
         service.revoke("svc_wrt_a")
         yield service
@@ -70,7 +70,7 @@ def test_a_response_without_entries_is_paced(service: Service, follow: _Follow) 
     service.poll_seconds = 5
     service.sign()
     assert 2.5 <= follower.poll() <= 5
-    service.wait_max, service.poll_seconds = 0, 1
+    service.max_wait_seconds, service.poll_seconds = 0, 1
     service.sign()
     assert 0.5 <= follower.poll() <= 1
 
@@ -83,7 +83,7 @@ def test_news_in_each_response_is_paced(service: Service, follow: _Follow) -> No
         service.revoke(f"svc_wrt_n{number}")
         pauses.append(follower.poll())
     assert min(pauses) >= 0.5
-    service.wait_max = 1
+    service.max_wait_seconds = 1
     follower.poll()
     service.revoke("svc_wrt_last")
     assert follower.poll() <= 0.05
@@ -139,7 +139,7 @@ def test_a_response_that_waited_is_not_paced(service: Service, follow: _Follow) 
 
 def test_short_waits_do_not_add_polls(service: Service, follow: _Follow) -> None:
     """F1840a: Answers just after half of a short wait cause no more polls than no wait at all."""
-    service.wait_max = 1
+    service.max_wait_seconds = 1
     follower, _ = follow()
     pauses = [follower._pause(0.55, has_news=False) for _ in range(20)]
     assert min(pauses) >= (1 - 0.55) / 2
@@ -151,7 +151,7 @@ def test_a_repeated_request_counts_from_its_repetition(
 ) -> None:
     """F1840b: If a kept connection was closed, the state counts from the repeated request."""
     follower, _ = follow()
-    service.wait_max = 0
+    service.max_wait_seconds = 0
     exchange, closed_at = http1.Connection.exchange, list[float]()
 
     def close_once(connection: http1.Connection, *given: Any, **options: Any) -> http1.Response:
@@ -274,7 +274,7 @@ def test_old_answers_change_the_connection(
     """
     follower, seen = follow()
     opened = _Opened(monkeypatch)
-    service.wait_max, service.age = 0, "31"
+    service.max_wait_seconds, service.age = 0, "31"
     service.revoke("svc_wrt_b")
     pauses = [follower.poll(), follower.poll()]
     assert opened.count == 0
@@ -293,7 +293,7 @@ def test_a_connection_has_a_maximum_age(
     """F1607b: A connection is replaced after ten minutes at the latest."""
     follower, _ = follow()
     opened, begun = _Opened(monkeypatch), time.monotonic()
-    service.wait_max = 0
+    service.max_wait_seconds = 0
     monkeypatch.setattr(transport, "_now", lambda: begun + 299)
     follower.poll()
     assert opened.count == 0

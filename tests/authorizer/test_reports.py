@@ -40,9 +40,9 @@ ID = "svc_azr_01KAJ3TMF0000000000000GATE"
 ACCEPTED: dict[str, Any] = {
     "id": ID,
     "status": "ok",
-    "latest_sequence": 0,
+    "feed_sequence": 0,
     "report_after_seconds": 300,
-    "spread_seconds": 0,
+    "jitter_seconds": 0,
 }
 
 
@@ -59,7 +59,7 @@ def registered(seed: int, spread: float = 50.0) -> ReportSchedule:
 
 
 def test_a_fleet_reports_an_advance_evenly() -> None:
-    """FLEET-8, F290a: Each client reports an advance once, evenly within `spread_seconds`."""
+    """FLEET-8, F290a: Each client reports an advance once, evenly within `jitter_seconds`."""
     times = []
     for seed in range(2000):
         schedule = registered(seed)
@@ -86,7 +86,7 @@ def test_at_rest_reports_drift_apart() -> None:
 
 
 def test_a_feed_that_never_rests_is_reported_once_in_a_period() -> None:
-    """F290c: If the feed never rests, a client reports once each `spread_seconds`; then the end."""
+    """F290c: If the feed never rests, a client reports once each `jitter_seconds`; then the end."""
     schedule, made, now = registered(7), [], 0.0
     for sequence in range(1, 2001):
         now = sequence / 2
@@ -158,12 +158,12 @@ def test_a_report_of_nothing_is_an_error() -> None:
         b"[" * 100_000,
         b'{"id": ""}',
         b'{"id": 7}',
-        b'{"id": "\\ud800", "report_after_seconds": 300, "spread_seconds": 0}',
-        b'{"id": "a", "spread_seconds": 0}',
-        b'{"id": "a", "report_after_seconds": true, "spread_seconds": 0}',
-        b'{"id": "a", "report_after_seconds": NaN, "spread_seconds": 0}',
-        b'{"id": "a", "report_after_seconds": 1e999, "spread_seconds": 0}',
-        b'{"id": "a", "report_after_seconds": 300, "spread_seconds": -1}',
+        b'{"id": "\\ud800", "report_after_seconds": 300, "jitter_seconds": 0}',
+        b'{"id": "a", "jitter_seconds": 0}',
+        b'{"id": "a", "report_after_seconds": true, "jitter_seconds": 0}',
+        b'{"id": "a", "report_after_seconds": NaN, "jitter_seconds": 0}',
+        b'{"id": "a", "report_after_seconds": 1e999, "jitter_seconds": 0}',
+        b'{"id": "a", "report_after_seconds": 300, "jitter_seconds": -1}',
     ],
 )
 def test_an_answer_that_is_none(body: bytes) -> None:
@@ -175,9 +175,9 @@ def test_an_answer_that_is_none(body: bytes) -> None:
 def test_terms_are_bounded() -> None:
     """F291f: No answer makes a client report without a pause, or never again."""
     often = ReportResponse.parse(
-        b'{"id":"a","report_after_seconds":0,"spread_seconds":0}', has="id"
+        b'{"id":"a","report_after_seconds":0,"jitter_seconds":0}', has="id"
     )
-    never = b'{"id":"a","report_after_seconds":1%s,"spread_seconds":1e300}' % (b"0" * 300)
+    never = b'{"id":"a","report_after_seconds":1%s,"jitter_seconds":1e300}' % (b"0" * 300)
     assert often.terms == ReportInterval(10, 0)
     assert ReportResponse.parse(never, has="id").terms == ReportInterval(86_400, 3_600)
 
@@ -220,7 +220,7 @@ def test_a_client_reports_what_it_holds(service: Service, made: Made) -> None:
     assert bodies(service)[-1].keys() == {"report", "signature"}
     told = reports(service)[-1]
     assert (told.sequence, told.chain) == (1, service.feed.chain)
-    assert (told.max_staleness, told.allow_when_stale, told.refused) == (8, False, {})
+    assert (told.max_staleness, told.fail_open, told.refused) == (8, False, {})
     assert told.verified_at
     soon(lambda: events.ReportAccepted(1, "ok") in seen)
     status = client.status
@@ -332,9 +332,9 @@ def test_a_history_that_the_service_does_not_know(
 ) -> None:
     """F292c: If the service does not know the history that a client holds, the client logs it."""
     seen: list[events.Event] = []
-    service.registry = {**ACCEPTED, "status": "foreign"}
+    service.registry = {**ACCEPTED, "status": "equivocation"}
     made(on_event=seen.append).start()
-    soon(lambda: events.ReportAccepted(0, "foreign") in seen)
+    soon(lambda: events.ReportAccepted(0, "equivocation") in seen)
     assert "does not know the history" in caplog.text
 
 

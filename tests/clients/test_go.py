@@ -143,7 +143,7 @@ def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> 
         soon(partial(client.clears, "svc_wrt_other"))
         assert client.status["refusals"] == {}
         soon(lambda: server.call("GET", "/authorizers")["authorizers"][0]["trust_version"] > 2)
-        assert server.call("GET", "/authorizers")["authorizers"][0]["proven"]
+        assert server.call("GET", "/authorizers")["authorizers"][0]["key_verified"]
         server.group.kill()
     # Without the service it decides at once, until that is too long ago.
     with sidecar(program, settings) as client:

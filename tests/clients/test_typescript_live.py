@@ -27,7 +27,7 @@ from tests.kit.waiting import soon
 pytestmark = pytest.mark.slow
 
 _STANDBY = signer(2)
-_TERMS = {"report_after_seconds": 300, "spread_seconds": 0}
+_TERMS = {"report_after_seconds": 300, "jitter_seconds": 0}
 
 _ENDS = ("polled", "refused", "failed")
 
@@ -77,7 +77,7 @@ def test_a_client_follows_the_feed_and_decides_at_once_after_a_restart(
     service: Service, started: Started
 ) -> None:
     """F1041a: The TypeScript client takes entries, long polls, and decides offline by its floor."""
-    service.wait_max = 25
+    service.max_wait_seconds = 25
     first = started()
     assert _verdicts(first, "a") == ["stale"]
     first({"run": {}})
@@ -289,8 +289,10 @@ def test_a_client_follows_the_real_service(started: Started, tmp_path: Path) -> 
             body = {"warrant_id": f"svc_wrt_{number}", "reason": "a test"}
             revoked = server.call("POST", "/revocations", **body)["id"]
             proof = server.call("GET", f"/revocations/{revoked}/propagation?wait=25")
-            assert (proof["complete"], proof["proven"]) == (True, True), client({"events": {}})
-            assert proof["authorizers"]["registered"] == 1
+            assert (proof["is_complete"], proof["is_verified"]) == (True, True), client(
+                {"events": {}}
+            )
+            assert proof["authorizers"]["total"] == 1
             client({"close": {}})
             client = started(**options)
             client({"run": {}})

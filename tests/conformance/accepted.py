@@ -190,9 +190,9 @@ def a_head_with_references(case: Case) -> None:
 
 @case
 def hints_that_are_left_out(case: Case) -> None:
-    """An answer without poll_seconds and wait_max is accepted."""
+    """An answer without poll_seconds and max_wait_seconds is accepted."""
     case.init()
-    body = case.feed.answer().encode().replace(b',"poll_seconds":1.0,"wait_max":0', b"")
+    body = case.feed.answer().encode().replace(b',"poll_seconds":1.0,"max_wait_seconds":0', b"")
     case.poll(body, base=case.feed.data, sequence=1)
 
 
@@ -342,7 +342,7 @@ def hints_at_their_limits(case: Case) -> None:
     """A hint below 0 or above 60 counts as the bound, and the answer is accepted."""
     case.begin()
     good = json.loads(case.feed.answer().encode())
-    for name in ("poll_seconds", "wait_max"):
+    for name in ("poll_seconds", "max_wait_seconds"):
         for hint in (-1, -0.5, 0, 0.001, 60, 61, 1e9, 1e300, 2**63):
             case.poll(json.dumps(good | {name: hint}).encode(), sequence=1)
 

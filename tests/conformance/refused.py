@@ -60,7 +60,9 @@ def malformed__not_an_answer(case: Case) -> None:
     bodies: list[Any] = [[], None, 1, {}, {"head": good["head"]}, {"entries": []}]
     no_entries: list[Any] = [{}, "", None, [1]]
     bodies += [good | {"entries": each} for each in no_entries]
-    bodies += [good | {name: each} for name in ("poll_seconds", "wait_max") for each in ("1", True)]
+    bodies += [
+        good | {name: each} for name in ("poll_seconds", "max_wait_seconds") for each in ("1", True)
+    ]
     bodies += [good | {"head": {"Payload": good["head"]["Payload"]}}]
     for body in bodies:
         case.poll(json.dumps(body).encode(), refused="malformed")
@@ -322,7 +324,7 @@ def malformed__hints_that_are_not_finite(case: Case) -> None:
     """A hint is a finite number."""
     case.begin()
     body = case.feed.answer().encode()
-    for name in (b'"poll_seconds":1.0', b'"wait_max":0'):
+    for name in (b'"poll_seconds":1.0', b'"max_wait_seconds":0'):
         member = name.partition(b":")[0]
         for hint in (b"1e999", b"-1e999", b"1" * 400):
             case.poll(body.replace(name, member + b":" + hint), refused="malformed")

@@ -40,7 +40,7 @@ def test_the_page_states_the_limits_of_the_code() -> None:
     assert rows["step with a base"] == "2^32"
     assert state.FAST_FORWARD_MAX == 2**32
     bounds = answers.POLL_SECONDS_MAX, answers.WAIT_SECONDS_MAX
-    assert {int(rows["`poll_seconds`, `wait_max`"])} == {*map(int, bounds)}
+    assert {int(rows["`poll_seconds`, `max_wait_seconds`"])} == {*map(int, bounds)}
     assert f"at most {wire.FUTURE_MAX.seconds} seconds after now" in _PAGE
 
 

@@ -115,7 +115,7 @@ class Gate:
             chain=b"",
             verified_at=now,
             max_staleness=30,
-            allow_when_stale=False,
+            fail_open=False,
         )
         return gates.sign(replace(made, **changes), signer(self.key))
 

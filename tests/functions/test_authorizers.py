@@ -73,7 +73,7 @@ def test_a_registration(tenant: Tenant) -> None:
     assert first.status_code == 201
     made = first.json()
     assert made["id"].startswith("svc_azr_")
-    pace = {"report_after_seconds": 300, "spread_seconds": 0}
+    pace = {"report_after_seconds": 300, "jitter_seconds": 0}
     assert made == {"id": made["id"], "proven": True, "last_number": 0, **pace}
     assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
     count = audited(tenant)
@@ -109,22 +109,22 @@ def test_a_heartbeat_is_stored(tenant: Tenant, clock: Clock) -> None:
     fields = {
         "sequence": head.sequence,
         "verified_at": times.parse("2026-11-21T11:59:58Z"),
-        "allow_when_stale": True,
+        "fail_open": True,
         "refused": {"rollback": 2},
     }
     clock.advance(seconds=1)
     answer = beat(tenant.authorizer, made, **fields, max_staleness=30)
     assert answer.json() == {
         "status": "ok",
-        "latest_sequence": head.sequence,
-        "latest_srl_version": head.sequence + 1,
+        "feed_sequence": head.sequence,
+        "srl_version": head.sequence + 1,
         "report_after_seconds": 300,
-        "spread_seconds": 0,
+        "jitter_seconds": 0,
     }
     found = stored(tenant, made)
     assert {name: getattr(found, name) for name in fields} == fields
     assert (found.chain, found.max_staleness_seconds) == (head.signed_head.chain, 30)
-    assert times.format_utc(found.seen_at) == "2026-11-21T12:00:01Z"
+    assert times.format_utc(found.last_seen_at) == "2026-11-21T12:00:01Z"
 
 
 def test_a_heartbeat_without_news_is_rarely_stored(tenant: Tenant, clock: Clock) -> None:
@@ -148,7 +148,7 @@ def test_a_heartbeat_without_news_is_rarely_stored(tenant: Tenant, clock: Clock)
         {"sequence": 7},
         {"sequence": 0, "chain": "ab" * 32},
         {"sequence": 0, "max_staleness": 5},
-        {"sequence": 0, "allow_when_stale": True},
+        {"sequence": 0, "fail_open": True},
     ],
 )
 def test_a_heartbeat_with_news_is_stored_at_once(tenant: Tenant, news: dict[str, Any]) -> None:
@@ -202,7 +202,7 @@ def test_a_full_tenant_refuses_in_a_way_that_clients_retry(tenant: Tenant) -> No
     assert int(refused.headers["Retry-After"]) >= 60
     assert register(tenant.authorizer) == made
     answer = beat(tenant.authorizer, made, sequence=0).json()
-    assert (answer["report_after_seconds"], answer["spread_seconds"]) == (400, 100)
+    assert (answer["report_after_seconds"], answer["jitter_seconds"]) == (400, 100)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_chains_of_the_feed_are_no_news(tenant: Tenant) -> None:
         answer = beat(
             tenant.authorizer, made, sequence=head.sequence, chain=head.signed_head.chain.hex()
         )
-        assert (answer.json()["status"], answer.json()["latest_sequence"]) == ("ok", 3)
+        assert (answer.json()["status"], answer.json()["feed_sequence"]) == ("ok", 3)
 
 
 @pytest.mark.parametrize("sequence", [0, 1, 2, 3])
@@ -304,15 +304,15 @@ def test_a_chain_that_is_not_ours(tenant: Tenant, sequence: int) -> None:
     for _ in range(3):
         published(tenant)
     answer = beat(tenant.authorizer, made, sequence=sequence, chain="ab" * 32)
-    assert answer.json()["status"] == "foreign"
-    assert stored(tenant, made).is_foreign
+    assert answer.json()["status"] == "equivocation"
+    assert stored(tenant, made).equivocation
 
 
 def test_a_sequence_that_was_not_published(tenant: Tenant) -> None:
     """F258b: An authorizer that holds more than the service published is foreign."""
     made = register(tenant.authorizer)
     listed(tenant)
-    assert beat(tenant.authorizer, made, sequence=1).json()["status"] == "foreign"
+    assert beat(tenant.authorizer, made, sequence=1).json()["status"] == "equivocation"
     assert beat(tenant.authorizer, made, sequence=0).json()["status"] == "ok"
 
 
@@ -327,7 +327,7 @@ def test_a_chain_from_long_ago(tenant: Tenant) -> None:
     tenant.ports.store.write(Delete(entry_address(tenant.id, 1), Expect.PRESENT))
     assert beat(tenant.authorizer, made, **ours).json()["status"] == "ok"
     answer = beat(tenant.authorizer, forged, sequence=1, chain="ab" * 32)
-    assert answer.json()["status"] == "foreign"
+    assert answer.json()["status"] == "equivocation"
     assert beat(tenant.authorizer, forged, **ours).json()["status"] == "ok"
 
 
@@ -336,7 +336,7 @@ def test_heartbeats_before_the_first_list(tenant: Tenant) -> None:
     tenant.ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
     made = register(tenant.authorizer)
     answer = beat(tenant.authorizer, made, sequence=3, chain="ab" * 32).json()
-    said = [answer[name] for name in ("status", "latest_sequence", "latest_srl_version")]
+    said = [answer[name] for name in ("status", "feed_sequence", "srl_version")]
     assert said == ["ok", 0, 0]
 
 
@@ -363,13 +363,13 @@ def test_reading_authorizers(tenant: Tenant) -> None:
         "metadata": {},
         "features": [],
         "owner": f"{tenant.authorizer.key_id}@acme.svc",
-        **dict.fromkeys(["registered_at", "seen_at"], NOW),
+        **dict.fromkeys(["registered_at", "last_seen_at"], NOW),
         "sequence": 0,
         "chain": "ff" * 32,
         "max_staleness_seconds": 30,
         "refused": refused,
-        "allow_when_stale": False,
-        "foreign": True,
+        "fail_open": False,
+        "equivocation": True,
         "api_key_id": tenant.authorizer.key_id,
         "proven": True,
         "trust_version": 0,
@@ -428,12 +428,12 @@ def test_who_removes_an_authorizer(tenant: Tenant) -> None:
 def test_an_owner_registers_no_more_than_its_quota(tenant: Tenant, clock: Clock) -> None:
     """FLEET-3, F561a: One API key cannot fill the registry; other keys still register."""
     thief = tenant.client(Scope.AUTHORIZER)
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 3})
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"max_authorizers": 3})
     made = [register(thief, f"false-{number}") for number in range(3)]
     beat(thief, made[0], sequence=0)
     refused = thief.post(REGISTER, json=described(thief, "false-3"))
     assert (refusal(refused), refused.headers["Retry-After"]) == ((429, "authorizer_limit"), "300")
-    assert "authorizers_max" in refused.json()["error"]["message"]
+    assert "max_authorizers" in refused.json()["error"]["message"]
     refused = thief.post(f"{STOCK}/register", json={"name": "stock"})
     assert refusal(refused) == (429, "authorizer_limit")
     assert register(thief, "false-0") == made[0]
@@ -535,7 +535,7 @@ def test_a_wrong_count_is_corrected(tenant: Tenant, clock: Clock) -> None:
     assert (numbers(tenant).count, numbers(tenant).polling) == (-5, -8)
     listed(tenant)
     assert tenant.authorizer.get(FEED).json()["poll_seconds"] == 1
-    assert beat(tenant.authorizer, made, sequence=0).json()["spread_seconds"] == 0
+    assert beat(tenant.authorizer, made, sequence=0).json()["jitter_seconds"] == 0
     clock.advance(seconds=1)
     beat(tenant.authorizer, made, sequence=0)
     assert (numbers(tenant).count, numbers(tenant).polling) == (2, 1)
@@ -616,14 +616,14 @@ def test_a_relay_reports_for_many(tenant: Tenant) -> None:
         *(told(relay, each, sequence=head.sequence) for each in (removed, foreign, unknown)),
     ).json()
     assert [each["status"] for each in answer.pop("results")] == [
-        *["ok", "foreign", "ok"],
+        *["ok", "equivocation", "ok"],
         *["not_found", "not_found", "not_found"],
     ]
     assert answer == {
-        "latest_sequence": 1,
-        "latest_srl_version": 2,
+        "feed_sequence": 1,
+        "srl_version": 2,
         "report_after_seconds": 300,
-        "spread_seconds": 0,
+        "jitter_seconds": 0,
     }
     assert [stored(tenant, each).sequence for each in made] == [1, 1, 0]
     # Those of the relay do not poll.
@@ -639,7 +639,7 @@ def test_a_relay_reports_when_it_heard(tenant: Tenant, clock: Clock) -> None:
         [("12:00:30", "12:00:30"), ("12:00:10", "12:00:30"), ("23:59:59", "12:01:00")]
     ):
         report(relay, told(relay, made, sequence=number) | {"seen_at": f"2026-11-21T{heard}Z"})
-        assert times.format_utc(stored(tenant, made).seen_at) == f"2026-11-21T{expected}Z"
+        assert times.format_utc(stored(tenant, made).last_seen_at) == f"2026-11-21T{expected}Z"
 
 
 def test_who_reports_is_who_polls(tenant: Tenant) -> None:
@@ -682,18 +682,27 @@ def test_the_state_of_the_fleet(tenant: Tenant, clock: Clock) -> None:
     first, second = (register(tenant.admin, name) for name in ("a", "b"))
     beat(tenant.admin, first, sequence=head.sequence, max_staleness=30)
     answer = tenant.admin.get("/v1/authorizers/summary")
-    told = {"sequence": 0, "registered": 2, "holding": 1, "closed": 0, "unknown": 1, "silent": 0}
+    told = {
+        "sequence": 0,
+        "total": 2,
+        "enforced": 1,
+        "fail_closed": 0,
+        "unknown": 1,
+        "missed_heartbeat": 0,
+    }
     assert answer.json().items() >= told.items()
     tag = {"If-None-Match": answer.headers["ETag"]}
     assert tenant.admin.get("/v1/authorizers/summary", headers=tag).status_code == 304
-    whole = tenant.admin.get("/v1/authorizers?include=proof").json()
-    proofs = {each["id"]: (each["proof"], each.get("behind")) for each in whole["authorizers"]}
-    assert proofs == {first: ("holding", 0), second: ("unknown", None)}
+    whole = tenant.admin.get("/v1/authorizers?include=enforcement").json()
+    proofs = {
+        each["id"]: (each["enforcement"], each.get("behind")) for each in whole["authorizers"]
+    }
+    assert proofs == {first: ("enforced", 0), second: ("unknown", None)}
     assert (whole["sequence"], whole["removed"], whole["total"]) == (0, [], 2)
     clock.advance(minutes=3)
     assert tenant.admin.delete(f"/v1/authorizers/{second}").status_code == 204
     beat(tenant.admin, first, sequence=head.sequence, max_staleness=60)
-    news = f"/v1/authorizers?include=proof&changed_since={whole['changed_since']}"
+    news = f"/v1/authorizers?include=enforcement&changed_since={whole['changed_since']}"
     found = tenant.admin.get(news).json()
     assert [each["id"] for each in found["authorizers"]] == [first]
     assert found["removed"] == [second]
@@ -701,7 +710,7 @@ def test_the_state_of_the_fleet(tenant: Tenant, clock: Clock) -> None:
     clock.advance(hours=2)
     gone = tenant.admin.get(news)
     assert (gone.status_code, gone.json()["error"]["code"]) == (410, "gone")
-    wrong = ("include=proof&changed_since=x", f"changed_since={whole['changed_since']}")
+    wrong = ("include=enforcement&changed_since=x", f"changed_since={whole['changed_since']}")
     for query in (*wrong, "include=names"):
         assert tenant.admin.get(f"/v1/authorizers?{query}").status_code == 400
 

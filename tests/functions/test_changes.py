@@ -42,7 +42,7 @@ def gates(tenant: Tenant) -> list[str]:
 
 def counts(found: dict[str, Any]) -> tuple[int, int, int, int, bool]:
     of = found["authorizers"]
-    return of["registered"], of["holding"], of["closed"], of["unknown"], found["complete"]
+    return of["total"], of["enforced"], of["fail_closed"], of["unknown"], found["is_complete"]
 
 
 def test_a_warrant_from_the_record_to_the_last_authorizer(
@@ -61,14 +61,17 @@ def test_a_warrant_from_the_record_to_the_last_authorizer(
     clock.advance(seconds=5)
     beat(tenant.authorizer, gates[1], sequence=sequence)
     found = change(tenant, own)
-    assert (found["feed"]["sequence"], found["curve"]) == (sequence, [[5, "holding"]])
+    assert (found["feed"]["sequence"], found["propagation_curve"]) == (sequence, [[5, "enforced"]])
     assert counts(found) == (2, 1, 0, 1, False)
-    (left,) = found["stragglers"]
-    assert (left["name"], left["behind"], left["proof"]) == ("a", sequence, "unknown")
+    (left,) = found["lagging_authorizers"]
+    assert (left["name"], left["lag_entries"], left["enforcement"]) == ("a", sequence, "unknown")
     clock.advance(seconds=85)
     found = change(tenant, own)
-    assert (found["curve"], found["curve_is_bound"]) == ([[5, "holding"], [90, "closed"]], False)
-    assert (found["complete"], found["completed_at"]) == (True, "2026-11-21T12:01:30Z")
+    assert (found["propagation_curve"], found["is_upper_bound"]) == (
+        [[5, "enforced"], [90, "fail_closed"]],
+        False,
+    )
+    assert (found["is_complete"], found["completed_at"]) == (True, "2026-11-21T12:01:30Z")
     proof = tenant.admin.get(f"/v1/revocations/{own}/propagation").json()
     assert found["authorizers"].items() <= proof["authorizers"].items()
     assert "undone_at" not in found
@@ -93,17 +96,17 @@ def test_a_client_without_subject_cutoffs_never_refuses(
     features = {"features": ["subject-cutoffs"]}
     assert register(tenant.authorizer, "a", **features) == gates[0]
     summary = tenant.admin.get("/v1/authorizers/summary").json()
-    assert (summary["without_cutoffs"], summary["holding"]) == (1, 2)
+    assert (summary["without_cutoffs"], summary["enforced"]) == (1, 2)
     proof = tenant.admin.get(f"/v1/revocations/{own}/propagation").json()
     for answer in (change(tenant, found), proof):
         assert counts(answer) == (2, 1, 0, 1, False)
         assert answer["authorizers"]["unsupported"] == 1
-        left = [(each["name"], each["proof"]) for each in answer["stragglers"]]
+        left = [(each["name"], each["enforcement"]) for each in answer["lagging_authorizers"]]
         assert left == [("b", "unsupported")]
     register(tenant.authorizer, "b", **features)
-    assert change(tenant, found)["complete"]
+    assert change(tenant, found)["is_complete"]
     register(tenant.authorizer, "b")
-    assert not change(tenant, found)["complete"]
+    assert not change(tenant, found)["is_complete"]
     assert change(tenant, tenant.revoke("svc_wrt_b"))["authorizers"]["unsupported"] == 0
 
 
@@ -123,7 +126,7 @@ def test_a_warrant_that_was_taken_back(
     for each in gates:
         beat(tenant.authorizer, each, sequence=sequence)
     before = change(tenant, own)
-    assert (before["complete"], "undone_at" in before) == (True, False)
+    assert (before["is_complete"], "undone_at" in before) == (True, False)
     clock.advance(minutes=20)
     if by_batch:
         done(tenant, action="take_back", warrant_ids=[before["name"]])
@@ -137,7 +140,7 @@ def test_a_warrant_that_was_taken_back(
     assert [found[each] for each in same] == [before[each] for each in same]
     assert (found["undoable"], found["list"], found["list_due_at"]) == (False, None, None)
     assert counts(found) == (2, 0, 0, 2, False)
-    assert found["curve"] == []
+    assert found["propagation_curve"] == []
 
 
 def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[str]) -> None:
@@ -165,15 +168,15 @@ def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[s
     revoke(tenant, *MANY[30:60], batch_id=batch)
     found = change(tenant, batch)
     assert (found["feed"]["published"], found["feed"]["of"]) == (30, 60)
-    assert (found["feed"]["sequence"], found["complete"]) == (None, False)
+    assert (found["feed"]["sequence"], found["is_complete"]) == (None, False)
     for each in gates:
         beat(tenant.authorizer, each, sequence=first)
-    assert not change(tenant, batch)["complete"]
+    assert not change(tenant, batch)["is_complete"]
     last = publish(tenant)
     assert change(tenant, batch)["feed"]["sequence"] == last
     for each in gates:
         beat(tenant.authorizer, each, sequence=last)
-    assert change(tenant, batch)["complete"]
+    assert change(tenant, batch)["is_complete"]
     done(tenant, action="take_back", warrant_ids=MANY[:30])
     publish(tenant)
     found = change(tenant, batch)
@@ -200,13 +203,13 @@ def test_a_signing_key(tenant: Tenant, gates: list[str], clock: Clock, signs: in
         beat(tenant.authorizer, each, sequence=sequence)
     if not signs:
         # Its mark might not be visible yet.
-        assert not change(tenant, key)["complete"]
+        assert not change(tenant, key)["is_complete"]
         clock.advance(minutes=6)
-    assert change(tenant, key)["complete"]
+    assert change(tenant, key)["is_complete"]
     # Later entries are not needed.
     tenant.revoke("svc_wrt_later")
     publish(tenant)
-    assert change(tenant, key)["complete"] is bool(signs)
+    assert change(tenant, key)["is_complete"] is bool(signs)
 
 
 def test_keys_that_go_together(tenant: Tenant, gates: list[str], clock: Clock) -> None:
@@ -224,12 +227,12 @@ def test_keys_that_go_together(tenant: Tenant, gates: list[str], clock: Clock) -
     move(tenant, root["id"], "revoke", cascade=True)
     found = change(tenant, root["id"])
     assert found["reach"] == {"keys": 3, "warrants": 2}
-    assert (found["feed"]["published"], found["complete"]) == (0, False)
+    assert (found["feed"]["published"], found["is_complete"]) == (0, False)
     sequence = publish(tenant)
     for each in gates:
         beat(tenant.authorizer, each, sequence=sequence)
     found = change(tenant, root["id"])
-    assert (found["feed"]["sequence"], found["complete"]) == (sequence, True)
+    assert (found["feed"]["sequence"], found["is_complete"]) == (sequence, True)
     assert change(tenant, below[0])["reach"] == {"keys": 1, "warrants": 1}
 
 
@@ -243,7 +246,7 @@ def test_a_list_signer(tenant: Tenant, gates: list[str]) -> None:
     assert counts(found) == (2, 0, 0, 2, False)
     for each in gates:
         beat(tenant.authorizer, each, sequence=found["feed"]["sequence"])
-    assert change(tenant, key["key_id"])["complete"]
+    assert change(tenant, key["key_id"])["is_complete"]
 
 
 def test_an_api_key(tenant: Tenant, gates: list[str]) -> None:
@@ -271,7 +274,7 @@ def test_a_fault_is_never_complete(tenant: Tenant, gates: list[str]) -> None:
     sequence = publish(tenant)
     for each in gates:
         beat(tenant.authorizer, each, sequence=sequence)
-    assert change(tenant, batch)["complete"]
+    assert change(tenant, batch)["is_complete"]
     for step in count():
         ports = broken_at(tenant.ports, step, Unavailable())
         try:

@@ -72,7 +72,7 @@ def test_an_answer(tenant: Tenant, feed: StoredFeed) -> None:
         "head": {"Payload": ..., "Signature": ...},
         "entries": [...],
         "poll_seconds": ...,
-        "wait_max": ...,
+        "max_wait_seconds": ...,
     }
     parsed = parse_answer(answer.content)
     assert parsed.entries == (feed.entries[2], feed.entries[3])
@@ -80,7 +80,7 @@ def test_an_answer(tenant: Tenant, feed: StoredFeed) -> None:
     assert answer.json()["entries"] == texts
     feed.key.public_key().verify(parsed.signature, b"rescind-feed-head-v1\n" + parsed.payload)
     assert SignedHead.decode(parsed.payload).tenant_id == tenant.id
-    assert (parsed.poll_seconds, parsed.wait_max) == (1, 0)
+    assert (parsed.poll_seconds, parsed.max_wait_seconds) == (1, 0)
     assert answer.headers["cache-control"] == "private, no-cache"
 
 
@@ -368,7 +368,7 @@ def test_a_base_on_lambda(
     answer = caller.call(feed_handler.handler, "GET", path)
     assert answer.status == 200
     assert base_ids(gzip.decompress(answer.body), head.base) == ["svc_wrt_a"]
-    assert caller.call(feed_handler.handler, "GET", FEED).json()["wait_max"] == 0
+    assert caller.call(feed_handler.handler, "GET", FEED).json()["max_wait_seconds"] == 0
     monkeypatch.setattr(bodies, "ANSWER_MAX", 10)
     moved = caller.call(feed_handler.handler, "GET", path)
     assert (moved.status, moved.headers["cache-control"]) == (307, "no-store")

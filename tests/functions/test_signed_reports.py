@@ -73,10 +73,10 @@ def test_a_proof_binds_a_key_to_a_name(tenant: Tenant, clock: Clock) -> None:
     first = gate.register()
     assert first.status_code == 201
     made = first.json()
-    assert (made["proven"], made["last_number"]) == (True, 0)
+    assert (made["key_verified"], made["last_number"]) == (True, 0)
     gate.id = made["id"]
     shown = tenant.admin.get(f"/v1/authorizers/{made['id']}").json()
-    assert (shown["proven"], shown["public_key"]) == (True, gate.public_key.hex())
+    assert (shown["key_verified"], shown["public_key"]) == (True, gate.public_key.hex())
     clock.advance(seconds=10)
     number = int(tenant.ports.now().timestamp() * 1000)
     assert gate.beat(trust=7).json()["status"] == "ok"
@@ -171,12 +171,12 @@ def test_only_signed_reports_count(tenant: Tenant, gate: Gate) -> None:
     assert reasoned(gate.beat_stock(srl_version=1)) == "unsigned"
     assert stored(tenant, gate.id).sequence is None
     # The fields beside it do not count, and nor does what a relay says.
-    lies = {"sequence": 0, "chain": "ab" * 32, "allow_when_stale": True, "refused": {"gap": 9}}
+    lies = {"sequence": 0, "chain": "ab" * 32, "fail_open": True, "refused": {"gap": 9}}
     signed = gate.signed(**held(head), refused={"rollback": 2})
     assert gate.beat(lies | signed).json()["status"] == "ok"
     found = stored(tenant, gate.id)
     assert (found.sequence, found.chain) == (head.sequence, head.signed_head.chain)
-    assert (found.allow_when_stale, found.refused) == (False, {"rollback": 2})
+    assert (found.fail_open, found.refused) == (False, {"rollback": 2})
     assert found.max_staleness_seconds == 30
 
 
@@ -203,13 +203,13 @@ def test_a_report_of_another_is_refused(tenant: Tenant, gate: Gate) -> None:
 
 def test_a_report_is_not_replayed(tenant: Tenant, gate: Gate, clock: Clock) -> None:
     """FLEET-27, F773a: A report counts once; an older one never replaces a newer one."""
-    old = gate.signed(allow_when_stale=True)
+    old = gate.signed(fail_open=True)
     clock.advance(seconds=1)
     new = gate.signed()
     assert gate.beat(new).status_code == 200
     assert reasoned(gate.beat(new)) == "rollback"
     assert reasoned(gate.beat(old)) == "rollback"
-    assert not stored(tenant, gate.id).allow_when_stale
+    assert not stored(tenant, gate.id).fail_open
 
 
 def test_a_late_report_does_not_prolong(tenant: Tenant, gate: Gate, clock: Clock) -> None:
@@ -223,7 +223,7 @@ def test_a_late_report_does_not_prolong(tenant: Tenant, gate: Gate, clock: Clock
     kept = gate.signed(**held(head))
     clock.advance(days=29)
     assert gate.beat(kept).status_code == 200
-    assert times.format_utc(stored(tenant, gate.id).seen_at) == "2026-11-21T12:01:00Z"
+    assert times.format_utc(stored(tenant, gate.id).last_seen_at) == "2026-11-21T12:01:00Z"
     last = gate.signed(number=int(tenant.ports.now().timestamp() * 1000) - 28 * 86_400_000)
     clock.advance(days=2)
     assert gate.beat(last).status_code == 404
@@ -238,7 +238,7 @@ def test_a_clock_that_was_ahead(tenant: Tenant, gate: Gate, clock: Clock) -> Non
     for number in (4_000_000_000_000, 2**53 - 1):
         # What is no news would not be stored.
         assert gate.beat(number=number, max_staleness=number).status_code == 200
-        assert stored(tenant, gate.id).seen_at == tenant.ports.now()
+        assert stored(tenant, gate.id).last_seen_at == tenant.ports.now()
         assert reasoned(gate.beat()) == "rollback"
         assert gate.register().json()["last_number"] == number
         assert gate.beat(number=number + 1).status_code == 200
@@ -279,7 +279,7 @@ def test_relayed_reports(tenant: Tenant, gate: Gate) -> None:
         ("refused", "signature"),
         ("refused", "unsigned"),
         ("ok", None),
-        ("refused", "unproven"),
+        ("refused", "key_unverified"),
     ]
     assert stored(tenant, gate.id).relay == "site-a"
     found = [stored(tenant, each.id) for each in (gate, other, third, stock, fifth)]
@@ -298,16 +298,16 @@ def test_a_proof_by_signed_reports_alone(tenant: Tenant, gate: Gate) -> None:
     gate.beat(**held(head))
     old.beat_stock(srl_version=head.sequence + 1)
     found = proof_of(tenant, revocation)
-    assert (found["complete"], found["proven"]) == (True, False)
-    counts = {"registered": 2, "holding": 2, "closed": 0, "unknown": 0}
-    counts |= {"unsupported": 0, "unproven": 1}
+    assert (found["is_complete"], found["is_verified"]) == (True, False)
+    counts = {"total": 2, "enforced": 2, "fail_closed": 0, "unknown": 0}
+    counts |= {"unsupported": 0, "key_unverified": 1}
     assert found["authorizers"] == counts
     # An upgrade of the authorizer suffices: the registration gets the key, and counts anew.
-    assert old.begin().register().json()["proven"]
-    assert proof_of(tenant, revocation)["authorizers"]["unproven"] == 0
+    assert old.begin().register().json()["key_verified"]
+    assert proof_of(tenant, revocation)["authorizers"]["key_unverified"] == 0
     old.beat(**held(head))
     found = proof_of(tenant, revocation)
-    assert (found["complete"], found["proven"]) == (True, True)
+    assert (found["is_complete"], found["is_verified"]) == (True, True)
 
 
 def test_what_was_said_without_a_key_does_not_count_for_it(tenant: Tenant) -> None:
@@ -322,7 +322,7 @@ def test_what_was_said_without_a_key_does_not_count_for_it(tenant: Tenant) -> No
     assert (made.status_code, made.json()["id"]) == (200, gate.id)
     found = stored(tenant, gate.id)
     assert (found.sequence, found.chain, found.max_staleness_seconds) == (None, b"", None)
-    assert (found.metadata, found.is_proven) == ({"zone": "b"}, True)
+    assert (found.metadata, found.key_verified) == ({"zone": "b"}, True)
     assert [each["details"].get("public_key") for each in entries(tenant)] == [
         None,
         gate.public_key.hex(),
@@ -416,7 +416,7 @@ def test_what_ended_can_be_removed(tenant: Tenant, gate: Gate, clock: Clock) -> 
 def test_a_revival_needs_room(tenant: Tenant, gate: Gate, clock: Clock) -> None:
     """FLEET-3, F777a: Nobody gets above its quota by reviving what has ended."""
     others = [Gate(tenant, tenant.authorizer, name=str(number)).begin() for number in range(2)]
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 2})
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"max_authorizers": 2})
     end(tenant, clock, tenant.admin)
     for each in others:
         assert each.beat().status_code == 200
@@ -472,13 +472,13 @@ def test_invented_identifiers(tenant: Tenant, gate: Gate) -> None:
     results = tenant.authorizer.post("/v1/authorizers/reports", json=body).json()["results"]
     assert {each["status"] for each in results} == {"not_found"}
     found = proof_of(tenant, revocation)
-    assert found["authorizers"]["registered"] == 1
-    assert (found["complete"], found["proven"]) == (True, True)
+    assert found["authorizers"]["total"] == 1
+    assert (found["is_complete"], found["is_verified"]) == (True, True)
 
 
 def test_an_owner_without_authorizers_is_not_counted_again(tenant: Tenant) -> None:
     """FLEET-9, F777d: A new owner does not make the service read all registrations again."""
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 1})
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"max_authorizers": 1})
     Gate(tenant, tenant.admin).begin().beat()
     for number in range(2):
         caller = replace(tenant.operator, identity=f"x{number}@acme.svc", key_id="svc_ak_x")

@@ -223,10 +223,10 @@ def test_a_heartbeat(tenant: Tenant, clock: Clock) -> None:
     answer = beat(tenant.authorizer, made, **body)
     assert answer.json() == {
         "status": "ok",
-        "latest_sequence": 1,
+        "feed_sequence": 1,
         "latest_srl_version": version,
         "report_after_seconds": 300,
-        "spread_seconds": 0,
+        "jitter_seconds": 0,
     }
     found = stored(tenant, made)
     assert (found.sequence, found.srl_version) == (1, version)

@@ -57,7 +57,7 @@ def test_a_refused_client_is_named(tenant: Tenant, gate: Gate, other: Gate) -> N
         (found,) = tenant.admin.get(path).json()["unregistered"]
         assert (found["name"], found["code"]) == ("gate", "conflict")
         assert found["owner"] == tenant.admin.get(f"/v1/authorizers/{gate.id}").json()["owner"]
-    assert tenant.admin.get(SUMMARY).json()["registered"] == 1
+    assert tenant.admin.get(SUMMARY).json()["total"] == 1
 
 
 def test_a_client_that_registers_is_named_no_longer(
@@ -98,7 +98,7 @@ def test_repeated_requests_write_seldom(tenant: Tenant, gate: Gate, clock: Clock
 
 def test_a_stolen_key_fills_no_list(tenant: Tenant, gate: Gate) -> None:
     """FLEET-34, F1748e: An identity has 10 items at most, and takes no place of another one."""
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"authorizers_max": 1})
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"max_authorizers": 1})
     thief = tenant.client(Scope.AUTHORIZER)
     assert thief.post(f"{STOCK}/register", json={"name": "first"}).status_code == 201
     for number in range(15):

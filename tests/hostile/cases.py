@@ -27,7 +27,7 @@ class Rule:
     opened: float = float("inf")
     path: str = FEED
     request_drop: tuple[str, ...] = ()
-    wait_max: float = float("inf")
+    max_wait_seconds: float = float("inf")
     timeout: float = float("inf")
     cache: float = 0.0
     status: int = 0
@@ -51,7 +51,7 @@ class Case:
     why: str = ""
     seconds: float = 12.0
     max_staleness: float = 6.0
-    wait_max: int = 10
+    max_wait_seconds: int = 10
     revoke_at: float = 2.5
     rule: tuple[Rule, ...] = ()
     api_key: str = API_KEY

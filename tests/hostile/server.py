@@ -31,7 +31,7 @@ class HostileServer:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._service = Service(poll_seconds=1.0, wait_max=case.wait_max, age="0")
+        self._service = Service(poll_seconds=1.0, max_wait_seconds=case.max_wait_seconds, age="0")
         self._service.revoke("svc_wrt_old")
         self._service.vouch()
         self.begun_at: float | None = None
@@ -172,7 +172,9 @@ class HostileServer:
         """Return the response of the service, or 504 if the proxy does not wait that long."""
         url = urlsplit(path)
         query = dict(parse_qsl(url.query))
-        wait = min(float(query.pop("wait", "0")), self._case.wait_max, rule.wait_max)
+        wait = min(
+            float(query.pop("wait", "0")), self._case.max_wait_seconds, rule.max_wait_seconds
+        )
         etag = headers.get("If-None-Match")
         with self._changed:
             self._changed.wait_for(

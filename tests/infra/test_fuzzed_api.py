@@ -33,7 +33,7 @@ def secret(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     data_folder.prepare(folder)
     with pytest.MonkeyPatch.context() as environment:
         # A request for news is answered at once, as on Lambda.
-        environment.setattr(app._work, "wait_max", 0)
+        environment.setattr(app._work, "max_wait_seconds", 0)
         app._ports.cache_clear()
         with chosen(data_folder.environment(folder), environment) as ports:
             yield onboarding.create_tenant(ports, handle="fuzzed")[1].secret

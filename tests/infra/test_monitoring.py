@@ -107,7 +107,7 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
     "AuditLogLag": {"rescind_audit_log_append_lag_seconds": _turns(300, 301)},
     "AuthorizersUnknown": {
         'rescind_authorizers{state="unknown"}': _turns(0, 1),
-        'rescind_authorizers{state="closed"}': "9x130",
+        'rescind_authorizers{state="fail_closed"}': "9x130",
     },
     "WebhookFailing": {
         'rescind_webhook_endpoints{state="failing"}': _turns(0, 1),

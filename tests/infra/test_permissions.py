@@ -529,7 +529,7 @@ def _authorizers_that_ended(tenant: Tenant, admin: Client) -> None:
         return gates.report(tenant.ports, tenant.id, authorizer_id, sequence=1, **more)
 
     ids = [made(name) for name in ("edge", "edge", "ended")]
-    _age(tenant, authorizers.authorizers(tenant.id).address(ids[2]), "seen_at")
+    _age(tenant, authorizers.authorizers(tenant.id).address(ids[2]), "last_seen_at")
     gone = authorizers.removed_partition(tenant.id)
     old = authorizers.removed_sk(datetime(2026, 1, 1, tzinfo=UTC), ids[0])
     tenant.ports.store.write(Put(gone.address(old), {"id": ids[0]}, Expect.ABSENT))

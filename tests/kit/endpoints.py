@@ -561,21 +561,22 @@ def _named_keys(tenant: Tenant) -> str:
 _KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}
 _USED = _KEY | _names("last_used_at created_by_id") | {"networks": []}
 _AUTHORIZER = _names(
-    "id name type version public_key owner relay registered_at seen_at sequence chain verified_at",
-    "max_staleness_seconds allow_when_stale foreign api_key_id proven trust_version",
+    "id name type version public_key owner relay registered_at last_seen_at sequence",
+    "chain verified_at max_staleness_seconds fail_open equivocation api_key_id key_verified trust_version",
 ) | {"metadata": {}, "refused": {}, "features": []}
 _CHANGE = _names("id kind name recorded_at reason") | {"actor": _names("identity key_id name")}
-_PACE = _names("report_after_seconds spread_seconds")
+_PACE = _names("report_after_seconds jitter_seconds")
 _SIGNED_HEAD = _names("Payload Signature")
 _SRL = {
     "payload": _names("Version IssuedAt ExpiresAt") | {"RevokedIDs": []},
     "srl": _SIGNED_HEAD,
 }
-_HEARD = _PACE | _names("latest_sequence latest_srl_version")
+_HEARD = _PACE | _names("feed_sequence srl_version")
+_HEARD_STOCK = _PACE | _names("feed_sequence latest_srl_version")
 _SIGNER = _names("key_id algorithm public_key status created_at activates_at statement")
 _PROVED_SIGNER = _SIGNER | {"statement": _SIGNED_HEAD}
 _RECORD = _names("id warrant_id reason created_at created_by")
-_UNREGISTERED = _names("name owner code seen_at")
+_UNREGISTERED = _names("name owner code last_seen_at")
 _BATCH = ["svc_wrt_a"]
 _SIGNING_KEY = _names("id type name status parent_id public_key created_at expires_at")
 _VERSION = _names("key_id version status public_key created_at rotated_at")
@@ -592,7 +593,7 @@ _CHANGED = _names("old new")
 _SETTINGS_DETAILS = _names("name") | {"changes": {"rotation_grace_seconds": _CHANGED}}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
-    "list_publication authorizers_max take_back person_key_max_days unused_key_days",
+    "list_publication max_authorizers take_back person_key_max_days unused_key_days",
     "rate_limit_per_second rate_limit_burst",
     "created_at removal_at",
 )
@@ -693,11 +694,13 @@ _ROWS = (
     ),
     _row(
         "GET /v1/revocations/{id}/propagation getRevocationPropagation",
-        _names("revocation_id warrant_id revoked_at list complete proven")
+        _names("revocation_id warrant_id revoked_at list is_complete is_verified")
         | {
             "feed": _names("sequence issued_at"),
-            "authorizers": _names("registered holding closed unknown unsupported unproven"),
-            "stragglers": [_names("id name proof proven holds seen_at denies_all_from")],
+            "authorizers": _names("total enforced fail_closed unknown unsupported key_unverified"),
+            "lagging_authorizers": [
+                _names("id name enforcement key_verified sequence last_seen_at fail_closed_at")
+            ],
             "unregistered": [_UNREGISTERED],
         },
         on=_propagation,
@@ -777,7 +780,7 @@ _ROWS = (
     ),
     _row(
         "GET /v1/revocations/feed pollFeed",
-        {"head": _SIGNED_HEAD, "entries": [...], **_names("poll_seconds wait_max")},
+        {"head": _SIGNED_HEAD, "entries": [...], **_names("poll_seconds max_wait_seconds")},
         on=_feed_of_revoked,
         scopes=(*_FLEET, AUDITOR),
     ),
@@ -934,7 +937,7 @@ _ROWS = (
     ),
     _row(
         "POST /v1/authorizers/register registerAuthorizer 201 authorizer.register",
-        _PACE | _names("id proven last_number"),
+        _PACE | _names("id key_verified last_number"),
         on=_registration,
         body=_REGISTRATION,
         scopes=_FLEET,
@@ -964,16 +967,16 @@ _ROWS = (
     _row(
         "GET /v1/changes/{id} getChange",
         _CHANGE
-        | _names("undoable list list_due_at complete completed_at curve_is_bound")
+        | _names("undoable list list_due_at is_complete completed_at is_upper_bound")
         | {
             "reach": _names("keys warrants"),
-            "feed": _names("sequence issued_at published of"),
-            "authorizers": _names("registered holding closed unknown unsupported"),
-            "curve": [],
-            "stragglers": [
+            "feed": _names("sequence issued_at published total"),
+            "authorizers": _names("total enforced fail_closed unknown unsupported"),
+            "propagation_curve": [],
+            "lagging_authorizers": [
                 _names(
-                    "id name owner sequence behind proof seen_at denies_all_from",
-                    "allow_when_stale",
+                    "id name owner sequence lag_entries enforcement last_seen_at fail_closed_at",
+                    "fail_open",
                 ),
             ],
             "unregistered": [_UNREGISTERED],
@@ -990,7 +993,7 @@ _ROWS = (
     _row(
         "GET /v1/authorizers/summary getAuthorizerSummary",
         _names(
-            "sequence issued_at registered holding closed unknown silent allow_when_stale",
+            "sequence issued_at total enforced fail_closed unknown missed_heartbeat fail_open",
             "without_cutoffs next_change_at",
         )
         | {"unregistered": [_UNREGISTERED]},
@@ -1022,13 +1025,13 @@ _ROWS = (
     ),
     _row(
         f"POST {_COMPAT}/authorizers/register registerStockAuthorizer 201 authorizer.register",
-        _PACE | _names("id proven last_number"),
+        _PACE | _names("id key_verified last_number"),
         body={"name": "stock", "type": "sidecar", "version": "0.3.3"},
         scopes=_FLEET,
     ),
     _row(
         f"POST {_COMPAT}/authorizers/{{id}}/heartbeat sendStockHeartbeat",
-        _HEARD | _names("status"),
+        _HEARD_STOCK | _names("status"),
         on=_stranger,
         body={"srl_version": 1},
         scopes=_FLEET,
@@ -1037,7 +1040,7 @@ _ROWS = (
     ),
     _row(
         f"POST {_COMPAT}/authorizers/{{id}}/events countStockEvents 202",
-        "verified refused",
+        "accepted rejected",
         on=_stranger,
         body=[{"signature": "AA==", "signing_payload": "AA=="}],
         scopes=_FLEET,

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, Final
 
 from functions.authorizers.schemas import (
-    HeartbeatTaken,
+    HeartbeatResponse,
     RegisterAuthorizer,
     RegisteredAuthorizer,
     ReportBody,
@@ -188,7 +188,7 @@ class Fleet:
         ports, caller = self._counting, self.caller
         if not self.relays:
             taken = authorizers.heartbeat(ports, caller, authorizer_id=authorizer_id, beat=beat)
-            return HeartbeatTaken.of(taken).model_dump_json().encode()
+            return HeartbeatResponse.of(taken).model_dump_json().encode()
         beats = {authorizer_id: beat}
         passed = authorizers.report(ports, caller, relay=self._relay(member), beats=beats)
         numbers, (outcome,) = passed.numbers, passed.outcomes
@@ -233,7 +233,7 @@ class Fleet:
         """Return the state after a poll. Clients that are told the same verify it once."""
         after = state.sequence if state else None
         news = feed.news(self.ports, self.caller, after_sequence=after)
-        body = FeedAnswer.of(news, poll_seconds=1, wait_max=0).model_dump_json().encode()
+        body = FeedAnswer.of(news, poll_seconds=1, max_wait_seconds=0).model_dump_json().encode()
         if (after, body) not in self._advanced:
             self._advanced[after, body] = self._verified(state, body)
         return self._advanced[after, body]

@@ -56,7 +56,7 @@ def report(
         "trust": 0,
         "verified_at": None,
         "max_staleness": None,
-        "allow_when_stale": False,
+        "fail_open": False,
     }
     stated = SignedReport(
         tenant_id,

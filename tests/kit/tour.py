@@ -162,7 +162,7 @@ def _end(tenant: Tenant, clock: Clock) -> None:
     ended, other = (_registered(tenant, name) for name in "ab")
     address = fleet.authorizers(tenant.id).address(ended)
     item = dict(tenant.ports.store.get(address) or {})
-    item["seen_at"] = times.format_utc(clock() - timedelta(days=60))
+    item["last_seen_at"] = times.format_utc(clock() - timedelta(days=60))
     counter = fleet.registered_address(tenant.id)
     tenant.ports.store.write(Put(address, item, Expect.PRESENT), Delete(counter, Expect.PRESENT))
     for each in (other, ended):

@@ -209,7 +209,7 @@ def feed(admin: Session, authorizer: Session) -> None:
     """Poll the feed, and fetch the base of a list."""
     version = admin.signed_revocation_list.regenerate_srl().version
     polled = authorizer.feed.poll_feed()
-    assert (polled.poll_seconds, polled.wait_max) == (1, 25)
+    assert (polled.poll_seconds, polled.max_wait_seconds) == (1, 25)
     assert base64.b64decode(polled.head.payload)
     assert isinstance(authorizer.feed.poll_feed(after=2**53, wait=25).entries, list)
     base = authorizer.feed.get_feed_base(str(version))
@@ -245,7 +245,7 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     proof = m.RegistrationProof(**signed["proof"])
     gateway = ours.register_authorizer(body=m.RegisterAuthorizer(name="gateway", proof=proof))
     assert gateway.proven
-    latest = ours.send_heartbeat(gateway.id, body=m.Report(**signed["report"])).latest_sequence
+    latest = ours.send_heartbeat(gateway.id, body=m.Report(**signed["report"])).feed_sequence
     ours.remove_authorizer(gateway.id, expected=204)
     stock = authorizer.stock_authorizers
     tenuo = m.RegisterStockAuthorizer(name="tenuo")

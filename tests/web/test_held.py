@@ -33,7 +33,7 @@ FEED = "/v1/revocations/feed"
 class Patient(InlineWork):
     """`Work` that lets requests wait until `news` comes; `asked` are the seconds they would."""
 
-    wait_max = 25
+    max_wait_seconds = 25
     news: asyncio.Event = field(default_factory=asyncio.Event)
     asked: list[float] = field(default_factory=list)
     seen: list[Address] = field(default_factory=list)
@@ -111,7 +111,7 @@ def test_without_news_the_answer_is_304(held: Held) -> None:
 
 @pytest.mark.parametrize(("wait", "seconds"), [(1, 1), (25, 25), (26, 25), (3600, 25)])
 def test_the_longest_wait(held: Held, wait: int, seconds: int) -> None:
-    """POLL-5: A `wait` above `wait_max` counts as `wait_max`."""
+    """POLL-5: A `wait` above `max_wait_seconds` counts as `max_wait_seconds`."""
     held.during(lambda: None, wait=wait, etag=etag(held))
     assert held.work.asked == [seconds]
 
@@ -166,7 +166,7 @@ class Pausing(InlineWork):
     If `is_full`, too many requests wait, so that a pause ends at once.
     """
 
-    wait_max = 25
+    max_wait_seconds = 25
     happens: list[Callable[[], Any]] = field(default_factory=list)
     pauses: list[float] = field(default_factory=list)
     is_full: bool = False

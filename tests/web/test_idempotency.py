@@ -151,7 +151,7 @@ def is_outcome(change: Change) -> bool:
 def seals(value: Value) -> list[bytes]:
     """The bytes in an item that are not empty: no record has any but proven keys and its seals."""
     if isinstance(value, dict):
-        named = ((name, each) for name, each in value.items() if name != "proven_key")
+        named = ((name, each) for name, each in value.items() if name != "verified_key")
         return [each for _, member in named for each in seals(member)]
     return [value] if isinstance(value, bytes) and value else []
 

@@ -90,7 +90,7 @@ def genesis() -> Genesis:
         admins = [each.api_key(ports) for each in tenants]
         pins = []
         for each in tenants:
-            change = SettingsChange(authorizers_max=QUOTA)
+            change = SettingsChange(max_authorizers=QUOTA)
             tenant_settings.update(ports, each.operator, change=change)
             publishing.keep(ports, each.id)
             head = in_force.read_trust_head(ports, each.id)

@@ -19,8 +19,8 @@ export const quietAfter = (size) => Math.max(REPORT_SECONDS, size / REPORTS_PER_
 
 /**
  * Return whether an authorizer's heartbeat is missing.
- * @param {Pick<Authorizer, 'seen_at'>} authorizer
+ * @param {Pick<Authorizer, 'last_seen_at'>} authorizer
  * @param {number} now in milliseconds
  * @param {number} size of the fleet
  */
-export const isSilent = ({ seen_at }, now, size) => now - Date.parse(seen_at) > quietAfter(size) * 1000
+export const isSilent = ({ last_seen_at }, now, size) => now - Date.parse(last_seen_at) > quietAfter(size) * 1000

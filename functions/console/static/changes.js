@@ -68,15 +68,19 @@ export const since = ({ recorded_at: at }, time) =>
   ((typeof time === 'number' ? time : Date.parse(time)) - Date.parse(at)) / 1000
 
 /** Return whether a change is final. @param {Change} change */
-export const isOver = ({ complete, list, feed, undone_at: undone }) => Boolean(undone || (complete && (list || !feed)))
+export const isOver = ({ is_complete: complete, list, feed, undone_at: undone }) =>
+  Boolean(undone || (complete && (list || !feed)))
 
 /**
  * Return when each share of all registered authorizers was known to refuse, in seconds; null if not reached.
  * @param {Change} change
  * @returns {{words: string, seconds: number | null}[]}
  */
-export function shares({ curve, authorizers: { registered, holding, closed } }) {
-  const known = holding + closed
+export function shares({
+  propagation_curve: curve,
+  authorizers: { total: registered, enforced, fail_closed: closed },
+}) {
+  const known = enforced + closed
   return SHARES.map(([words, share]) => {
     const rank = Math.ceil(share * registered)
     if (!rank || rank > known || !curve.length) return { words, seconds: null }
@@ -91,9 +95,15 @@ export function shares({ curve, authorizers: { registered, holding, closed } }) 
  * @param {Change} change
  * @returns {{state: State, words: string}}
  */
-export function standing({ kind, complete, feed, undone_at: undone, authorizers: { registered, holding, closed } }) {
+export function standing({
+  kind,
+  is_complete: complete,
+  feed,
+  undone_at: undone,
+  authorizers: { total: registered, enforced, fail_closed: closed },
+}) {
   if (undone) return { state: 'superseded', words: 'taken back' }
-  if (feed?.of === 0) return { state: 'superseded', words: 'nothing of it is left' }
+  if (feed?.total === 0) return { state: 'superseded', words: 'nothing of it is left' }
   if (kind === 'api_key')
     return complete
       ? { state: 'force', words: 'refused' }
@@ -101,7 +111,7 @@ export function standing({ kind, complete, feed, undone_at: undone, authorizers:
   if (complete) return { state: 'force', words: 'refused everywhere' }
   if (!registered) return { state: 'unknown', words: 'no authorizer tells' }
   if (feed?.sequence === null) return { state: 'wait', words: 'not in the feed yet' }
-  return { state: 'open', words: `not everywhere: ${number(holding + closed)} of ${number(registered)}` }
+  return { state: 'open', words: `not everywhere: ${number(enforced + closed)} of ${number(registered)}` }
 }
 
 /**
@@ -121,7 +131,7 @@ export function stages(change, now) {
       { ...undone, since: took(since(change, change.undone_at)), lines },
     ]
   }
-  if (change.feed?.of === 0) {
+  if (change.feed?.total === 0) {
     const ended = /** @type {State} */ ('superseded')
     return [
       { ...first, lines: [at] },
@@ -145,7 +155,7 @@ export function stages(change, now) {
 }
 
 /** Return a sentence on the authorizers that an API key registered. @param {Change} change @returns {Stage} */
-function others({ authorizers: { registered } }) {
+function others({ authorizers: { total: registered } }) {
   if (!registered)
     return {
       title: 'No authorizer with it',
@@ -209,10 +219,10 @@ function listed(change, now) {
 /** @param {Change} change @param {number} now @returns {Stage} */
 function held(change, now) {
   const {
-    complete,
+    is_complete: complete,
     completed_at: completed,
     kind,
-    authorizers: { registered, holding, closed, unknown },
+    authorizers: { total: registered, enforced, fail_closed: closed, unknown },
   } = change
   if (!registered)
     return {
@@ -221,9 +231,9 @@ function held(change, now) {
       isReached: false,
       lines: ['No authorizer has registered, so none tells what it holds.'],
     }
-  const some = holding ? number(holding) : 'none'
+  const some = enforced ? number(enforced) : 'none'
   const refusing =
-    closed > 0 && `${number(closed)} ${holding ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
+    closed > 0 && `${number(closed)} ${enforced ? 'more ' : ''}${closed === 1 ? 'refuses' : 'refuse'} everything.`
   if (complete) {
     const lines = present([completed && brief(completed, now), refusing])
     const end = completed ? took(since(change, completed)) : undefined
@@ -238,20 +248,20 @@ function held(change, now) {
   const open = `${count(unknown, 'authorizer')} may let ${WHAT[kind]} in.`
   return {
     title: `Held by ${some} of ${number(registered)}`,
-    state: holding ? 'open' : 'wait',
+    state: enforced ? 'open' : 'wait',
     isReached: false,
-    share: holding / registered,
+    share: enforced / registered,
     lines: [open, ...(refusing ? [refusing] : []), `${span(since(change, now))} so far`],
   }
 }
 
 /**
  * Return the time until which an authorizer may admit the revoked object.
- * @param {Api.LeftAuthorizer} left
+ * @param {Api.LaggingAuthorizer} left
  */
-export function endOf({ proof, sequence, allow_when_stale: isOpen, denies_all_from: from }) {
-  if (proof === 'closed') return from ? `refuses everything since ${second(from)}` : 'refuses everything'
-  if (proof === 'unsupported') return 'does not support tokens of a subject'
+export function endOf({ enforcement, sequence, fail_open: isOpen, fail_closed_at: from }) {
+  if (enforcement === 'fail_closed') return from ? `refuses everything since ${second(from)}` : 'refuses everything'
+  if (enforcement === 'unsupported') return 'does not support tokens of a subject'
   if (from) return `until ${second(from)}`
   if (sequence === null) return 'never reported: no end known'
   return isOpen ? 'lets warrants in when old: no end known' : 'did not tell its limit: no end known'
@@ -260,8 +270,8 @@ export function endOf({ proof, sequence, allow_when_stale: isOpen, denies_all_fr
 /** Entries that a discontinuity of the feed skips. */
 const BREAK = 2 ** 20
 
-/** Return by how many entries an authorizer lags. @param {Api.LeftAuthorizer} left */
-export function behindOf({ sequence, behind }) {
+/** Return by how many entries an authorizer lags. @param {Api.LaggingAuthorizer} left */
+export function behindOf({ sequence, lag_entries: behind }) {
   if (sequence === null) return 'holds nothing'
   if (behind !== null && behind >= BREAK) return `holds entry ${number(sequence)}, before a break`
   return behind === null
@@ -272,7 +282,7 @@ export function behindOf({ sequence, behind }) {
 }
 
 /** Return the publications in feed and SRL, for the timeline. @param {Change} change @returns {Happened[]} */
-export function published({ feed, list, complete, completed_at: completed }) {
+export function published({ feed, list, is_complete: complete, completed_at: completed }) {
   return [
     ...(feed?.issued_at
       ? [
@@ -303,8 +313,8 @@ export function undoing({ kind, undoable, undone_at: undone, feed }) {
   if (kind === 'api_key' || kind === 'signing_key') return 'A revoked key stays revoked.'
   if (kind === 'list_signer') return 'A revoked list signer stays revoked.'
   if (undone) return `Taken back ${second(undone)} UTC.`
-  if (!undoable || feed?.of === 0) return 'Nothing of it is left to be taken back.'
-  return kind === 'batch' ? `${number(feed?.of ?? 0)} can be taken back.` : 'It can be taken back.'
+  if (!undoable || feed?.total === 0) return 'Nothing of it is left to be taken back.'
+  return kind === 'batch' ? `${number(feed?.total ?? 0)} can be taken back.` : 'It can be taken back.'
 }
 
 /** Format a time of today to the second, or any other time with its date. @param {string} time @param {number} now */

@@ -63,7 +63,7 @@ Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for th
 
 Report = Callable[[str], None]
 
-# Covers the spread of heartbeats, and authorizers that fail closed after one minute.
+# Covers the jitter of heartbeats, and authorizers that fail closed after one minute.
 SECONDS_DEFAULT = 180
 
 
@@ -218,9 +218,9 @@ def measure(ports: Ports, caller: Caller, seconds: int, *, report: Report) -> fl
     except KeyboardInterrupt:
         raise NotComplete("interrupted; the canary is restored.") from None
     if not last.propagation.is_complete:
-        for each in last.propagation.stragglers:
+        for each in last.propagation.lagging_authorizers:
             found = each.authorizer
-            report(f"  {each.proof}: {found.name} ({found.id}) has {_entry(found.sequence)}.")
+            report(f"  {each.enforcement}: {found.name} ({found.id}) has {_entry(found.sequence)}.")
         raise NotComplete(f"{last.propagation.unknown} authorizer(s) unknown after {taken:.1f} s")
     return taken
 
@@ -243,10 +243,10 @@ def _measure(
 def _progress_text(progress: PropagationProgress) -> str:
     published, found = progress.traced.published, progress.propagation
     if published is None:
-        return f"not in the feed yet; {found.registered} authorizers are registered."
+        return f"not in the feed yet; {found.total} authorizers are registered."
     return (
-        f"entry {published.sequence} of the feed; {found.holding} of {found.registered} have it, "
-        f"{found.closed} closed, {found.unknown} unknown."
+        f"entry {published.sequence} of the feed; {found.enforced} of {found.total} have it, "
+        f"{found.fail_closed} fail closed, {found.unknown} unknown."
     )
 
 

@@ -288,7 +288,7 @@ func TestOptions(t *testing.T) {
 
 func TestRunAndWait(t *testing.T) {
 	service := serving(t)
-	service.waitMax = 25
+	service.maxWait = 25
 	client, noted := service.client(t, t.TempDir())
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	done := make(chan error)

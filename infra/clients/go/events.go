@@ -48,7 +48,7 @@ type TrustChanged struct {
 	Pin     string
 }
 
-// ReportAccepted reports that the service accepted a heartbeat. The Status `foreign` means that
+// ReportAccepted reports that the service accepted a heartbeat. The Status `equivocation` means that
 // this client's history is unknown to the service.
 type ReportAccepted struct {
 	Sequence uint64
@@ -70,7 +70,7 @@ func LogEvent(event Event) {
 	case PollSucceeded, StateAdvanced:
 		return
 	case ReportAccepted:
-		if event.Status != "foreign" {
+		if event.Status != "equivocation" {
 			return
 		}
 	}

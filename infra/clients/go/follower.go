@@ -394,7 +394,7 @@ func (f *follower) wait() time.Duration {
 	if f.last == nil || f.failures > 0 || !f.view.Load().isFresh(time.Now()) {
 		return 0
 	}
-	return f.policy.longPoll(time.Duration(f.last.waitMax) * time.Second)
+	return f.policy.longPoll(time.Duration(f.last.maxWait) * time.Second)
 }
 
 // pause returns the pause after a poll with the duration `took` (POLL-1).

@@ -58,7 +58,7 @@ func parseReportAnswer(body []byte, has string) (*reportAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
-	spread, err := secondsOf(members["spread_seconds"])
+	spread, err := secondsOf(members["jitter_seconds"])
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func (r *reporter) statement(now *view, counts map[Reason]int) map[string]any {
 	stated := map[string]any{
 		"Tenant": trust.tenant, "Id": r.schedule.id, "Number": uint64(r.lastNumber), "Trust": trust.version(),
 		"Sequence": at.sequence, "Chain": at.chain[:], "VerifiedAt": nil, "MaxStaleness": staleness,
-		"AllowWhenStale": false, "Refused": refused,
+		"FailOpen": false, "Refused": refused,
 	}
 	if !now.confirmed.IsZero() {
 		stated["VerifiedAt"] = now.confirmed.UTC().Format(momentForm)

@@ -44,7 +44,7 @@ type service struct {
 	query            url.Values
 	posts            []map[string]any
 	pollSeconds      float64
-	waitMax          int
+	maxWait          int
 	// Replaces the normal response while it returns true.
 	instead func(http.ResponseWriter, *http.Request) bool
 }
@@ -127,7 +127,7 @@ func (s *service) feed() []byte { return s.sealed(s.head()).encode() }
 
 func (s *service) sealed(payload []byte) *answer {
 	signature := ed25519.Sign(s.signer, append([]byte(headPrefix), payload...))
-	return &answer{payload, signature, s.entries, s.pollSeconds, s.waitMax}
+	return &answer{payload, signature, s.entries, s.pollSeconds, s.maxWait}
 }
 
 func (s *service) answer(to http.ResponseWriter, asked *http.Request) {
@@ -157,7 +157,7 @@ func (s *service) answer(to http.ResponseWriter, asked *http.Request) {
 		var body map[string]any
 		json.NewDecoder(asked.Body).Decode(&body)
 		s.posts = append(s.posts, body)
-		fmt.Fprint(to, `{"id": "svc_azr_1", "status": "ok", "report_after_seconds": 300, "spread_seconds": 0}`)
+		fmt.Fprint(to, `{"id": "svc_azr_1", "status": "ok", "report_after_seconds": 300, "jitter_seconds": 0}`)
 	default:
 		http.NotFound(to, asked)
 	}

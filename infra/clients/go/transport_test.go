@@ -71,7 +71,7 @@ func TestAHugeAgeEnds(t *testing.T) {
 
 func TestPolls(t *testing.T) {
 	service := serving(t)
-	service.waitMax, service.pollSeconds = 25, 10
+	service.maxWait, service.pollSeconds = 25, 10
 	client, _ := service.client(t, t.TempDir())
 	follower := &client.follower
 	next := func() time.Duration { return follower.poll(context.Background()) }
@@ -156,7 +156,7 @@ func TestTheAPIKeyIsInNoMessage(t *testing.T) {
 			fmt.Fprint(to, "{}")
 		},
 		"a word": func(to http.ResponseWriter, sent string) {
-			fmt.Fprintf(to, `{"id": "svc_azr_1", "status": %q, "report_after_seconds": 300, "spread_seconds": 0}`, sent)
+			fmt.Fprintf(to, `{"id": "svc_azr_1", "status": %q, "report_after_seconds": 300, "jitter_seconds": 0}`, sent)
 		},
 	} {
 		service, noted := serving(t), []string{}
@@ -317,7 +317,7 @@ func TestARefusedRegistrationIsLogged(t *testing.T) {
 	LogEvent(PollSucceeded{})
 	LogEvent(ReportAccepted{Status: "ok"})
 	expect(t, written.Len(), 0)
-	LogEvent(ReportAccepted{Status: "foreign"})
+	LogEvent(ReportAccepted{Status: "equivocation"})
 	LogEvent(PollFailed{Message: "away"})
 	expect(t, strings.Count(written.String(), "\n"), 2)
 }

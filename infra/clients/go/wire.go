@@ -81,7 +81,7 @@ type answer struct {
 	payload, signature []byte
 	entries            [][]byte
 	pollSeconds        float64
-	waitMax            int
+	maxWait            int
 }
 
 // fields reads members of a map. `err` is the error of the first invalid member.
@@ -476,8 +476,8 @@ func answerOf(body []byte) (*answer, error) {
 	if found.pollSeconds, err = hint(members, "poll_seconds", 1); err != nil {
 		return nil, err
 	}
-	wait, err := hint(members, "wait_max", 0)
-	found.waitMax = int(wait)
+	wait, err := hint(members, "max_wait_seconds", 0)
+	found.maxWait = int(wait)
 	return found, err
 }
 
@@ -512,7 +512,7 @@ func (a *answer) encode() []byte {
 	}
 	signed := map[string]string{"Payload": toBase64(a.payload), "Signature": toBase64(a.signature)}
 	data, _ := json.Marshal(map[string]any{
-		"head": signed, "entries": entries, "poll_seconds": a.pollSeconds, "wait_max": a.waitMax,
+		"head": signed, "entries": entries, "poll_seconds": a.pollSeconds, "max_wait_seconds": a.maxWait,
 	})
 	return data
 }

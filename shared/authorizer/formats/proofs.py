@@ -88,7 +88,7 @@ class SignedReport:
     chain: bytes
     verified_at: datetime | None
     max_staleness: int | None
-    allow_when_stale: bool
+    fail_open: bool
     refused: Mapping[str, int] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -102,7 +102,7 @@ class SignedReport:
             "Chain": self.chain,
             "VerifiedAt": None if self.verified_at is None else text(self.verified_at),
             "MaxStaleness": self.max_staleness,
-            "AllowWhenStale": self.allow_when_stale,
+            "FailOpen": self.fail_open,
             "Refused": self.refused,
         }
         return encode(members)
@@ -121,7 +121,7 @@ class SignedReport:
             member(members, "Chain", bytes),
             _or_nil(members, "VerifiedAt", moment),
             _or_nil(members, "MaxStaleness", number),
-            member(members, "AllowWhenStale", bool),
+            member(members, "FailOpen", bool),
             {reason: number(refused, reason) for reason in refused},
         )
         if len(report.chain) != (0 if report.sequence is None else HASH_BYTES):

@@ -47,15 +47,20 @@ class ReportEndpoints:
         reported = await members(request)
         if not all(isinstance(reported.get(name), str) for name in _SIGNED):
             raise Problem(400, "invalid_request", "A report needs `report` and `signature`.")
-        return self._take(request, {name: reported[name] for name in _SIGNED})
+        signed = {name: reported[name] for name in _SIGNED}
+        return self._take(request, signed, "srl_version")
 
     async def native_heartbeat(self, request: Request) -> Response:
         """Accept a report of an unmodified authorizer."""
         reported = await members(request)
-        return self._take(request, {name: reported[name] for name in _STOCK if name in reported})
+        stock: dict[str, Any] = {name: reported[name] for name in _STOCK if name in reported}
+        return self._take(request, stock, "latest_srl_version")
 
-    def _take(self, request: Request, report: Mapping[str, Any]) -> Response:
-        """Return the response to a report. Raises `Problem`."""
+    def _take(self, request: Request, report: Mapping[str, Any], version_member: str) -> Response:
+        """Return the response to a report. Raises `Problem`.
+
+        `version_member` is the name of the native list version: `tenuo` reads another name.
+        """
         identifier = request.path_params["id"]
         outcome = self._relay.reports.take(identifier, report, caller(request))
         if outcome is None or outcome.status == "full":
@@ -69,10 +74,10 @@ class ReportEndpoints:
         return JSONResponse(
             {
                 "status": outcome.status,
-                "latest_sequence": latest,
-                "latest_srl_version": latest + 1 if held else 0,
+                "feed_sequence": latest,
+                version_member: latest + 1 if held else 0,
                 "report_after_seconds": int(outcome.terms.after),
-                "spread_seconds": int(outcome.terms.spread),
+                "jitter_seconds": int(outcome.terms.spread),
             }
         )
 

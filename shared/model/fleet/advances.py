@@ -18,11 +18,11 @@ _SEQUENCE_MAX: Final = 2**31 - 1
 
 
 class Advance(NamedTuple):
-    """An entry and its report time. `is_bound`: reports just before it were dropped."""
+    """An entry and its report time. `is_upper_bound`: reports just before it were dropped."""
 
     sequence: int
     second: int
-    is_bound: bool = False
+    is_upper_bound: bool = False
 
     @property
     def at(self) -> datetime:
@@ -52,12 +52,12 @@ def record_advance(
         # The clocks of two servers may differ.
         second = max(int(now.timestamp()), kept[-1].second if kept else 0)
         # After a higher sequence, the authorizer may have had this entry for a long time.
-        is_bound = previous is not None and (not kept or previous > sequence)
-        kept.append(Advance(sequence, second, is_bound))
+        is_upper_bound = previous is not None and (not kept or previous > sequence)
+        kept.append(Advance(sequence, second, is_upper_bound))
     if len(kept) > PAIRS_MAX:
-        kept = [each._replace(is_bound=True) for each in kept[1:_THINNED:2]] + kept[_THINNED:]
+        kept = [each._replace(is_upper_bound=True) for each in kept[1:_THINNED:2]] + kept[_THINNED:]
     return b"".join(_pack(kept))
 
 
 def _pack(pairs: list[Advance]) -> Iterator[bytes]:
-    return (_PAIR.pack(each.sequence << 1 | each.is_bound, each.second) for each in pairs)
+    return (_PAIR.pack(each.sequence << 1 | each.is_upper_bound, each.second) for each in pairs)

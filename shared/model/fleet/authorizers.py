@@ -51,12 +51,12 @@ class Authorizer(Record):
     """The registration of an authorizer, with its last stored heartbeat.
 
     `owner` is the identity of the caller that registered it. `key_id` is the API key, or empty if a
-    session registered it. `seen_at` is the time of the last stored heartbeat, or of the
+    session registered it. `last_seen_at` is the time of the last stored heartbeat, or of the
     registration. The fields from `sequence` to `refused` are copied from `Heartbeat`, but `chain`
-    is 32 bytes or empty. `sequence` is None before the first heartbeat. `is_foreign` is true if it
+    is 32 bytes or empty. `sequence` is None before the first heartbeat. `equivocation` is true if it
     reported a chain hash that differs from this service's at `sequence`.
 
-    `public_key` is an unproven key. `proven_key` (32 bytes, or empty) replaces it after a proof of
+    `public_key` is an unproven key. `verified_key` (32 bytes, or empty) replaces it after a proof of
     possession. Only signed reports are then accepted. `number` is the number of the last signed
     report, and `trust` its version of the trust document (TRUST-10). `stored` is the time of the
     write, in seconds since 1970. `advances` contains the first report of each entry
@@ -69,7 +69,7 @@ class Authorizer(Record):
     name: str
     owner: str
     registered_at: datetime
-    seen_at: datetime
+    last_seen_at: datetime
     stored: int
     type: str = field(default="", metadata=SPARSE)
     program_version: str = field(default="", metadata=SPARSE)
@@ -80,12 +80,12 @@ class Authorizer(Record):
     chain: bytes = field(default=b"", metadata=SPARSE)
     verified_at: datetime | None = None
     max_staleness_seconds: int | None = None
-    allow_when_stale: bool = field(default=False, metadata=SPARSE)
+    fail_open: bool = field(default=False, metadata=SPARSE)
     refused: dict[str, int] = field(default_factory=dict, metadata=SPARSE)
-    is_foreign: bool = field(default=False, metadata=SPARSE)
+    equivocation: bool = field(default=False, metadata=SPARSE)
     version: int = 1
     key_id: str = field(default="", metadata=SPARSE)
-    proven_key: bytes = field(default=b"", metadata=SPARSE)
+    verified_key: bytes = field(default=b"", metadata=SPARSE)
     number: int = field(default=0, metadata=SPARSE)
     trust: int = field(default=0, metadata=SPARSE)
     advances: bytes = field(default=b"", metadata=SPARSE)
@@ -107,7 +107,7 @@ class Authorizer(Record):
             description.name,
             owner,
             registered_at=now,
-            seen_at=now,
+            last_seen_at=now,
             type=description.type,
             program_version=description.program_version,
             metadata=dict(description.metadata),
@@ -119,9 +119,9 @@ class Authorizer(Record):
         )
 
     @property
-    def is_proven(self) -> bool:
+    def key_verified(self) -> bool:
         """Whether it has a proven key, so only signed reports are accepted."""
-        return bool(self.proven_key)
+        return bool(self.verified_key)
 
     @property
     def supports_cutoffs(self) -> bool:
@@ -131,7 +131,7 @@ class Authorizer(Record):
     @property
     def any_key(self) -> str:
         """The proven or unproven key in hexadecimal, or an empty string."""
-        return self.proven_key.hex() or self.public_key
+        return self.verified_key.hex() or self.public_key
 
     @property
     def srl_version(self) -> int:
@@ -141,7 +141,7 @@ class Authorizer(Record):
     @property
     def expires_at(self) -> datetime:
         """The expiry of the registration without further heartbeats."""
-        return self.seen_at + UNSEEN
+        return self.last_seen_at + UNSEEN
 
     @property
     def polls(self) -> bool:
@@ -165,16 +165,16 @@ class Authorizer(Record):
 
         A name with a proven key belongs to this key until the registration expires (FLEET-27).
         """
-        has_key = description.is_proven and description.public_key == self.any_key
-        return has_key or not self.is_proven
+        has_key = description.key_verified and description.public_key == self.any_key
+        return has_key or not self.key_verified
 
     def described_as(self, description: AuthorizerDescription, now: datetime) -> "Authorizer":
         """Return the registration after a new registration with this description.
 
         Reports of another key, or without a key, are dropped if the key changes.
         """
-        key = (description.public_key, description.is_proven)
-        before = self if key == (self.any_key, self.is_proven) else self._without_report()
+        key = (description.public_key, description.key_verified)
+        before = self if key == (self.any_key, self.key_verified) else self._without_report()
         return replace(
             before,
             type=description.type,
@@ -183,17 +183,17 @@ class Authorizer(Record):
             metadata=dict(description.metadata),
             relay=description.relay,
             features=description.features,
-            seen_at=max(now, self.seen_at),
+            last_seen_at=max(now, self.last_seen_at),
             version=self.version + 1,
             stored=int(now.timestamp()),
         )
 
     def _without_report(self) -> "Authorizer":
-        at = self.registered_at, self.seen_at, self.stored
+        at = self.registered_at, self.last_seen_at, self.stored
         return Authorizer(self.id, self.name, self.owner, *at, key_id=self.key_id)
 
     def with_heartbeat(
-        self, beat: Heartbeat, now: datetime, *, relay: str, is_foreign: bool
+        self, beat: Heartbeat, now: datetime, *, relay: str, equivocation: bool
     ) -> "Authorizer":
         """Return the registration after a heartbeat.
 
@@ -204,18 +204,18 @@ class Authorizer(Record):
             relay=relay,
             number=beat.number or self.number,
             trust=beat.trust,
-            seen_at=max(self.seen_at, beat.heard_at(now)),
+            last_seen_at=max(self.last_seen_at, beat.heard_at(now)),
             sequence=beat.sequence,
             chain=bytes.fromhex(beat.chain),
             verified_at=None if beat.verified_at is None else min(beat.verified_at, now),
             max_staleness_seconds=beat.max_staleness_seconds,
-            allow_when_stale=beat.allow_when_stale,
+            fail_open=beat.fail_open,
             refused=dict(beat.refused),
-            is_foreign=is_foreign,
+            equivocation=equivocation,
             version=self.version + 1,
             stored=int(now.timestamp()),
             advances=b""
-            if is_foreign
+            if equivocation
             else record_advance(self.advances, beat.sequence, now, previous=self.sequence),
         )
 
@@ -224,7 +224,7 @@ class Authorizer(Record):
         # These fields change with each heartbeat, and are not news.
         same = self == replace(
             previous,
-            seen_at=self.seen_at,
+            last_seen_at=self.last_seen_at,
             verified_at=self.verified_at,
             refused=self.refused,
             number=self.number,
@@ -233,7 +233,7 @@ class Authorizer(Record):
             stored=self.stored,
             advances=self.advances,
         )
-        return not same or self.seen_at - previous.seen_at >= STORED_EVERY
+        return not same or self.last_seen_at - previous.last_seen_at >= STORED_EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +272,7 @@ class RegistrationCounts(Record):
         return timedelta(seconds=self.report_after_seconds * _LATE + _STORED_WITHIN)
 
     @property
-    def spread_seconds(self) -> int:
+    def jitter_seconds(self) -> int:
         """The period in seconds for the heartbeats of all authorizers after an advance."""
         return max(0, self.count // _NEWS_PER_SECOND)
 
@@ -337,6 +337,6 @@ def name_address(tenant_id: str, *, owner: str, name: str, public_key: str) -> A
 
 def _key(description: AuthorizerDescription) -> dict[str, Any]:
     """Return the key fields for a description."""
-    if description.is_proven:
-        return {"public_key": "", "proven_key": bytes.fromhex(description.public_key)}
-    return {"public_key": description.public_key, "proven_key": b""}
+    if description.key_verified:
+        return {"public_key": "", "verified_key": bytes.fromhex(description.public_key)}
+    return {"public_key": description.public_key, "verified_key": b""}

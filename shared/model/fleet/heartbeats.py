@@ -24,12 +24,12 @@ class SignedStatement(NamedTuple):
 class RefusedReport(StrEnum):
     """Why a report was rejected: the first failed check (TRUST-10).
 
-    `unsigned`: the registration has a key, but the report no signature. `unproven`: the report has
+    `unsigned`: the registration has a key, but the report no signature. `key_unverified`: the report has
     a signature, but the registration no key.
     """
 
     UNSIGNED = "unsigned"
-    UNPROVEN = "unproven"
+    KEY_UNVERIFIED = "key_unverified"
     TOO_LARGE = "too_large"
     SIGNATURE = "signature"
     MALFORMED = "malformed"
@@ -41,7 +41,7 @@ class RefusedReport(StrEnum):
 class AuthorizerDescription:
     """Description of an authorizer in its registration.
 
-    `public_key` is 64 hexadecimal digits, or empty. If `is_proven`, the authorizer has proved
+    `public_key` is 64 hexadecimal digits, or empty. If `key_verified`, the authorizer has proved
     possession of the private key. `relay` names the relay that reports for it, or is empty if the
     authorizer reports directly. `features` are the supported features (FLEET-2).
     """
@@ -52,7 +52,7 @@ class AuthorizerDescription:
     public_key: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     relay: str = ""
-    is_proven: bool = False
+    key_verified: bool = False
     features: tuple[str, ...] = ()
 
 
@@ -71,7 +71,7 @@ class Heartbeat:
     chain: str = ""
     verified_at: datetime | None = None
     max_staleness_seconds: int | None = None
-    allow_when_stale: bool = False
+    fail_open: bool = False
     refused: Mapping[str, int] = field(default_factory=dict)
     seen_at: datetime | None = None
     signed: SignedStatement | None = None

@@ -43,7 +43,7 @@ def verify_registration(
         raise InvalidRequest(f"proof: {refused.reason}: {why}") from None
     if proof.name != description.name:
         raise InvalidRequest("proof: it must have the name of the registration.")
-    return replace(description, public_key=proof.public_key.hex(), is_proven=True)
+    return replace(description, public_key=proof.public_key.hex(), key_verified=True)
 
 
 def verify_heartbeat(
@@ -54,12 +54,12 @@ def verify_heartbeat(
     For an authorizer with a proven key, only signed content is accepted.
     """
     if beat.signed is None:
-        return RefusedReport.UNSIGNED if previous.is_proven else beat
-    if not previous.is_proven:
-        return RefusedReport.UNPROVEN
+        return RefusedReport.UNSIGNED if previous.key_verified else beat
+    if not previous.key_verified:
+        return RefusedReport.KEY_UNVERIFIED
     try:
         report = SignedReport.verify_and_decode(
-            *_bytes(beat.signed), public_key=previous.proven_key
+            *_bytes(beat.signed), public_key=previous.verified_key
         )
         report.check(tenant_id=tenant_id, authorizer_id=previous.id, after=previous.number)
     except NotTrusted as refused:
@@ -71,7 +71,7 @@ def verify_heartbeat(
         report.chain.hex(),
         report.verified_at,
         report.max_staleness,
-        report.allow_when_stale,
+        report.fail_open,
         report.refused,
         beat.seen_at,
         number=report.number,

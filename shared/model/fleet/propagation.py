@@ -19,7 +19,7 @@ from shared.model.fleet.authorizers import Authorizer, RegistrationCounts
 from shared.model.fleet.unregistered import UnregisteredClient
 
 # The maximum number of lagging authorizers in a result, and of points in a curve.
-STRAGGLERS_MAX: Final = 100
+LAGGING_MAX: Final = 100
 CURVE_MAX: Final = 200
 
 # Every poll returns an entry this long after its `issued_at`. By then the write of the entry has
@@ -31,9 +31,9 @@ class EnforcementState(StrEnum):
     """The enforcement state of an authorizer for a warrant."""
 
     # A report confirms the entry.
-    HOLDING = "holding"
+    ENFORCED = "enforced"
     # Either the entry is applied, or all warrants are refused.
-    CLOSED = "closed"
+    FAIL_CLOSED = "fail_closed"
     UNKNOWN = "unknown"
     # The kind of identifier is not supported.
     UNSUPPORTED = "unsupported"
@@ -56,43 +56,43 @@ class PublishedEntry:
 class AuthorizerStatus:
     """An authorizer and its enforcement state.
 
-    It refuses all warrants from `denies_all_from` on unless it has the entry by then. None if this
+    It refuses all warrants from `fail_closed_at` on unless it has the entry by then. None if this
     time is unknown.
     """
 
     authorizer: Authorizer
-    proof: EnforcementState
-    denies_all_from: datetime | None = None
+    enforcement: EnforcementState
+    fail_closed_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Propagation:
     """The number of registered authorizers, and their enforcement states.
 
-    `unproven` is the number of authorizers without a proven key, in any state. `unsupported` is the
-    number of `unknown` authorizers without support for a revoked subject cutoff. `stragglers`
-    contains at most `STRAGGLERS_MAX` lagging authorizers: unknown ones first, sorted by their last
+    `key_unverified` is the number of authorizers without a proven key, in any state. `unsupported` is the
+    number of `unknown` authorizers without support for a revoked subject cutoff. `lagging_authorizers`
+    contains at most `LAGGING_MAX` lagging authorizers: unknown ones first, sorted by their last
     report, oldest first. The states of the `unregistered` are unknown.
     """
 
-    registered: int
-    holding: int
-    closed: int
+    total: int
+    enforced: int
+    fail_closed: int
     unknown: int
-    unproven: int
-    stragglers: tuple[AuthorizerStatus, ...]
+    key_unverified: int
+    lagging_authorizers: tuple[AuthorizerStatus, ...]
     unregistered: tuple[UnregisteredClient, ...] = ()
     unsupported: int = 0
 
     @property
     def is_complete(self) -> bool:
         """Whether each registered authorizer refuses the warrant. False if there is none."""
-        return self.registered > 0 and self.unknown == 0
+        return self.total > 0 and self.unknown == 0
 
     @property
-    def is_proven(self) -> bool:
+    def is_verified(self) -> bool:
         """Whether signed reports alone show that propagation is complete."""
-        return self.is_complete and self.unproven == 0
+        return self.is_complete and self.key_unverified == 0
 
 
 def propagation(
@@ -111,16 +111,16 @@ def propagation(
 
 def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
     """Return the propagation of an entry among these authorizers."""
-    behind = [each for each in status if each.proof is not EnforcementState.HOLDING]
-    closed = sum(each.proof is EnforcementState.CLOSED for each in behind)
+    lagging = [each for each in status if each.enforcement is not EnforcementState.ENFORCED]
+    fail_closed = sum(each.enforcement is EnforcementState.FAIL_CLOSED for each in lagging)
     return Propagation(
-        registered=len(status),
-        holding=len(status) - len(behind),
-        closed=closed,
-        unknown=len(behind) - closed,
-        unproven=sum(not each.authorizer.is_proven for each in status),
-        stragglers=tuple(heapq.nsmallest(STRAGGLERS_MAX, behind, key=_urgency)),
-        unsupported=sum(each.proof is EnforcementState.UNSUPPORTED for each in behind),
+        total=len(status),
+        enforced=len(status) - len(lagging),
+        fail_closed=fail_closed,
+        unknown=len(lagging) - fail_closed,
+        key_unverified=sum(not each.authorizer.key_verified for each in status),
+        lagging_authorizers=tuple(heapq.nsmallest(LAGGING_MAX, lagging, key=_urgency)),
+        unsupported=sum(each.enforcement is EnforcementState.UNSUPPORTED for each in lagging),
     )
 
 
@@ -128,19 +128,19 @@ def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
 class FleetSummary:
     """The number of registered authorizers, and their enforcement states for the newest entry.
 
-    `silent` counts silent authorizers, and `allow_when_stale` authorizers that fail open.
+    `missed_heartbeat` counts missed_heartbeat authorizers, and `fail_open` authorizers that fail open.
     `without_cutoffs` counts authorizers without support for subject cutoffs, for any entry. At
     `next_change_at`, the next authorizer becomes closed without a report, or never if None.
     """
 
     sequence: int | None
     issued_at: datetime | None
-    registered: int
-    holding: int
-    closed: int
+    total: int
+    enforced: int
+    fail_closed: int
     unknown: int
-    silent: int
-    allow_when_stale: int
+    missed_heartbeat: int
+    fail_open: int
     next_change_at: datetime | None
     unregistered: tuple[UnregisteredClient, ...] = ()
     without_cutoffs: int = 0
@@ -151,17 +151,17 @@ def summary(
 ) -> FleetSummary:
     """Return the enforcement states of all authorizers for the entry `newest` (FLEET-28)."""
     judged = [judge(each, newest, now) for each in authorizers]
-    proofs = Counter(each.proof for each in judged)
+    states = Counter(each.enforcement for each in judged)
     heard_after = now - RegistrationCounts(len(judged)).silent_after
     return FleetSummary(
         None if newest is None else newest.sequence,
         None if newest is None else newest.issued_at,
         len(judged),
-        proofs[EnforcementState.HOLDING],
-        proofs[EnforcementState.CLOSED],
-        proofs[EnforcementState.UNKNOWN],
-        silent=sum(each.authorizer.seen_at < heard_after for each in judged),
-        allow_when_stale=sum(each.authorizer.allow_when_stale for each in judged),
+        states[EnforcementState.ENFORCED],
+        states[EnforcementState.FAIL_CLOSED],
+        states[EnforcementState.UNKNOWN],
+        missed_heartbeat=sum(each.authorizer.last_seen_at < heard_after for each in judged),
+        fail_open=sum(each.authorizer.fail_open for each in judged),
         next_change_at=next_closing(judged),
         without_cutoffs=sum(not each.authorizer.supports_cutoffs for each in judged),
     )
@@ -172,12 +172,12 @@ class PropagationCurve:
     """When authorizers were first known to refuse a change, in seconds after it, and how.
 
     The points are in order of time. At most `CURVE_MAX` points are chosen evenly, including the
-    first and the last. `is_bound` is true if any authorizer may have refused it earlier. `last` is
+    first and the last. `is_upper_bound` is true if any authorizer may have refused it earlier. `last` is
     the time of the last point.
     """
 
     points: tuple[tuple[int, EnforcementState], ...]
-    is_bound: bool
+    is_upper_bound: bool
     last: datetime | None
 
 
@@ -187,7 +187,9 @@ def curve(
     """Return since when each of these authorizers is known to refuse a change (FLEET-31)."""
     sequence = 0 if entry is None else entry.sequence
     refusing = (
-        each for each in status if each.proof in (EnforcementState.HOLDING, EnforcementState.CLOSED)
+        each
+        for each in status
+        if each.enforcement in (EnforcementState.ENFORCED, EnforcementState.FAIL_CLOSED)
     )
     moments = [_refuses_from(each, sequence) for each in refusing]
     moments.sort(key=lambda each: each.at)
@@ -195,37 +197,41 @@ def curve(
     if len(moments) > CURVE_MAX:
         step = (len(moments) - 1) / (CURVE_MAX - 1)
         chosen = [moments[round(each * step)] for each in range(CURVE_MAX)]
-    points = ((int((each.at - recorded_at).total_seconds()), each.proof) for each in chosen)
+    points = ((int((each.at - recorded_at).total_seconds()), each.enforcement) for each in chosen)
     return PropagationCurve(
-        tuple((max(0, seconds), proof) for seconds, proof in points),
-        any(each.is_bound for each in moments),
+        tuple((max(0, seconds), state) for seconds, state in points),
+        any(each.is_upper_bound for each in moments),
         moments[-1].at if moments else None,
     )
 
 
 class _DeniesFrom(NamedTuple):
     at: datetime
-    proof: EnforcementState
-    is_bound: bool
+    enforcement: EnforcementState
+    is_upper_bound: bool
 
 
 def _refuses_from(status: AuthorizerStatus, sequence: int) -> _DeniesFrom:
     """Return since when an authorizer in a known state refuses the revoked warrants."""
     authorizer = status.authorizer
-    if status.denies_all_from is not None:
-        return _DeniesFrom(status.denies_all_from, status.proof, is_bound=False)
+    if status.fail_closed_at is not None:
+        return _DeniesFrom(status.fail_closed_at, status.enforcement, is_upper_bound=False)
     known = (each for each in advances(authorizer.advances) if each.sequence >= sequence)
     first = next(known, None)
     if first is not None:
-        return _DeniesFrom(first.at, status.proof, first.is_bound)
+        return _DeniesFrom(first.at, status.enforcement, first.is_upper_bound)
     # The first report of the entry is unknown. It happened at or before the last write of this
     # record.
-    return _DeniesFrom(times.from_seconds(authorizer.stored), status.proof, is_bound=True)
+    return _DeniesFrom(
+        times.from_seconds(authorizer.stored), status.enforcement, is_upper_bound=True
+    )
 
 
 def next_closing(status: Iterable[AuthorizerStatus]) -> datetime | None:
     """Return when the next of these authorizers becomes closed without a report, or None."""
-    unknown = (each.denies_all_from for each in status if each.proof is EnforcementState.UNKNOWN)
+    unknown = (
+        each.fail_closed_at for each in status if each.enforcement is EnforcementState.UNKNOWN
+    )
     return min(filter(None, unknown), default=None)
 
 
@@ -246,19 +252,19 @@ def judge(
     if entry is None:
         return AuthorizerStatus(authorizer, EnforcementState.UNKNOWN)
     if _holds(authorizer, entry):
-        return AuthorizerStatus(authorizer, EnforcementState.HOLDING)
-    denies_all_from = _denies_all_from(authorizer, entry)
-    is_closed = denies_all_from is not None and denies_all_from <= now
+        return AuthorizerStatus(authorizer, EnforcementState.ENFORCED)
+    fail_closed_at = _denies_all_from(authorizer, entry)
+    is_closed = fail_closed_at is not None and fail_closed_at <= now
     return AuthorizerStatus(
         authorizer,
-        EnforcementState.CLOSED if is_closed else EnforcementState.UNKNOWN,
-        denies_all_from,
+        EnforcementState.FAIL_CLOSED if is_closed else EnforcementState.UNKNOWN,
+        fail_closed_at,
     )
 
 
 def _holds(authorizer: Authorizer, entry: PublishedEntry) -> bool:
     sequence = authorizer.sequence
-    if sequence is None or sequence < entry.sequence or authorizer.is_foreign:
+    if sequence is None or sequence < entry.sequence or authorizer.equivocation:
         return False
     # After a restore, authorizers may report entries that are lost.
     chain = entry.chains.get(sequence)
@@ -268,7 +274,7 @@ def _holds(authorizer: Authorizer, entry: PublishedEntry) -> bool:
 
 def _denies_all_from(authorizer: Authorizer, entry: PublishedEntry) -> datetime | None:
     seconds, visible_at = authorizer.max_staleness_seconds, entry.issued_at + VISIBLE_AFTER
-    if seconds is None or authorizer.allow_when_stale or _contradicts(authorizer, entry):
+    if seconds is None or authorizer.fail_open or _contradicts(authorizer, entry):
         return None
     try:
         return visible_at + timedelta(seconds=seconds)
@@ -278,7 +284,7 @@ def _denies_all_from(authorizer: Authorizer, entry: PublishedEntry) -> datetime 
 
 def _contradicts(authorizer: Authorizer, entry: PublishedEntry) -> bool:
     """Return whether its report shows incorrect behavior for a client of this feed."""
-    if authorizer.is_foreign or (authorizer.sequence or 0) >= entry.sequence:
+    if authorizer.equivocation or (authorizer.sequence or 0) >= entry.sequence:
         return True
     confirmed_at = authorizer.verified_at
     return confirmed_at is not None and confirmed_at > entry.issued_at + VISIBLE_AFTER
@@ -286,4 +292,8 @@ def _contradicts(authorizer: Authorizer, entry: PublishedEntry) -> bool:
 
 def _urgency(status: AuthorizerStatus) -> tuple[bool, datetime, str]:
     authorizer = status.authorizer
-    return status.proof is EnforcementState.CLOSED, authorizer.seen_at, authorizer.id
+    return (
+        status.enforcement is EnforcementState.FAIL_CLOSED,
+        authorizer.last_seen_at,
+        authorizer.id,
+    )

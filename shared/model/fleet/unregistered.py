@@ -18,7 +18,7 @@ _RECENT: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class UnregisteredClient(Record):
-    """A client with a rejected registration. `seen_at` is the time of the last rejection.
+    """A client with a rejected registration. `last_seen_at` is the time of the last rejection.
 
     `code` is its error code.
     """
@@ -27,7 +27,7 @@ class UnregisteredClient(Record):
     owner: str
     public_key: str
     code: str
-    seen_at: datetime
+    last_seen_at: datetime
     version: int = 0
 
     @property
@@ -42,7 +42,7 @@ class UnregisteredClient(Record):
 
     def is_recent(self, now: datetime) -> bool:
         """Return whether the last stored rejection is less than an hour old."""
-        return now - self.seen_at < _RECENT
+        return now - self.last_seen_at < _RECENT
 
 
 def unregistered_partition(tenant_id: str) -> Partition:

@@ -28,7 +28,7 @@ from shared.ports import Ports
 _REFUSED: Final = {
     RefusedReport.UNSIGNED: "the authorizer has a key, and the report is not signed. Sign it, or "
     "remove the authorizer, and register as a stock authorizer.",
-    RefusedReport.UNPROVEN: "the authorizer has no key. Register again with a proof.",
+    RefusedReport.KEY_UNVERIFIED: "the authorizer has no key. Register again with a proof.",
     RefusedReport.TOO_LARGE: "it may have at most 4,096 bytes.",
     RefusedReport.SIGNATURE: "the key of this authorizer did not sign it. If the key is lost, "
     "remove the authorizer, and register again.",
@@ -49,11 +49,11 @@ _IDENTITY: Final = re.compile(r"[^@\s]{1,255}@[a-z0-9-]{1,63}\.svc")
 class HeartbeatStatus(StrEnum):
     """The service's assessment of a heartbeat.
 
-    `foreign`: the authorizer reported entries that this service did not publish.
+    `equivocation`: the authorizer reported entries that this service did not publish.
     """
 
     OK = "ok"
-    FOREIGN = "foreign"
+    EQUIVOCATION = "equivocation"
 
 
 class HeartbeatAnswer(NamedTuple):

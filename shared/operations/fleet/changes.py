@@ -55,7 +55,7 @@ class FeedCoverage(NamedTuple):
     """The published parts of a change, and the entry that completes them."""
 
     published: int
-    of: int
+    total: int
     entry: PublishedEntry | None
 
 
@@ -76,7 +76,7 @@ class ChangeProgress:
     listed: SrlHead | None
     list_due_at: datetime | None
     propagation: Propagation
-    curve: PropagationCurve
+    propagation_curve: PropagationCurve
 
     @property
     def is_complete(self) -> bool:
@@ -85,13 +85,13 @@ class ChangeProgress:
         The revocation of an API key is complete when the key has no registered authorizers.
         """
         if self.feed is None:
-            return self.propagation.registered == 0
+            return self.propagation.total == 0
         return self.propagation.is_complete
 
     @property
     def completed_at(self) -> datetime | None:
         """When the last authorizer was known to enforce the change, or None if not complete."""
-        return self.curve.last if self.is_complete else None
+        return self.propagation_curve.last if self.is_complete else None
 
 
 class _FoundChange(NamedTuple):

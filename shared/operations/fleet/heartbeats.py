@@ -36,7 +36,7 @@ class KnownChains:
     newest: int | None
     known: dict[int, bytes]
 
-    def is_foreign(self, beat: Heartbeat) -> bool | None:
+    def equivocation(self, beat: Heartbeat) -> bool | None:
         """Return whether a heartbeat reports entries that this service did not publish.
 
         The result is None if the chain hash is no longer known.
@@ -75,14 +75,14 @@ def chains_of(
 class HeartbeatOutcome(StrEnum):
     """The outcome of a heartbeat.
 
-    - `foreign`: it was taken, but the authorizer reported entries that this service did not
+    - `equivocation`: it was taken, but the authorizer reported entries that this service did not
       publish.
     - `not_found`: the authorizer is not registered, or another owner registered it.
     - `refused`: it is not the signed report that its registration requires (FLEET-27).
     """
 
     OK = "ok"
-    FOREIGN = "foreign"
+    EQUIVOCATION = "equivocation"
     NOT_FOUND = "not_found"
     REFUSED = "refused"
 
@@ -215,22 +215,22 @@ def _reactivate(
 
 
 def _apply_heartbeat(facts: _HeartbeatFacts, previous: Authorizer, beat: Heartbeat) -> Authorizer:
-    is_foreign = facts.chains.is_foreign(beat)
-    if is_foreign is None:
+    equivocation = facts.chains.equivocation(beat)
+    if equivocation is None:
         # The chains cannot be compared now, so the last comparison of the same values counts.
         is_same = (previous.sequence, previous.chain.hex()) == (beat.sequence, beat.chain)
-        is_foreign = previous.is_foreign and is_same
-    return previous.with_heartbeat(beat, facts.now, relay=facts.relay, is_foreign=is_foreign)
+        equivocation = previous.equivocation and is_same
+    return previous.with_heartbeat(beat, facts.now, relay=facts.relay, equivocation=equivocation)
 
 
 def _outcome(authorizer: Authorizer) -> HeartbeatOutcome:
-    return HeartbeatOutcome.FOREIGN if authorizer.is_foreign else HeartbeatOutcome.OK
+    return HeartbeatOutcome.EQUIVOCATION if authorizer.equivocation else HeartbeatOutcome.OK
 
 
 def _log_refused_reports(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome]) -> None:
     """Log rejected reports, and authorizers with a newly reported foreign chain (FLEET-16)."""
-    told = {each for each, before in facts.own.items() if before.is_foreign}
-    found = [each for each, outcome in outcomes.items() if outcome is HeartbeatOutcome.FOREIGN]
+    told = {each for each, before in facts.own.items() if before.equivocation}
+    found = [each for each, outcome in outcomes.items() if outcome is HeartbeatOutcome.EQUIVOCATION]
     tenant_id = facts.caller.tenant_id
     if new := [each for each in found if each not in told]:
         figures = {"EquivocationReported": len(new)}

@@ -133,7 +133,7 @@ def page(
 
 def _is_newer(authorizer: Authorizer, head: FeedHead | None) -> bool:
     known = -1 if head is None else head.sequence
-    return not authorizer.is_foreign and (authorizer.sequence or 0) > known
+    return not authorizer.equivocation and (authorizer.sequence or 0) > known
 
 
 def _read_registered(ports: Ports, tenant_id: str, before: str | None) -> Iterator[Authorizer]:
@@ -145,11 +145,11 @@ def _has_changed(status: AuthorizerStatus, cursor: ListingCursor | None) -> bool
     """Return whether an authorizer was stored, or began to fail closed, since the cursor."""
     if cursor is None:
         return True
-    stored, closed_at = status.authorizer.stored, status.denies_all_from
+    stored, closed_at = status.authorizer.stored, status.fail_closed_at
     if stored >= cursor.visible_from.timestamp():
         return True
     return (
-        status.proof is EnforcementState.CLOSED
+        status.enforcement is EnforcementState.FAIL_CLOSED
         and closed_at is not None
         and closed_at > cursor.read_at
     )

@@ -61,14 +61,14 @@ class FleetSurvey:
     settled: dict[str, SettledEntry]
 
     @property
-    def holding(self) -> int:
+    def enforced(self) -> int:
         """How many authorizers enforce the settled entries."""
-        return sum(each.propagation.holding for each in self.settled.values())
+        return sum(each.propagation.enforced for each in self.settled.values())
 
     @property
     def fail_closed_count(self) -> int:
         """How many authorizers fail closed."""
-        return sum(each.propagation.closed for each in self.settled.values())
+        return sum(each.propagation.fail_closed for each in self.settled.values())
 
 
 def of_revocation(
@@ -186,14 +186,14 @@ class LaggingAuthorizer(NamedTuple):
         """The problem, as a sentence without a full stop."""
         found = self.judged.authorizer
         name = f"its authorizer {found.name} ({found.id})"
-        if found.is_foreign:
+        if found.equivocation:
             return f"{name} reported entries of the feed that this service did not publish"
         held = "none" if found.sequence is None else f"entry {found.sequence}"
-        seen = f"at {times.format_utc(found.seen_at)} it reported {held}"
+        seen = f"at {times.format_utc(found.last_seen_at)} it reported {held}"
         return f"{name} is not known to have entry {self.sequence} of the feed: {seen}"
 
 
-def stragglers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], int]:
+def lagging_authorizers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], int]:
     """Return authorizers in an unknown state, and their total.
 
     The state is for the newest entry that every authorizer should have by now. Raises
@@ -203,7 +203,9 @@ def stragglers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], i
     if settled is None:
         return [], 0
     published, found = settled
-    unknown = (each for each in found.stragglers if each.proof is EnforcementState.UNKNOWN)
+    unknown = (
+        each for each in found.lagging_authorizers if each.enforcement is EnforcementState.UNKNOWN
+    )
     return [LaggingAuthorizer(each, published.sequence) for each in unknown], found.unknown
 
 

@@ -97,7 +97,7 @@ def _register(
 class _NameRecord(NamedTuple):
     """The stored state of a name: the counts, its address, and the registrations that have it.
 
-    `before` has the same name and unproven key, and `holder` has the name without such a key.
+    `before` has the same name and unverified key, and `holder` has the name without such a key.
     `is_kept` is true if `before` has expired and is only remembered.
     """
 
@@ -218,7 +218,7 @@ def check_room(
     ports: Ports, caller: Caller, numbers: RegistrationCounts, settings: TenantSettings
 ) -> None:
     """Raise `AuthorizerLimit` if the caller or the tenant has the maximum number of authorizers."""
-    most = settings.authorizers_max
+    most = settings.max_authorizers
     is_at_quota = _of_owner(ports, caller) >= most
     if numbers.room and not is_at_quota:
         return
@@ -240,6 +240,6 @@ def _of_owner(ports: Ports, caller: Caller) -> int:
 def _at_quota(caller: Caller, most: int) -> str:
     return (
         f"{caller.identity} has registered {most:,} authorizers, which is the setting "
-        "authorizers_max of the tenant; remove some (`rescind authorizers remove`), or raise the "
-        "setting (`rescind settings set authorizers_max=…`)."
+        "max_authorizers of the tenant; remove some (`rescind authorizers remove`), or raise the "
+        "setting (`rescind settings set max_authorizers=…`)."
     )

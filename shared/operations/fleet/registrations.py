@@ -57,7 +57,7 @@ def read_ended(ports: Ports, tenant_id: str, ids: Iterable[str]) -> dict[str, Au
 def details(of: Authorizer, *, is_revived: bool = False) -> dict[str, Value]:
     """Return the details of the audit entry of a registration (FLEET-2)."""
     found: dict[str, Value] = {"name": of.name}
-    if of.is_proven:
+    if of.key_verified:
         found["public_key"] = of.any_key
     return found | ({"revived": True} if is_revived else {})
 
@@ -120,7 +120,7 @@ def name_address(
     An unproven key is a part of the name, so other programs may share the name (FLEET-2).
     """
     owner = of.owner if isinstance(of, Authorizer) else owner
-    public_key = "" if of.is_proven else of.public_key
+    public_key = "" if of.key_verified else of.public_key
     return model.name_address(tenant_id, owner=owner, name=of.name, public_key=public_key)
 
 

@@ -15,7 +15,7 @@ from shared.model.callers import Caller, Scope
 from shared.model.fleet import authorizers as model
 from shared.model.fleet import native
 from shared.model.fleet.authorizers import Authorizer, authorizers
-from shared.model.fleet.propagation import STRAGGLERS_MAX, EnforcementState
+from shared.model.fleet.propagation import LAGGING_MAX, EnforcementState
 from shared.model.identifiers import AUTHORIZER, is_identifier
 from shared.operations.base import audit, tenants
 from shared.operations.base.operation import operation
@@ -46,20 +46,20 @@ def announce(ports: Ports, tenant_id: str, entry: SettledEntry) -> int:
     An authorizer is announced again only after a count that found it enforcing. Returns how many
     were announced. Raises `DataCorrupt`, `Unavailable`.
     """
-    stragglers = entry.propagation.stragglers
+    lagging = entry.propagation.lagging_authorizers
     known = {row.sk for row in ports.store.query(model.stale(tenant_id))}
     new = [
         each.authorizer
-        for each in stragglers
-        if each.proof is EnforcementState.UNKNOWN and each.authorizer.id not in known
+        for each in lagging
+        if each.enforcement is EnforcementState.UNKNOWN and each.authorizer.id not in known
     ]
     for authorizer in new:
         # Another run of the scheduler may have announced it first.
         with suppress(PreconditionFailed):
             _announce(ports, tenant_id, authorizer, entry.published.sequence)
     # Above this number, some lagging authorizers are not named, so the rest may not be enforcing.
-    if len(stragglers) < STRAGGLERS_MAX:
-        for authorizer_id in known - {each.authorizer.id for each in stragglers}:
+    if len(lagging) < LAGGING_MAX:
+        for authorizer_id in known - {each.authorizer.id for each in lagging}:
             note = model.stale(tenant_id).address(authorizer_id)
             ports.store.write(Delete(note, Expect.ANYTHING))
     return len(new)
@@ -78,7 +78,7 @@ def _announce(
         name=authorizer.name,
         sequence=authorizer.sequence,
         expected_sequence=expected_count,
-        seen_at=times.format_utc(authorizer.seen_at),
+        last_seen_at=times.format_utc(authorizer.last_seen_at),
     )
     note = model.stale(tenant_id).address(authorizer.id)
     ports.store.write(Put(note, {}, Expect.ABSENT), entry)
@@ -94,8 +94,8 @@ class SignedEvent(NamedTuple):
 class StockCounts(NamedTuple):
     """How many events of a batch the registered key signed, and how many it did not."""
 
-    verified: int
-    refused: int
+    accepted: int
+    rejected: int
 
 
 @operation(Scope.ADMIN, Scope.AUTHORIZER)
@@ -116,9 +116,9 @@ def count(
         if found.owner != caller.identity:
             raise NotFound
         key = bytes.fromhex(found.any_key)
-    verified = sum(_verifies(each, key) for each in events) if key else 0
-    counted = StockCounts(verified, len(events) - verified)
-    metrics = {"EventsVerified": counted.verified, "EventsRefused": counted.refused}
+    accepted = sum(_verifies(each, key) for each in events) if key else 0
+    counted = StockCounts(accepted, len(events) - accepted)
+    metrics = {"EventsVerified": counted.accepted, "EventsRefused": counted.rejected}
     line = logs.fields(tenant_id=caller.tenant_id, authorizer_id=authorizer_id, metrics=metrics)
     _log.info("events of a stock authorizer", extra=line)
     return counted

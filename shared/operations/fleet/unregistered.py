@@ -25,7 +25,7 @@ def note(
     new = UnregisteredClient(name, caller.identity, key, refusal.code, now)
     stored = {each.sk: each for each in _read(ports, caller.tenant_id)}
     before = stored.pop(new.sk, None)
-    if before and before.code == new.code and now - before.seen_at < STORED_EVERY:
+    if before and before.code == new.code and now - before.last_seen_at < STORED_EVERY:
         return
     owners = [each.owner for each in stored.values() if each.is_recent(now)]
     has_room = len(owners) < model.ALL_MAX and owners.count(new.owner) < model.OF_OWNER_MAX

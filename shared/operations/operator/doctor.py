@@ -36,7 +36,7 @@ _STRAGGLERS: Final = 10
 _EXPIRING: Final = 10
 _REPLACE: Final = "replace it before then: see docs/api-keys.md#keys-that-expire"
 
-_FLEET: Final = "docs/authorizers.md#stragglers"
+_FLEET: Final = "docs/authorizers.md#lagging-authorizers"
 _OTHER_TABLES: Final = "docs/restore.md#other-stores"
 _LOG_GUIDE: Final = "docs/runbook.md#the-audit-log-was-cut-or-altered"
 _WITNESS_GUIDE: Final = "docs/audit-log.md#witnesses"
@@ -327,7 +327,7 @@ def _changes_are_published(
 
 def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
     """Find authorizers that may admit a warrant that was revoked minutes ago."""
-    found, total = propagation.stragglers(ports, tenant.tenant_id)
+    found, total = propagation.lagging_authorizers(ports, tenant.tenant_id)
     for each in found[:_STRAGGLERS]:
         remedy = (
             f"see {_FLEET}; if it is gone: rescind authorizers remove {each.judged.authorizer.id}"
@@ -340,7 +340,8 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) ->
     for client in unregistered.read(ports, tenant.tenant_id, registered):
         problem = (
             f"the client {client.name} of {client.owner} is not registered, so it is in no proof: "
-            f"at {times.format_utc(client.seen_at)} its registration was refused ({client.code})"
+            f"at {times.format_utc(client.last_seen_at)} its registration was refused "
+            f"({client.code})"
         )
         yield Finding(tenant.handle, problem, f"see {_FLEET}; its log says why")
 

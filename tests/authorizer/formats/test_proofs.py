@@ -27,7 +27,7 @@ _REPORT = SignedReport(
     chain=b"c" * 32,
     verified_at=NOW,
     max_staleness=30,
-    allow_when_stale=False,
+    fail_open=False,
     refused={"rollback": 1},
 )
 _SECOND = timedelta(seconds=1)
@@ -110,7 +110,7 @@ def test_a_report_says_what_an_authorizer_holds() -> None:
         "Sequence": 123_456,
         "VerifiedAt": "2026-11-21T12:00:00Z",
         "MaxStaleness": 30,
-        "AllowWhenStale": False,
+        "FailOpen": False,
     }
     signature = signer(_A).sign(SignedReport.signed_part(payload))
     assert SignedReport.verify_and_decode(payload, signature, public_key=public_of(_A)) == _REPORT

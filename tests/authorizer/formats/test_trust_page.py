@@ -63,7 +63,7 @@ _REPORT: Final = SignedReport(
     chain=b"",
     verified_at=None,
     max_staleness=None,
-    allow_when_stale=False,
+    fail_open=False,
 )
 _HOLDING: Final = replace(
     _REPORT,
@@ -71,7 +71,7 @@ _HOLDING: Final = replace(
     chain=b"c" * 32,
     verified_at=NOW,
     max_staleness=30,
-    allow_when_stale=True,
+    fail_open=True,
     refused={"rollback": 1, "ä": 300},
 )
 _NUMBER: Final = JournalRecord(

@@ -28,7 +28,7 @@ TOKEN = "a-token-of-the-relay-itself"
 
 @pytest.fixture
 def service(service: Service) -> Service:
-    service.wait_max = 25
+    service.max_wait_seconds = 25
     service.revoke("svc_wrt_a")
     return service
 
@@ -63,7 +63,7 @@ def test_a_client_of_a_relay_refuses_what_is_revoked(
     """F297a: A client of a relay refuses a revoked warrant as one of the service does."""
     # The relay polls only when the service has news.
     monkeypatch.setattr(upstream, "_POLL_SECONDS", 3600.0)
-    service.wait_max = 3600
+    service.max_wait_seconds = 3600
     with ExitStack() as stack:
         relay = stack.enter_context(running(service, tmp_path))
         soon(lambda: relay.holds(1))
@@ -140,7 +140,7 @@ def test_a_relay_without_its_service_says_how_old_its_answers_are(
 
     The relay answers with what it has. Its age counts for `max_staleness` of each client.
     """
-    service.wait_max = 0
+    service.max_wait_seconds = 0
     with client(relay, max_staleness=2.5) as held:
         soon(lambda: held.check(["svc_wrt_b"]) is CLEAR)
         away(service)

@@ -20,7 +20,7 @@ from tests.kit.waiting import soon
 
 REGISTER = "/v1/authorizers/register"
 REPORTS = "/v1/authorizers/reports"
-PACE = {"report_after_seconds": 400, "spread_seconds": 0}
+PACE = {"report_after_seconds": 400, "jitter_seconds": 0}
 
 
 def named(number: int) -> str:
@@ -160,7 +160,7 @@ def test_one_bad_report_does_not_stop_the_others(registry: Registry, relay: Runn
 
 @pytest.mark.parametrize(
     ("outcome", "status"),
-    [("ok", 200), ("foreign", 200), ("not_found", 404), ("full", 429), ("refused", 409)],
+    [("ok", 200), ("equivocation", 200), ("not_found", 404), ("full", 429), ("refused", 409)],
 )
 def test_the_next_report_learns_what_the_service_said(
     registry: Registry, relay: Running, outcome: str, status: int
@@ -174,8 +174,8 @@ def test_the_next_report_learns_what_the_service_said(
     if status == 200:
         assert reply.json() == {
             "status": outcome,
-            "latest_sequence": 1,
-            "latest_srl_version": 2,
+            "feed_sequence": 1,
+            "srl_version": 2,
             **PACE,
         }
 

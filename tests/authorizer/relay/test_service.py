@@ -47,7 +47,7 @@ def test_the_service_proves_what_is_behind_a_relay(
         made = server.call("POST", "/revocations", warrant_id="svc_wrt_a", reason="a test")
         soon(lambda: one.check(["svc_wrt_a"]) is Verdict.REVOKED)
         path = f"/revocations/{made['id']}/propagation"
-        soon(lambda: server.call("GET", path)["authorizers"]["holding"] == 2)
+        soon(lambda: server.call("GET", path)["authorizers"]["enforced"] == 2)
         found = server.call("GET", "/authorizers")["authorizers"]
         assert {(each["name"], each["relay"]) for each in found} == {
             ("one", "site-a"),

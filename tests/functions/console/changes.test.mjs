@@ -15,8 +15,8 @@ function change(registered, seconds, more = {}) {
   return {
     id: 'svc_rev_1', kind: 'warrant', name: 'svc_wrt_a', recorded_at: time(0), reason: null, actor: null, undoable: true,
     reach: { keys: 0, warrants: 1 }, feed: { sequence: 7, issued_at: time(1), published: 1, of: 1 }, list: null, list_due_at: time(60),
-    authorizers: { registered, holding: seconds.length, closed: 0, unknown: registered - seconds.length },
-    complete, completed_at: complete ? time(seconds.at(-1)) : null, curve: curve.map((each) => [each, 'holding']), curve_is_bound: false,
+    authorizers: { registered, enforced: seconds.length, fail_closed: 0, unknown: registered - seconds.length },
+    complete, completed_at: complete ? time(seconds.at(-1)) : null, curve: curve.map((each) => [each, 'enforced']), is_upper_bound: false,
     stragglers: [], ...more,
   }
 }

@@ -50,7 +50,7 @@ _FLEET: Final[dict[str, tuple[timedelta | None, dict[str, Any]]]] = {
     "checkout-eu-2": (timedelta(minutes=3), {}),
     "checkout-us-1": (timedelta(minutes=15), {"max_staleness": 30}),
     "checkout-us-2": (timedelta(hours=5), {"refused": {"signature": 2}}),
-    "warehouse-door": (timedelta(days=2), {"allow_when_stale": True}),
+    "warehouse-door": (timedelta(days=2), {"fail_open": True}),
     RTL: (timedelta(days=8), {"max_staleness": 60}),
     MARKUP: (None, {}),
 }

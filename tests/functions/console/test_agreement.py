@@ -43,11 +43,11 @@ _AGREES: Final = """async ([live, paths, expected]) => {
   }
 }"""
 _SUMMARY: Final = "/v1/authorizers/summary"
-_ALL: Final = "/v1/authorizers?include=proof"
+_ALL: Final = "/v1/authorizers?include=enforcement"
 _GROUPS: Final = {
     "unknown": "May let revoked warrants in",
-    "closed": "Refuse everything",
-    "holding": "Hold the newest",
+    "fail_closed": "Refuse everything",
+    "enforced": "Hold the newest",
 }
 
 
@@ -90,7 +90,7 @@ class _Fleet:
             self.random.choice(self.ids),
             sequence=max(0, newest - self.random.choice([0, 0, 0, 1, 3])),
             max_staleness=self.random.choice([30, 300, 3600]),
-            allow_when_stale=self.random.random() < 0.2,
+            fail_open=self.random.random() < 0.2,
         )
 
     def revoke(self) -> None:
@@ -121,14 +121,17 @@ class _Fleet:
 
 def _expected(world: World, path: str) -> dict[str, dict[str, Any]]:
     """What each page has to show, by the list of authorizers and the summary, which agree."""
-    listed = world.get("authorizers?include=proof&limit=100")["authorizers"]
-    counted, proofs = world.get("authorizers/summary"), Counter(each["proof"] for each in listed)
-    assert counted["registered"] == len(listed)
+    listed = world.get("authorizers?include=enforcement&limit=100")["authorizers"]
+    counted, proofs = (
+        world.get("authorizers/summary"),
+        Counter(each["enforcement"] for each in listed),
+    )
+    assert counted["total"] == len(listed)
     assert {name: counted[name] for name in _GROUPS} == {name: proofs[name] for name in _GROUPS}
-    unknown, holding, closed = counted["unknown"], counted["holding"], counted["closed"]
-    said = [unknown, len(listed), holding, counted["sequence"] or 0, closed]
+    unknown, enforced, fail_closed = counted["unknown"], counted["enforced"], counted["fail_closed"]
+    said = [unknown, len(listed), enforced, counted["sequence"] or 0, fail_closed]
     return {
-        "overview": {"badge": unknown, "figures": [unknown, holding], "said": unknown},
+        "overview": {"badge": unknown, "figures": [unknown, enforced], "said": unknown},
         "authorizers": {
             "badge": unknown,
             "said": said if unknown else said[1:],
@@ -142,10 +145,10 @@ def _expected(world: World, path: str) -> dict[str, dict[str, Any]]:
 def _of_change(change: dict[str, Any]) -> dict[str, Any]:
     """What the room of a change has to show."""
     counts = change["authorizers"]
-    holding, registered = counts["holding"], counts["registered"]
-    groups = {"May let it in": counts["unknown"], "Refuse everything": counts["closed"]}
+    enforced, registered = counts["enforced"], counts["total"]
+    groups = {"May let it in": counts["unknown"], "Refuse everything": counts["fail_closed"]}
     return {
-        "held": [holding, registered] if 0 < holding < registered else [registered],
+        "held": [enforced, registered] if 0 < enforced < registered else [registered],
         "groups": {name: size for name, size in groups.items() if size},
     }
 

@@ -24,7 +24,7 @@ def test_who_lets_warrants_in_comes_first(console: Console) -> None:
     expect(rows.nth(1)).to_contain_text(MARKUP)
     expect(rows.nth(1)).to_contain_text("never reported")
     expect(page.get_by_role("row", name="Refuse everything 2")).to_be_visible()
-    assert told["closed"] == 2
+    assert told["fail_closed"] == 2
     expect(rows.filter(has_text="checkout-eu-1")).to_contain_text("holds it")
     expect(page.get_by_role("link", name=RTL)).to_be_visible()
     console.check_looks("authorizers")
@@ -49,7 +49,7 @@ def test_only_the_service_says_who_refuses(console: Console) -> None:
         console.open(f"#/changes/{made['id']}")
         console.open("#/authorizers")
         refuse = page.locator(".lines .row").filter(has_text="refuses all")
-        expect(refuse).to_have_count(told["closed"])
+        expect(refuse).to_have_count(told["fail_closed"])
         console.open("#/overview")
         expect(page.get_by_role("main")).not_to_contain_text("refuses everything")
 

@@ -100,7 +100,7 @@ def test_an_incident_by_keyboard_alone(console: Console) -> None:
     for each in world.get("authorizers")["authorizers"]:
         fleet.beat(world, each["id"], sequence=newest)
     expect(page.get_by_role("region", name="How far it has come")).to_contain_text("Held by all 7")
-    assert world.get(page.url.partition("#/")[2])["complete"]
+    assert world.get(page.url.partition("#/")[2])["is_complete"]
     expect(page).to_have_title(re.compile(r"^[^(]"))
     expect(page.locator("link[rel=icon]")).to_have_attribute("href", re.compile("mark.svg"))
 

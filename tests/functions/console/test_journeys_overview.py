@@ -76,7 +76,7 @@ def test_each_number_leads_to_its_rows(console: Console) -> None:
     """F1429a: Numbers, days and tasks of the overview lead to the rows that they count."""
     page, world = console.page, console.world
     summary = world.get("authorizers/summary")
-    for index, state in ((0, "unknown"), (1, "holding")):
+    for index, state in ((0, "unknown"), (1, "enforced")):
         figure = page.locator(".figures a").nth(index)
         expect(figure.locator(".big")).to_have_text(str(summary[state]))
         figure.click()
@@ -286,9 +286,9 @@ def test_the_first_run_leaves_a_gateway_that_works(visitor: Console, tmp_path: P
             expect(page.get_by_role("dialog")).to_contain_text("gateway reports: entry 0")
             page.get_by_role("button", name="I have stored the key").click()
             expect(page.get_by_role("listitem").filter(has_text="done")).to_have_count(1)
-            (found,) = world.get("authorizers?include=proof")["authorizers"]
+            (found,) = world.get("authorizers?include=enforcement")["authorizers"]
             assert (found["name"], found["owner"]) == ("gateway", "gateway@acme.svc")
-            assert found["proof"] == "holding"
+            assert found["enforcement"] == "enforced"
             made = world.get("api-keys")["api_keys"][0]
             assert (made["name"], made["scopes"]) == ("gateway", ["authorizer"])
             # What the page was reading when the session ended.

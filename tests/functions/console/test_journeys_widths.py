@@ -67,7 +67,7 @@ _PAGES: Final[dict[str, tuple[_Noun, ...]]] = {
     "api-keys": (_Noun("api-keys", "ApiKeyList", ("name",)),),
     "accounts": (_Noun("service-accounts", "ServiceAccountList", ("name", "email")),),
     "authorizers": (
-        _Noun("authorizers", "AuthorizerList", ("name", "owner"), {"proof": "holding"}),
+        _Noun("authorizers", "AuthorizerList", ("name", "owner"), {"enforcement": "enforced"}),
     ),
 }
 
@@ -81,8 +81,8 @@ def test_tables_keep_their_form(console: Console, size: int) -> None:
     """
     page = console.page
     console.answer("**/v1/webhooks/HOOK", _EXAMPLES["Webhook"])
-    counted = _EXAMPLES["FleetSummary"] | {"registered": size, "holding": size}
-    console.answer("**/v1/authorizers/summary", counted | {"closed": 0, "unknown": 0})
+    counted = _EXAMPLES["FleetSummary"] | {"registered": size, "enforced": size}
+    console.answer("**/v1/authorizers/summary", counted | {"fail_closed": 0, "unknown": 0})
     for where, nouns in _PAGES.items():
         for noun in nouns:
             page.route(re.compile(rf"/v1/{noun.path}(\?|$)"), partial(_answer, noun, size))

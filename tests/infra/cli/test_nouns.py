@@ -128,7 +128,7 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     made = httpx2.post(f"{url}/register", headers=key, json={"name": "cli-gate"})
     authorizer = made.json()["id"]
     assert "cli-gate" in admin.run("authorizers", "list", columns=200).out
-    assert admin.json("authorizers", "summary")["registered"] == 1
+    assert admin.json("authorizers", "summary")["total"] == 1
     revoked = admin.run("revoke", "svc_wrt_wait-1", "--reason", "x", "--wait", "--timeout", "1")
     assert revoked.code == 1
     assert "cli-gate (unknown)" in revoked.out
@@ -136,13 +136,13 @@ def test_authorizers_are_listed_and_removed(admin: Shell, service: LocalServer) 
     assert change["reason"] == "x"
     soon(lambda: admin.json("changes", "show", change["id"])["feed"])
     whole = admin.json("changes", "show", change["id"])
-    assert whole["stragglers"][0]["name"] == "cli-gate"
+    assert whole["lagging_authorizers"][0]["name"] == "cli-gate"
     shown = admin.run("changes", "show", change["id"], columns=80).out
     assert max(map(len, shown.splitlines())) <= 80
     # All that the console's page of it shows, and not as JSON.
     for told in (
         *(f"{change['id']} (batch)", change["recorded_at"], "warrants"),
-        *("1 registered, 0 holding, 0 closed, 1 unknown", "not yet", "cli-gate", "never reported"),
+        *("1 total, 0 enforced, 0 fail closed, 1 unknown", "not yet", "cli-gate", "never reported"),
     ):
         assert told in shown
     assert "{" not in shown
@@ -170,8 +170,8 @@ def test_a_client_without_a_registration_is_named(admin: Shell, service: LocalSe
     """F1748g: `--wait` counts the registered authorizers, and names clients that are not."""
     key = {"Authorization": f"Bearer {service.admin_key}"}
     url = f"{service.url}/compat/tenuo/v1/authorizers"
-    most = admin.json("settings", "show")["authorizers_max"]
-    assert admin.run("settings", "set", "authorizers_max=1").code == 0
+    most = admin.json("settings", "show")["max_authorizers"]
+    assert admin.run("settings", "set", "max_authorizers=1").code == 0
     made = httpx2.post(f"{url}/register", headers=key, json={"name": "cli-a"}).json()["id"]
     refused = httpx2.post(f"{url}/register", headers=key, json={"name": "cli-b"})
     assert refused.status_code == 429
@@ -192,7 +192,7 @@ def test_a_client_without_a_registration_is_named(admin: Shell, service: LocalSe
     for command in (("authorizers", "summary"), ("changes", "show", record)):
         assert named in admin.run(*command, columns=200).out
     assert admin.run("authorizers", "remove", made, "--yes").code == 0
-    assert admin.run("settings", "set", f"authorizers_max={most}").code == 0
+    assert admin.run("settings", "set", f"max_authorizers={most}").code == 0
 
 
 def test_webhooks_are_tested_and_replayed(admin: Shell, tmp_path: Path) -> None:

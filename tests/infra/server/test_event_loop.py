@@ -51,7 +51,7 @@ def test_no_request_uses_a_port_in_the_loop(ports: Ports) -> None:
     """F619a: With a store across a network, no endpoint calls any port in the event loop."""
     strict = around_all(ports, _outside_the_loop)
     work = far()
-    work.wait_max = 1
+    work.max_wait_seconds = 1
     http = Instance(create_app(*ROUTERS, ports=lambda: strict, work=work), ports)
     tenant = Tenant(ports, http, handle="acme")
     for key, endpoint in ENDPOINTS.items():

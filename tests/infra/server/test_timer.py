@@ -55,8 +55,8 @@ def test_the_timer_announces_stale_authorizers(
         soon(lambda: "authorizers" in caplog.messages)
     counted = [each for each in caplog.records if each.getMessage() == "authorizers"]
     assert logs.logged_fields(counted[0]).metrics == {
-        "AuthorizersHolding": 0,
-        "AuthorizersClosed": 0,
+        "AuthorizersEnforced": 0,
+        "AuthorizersFailClosed": 0,
         "AuthorizersUnknown": 1,
     }
 

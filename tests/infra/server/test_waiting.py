@@ -175,7 +175,7 @@ def test_a_poll_waits_for_news(world: World) -> None:
     """POLL-5, F214a: A poll that waits is answered as soon as there is an entry."""
 
     async def talk(service: Service) -> None:
-        assert json.loads((await service.get(FEED)).body)["wait_max"] == 25
+        assert json.loads((await service.get(FEED)).body)["max_wait_seconds"] == 25
         (poll,) = await service.wait()
         await asyncio.sleep(0.2)
         assert not poll.done()

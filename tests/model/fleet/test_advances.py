@@ -28,18 +28,18 @@ def new() -> Authorizer:
 def reported(found: Authorizer, sequence: int | None, at: datetime, **more: object) -> Authorizer:
     """After a report that the service takes now, and a relay heard a while ago."""
     beat = Heartbeat(sequence, **more)  # type: ignore[arg-type]
-    return found.with_heartbeat(beat, at, relay="r", is_foreign=False)
+    return found.with_heartbeat(beat, at, relay="r", equivocation=False)
 
 
 def since(found: Authorizer, sequence: int) -> tuple[int, bool]:
     """The second of the curve for an entry, and whether it may be late."""
     told = curve(
-        [AuthorizerStatus(found, EnforcementState.HOLDING)],
+        [AuthorizerStatus(found, EnforcementState.ENFORCED)],
         PublishedEntry(sequence, BEGIN, {}),
         BEGIN,
     )
     ((second, _),) = told.points
-    return second, told.is_bound
+    return second, told.is_upper_bound
 
 
 @pytest.mark.slow_on(*map(str, range(8, 60)))
@@ -66,12 +66,12 @@ def test_no_time_is_earlier_than_its_report(seed: int) -> None:
         if chance.random() < 0.03:
             # What is known of its reports is lost.
             stored = int(now.timestamp())
-            found, lost = replace(found, advances=b"", stored=stored, seen_at=now), sequence
+            found, lost = replace(found, advances=b"", stored=stored, last_seen_at=now), sequence
         assert len(found.advances) <= 8 * PAIRS_MAX
         for each, at in true.items():
-            told, is_bound = since(found, each)
+            told, is_upper_bound = since(found, each)
             assert told >= at
-            assert told == at or is_bound or each <= lost or not each
+            assert told == at or is_upper_bound or each <= lost or not each
     pairs = advances(found.advances)
     assert pairs == sorted(pairs)
 
@@ -82,7 +82,7 @@ def test_what_is_not_held_has_no_pairs() -> None:
     assert [each.sequence for each in advances(found.advances)] == [5]
     assert not reported(found, None, BEGIN).advances
     assert not reported(found, 2**31, BEGIN).advances
-    assert not found.with_heartbeat(Heartbeat(6), BEGIN, relay="", is_foreign=True).advances
+    assert not found.with_heartbeat(Heartbeat(6), BEGIN, relay="", equivocation=True).advances
     assert advances(found.advances + b"cut") == advances(found.advances)
 
 
@@ -91,14 +91,14 @@ def test_a_report_without_news_is_no_news() -> None:
     old = replace(reported(new(), 5, BEGIN), advances=b"")
     again = reported(old, 5, BEGIN + timedelta(seconds=60))
     assert not again.says_more_than(old)
-    assert [each.is_bound for each in advances(again.advances)] == [True]
+    assert [each.is_upper_bound for each in advances(again.advances)] == [True]
 
 
 def test_a_curve_of_a_large_fleet() -> None:
     """FLEET-31, F1385a: A long curve has evenly chosen points, with the first and the last."""
     judged = [
         AuthorizerStatus(
-            reported(new(), 9, BEGIN + timedelta(seconds=each)), EnforcementState.HOLDING
+            reported(new(), 9, BEGIN + timedelta(seconds=each)), EnforcementState.ENFORCED
         )
         for each in range(1000)
     ]

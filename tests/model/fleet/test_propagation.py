@@ -9,7 +9,7 @@ import pytest
 from shared.model.fleet.authorizers import Authorizer
 from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.fleet.propagation import (
-    STRAGGLERS_MAX,
+    LAGGING_MAX,
     VISIBLE_AFTER,
     EnforcementState,
     PublishedEntry,
@@ -37,53 +37,55 @@ def authorizer(
 
 
 @pytest.mark.parametrize(
-    ("reported", "proof"),
+    ("reported", "enforcement"),
     [
-        (authorizer(61), EnforcementState.HOLDING),
-        (authorizer(69), EnforcementState.HOLDING),
-        (authorizer(69, chain=b""), EnforcementState.HOLDING),
-        (authorizer(60), EnforcementState.CLOSED),
-        (authorizer(None, chain=b""), EnforcementState.CLOSED),
+        (authorizer(61), EnforcementState.ENFORCED),
+        (authorizer(69), EnforcementState.ENFORCED),
+        (authorizer(69, chain=b""), EnforcementState.ENFORCED),
+        (authorizer(60), EnforcementState.FAIL_CLOSED),
+        (authorizer(None, chain=b""), EnforcementState.FAIL_CLOSED),
         (authorizer(61, chain=b"1" * 32), EnforcementState.UNKNOWN),
-        (authorizer(69, is_foreign=True), EnforcementState.UNKNOWN),
-        (authorizer(60, is_foreign=True), EnforcementState.UNKNOWN),
+        (authorizer(69, equivocation=True), EnforcementState.UNKNOWN),
+        (authorizer(60, equivocation=True), EnforcementState.UNKNOWN),
         (authorizer(70), EnforcementState.UNKNOWN),
         (authorizer(70, chain=b""), EnforcementState.UNKNOWN),
-        (authorizer(60, allow_when_stale=True), EnforcementState.UNKNOWN),
+        (authorizer(60, fail_open=True), EnforcementState.UNKNOWN),
         (authorizer(60, max_staleness_seconds=None), EnforcementState.UNKNOWN),
         (authorizer(60, max_staleness_seconds=10**18), EnforcementState.UNKNOWN),
         (authorizer(60, verified_at=NEVER - timedelta(seconds=1)), EnforcementState.UNKNOWN),
-        (authorizer(60, verified_at=None), EnforcementState.CLOSED),
+        (authorizer(60, verified_at=None), EnforcementState.FAIL_CLOSED),
     ],
 )
-def test_what_is_known_of_a_report(reported: Authorizer, proof: EnforcementState) -> None:
-    """F262b: Only an authorizer that reported the entry with the service's chain is holding."""
-    assert judge(reported, PUBLISHED, NEVER).proof is proof
+def test_what_is_known_of_a_report(reported: Authorizer, enforcement: EnforcementState) -> None:
+    """F262b: Only an authorizer that reported the entry with the service's chain enforces it."""
+    assert judge(reported, PUBLISHED, NEVER).enforcement is enforcement
 
 
 def test_a_chain_that_is_not_stored() -> None:
     """F262: A chain that cannot be compared proves nothing."""
     published = replace(PUBLISHED, chains={61: b""})
-    assert judge(authorizer(61), published, ISSUED).proof is EnforcementState.UNKNOWN
-    assert judge(authorizer(61, chain=b""), published, ISSUED).proof is EnforcementState.HOLDING
+    assert judge(authorizer(61), published, ISSUED).enforcement is EnforcementState.UNKNOWN
+    assert (
+        judge(authorizer(61, chain=b""), published, ISSUED).enforcement is EnforcementState.ENFORCED
+    )
 
 
 def test_an_authorizer_closes_when_its_state_is_too_old() -> None:
-    """FLEET-11, F263a: An authorizer is closed once an older state is too old for it, not before.
+    """FLEET-11, F263a: An authorizer fails closed once its older state is too old, not before.
 
     How long it has been silent does not matter: it may poll without a heartbeat.
     """
-    silent = authorizer(60, seen_at=ISSUED - timedelta(days=20))
+    silent = authorizer(60, last_seen_at=ISSUED - timedelta(days=20))
     closes_at = ISSUED + VISIBLE_AFTER + timedelta(seconds=30)
-    for seconds, proof in ((-1, EnforcementState.UNKNOWN), (0, EnforcementState.CLOSED)):
+    for seconds, proof in ((-1, EnforcementState.UNKNOWN), (0, EnforcementState.FAIL_CLOSED)):
         judged = judge(silent, PUBLISHED, closes_at + timedelta(seconds=seconds))
-        assert (judged.proof, judged.denies_all_from) == (proof, closes_at)
+        assert (judged.enforcement, judged.fail_closed_at) == (proof, closes_at)
 
 
 def test_nobody_holds_what_is_not_published() -> None:
     """FLEET-12: Before the feed has the revocation, nothing is known of any authorizer."""
     found = propagation([authorizer(61), authorizer(60)], None, NEVER)
-    assert (found.registered, found.unknown, found.is_complete) == (2, 2, False)
+    assert (found.total, found.unknown, found.is_complete) == (2, 2, False)
 
 
 def test_no_authorizer_proves_nothing() -> None:
@@ -92,24 +94,24 @@ def test_no_authorizer_proves_nothing() -> None:
 
 
 def test_the_stragglers() -> None:
-    """FLEET-13: Stragglers are named, the unknown and the longest unseen first, and at most 100."""
-    holding = [authorizer(61)] * 5
-    closed = [
-        authorizer(60, id=f"c{number}", seen_at=ISSUED - timedelta(seconds=number))
+    """FLEET-13: Lagging ones are named, the unknown and the longest unseen first, 100 at most."""
+    enforced = [authorizer(61)] * 5
+    fail_closed = [
+        authorizer(60, id=f"c{number}", last_seen_at=ISSUED - timedelta(seconds=number))
         for number in range(99)
     ]
     unknown = [authorizer(60, id=f"u{number}", max_staleness_seconds=None) for number in range(3)]
-    found = propagation([*holding, *closed, *unknown], PUBLISHED, NEVER)
-    assert (found.registered, found.holding, found.closed, found.unknown) == (107, 5, 99, 3)
-    names = [each.authorizer.id for each in found.stragglers]
-    assert len(names) == STRAGGLERS_MAX
+    found = propagation([*enforced, *fail_closed, *unknown], PUBLISHED, NEVER)
+    assert (found.total, found.enforced, found.fail_closed, found.unknown) == (107, 5, 99, 3)
+    names = [each.authorizer.id for each in found.lagging_authorizers]
+    assert len(names) == LAGGING_MAX
     assert names[:4] == ["u0", "u1", "u2", "c98"]
     assert not found.is_complete
-    assert propagation([*holding, *closed], PUBLISHED, NEVER).is_complete
+    assert propagation([*enforced, *fail_closed], PUBLISHED, NEVER).is_complete
 
 
 def test_no_honest_authorizer_is_taken_for_closed() -> None:
-    """F263c: In random histories, an authorizer that is closed or holding refuses the warrant.
+    """F263c: In random histories, an authorizer that enforces or fails closed refuses the warrant.
 
     Polls are answered with the state of the moment, heartbeats are rare, and some are lost. The
     entry becomes visible up to a minute after its time.
@@ -129,7 +131,7 @@ def test_no_honest_authorizer_is_taken_for_closed() -> None:
             verified_at=ISSUED + timedelta(seconds=polls[told]),
         )
         refuses = answered[-1] == 61 or now - polls[-1] > staleness
-        proof = judge(reported, PUBLISHED, ISSUED + timedelta(seconds=now)).proof
+        proof = judge(reported, PUBLISHED, ISSUED + timedelta(seconds=now)).enforcement
         proofs.add((proof, refuses))
         assert refuses or proof is EnforcementState.UNKNOWN
     assert len(proofs) == 4

@@ -46,7 +46,7 @@ def test_a_revocation_reaches_a_fleet(
     for after in (0.6, seconds):
         fleet.run(began + after)
         found = propagation.progress_of(ports, fleet.caller, revocation_id=revocation_id)
-        shown.append((found.propagation.holding == size, found.propagation.is_complete))
+        shown.append((found.propagation.enforced == size, found.propagation.is_complete))
     assert shown == [(False, False), (True, True)]
     rest, news = (
         [fleet.busiest(*span, seconds=each) for each in (10, 1)]

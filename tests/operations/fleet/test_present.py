@@ -95,14 +95,14 @@ def test_what_changed_is_all_that_changed(
         everything = Watcher(ports, tenant.operator).read()
         assert known == everything, step
         counted = present.summary(ports, tenant.operator)
-        found = [each.proof for each in everything.values()]
+        found = [each.enforcement for each in everything.values()]
         proofs |= {*found}
-        assert counted.registered == len(found)
-        assert [counted.holding, counted.closed, counted.unknown] == [
+        assert counted.total == len(found)
+        assert [counted.enforced, counted.fail_closed, counted.unknown] == [
             found.count(each)
             for each in (
-                EnforcementState.HOLDING,
-                EnforcementState.CLOSED,
+                EnforcementState.ENFORCED,
+                EnforcementState.FAIL_CLOSED,
                 EnforcementState.UNKNOWN,
             )
         ]
@@ -111,7 +111,11 @@ def test_what_changed_is_all_that_changed(
     revoke()
     of_one = propagation.progress_of(ports, tenant.operator, revocation_id=revoked).propagation
     now = present.summary(ports, tenant.operator)
-    assert (of_one.holding, of_one.closed, of_one.unknown) == (now.holding, now.closed, now.unknown)
+    assert (of_one.enforced, of_one.fail_closed, of_one.unknown) == (
+        now.enforced,
+        now.fail_closed,
+        now.unknown,
+    )
 
 
 def test_a_look_that_is_too_old_is_gone(ports: Ports, tenant: Tenant, clock: Clock) -> None:
@@ -136,6 +140,11 @@ def test_the_time_of_the_next_change(ports: Ports, tenant: Tenant, clock: Clock)
     assert (found.unknown, found.next_change_at) == (2, clock() + timedelta(seconds=90))
     clock.advance(seconds=90)
     found = present.summary(ports, tenant.operator)
-    assert (found.closed, found.unknown, found.next_change_at, found.silent) == (1, 1, None, 0)
+    assert (found.fail_closed, found.unknown, found.next_change_at, found.missed_heartbeat) == (
+        1,
+        1,
+        None,
+        0,
+    )
     clock.advance(seconds=316)
-    assert present.summary(ports, tenant.operator).silent == 2
+    assert present.summary(ports, tenant.operator).missed_heartbeat == 2

@@ -38,7 +38,7 @@ def progress(ports: Ports, tenant: Tenant, revocation_id: str) -> PropagationPro
 
 
 def counts(found: Propagation) -> tuple[int, int, int, int, bool]:
-    return found.registered, found.holding, found.closed, found.unknown, found.is_complete
+    return found.total, found.enforced, found.fail_closed, found.unknown, found.is_complete
 
 
 def test_from_nothing_to_complete(ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock) -> None:
@@ -58,8 +58,11 @@ def test_from_nothing_to_complete(ports: Ports, tenant: Tenant, fleet: Fleet, cl
     clock.advance(seconds=89)
     assert counts(progress(ports, tenant, revocation_id).propagation) == (2, 1, 0, 1, False)
     clock.advance(seconds=1)
-    (straggler,) = progress(ports, tenant, revocation_id).propagation.stragglers
-    assert (straggler.authorizer.name, straggler.proof) == ("south", EnforcementState.CLOSED)
+    (straggler,) = progress(ports, tenant, revocation_id).propagation.lagging_authorizers
+    assert (straggler.authorizer.name, straggler.enforcement) == (
+        "south",
+        EnforcementState.FAIL_CLOSED,
+    )
     fleet.report("south")
     assert counts(progress(ports, tenant, revocation_id).propagation) == (2, 2, 0, 0, True)
     srl.regenerate(ports, tenant.operator)
@@ -121,7 +124,7 @@ def test_a_warrant_that_is_revoked_again(ports: Ports, tenant: Tenant, fleet: Fl
 
 
 def test_entries_that_a_restore_lost(ports: Ports, tenant: Tenant, fleet: Fleet) -> None:
-    """F265c: An authorizer that has entries of before a restore is not taken for holding."""
+    """F265c: An authorizer that has entries of before a restore is not taken for enforced."""
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
     publication.publish_feed(ports, tenant.id)
     # Entry 2, which the restored feed never had, restored the warrant.
@@ -146,7 +149,7 @@ def test_an_expired_registration_does_not_count(
     fleet.report("north")
     clock.advance(days=2)
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
-    assert progress(ports, tenant, revocation_id).propagation.registered == 1
+    assert progress(ports, tenant, revocation_id).propagation.total == 1
 
 
 def test_a_fault_is_never_complete(ports: Ports, tenant: Tenant, fleet: Fleet) -> None:
@@ -212,7 +215,7 @@ def test_new_entries_hide_no_straggler(
             ).chain
             fleet.beat("north", number - 2, chain.hex(), staleness=None)
         clock.advance(minutes=1)
-    stragglers, total = of_tenant.stragglers(ports, tenant.id)
+    stragglers, total = of_tenant.lagging_authorizers(ports, tenant.id)
     assert ([each.judged.authorizer.name for each in stragglers], total) == (["south"], 1)
     assert stragglers[0].sequence == 3
 

@@ -93,7 +93,7 @@ def test_what_an_announcement_says(
         "name": "north",
         "sequence": 1,
         "expected_sequence": 2,
-        "seen_at": "2026-11-21T12:06:00Z",
+        "last_seen_at": "2026-11-21T12:06:00Z",
     }
 
 
@@ -127,7 +127,7 @@ def test_a_crowd_is_announced_in_part(
 ) -> None:
     """F400c: Of many stale authorizers, those not heard of for longest are announced, once each."""
     for module in (stale, propagation_model):
-        monkeypatch.setattr(module, "STRAGGLERS_MAX", 2)
+        monkeypatch.setattr(module, "LAGGING_MAX", 2)
     fleet = Fleet(ports, tenant).add("a", "b", "c")
     change(ports, tenant, clock)
     assert (count(ports), count(ports)) == (2, 0)

@@ -141,7 +141,7 @@ STRENGTHS: list[tuple[str, Any, Any, bool]] = [
     ("rotation_grace_seconds", 3600, 3599, True),
     ("feed_window_ms", 500, 501, True),
     ("list_publication", SrlPublicationPolicy.FOLLOW, SrlPublicationPolicy.SCHEDULED, True),
-    ("authorizers_max", 200, 201, False),
+    ("max_authorizers", 200, 201, False),
     ("take_back", UnrevokePolicy.OWN, UnrevokePolicy.ANY, True),
     ("person_key_max_days", 365, 366, True),
     ("unused_key_days", 30, 31, True),

@@ -16,12 +16,12 @@ import { Table } from '../table.js'
 /** @typedef {Api.FleetSummary} Summary */
 
 const SUMMARY = '/v1/authorizers/summary'
-const ALL = '/v1/authorizers?include=proof'
+const ALL = '/v1/authorizers?include=enforcement'
 /**
  * Seconds between reads of the counts, and of the rows. If they disagree, rows are also read at the shorter interval.
  */
 const [OFTEN, SELDOM] = [2, 15]
-const PROOFS = /** @type {const} */ (['unknown', 'closed', 'holding'])
+const STATES = /** @type {const} */ (['unknown', 'fail_closed', 'enforced'])
 /** @type {import('../table.js').Group[]} */
 const GROUPS = [
   {
@@ -62,32 +62,37 @@ export const show = async (main, context) => {
  * @param {Summary | null} counted
  */
 function agrees(found, counted) {
-  return !counted || PROOFS.every((proof) => found.filter((each) => each.proof === proof).length === counted[proof])
+  return (
+    !counted ||
+    STATES.every(
+      (enforcement) => found.filter((each) => each.enforcement === enforcement).length === counted[enforcement],
+    )
+  )
 }
 
 /** @param {Summary | null} counted */
 function sentence(counted) {
-  if (!counted?.registered) return null
-  const { registered, holding, closed, unknown, sequence } = counted
+  if (!counted?.total) return null
+  const { total: registered, enforced, fail_closed: closed, unknown, sequence } = counted
   return html`<strong class=${unknown ? 'state open' : null}
       >${unknown ? number(unknown) : 'None'} of ${number(registered)}</strong
     >
-    may let a revoked warrant in. ${number(holding)} ${holding === 1 ? 'holds' : 'hold'} entry ${number(sequence ?? 0)},
-    the newest; ${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything.`
+    may let a revoked warrant in. ${number(enforced)} ${enforced === 1 ? 'holds' : 'hold'} entry
+    ${number(sequence ?? 0)}, the newest; ${number(closed)} ${closed === 1 ? 'refuses' : 'refuse'} everything.`
 }
 
 /** Return a bar with the share of authorizers in each state. @param {Summary | null} counted */
 function bar(counted) {
-  if (!counted?.registered) return null
+  if (!counted?.total) return null
   let x = 0
   const pieces = /** @type {const} */ ([
-    ['holding', 'force'],
-    ['closed', 'closed'],
+    ['enforced', 'force'],
+    ['fail_closed', 'closed'],
     ['unknown', 'open'],
   ])
-    .filter(([proof]) => counted[proof] > 0)
-    .map(([proof, state]) => {
-      const width = Math.max(6, (1000 * counted[proof]) / counted.registered)
+    .filter(([enforcement]) => counted[enforcement] > 0)
+    .map(([enforcement, state]) => {
+      const width = Math.max(6, (1000 * counted[enforcement]) / counted.total)
       x += width
       return svg`<rect class=${`fill ${state}`} x=${x - width} width=${width - 2} height="6"/>`
     })
@@ -102,15 +107,15 @@ const fleet = () => ({
   sort: '-behind',
   mark: 'state',
   groups: GROUPS,
-  group: ({ proof }) => PROOFS.indexOf(proof),
+  group: ({ enforcement }) => STATES.indexOf(enforcement),
   open: ({ id }) => `#/authorizers/${id}`,
   columns: [
     {
       id: 'state',
       title: 'State',
       width: '168px',
-      text: ({ proof }) => proof,
-      value: ({ proof }) => PROOFS.indexOf(proof),
+      text: ({ enforcement }) => enforcement,
+      value: ({ enforcement }) => STATES.indexOf(enforcement),
       cell: state,
     },
     { id: 'name', title: 'Name', lead: true, width: 'minmax(160px, 2fr)', kind: 'name' },
@@ -119,8 +124,8 @@ const fleet = () => ({
       title: 'Behind',
       width: '112px',
       kind: 'number',
-      value: ({ behind }) => behind ?? Infinity,
-      text: ({ behind }) => String(behind ?? ''),
+      value: ({ lag_entries }) => lag_entries ?? Infinity,
+      text: ({ lag_entries }) => String(lag_entries ?? ''),
       cell: behind,
     },
     {
@@ -128,10 +133,10 @@ const fleet = () => ({
       title: 'Refuses all from',
       width: '148px',
       from: 820,
-      value: ({ denies_all_from }) => denies_all_from ?? null,
+      value: ({ fail_closed_at }) => fail_closed_at ?? null,
       cell: closes,
     },
-    { id: 'heard', title: 'Last heard', width: '116px', of: 'seen_at', kind: 'time' },
+    { id: 'heard', title: 'Last heard', width: '116px', of: 'last_seen_at', kind: 'time' },
     {
       id: 'version',
       title: 'Version',
@@ -145,7 +150,7 @@ const fleet = () => ({
     {
       id: 'old',
       title: 'When too old',
-      text: ({ allow_when_stale }) => (allow_when_stale ? 'lets warrants in' : 'refuses'),
+      text: ({ fail_open }) => (fail_open ? 'lets warrants in' : 'refuses'),
     },
     { id: 'relay', title: 'Relay', text: ({ relay }) => relay ?? '' },
     { id: 'program', title: 'Program', text: ({ type }) => type ?? '' },
@@ -159,8 +164,9 @@ const fleet = () => ({
           .join(', '),
     },
   ],
-  sub: ({ proof, behind: by, seen_at: at, owner, allow_when_stale: open }) => [
-    proof !== 'holding' && (by === undefined ? 'never reported · ' : `${count(by, 'entry', 'entries')} behind · `),
+  sub: ({ enforcement, lag_entries: by, last_seen_at: at, owner, fail_open: open }) => [
+    enforcement !== 'enforced' &&
+      (by === undefined ? 'never reported · ' : `${count(by, 'entry', 'entries')} behind · `),
     html`${when(at)} · <bdi>${ownerOf(owner)}</bdi>`,
     open && html` · <b class="state wait">lets in when old</b>`,
   ],
@@ -170,8 +176,8 @@ const fleet = () => ({
       .reduce((one, other) => (names.compare(one, other) < 0 ? other : one), '')
     return [
       { title: 'May let in', query: 'state:unknown', state: 'open' },
-      { title: 'Refuse all', query: 'state:closed', state: 'closed' },
-      { title: 'Hold newest', query: 'state:holding', state: 'force' },
+      { title: 'Refuse all', query: 'state:fail_closed', state: 'closed' },
+      { title: 'Hold newest', query: 'state:enforced', state: 'force' },
       { title: 'Let in when old', query: 'old:lets' },
       { title: 'Silent', query: 'silent:missing' },
       { title: 'Refused answers', query: 'refused:1' },
@@ -207,23 +213,23 @@ const isVersion = ({ version }, wanted) =>
     : (version ?? '').includes(wanted)
 
 /** @param {Authorizer} authorizer */
-function state({ proof, sequence, foreign }) {
-  if (proof === 'holding') return html`<span class="soft">${icon('force')} holds it</span>`
-  if (proof === 'closed') return tag('closed', 'refuses all')
-  return tag('open', foreign ? 'not our entries' : sequence === null ? 'never reported' : 'may let in')
+function state({ enforcement, sequence, equivocation }) {
+  if (enforcement === 'enforced') return html`<span class="soft">${icon('force')} holds it</span>`
+  if (enforcement === 'fail_closed') return tag('closed', 'refuses all')
+  return tag('open', equivocation ? 'not our entries' : sequence === null ? 'never reported' : 'may let in')
 }
 
 /** @param {Authorizer} authorizer */
-function behind({ behind: entries, foreign }) {
-  if (entries === undefined || foreign) return '–'
+function behind({ lag_entries: entries, equivocation }) {
+  if (entries === undefined || equivocation) return '–'
   return entries
     ? html`${number(entries)} <span class="soft">${entries === 1 ? 'entry' : 'entries'}</span>`
     : html`<span class="soft">newest</span>`
 }
 
 /** @param {Authorizer} authorizer */
-function closes({ proof, denies_all_from: from }) {
-  if (proof === 'holding') return '–'
+function closes({ enforcement, fail_closed_at: from }) {
+  if (enforcement === 'enforced') return '–'
   if (!from) return html`<span class="state open">no end known</span>`
   const isToday = second(from).slice(0, 10) === second(now()).slice(0, 10)
   return html`<time datetime=${from} title=${`${second(from)} UTC`}
@@ -245,7 +251,7 @@ function detail(each) {
       ['Registered', html`${when(each.registered_at)} by ${person(each.owner, ownerOf(each.owner))}`],
       [
         'Last heard',
-        html`${when(each.seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}. Its heartbeat is
+        html`${when(each.last_seen_at)}${each.relay && html`, by the relay <bdi>${each.relay}</bdi>`}. Its heartbeat is
         missing after ${span(quietAfter(1))}.`,
       ],
       ['Confirmed', when(each.verified_at, 'not reported')],
@@ -254,7 +260,7 @@ function detail(each) {
         each.max_staleness_seconds === null
           ? 'not reported'
           : `${span(each.max_staleness_seconds)}; it said that then it ${
-              each.allow_when_stale ? 'lets warrants in' : 'refuses them'
+              each.fail_open ? 'lets warrants in' : 'refuses them'
             }`,
       ],
       [
@@ -279,8 +285,8 @@ const actions = (each) => [
  * @param {Authorizer} authorizer
  * @param {number} newest
  */
-function held({ foreign, sequence }, newest) {
-  if (foreign) return tag('revoked', 'entries that are not ours')
+function held({ equivocation, sequence }, newest) {
+  if (equivocation) return tag('revoked', 'entries that are not ours')
   if (sequence === null) return tag('unknown', 'nothing yet')
   return sequence >= newest
     ? tag('force', `entry ${number(sequence)}`)

@@ -41,7 +41,7 @@ import { takeBack, takeBackBatch } from '../parts/revocation_dialogs.js'
 
 /** @typedef {import('../changes.js').Change} Change */
 /** @typedef {import('../changes.js').Stage} Stage */
-/** @typedef {Api.LeftAuthorizer} Left */
+/** @typedef {Api.LaggingAuthorizer} Left */
 /** @typedef {{route: {parts: string[], query: URLSearchParams}, signal: AbortSignal}} Context */
 
 /** Seconds between polls: while a change propagates, and otherwise. */
@@ -173,7 +173,7 @@ class Room {
 
   #draw() {
     // The cost of each poll grows with the fleet of the tenant.
-    const soon = Math.max(OFTEN, (this.#change?.authorizers.registered ?? 0) / A_SECOND)
+    const soon = Math.max(OFTEN, (this.#change?.authorizers.total ?? 0) / A_SECOND)
     const entry = read(
       `/v1/changes/${encodeURIComponent(this.id)}`,
       this.#change && isOver(this.#change) ? SELDOM : soon,
@@ -222,7 +222,8 @@ class Room {
       </div>`,
     )
     // The page shows the age above the table.
-    if (change.stragglers.length) this.#table.draw({ ...entry, at: now(), error: null }, change.stragglers)
+    if (change.lagging_authorizers.length)
+      this.#table.draw({ ...entry, at: now(), error: null }, change.lagging_authorizers)
     this.#curve.redraw()
   }
 
@@ -245,11 +246,11 @@ class Room {
       kind,
       undone_at: undone,
       feed,
-      authorizers: { registered },
-      curve: points,
-      curve_is_bound: isBound,
+      authorizers: { total: registered },
+      propagation_curve: points,
+      is_upper_bound: isBound,
     } = change
-    if (kind === 'api_key' || undone || feed?.of === 0) return null
+    if (kind === 'api_key' || undone || feed?.total === 0) return null
     const open = (/** @type {string} */ words, /** @type {number | null} */ seconds) =>
       seconds !== null ? took(seconds) : words === 'all' ? html`<span class="state open">not yet</span>` : '–'
     return html`<section class="panel">
@@ -289,25 +290,31 @@ class Room {
   }
 
   /** @param {Change} change */
-  #left({ stragglers, feed, undone_at: undone, kind, authorizers: { registered, closed, unknown } }) {
-    if (undone || feed?.of === 0 || (kind === 'api_key' && !registered)) return null
+  #left({
+    lagging_authorizers: lagging,
+    feed,
+    undone_at: undone,
+    kind,
+    authorizers: { total: registered, fail_closed: closed, unknown },
+  }) {
+    if (undone || feed?.total === 0 || (kind === 'api_key' && !registered)) return null
     const title = kind === 'api_key' ? 'Whose key it was' : 'Who may still let it in'
-    return html`<section class=${stragglers.length > FEW ? 'panel left' : 'panel left few'}>
+    return html`<section class=${lagging.length > FEW ? 'panel left' : 'panel left few'}>
       <div class="head">
         <h2>${title}</h2>
         ${registered > 0 && html`<p class="soft">${number(unknown)} of ${number(registered)}</p>`}
       </div>
       ${
-        stragglers.length
-          ? [this.#table?.element, printed(stragglers)]
+        lagging.length
+          ? [this.#table?.element, printed(lagging)]
           : html`<p>
               ${registered ? 'None of those that have registered.' : 'That is not known: no authorizer has registered.'}
             </p>`
       }
       ${
-        stragglers.length < closed + unknown &&
+        lagging.length < closed + unknown &&
         html`<p class="soft">
-          Of ${number(closed + unknown)}, these ${number(stragglers.length)} are told by the service.
+          Of ${number(closed + unknown)}, these ${number(lagging.length)} are told by the service.
         </p>`
       }
     </section>`
@@ -369,7 +376,7 @@ class Room {
           ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br /><code>${actor.key_id}</code>`}`
           : 'not known',
       ],
-      ...(feed?.of && !change.undone_at
+      ...(feed?.total && !change.undone_at
         ? [
             /** @type {[string, unknown]} */ ([
               'Feed entry',
@@ -472,7 +479,7 @@ const rail = (all) =>
   </section>`
 
 /** @param {Change} change */
-function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { registered } }) {
+function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { total: registered } }) {
   const links = {
     warrant: [`#/revocations?warrant=${name}`, 'The warrant'],
     batch: [`#/revocations?batch=${id}`, 'Its revocations'],
@@ -509,7 +516,7 @@ const left = ({ id, kind }) => ({
     kind === 'api_key' ? { title: 'Registered by it', state: 'wait' } : { title: 'May let it in', state: 'open' },
     { title: 'Refuse everything', state: 'closed' },
   ],
-  group: ({ proof }) => (proof === 'closed' ? 1 : 0),
+  group: ({ enforcement }) => (enforcement === 'fail_closed' ? 1 : 0),
   open: (row) => `#/authorizers/${row.id}`,
   columns: [
     {
@@ -517,14 +524,20 @@ const left = ({ id, kind }) => ({
       title: 'State',
       width: '120px',
       from: 760,
-      value: ({ proof }) => (proof === 'closed' ? 1 : 0),
-      text: ({ proof }) => proof,
+      value: ({ enforcement }) => (enforcement === 'fail_closed' ? 1 : 0),
+      text: ({ enforcement }) => enforcement,
       cell: stateOf,
     },
     { id: 'name', title: 'Name', lead: true, width: 'minmax(140px, 2fr)', kind: 'name' },
     { id: 'end', title: 'End', width: 'minmax(150px, 2fr)', text: endOf, cell: end },
-    { id: 'behind', title: 'Behind', width: '116px', value: ({ behind }) => behind ?? Infinity, text: behindOf },
-    { id: 'heard', title: 'Last heard', width: '96px', of: 'seen_at', kind: 'time' },
+    {
+      id: 'behind',
+      title: 'Behind',
+      width: '116px',
+      value: ({ lag_entries }) => lag_entries ?? Infinity,
+      text: behindOf,
+    },
+    { id: 'heard', title: 'Last heard', width: '96px', of: 'last_seen_at', kind: 'time' },
     {
       id: 'owner',
       title: 'Owner',
@@ -536,20 +549,23 @@ const left = ({ id, kind }) => ({
   ],
   sub: (row) =>
     html`${kind !== 'api_key' && html`${end(row)} · `}<bdi>${ownerOf(row.owner)}</bdi> · ${behindOf(row)} ·
-      ${when(row.seen_at)}`,
+      ${when(row.last_seen_at)}`,
   empty: null,
 })
 
 /** @param {Left} row */
-const stateOf = ({ proof }) => (proof === 'closed' ? tag('closed', 'refuses all') : tag('open', 'may let in'))
+const stateOf = ({ enforcement }) =>
+  enforcement === 'fail_closed' ? tag('closed', 'refuses all') : tag('open', 'may let in')
 
 /** @param {Left} row */
 function end(row) {
-  const { proof, denies_all_from: from } = row
+  const { enforcement, fail_closed_at: from } = row
   if (from)
-    return html`${proof === 'closed' ? 'refuses all since' : 'until'}
+    return html`${enforcement === 'fail_closed' ? 'refuses all since' : 'until'}
       <time datetime=${from} title=${`${second(from)} UTC`}>${brief(from, now())}</time>`
-  return html`<span class=${proof === 'closed' ? null : 'state open'} title=${endOf(row)}>${endOf(row)}</span>`
+  return html`<span class=${enforcement === 'fail_closed' ? null : 'state open'} title=${endOf(row)}
+    >${endOf(row)}</span
+  >`
 }
 
 /** Return all rows for printing, because the table contains only visible rows. @param {Left[]} rows */
@@ -568,7 +584,7 @@ const printed = (rows) =>
             <td>${stateOf(row)}</td>
             <td>${endOf(row)}</td>
             <td>${behindOf(row)}</td>
-            <td>${second(row.seen_at)}, ${ago(row.seen_at, now())}</td>
+            <td>${second(row.last_seen_at)}, ${ago(row.last_seen_at, now())}</td>
             <td>${ownerOf(row.owner)}</td>
           </tr>`,
       )}

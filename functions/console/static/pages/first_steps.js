@@ -8,7 +8,7 @@ import { when } from '../parts/panel.js'
 import { icon, tag } from '../parts/tag.js'
 import { may, who } from '../session.js'
 
-const FLEET = '/v1/authorizers?include=proof'
+const FLEET = '/v1/authorizers?include=enforcement'
 
 /** @param {Element} place @param {AbortSignal} signal */
 export function firstSteps(place, signal) {
@@ -120,7 +120,7 @@ async function start({ key, account, pin: roots }) {
       state,
       reported
         ? html`${icon('force')} <bdi>${reported.name}</bdi> reports: entry ${reported.sequence ?? 'none'},
-            ${when(reported.seen_at)}. <a href=${`#/authorizers/${reported.id}`}>Look</a>`
+            ${when(reported.last_seen_at)}. <a href=${`#/authorizers/${reported.id}`}>Look</a>`
         : used
           ? html`${icon('wait')} The key is used, ${when(used)}. Waiting for the first report …`
           : html`${icon('wait')} Waiting for the first request with this key …`,

@@ -107,7 +107,13 @@ async function readApprovals(signal) {
 /** @param {Entry | null} fleet */
 function sentence(fleet) {
   if (!fleet?.data) return null
-  const { registered, unknown, holding, closed, unregistered } = /** @type {Api.FleetSummary} */ (fleet.data)
+  const {
+    total: registered,
+    unknown,
+    enforced,
+    fail_closed: closed,
+    unregistered,
+  } = /** @type {Api.FleetSummary} */ (fleet.data)
   const time = `As of ${second(fleet.at).slice(11)} UTC.`
   const clients = count(unregistered.length, 'client')
   const at = unregistered.length
@@ -117,7 +123,7 @@ function sentence(fleet) {
   if (!registered) return html`No authorizer has registered yet. ${unregistered.length > 0 && at}`
   if (!unknown)
     return html`${number(registered)} of ${number(registered)} registered authorizers refuse what is revoked. ${at}`
-  const most = holding + closed > unknown ? 'Most registered authorizers refuse what is revoked.' : ''
+  const most = enforced + closed > unknown ? 'Most registered authorizers refuse what is revoked.' : ''
   return html`${most} <strong class="state open">${count(unknown, 'authorizer')}</strong> may still let some in. ${at}`
 }
 
@@ -183,20 +189,14 @@ function numbers({ fleet, list }) {
   return html`<div class="figures">
     ${[
       fleet &&
-        card(
-          fleet,
-          summary,
-          '#/authorizers?q=state:unknown',
-          'May let revoked warrants in',
-          ({ unknown, registered }) => [
-            number(unknown),
-            `of ${count(registered, 'authorizer')}`,
-            unknown ? 'open' : undefined,
-          ],
-        ),
+        card(fleet, summary, '#/authorizers?q=state:unknown', 'May let revoked warrants in', ({ unknown, total: registered }) => [
+          number(unknown),
+          `of ${count(registered, 'authorizer')}`,
+          unknown ? 'open' : undefined,
+        ]),
       fleet &&
-        card(fleet, summary, '#/authorizers?q=state:holding', 'Hold the newest entry', ({ holding, sequence }) => [
-          number(holding),
+        card(fleet, summary, '#/authorizers?q=state:enforced', 'Hold the newest entry', ({ enforced, sequence }) => [
+          number(enforced),
           sequence === null ? 'the feed has no entry yet' : `entry ${number(sequence)}`,
         ]),
       list &&
@@ -283,12 +283,12 @@ function needs(known) {
  * @returns {Task[]}
  */
 function ofFleet(counted) {
-  if (!counted?.registered) return []
+  if (!counted?.total) return []
   // Otherwise the task only shows a count.
-  const isSmall = counted.registered <= NAMED
-  const wanted = counted.unknown || counted.silent || counted.allow_when_stale
+  const isSmall = counted.total <= NAMED
+  const wanted = counted.unknown || counted.missed_heartbeat || counted.fail_open
   const found = /** @type {Api.Authorizer[]} */ (
-    (wanted && isSmall && read('/v1/authorizers?include=proof', SOON, 'authorizers').data) || []
+    (wanted && isSmall && read('/v1/authorizers?include=enforcement', SOON, 'authorizers').data) || []
   )
   const names = (/** @type {Api.Authorizer[]} */ some) =>
     some.slice(0, 3).map(({ name }, index) => [index ? ', ' : ', ', called(name)])
@@ -317,29 +317,29 @@ function ofFleet(counted) {
       },
     ]
   }
-  const lets = found.filter(({ allow_when_stale }) => allow_when_stale)
-  const quiet = found.filter((each) => isSilent(each, now(), counted.registered))
-  const old = (/** @type {Api.Authorizer} */ { behind, owner }) =>
+  const lets = found.filter(({ fail_open }) => fail_open)
+  const quiet = found.filter((each) => isSilent(each, now(), counted.total))
+  const old = (/** @type {Api.Authorizer} */ { lag_entries: behind, owner }) =>
     html`lets warrants in ${behind ? `although ${count(behind, 'entry', 'entries')} behind` : 'also when too old'};
       <bdi>${ownerOf(owner)}</bdi>`
   return [
     ...line(
       'revoked',
-      found.filter(({ foreign }) => foreign),
+      found.filter(({ equivocation }) => equivocation),
       0,
       'hold what another service said',
       () => 'told of entries that this service did not publish',
       'told of entries that this service did not publish',
       'state:unknown',
     ),
-    ...line('open', lets, counted.allow_when_stale, 'let warrants in though old', old, 'set so', 'old:lets'),
+    ...line('open', lets, counted.fail_open, 'let warrants in though old', old, 'set so', 'old:lets'),
     ...line(
       'open',
       quiet,
-      counted.silent,
+      counted.missed_heartbeat,
       'silent',
-      () => `silent for longer than ${span(quietAfter(counted.registered))}`,
-      `for longer than ${span(quietAfter(counted.registered))}`,
+      () => `silent for longer than ${span(quietAfter(counted.total))}`,
+      `for longer than ${span(quietAfter(counted.total))}`,
       'silent:missing',
     ),
   ]

@@ -68,7 +68,7 @@ const SETTINGS = [
         : 'Each key with the scope revoker can take back each revocation, whoever made it.',
   },
   {
-    name: 'authorizers_max',
+    name: 'max_authorizers',
     words: 'Authorizers of one API key',
     unit: 'registrations',
     effect: (value) =>

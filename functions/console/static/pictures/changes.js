@@ -6,7 +6,7 @@ import { one, html, svg } from '../html.js'
 import { measure } from './text.js'
 
 /** @typedef {import('../changes.js').Change} Change */
-/** @typedef {{x: number, y: number, proof: string}} Dot */
+/** @typedef {{x: number, y: number, enforcement: string}} Dot */
 
 const [TOP, BOTTOM, HEIGHT, RIGHT] = [22, 28, 236, 12]
 const TICKS = [1, 5, 10, 30, 60, 300, 1800, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400, 365 * 86_400]
@@ -23,11 +23,11 @@ const FONT = { size: 12 }
  */
 export function layout(change, width, now) {
   const {
-    curve,
-    complete,
-    authorizers: { registered, holding, closed },
+    propagation_curve: curve,
+    is_complete: complete,
+    authorizers: { total: registered, enforced, fail_closed: closed },
   } = change
-  const known = holding + closed
+  const known = enforced + closed
   const last = curve.at(-1)?.[0] ?? 0
   const end = Math.max(LEAST_SECONDS, last, complete ? 0 : since(change, now))
   const left = measure(number(registered), FONT) + 12
@@ -36,10 +36,10 @@ export function layout(change, width, now) {
   const y = (/** @type {number} */ count) =>
     HEIGHT - BOTTOM - ((HEIGHT - BOTTOM - TOP) * count) / Math.max(1, registered)
   /** @type {Dot[]} */
-  const dots = curve.map(([seconds, proof], index) => {
+  const dots = curve.map(([seconds, enforcement], index) => {
     // Long curves contain an even selection of points.
     const rank = curve.length < 2 ? known : 1 + (index * (known - 1)) / (curve.length - 1)
-    return { x: x(seconds), y: y(rank), proof }
+    return { x: x(seconds), y: y(rank), enforcement }
   })
   const ticks = TICKS.filter((seconds) => seconds <= end).map((seconds) => ({ x: x(seconds), text: took(seconds) }))
   const shown = ticks
@@ -86,10 +86,11 @@ export function curve(change, width, now) {
   const at = layout(change, width, now)
   const line = [`M${at.left} ${at.bottom}`, ...at.dots.map((dot) => `H${dot.x}V${dot.y}`), `H${at.right}`].join('')
   const fed = change.feed?.issued_at ? at.x(since(change, change.feed.issued_at)) : null
-  const old = at.dots.find(({ proof }) => proof === 'closed')?.x ?? null
-  const { registered, holding, closed } = change.authorizers
-  const ends = change.curve.length <= DOTS ? change.curve.map(([seconds]) => took(seconds)).join(', ') : ''
-  const refuse = `${number(holding + closed)} of ${number(registered)} authorizers are known to refuse it`
+  const old = at.dots.find(({ enforcement }) => enforcement === 'fail_closed')?.x ?? null
+  const { total: registered, enforced, fail_closed: closed } = change.authorizers
+  const ends =
+    change.propagation_curve.length <= DOTS ? change.propagation_curve.map(([seconds]) => took(seconds)).join(', ') : ''
+  const refuse = `${number(enforced + closed)} of ${number(registered)} authorizers are known to refuse it`
   const said = `${refuse}${ends && `, after ${ends}`}`
   return one(
     html` <svg
@@ -118,8 +119,8 @@ export function curve(change, width, now) {
       ${
         at.dots.length <= DOTS &&
         at.dots.map(
-          ({ x, y, proof }) =>
-            svg`<circle class=${`fill ${proof === 'closed' ? 'closed' : 'force'}`} cx=${x} cy=${y} r="3"/>`,
+          ({ x, y, enforcement }) =>
+            svg`<circle class=${`fill ${enforcement === 'fail_closed' ? 'closed' : 'force'}`} cx=${x} cy=${y} r="3"/>`,
         )
       }
       ${at.isOpen && svg`<circle class="ring force" cx=${at.end} cy=${at.known} r="4.5"/>`}

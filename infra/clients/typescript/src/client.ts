@@ -210,6 +210,6 @@ export class AuthorizerClient {
 
 /** Writes an event to the console, except events of normal operation. */
 function warn(event: ClientEvent): void {
-  const isUsual = ["polled", "advanced"].includes(event.type) || (event.type === "reported" && event.status !== "foreign");
+  const isUsual = ["polled", "advanced"].includes(event.type) || (event.type === "reported" && event.status !== "equivocation");
   if (!isUsual) console.warn("rescind:", JSON.stringify(event));
 }

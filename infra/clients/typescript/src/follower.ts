@@ -262,7 +262,7 @@ export class Follower {
    * answer ends that condition sooner.
    */
   private wait(): number {
-    return this.failures || !isFresh(this.view) ? 0 : waitOf(this.policy, this.last?.waitMax ?? 0);
+    return this.failures || !isFresh(this.view) ? 0 : waitOf(this.policy, this.last?.maxWaitSeconds ?? 0);
   }
 
   /** The pause after a poll with this duration (POLL-1). */

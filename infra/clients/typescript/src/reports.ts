@@ -143,7 +143,7 @@ export class Reporter {
     const identity = await this.ownIdentity();
     const body = await identity.report({
       Tenant: tenant, Id: id, Number: this.lastNumber, Trust: held?.version ?? 0, Sequence: sequence, Chain: chain,
-      VerifiedAt: verifiedAt, MaxStaleness: Math.ceil(this.policy.maxStaleness), AllowWhenStale: false,
+      VerifiedAt: verifiedAt, MaxStaleness: Math.ceil(this.policy.maxStaleness), FailOpen: false,
       Refused: new Map(refused),
     });
     const answer = await this.post(`/v1/authorizers/${encodeURIComponent(id)}/heartbeat`, body, "status");
@@ -171,7 +171,7 @@ export class Reporter {
     }
     try {
       const members = json(response.body, ANSWER_MAX), word = members[name], last = members["last_number"];
-      const after = secondsOf(members["report_after_seconds"]), spread = secondsOf(members["spread_seconds"]);
+      const after = secondsOf(members["report_after_seconds"]), spread = secondsOf(members["jitter_seconds"]);
       if (typeof word !== "string" || !/^[\x20-\x7e]{1,200}$/.test(word)) throw new NoAnswer(`the answer has no ${name}`);
       this.after = Math.min(Math.max(after, 10), 86_400);
       this.spread = Math.min(spread, 3600);

@@ -93,7 +93,7 @@ export interface Answer {
   readonly signature: Bytes;
   readonly entries: readonly Bytes[];
   readonly pollSeconds: number;
-  readonly waitMax: number;
+  readonly maxWaitSeconds: number;
 }
 
 type Json = { [name: string]: unknown };
@@ -140,20 +140,20 @@ const hint = (value: unknown): number =>
 
 /** The answer in the body of a response. */
 export function readAnswer(body: Uint8Array): Answer {
-  const { head, entries, poll_seconds: pollSeconds = 1, wait_max: waitMax = 0 } = json(body, ANSWER_MAX);
+  const { head, entries, poll_seconds: pollSeconds = 1, max_wait_seconds: maxWaitSeconds = 0 } = json(body, ANSWER_MAX);
   return {
     payload: base64(member(head, "Payload")),
     signature: base64(member(head, "Signature")),
     entries: listOf(entries, base64),
     pollSeconds: hint(pollSeconds),
-    waitMax: Math.floor(hint(waitMax)),
+    maxWaitSeconds: Math.floor(hint(maxWaitSeconds)),
   };
 }
 
 /** The JSON that `readAnswer` reads, for saving an answer. */
-export function writeAnswer({ payload, signature, entries, pollSeconds, waitMax }: Answer): string {
+export function writeAnswer({ payload, signature, entries, pollSeconds, maxWaitSeconds }: Answer): string {
   const head = { Payload: toBase64(payload), Signature: toBase64(signature) };
-  return JSON.stringify({ head, entries: entries.map(toBase64), poll_seconds: pollSeconds, wait_max: waitMax });
+  return JSON.stringify({ head, entries: entries.map(toBase64), poll_seconds: pollSeconds, max_wait_seconds: maxWaitSeconds });
 }
 
 const referenceOf = (counted: string) => (members: Members, name: string): Reference => {

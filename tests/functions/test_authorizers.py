@@ -74,7 +74,7 @@ def test_a_registration(tenant: Tenant) -> None:
     made = first.json()
     assert made["id"].startswith("svc_azr_")
     pace = {"report_after_seconds": 300, "jitter_seconds": 0}
-    assert made == {"id": made["id"], "proven": True, "last_number": 0, **pace}
+    assert made == {"id": made["id"], "key_verified": True, "last_number": 0, **pace}
     assert (numbers(tenant).count, numbers(tenant).polling) == (1, 1)
     count = audited(tenant)
     again = tenant.authorizer.post(REGISTER, json=body | {"version": "2", "relay": "r"})
@@ -298,7 +298,7 @@ def test_chains_of_the_feed_are_no_news(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("sequence", [0, 1, 2, 3])
 def test_a_chain_that_is_not_ours(tenant: Tenant, sequence: int) -> None:
-    """F258a: An authorizer with other entries than the service published is foreign."""
+    """F258a: An authorizer with other entries than the service published is equivocating."""
     made = register(tenant.authorizer)
     listed(tenant)
     for _ in range(3):
@@ -309,7 +309,7 @@ def test_a_chain_that_is_not_ours(tenant: Tenant, sequence: int) -> None:
 
 
 def test_a_sequence_that_was_not_published(tenant: Tenant) -> None:
-    """F258b: An authorizer that holds more than the service published is foreign."""
+    """F258b: An authorizer that holds more than the service published is equivocating."""
     made = register(tenant.authorizer)
     listed(tenant)
     assert beat(tenant.authorizer, made, sequence=1).json()["status"] == "equivocation"
@@ -332,7 +332,7 @@ def test_a_chain_from_long_ago(tenant: Tenant) -> None:
 
 
 def test_heartbeats_before_the_first_list(tenant: Tenant) -> None:
-    """FLEET-4: Before the first list there is nothing to hold, and no authorizer is foreign."""
+    """FLEET-4: Before the first list there is nothing to hold, and nobody equivocates."""
     tenant.ports.store.write(Delete(head_address(tenant.id), Expect.PRESENT))
     made = register(tenant.authorizer)
     answer = beat(tenant.authorizer, made, sequence=3, chain="ab" * 32).json()
@@ -371,7 +371,7 @@ def test_reading_authorizers(tenant: Tenant) -> None:
         "fail_open": False,
         "equivocation": True,
         "api_key_id": tenant.authorizer.key_id,
-        "proven": True,
+        "key_verified": True,
         "trust_version": 0,
     }
 
@@ -695,7 +695,7 @@ def test_the_state_of_the_fleet(tenant: Tenant, clock: Clock) -> None:
     assert tenant.admin.get("/v1/authorizers/summary", headers=tag).status_code == 304
     whole = tenant.admin.get("/v1/authorizers?include=enforcement").json()
     proofs = {
-        each["id"]: (each["enforcement"], each.get("behind")) for each in whole["authorizers"]
+        each["id"]: (each["enforcement"], each.get("lag_entries")) for each in whole["authorizers"]
     }
     assert proofs == {first: ("enforced", 0), second: ("unknown", None)}
     assert (whole["sequence"], whole["removed"], whole["total"]) == (0, [], 2)

@@ -54,7 +54,7 @@ def test_a_warrant_from_the_record_to_the_last_authorizer(
     told = {"kind": "warrant", "name": "svc_wrt_a", "reason": "stolen", "undoable": True}
     assert found.items() >= told.items()
     assert found["actor"]["key_id"] == tenant.admin.key_id
-    assert found["feed"] == {"sequence": None, "issued_at": None, "published": 0, "of": 1}
+    assert found["feed"] == {"sequence": None, "issued_at": None, "published": 0, "total": 1}
     assert (found["list"], found["list_due_at"] is None) == (None, False)
     assert counts(found) == (2, 0, 0, 2, False)
     sequence = publish(tenant)
@@ -155,7 +155,7 @@ def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[s
         "sequence": first,
         "issued_at": None,
         "published": 30,
-        "of": 30,
+        "total": 30,
     }
     assert (found["reach"], found["reason"], found["undoable"]) == (
         {"keys": 0, "warrants": 30},
@@ -167,7 +167,7 @@ def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[s
     tenant.admin.post("/v1/revocations", json={k: v for k, v in own.items() if v})
     revoke(tenant, *MANY[30:60], batch_id=batch)
     found = change(tenant, batch)
-    assert (found["feed"]["published"], found["feed"]["of"]) == (30, 60)
+    assert (found["feed"]["published"], found["feed"]["total"]) == (30, 60)
     assert (found["feed"]["sequence"], found["is_complete"]) == (None, False)
     for each in gates:
         beat(tenant.authorizer, each, sequence=first)
@@ -180,7 +180,7 @@ def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[s
     done(tenant, action="take_back", warrant_ids=MANY[:30])
     publish(tenant)
     found = change(tenant, batch)
-    assert (found["feed"]["published"], found["feed"]["of"]) == (30, 30)
+    assert (found["feed"]["published"], found["feed"]["total"]) == (30, 30)
 
 
 @pytest.mark.parametrize("signs", [0, 3])

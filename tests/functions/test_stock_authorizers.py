@@ -264,7 +264,7 @@ def test_events(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
     bad += [event() | {"signature": value} for value in ("", "AA==", "?", 7, None, "\u00e9")]
     caplog.set_level(logging.INFO)
     answer = send(tenant.authorizer, made, [event(), *bad, event(b"")])
-    assert (answer.status_code, answer.json()) == (202, {"verified": 2, "refused": len(bad)})
+    assert (answer.status_code, answer.json()) == (202, {"accepted": 2, "rejected": len(bad)})
     (line,) = lines(caplog, "events of a stock authorizer")
     assert (line["EventsVerified"], line["EventsRefused"]) == (2, len(bad))
 
@@ -286,8 +286,8 @@ def test_events_of_others(tenant: Tenant) -> None:
     keyless = register(tenant.authorizer, name="m", public_key=None)
     for unverified in (tenant.ports.new_id("azr"), keyless):
         answer = send(tenant.authorizer, unverified, [event()])
-        assert answer.json() == {"verified": 0, "refused": 1}
-    assert send(tenant.authorizer, made, []).json() == {"verified": 0, "refused": 0}
+        assert answer.json() == {"accepted": 0, "rejected": 1}
+    assert send(tenant.authorizer, made, []).json() == {"accepted": 0, "rejected": 0}
     assert send(tenant.authorizer, made, {}).status_code == 400
 
 
@@ -296,4 +296,4 @@ def test_a_large_batch(tenant: Tenant) -> None:
     made = register(tenant.authorizer)
     batch = [event() | {"warrant_stack": "A" * 3500} for _ in range(1000)]
     assert len(json.dumps(batch)) > 3_500_000
-    assert send(tenant.authorizer, made, batch).json()["verified"] == 1000
+    assert send(tenant.authorizer, made, batch).json()["accepted"] == 1000

@@ -561,8 +561,9 @@ def _named_keys(tenant: Tenant) -> str:
 _KEY = _names("id name scopes status created_at expires_at") | {"scopes": [...]}
 _USED = _KEY | _names("last_used_at created_by_id") | {"networks": []}
 _AUTHORIZER = _names(
-    "id name type version public_key owner relay registered_at last_seen_at sequence",
-    "chain verified_at max_staleness_seconds fail_open equivocation api_key_id key_verified trust_version",
+    "id name type version public_key owner relay registered_at last_seen_at",
+    "sequence chain verified_at max_staleness_seconds fail_open equivocation api_key_id",
+    "key_verified trust_version",
 ) | {"metadata": {}, "refused": {}, "features": []}
 _CHANGE = _names("id kind name recorded_at reason") | {"actor": _names("identity key_id name")}
 _PACE = _names("report_after_seconds jitter_seconds")

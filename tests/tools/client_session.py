@@ -244,7 +244,7 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     ours, signed = admin.authorizers, json.loads(os.environ["GATEWAY"])
     proof = m.RegistrationProof(**signed["proof"])
     gateway = ours.register_authorizer(body=m.RegisterAuthorizer(name="gateway", proof=proof))
-    assert gateway.proven
+    assert gateway.key_verified
     latest = ours.send_heartbeat(gateway.id, body=m.Report(**signed["report"])).feed_sequence
     ours.remove_authorizer(gateway.id, expected=204)
     stock = authorizer.stock_authorizers
@@ -257,16 +257,16 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     taken = authorizer.authorizers.send_reports(body=body)
     assert [(each.id, each.status) for each in taken.results] == [(second.id, "ok")]
     proof = admin.revocations.get_revocation_propagation(revocation_id)
-    assert (proof.authorizers.registered, proof.complete) == (1, True)
-    assert admin.revocations.get_change(revocation_id).complete
+    assert (proof.authorizers.total, proof.is_complete) == (1, True)
+    assert admin.revocations.get_change(revocation_id).is_complete
     assert revocation_id in [each.id for each in admin.revocations.list_changes().changes]
     assert admin.revocations.search_everything(q=revocation_id).results[0].id == revocation_id
-    assert stock.count_stock_events(second.id, body=[], expected=202).refused == 0
+    assert stock.count_stock_events(second.id, body=[], expected=202).rejected == 0
     assert stock.get_native_srl().version == latest + 1
     assert authorizer.authorizers.get_native_signer().algorithm
     found = admin.authorizers.list_authorizers().authorizers
     assert [admin.authorizers.get_authorizer(each.id) for each in found] == found
-    assert admin.authorizers.get_authorizer_summary().registered == len(found)
+    assert admin.authorizers.get_authorizer_summary().total == len(found)
     for each in found:
         admin.authorizers.remove_authorizer(each.id, expected=204)
     admin.authorizers.remove_authorizers_of_owner(owner=found[0].api_key_id, expected=204)

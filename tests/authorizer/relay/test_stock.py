@@ -151,11 +151,11 @@ def test_registrations_and_events_are_answered_by_the_service(
 ) -> None:
     """F308f: Registrations and events of stock authorizers have the answers of the service."""
     answers[f"{ROOT}/register"] = Response(b'{"id": "x"}', 201)
-    answers[f"{ROOT}/{ID}/events"] = Response(b'{"verified": 1, "refused": 0}', 202)
+    answers[f"{ROOT}/{ID}/events"] = Response(b'{"accepted": 1, "rejected": 0}', 202)
     assert relay.post(f"{ROOT}/register", {"name": "stock"}).status == 201
     assert service.posted[-1][1] == {"name": "stock", "relay": "site-a"}
     events = relay.post(f"{ROOT}/{ID}/events", [{"signature": "a"}])
-    assert (events.status, events.body) == (202, b'{"verified": 1, "refused": 0}')
+    assert (events.status, events.body) == (202, b'{"accepted": 1, "rejected": 0}')
     path, said = service.posted[-1]
     assert (path, json.dumps(said)) == (f"{ROOT}/{ID}/events", '[{"signature": "a"}]')
     assert relay.post(f"{ROOT}/svc_azr_x/events", []).status == 404

@@ -133,7 +133,7 @@ def test_every_dialog_leads_to_the_room_of_what_it_revoked(console: Console) -> 
 
 def _numbers(told: dict[str, Any]) -> str:
     counts = told["authorizers"]
-    return f"Held by {counts['enforced']} of {counts['registered']}"
+    return f"Held by {counts['enforced']} of {counts['total']}"
 
 
 def test_a_change_is_followed_from_its_record_to_the_last_authorizer(console: Console) -> None:

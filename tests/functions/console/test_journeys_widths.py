@@ -81,7 +81,7 @@ def test_tables_keep_their_form(console: Console, size: int) -> None:
     """
     page = console.page
     console.answer("**/v1/webhooks/HOOK", _EXAMPLES["Webhook"])
-    counted = _EXAMPLES["FleetSummary"] | {"registered": size, "enforced": size}
+    counted = _EXAMPLES["FleetSummary"] | {"total": size, "enforced": size}
     console.answer("**/v1/authorizers/summary", counted | {"fail_closed": 0, "unknown": 0})
     for where, nouns in _PAGES.items():
         for noun in nouns:

@@ -217,26 +217,26 @@ def proof(tenant: Tenant, monkeypatch: pytest.MonkeyPatch) -> Proof:
 
 def test_a_proof_waits_until_it_is_complete(proof: Proof) -> None:
     """FLEET-14, F268a: A proof with `wait` is answered as soon as it is complete."""
-    assert proof.get("").json()["complete"] is False
+    assert proof.get("").json()["is_complete"] is False
     assert proof.work.pauses == []
     proof.work.happens = [lambda: None, proof.report]
-    assert proof.get("?wait=3600").json()["complete"] is True
+    assert proof.get("?wait=3600").json()["is_complete"] is True
     assert len(proof.work.pauses) == 2
-    assert proof.get("?wait=3600").json()["complete"] is True
+    assert proof.get("?wait=3600").json()["is_complete"] is True
     assert len(proof.work.pauses) == 2
 
 
 def test_a_proof_that_does_not_come(proof: Proof) -> None:
     """FLEET-14: After the wait the answer is what is true then, and it is not made too often."""
     answer = proof.get()
-    assert (answer.status_code, answer.json()["complete"]) == (200, False)
+    assert (answer.status_code, answer.json()["is_complete"]) == (200, False)
     assert len(proof.work.pauses) == 20
 
 
 def test_a_proof_while_too_many_wait(proof: Proof) -> None:
     """FLEET-14, F268b: If waiting places are full, a proof is answered at once, and once only."""
     proof.work.is_full = True
-    assert proof.get("?wait=3600").json()["complete"] is False
+    assert proof.get("?wait=3600").json()["is_complete"] is False
     assert len(proof.work.pauses) == 1
 
 

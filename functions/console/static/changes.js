@@ -175,7 +175,7 @@ function others({ authorizers: { total: registered } }) {
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function fed(change, now) {
-  const { sequence, issued_at: issued, published, of } = /** @type {NonNullable<Change['feed']>} */ (change.feed)
+  const { sequence, issued_at: issued, published, total } = /** @type {NonNullable<Change['feed']>} */ (change.feed)
   if (sequence !== null && issued)
     return {
       title: `In the feed, entry ${number(sequence)}`,
@@ -188,8 +188,8 @@ function fed(change, now) {
     title: 'Not in the feed yet',
     state: 'wait',
     isReached: false,
-    share: published / of,
-    lines: of > 1 ? [`${number(published)} of ${number(of)} warrants are.`] : ['Authorizers cannot know of it.'],
+    share: published / total,
+    lines: total > 1 ? [`${number(published)} of ${number(total)} warrants are.`] : ['Authorizers cannot know of it.'],
   }
 }
 

@@ -189,11 +189,17 @@ function numbers({ fleet, list }) {
   return html`<div class="figures">
     ${[
       fleet &&
-        card(fleet, summary, '#/authorizers?q=state:unknown', 'May let revoked warrants in', ({ unknown, total: registered }) => [
-          number(unknown),
-          `of ${count(registered, 'authorizer')}`,
-          unknown ? 'open' : undefined,
-        ]),
+        card(
+          fleet,
+          summary,
+          '#/authorizers?q=state:unknown',
+          'May let revoked warrants in',
+          ({ unknown, total: registered }) => [
+            number(unknown),
+            `of ${count(registered, 'authorizer')}`,
+            unknown ? 'open' : undefined,
+          ],
+        ),
       fleet &&
         card(fleet, summary, '#/authorizers?q=state:enforced', 'Hold the newest entry', ({ enforced, sequence }) => [
           number(enforced),

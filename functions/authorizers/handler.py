@@ -126,7 +126,7 @@ async def list_authorizers(
         return AuthorizerList.of(page, pages)
     since = query.read_cursor(request.caller)
     found = request.run(present.page, cursor=since, before=pages.position, limit=query.limit)
-    return AuthorizerList.judged(found, pages, query.tokens(request.caller))
+    return AuthorizerList.from_statuses(found, pages, query.tokens(request.caller))
 
 
 @routes.get(

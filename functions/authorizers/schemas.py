@@ -526,7 +526,7 @@ class AuthorizerList(PageBody):
     )
 
     @classmethod
-    def judged(cls, page: StatusPage, pager: CursorCodec, tokens: CursorCodec) -> Self:
+    def from_statuses(cls, page: StatusPage, pager: CursorCodec, tokens: CursorCodec) -> Self:
         """Return the body for a page with states. `tokens` creates its `changed_since`."""
         newest = page.newest
         return cls(

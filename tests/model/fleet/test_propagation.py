@@ -93,7 +93,7 @@ def test_no_authorizer_proves_nothing() -> None:
     assert not propagation([], PUBLISHED, NEVER).is_complete
 
 
-def test_the_stragglers() -> None:
+def test_the_lagging_authorizers() -> None:
     """FLEET-13: Lagging ones are named, the unknown and the longest unseen first, 100 at most."""
     enforced = [authorizer(61)] * 5
     fail_closed = [

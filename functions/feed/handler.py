@@ -127,8 +127,8 @@ async def poll_feed(request: ApiRequest, query: Annotated[FeedQuery, Query()]) -
     Without `after`, or if it is too old, the entries begin after the base of the head: fetch the
     base, and start from it. Send the `ETag` of the last response in `If-None-Match`: 304 means that
     the head is still the newest. With `wait`, the service delays a 304 until there is a change, if
-    `max_wait_seconds` is not 0. Subtract `Age` from the time of your request: the feed contains all changes
-    acknowledged before that. If the age is unknown, the status is 503.
+    `max_wait_seconds` is not 0. Subtract `Age` from the time of your request: the feed contains all
+    changes acknowledged before that. If the age is unknown, the status is 503.
 
     Polls have a separate rate limit.
 

@@ -270,10 +270,10 @@ async def get_revocation_propagation(
 ) -> Response:
     """Prove that every registered authorizer refuses the warrant.
 
-    An authorizer is *enforced* if it reported the feed entry of the revocation, or a later entry. It
-    is *fail_closed* if it did not report the entry, but without it its state would exceed its staleness
-    limit. It then refuses every request. `is_complete` means that no authorizer is *unknown*. With
-    `wait`, the service delays a response that is not is_complete.
+    An authorizer is *enforced* if it reported the feed entry of the revocation, or a later entry.
+    It is *fail_closed* if it did not report the entry, but without it its state would exceed its
+    staleness limit. It then refuses every request. `is_complete` means that no authorizer is
+    *unknown*. With `wait`, the service delays a response that is not is_complete.
 
     The proof relies on the entries and staleness limits that authorizers report, which the service
     cannot verify. It assumes that the clocks of the service differ by less than a minute. It covers
@@ -319,9 +319,9 @@ async def get_change(
 ) -> Response:
     """Get a change, and the authorizers that are known to enforce it.
 
-    The states and `is_complete` are the same as in the proof of propagation, for the feed entry that
-    completes the change. With `wait`, the service delays a response that is not is_complete. If a
-    warrant was unrevoked, the change has `undone_at` while the audit log contains it, and no
+    The states and `is_complete` are the same as in the proof of propagation, for the feed entry
+    that completes the change. With `wait`, the service delays a response that is not is_complete.
+    If a warrant was unrevoked, the change has `undone_at` while the audit log contains it, and no
     authorizer is holding.
 
     404: there is no such change.

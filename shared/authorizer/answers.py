@@ -27,8 +27,8 @@ _AGE: Final = re.compile("[ \t]*([0-9]+)[ \t]*", re.ASCII)
 class FeedResponse:
     """A signed feed head and the entries up to it, all still encoded.
 
-    `poll_seconds` is the pause between polls that the service requests. `max_wait_seconds` is the longest
-    long poll of the service, in seconds. Neither value is signed.
+    `poll_seconds` is the pause between polls that the service requests. `max_wait_seconds` is the
+    longest long poll of the service, in seconds. Neither value is signed.
     """
 
     payload: bytes

@@ -130,9 +130,9 @@ class EndpointPolicy(NamedTuple):
 class ApiRequest(Request):
     """A request with its ports, caller and body, as endpoints receive it.
 
-    `max_wait_seconds` is how many seconds it may wait for changes (`shared.web.work`), or 0. `is_replayed`
-    is true if the result comes from an earlier request (API-30). FastAPI passes the object on
-    unchanged, which is cheaper than a dependency.
+    `max_wait_seconds` is how many seconds it may wait for changes (`shared.web.work`), or 0.
+    `is_replayed` is true if the result comes from an earlier request (API-30). FastAPI passes the
+    object on unchanged, which is cheaper than a dependency.
     """
 
     def __init__(self, request: Request, call: Context, body: Body, record: Once | None) -> None:

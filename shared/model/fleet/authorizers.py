@@ -53,11 +53,11 @@ class Authorizer(Record):
     `owner` is the identity of the caller that registered it. `key_id` is the API key, or empty if a
     session registered it. `last_seen_at` is the time of the last stored heartbeat, or of the
     registration. The fields from `sequence` to `refused` are copied from `Heartbeat`, but `chain`
-    is 32 bytes or empty. `sequence` is None before the first heartbeat. `equivocation` is true if it
-    reported a chain hash that differs from this service's at `sequence`.
+    is 32 bytes or empty. `sequence` is None before the first heartbeat. `equivocation` is true if
+    it reported a chain hash that differs from this service's at `sequence`.
 
-    `public_key` is an unproven key. `verified_key` (32 bytes, or empty) replaces it after a proof of
-    possession. Only signed reports are then accepted. `number` is the number of the last signed
+    `public_key` is an unproven key. `verified_key` (32 bytes, or empty) replaces it after a proof
+    of possession. Only signed reports are then accepted. `number` is the number of the last signed
     report, and `trust` its version of the trust document (TRUST-10). `stored` is the time of the
     write, in seconds since 1970. `advances` contains the first report of each entry
     (`shared.model.fleet.advances`). `features` are the supported features.

@@ -24,8 +24,8 @@ class SignedStatement(NamedTuple):
 class RefusedReport(StrEnum):
     """Why a report was rejected: the first failed check (TRUST-10).
 
-    `unsigned`: the registration has a key, but the report no signature. `key_unverified`: the report has
-    a signature, but the registration no key.
+    `unsigned`: the registration has a key, but the report no signature. `key_unverified`: the
+    report has a signature, but the registration no key.
     """
 
     UNSIGNED = "unsigned"

@@ -69,10 +69,10 @@ class AuthorizerStatus:
 class Propagation:
     """The number of registered authorizers, and their enforcement states.
 
-    `key_unverified` is the number of authorizers without a proven key, in any state. `unsupported` is the
-    number of `unknown` authorizers without support for a revoked subject cutoff. `lagging_authorizers`
-    contains at most `LAGGING_MAX` lagging authorizers: unknown ones first, sorted by their last
-    report, oldest first. The states of the `unregistered` are unknown.
+    `key_unverified` is the number of authorizers without a proven key, in any state. `unsupported`
+    is the number of `unknown` authorizers without support for a revoked subject cutoff.
+    `lagging_authorizers` contains at most `LAGGING_MAX` lagging authorizers: unknown ones first,
+    sorted by their last report, oldest first. The states of the `unregistered` are unknown.
     """
 
     total: int
@@ -128,9 +128,10 @@ def count_statuses(status: Sequence[AuthorizerStatus]) -> Propagation:
 class FleetSummary:
     """The number of registered authorizers, and their enforcement states for the newest entry.
 
-    `missed_heartbeat` counts missed_heartbeat authorizers, and `fail_open` authorizers that fail open.
-    `without_cutoffs` counts authorizers without support for subject cutoffs, for any entry. At
-    `next_change_at`, the next authorizer becomes closed without a report, or never if None.
+    `missed_heartbeat` counts authorizers with a missing heartbeat, and `fail_open` authorizers that
+    fail open. `without_cutoffs` counts authorizers without support for subject cutoffs, for any
+    entry. At `next_change_at`, the next authorizer becomes closed without a report, or never if
+    None.
     """
 
     sequence: int | None
@@ -172,8 +173,8 @@ class PropagationCurve:
     """When authorizers were first known to refuse a change, in seconds after it, and how.
 
     The points are in order of time. At most `CURVE_MAX` points are chosen evenly, including the
-    first and the last. `is_upper_bound` is true if any authorizer may have refused it earlier. `last` is
-    the time of the last point.
+    first and the last. `is_upper_bound` is true if any authorizer may have refused it earlier.
+    `last` is the time of the last point.
     """
 
     points: tuple[tuple[int, EnforcementState], ...]

@@ -50,12 +50,12 @@ class ChangeRevocations(RequestBody):
     )
 
     action: OneAction = Field(
-        description="`revoke` or `take_back`. What is taken back is valid again."
+        description="`revoke` or `unrevoke`. An unrevoked warrant is valid again."
     )
     warrant_ids: Annotated[list[WarrantId], Field(min_length=1, max_length=BATCH_MAX)] | None = (
         Field(
             default=None,
-            description="The identifiers of the warrants. With `take_back`, pass either these or "
+            description="The identifiers of the warrants. With `unrevoke`, pass either these or "
             "`revocation_ids`.",
         )
     )
@@ -63,10 +63,10 @@ class ChangeRevocations(RequestBody):
         Annotated[list[OneRevocation], Field(min_length=1, max_length=BATCH_MAX)] | None
     ) = Field(
         default=None,
-        description="The identifiers of the revocations, with `take_back` only. A warrant that was "
+        description="The identifiers of the revocations, with `unrevoke` only. A warrant that was "
         "taken back and revoked again has another one.",
     )
-    reason: Reason = Field(description="Why. With `take_back` it is in the audit log only.")
+    reason: Reason = Field(description="Why. With `unrevoke` it is in the audit log only.")
     warrant_expires_at: MomentIn | None = Field(
         default=None,
         description="When all of the warrants themselves end, as for a single revocation. With "
@@ -92,7 +92,7 @@ class ChangeRevocations(RequestBody):
         if given.count(None) != 1:
             raise InvalidRequest("body: pass either warrant_ids or revocation_ids.")
         if not revokes and self.warrant_expires_at is not None:
-            raise InvalidRequest("warrant_expires_at: must be omitted with take_back.")
+            raise InvalidRequest("warrant_expires_at: must be omitted with unrevoke.")
         ids = tuple(dict.fromkeys(self.warrant_ids or self.revocation_ids or []))
         return BatchRequest(
             self.action,
@@ -116,7 +116,7 @@ class RevocationChange(ResponseBody):
     outcome: BatchOutcome = response_field(
         "`revoked`: by this call, or by an equal one before. `already_revoked`: before, by a call "
         "that was not of this batch. `extended`: before, and by this call to a later end, or for "
-        "good. `taken_back`: by this call, or by an equal one before. "
+        "good. `unrevoked`: by this call, or by an equal one before. "
         "`not_revoked`: there was nothing to take back. `failed`: nothing is known to be done; "
         "`code` and `message` say why."
     )
@@ -149,7 +149,7 @@ class OutcomeCounts(ResponseBody):
     extended: int = response_field(
         "Revoked before, and now until a later end, or for good.", minimum=0
     )
-    taken_back: int = response_field("Taken back.", minimum=0)
+    unrevoked: int = response_field("Unrevoked.", minimum=0)
     not_revoked: int = response_field("Not revoked, so there was nothing to take back.", minimum=0)
     failed: int = response_field("Failed.", minimum=0)
 
@@ -166,7 +166,7 @@ class RevocationChanges(ResponseBody):
             "revoked": 1,
             "already_revoked": 0,
             "extended": 0,
-            "taken_back": 0,
+            "unrevoked": 0,
             "not_revoked": 0,
             "failed": 0,
         },

@@ -342,7 +342,7 @@ async def delete_revocation(
     """Delete a revocation.
 
     The warrant is valid again, unless its signing key is revoked. If the tenant's setting
-    `take_back` is `own`, keys without the scope `admin` can delete only revocations of their own
+    `unrevoke_policy` is `own`, keys without the scope `admin` can delete only revocations of their own
     identity that no other identity repeated. Otherwise the status is 403.
     """
     request.run(revocations.delete, revocation_id=revocation_id, reason=reason)

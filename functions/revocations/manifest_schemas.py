@@ -142,12 +142,12 @@ class ManifestPartChanges(RevocationChanges):
         results=[
             {
                 "id": sample(REVOCATION),
-                "outcome": "taken_back",
+                "outcome": "unrevoked",
                 "revocation_id": sample(REVOCATION),
                 "warrant_id": "svc_wrt_laptop-17",
             }
         ],
-        counts=dict.fromkeys(BatchOutcome, 0) | {"taken_back": 1},
+        counts=dict.fromkeys(BatchOutcome, 0) | {"unrevoked": 1},
     )
 
 

@@ -61,8 +61,8 @@ _PUBLICATION: Final = (
     "When lists are published. `scheduled`: within about a minute of a change. `follow`: also "
     "after an entry of the feed, for a twentieth of the time at most."
 )
-_TAKE_BACK: Final = (
-    "Which revocations a key without the scope `admin` may take back: `any`, or `own`, those that "
+_UNREVOKE_POLICY: Final = (
+    "Which revocations a key without the scope `admin` may remove: `any`, or `own`, those that "
     "its own identity made, and no other one repeated."
 )
 
@@ -96,7 +96,7 @@ def _seconds(value: Any) -> Any:
 # Strict mode would reject the text of an enumeration member.
 OnePublication = Annotated[SrlPublicationPolicy, Field(strict=False)]
 
-OneTakeBack = Annotated[UnrevokePolicy, Field(strict=False)]
+OneUnrevokePolicy = Annotated[UnrevokePolicy, Field(strict=False)]
 
 # A duration, shown in whole seconds.
 Seconds = Annotated[int, BeforeValidator(_seconds)]
@@ -127,7 +127,7 @@ class UpdateTenantSettings(RequestBody):
     max_authorizers: Annotated[
         int, Field(ge=AUTHORIZERS_MAX_MIN, le=AUTHORIZERS_MAX_MAX), _optional(_AUTHORIZERS)
     ] = 0
-    take_back: Annotated[OneTakeBack, _optional(_TAKE_BACK)] = UnrevokePolicy.ANY
+    unrevoke_policy: Annotated[OneUnrevokePolicy, _optional(_UNREVOKE_POLICY)] = UnrevokePolicy.ANY
     person_key_max_days: Annotated[
         int,
         Field(ge=PERSON_KEY_MAX_DAYS_MIN, le=PERSON_KEY_MAX_DAYS_MAX),
@@ -153,7 +153,7 @@ class TenantSettingsBody(RecordBody):
         feed_window_ms=500,
         list_publication="scheduled",
         max_authorizers=200,
-        take_back="own",
+        unrevoke_policy="own",
         person_key_max_days=365,
         unused_key_days=0,
         rate_limit_per_second=1000,
@@ -170,7 +170,7 @@ class TenantSettingsBody(RecordBody):
     feed_window_ms: int = response_field(_WINDOW)
     list_publication: SrlPublicationPolicy = response_field(_PUBLICATION)
     max_authorizers: int = response_field(_AUTHORIZERS)
-    take_back: UnrevokePolicy = response_field(_TAKE_BACK)
+    unrevoke_policy: UnrevokePolicy = response_field(_UNREVOKE_POLICY)
     person_key_max_days: int = response_field(_PERSON_KEYS)
     unused_key_days: int = response_field(_UNUSED)
     rate_limit_per_second: int = response_field("Requests per second that the tenant may make.")

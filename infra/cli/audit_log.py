@@ -135,7 +135,7 @@ _SUMMARY: Final = "revocation.batch"
 _KINDS: Final = {
     "revocation.create_batch": "revoke",
     "revocation.extend_batch": "revoke",
-    "revocation.delete_batch": "take_back",
+    "revocation.delete_batch": "unrevoke",
 }
 _FOLDED: Final = {"batch_id", "summary_id", "revocations"}
 _SHOWN: Final = (

@@ -118,7 +118,7 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "keys", reach["keys"]
     yield "recorded", change["recorded_at"]
     if undone := change.get("undone_at"):
-        yield "taken back", undone
+        yield "unrevoked", undone
         return
     if feed:
         yield "in the feed", _feed_text(change)

@@ -226,7 +226,7 @@ def show_counts(
 ) -> None:
     """Count created and removed revocations for each day (UTC)."""
     found = session.api.get(f"{_PATH}/counts", drop_missing({"from": since, "to": until}))
-    columns = (Column("day", "date"), Column("revoked", "created"), Column("taken back", "removed"))
+    columns = (Column("day", "date"), Column("revoked", "created"), Column("unrevoked", "removed"))
     session.out.print_table(found, found["days"], columns)
 
 

@@ -59,7 +59,7 @@ _SHOWN_MOST: Final = 100
 _HEADINGS: Final = ("warrant_id", "warrant", "revocation_id", "revocation", "id")
 # Unrevoking a warrant without a revocation counts as a failure, because it is likely a mistake.
 _NOT_DONE: Final = frozenset({"failed", "not_revoked"})
-_CHANGES: Final = frozenset({"revoked", "extended", "taken_back"})
+_CHANGES: Final = frozenset({"revoked", "extended", "unrevoked"})
 _COLUMNS: Final = (
     Column("warrant", "warrant_id"),
     Column("revocation", "revocation_id"),
@@ -427,7 +427,7 @@ def unrevoke(
 ) -> int | None:
     """Delete revocations. Warrants of a revoked key stay revoked."""
     if by is not None and since is None:
-        raise UsageError("--by needs --since, so that nothing older is taken back.")
+        raise UsageError("--by needs --since, so that nothing older is unrevoked.")
     if since is not None and by is None and of_batch is None:
         raise UsageError("--since goes with --by or --of-batch.")
     named = [*(revocations or []), *read_identifiers(session.out, from_, either)]
@@ -485,7 +485,7 @@ def _rehearse(session: ApiSession, manifest: str) -> Results:
             "id": each["revocation_id"],
             **each,
             # A member without a creator no longer exists.
-            "outcome": "not_revoked" if each["created_by"] is None else "taken_back",
+            "outcome": "not_revoked" if each["created_by"] is None else "unrevoked",
         }
         for each in page["members"]
     ]

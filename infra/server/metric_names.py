@@ -46,11 +46,11 @@ METRICS: Final = {
     ),
     "rescind_batch_items_total": _counter(
         "results in calls of `POST /v1/revocations/batch`, without dry runs: the action is "
-        "`revoke` or `take_back`, the outcome that of the response",
+        "`revoke` or `unrevoke`, the outcome that of the response",
         "action",
         "outcome",
     ),
-    "rescind_taken_back_total": _counter("revocations that were taken back"),
+    "rescind_unrevoked_total": _counter("warrants that were unrevoked"),
     "rescind_approvals_overridden_total": _counter("approvals by the operator instead of a person"),
     "rescind_keys_leaked_total": _counter("API keys that were revoked as leaked"),
     "rescind_approvers_too_few_total": _counter("sign-ins that left fewer than two approvers"),

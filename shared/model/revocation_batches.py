@@ -15,7 +15,7 @@ class BatchAction(StrEnum):
     """The action of a request on all its warrants."""
 
     REVOKE = "revoke"
-    TAKE_BACK = "take_back"
+    UNREVOKE = "unrevoke"
 
 
 class BatchOutcome(StrEnum):
@@ -24,7 +24,7 @@ class BatchOutcome(StrEnum):
     REVOKED = "revoked"
     ALREADY_REVOKED = "already_revoked"
     EXTENDED = "extended"
-    TAKEN_BACK = "taken_back"
+    UNREVOKED = "unrevoked"
     NOT_REVOKED = "not_revoked"
     FAILED = "failed"
 

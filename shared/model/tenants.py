@@ -73,7 +73,7 @@ class TenantSettings(Record):
     list_publication: SrlPublicationPolicy = SrlPublicationPolicy.SCHEDULED
     removal_at: datetime | None = None
     max_authorizers: int = REGISTERED_MAX_DEFAULT
-    take_back: UnrevokePolicy = UnrevokePolicy.OWN
+    unrevoke_policy: UnrevokePolicy = UnrevokePolicy.OWN
     person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT
     unused_key_days: int = 0
 
@@ -134,7 +134,7 @@ WEAKNESS: Final[Mapping[str, Callable[[TenantSettings], float]]] = {
     "feed_window_ms": lambda each: each.feed_window_ms,
     "list_publication": lambda each: each.list_publication is SrlPublicationPolicy.SCHEDULED,
     "max_authorizers": lambda _: 0,
-    "take_back": lambda each: each.take_back is UnrevokePolicy.ANY,
+    "unrevoke_policy": lambda each: each.unrevoke_policy is UnrevokePolicy.ANY,
     "person_key_max_days": lambda each: each.person_key_max_days,
     "unused_key_days": lambda each: each.unused_key_days or math.inf,
 }
@@ -151,7 +151,7 @@ class SettingsChange:
     feed_window_ms: int | None = None
     list_publication: SrlPublicationPolicy | None = None
     max_authorizers: int | None = None
-    take_back: UnrevokePolicy | None = None
+    unrevoke_policy: UnrevokePolicy | None = None
     person_key_max_days: int | None = None
     unused_key_days: int | None = None
 

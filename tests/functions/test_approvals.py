@@ -135,14 +135,14 @@ def test_one_asks_another_approves(office: Office) -> None:
     assert sorted(map(str, actions[2:])) == ["approval.use", "revocation.delete"]
 
 
-def test_the_own_is_taken_back_alone(office: Office) -> None:
+def test_the_own_is_unrevoked_alone(office: Office) -> None:
     """APPROVAL-1, F1281b: With `restore_others`, who revoked takes back without an approval."""
     office.protects("revocations.restore_others")
     own, theirs = office.revoked(3), office.revoked(1, by=office.bob)
     assert delete(office.carol, own[0]).status_code == 204
-    assert outcomes(office.take_back(office.carol, own[1:])) == {"taken_back": 2}
+    assert outcomes(office.unrevoke(office.carol, own[1:])) == {"unrevoked": 2}
     refused(delete(office.carol, theirs[0]))
-    refused(office.take_back(office.carol, theirs))
+    refused(office.unrevoke(office.carol, theirs))
     refused(delete(office.tenant.admin, theirs[0]))
 
 
@@ -162,9 +162,9 @@ def test_another_key_of_an_account_is_another(office: Office) -> None:
     first, second = office.revoked(2, by=owner)
     for key in (other, successor):
         refused(delete(office.tenant.holding(key["key"]), first))
-        refused(office.take_back(office.tenant.holding(key["key"]), [first, second]))
+        refused(office.unrevoke(office.tenant.holding(key["key"]), [first, second]))
     assert delete(owner, first).status_code == 204
-    assert outcomes(office.take_back(owner, [second])) == {"taken_back": 1}
+    assert outcomes(office.unrevoke(owner, [second])) == {"unrevoked": 1}
 
 
 def test_a_reused_email_owns_nothing(office: Office) -> None:
@@ -176,19 +176,19 @@ def test_a_reused_email_owns_nothing(office: Office) -> None:
     assert office.alice.post(f"/v1/people/{office.carol.key_id}/disable", json=_KEEP).is_success
     heir = office.person("carol-2", Scope.REVOKER, email="carol@example.com")
     refused(delete(heir, first))
-    refused(office.take_back(heir, [first, second]))
+    refused(office.unrevoke(heir, [first, second]))
     own = office.revoked(1, by=heir)
     assert delete(heir, own[0]).status_code == 204
 
 
 def test_a_reused_email_takes_nothing_back(office: Office) -> None:
-    """REVOKE-9, F2120b: With `take_back` of `own`, the heir of an e-mail takes nothing back."""
-    office.alice.request("PATCH", "/v1/tenant/settings", json={"take_back": "own"})
+    """REVOKE-9, F2120b: With `unrevoke_policy` `own`, the heir of an e-mail unrevokes nothing."""
+    office.alice.request("PATCH", "/v1/tenant/settings", json={"unrevoke_policy": "own"})
     (revocation,) = office.revoked(1)
     office.alice.post(f"/v1/people/{office.carol.key_id}/disable", json=_KEEP)
     heir = office.person("carol-2", Scope.REVOKER, email="carol@example.com")
     assert delete(heir, revocation).status_code == 403
-    assert outcomes(office.take_back(heir, [revocation])) == {"failed": 1}
+    assert outcomes(office.unrevoke(heir, [revocation])) == {"failed": 1}
 
 
 def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
@@ -198,22 +198,22 @@ def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
     assert delete(office.carol, made.pop()).status_code == 204
     clock.advance(minutes=30)
     office.sign_in()
-    assert outcomes(office.take_back(office.alice, [made.pop(), made.pop()])) == {"taken_back": 2}
+    assert outcomes(office.unrevoke(office.alice, [made.pop(), made.pop()])) == {"unrevoked": 2}
     key = office.tenant.client(Scope.REVOKER)
-    assert outcomes(office.take_back(key, [made.pop(), made.pop()])) == {"taken_back": 2}
+    assert outcomes(office.unrevoke(key, [made.pop(), made.pop()])) == {"unrevoked": 2}
     clock.advance(minutes=30)
     office.sign_in()
     for who in (office.carol, office.alice, key, office.tenant.admin):
         refused(delete(who, made[0]))
-        refused(office.take_back(who, made[:2]))
+        refused(office.unrevoke(who, made[:2]))
     clock.advance(minutes=1)
     office.sign_in()
     assert delete(office.carol, made.pop()).status_code == 204
     refused(delete(office.carol, made[0]))
     clock.advance(minutes=61)
     office.sign_in()
-    refused(office.take_back(office.alice, made[:6]))
-    assert outcomes(office.take_back(office.alice, made[:5])) == {"taken_back": 5}
+    refused(office.unrevoke(office.alice, made[:6]))
+    assert outcomes(office.unrevoke(office.alice, made[:5])) == {"unrevoked": 5}
 
 
 def test_approved_ones_do_not_count(office: Office) -> None:
@@ -504,10 +504,10 @@ def _shorten_audit(office: Office) -> tuple[str, str, Any]:
     return "PATCH", "/v1/tenant/settings", {"audit_retention_days": 399, "name": "new"}
 
 
-def _let_take_back(office: Office) -> tuple[str, str, Any]:
-    made = office.alice.request("PATCH", "/v1/tenant/settings", json={"take_back": "own"})
+def _let_anyone_unrevoke(office: Office) -> tuple[str, str, Any]:
+    made = office.alice.request("PATCH", "/v1/tenant/settings", json={"unrevoke_policy": "own"})
     assert made.is_success
-    return "PATCH", "/v1/tenant/settings", {"take_back": "any"}
+    return "PATCH", "/v1/tenant/settings", {"unrevoke_policy": "any"}
 
 
 def _shorten_grace(office: Office) -> tuple[str, str, Any]:
@@ -547,7 +547,7 @@ ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
     ("list_signers.force", _revoke_signer),
     ("settings.weaken", _lengthen_lists),
     ("settings.weaken", _shorten_audit),
-    ("settings.weaken", _let_take_back),
+    ("settings.weaken", _let_anyone_unrevoke),
     ("settings.weaken", _shorten_grace),
     ("settings.weaken", _delay_feed),
     ("settings.weaken", _keep_unused),

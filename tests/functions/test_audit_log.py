@@ -127,16 +127,16 @@ def test_a_borrowed_identity_is_recognised(tenant: Tenant, clock: Clock) -> None
         assert "night job" in tenant.read_only.get(f"{PATH}/export", params=query).text
 
 
-def test_the_reason_of_what_was_taken_back(tenant: Tenant, clock: Clock) -> None:
+def test_the_reason_of_what_was_unrevoked(tenant: Tenant, clock: Clock) -> None:
     """REVOKE-5, F69a: The audit log keeps the reason of a revocation that was deleted."""
     record = tenant.revoke("svc_wrt_a", "laptop stolen")
     clock.advance(hours=1)
     other = tenant.client(Scope.ADMIN)
     assert other.delete(f"/v1/revocations/{record}").status_code == 204
-    taken_back, created = read(tenant, warrant_id="svc_wrt_a")["audit_logs"]
+    unrevoked, created = read(tenant, warrant_id="svc_wrt_a")["audit_logs"]
     assert created["details"] == {"warrant_id": "svc_wrt_a", "reason": "laptop stolen"}
-    assert (taken_back["action"], taken_back["actor_key_id"]) == ("revocation.delete", other.key_id)
-    assert taken_back["details"] == created["details"] | {
+    assert (unrevoked["action"], unrevoked["actor_key_id"]) == ("revocation.delete", other.key_id)
+    assert unrevoked["details"] == created["details"] | {
         "created_at": "2026-11-21T12:00:00Z",
         "created_by": "admin@acme.svc",
     }

@@ -112,7 +112,7 @@ def test_a_client_without_subject_cutoffs_never_refuses(
 
 @pytest.mark.parametrize("in_batch", [False, True])
 @pytest.mark.parametrize("by_batch", [False, True])
-def test_a_warrant_that_was_taken_back(
+def test_a_warrant_that_was_unrevoked(
     tenant: Tenant, gates: list[str], clock: Clock, in_batch: bool, by_batch: bool
 ) -> None:
     """FLEET-30, F1485a: The room of a revocation that was taken back says since when.
@@ -129,7 +129,7 @@ def test_a_warrant_that_was_taken_back(
     assert (before["is_complete"], "undone_at" in before) == (True, False)
     clock.advance(minutes=20)
     if by_batch:
-        done(tenant, action="take_back", warrant_ids=[before["name"]])
+        done(tenant, action="unrevoke", warrant_ids=[before["name"]])
     else:
         assert tenant.admin.delete(f"/v1/revocations/{own}").status_code == 204
     tenant.revoke(before["name"])
@@ -177,7 +177,7 @@ def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[s
     for each in gates:
         beat(tenant.authorizer, each, sequence=last)
     assert change(tenant, batch)["is_complete"]
-    done(tenant, action="take_back", warrant_ids=MANY[:30])
+    done(tenant, action="unrevoke", warrant_ids=MANY[:30])
     publish(tenant)
     found = change(tenant, batch)
     assert (found["feed"]["published"], found["feed"]["total"]) == (30, 30)
@@ -296,7 +296,7 @@ def test_the_list_of_changes(tenant: Tenant, clock: Clock) -> None:
     clock.advance(seconds=1)
     made.append(str(tenant.read_only.key_id))
     tenant.admin.post(f"/v1/api-keys/{made[-1]}/revoke")
-    done(tenant, action="take_back", warrant_ids=["svc_wrt_b"])
+    done(tenant, action="unrevoke", warrant_ids=["svc_wrt_b"])
     clock.advance(seconds=1)
     whole = tenant.admin.get("/v1/changes").json()
     assert [each["id"] for each in whole["changes"]] == made[::-1]

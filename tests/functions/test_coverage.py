@@ -81,7 +81,7 @@ def test_each_scope_opens_what_the_table_says(
     target = ENDPOINTS[key].target(standing)
     client = clients[scope]
     if key == _DELETION:
-        standing.admin.request("PATCH", "/v1/tenant/settings", json={"take_back": "any"})
+        standing.admin.request("PATCH", "/v1/tenant/settings", json={"unrevoke_policy": "any"})
     entries = audited(standing)
     if key == next(iter(ENDPOINTS)):
         # Refills the bucket for the calls of this scope; lists must not become old.
@@ -166,7 +166,7 @@ def test_a_role_reaches_what_it_names(tenant: Tenant, key: Key) -> None:
     It changes nothing then. It answers a role that reaches it as one without limits.
     """
     target = ENDPOINTS[key].target(tenant)
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"take_back": "any"})
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"unrevoke_policy": "any"})
     keys = tuple(each["id"] for each in tenant.admin.get("/v1/keys").json()["keys"])
     outside = Role("paris", tuple(Scope), warrant_prefixes=("svc_wrt_paris-",))
     roles.put_role(tenant.ports, tenant.operator, role=outside)

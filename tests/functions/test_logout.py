@@ -193,7 +193,7 @@ def test_a_sub_without_an_identifier(place: Place, sub: Any) -> None:
     assert place.is_revoked("jwt-session", "s-1")
 
 
-def test_a_logout_can_be_taken_back(place: Place) -> None:
+def test_a_logout_can_be_unrevoked(place: Place) -> None:
     """F2600e: Administrators take the revocation of a logout back as any other one."""
     assert place.send(place.token(sid="s-1")).status_code == 200
     (made,) = place.revocations()

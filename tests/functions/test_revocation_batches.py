@@ -72,7 +72,7 @@ def test_results_are_counted(tenant: Tenant, caplog: pytest.LogCaptureFixture) -
     revoke(tenant, *MANY[:3])
     revoke(tenant, *MANY[:4])
     revoke(tenant, *MANY, dry_run=True)
-    done(tenant, action="take_back", warrant_ids=MANY[2:5])
+    done(tenant, action="unrevoke", warrant_ids=MANY[2:5])
     found = [
         (each["Action"], each["Outcome"], metrics(each)["BatchItems"])
         for each in lines(caplog, "batch")
@@ -81,8 +81,8 @@ def test_results_are_counted(tenant: Tenant, caplog: pytest.LogCaptureFixture) -
         ("revoke", "already_revoked", (3, "Count")),
         ("revoke", "revoked", (1, "Count")),
         ("revoke", "revoked", (3, "Count")),
-        ("take_back", "not_revoked", (1, "Count")),
-        ("take_back", "taken_back", (2, "Count")),
+        ("unrevoke", "not_revoked", (1, "Count")),
+        ("unrevoke", "unrevoked", (2, "Count")),
     ]
 
 
@@ -110,7 +110,7 @@ def test_each_write_names_its_warrants_in_one_entry(tenant: Tenant) -> None:
         assert entry["resource_id"] == BATCH
         assert (entry["details"]["reason"], entry["details"]["batch_id"]) == ("lost", BATCH)
         assert entry["details"]["warrant_expires_at"] == end
-    done(tenant, action="take_back", revocation_ids=[*made], reason="mistake", batch_id=OTHER)
+    done(tenant, action="unrevoke", revocation_ids=[*made], reason="mistake", batch_id=OTHER)
     taken = entries(tenant, "revocation.delete_batch")
     back = named(tenant, "revocation.delete_batch")
     assert {each["id"]: each["warrant_id"] for each in back} == made
@@ -134,7 +134,7 @@ def test_a_call_is_summed_up(tenant: Tenant) -> None:
     revoke(tenant, *MANY, "svc_wrt_more", batch_id=BATCH, reason="lost")
     revoke(tenant, *MANY, batch_id=BATCH, reason="lost")
     revoke(tenant, "svc_wrt_rehearsed", dry_run=True)
-    done(tenant, action="take_back", warrant_ids=MANY[:3], batch_id=OTHER, reason="mistake")
+    done(tenant, action="unrevoke", warrant_ids=MANY[:3], batch_id=OTHER, reason="mistake")
     parts = entries(tenant, "revocation.create_batch") + entries(tenant, "revocation.delete_batch")
     summaries = {each["id"]: each for each in entries(tenant, "revocation.batch")}
     assert {each["details"]["summary_id"] for each in parts} == summaries.keys()
@@ -145,7 +145,7 @@ def test_a_call_is_summed_up(tenant: Tenant) -> None:
     assert shown == [
         (BATCH, "revoke", "lost"),
         (BATCH, "revoke", "lost"),
-        (OTHER, "take_back", "mistake"),
+        (OTHER, "unrevoke", "mistake"),
     ]
     assert [each["details"]["asked"] for each in summaries.values()] == [120, 121, 3]
     for summary_id, number in zip(summaries, [120, 1, 3], strict=True):
@@ -156,14 +156,14 @@ def test_a_call_is_summed_up(tenant: Tenant) -> None:
 
 @pytest.mark.slow_on("before")
 @pytest.mark.parametrize("late", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("action", ["revoke", "take_back"])
+@pytest.mark.parametrize("action", ["revoke", "unrevoke"])
 @pytest.mark.parametrize("lasts", [1, 99], ids=["once", "from then on"])
 def test_no_part_is_without_its_summary(ports: Ports, action: str, late: bool, lasts: int) -> None:
     """REVOKE-25, F572b: Where the writes of a call fail, its parts have their one summary."""
-    parts_of = {"revoke": "revocation.create_batch", "take_back": "revocation.delete_batch"}
+    parts_of = {"revoke": "revocation.create_batch", "unrevoke": "revocation.delete_batch"}
     for broken in range(3):
         tenant = Tenant(ports, serve(ports), handle=f"acme-{broken}")
-        if action == "take_back":
+        if action == "unrevoke":
             revoke(tenant, *MANY)
         before = len(entries(tenant, "revocation.batch"))
         store = Intercepted(ports.store, _failing(range(broken, broken + lasts), late=late))
@@ -242,9 +242,9 @@ def test_a_repeated_call_changes_nothing(tenant: Tenant) -> None:
     assert revoke(tenant, *MANY, batch_id=BATCH) == first
     ids = [each["revocation_id"] for each in first["results"]]
     assert audited(tenant) == before
-    undo = {"action": "take_back", "revocation_ids": ids, "batch_id": OTHER}
+    undo = {"action": "unrevoke", "revocation_ids": ids, "batch_id": OTHER}
     taken = done(tenant, **undo)
-    assert set(outcomes(taken).values()) == {"taken_back"}
+    assert set(outcomes(taken).values()) == {"unrevoked"}
     before = audited(tenant)
     assert done(tenant, **undo) == taken
     assert audited(tenant) == before
@@ -260,12 +260,12 @@ def test_a_repeated_call_takes_no_later_revocation_back(tenant: Tenant) -> None:
     """
     both = ["svc_wrt_a", "svc_wrt_b"]
     revoke(tenant, *both)
-    undo = {"action": "take_back", "batch_id": BATCH}
+    undo = {"action": "unrevoke", "batch_id": BATCH}
     done(tenant, **undo, warrant_ids=both)
     tenant.revoke("svc_wrt_a")
     for warrant_ids in (both, both[::-1]):
         answer = done(tenant, **undo, warrant_ids=warrant_ids)
-        assert [each["outcome"] for each in answer["results"]] == ["taken_back"] * 2
+        assert [each["outcome"] for each in answer["results"]] == ["unrevoked"] * 2
     assert revoked(tenant, *both) == {"svc_wrt_a"}
 
 
@@ -286,8 +286,8 @@ def test_a_rehearsal_changes_nothing(tenant: Tenant) -> None:
         {"id": "svc_wrt_a", "outcome": "already_revoked", "revocation_id": record},
         {"id": "svc_wrt_b", "outcome": "revoked"},
     ]
-    back = done(tenant, action="take_back", warrant_ids=["svc_wrt_a", "svc_wrt_b"], dry_run=True)
-    assert outcomes(back) == {"svc_wrt_a": "taken_back", "svc_wrt_b": "not_revoked"}
+    back = done(tenant, action="unrevoke", warrant_ids=["svc_wrt_a", "svc_wrt_b"], dry_run=True)
+    assert outcomes(back) == {"svc_wrt_a": "unrevoked", "svc_wrt_b": "not_revoked"}
     assert audited(tenant) == before
     assert revoked(tenant, "svc_wrt_a", "svc_wrt_b") == {"svc_wrt_a"}
 
@@ -302,7 +302,7 @@ def test_an_end_against_the_signed_one_fails_alone(tenant: Tenant) -> None:
     assert "warrant_expires_at" in failed["message"]
     assert revoked_["outcome"] == "revoked"
     assert answer["counts"] == {
-        **dict.fromkeys(("already_revoked", "extended", "taken_back", "not_revoked"), 0),
+        **dict.fromkeys(("already_revoked", "extended", "unrevoked", "not_revoked"), 0),
         "revoked": 1,
         "failed": 1,
     }
@@ -343,7 +343,7 @@ def _applied(ports: Ports, tenant: Tenant, batch_id: str, said: list[BatchResult
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["repeatable", "begun"])
-def test_a_lost_answer_hides_nothing_that_was_taken_back(tenant: Tenant, named: bool) -> None:
+def test_a_lost_answer_hides_nothing_that_was_unrevoked(tenant: Tenant, named: bool) -> None:
     """REVOKE-21, F483a: If the answer to a write is lost, the call reports what it took back."""
     ports, warrant_ids, lost = tenant.ports, MANY[:30], list[Call]()
     revoke(tenant, *warrant_ids)
@@ -358,10 +358,10 @@ def test_a_lost_answer_hides_nothing_that_was_taken_back(tenant: Tenant, named: 
     broken = Client(
         serve(replace(ports, store=Intercepted(ports.store, lose))), tenant.admin.secret
     )
-    body = {"action": "take_back", "warrant_ids": warrant_ids}
+    body = {"action": "unrevoke", "warrant_ids": warrant_ids}
     answer = send(broken, **body, **({"batch_id": BATCH} if named else {}))
     assert lost
-    assert set(outcomes(answer.json()).values()) == {"taken_back"}
+    assert set(outcomes(answer.json()).values()) == {"unrevoked"}
     check_totals(tenant)
 
 
@@ -375,8 +375,8 @@ def test_a_record_that_its_warrant_does_not_name_is_left(
     address = revocations.record_address(tenant.id, stray.id)
     tenant.ports.store.write(Put(address, stray.to_item(), Expect.ABSENT))
     tenant.revoke("svc_wrt_b")
-    both = {"action": "take_back", "revocation_ids": [stray.id, tenant.revoke("svc_wrt_c")]}
-    assert [*outcomes(done(tenant, **both)).values()] == ["failed", "taken_back"]
+    both = {"action": "unrevoke", "revocation_ids": [stray.id, tenant.revoke("svc_wrt_c")]}
+    assert [*outcomes(done(tenant, **both)).values()] == ["failed", "unrevoked"]
     assert revoked(tenant, "svc_wrt_a", "svc_wrt_b", "svc_wrt_c") == {"svc_wrt_a", "svc_wrt_b"}
 
 
@@ -389,24 +389,26 @@ def _record(tenant: Tenant, revocation_id: str) -> Item:
 def test_a_revoker_takes_back_only_its_own(tenant: Tenant) -> None:
     """REVOKE-9, F571a: By default, a revoker deletes only the revocations of its own identity.
 
-    An administrator deletes any revocation, and so do all others if `take_back` is `any`.
+    An administrator deletes any revocation, and so do all others if `unrevoke_policy` is `any`.
     """
     revoker, other = tenant.client(Scope.REVOKER), tenant.client(Scope.REVOKER)
     for number, client in enumerate((revoker, other, tenant.admin)):
         names = [f"svc_wrt_{number}-{each}" for each in range(3)]
         assert send(client, action="revoke", warrant_ids=names).status_code == 200
-    settings = {"take_back": "any"}
+    settings = {"unrevoke_policy": "any"}
     assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).is_success
-    free = send(revoker, action="take_back", warrant_ids=["svc_wrt_1-0"]).json()
-    assert outcomes(free) == {"svc_wrt_1-0": "taken_back"}
-    settings = {"take_back": "own"}
+    free = send(revoker, action="unrevoke", warrant_ids=["svc_wrt_1-0"]).json()
+    assert outcomes(free) == {"svc_wrt_1-0": "unrevoked"}
+    settings = {"unrevoke_policy": "own"}
     assert (
-        tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).json()["take_back"]
+        tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).json()[
+            "unrevoke_policy"
+        ]
         == "own"
     )
     names = ["svc_wrt_0-1", "svc_wrt_1-1", "svc_wrt_2-1"]
-    answer = send(revoker, action="take_back", warrant_ids=names).json()
-    assert outcomes(answer) == dict(zip(names, ["taken_back", "failed", "failed"], strict=True))
+    answer = send(revoker, action="unrevoke", warrant_ids=names).json()
+    assert outcomes(answer) == dict(zip(names, ["unrevoked", "failed", "failed"], strict=True))
     assert {each.get("code") for each in answer["results"]} == {None, "insufficient_scope"}
     for each, status in (("svc_wrt_0-2", 204), ("svc_wrt_1-2", 403), ("svc_wrt_2-2", 403)):
         (record,) = tenant.admin.get(f"/v1/revocations?warrant_id={each}").json()["revocations"]
@@ -418,7 +420,7 @@ def test_a_revoker_takes_back_only_its_own(tenant: Tenant) -> None:
         *names[1:],
         *("svc_wrt_1-2", "svc_wrt_2-2"),
     }
-    done(tenant, action="take_back", warrant_ids=names)
+    done(tenant, action="unrevoke", warrant_ids=names)
     assert revoked(tenant, *names) == set()
     check_totals(tenant)
 
@@ -426,24 +428,24 @@ def test_a_revoker_takes_back_only_its_own(tenant: Tenant) -> None:
 def test_the_reason_of_taking_back(tenant: Tenant, caplog: pytest.LogCaptureFixture) -> None:
     """REVOKE-4, F571b: A deletion may have a reason; each one is counted for an alarm."""
     caplog.set_level(logging.INFO)
-    for query, more in ({}, {}), ({"reason": " mistake "}, {"take_back_reason": "mistake"}):
+    for query, more in ({}, {}), ({"reason": " mistake "}, {"unrevoke_reason": "mistake"}):
         record = tenant.revoke("svc_wrt_a", "stolen")
         answer = tenant.admin.delete(f"/v1/revocations/{record}", params=query)
         assert answer.status_code == 204
         details = entries(tenant, "revocation.delete")[-1]["details"]
         assert details["reason"] == "stolen"
-        assert {each: details[each] for each in details if each.startswith("take")} == more
+        assert {each: details[each] for each in details if each.startswith("unrevoke")} == more
     record = tenant.revoke("svc_wrt_a")
     assert tenant.admin.delete(f"/v1/revocations/{record}?reason=").status_code == 400
     revoke(tenant, *MANY[:3])
-    done(tenant, action="take_back", warrant_ids=MANY[:3])
-    done(tenant, action="take_back", warrant_ids=MANY[:3], dry_run=True)
-    numbers = [metrics(each)["TakenBack"] for each in lines(caplog, "taken back")]
+    done(tenant, action="unrevoke", warrant_ids=MANY[:3])
+    done(tenant, action="unrevoke", warrant_ids=MANY[:3], dry_run=True)
+    numbers = [metrics(each)["Unrevocations"] for each in lines(caplog, "unrevoked")]
     assert numbers == [(1, "Count"), (1, "Count"), (3, "Count")]
 
 
 _REVOKE = {"action": "revoke", "warrant_ids": ["svc_wrt_a"]}
-_TAKE_BACK = {"action": "take_back", "warrant_ids": ["svc_wrt_a"]}
+_UNREVOKE = {"action": "unrevoke", "warrant_ids": ["svc_wrt_a"]}
 _RECORDS = [BATCH.replace("bat", "rev")]
 
 
@@ -456,11 +458,11 @@ _RECORDS = [BATCH.replace("bat", "rev")]
             for body in variants(_REVOKE, "warrant_ids", [], ["svc_wrt_a"] * 1001, ["a"])
         ),
         ("warrant_ids", {"action": "revoke", "revocation_ids": _RECORDS}),
-        *(("reason", each | {"reason": None}) for each in (_REVOKE, _TAKE_BACK)),
-        ("revocation_ids", {"action": "take_back"}),
-        ("revocation_ids", {"action": "take_back", "revocation_ids": ["svc_rev_1"]}),
-        ("revocation_ids", _TAKE_BACK | {"revocation_ids": _RECORDS}),
-        ("warrant_expires_at", _TAKE_BACK | {"warrant_expires_at": "2027-01-01T00:00:00Z"}),
+        *(("reason", each | {"reason": None}) for each in (_REVOKE, _UNREVOKE)),
+        ("revocation_ids", {"action": "unrevoke"}),
+        ("revocation_ids", {"action": "unrevoke", "revocation_ids": ["svc_rev_1"]}),
+        ("revocation_ids", _UNREVOKE | {"revocation_ids": _RECORDS}),
+        ("warrant_expires_at", _UNREVOKE | {"warrant_expires_at": "2027-01-01T00:00:00Z"}),
         ("warrant_expires_at", _REVOKE | {"warrant_expires_at": "1999-01-01T00:00:00Z"}),
         ("batch_id", _REVOKE | {"batch_id": "b"}),
         ("action", _REVOKE | {"action": "forget"}),
@@ -515,8 +517,8 @@ def test_the_largest_write_is_accepted(tenant: Tenant, monkeypatch: pytest.Monke
     for warrant_id, reason in zip(ids, reasons, strict=True):
         body = {"warrant_id": warrant_id, "reason": reason, "warrant_expires_at": end}
         assert tenant.admin.post("/v1/revocations", json=body).status_code == 201
-    answer = send(client, action="take_back", warrant_ids=ids)
-    assert answer.json()["counts"]["taken_back"] == 48
+    answer = send(client, action="unrevoke", warrant_ids=ids)
+    assert answer.json()["counts"]["unrevoked"] == 48
     assert script.calls.count("write") == 3 + 3
     for entry in entries(tenant, "revocation.delete_batch"):
         assert len(str(entry).encode()) < 400_000
@@ -528,7 +530,7 @@ def test_a_tenant_does_not_see_the_batches_of_another(tenant: Tenant, other_tena
     """TENANT-5: A batch of another tenant with the same identifier is another batch."""
     first = revoke(tenant, "svc_wrt_a", batch_id=BATCH)
     ids = [first["results"][0]["revocation_id"]]
-    back = {"action": "take_back", "revocation_ids": ids, "batch_id": OTHER}
+    back = {"action": "unrevoke", "revocation_ids": ids, "batch_id": OTHER}
     assert set(outcomes(done(other_tenant, **back)).values()) == {"not_revoked"}
     assert outcomes(revoke(other_tenant, "svc_wrt_a", batch_id=BATCH)) == {"svc_wrt_a": "revoked"}
     assert revoked(tenant, "svc_wrt_a") == {"svc_wrt_a"}

@@ -46,7 +46,7 @@ def test_each_change_is_counted_on_its_day(tenant: Tenant, clock: Clock) -> None
     assert tenant.admin.delete(f"/v1/revocations/{first}").status_code == 204
     sealing.extend(tenant.ports, tenant.id)
     clock.advance(days=10)
-    body = {"action": "take_back", "warrant_ids": ["svc_wrt_1", "svc_wrt_2", "svc_wrt_x"]}
+    body = {"action": "unrevoke", "warrant_ids": ["svc_wrt_1", "svc_wrt_2", "svc_wrt_x"]}
     done(tenant, **body, batch_id=OTHER)
     body = {"warrant_id": "svc_wrt_3", "reason": "again"}
     assert tenant.admin.post("/v1/revocations", json=body).status_code == 200

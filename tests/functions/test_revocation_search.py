@@ -96,7 +96,7 @@ def test_the_revocations_of_a_batch(tenant: Tenant) -> None:
     revoke(tenant, *MANY[60:], batch_id=BATCH)
     revoke(tenant, "svc_wrt_other", batch_id=OTHER)
     back = [each["revocation_id"] for each in first["results"]][:5]
-    done(tenant, action="take_back", revocation_ids=back, batch_id=BATCH)
+    done(tenant, action="unrevoke", revocation_ids=back, batch_id=BATCH)
     for limit in (7, 100):
         assert sorted(walk(tenant.admin, limit=limit, batch_id=BATCH)) == MANY[5:]
     assert walk(tenant.admin, batch_id="svc_bat_none") == []

@@ -69,7 +69,7 @@ def test_who_revoked_first_does_not_take_it_back_alone(office: Office) -> None:
     assert revoke(office.bob, 200, "INCIDENT stolen") == record
     for who in (office.carol, office.bob):
         refused(delete(who, record))
-        refused(office.take_back(who, [record]))
+        refused(office.unrevoke(who, [record]))
     assert office.tenant.admin.get(f"{PATH}/check?warrant_id={NAME}").json()["revoked"]
     answer = delete(office.carol, record, ASKING)
     assert asked(answer)["act"] == OTHERS
@@ -86,10 +86,10 @@ def test_a_batch_revokes_second(office: Office) -> None:
     records = office.carol.get(PATH).json()["revocations"]
     ids = [each["id"] for name in names for each in records if each["warrant_id"] == name]
     refused(delete(office.carol, ids[0]))
-    refused(office.take_back(office.carol, ids[1:2]))
-    body = {"action": "take_back", "warrant_ids": names[2:], "reason": "r"}
+    refused(office.unrevoke(office.carol, ids[1:2]))
+    body = {"action": "unrevoke", "warrant_ids": names[2:], "reason": "r"}
     refused(office.carol.post(BATCH, json=body))
-    assert outcomes(office.take_back(office.carol, ids[3:])) == ["taken_back"]
+    assert outcomes(office.unrevoke(office.carol, ids[3:])) == ["unrevoked"]
 
 
 @pytest.mark.parametrize("above", [None, 0])
@@ -105,7 +105,7 @@ def test_a_manifest_of_what_another_revoked_second(office: Office, above: int | 
     answer = office.alice.post(part, json=body, headers=ASKING)
     assert asked(answer)["act"] == OTHERS
     done = office.alice.post(part, json=body, headers=office.approved(answer))
-    assert outcomes(done) == ["taken_back"] * 2
+    assert outcomes(done) == ["unrevoked"] * 2
 
 
 def test_an_approval_from_before_the_second_revocation(office: Office) -> None:
@@ -124,19 +124,19 @@ def test_an_approval_from_before_the_second_revocation(office: Office) -> None:
 
 
 def test_a_revoker_takes_back_what_is_its_own_alone(office: Office) -> None:
-    """REVOKE-9, F2860e: With `take_back` of `own`, a second maker leaves it to administrators."""
-    office.alice.request("PATCH", "/v1/tenant/settings", json={"take_back": "own"})
+    """REVOKE-9, F2860e: With the policy `own`, only an administrator undoes a second maker."""
+    office.alice.request("PATCH", "/v1/tenant/settings", json={"unrevoke_policy": "own"})
     record = revoke(office.carol, 201)
     dave = office.person("dave", Scope.REVOKER)
     revoke(dave, 200)
     assert delete(office.carol, record).json()["error"]["code"] == "insufficient_scope"
-    assert outcomes(office.take_back(office.carol, [record])) == ["failed"]
+    assert outcomes(office.unrevoke(office.carol, [record])) == ["failed"]
     assert delete(office.bob, record).status_code == 204
 
 
 def test_another_key_of_the_account_revokes_second(office: Office) -> None:
     """APPROVAL-1, REVOKE-9, F2860f: It is another maker for approvals, and the same identity."""
-    office.alice.request("PATCH", "/v1/tenant/settings", json={"take_back": "own"})
+    office.alice.request("PATCH", "/v1/tenant/settings", json={"unrevoke_policy": "own"})
     office.protects(OTHERS)
     account = office.alice.post("/v1/service-accounts", json={"name": "soc"}).json()["id"]
     body = {"name": "k", "scopes": ["revoker"], "expires_at": "2026-12-24T00:00:00Z"}

@@ -50,7 +50,7 @@ def test_what_waits_for_the_list(tenant: Tenant, ports: Ports, clock: Clock) -> 
     assert waiting(tenant) == (0, False, None)
     assert status(tenant)["feed_sequence"] == 0
     first = clock()
-    taken_back = tenant.revoke("svc_wrt_0")
+    unrevoked = tenant.revoke("svc_wrt_0")
     tenant.revoke("svc_wrt_1")
     clock.advance(seconds=40)
     tenant.revoke("svc_wrt_2")
@@ -64,7 +64,7 @@ def test_what_waits_for_the_list(tenant: Tenant, ports: Ports, clock: Clock) -> 
     publish(tenant)
     assert waiting(tenant) == (0, False, None)
     clock.advance(seconds=5)
-    assert tenant.admin.delete(f"/v1/revocations/{taken_back}").status_code == 204
+    assert tenant.admin.delete(f"/v1/revocations/{unrevoked}").status_code == 204
     assert waiting(tenant) == (1, False, text(clock()))
     publish(tenant)
     assert (status(tenant)["version"], status(tenant)["count"]) == (3, 3)

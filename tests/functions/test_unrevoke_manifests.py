@@ -69,7 +69,7 @@ def members(who: Client, manifest: dict[str, Any], limit: int = 100) -> list[dic
         cursor = f"&cursor={page['cursor']}"
 
 
-def test_a_batch_is_taken_back_by_a_manifest(tenant: Tenant, monkeypatch: Any) -> None:
+def test_a_batch_is_unrevoked_by_a_manifest(tenant: Tenant, monkeypatch: Any) -> None:
     """REVOKE-26, REVOKE-27, F2500a: A manifest of a batch has its revocations, and undoes them.
 
     Anybody can compute its SHA-256: of the sorted identifiers, with a line feed after each.
@@ -102,7 +102,7 @@ def test_a_batch_is_taken_back_by_a_manifest(tenant: Tenant, monkeypatch: Any) -
         }
     for part, number in ((2, 50), (1, 50), (3, 20)):
         answer = apply(tenant.admin, manifest, part)
-        assert counts(answer) == {"taken_back": number}
+        assert counts(answer) == {"unrevoked": number}
         assert answer.json()["batch_id"] == manifest["unrevoke_batch_id"]
     assert revoked(tenant, *MANY, "svc_wrt_kept") == {"svc_wrt_kept"}
     back = named(tenant, "revocation.delete_batch")
@@ -137,10 +137,10 @@ def test_members_that_changed_are_reported(tenant: Tenant) -> None:
     ids = ids_of(revoke(tenant, *MANY[:4]))
     manifest = made(tenant.admin, revocation_ids=ids)
     tenant.admin.delete(f"/v1/revocations/{ids[0]}")
-    done(tenant, action="take_back", revocation_ids=ids[1:2])
+    done(tenant, action="unrevoke", revocation_ids=ids[1:2])
     later = tenant.revoke(MANY[1], "stolen again")
     answer = apply(tenant.admin, manifest)
-    assert counts(answer) == {"taken_back": 2, "not_revoked": 2}
+    assert counts(answer) == {"unrevoked": 2, "not_revoked": 2}
     changed = {
         each["warrant_id"]: (each["id"], each.get("revocation_id"))
         for each in answer.json()["results"]
@@ -174,7 +174,7 @@ def test_what_is_not_revoked_is_no_member(tenant: Tenant, other_tenant: Tenant) 
     ):
         assert refusal(answer) == (404, "not_found")
     assert made(other_tenant.admin, batch_id=OTHER)["count"] == 0
-    assert counts(apply(tenant.admin, manifest)) == {"taken_back": 1}
+    assert counts(apply(tenant.admin, manifest)) == {"unrevoked": 1}
     assert other_tenant.admin.get(f"/v1/revocations/{theirs}").status_code == 200
 
 
@@ -190,7 +190,7 @@ def test_a_manifest_has_parts_of_500(tenant: Tenant, size: int) -> None:
     for part in (0, last + 1):
         assert refusal(apply(tenant.admin, manifest, part)) == (404, "not_found")
     taken = sum(
-        counts(apply(tenant.admin, manifest, part + 1))["taken_back"] for part in range(last)
+        counts(apply(tenant.admin, manifest, part + 1))["unrevoked"] for part in range(last)
     )
     assert taken == size
     assert len(members(tenant.admin, manifest)) == size
@@ -247,7 +247,7 @@ def test_a_role_with_limits(tenant: Tenant) -> None:
     )
     key = tenant.client(role="paris")
     own = ids_of(revoke(tenant, "svc_wrt_paris-1"))
-    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"take_back": "any"})
+    tenant.admin.request("PATCH", "/v1/tenant/settings", json={"unrevoke_policy": "any"})
     other = made(tenant.admin, revocation_ids=own + ids_of(revoke(tenant, "svc_wrt_rome-1")))
     assert key.post(PATH, json={"warrant_ids": ["svc_wrt_rome-1"]}).status_code == 403
     for path in ("", "/members"):
@@ -255,7 +255,7 @@ def test_a_role_with_limits(tenant: Tenant) -> None:
     manifest = made(key, revocation_ids=own)
     assert key.get(f"{PATH}/{manifest['id']}").status_code == 200
     assert len(members(key, manifest)) == 1
-    assert counts(apply(key, other)) == {"taken_back": 1, "failed": 1}
+    assert counts(apply(key, other)) == {"unrevoked": 1, "failed": 1}
     assert revoked(tenant, "svc_wrt_paris-1", "svc_wrt_rome-1") == {"svc_wrt_rome-1"}
 
 
@@ -299,7 +299,7 @@ def test_an_approval_names_a_manifest(office: Office, monkeypatch: Any) -> None:
     assert office.seen(use["Rescind-Approval"])["remaining"] == 45
     for part, left in ((1, 20), (1, 20), (2, 0), (2, 0)):
         done_ = apply(office.alice, manifest, part, use)
-        assert counts(done_) == {"taken_back": 25 if part == 1 else 20}
+        assert counts(done_) == {"unrevoked": 25 if part == 1 else 20}
         assert office.seen(use["Rescind-Approval"])["remaining"] == left
     check_totals(office.tenant)
 
@@ -312,12 +312,12 @@ def test_the_act_is_that_of_the_whole_manifest(office: Office) -> None:
     answer = apply(office.alice, manifest, headers=ASKING)
     assert asked(answer)["act"] == "revocations.restore"
     assert counts(apply(office.alice, manifest, headers=office.approved(answer))) == {
-        "taken_back": 2
+        "unrevoked": 2
     }
     both = made(office.alice, revocation_ids=[*theirs, *office.revoked(1, by=office.alice)])
     answer = apply(office.alice, both, headers=ASKING)
     assert asked(answer)["act"] == "revocations.restore_others"
-    assert counts(apply(office.alice, both, headers=office.approved(answer))) == {"taken_back": 2}
+    assert counts(apply(office.alice, both, headers=office.approved(answer))) == {"unrevoked": 2}
 
 
 def test_a_manifest_that_needs_no_approval(office: Office) -> None:
@@ -328,15 +328,15 @@ def test_a_manifest_that_needs_no_approval(office: Office) -> None:
         before = audited(office.tenant)
         assert apply(office.alice, manifest, headers=ASKING).status_code == 409
         assert audited(office.tenant) == before
-    assert counts(apply(office.alice, manifest)) == {"taken_back": 3}
+    assert counts(apply(office.alice, manifest)) == {"unrevoked": 3}
 
 
 def test_a_batch_endpoint_takes_no_approval(office: Office) -> None:
     """APPROVAL-2, F2501d: What needs an approval is unrevoked by a manifest, not by a batch."""
     office.protects(restore_above=0)
     some = office.revoked(2)
-    assert PATH in refused(office.take_back(office.alice, some))
-    assert office.take_back(office.alice, some, ASKING).status_code == 400
+    assert PATH in refused(office.unrevoke(office.alice, some))
+    assert office.unrevoke(office.alice, some, ASKING).status_code == 400
 
 
 def test_too_many_reasons_to_approve(office: Office) -> None:
@@ -360,4 +360,4 @@ def test_too_many_reasons_to_approve(office: Office) -> None:
     groups = office.seen(asked(answer)["approval_id"])["details"]["groups"]
     assert {each["reason"] for each in groups} == {f"reason {number}" for number in range(50)}
     office.protects_nothing()
-    assert counts(apply(office.alice, manifest)) == {"taken_back": 52}
+    assert counts(apply(office.alice, manifest)) == {"unrevoked": 52}

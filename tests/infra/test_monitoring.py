@@ -114,7 +114,7 @@ _SERIES: Final[dict[str, dict[str, str]]] = {
         'rescind_webhook_endpoints{state="enabled"}': "9x130",
     },
     "WebhookDisabled": {'rescind_webhook_endpoints{state="disabled"}': _turns(1, 2)},
-    "TakenBack": {"rescind_taken_back_total": f"0+10x{_WRONG_AT - 1} 400+30x90"},
+    "MassUnrevocation": {"rescind_unrevoked_total": f"0+10x{_WRONG_AT - 1} 400+30x90"},
     "ApprovalsOverridden": {"rescind_approvals_overridden_total": _turns(1, 2)},
     "KeyLeaked": {"rescind_keys_leaked_total": _turns(1, 2)},
     "ApproversTooFew": {"rescind_approvers_too_few_total": _turns(1, 2)},

@@ -323,7 +323,7 @@ def _disable_a_maker(tenant: Tenant, admin: Client) -> None:
     assert key.post(f"/v1/people/{begun.session.owner}/enable").is_success
 
 
-def _take_back_with_approvals(tenant: Tenant, admin: Client) -> None:
+def _unrevoke_with_approvals(tenant: Tenant, admin: Client) -> None:
     """A revocation is taken back freely, and two by an approval each: alone, by a manifest."""
     office = Office(tenant)
     alice = replace(office.alice, http=admin.http)
@@ -336,7 +336,7 @@ def _take_back_with_approvals(tenant: Tenant, admin: Client) -> None:
     path, reason = office.manifest(alice, [third]), {"reason": "mistake"}
     use = office.approved(alice.post(path, json=reason, headers=ASKING))
     answer = alice.post(path, json=reason, headers=use)
-    assert answer.json()["results"][0]["outcome"] == "taken_back"
+    assert answer.json()["results"][0]["outcome"] == "unrevoked"
 
 
 def _act_with_approval(
@@ -583,7 +583,7 @@ FURTHER: Final[dict[str, tuple[Callable[[Tenant, Client], None], ...]]] = {
     "identities": (_protected_acts, _disable_a_maker),
     "authorizers": (_refused_clients, _authorizers_that_ended, _native_lists),
     "audit_log": (_a_long_log,),
-    "revocations": (_warrants_of_revoked_keys, _take_back_with_approvals),
+    "revocations": (_warrants_of_revoked_keys, _unrevoke_with_approvals),
     "service_accounts": (_an_account_with_keys, _an_approved_account),
     "status_lists": (_status_lists, _another_status_signer),
     "signing_keys": (_a_line_of_keys, _a_claim_that_is_released, _a_root_that_is_revoked),

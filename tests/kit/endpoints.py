@@ -594,7 +594,7 @@ _CHANGED = _names("old new")
 _SETTINGS_DETAILS = _names("name") | {"changes": {"rotation_grace_seconds": _CHANGED}}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
-    "list_publication max_authorizers take_back person_key_max_days unused_key_days",
+    "list_publication max_authorizers unrevoke_policy person_key_max_days unused_key_days",
     "rate_limit_per_second rate_limit_burst",
     "created_at removal_at",
 )
@@ -718,7 +718,7 @@ _ROWS = (
         {
             "batch_id": ...,
             "results": [_names("id outcome revocation_id")],
-            "counts": _names("revoked already_revoked extended taken_back not_revoked failed"),
+            "counts": _names("revoked already_revoked extended unrevoked not_revoked failed"),
         },
         body={"action": "revoke", "warrant_ids": ["svc_wrt_batch"], "reason": "stolen"},
         scopes=_REVOKERS,
@@ -755,7 +755,7 @@ _ROWS = (
         {
             "batch_id": ...,
             "results": [_names("id outcome revocation_id warrant_id")],
-            "counts": _names("revoked already_revoked extended taken_back not_revoked failed"),
+            "counts": _names("revoked already_revoked extended unrevoked not_revoked failed"),
         },
         body={"reason": "mistake"},
         on=_manifest,

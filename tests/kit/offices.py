@@ -22,7 +22,7 @@ class Office:
 
     def __init__(self, tenant: Tenant) -> None:
         self.tenant = tenant
-        settings = {"take_back": "any"}
+        settings = {"unrevoke_policy": "any"}
         assert tenant.admin.request("PATCH", "/v1/tenant/settings", json=settings).is_success
         rows = tenant.ports.store.query(providers(tenant.id))
         found = IdentityProvider.from_rows(rows)
@@ -68,8 +68,8 @@ class Office:
         results = (by or self.carol).post(BATCH, json=body).json()["results"]
         return [each["revocation_id"] for each in results]
 
-    def take_back(self, who: Client, ids: list[str], headers: Any = None, **more: Any) -> Any:
-        body = {"action": "take_back", "revocation_ids": ids, "reason": "mistake", **more}
+    def unrevoke(self, who: Client, ids: list[str], headers: Any = None, **more: Any) -> Any:
+        body = {"action": "unrevoke", "revocation_ids": ids, "reason": "mistake", **more}
         return who.post(BATCH, json=body, headers=headers or {})
 
     def manifest(self, who: Client, ids: list[str]) -> str:

@@ -64,7 +64,7 @@ class Tenant:
         )
         return record.id
 
-    def take_back(self, ports: Ports, revocation_id: str) -> None:
+    def unrevoke(self, ports: Ports, revocation_id: str) -> None:
         revocations.delete(ports, self.operator, revocation_id=revocation_id)
 
     def account(self, ports: Ports, name: str = "robot") -> ServiceAccount:

@@ -114,8 +114,8 @@ def _sign_in(tenant: Tenant) -> None:
 def _approve(tenant: Tenant) -> None:
     """Take revocations back freely, and by approvals alone and by a manifest; protect nothing."""
     office = Office(tenant)
-    freely = office.take_back(office.carol, office.revoked(1))
-    assert freely.json()["counts"]["taken_back"] == 1
+    freely = office.unrevoke(office.carol, office.revoked(1))
+    assert freely.json()["counts"]["unrevoked"] == 1
     office.protects("admin_keys.create", restore_above=1)
     first, second = (f"/v1/revocations/{each}" for each in office.revoked(2))
     assert office.alice.delete(first).status_code == 204
@@ -123,7 +123,7 @@ def _approve(tenant: Tenant) -> None:
     assert office.alice.delete(second, headers=use).status_code == 204
     path, body = office.manifest(office.alice, office.revoked(2)), {"reason": "mistake"}
     use = office.approved(office.alice.post(path, json=body, headers=ASKING))
-    assert office.alice.post(path, json=body, headers=use).json()["counts"]["taken_back"] == 2
+    assert office.alice.post(path, json=body, headers=use).json()["counts"]["unrevoked"] == 2
     protected_acts.clear(tenant.ports, tenant.operator, reason="the tour goes on")
 
 

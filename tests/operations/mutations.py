@@ -168,8 +168,8 @@ def _revoked_one(ports: Ports, tenant: Tenant) -> str:
     return tenant.revoke(ports, "svc_wrt_a")
 
 
-def _take_back(ports: Ports, tenant: Tenant, revocation_id: str) -> object:
-    batch = BatchRequest(BatchAction.TAKE_BACK, (revocation_id,), "r", by_revocation=True)
+def _unrevoke(ports: Ports, tenant: Tenant, revocation_id: str) -> object:
+    batch = BatchRequest(BatchAction.UNREVOKE, (revocation_id,), "r", by_revocation=True)
     return revocation_batches.apply(ports, tenant.operator, batch=batch)
 
 
@@ -308,11 +308,11 @@ CASES = [
     _on("api_key.delete", _key, api_keys.delete, "key_id"),
     Case("revocation.create", _nothing, lambda p, t, _: t.revoke(p, "svc_wrt_a")),
     Case("revocation.create_batch", _nothing, lambda p, t, _: _revoke_batch(p, t)),
-    Case("revocation.delete_batch", _revoked_one, _take_back),
+    Case("revocation.delete_batch", _revoked_one, _unrevoke),
     Case(
         "revocation.delete",
         lambda p, t: t.revoke(p, "svc_wrt_a"),
-        lambda p, t, i: t.take_back(p, i),
+        lambda p, t, i: t.unrevoke(p, i),
     ),
     Case("srl.rotate_key", _nothing, lambda p, t, _: list_signers.rotate(p, t.operator)),
     Case("srl.rotate_key", pending_signer, lambda p, t, _: list_signers.rotate(p, t.operator)),

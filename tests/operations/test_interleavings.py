@@ -302,7 +302,7 @@ def _revoker(history: History, ports: Ports) -> object:
 
 
 def _remover(history: History, ports: Ports) -> object:
-    history.tenant.take_back(ports, history.revocation_id)
+    history.tenant.unrevoke(ports, history.revocation_id)
     assert not history.tenant.is_revoked(history.ports, BEFORE)
     return None
 
@@ -378,7 +378,7 @@ def _announcer(history: History, ports: Ports) -> object:
 
 def _taker(history: History, ports: Ports) -> object:
     """Takes back what was revoked at the start, and then publishes the feed."""
-    history.tenant.take_back(ports, history.marked_id)
+    history.tenant.unrevoke(ports, history.marked_id)
     return _feeder(history, ports)
 
 

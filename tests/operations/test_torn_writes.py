@@ -162,17 +162,17 @@ def test_a_revocation_is_made_once(tmp_path: Path, ports: Ports, tenant: Tenant)
         made.clear()
 
 
-def test_a_revocation_is_taken_back_once(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
+def test_a_revocation_is_unrevoked_once(tmp_path: Path, ports: Ports, tenant: Tenant) -> None:
     """F30c: Of two simultaneous deletions of a revocation, one finds nothing."""
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
 
-    def take_back(ports: Ports) -> bool:
+    def unrevoke(ports: Ports) -> bool:
         with suppress(NotFound):
-            tenant.take_back(ports, revocation_id)
+            tenant.unrevoke(ports, revocation_id)
             return True
         return False
 
-    actors: dict[str, Actor] = {"first": take_back, "second": take_back}
+    actors: dict[str, Actor] = {"first": unrevoke, "second": unrevoke}
     for run in explore(Start(ports), actors, torn=actors):
         assert sorted(map(bool, run.outcomes.values())) == [False, True], run
         assert tenant.actions(ports).count("revocation.delete") == 1
@@ -204,20 +204,20 @@ def test_a_repetition_gets_the_same_response(
         tenant.check_totals(ports)
 
 
-def test_a_repeated_take_back_sees_the_first_one_in_part(
+def test_a_repeated_unrevoke_sees_the_first_one_in_part(
     tmp_path: Path, ports: Ports, tenant: Tenant
 ) -> None:
     """REVOKE-22, F483c: A call that sees itself in part still reports what was taken back."""
     tenant.revoke(ports, "svc_wrt_a")
-    batch = BatchRequest(BatchAction.TAKE_BACK, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))
+    batch = BatchRequest(BatchAction.UNREVOKE, ("svc_wrt_a",), "r", id=ports.new_id(BATCH))
 
-    def take_back(ports: Ports) -> str:
+    def unrevoke(ports: Ports) -> str:
         (result,) = revocation_batches.apply(ports, tenant.operator, batch=batch).results
         return result.outcome
 
-    actors: dict[str, Actor] = {"first": take_back, "second": take_back}
+    actors: dict[str, Actor] = {"first": unrevoke, "second": unrevoke}
     for run in explore(Start(ports), actors, torn=actors):
-        assert set(run.outcomes.values()) == {"taken_back"}, run
+        assert set(run.outcomes.values()) == {"unrevoked"}, run
         tenant.check_totals(ports)
 
 

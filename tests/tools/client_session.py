@@ -162,9 +162,9 @@ def revocations(admin: Session, authorizer: Session) -> None:
     known, new = changed.results
     assert (known.outcome, known.revocation_id) == (m.BatchOutcome.ALREADY_REVOKED, record.id)
     undo = m.ChangeRevocations(
-        action=m.BatchAction.TAKE_BACK, revocation_ids=[new.revocation_id], reason="found again"
+        action=m.BatchAction.UNREVOKE, revocation_ids=[new.revocation_id], reason="found again"
     )
-    assert admin.revocations.change_revocations(body=undo).counts.taken_back == 1
+    assert admin.revocations.change_revocations(body=undo).counts.unrevoked == 1
     third = m.CreateRevocation(warrant_id="svc_wrt_c", reason="stolen")
     mistaken = admin.revocations.create_revocation(body=third, expected=201)
     listed = m.CreateManifest(revocation_ids=[mistaken.id])
@@ -175,7 +175,7 @@ def revocations(admin: Session, authorizer: Session) -> None:
     part = admin.revocations.apply_unrevoke_manifest_part(
         manifest.id, 1, body=m.ApplyManifestPart(reason="by mistake")
     )
-    assert part.counts.taken_back == 1
+    assert part.counts.unrevoked == 1
     days = admin.revocations.count_revocations().days
     assert days[-1].date >= record.created_at.date()
     refused = authorizer.revocations.list_revocations(expected=403)

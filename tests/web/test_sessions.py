@@ -326,13 +326,13 @@ def test_what_changes_access_needs_a_fresh_sign_in(tenant: Tenant, clock: Clock)
         assert client.post("/v1/api-keys").status_code == 400
 
 
-def test_a_batch_is_taken_back_after_a_fresh_sign_in(tenant: Tenant, clock: Clock) -> None:
+def test_a_batch_is_unrevoked_after_a_fresh_sign_in(tenant: Tenant, clock: Clock) -> None:
     """AUTH-17, F1260b: A batch that takes revocations back needs a fresh sign-in, a trial not."""
     alice, path = tenant.holding(person_of(tenant).secret), "POST /v1/revocations/batch"
     clock.advance(seconds=901)
     body = {"warrant_ids": ["svc_wrt_a"], "reason": "r"}
     assert not _asked_again(alice, path, json=body | {"action": "revoke"})
-    back = body | {"action": "take_back"}
+    back = body | {"action": "unrevoke"}
     assert not _asked_again(alice, path, json=back | {"dry_run": True})
     assert _asked_again(alice, path, json=back)
     again = tenant.holding(person_of(tenant).secret)

@@ -143,7 +143,7 @@ def revoke(deed: Deed) -> None:
         deed.leaves(*(["revocation.create"] if done[1] else []))
 
 
-def take_back(deed: Deed) -> None:
+def unrevoke(deed: Deed) -> None:
     books = deed.books
     found = [each for each, held in books.warrants.items() if held.revoked and held.revocation_id]
     warrant_id = deed.pick([each for each in found if not books.busy[each]])
@@ -162,7 +162,7 @@ def take_back(deed: Deed) -> None:
 
 def waver(deed: Deed) -> None:
     """Revoke something, take it back, and revoke it again."""
-    for each in (revoke, take_back, revoke):
+    for each in (revoke, unrevoke, revoke):
         each(deed)
 
 
@@ -345,7 +345,7 @@ DEEDS: Final[dict[str, tuple[Callable[[Deed], None], int]]] = {
     each.__name__.replace("_", " "): (each, weight)
     for each, weight in (
         (revoke, 8),
-        (take_back, 4),
+        (unrevoke, 4),
         (revoke_many, 2),
         (waver, 3),
         (make_key, 2),

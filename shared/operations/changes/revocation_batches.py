@@ -120,10 +120,10 @@ def carry_out(
     summary = BatchSummary(_summary(ports, caller, batch, batch_id, settings))
     found = _out_of_reach(caller, batch)
     reached = replace(batch, ids=tuple(each for each in batch.ids if each not in found))
-    takes_back = batch.action is BatchAction.TAKE_BACK and not batch.dry_run
-    restoring = changes.restoring(ports, caller, subject) if takes_back else None
+    unrevokes = batch.action is BatchAction.UNREVOKE and not batch.dry_run
+    restoring = changes.restoring(ports, caller, subject) if unrevokes else None
     call = _BatchCall(ports, caller, reached, batch_id, settings, groups, summary, restoring)
-    found |= _revoke_all(call) if batch.action is BatchAction.REVOKE else _taken_back(call)
+    found |= _revoke_all(call) if batch.action is BatchAction.REVOKE else _unrevoke_batch(call)
     results = [found[each] for each in batch.ids]
     if not batch.dry_run:
         _count(call, results)
@@ -157,7 +157,7 @@ def _summary(
 def _count(call: _BatchCall, results: Sequence[BatchResult]) -> None:
     """Log the number of results with each outcome, for the metrics."""
     counts = Counter(each.outcome for each in results)
-    changes.count_taken_back(call.tenant_id, counts[BatchOutcome.TAKEN_BACK])
+    changes.count_unrevoked(call.tenant_id, counts[BatchOutcome.UNREVOKED])
     for outcome, number in counts.items():
         by = {"Action": call.batch.action.value, "Outcome": outcome.value}
         figures = logs.fields(tenant_id=call.tenant_id, metrics={"BatchItems": number}, by=by)
@@ -297,7 +297,7 @@ def _write_again(
     )
 
 
-def _taken_back(call: _BatchCall) -> dict[str, BatchResult]:
+def _unrevoke_batch(call: _BatchCall) -> dict[str, BatchResult]:
     ids = call.batch.ids
     chunks = [ids[at : at + _READ_TOGETHER] for at in range(0, len(ids), _READ_TOGETHER)]
     found = call.groups.each(chunks, partial(_find, call), _failure_result)
@@ -376,9 +376,9 @@ def _earlier_results(call: _BatchCall) -> dict[str, BatchResult]:
 
 def _restored_result(call: _BatchCall, warrant_id: str, revocation_id: str) -> BatchResult:
     if call.batch.by_revocation:
-        taken = BatchOutcome.TAKEN_BACK
+        taken = BatchOutcome.UNREVOKED
         return BatchResult(revocation_id, taken, revocation_id, warrant_id=warrant_id)
-    return BatchResult(warrant_id, BatchOutcome.TAKEN_BACK, revocation_id)
+    return BatchResult(warrant_id, BatchOutcome.UNREVOKED, revocation_id)
 
 
 def _find(call: _BatchCall, ids: Sequence[str]) -> dict[str, _UnrevokeTarget | BatchResult]:

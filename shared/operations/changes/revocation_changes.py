@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NOT_OWN: Final = (
-    "Another identity made or repeated this revocation, and the tenant's setting take_back is own: "
-    "taking it back requires the scope admin."
+    "Another identity made or repeated this revocation, and the tenant's setting unrevoke_policy "
+    "is own: unrevoking requires the scope admin."
 )
 
 # Allows for a wrong clock, or a time in another zone. A later time is a mistake.
@@ -129,7 +129,7 @@ def fault_of_taking_back(
     """Return an error if the caller may not unrevoke this (REVOKE-9, AUTH-18)."""
     if fault := allowance.fault_of_warrant(caller, record.warrant_id):
         return fault
-    is_free = caller.is_admin or settings.take_back is UnrevokePolicy.ANY
+    is_free = caller.is_admin or settings.unrevoke_policy is UnrevokePolicy.ANY
     if is_free or (record.is_by(caller) and standing.also_by is not OtherMaker.IDENTITY):
         return None
     return InsufficientScope([Scope.ADMIN], _NOT_OWN)
@@ -143,11 +143,11 @@ def restoring(ports: Ports, caller: Caller, subject: str | None) -> "UnrevokeAdm
     return protected_acts.restoring(ports, caller, subject)
 
 
-def count_taken_back(tenant_id: str, number: int) -> None:
+def count_unrevoked(tenant_id: str, number: int) -> None:
     """Log the number of deleted revocations, for the alarm."""
     if number:
-        figures = logs.fields(tenant_id=tenant_id, metrics={"TakenBack": number})
-        _log.info("taken back", extra=figures)
+        figures = logs.fields(tenant_id=tenant_id, metrics={"Unrevocations": number})
+        _log.info("unrevoked", extra=figures)
 
 
 def fault_of_end(standing: WarrantState, expires_at: datetime | None) -> InvalidRequest | None:

@@ -144,7 +144,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
         raise fault
     restoring.check([(record, standing)])
     _, taken = restoring.take([(record, standing)])
-    because: dict[str, Value] = {} if reason is None else {"take_back_reason": reason}
+    because: dict[str, Value] = {} if reason is None else {"unrevoke_reason": reason}
     ports.store.write(
         *changes.unrevoke_changes(caller.tenant_id, standing, record, address, ports.now()),
         *changes.count_changes(caller.tenant_id, record.warrant_id, -1),
@@ -161,7 +161,7 @@ def delete(ports: Ports, caller: Caller, *, revocation_id: str, reason: str | No
         ),
         *taken,
     )
-    changes.count_taken_back(caller.tenant_id, 1)
+    changes.count_unrevoked(caller.tenant_id, 1)
 
 
 @operation(Scope.ADMIN, Scope.REVOKER, Scope.AUDITOR)

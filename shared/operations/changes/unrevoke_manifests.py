@@ -149,7 +149,7 @@ def apply(
         restoring.request_approval(found, partial(_has_other_makers, ports, found))
     part = _part(ports, found, number)
     batch = BatchRequest(
-        BatchAction.TAKE_BACK,
+        BatchAction.UNREVOKE,
         part.revocation_ids,
         reason,
         by_revocation=True,

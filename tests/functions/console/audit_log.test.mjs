@@ -36,7 +36,7 @@ test('F476d: the entries about the calls of a batch are in its sentence, and cou
   const other = entry('key.create', '2026-11-22T10:00:00Z', { name: 'k' })
   const runs = folded([
     call('revoke'), part('revocation.create_batch', 'd'), other, part('revocation.extend_batch', 'c'), call('revoke'), part('revocation.create_batch', 'a'),
-    call('take_back'), part('revocation.delete_batch', 'a'), call('revoke', 'svc_bat_2'),
+    call('unrevoke'), part('revocation.delete_batch', 'a'), call('revoke', 'svc_bat_2'),
   ])
   assert.deepEqual(runs.map((run) => [run.entries.length, Object.values(sentence(run)).join(' ')]), [
     [5, 'fraud-desk revoked 3 warrants'], [1, 'fraud-desk made the key k'],

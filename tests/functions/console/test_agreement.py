@@ -72,7 +72,7 @@ class _Fleet:
         """Let one thing happen; its name."""
         weights = {
             self.report: 6, self.revoke: 3, self.publish: 3, self.wait: 3,
-            self.register: 1, self.cut: 1, self.rotate: 1, self.take_back: 1,
+            self.register: 1, self.cut: 1, self.rotate: 1, self.unrevoke: 1,
         }  # fmt: skip
         (chosen,) = self.random.choices([*weights], [*weights.values()])
         chosen()
@@ -97,7 +97,7 @@ class _Fleet:
         warrant = f"svc_wrt_a-{self.random.random()}".replace(".", "")
         self.revoked.append(self.world.post("revocations", warrant_id=warrant, reason="one"))
 
-    def take_back(self) -> None:
+    def unrevoke(self) -> None:
         if len(self.revoked) > 1:
             self.world.call("DELETE", f"revocations/{self.revoked.pop()['id']}")
 

@@ -202,7 +202,7 @@ def test_an_approved_key_is_made_and_shown(two: Two) -> None:
     assert (made["api_key_name"], made["scopes"]) == ("pipeline ö", ["admin"])
 
 
-def test_a_whole_batch_is_taken_back_with_an_approval(two: Two) -> None:
+def test_a_whole_batch_is_unrevoked_with_an_approval(two: Two) -> None:
     """F1300d, F2504b: One approval is for a whole batch: in the dialog, or from the overview.
 
     The approver sees who revoked how many and why, and can list all members.

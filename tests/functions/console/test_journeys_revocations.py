@@ -29,7 +29,7 @@ def _revoke(page: Page, warrant: str, reason: str) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(f"{warrant} revoked")
 
 
-def test_a_revocation_is_taken_back_and_found_again(console: Console) -> None:
+def test_a_revocation_is_unrevoked_and_found_again(console: Console) -> None:
     """F473b: After a revocation is taken back, the console shows what the online check says."""
     page, world = console.page, console.world
     console.open("#/revocations")
@@ -46,7 +46,7 @@ def test_a_revocation_is_taken_back_and_found_again(console: Console) -> None:
     _button(page, "Take back…").click()
     expect(page.get_by_text("a warrant whose key is revoked stays refused")).to_be_visible()
     console.check_axe()
-    console.keep_picture("revocation-take-back")
+    console.keep_picture("revocation-unrevoke")
     _button(page, "Take it back").click()
     expect(page.get_by_role("heading", name="Taken back")).to_be_visible()
     assert world.get(f"revocations/check?warrant_id={_SEEDED}")["revoked"] is False

@@ -34,4 +34,4 @@ def test_a_setting_is_saved_by_itself(console: Console) -> None:
     back.get_by_role("combobox").select_option("own")
     back.get_by_role("button", name="Save").click()
     expect(back).to_contain_text("only what its own identity revoked")
-    assert world.get("tenant/settings")["take_back"] == "own"
+    assert world.get("tenant/settings")["unrevoke_policy"] == "own"

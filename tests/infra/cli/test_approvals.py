@@ -54,7 +54,7 @@ def desk(shell: Shell, data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield Desk(Office(Tenant(ports, serve(ports), handle="acme")), shell, data, monkeypatch)
 
 
-def test_many_are_taken_back_by_one_approval(desk: Desk) -> None:
+def test_many_are_unrevoked_by_one_approval(desk: Desk) -> None:
     """APPROVAL-2, F1290a, F2504a: One approval of `unrevoke` covers one manifest, in its parts."""
     office = desk.office
     office.protects(restore_above=2)
@@ -81,8 +81,8 @@ def test_many_are_taken_back_by_one_approval(desk: Desk) -> None:
     assert desk.run(office.alice, *use, *words[1:2]).code == 2
     ended = desk.run(office.alice, *use)
     assert (ended.code, office.seen(approval)["remaining"]) == (0, 0), ended.err
-    assert f"3 taken back. Manifest {found['subject']}" in ended.err
-    assert "3 taken back" in desk.run(office.alice, *use).err
+    assert f"3 unrevoked. Manifest {found['subject']}" in ended.err
+    assert "3 unrevoked" in desk.run(office.alice, *use).err
 
 
 def test_what_is_rejected_is_not_done(desk: Desk) -> None:

@@ -61,7 +61,7 @@ def test_what_was_done_before_a_failure_is_shown(admin: Shell) -> None:
     revocation = done.out.splitlines()[1].split()[1]
     ended = admin.run("unrevoke", *_WHY, revocation, "svc_rev_01jd8x6d5v0000000000000000")
     assert ended.code == 1
-    assert "1 not revoked, 1 taken back" in ended.err
+    assert "1 not revoked, 1 unrevoked" in ended.err
 
 
 def test_nothing_is_cut(admin: Shell) -> None:

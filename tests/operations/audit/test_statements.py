@@ -112,7 +112,7 @@ def do_something(ports: Ports, tenant: Tenant, live: dict[str, str], random: Ran
             batch(ports, tenant, BatchAction.REVOKE, [*some, *revoked[:2]])
             live |= dict.fromkeys(some, "")
         case "back" if revoked:
-            batch(ports, tenant, BatchAction.TAKE_BACK, revoked[:3])
+            batch(ports, tenant, BatchAction.UNREVOKE, revoked[:3])
             for each in revoked[:3]:
                 del live[each]
         case "delete" if revoked:

@@ -150,7 +150,7 @@ def test_taking_back_while_the_key_is_revoked(ports: Ports) -> None:
         ports,
         make,
         lambda p, world: world[0].revoke_key(p, world[1]),
-        lambda p, world: world[0].take_back(p, world[3]),
+        lambda p, world: world[0].unrevoke(p, world[3]),
     ):
         tenant, _, warrant_id, _ = race.world
         assert tenant.is_revoked(ports, warrant_id)

@@ -76,7 +76,7 @@ def test_a_batch_does_what_the_role_reaches(ports: Ports, tenant: Tenant) -> Non
     assert outcomes(BatchAction.REVOKE, ids) == ["revoked", "failed"]
     assert not tenant.is_revoked(ports, ids[1])
     records = tenant.revoke(ports, ids[0]), tenant.revoke(ports, ids[1])
-    assert outcomes(BatchAction.TAKE_BACK, records) == ["taken_back", "failed"]
+    assert outcomes(BatchAction.UNREVOKE, records) == ["unrevoked", "failed"]
     tenant.revoke(ports, ids[0])
-    assert outcomes(BatchAction.TAKE_BACK, ids) == ["taken_back", "failed"]
+    assert outcomes(BatchAction.UNREVOKE, ids) == ["unrevoked", "failed"]
     assert tenant.is_revoked(ports, ids[1])

@@ -45,7 +45,7 @@ def approving(ports: Ports) -> Scene:
     item = ProtectedActions((ProtectedAction.RESTORE_OTHERS,), version=1).to_item()
     ports.store.write(Put(protected_address(tenant.id), item, Expect.ABSENT))
     tenant_settings.update(
-        ports, tenant.operator, change=SettingsChange(take_back=UnrevokePolicy.ANY)
+        ports, tenant.operator, change=SettingsChange(unrevoke_policy=UnrevokePolicy.ANY)
     )
     return _scene(ports, tenant)
 
@@ -54,7 +54,7 @@ def owning(ports: Ports) -> Scene:
     """One where revokers take back their own revocations alone."""
     tenant = Tenant.another(ports)
     tenant_settings.update(
-        ports, tenant.operator, change=SettingsChange(take_back=UnrevokePolicy.OWN)
+        ports, tenant.operator, change=SettingsChange(unrevoke_policy=UnrevokePolicy.OWN)
     )
     return _scene(ports, tenant)
 
@@ -63,8 +63,8 @@ def delete(ports: Ports, made: Scene) -> object:
     return revocations.delete(ports, made.first, revocation_id=made.record)
 
 
-def take_back(ports: Ports, made: Scene) -> object:
-    batch = BatchRequest(BatchAction.TAKE_BACK, (made.record,), "r", by_revocation=True)
+def unrevoke(ports: Ports, made: Scene) -> object:
+    batch = BatchRequest(BatchAction.UNREVOKE, (made.record,), "r", by_revocation=True)
     (result,) = revocation_batches.apply(ports, made.first, batch=batch).results
     return result.error or result.outcome
 
@@ -81,7 +81,7 @@ def revoke_all(ports: Ports, made: Scene) -> object:
 
 
 @pytest.mark.parametrize("second", [revoke, revoke_all])
-@pytest.mark.parametrize("first", [delete, take_back])
+@pytest.mark.parametrize("first", [delete, unrevoke])
 @pytest.mark.parametrize("make", [approving, owning])
 def test_a_second_revocation_during_the_taking_back(
     ports: Ports,

@@ -101,7 +101,7 @@ def apply(ports: Ports, made: Scene) -> list[BatchOutcome]:
     return [each.outcome for each in answer.results]
 
 
-TAKEN = [BatchOutcome.TAKEN_BACK] * 4
+TAKEN = [BatchOutcome.UNREVOKED] * 4
 
 
 @pytest.mark.slow_on("approved")
@@ -128,7 +128,7 @@ def test_an_apply_beside_an_unrevoke(ports: Ports, at_once: None) -> None:
     """
 
     def unrevoke(ports: Ports, made: Scene) -> object:
-        batch = BatchRequest(BatchAction.TAKE_BACK, made.revoked[:2], "r", by_revocation=True)
+        batch = BatchRequest(BatchAction.UNREVOKE, made.revoked[:2], "r", by_revocation=True)
         answer = revocation_batches.apply(ports, made.tenant.operator, batch=batch)
         return [each.outcome for each in answer.results]
 
@@ -138,7 +138,7 @@ def test_an_apply_beside_an_unrevoke(ports: Ports, at_once: None) -> None:
         both = zip(race.first[:2], race.second, strict=True)
         order = sorted(race.world.revoked)
         assert order == [*race.world.revoked]
-        assert all({*pair} == {BatchOutcome.TAKEN_BACK, BatchOutcome.NOT_REVOKED} for pair in both)
+        assert all({*pair} == {BatchOutcome.UNREVOKED, BatchOutcome.NOT_REVOKED} for pair in both)
         race.world.check(ports, 4)
 
 
@@ -258,7 +258,7 @@ def test_an_approval_of_fewer(ports: Ports, at_once: None) -> None:
     fewer = replace(made, caller=replace(caller, approval=header), approval=asked.id)
     # A write may have more members than the approval has left.
     assert [shard_number(each) for each in NAMES] == [14, 14, 10, 10]
-    assert sorted(apply(ports, fewer)) == [*[BatchOutcome.FAILED] * 3, BatchOutcome.TAKEN_BACK]
+    assert sorted(apply(ports, fewer)) == [*[BatchOutcome.FAILED] * 3, BatchOutcome.UNREVOKED]
     assert (fewer.left(ports), fewer.remaining(ports)) == (3, 0)
     fewer.check(ports, 1)
 

@@ -72,7 +72,7 @@ def test_from_nothing_to_complete(ports: Ports, tenant: Tenant, fleet: Fleet, cl
 def test_what_has_no_propagation(ports: Ports, tenant: Tenant, fleet: Fleet) -> None:
     """FLEET-12: A revocation that is unknown, deleted or of another tenant is not found."""
     revocation_id = tenant.revoke(ports, "svc_wrt_a")
-    tenant.take_back(ports, revocation_id)
+    tenant.unrevoke(ports, revocation_id)
     theirs = Tenant.create(ports, "other").revoke(ports, "svc_wrt_b")
     for each in (revocation_id, theirs, "svc_rev_x", ports.new_id("rev")):
         with pytest.raises(NotFound):
@@ -112,7 +112,7 @@ def test_a_warrant_that_is_revoked_again(ports: Ports, tenant: Tenant, fleet: Fl
     publication.publish_feed(ports, tenant.id)
     fleet.report("north", "south")
     assert progress(ports, tenant, first).propagation.is_complete
-    tenant.take_back(ports, first)
+    tenant.unrevoke(ports, first)
     publication.publish_feed(ports, tenant.id)
     fleet.report("north")
     second = tenant.revoke(ports, "svc_wrt_a")

@@ -86,7 +86,7 @@ def approved(ports: Ports, made: Scene, count: int, subject: str = "") -> Scene:
     return replace(made, alice=using, approval=approval)
 
 
-def take_back(ports: Ports, made: Scene, at: int = 0, *, by: Caller | None = None) -> str:
+def unrevoke(ports: Ports, made: Scene, at: int = 0, *, by: Caller | None = None) -> str:
     revocations.delete(ports, by or made.alice, revocation_id=made.revoked[at])
     return "taken back"
 
@@ -99,8 +99,8 @@ def test_two_at_once_under_a_limit_of_one(ports: Ports, at_once: None) -> None:
     found = races(
         ports,
         lambda ports: scene(ports, 2, above=1),
-        take_back,
-        lambda ports, made: take_back(ports, made, 1, by=made.bob),
+        unrevoke,
+        lambda ports, made: unrevoke(ports, made, 1, by=made.bob),
     )
     for race in found:
         both = (race.first, race.second)
@@ -111,7 +111,7 @@ def test_two_at_once_under_a_limit_of_one(ports: Ports, at_once: None) -> None:
 
 def test_an_approval_used_twice_at_once(ports: Ports, at_once: None) -> None:
     """APPROVAL-2, F1288b: Of two uses of one approval at once, one succeeds."""
-    for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), take_back, take_back):
+    for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), unrevoke, unrevoke):
         both = (race.first, race.second)
         assert both.count("taken back") == 1
         other = next(each for each in both if each != "taken back")
@@ -125,7 +125,7 @@ def test_a_rejection_while_it_is_used(ports: Ports, at_once: None) -> None:
     def reject(ports: Ports, made: Scene) -> object:
         return approvals.reject(ports, made.bob, approval_id=made.approval).status
 
-    for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), take_back, reject):
+    for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), unrevoke, reject):
         assert race.second is ApprovalStatus.REJECTED
         is_used = race.world.remaining(ports) == 0
         assert is_used is (race.first == "taken back") is (race.world.left(ports) == 0)
@@ -165,7 +165,7 @@ def test_a_use_while_the_approver_is_disabled(ports: Ports, at_once: None) -> No
         ports.store.write(Put(address, bob.disable().to_item(), VersionIs(bob.version)))
         return bob.disable().status
 
-    for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), take_back, disable):
+    for race in races(ports, lambda p: approved(p, scene(p, 1, above=0), 1), unrevoke, disable):
         assert race.second is PersonStatus.DISABLED
         is_used = race.world.remaining(ports) == 0
         assert is_used is (race.first == "taken back") is (race.world.left(ports) == 0)
@@ -204,7 +204,7 @@ def test_thirty_at_once_under_a_limit_of_twenty(ports: Ports, at_once: None) -> 
 
     def one(at: int) -> bool:
         try:
-            take_back(ports, made, at, by=made.bob)
+            unrevoke(ports, made, at, by=made.bob)
         except ApprovalRequired:
             return False
         return True
@@ -233,25 +233,25 @@ def test_an_unknown_outcome(ports: Ports, at_once: None, late: bool, is_approved
         return UnrevokeUsage.from_item(item).within_hour(ports.now()) if item else 0
 
     rehearsal = Script()
-    take_back(scripted(ports, rehearsal), make())
+    unrevoke(scripted(ports, rehearsal), make())
     for step in range(len(rehearsal.calls)):
         made = make()
         with pytest.raises(Unavailable):
-            take_back(broken_at(ports, step, Unavailable(), late=late), made)
+            unrevoke(broken_at(ports, step, Unavailable(), late=late), made)
         assert spent(made) == 2 - made.left(ports)
         # It may have been done before.
         with suppress(NotFound):
-            take_back(ports, made)
+            unrevoke(ports, made)
         assert (spent(made), made.left(ports)) == (1, 1)
 
 
 def test_a_clock_that_was_set_back(ports: Ports, clock: Clock) -> None:
     """APPROVAL-1, F1289b: What was taken back in what is now the future counts too."""
     made = scene(ports, 2, above=1)
-    take_back(ports, made)
+    unrevoke(ports, made)
     clock.advance(hours=-3)
     with pytest.raises(ApprovalRequired):
-        take_back(ports, made, 1)
+        unrevoke(ports, made, 1)
 
 
 def test_a_removal_needs_a_person(ports: Ports, clock: Clock) -> None:
@@ -285,7 +285,7 @@ def test_an_override_raises_the_alarm(ports: Ports, caplog: pytest.LogCaptureFix
     made = scene(ports, 1, above=0)
     protected_acts.clear(ports, made.tenant.operator, reason="nobody can sign in")
     assert not protected_acts.read_protected_actions(ports, made.tenant.id).protects
-    take_back(ports, made, by=made.bob)
+    unrevoke(ports, made, by=made.bob)
     with caplog.at_level("WARNING"):
         sealing.extend(ports, made.tenant.id)
     (line,) = lines(caplog, "approvals were overridden by the operator")

@@ -61,7 +61,7 @@ def effects(ports: Ports, tenant: Tenant) -> list[tuple[ProtectedAction, Change]
     weak = [
         replace(settings, srl_ttl_seconds=3601),
         replace(settings, audit_retention_days=399),
-        replace(settings, take_back=UnrevokePolicy.ANY),
+        replace(settings, unrevoke_policy=UnrevokePolicy.ANY),
         replace(settings, person_key_max_days=settings.person_key_max_days + 1),
     ]
     access = AccessRecord(version=1).to_item()
@@ -122,11 +122,11 @@ def test_an_effect_without_a_proof(ports: Ports) -> None:
             written(ports, tenant, change, lost, asked(tenant))
 
 
-def test_a_take_back_by_anybody_is_an_effect(ports: Ports) -> None:
+def test_an_unrevocation_by_anybody_is_an_effect(ports: Ports) -> None:
     """APPROVAL-1, F2110c: To let anybody take back is an effect; the reverse is none."""
     tenant = Tenant.another(ports)
     own = tenants.settings(ports, tenant.id)
-    free = replace(own, take_back=UnrevokePolicy.ANY, version=2)
+    free = replace(own, unrevoke_policy=UnrevokePolicy.ANY, version=2)
     ports.store.write(Put(free.address, free.to_item(), VersionIs(1)))
     written(ports, tenant, Put(own.address, replace(own, version=3).to_item(), VersionIs(2)))
     with pytest.raises(UnguardedWrite):
@@ -142,7 +142,7 @@ STRENGTHS: list[tuple[str, Any, Any, bool]] = [
     ("feed_window_ms", 500, 501, True),
     ("list_publication", SrlPublicationPolicy.FOLLOW, SrlPublicationPolicy.SCHEDULED, True),
     ("max_authorizers", 200, 201, False),
-    ("take_back", UnrevokePolicy.OWN, UnrevokePolicy.ANY, True),
+    ("unrevoke_policy", UnrevokePolicy.OWN, UnrevokePolicy.ANY, True),
     ("person_key_max_days", 365, 366, True),
     ("unused_key_days", 30, 31, True),
     ("unused_key_days", 30, 0, True),
@@ -258,7 +258,7 @@ def test_free_restores_check_no_common_item(ports: Ports) -> None:
     tenant, script = Tenant.another(ports), Script()
     revoked = tuple(tenant.revoke(ports, f"svc_wrt_{each}") for each in range(20))
     caller = replace(person(ports, tenant), scopes=(Scope.ADMIN,))
-    batch = BatchRequest(BatchAction.TAKE_BACK, revoked, "r", by_revocation=True)
+    batch = BatchRequest(BatchAction.UNREVOKE, revoked, "r", by_revocation=True)
     revocation_batches.apply(scripted(ports, script), caller, batch=batch)
     writes = [call.arguments for call in script.made if call.verb == "write"]
     assert len(writes) > 1

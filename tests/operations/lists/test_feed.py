@@ -43,7 +43,7 @@ def _changed_tenant(ports: Ports) -> tuple[Tenant, Follower]:
     record = tenant.revoke(ports, BACK)
     tenant.regenerate(ports)
     client = Follower(tenant).poll(ports)
-    tenant.take_back(ports, record)
+    tenant.unrevoke(ports, record)
     tenant.revoke(ports, NEW)
     tenant.revoke_key(ports, key)
     return tenant, client

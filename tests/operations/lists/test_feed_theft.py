@@ -71,7 +71,7 @@ def test_a_change_while_a_signer_is_replaced(ports: Ports, step: int) -> None:
     tenant, client, record = _tenant(ports)
 
     def change() -> None:
-        tenant.take_back(ports, record)
+        tenant.unrevoke(ports, record)
         tenant.revoke(ports, _DURING)
         assert publication.publish_feed(ports, tenant.id)
 

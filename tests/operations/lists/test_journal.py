@@ -168,7 +168,7 @@ def lost(deployment: Deployment, clock: Clock) -> Lost:
     clock.advance(minutes=1)
     end = clock() + timedelta(days=3)
     tenant.revoke(ports, "svc_wrt_b", ends_at=end)
-    tenant.take_back(ports, back)
+    tenant.unrevoke(ports, back)
     published(ports, tenant)
     until = clock()
     clock.advance(minutes=1)

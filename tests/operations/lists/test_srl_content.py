@@ -70,7 +70,7 @@ def test_a_restored_cutoff_leaves_the_list(ports: Ports, tenant: Tenant) -> None
     cutoffs = [token_id("jwt-subject", "https://as.example", "ann", each) for each in (1, 2)]
     earlier, _ = (tenant.revoke(ports, each) for each in cutoffs)
     assert tenant.regenerate(ports).revoked_ids == cutoffs
-    tenant.take_back(ports, earlier)
+    tenant.unrevoke(ports, earlier)
     assert tenant.regenerate(ports).revoked_ids == cutoffs[1:]
     found = verdicts.read_statuses(ports, tenant.id, cutoffs)
     assert [found[each].revoked for each in cutoffs] == [False, True]

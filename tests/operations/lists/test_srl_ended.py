@@ -95,7 +95,7 @@ def test_a_moved_warrant_stays_revoked(ports: Ports, tenant: Tenant, clock: Cloc
     page = revocations.page(ports, tenant.operator, before=None, limit=10)
     assert ([each.id for each in page.entries], page.total) == ([record_id], 1)
     assert revoke(ports, tenant, clock, ENDED) == record_id
-    tenant.take_back(ports, record_id)
+    tenant.unrevoke(ports, record_id)
     assert not tenant.is_revoked(ports, ENDED)
     assert moved(ports, tenant) == []
     assert tidy(ports, tenant) == []
@@ -178,7 +178,7 @@ def test_a_revocation_changes_while_it_is_moved(ports: Ports, clock: Clock) -> N
 
     def anew(ports: Ports, tenant: Tenant) -> object:
         (record,) = revocations.page(ports, tenant.operator, before=None, limit=2).entries
-        tenant.take_back(ports, record.id)
+        tenant.unrevoke(ports, record.id)
         return extend(ports, tenant)
 
     def publish(ports: Ports, tenant: Tenant) -> object:

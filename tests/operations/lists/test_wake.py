@@ -219,7 +219,7 @@ def test_a_mark_that_is_set_again_stays(ports: Ports, tenant: Tenant) -> None:
     """FEED-4: A mark is not removed for a change that came after it was read."""
     record = tenant.revoke(ports, "svc_wrt_again")
     read, _ = in_force.read_marks(ports, tenant.id)
-    tenant.take_back(ports, record)
+    tenant.unrevoke(ports, record)
     tenant.revoke(ports, "svc_wrt_again")
     assert marks.remove_published(ports, tenant.id, read.warrants, ids={"svc_wrt_again"}) == 1
     newer, _ = in_force.read_marks(ports, tenant.id)

@@ -278,7 +278,7 @@ def test_a_lost_record_comes_back_with_time_and_reason(
     clock.advance(hours=1)
     consistency.repair(ports, tenant.operator)
     assert ports.store.get(address) == {**lost, "created_by": "system+repair@acme.svc"}
-    tenant.take_back(ports, record_id)
+    tenant.unrevoke(ports, record_id)
     assert not tenant.is_revoked(ports, "svc_wrt_a")
     tenant.check_totals(ports)
 
@@ -323,7 +323,7 @@ def test_a_write_in_flight_is_no_finding(ports: Ports, tenant: Tenant, stride: i
         tenant.revoke(ports, f"svc_wrt_{number}")
         tenant.sign(ports, key)
         revoked = tenant.revoke(ports, f"svc_wrt_back-{number}")
-        tenant.take_back(ports, revoked)
+        tenant.unrevoke(ports, revoked)
         created = tenant.api_key(ports, Scope.READ_ONLY)
         api_keys.delete(ports, tenant.operator, key_id=created.api_key.id)
         tenant.revoke_key(ports, tenant.key(ports))

@@ -214,12 +214,12 @@ def test_a_recovery_closes_status_lists(deployment: Deployment, past: Past) -> N
         recovery.recover(ports, operator, reviewed=True)
 
 
-def test_what_was_taken_back_since_is_revoked_again(deployment: Deployment, past: Past) -> None:
+def test_what_was_unrevoked_since_is_revoked_again(deployment: Deployment, past: Past) -> None:
     """Too much rather than too little: a revocation taken back since the copy holds again."""
     ports, tenant = deployment.ports, past.tenant
     records = revocations.page(ports, tenant.operator, before=None, limit=50).entries
     early = next(each.id for each in records if each.warrant_id == "svc_wrt_early")
-    tenant.take_back(ports, early)
+    tenant.unrevoke(ports, early)
     tenant.regenerate(ports)
     deployment.restore(past.copy)
     recover(ports, tenant)

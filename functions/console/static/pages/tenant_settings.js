@@ -58,7 +58,7 @@ const SETTINGS = [
       'so that each authorizer has fetched its key before it signs.',
   },
   {
-    name: 'take_back',
+    name: 'unrevoke_policy',
     words: 'Revocations are taken back by',
     choices: { any: 'every revoker', own: 'who made them, and admins' },
     effect: (value) =>

@@ -102,7 +102,7 @@ const SUMMARY = 'revocation.batch'
 const KINDS = {
   'revocation.create_batch': 'revoke',
   'revocation.extend_batch': 'revoke',
-  'revocation.delete_batch': 'take_back',
+  'revocation.delete_batch': 'unrevoke',
 }
 
 /**

@@ -75,7 +75,7 @@ export class Undoing {
    */
   async apply(part, reason, headers) {
     const results = await change(`${this.path}/${part}/apply`, { reason }, this.signal, headers)
-    this.taken += results.filter(({ outcome }) => outcome === 'taken_back').length
+    this.taken += results.filter(({ outcome }) => outcome === 'unrevoked').length
   }
 
   /**

@@ -413,7 +413,7 @@ _REVOKED: Final = (
     AuditAction.REVOCATION_EXTEND,
     AuditAction.REVOCATION_EXTEND_BATCH,
 )
-_TAKEN_BACK: Final = (AuditAction.REVOCATION_DELETE, AuditAction.REVOCATION_DELETE_BATCH)
+_UNREVOKED: Final = (AuditAction.REVOCATION_DELETE, AuditAction.REVOCATION_DELETE_BATCH)
 
 
 # Versions and sequences that may have been served without the knowledge of a copy.
@@ -473,7 +473,7 @@ def _still_revoked(entries: list[AuditEntry]) -> list[str]:
         ids = audit_log.warrants_of({"details": each.details})
         if each.action in _REVOKED:
             named |= dict.fromkeys(ids)
-        elif each.action in _TAKEN_BACK:
+        elif each.action in _UNREVOKED:
             for warrant_id in ids:
                 named.pop(warrant_id, None)
     return list(named)

@@ -117,7 +117,7 @@ def unknown(
         _signing_keys(ports, tenant_id),
         _list_signers(ports, tenant_id),
         _disabled_since(ports, tenant_id, newest) if tables.keys else (),
-        _taken_back(ports, tenant_id, newest) if tables.revocations else (),
+        _find_unrevoked(ports, tenant_id, newest) if tables.revocations else (),
     )
     return UnknownReason(tuple(reasons), tuple(lines))
 
@@ -203,7 +203,7 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: NewestPublication) -> 
             yield f'disabled account {account.id} "{account.name}", which had been enabled since'
 
 
-def _taken_back(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
+def _find_unrevoked(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
     """Yield warrants with a revocation that the newest SRL should contain but does not."""
     listed = set(newest.revoked_ids)
     walks = (ports.store.query(partition) for partition in revocations.records(tenant_id))

@@ -41,12 +41,12 @@ PAGE: Final = ROOT / "docs" / "data-model.md"
 CLAUSE: Final = ROOT / "docs" / "spec" / "access.md"
 _EFFECT_ROWS: Final = re.compile(r"(\| Effect \|.*\n\| --- .*\n)(?:\|.*\n)*")
 _TENANT: Final = re.compile(f"svc_tnt_{identifiers.ULID}")
-# The protected effects, by the acts that cover them.
+# The protected effects, by the actions that cover them.
 _EFFECTS: Final = {
     "`list_signers.force`": "another list signer becomes active",
     "`admin_keys.create`": "a credential with `admin` or with a role appears",
     "`access.change`": "a provider, a role or the policy changes, or a person is enabled",
-    "`revocations.restore`, `revocations.restore_others`": "a revocation record is deleted",
+    "`revocations.unrevoke`, `revocations.unrevoke_others`": "a revocation record is deleted",
     "`settings.weaken`": "a setting protects less",
     "`signing_keys.revoke_root`": "a root signing key, or a version of one, is revoked",
     "`status_signer.rotate`": "the status signer changes",
@@ -188,9 +188,11 @@ class Watch:
         found = (_TENANT.search(f"{each.address.pk}#{each.address.sk}") for each in changes)
         tenant_id = next(each[0] for each in found if each)
         for change in changes:
-            acts = effects.find_acts(self._store, tenant_id, change)
-            if acts:
-                self._seen.effects[", ".join(f"`{each}`" for each in sorted(acts))].add(_function())
+            actions = effects.find_actions(self._store, tenant_id, change)
+            if actions:
+                self._seen.effects[", ".join(f"`{each}`" for each in sorted(actions))].add(
+                    _function()
+                )
 
 
 def _function() -> str:
@@ -253,8 +255,8 @@ def clause(seen: Seen) -> str:
     """The page of APPROVAL-1 as it should be: its table of effects, and the rest as it is."""
     assert {*seen.effects} == {*_EFFECTS}
     rows = (
-        f"| {what} | {acts} | {', '.join(f'`{each}`' for each in sorted(seen.effects[acts]))} |\n"
-        for acts, what in _EFFECTS.items()
+        f"| {what} | {names} | {', '.join(f'`{each}`' for each in sorted(seen.effects[names]))} |\n"
+        for names, what in _EFFECTS.items()
     )
     text = CLAUSE.read_text(encoding="utf-8")
     written, found = _EFFECT_ROWS.subn(lambda kept: kept[1] + "".join(rows), text)

@@ -204,7 +204,7 @@ async def get_audit_tile(
 
 @routes.get("/v1/audit-logs/{id}/proof")
 @serves(sealed_log.proof, raises=(NotFound,))
-async def prove_audit_entry(
+async def get_audit_entry_proof(
     request: ApiRequest,
     entry_id: Annotated[str, Path(alias="id", description="The identifier of the entry.")],
 ) -> AuditProof:

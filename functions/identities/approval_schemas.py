@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from shared.model.identifiers import APPROVAL, PERSON
 from shared.model.identities.approvals import (
-    RESTORE_ABOVE_MAX,
+    UNREVOKE_THRESHOLD_MAX,
     Approval,
     ApprovalStatus,
     ProtectedAction,
@@ -27,12 +27,12 @@ from shared.web.fields import (
 from shared.web.paging import PageQuery
 
 _ACTS: Final[dict[str, JsonValue]] = {
-    "acts": ["revocations.restore_others", "admin_keys.create"],
-    "restore_above": 20,
+    "actions": ["revocations.unrevoke_others", "admin_keys.create"],
+    "unrevoke_threshold": 20,
 }
 _APPROVAL: Final[dict[str, JsonValue]] = {
     "id": sample(APPROVAL),
-    "act": "admin_keys.create",
+    "action": "admin_keys.create",
     "subject": "api key",
     "count": 1,
     "remaining": 1,
@@ -50,36 +50,37 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
     "expires_at": "2026-11-21T13:05:00Z",
 }
 _WHICH: Final = (
-    "The acts that need an approval: `revocations.restore_others` (that another person, identity "
-    "or API key made or repeated), `list_signers.force`, `tenant.remove`, `admin_keys.create`, "
+    "The actions that need an approval: `revocations.unrevoke_others` (that another person, "
+    "identity or API key made or repeated), `list_signers.force`, `tenant.remove`, "
+    "`admin_keys.create`, "
     "`settings.weaken`, `signing_keys.revoke_root`, `status_signer.rotate`."
 )
 _ABOVE: Final = (
-    "How many revocations may be taken back without an approval in any hour; null for any number."
+    "How many warrants may be unrevoked without an approval in any hour; null for any number."
 )
 
 ApprovalId = Annotated[str, response_field("Identifier of the approval.", **identifier(APPROVAL))]
-ProtectedAct = Annotated[ProtectedAction, Field(strict=False), AfterValidator(protectable)]
+ProtectableAction = Annotated[ProtectedAction, Field(strict=False), AfterValidator(protectable)]
 
 
-class SetProtectedActs(RequestBody):
+class UpdateProtectedActions(RequestBody):
     """The actions that will need an approval. They replace the previous ones."""
 
     model_config = example(**_ACTS)
 
-    acts: list[ProtectedAct] = Field(max_length=len(ProtectedAction), description=_WHICH)
-    restore_above: Annotated[int, Field(ge=0, le=RESTORE_ABOVE_MAX)] | None = Field(
+    actions: list[ProtectableAction] = Field(max_length=len(ProtectedAction), description=_WHICH)
+    unrevoke_threshold: Annotated[int, Field(ge=0, le=UNREVOKE_THRESHOLD_MAX)] | None = Field(
         description=_ABOVE
     )
 
 
-class ProtectedActsBody(RecordBody):
+class ProtectedActionsBody(RecordBody):
     """The actions that need an approval by another person."""
 
     model_config = example(**_ACTS)
 
-    acts: tuple[ProtectedAction, ...] = response_field(_WHICH)
-    restore_above: int | None = response_field(_ABOVE)
+    actions: tuple[ProtectedAction, ...] = response_field(_WHICH)
+    unrevoke_threshold: int | None = response_field(_ABOVE)
 
 
 class ApprovalQuery(PageQuery):
@@ -104,7 +105,7 @@ class ApprovalBody(RecordBody):
     model_config = example(**_APPROVAL)
 
     id: ApprovalId
-    act: ProtectedAction = response_field("What is to be done.")
+    action: ProtectedAction = response_field("What is to be done.")
     subject: str = response_field("What it is done to.")
     count: int = response_field("How often it may be done.")
     remaining: int = response_field("How often it may still be done.")

@@ -9,8 +9,8 @@ from functions.identities.approval_schemas import (
     ApprovalId,
     ApprovalList,
     ApprovalQuery,
-    ProtectedActsBody,
-    SetProtectedActs,
+    ProtectedActionsBody,
+    UpdateProtectedActions,
 )
 from functions.identities.schemas import (
     CreateIdentityProvider,
@@ -251,16 +251,18 @@ async def delete_role(request: ApiRequest, name: OneRole) -> None:
     request.run(roles.delete, name=name)
 
 
-@routes.get("/v1/tenant/protected-acts")
+@routes.get("/v1/tenant/protected-actions")
 @serves(protected_acts.get)
-async def get_protected_acts(request: ApiRequest) -> ProtectedActsBody:
+async def get_protected_actions(request: ApiRequest) -> ProtectedActionsBody:
     """Get the actions that need an approval by another person."""
-    return ProtectedActsBody.of(request.run(protected_acts.get))
+    return ProtectedActionsBody.of(request.run(protected_acts.get))
 
 
-@routes.put("/v1/tenant/protected-acts")
+@routes.put("/v1/tenant/protected-actions")
 @serves(protected_acts.update, raises=(TooFewApprovers,), is_protected=True)
-async def set_protected_acts(request: ApiRequest, body: SetProtectedActs) -> ProtectedActsBody:
+async def update_protected_actions(
+    request: ApiRequest, body: UpdateProtectedActions
+) -> ProtectedActionsBody:
     """Set the actions that need an approval by another person.
 
     If there are any, this request needs an approval too, and so do changes of identity providers
@@ -269,9 +271,11 @@ async def set_protected_acts(request: ApiRequest, body: SetProtectedActs) -> Pro
     409: fewer than two people with the role `admin` have signed in.
     """
     changed = request.run(
-        protected_acts.update, acts=tuple(body.acts), restore_above=body.restore_above
+        protected_acts.update,
+        actions=tuple(body.actions),
+        unrevoke_threshold=body.unrevoke_threshold,
     )
-    return ProtectedActsBody.of(changed)
+    return ProtectedActionsBody.of(changed)
 
 
 @routes.get("/v1/approvals")

@@ -39,7 +39,7 @@ OneRevocation = Annotated[
 ]
 
 
-class ChangeRevocations(RequestBody):
+class BatchRevocations(RequestBody):
     """The warrants to revoke, or the revocations to delete."""
 
     model_config = example(

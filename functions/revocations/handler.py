@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Path, Query, Response
 
-from functions.revocations.batch_schemas import ChangeRevocations, RevocationChanges
+from functions.revocations.batch_schemas import BatchRevocations, RevocationChanges
 from functions.revocations.change_schemas import (
     ChangeBody,
     ChangeId,
@@ -46,7 +46,8 @@ from functions.revocations.schemas import (
 from shared.errors import NotFound
 from shared.operations.audit import revocation_counts
 from shared.operations.changes import revocation_batches, revocations, unrevoke_manifests
-from shared.operations.fleet import changes, propagation, search
+from shared.operations.fleet import changes, propagation
+from shared.operations.fleet import search as search_operation
 from shared.web.app import create_app, lambda_handler
 from shared.web.fields import WHOLE, Reason
 from shared.web.paging import CursorCodec, Paging
@@ -154,7 +155,7 @@ async def create_revocation(
 
 @routes.post("/v1/revocations/batch")
 @serves(revocation_batches.apply, body_max=BATCH_BODY_MAX)
-async def change_revocations(request: ApiRequest, body: ChangeRevocations) -> RevocationChanges:
+async def batch_revocations(request: ApiRequest, body: BatchRevocations) -> RevocationChanges:
     """Revoke up to 1000 warrants, or delete up to 1000 revocations.
 
     The call is made in several writes of up to 24 warrants, each with its audit entry. A failed
@@ -349,10 +350,8 @@ async def delete_revocation(
 
 
 @routes.get("/v1/search")
-@serves(search.search)
-async def search_everything(
-    request: ApiRequest, query: Annotated[SearchQuery, Query()]
-) -> SearchResults:
+@serves(search_operation.search)
+async def search(request: ApiRequest, query: Annotated[SearchQuery, Query()]) -> SearchResults:
     """Find warrants, revocations, batches, keys, accounts, authorizers and audit entries.
 
     `q` is an identifier, the beginning of one, or words of a name. Names are searched among the
@@ -360,7 +359,7 @@ async def search_everything(
     audit entry or a batch, `q` needs five characters of its identifier after `svc_evt_` or
     `svc_bat_`.
     """
-    hits = request.run(search.search, query=query.q, limit=query.limit)
+    hits = request.run(search_operation.search, query=query.q, limit=query.limit)
     return SearchResults(results=[SearchHit.of(each) for each in hits])
 
 

@@ -61,19 +61,19 @@ def _reason(request: Request) -> str:
         raise InvalidRequest(f"{REASON}: {why}.") from None
 
 
-class ApprovalAsked(ResponseBody):
+class ApprovalRequest(ResponseBody):
     """A request that needs an approval. No change was made."""
 
     model_config = example(
         approval_id=sample(APPROVAL),
-        act="revocations.restore",
+        action="revocations.unrevoke",
         subject=sample(MANIFEST),
         count=996,
         expires_at="2026-11-22T12:00:00Z",
     )
 
     approval_id: str = response_field("Identifier of the approval.", **identifier(APPROVAL))
-    act: str = response_field("What is to be done.")
+    action: str = response_field("What is to be done.")
     subject: str = response_field("What it is done to. For many revocations, their manifest.")
     count: int = response_field("How often it may be done.")
     expires_at: MomentOut = response_field("Until when somebody may approve it.")
@@ -82,9 +82,9 @@ class ApprovalAsked(ResponseBody):
 def answer(asked_for: ApprovalRequested) -> Response:
     """Return the 202 response with the pending approval."""
     made = asked_for.approval
-    body = ApprovalAsked(
+    body = ApprovalRequest(
         approval_id=made.id,
-        act=made.act,
+        action=made.action,
         subject=made.subject,
         count=made.count,
         expires_at=made.expires_at,

@@ -61,7 +61,7 @@ _FILTERED: Final = 10
 # By the name of the endpoint. All other endpoints cost only their body and their page.
 COSTS: Final[Mapping[str, EndpointCost]] = {
     "check_revocations": EndpointCost(entries=("warrant_ids",), a_token=25),
-    "change_revocations": EndpointCost(entries=("warrant_ids", "revocation_ids"), a_token=10),
+    "batch_revocations": EndpointCost(entries=("warrant_ids", "revocation_ids"), a_token=10),
     # By identifiers and by batch; the revocations of a batch are not counted in advance.
     "create_unrevoke_manifest": EndpointCost(
         flat=100, entries=("warrant_ids", "revocation_ids"), a_token=50
@@ -73,7 +73,7 @@ COSTS: Final[Mapping[str, EndpointCost]] = {
     "get_revocation_propagation": EndpointCost(by_fleet=True),
     "get_change": EndpointCost(by_fleet=True),
     "list_changes": EndpointCost(flat=_SEARCH, by_window=True),
-    "search_everything": EndpointCost(flat=_SEARCH),
+    "search": EndpointCost(flat=_SEARCH),
     "list_sessions": EndpointCost(flat=_FILTERED),
     "list_approvals": EndpointCost(flat=_FILTERED),
     "list_signing_keys": EndpointCost(searched=_OF_KEYS),
@@ -84,7 +84,7 @@ COSTS: Final[Mapping[str, EndpointCost]] = {
     "remove_authorizers_of_owner": EndpointCost(flat=100),
     "list_audit_log": EndpointCost(searched=_OF_ENTRIES, by_window=True),
     "export_audit_log": EndpointCost(flat=250),
-    "prove_audit_entry": EndpointCost(flat=5),
+    "get_audit_entry_proof": EndpointCost(flat=5),
 }
 _USUAL: Final = EndpointCost()
 

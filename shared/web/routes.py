@@ -88,7 +88,7 @@ R = TypeVar("R")
 
 _SENTENCES_MAX: Final = 10
 _ASKED: Final = {
-    "model": approvals.ApprovalAsked,
+    "model": approvals.ApprovalRequest,
     "description": "Nothing was changed; the request waits for an approval",
 }
 

@@ -33,7 +33,7 @@ def office(tenant: Tenant) -> Office:
 
 
 def refused(answer: Any) -> str:
-    """The message of an answer that the act needs an approval."""
+    """The message of an answer that the action needs an approval."""
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (403, "approval_required"), answer.text
     return str(error["message"])
@@ -50,23 +50,26 @@ def delete(who: Client, revocation: str, headers: Any = None) -> Any:
 
 
 def test_what_is_protected_is_read_and_set(office: Office) -> None:
-    """APPROVAL-1, F1280a: A tenant has no protected act until one is set, which is audited."""
-    assert office.alice.get(ACTS).json() == {"acts": [], "restore_above": None}
-    office.protects("tenant.remove", restore_above=20)
-    shown = {"acts": ["tenant.remove"], "restore_above": 20}
+    """APPROVAL-1, F1280a: A tenant has no protected action until one is set, which is audited."""
+    assert office.alice.get(ACTS).json() == {"actions": [], "unrevoke_threshold": None}
+    office.protects("tenant.remove", unrevoke_threshold=20)
+    shown = {"actions": ["tenant.remove"], "unrevoke_threshold": 20}
     assert office.tenant.read_only.get(ACTS).json() == shown
     entry = audit_entries(office.tenant)[-1]
-    assert (entry["action"], entry["resource_id"]) == ("tenant.protect_acts", office.tenant.id)
+    assert (entry["action"], entry["resource_id"]) == (
+        "tenant.update_protected_actions",
+        office.tenant.id,
+    )
     assert entry["details"]["changes"] == {
-        "acts": {"old": [], "new": ["tenant.remove"]},
-        "restore_above": {"old": None, "new": 20},
+        "actions": {"old": [], "new": ["tenant.remove"]},
+        "unrevoke_threshold": {"old": None, "new": 20},
     }
 
 
 def test_a_tenant_does_not_lock_itself(tenant: Tenant) -> None:
-    """APPROVAL-1, F1280b: Without two administrators who signed in, no act can be protected."""
+    """APPROVAL-1, F1280b: Without two administrators who signed in, no action can be protected."""
     provider = bound(tenant.ports, tenant.operator)
-    body = {"acts": ["tenant.remove"], "restore_above": None}
+    body = {"actions": ["tenant.remove"], "unrevoke_threshold": None}
     signed_in(tenant.ports, provider, sub="alice")
     assert tenant.admin.request("PUT", ACTS, json=body).status_code == 409
     made = signed_in(tenant.ports, provider, sub="bob")
@@ -79,30 +82,35 @@ def test_a_tenant_does_not_lock_itself(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     ("body", "named"),
     [
-        ({"acts": ["access.change"], "restore_above": None}, "acts"),
-        ({"acts": ["revocations.restore"], "restore_above": 1}, "acts"),
-        ({"acts": ["keys.rotate"], "restore_above": None}, "acts"),
-        ({"acts": [], "restore_above": -1}, "restore_above"),
-        ({"acts": []}, "restore_above"),
+        ({"actions": ["access.change"], "unrevoke_threshold": None}, "actions"),
+        ({"actions": ["revocations.unrevoke"], "unrevoke_threshold": 1}, "actions"),
+        ({"actions": ["keys.rotate"], "unrevoke_threshold": None}, "actions"),
+        ({"actions": [], "unrevoke_threshold": -1}, "unrevoke_threshold"),
+        ({"actions": []}, "unrevoke_threshold"),
     ],
 )
 def test_acts_that_there_are_not(tenant: Tenant, body: Any, named: str) -> None:
-    """APPROVAL-1, F1280c: An act that cannot be protected by its name is refused."""
+    """APPROVAL-1, F1280c: An action that cannot be protected by its name is refused."""
     answer = tenant.admin.request("PUT", ACTS, json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"].startswith(named)
 
 
 def test_an_act_that_is_protected_otherwise(tenant: Tenant) -> None:
-    """APPROVAL-1, F2856a: The error says how an act is protected that has no name in the list."""
-    for act, said in (("access.change", "is implied"), ("revocations.restore", "restore_above")):
-        answer = tenant.admin.request("PUT", ACTS, json={"acts": [act], "restore_above": None})
+    """APPROVAL-1, F2856a: The error says how an action without a name in the list is protected."""
+    for action, said in (
+        ("access.change", "is implied"),
+        ("revocations.unrevoke", "unrevoke_threshold"),
+    ):
+        answer = tenant.admin.request(
+            "PUT", ACTS, json={"actions": [action], "unrevoke_threshold": None}
+        )
         assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True)
 
 
 def test_one_asks_another_approves(office: Office) -> None:
     """APPROVAL-2, APPROVAL-3, F1281a: A person asks, another approves, and then it is done."""
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     (revocation,) = office.revoked(1)
     before = audited(office.tenant)
     said = asked(delete(office.alice, revocation, ASKING))
@@ -110,7 +118,7 @@ def test_one_asks_another_approves(office: Office) -> None:
     found = office.seen(said["approval_id"])
     assert said == {
         "approval_id": found["id"],
-        "act": "revocations.restore_others",
+        "action": "revocations.unrevoke_others",
         "subject": revocation,
         "count": 1,
         "expires_at": "2026-11-22T12:00:00Z",
@@ -136,8 +144,8 @@ def test_one_asks_another_approves(office: Office) -> None:
 
 
 def test_the_own_is_unrevoked_alone(office: Office) -> None:
-    """APPROVAL-1, F1281b: With `restore_others`, who revoked takes back without an approval."""
-    office.protects("revocations.restore_others")
+    """APPROVAL-1, F1281b: With `unrevoke_others`, who revoked takes back without an approval."""
+    office.protects("revocations.unrevoke_others")
     own, theirs = office.revoked(3), office.revoked(1, by=office.bob)
     assert delete(office.carol, own[0]).status_code == 204
     assert outcomes(office.unrevoke(office.carol, own[1:])) == {"unrevoked": 2}
@@ -151,7 +159,7 @@ def test_another_key_of_an_account_is_another(office: Office) -> None:
 
     Such a key needs no approval, and the identity of its calls is that of the account.
     """
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     account = office.alice.post("/v1/service-accounts", json={"name": "soc"}).json()["id"]
     body = {"name": "k", "scopes": ["revoker"], "expires_at": "2026-12-24T00:00:00Z"}
     body |= {"service_account_id": account}
@@ -169,7 +177,7 @@ def test_another_key_of_an_account_is_another(office: Office) -> None:
 
 def test_a_reused_email_owns_nothing(office: Office) -> None:
     """APPROVAL-1, F2120a: A new person with the e-mail of another owns none of the revocations."""
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     first, second = office.revoked(2)
     shown = office.alice.get(f"/v1/revocations/{first}").json()
     assert shown["created_by_id"] == office.carol.key_id
@@ -193,7 +201,7 @@ def test_a_reused_email_takes_nothing_back(office: Office) -> None:
 
 def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
     """APPROVAL-1, F1282a: In any hour, singles and batches take back no more than the limit."""
-    office.protects(restore_above=5)
+    office.protects(unrevoke_threshold=5)
     made = office.revoked(14)
     assert delete(office.carol, made.pop()).status_code == 204
     clock.advance(minutes=30)
@@ -218,7 +226,7 @@ def test_a_salami_of_small_ones(office: Office, clock: Clock) -> None:
 
 def test_approved_ones_do_not_count(office: Office) -> None:
     """APPROVAL-1, F1282b: What was approved takes nothing from the number of an hour."""
-    office.protects(restore_above=2)
+    office.protects(unrevoke_threshold=2)
     made = office.revoked(6)
     assert delete(office.alice, made[4]).status_code == 204
     assert delete(office.alice, made[3]).status_code == 204
@@ -231,16 +239,16 @@ def test_approved_ones_do_not_count(office: Office) -> None:
 def test_an_approval_for_an_own_revocation_covers_no_other(office: Office) -> None:
     """APPROVAL-2, F2911a: An approval for an own revocation is void once another person repeats it.
 
-    The deletion is another act then.
+    The deletion is another action then.
     """
-    office.protects("revocations.restore_others", restore_above=0)
+    office.protects("revocations.unrevoke_others", unrevoke_threshold=0)
     (own,) = office.revoked(1, office.alice)
     use = office.approved(delete(office.alice, own, ASKING))
     listed = office.alice.get("/v1/revocations").json()["revocations"]
     (warrant_id,) = (each["warrant_id"] for each in listed if each["id"] == own)
     body = {"warrant_id": warrant_id, "reason": "stolen, too"}
     assert office.bob.post("/v1/revocations", json=body).is_success
-    assert "another act" in refused(delete(office.alice, own, use))
+    assert "another action" in refused(delete(office.alice, own, use))
 
 
 def test_the_requester_does_not_approve(office: Office) -> None:
@@ -248,7 +256,7 @@ def test_the_requester_does_not_approve(office: Office) -> None:
 
     Nor does a key reject, or who is no administrator.
     """
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     (revocation,) = office.revoked(1)
     approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
     program = office.tenant.client(Scope.ADMIN)
@@ -269,7 +277,7 @@ def test_the_requester_withdraws(office: Office, is_approved: bool) -> None:
 
     It is then neither used nor approved, and other requests stay.
     """
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     first, second = office.revoked(2)
     alice = office.alice
     approval, other = (
@@ -288,7 +296,7 @@ def test_the_requester_withdraws(office: Office, is_approved: bool) -> None:
 
 def test_a_new_session_is_the_same_person(office: Office) -> None:
     """APPROVAL-3, F1283b: A requester who signs in again, under a new e-mail, does not approve."""
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     (revocation,) = office.revoked(1)
     approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
     again = office.person("alice", email="other@example.com")
@@ -319,8 +327,8 @@ MISUSES: list[Callable[[Office, dict[str, str]], Any]] = [
 def test_an_approval_for_something_else(
     office: Office, misuse: Callable[[Office, dict[str, str]], Any]
 ) -> None:
-    """APPROVAL-2, F1284a: An approval is for its act and its subject alone."""
-    office.protects("revocations.restore_others", "admin_keys.create")
+    """APPROVAL-2, F1284a: An approval is for its action and its subject alone."""
+    office.protects("revocations.unrevoke_others", "admin_keys.create")
     (revocation,) = office.revoked(1)
     use = office.approved(delete(office.alice, revocation, ASKING))
     refused(misuse(office, use))
@@ -330,13 +338,13 @@ def test_an_approval_for_something_else(
 
 def test_an_approval_of_another(office: Office, other_tenant: Tenant) -> None:
     """APPROVAL-2, F1284b: Neither another person, nor a key, nor another tenant uses it."""
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     (revocation,) = office.revoked(1)
     use = office.approved(delete(office.alice, revocation, ASKING))
     assert "Another person" in refused(delete(office.bob, revocation, use))
     assert "person" in refused(delete(office.tenant.admin, revocation, use))
     stranger = Office(other_tenant)
-    stranger.protects("revocations.restore_others")
+    stranger.protects("revocations.unrevoke_others")
     (theirs,) = stranger.revoked(1)
     assert "no such" in refused(delete(stranger.alice, theirs, use))
     path = f"/v1/approvals/{use['Rescind-Approval']}"
@@ -345,7 +353,7 @@ def test_an_approval_of_another(office: Office, other_tenant: Tenant) -> None:
 
 
 def test_an_approval_is_used_once(office: Office) -> None:
-    """APPROVAL-2, F1284c: An approval of one act is used once."""
+    """APPROVAL-2, F1284c: An approval of one action is used once."""
     office.protects("admin_keys.create")
     call = _create_key(office)
     use = office.approved(_send(office.alice, call, ASKING))
@@ -358,7 +366,7 @@ def test_the_time_of_an_approval(office: Office, clock: Clock) -> None:
 
     Then both are shown as expired.
     """
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     first, second = office.revoked(2)
     pending = asked(delete(office.alice, first, ASKING))["approval_id"]
     use = office.approved(delete(office.alice, second, ASKING))
@@ -378,7 +386,7 @@ def test_the_time_of_an_approval(office: Office, clock: Clock) -> None:
 
 def test_what_was_rejected(office: Office) -> None:
     """APPROVAL-3, F1284e: What was rejected is not used, nor approved later; an approval ends."""
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     first, second = office.revoked(2)
     approval = asked(delete(office.alice, first, ASKING))["approval_id"]
     assert office.bob.post(f"/v1/approvals/{approval}/reject").json()["status"] == "rejected"
@@ -391,7 +399,7 @@ def test_what_was_rejected(office: Office) -> None:
 
 def test_a_restore_drops_approvals(office: Office, clock: Clock) -> None:
     """APPROVAL-3, F1284f: After a recovery, no approval of before is decided on or used."""
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     first, second = office.revoked(2)
     pending = asked(delete(office.alice, first, ASKING))["approval_id"]
     use = office.approved(delete(office.alice, second, ASKING))
@@ -480,7 +488,7 @@ def _enable_person(office: Office) -> tuple[str, str, Any]:
 
 
 def _unprotect(office: Office) -> tuple[str, str, Any]:
-    return "PUT", ACTS, {"acts": [], "restore_above": None}
+    return "PUT", ACTS, {"actions": [], "unrevoke_threshold": None}
 
 
 def _rotate_signer(office: Office) -> tuple[str, str, Any]:
@@ -571,23 +579,23 @@ def _send(who: Client, call: tuple[str, str, Any], headers: dict[str, str]) -> A
     )
 
 
-@pytest.mark.parametrize(("act", "make"), ACTS_ONCE)
+@pytest.mark.parametrize(("action", "make"), ACTS_ONCE)
 def test_acts_that_are_done_once(
-    office: Office, act: str, make: Callable[[Office], tuple[str, str, Any]]
+    office: Office, action: str, make: Callable[[Office], tuple[str, str, Any]]
 ) -> None:
-    """APPROVAL-1, APPROVAL-2, F1285a: Each act is refused alone, and done with its approval.
+    """APPROVAL-1, APPROVAL-2, F1285a: Each action is refused alone, and done with its approval.
 
     The approval holds for that request alone, with its method, path and body.
     """
     call = make(office)
-    office.protects("tenant.remove", *([] if act == "access.change" else [act]))
+    office.protects("tenant.remove", *([] if action == "access.change" else [action]))
     entries = audited(office.tenant)
     for who in (office.tenant.admin, office.alice):
         refused(_send(who, call, {}))
     refused(_send(office.tenant.admin, call, ASKING))
     assert audited(office.tenant) == entries
     answer = _send(office.alice, call, ASKING)
-    assert asked(answer)["act"] == act
+    assert asked(answer)["action"] == action
     assert audited(office.tenant) == entries + 1
     use = office.approved(answer)
     method, path, body = call
@@ -603,17 +611,17 @@ def test_acts_that_are_done_once(
     assert office.seen(use["Rescind-Approval"])["remaining"] == 0
 
 
-# The acts whose approval has a difference of a record.
+# The actions whose approval has a difference of a record.
 DESCRIBED = ("admin_keys.create", "access.change", "settings.weaken")
 
 
-@pytest.mark.parametrize(("act", "make"), [each for each in ACTS_ONCE if each[0] in DESCRIBED])
+@pytest.mark.parametrize(("action", "make"), [each for each in ACTS_ONCE if each[0] in DESCRIBED])
 def test_the_audit_log_has_what_was_approved(
-    office: Office, act: str, make: Callable[[Office], tuple[str, str, Any]]
+    office: Office, action: str, make: Callable[[Office], tuple[str, str, Any]]
 ) -> None:
     """APPROVAL-2, F2101a: The approval and the audit entry have the same difference."""
     call = make(office)
-    office.protects("tenant.remove", *([] if act == "access.change" else [act]))
+    office.protects("tenant.remove", *([] if action == "access.change" else [action]))
     use = office.approved(_send(office.alice, call, ASKING))
     approved = office.seen(use["Rescind-Approval"])["details"]
     assert approved["changes"]
@@ -647,7 +655,7 @@ def _changed_otherwise(office: Office, call: tuple[str, str, Any]) -> None:
         roles.put_role(ports, operator, role=Role("rome", (Scope.REVOKER,)))
     elif path == ACTS:
         protected_acts.update(
-            ports, operator, acts=(ProtectedAction.REMOVE_TENANT,), restore_above=9
+            ports, operator, actions=(ProtectedAction.REMOVE_TENANT,), unrevoke_threshold=9
         )
     else:
         change = ProviderChange(name="renamed")
@@ -666,14 +674,14 @@ def test_an_approval_is_for_the_record_that_was_compared(office: Office, name: s
     assert _send(office.alice, call, use).is_success
 
 
-@pytest.mark.parametrize(("act", "make"), ACTS_ONCE)
+@pytest.mark.parametrize(("action", "make"), ACTS_ONCE)
 def test_asking_changes_nothing(
-    office: Office, act: str, make: Callable[[Office], tuple[str, str, Any]]
+    office: Office, action: str, make: Callable[[Office], tuple[str, str, Any]]
 ) -> None:
     """APPROVAL-2, F1285b: A request that asks in vain, for what is not protected, is not made."""
     call, entries = make(office), audited(office.tenant)
     answer = _send(office.alice, call, ASKING)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_state"), act
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "invalid_state"), action
     assert audited(office.tenant) == entries
 
 
@@ -683,7 +691,7 @@ def test_asking_in_vain_takes_nothing_back(office: Office) -> None:
     entries = audited(office.tenant)
     for limit in (None, 1):
         if limit is not None:
-            office.protects(restore_above=limit)
+            office.protects(unrevoke_threshold=limit)
             entries = audited(office.tenant)
         assert delete(office.alice, revocation, ASKING).status_code == 409
         assert audited(office.tenant) == entries
@@ -758,7 +766,7 @@ def test_an_endpoint_without_approvals(office: Office) -> None:
 
 def test_others_see_their_own(office: Office) -> None:
     """APPROVAL-3, F1286c: Who cannot read the settings sees the own approvals alone."""
-    office.protects(restore_above=0)
+    office.protects(unrevoke_threshold=0)
     first, second = office.revoked(2)
     own = asked(delete(office.carol, first, ASKING))["approval_id"]
     other = asked(delete(office.alice, second, ASKING))["approval_id"]
@@ -777,7 +785,7 @@ def test_the_operator_overrides(office: Office) -> None:
 
     A used approval cannot be approved again.
     """
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     (revocation,) = office.revoked(1)
     approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
     ports, operator = office.tenant.ports, office.tenant.operator

@@ -28,7 +28,7 @@ TOO_FEW = (409, "too_few_approvers")
 @pytest.fixture
 def office(tenant: Tenant) -> Office:
     made = Office(tenant)
-    made.protects("revocations.restore_others")
+    made.protects("revocations.unrevoke_others")
     return made
 
 
@@ -74,7 +74,7 @@ def test_the_same_subject_is_no_other_person(tenant: Tenant) -> None:
     """APPROVAL-3, F2854a: One subject of an issuer at two providers does not approve alone."""
     office = Office(tenant)
     twin = at_another_provider(office, "alice")
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     (revocation,) = office.revoked(1)
     approval = asked(delete(office.alice, revocation, ASKING))["approval_id"]
     answer = twin.post(f"/v1/approvals/{approval}/approve")
@@ -96,7 +96,7 @@ def test_the_same_subject_is_one_approver(
     office.person("bob", Scope.REVOKER)
     assert lines(caplog, "fewer than two people can approve what is protected")
     office.protects_nothing()
-    body = {"acts": ["tenant.remove"], "restore_above": None}
+    body = {"actions": ["tenant.remove"], "unrevoke_threshold": None}
     assert answered(office.alice.request("PUT", ACTS, json=body)) == TOO_FEW
 
 
@@ -308,7 +308,7 @@ def test_a_new_tenant_does_not_wait(tenant: Tenant) -> None:
     provider_id = office.provider.id
     identity_providers.update(tenant.ports, tenant.operator, provider_id=provider_id, change=change)
     office.sign_in()
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     (revocation,) = office.revoked(1)
     assert office.approved(delete(office.alice, revocation, ASKING))
 
@@ -343,7 +343,7 @@ def test_the_policy_needs_two(tenant: Tenant) -> None:
     """APPROVAL-5, F2131e: Nothing is protected while a provider of two approvers is deleted."""
     office = Office(tenant)
     identity_providers.delete(tenant.ports, tenant.operator, provider_id=office.provider.id)
-    body = {"acts": ["tenant.remove"], "restore_above": None}
+    body = {"actions": ["tenant.remove"], "unrevoke_threshold": None}
     assert answered(tenant.admin.request("PUT", ACTS, json=body)) == TOO_FEW
     # The operator may disable people of a tenant that is locked out.
     people.disable(tenant.ports, tenant.operator, person_id=office.alice.key_id or "")

@@ -218,7 +218,7 @@ def test_the_actions_are_those_of_the_contract() -> None:
         "srl": "regenerate rotate_key create_key activate_key revoke_key",
         "service_account": "create disable enable delete",
         "trust": "publish begin_anew",
-        "tenant": "create update_settings rename delete keep protect_acts",
+        "tenant": "create update_settings rename delete keep update_protected_actions",
         "authorizer": "register remove remove_batch stale",
         "native_signer": "create",
         "status_list": "create allocate rotate_key",

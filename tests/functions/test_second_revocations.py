@@ -16,7 +16,7 @@ from tests.kit.worlds import Clock
 
 PATH = "/v1/revocations"
 NAME = "svc_wrt_a"
-OTHERS = "revocations.restore_others"
+OTHERS = "revocations.unrevoke_others"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_who_revoked_first_does_not_take_it_back_alone(office: Office) -> None:
         refused(office.unrevoke(who, [record]))
     assert office.tenant.admin.get(f"{PATH}/check?warrant_id={NAME}").json()["revoked"]
     answer = delete(office.carol, record, ASKING)
-    assert asked(answer)["act"] == OTHERS
+    assert asked(answer)["action"] == OTHERS
     assert delete(office.carol, record, office.approved(answer)).status_code == 204
     assert delete(office.carol, revoke(office.carol, 201)).status_code == 204
 
@@ -94,8 +94,8 @@ def test_a_batch_revokes_second(office: Office) -> None:
 
 @pytest.mark.parametrize("above", [None, 0])
 def test_a_manifest_of_what_another_revoked_second(office: Office, above: int | None) -> None:
-    """APPROVAL-2, F2860c: The act of a manifest counts second makers, also later ones."""
-    office.protects(OTHERS, restore_above=above)
+    """APPROVAL-2, F2860c: The action of a manifest counts second makers, also later ones."""
+    office.protects(OTHERS, unrevoke_threshold=above)
     first, second = office.revoked(2, by=office.alice)
     part = office.manifest(office.alice, [first, second])
     name = office.alice.get(f"{PATH}/{second}").json()["warrant_id"]
@@ -103,24 +103,24 @@ def test_a_manifest_of_what_another_revoked_second(office: Office, above: int | 
     body = {"reason": "mistake"}
     refused(office.alice.post(part, json=body))
     answer = office.alice.post(part, json=body, headers=ASKING)
-    assert asked(answer)["act"] == OTHERS
+    assert asked(answer)["action"] == OTHERS
     done = office.alice.post(part, json=body, headers=office.approved(answer))
     assert outcomes(done) == ["unrevoked"] * 2
 
 
 def test_an_approval_from_before_the_second_revocation(office: Office) -> None:
     """APPROVAL-2, F2860d: An approval to restore many does not cover what became another's."""
-    office.protects(OTHERS, restore_above=0)
+    office.protects(OTHERS, unrevoke_threshold=0)
     (record,) = office.revoked(1, by=office.alice)
     part, body = office.manifest(office.alice, [record]), {"reason": "mistake"}
     answer = office.alice.post(part, json=body, headers=ASKING)
-    assert asked(answer)["act"] == "revocations.restore"
+    assert asked(answer)["action"] == "revocations.unrevoke"
     use = office.approved(answer)
     name = office.alice.get(f"{PATH}/{record}").json()["warrant_id"]
     revoke_all(office.bob, [name])
     refused(office.alice.post(part, json=body, headers=use))
     answer = office.alice.post(part, json=body, headers=ASKING)
-    assert asked(answer)["act"] == OTHERS
+    assert asked(answer)["action"] == OTHERS
 
 
 def test_a_revoker_takes_back_what_is_its_own_alone(office: Office) -> None:

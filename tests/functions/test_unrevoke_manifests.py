@@ -271,7 +271,7 @@ def test_an_approval_names_a_manifest(office: Office, monkeypatch: Any) -> None:
     The approver sees its SHA-256, its makers and reasons, and can list all members.
     """
     monkeypatch.setattr(model, "PART_SIZE", 25)
-    office.protects("revocations.restore_others", restore_above=0)
+    office.protects("revocations.unrevoke_others", unrevoke_threshold=0)
     shown, stolen = office.revoked(45), office.revoked(5, by=office.bob)
     manifest = made(office.alice, revocation_ids=shown)
     other = made(office.alice, revocation_ids=stolen)
@@ -281,7 +281,7 @@ def test_an_approval_names_a_manifest(office: Office, monkeypatch: Any) -> None:
     assert (said["subject"], said["count"]) == (manifest["id"], 45)
     use = office.approved(answer)
     found = office.seen(use["Rescind-Approval"])
-    assert found["act"] == "revocations.restore_others"
+    assert found["action"] == "revocations.unrevoke_others"
     assert found["details"] == {
         "manifest_id": manifest["id"],
         "sha256": manifest["sha256"],
@@ -294,7 +294,7 @@ def test_an_approval_names_a_manifest(office: Office, monkeypatch: Any) -> None:
         45,
     )
     assert len(members(office.bob, manifest)) == 45
-    assert "another act or subject" in refused(apply(office.alice, other, headers=use))
+    assert "another action or subject" in refused(apply(office.alice, other, headers=use))
     assert "Another person" in refused(apply(office.bob, manifest, headers=use))
     assert office.seen(use["Rescind-Approval"])["remaining"] == 45
     for part, left in ((1, 20), (1, 20), (2, 0), (2, 0)):
@@ -305,18 +305,18 @@ def test_an_approval_names_a_manifest(office: Office, monkeypatch: Any) -> None:
 
 
 def test_the_act_is_that_of_the_whole_manifest(office: Office) -> None:
-    """APPROVAL-2, F2501b: One member of another makes the approval one of `restore_others`."""
-    office.protects("revocations.restore_others", restore_above=0)
+    """APPROVAL-2, F2501b: One member of another makes the approval one of `unrevoke_others`."""
+    office.protects("revocations.unrevoke_others", unrevoke_threshold=0)
     own, theirs = office.revoked(2, by=office.alice), office.revoked(1)
     manifest = made(office.alice, revocation_ids=own)
     answer = apply(office.alice, manifest, headers=ASKING)
-    assert asked(answer)["act"] == "revocations.restore"
+    assert asked(answer)["action"] == "revocations.unrevoke"
     assert counts(apply(office.alice, manifest, headers=office.approved(answer))) == {
         "unrevoked": 2
     }
     both = made(office.alice, revocation_ids=[*theirs, *office.revoked(1, by=office.alice)])
     answer = apply(office.alice, both, headers=ASKING)
-    assert asked(answer)["act"] == "revocations.restore_others"
+    assert asked(answer)["action"] == "revocations.unrevoke_others"
     assert counts(apply(office.alice, both, headers=office.approved(answer))) == {"unrevoked": 2}
 
 
@@ -324,7 +324,7 @@ def test_a_manifest_that_needs_no_approval(office: Office) -> None:
     """APPROVAL-2, F2501c: A request that asks in vain changes nothing, and neither without."""
     manifest = made(office.alice, revocation_ids=office.revoked(3))
     for limit in (None, 3):
-        office.protects(restore_above=limit)
+        office.protects(unrevoke_threshold=limit)
         before = audited(office.tenant)
         assert apply(office.alice, manifest, headers=ASKING).status_code == 409
         assert audited(office.tenant) == before
@@ -333,7 +333,7 @@ def test_a_manifest_that_needs_no_approval(office: Office) -> None:
 
 def test_a_batch_endpoint_takes_no_approval(office: Office) -> None:
     """APPROVAL-2, F2501d: What needs an approval is unrevoked by a manifest, not by a batch."""
-    office.protects(restore_above=0)
+    office.protects(unrevoke_threshold=0)
     some = office.revoked(2)
     assert PATH in refused(office.unrevoke(office.alice, some))
     assert office.unrevoke(office.alice, some, ASKING).status_code == 400
@@ -353,7 +353,7 @@ def test_too_many_reasons_to_approve(office: Office) -> None:
         "reason": None,
         "count": 2,
     }
-    office.protects("revocations.restore_others")
+    office.protects("revocations.unrevoke_others")
     assert apply(office.alice, manifest, headers=ASKING).status_code == 400
     fewer = made(office.alice, revocation_ids=names[:50])
     answer = apply(office.alice, fewer, headers=ASKING)

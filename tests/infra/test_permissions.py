@@ -327,7 +327,7 @@ def _unrevoke_with_approvals(tenant: Tenant, admin: Client) -> None:
     """A revocation is taken back freely, and two by an approval each: alone, by a manifest."""
     office = Office(tenant)
     alice = replace(office.alice, http=admin.http)
-    office.protects(restore_above=1)
+    office.protects(unrevoke_threshold=1)
     first, second, third = office.revoked(3)
     assert alice.delete(f"/v1/revocations/{first}").status_code == 204
     path = f"/v1/revocations/{second}"
@@ -388,9 +388,9 @@ def _protected_acts(tenant: Tenant, admin: Client) -> None:
     """Acts are protected, and no longer by an approval."""
     office = Office(tenant)
     alice, bob = (replace(each, http=admin.http) for each in (office.alice, office.bob))
-    body: dict[str, Any] = {"acts": ["tenant.remove"], "restore_above": None}
+    body: dict[str, Any] = {"actions": ["tenant.remove"], "unrevoke_threshold": None}
     assert alice.request("PUT", ACTS, json=body).status_code == 200
-    body = {"acts": [], "restore_above": None}
+    body = {"actions": [], "unrevoke_threshold": None}
     use = office.approved(alice.request("PUT", ACTS, json=body, headers=ASKING), by=bob)
     assert alice.request("PUT", ACTS, json=body, headers=use).status_code == 200
 

@@ -423,8 +423,10 @@ def _asked(tenant: Tenant) -> str:
         made = identities.signed_in(tenant.ports, provider, role, sub=f"like-{role}")
         _SIGNED_IN[tenant.id, role] = made.secret
     asking = replace(tenant.operator, owner_id=person_id, identity="a@example.com")
-    act = ProtectedAction.RESTORE
-    return approvals.create_request(tenant.ports, asking, act, "subject", reason="r", details={}).id
+    action = ProtectedAction.UNREVOKE
+    return approvals.create_request(
+        tenant.ports, asking, action, "subject", reason="r", details={}
+    ).id
 
 
 def _provider(tenant: Tenant) -> str:
@@ -616,13 +618,13 @@ _PROVIDER = _ENDPOINTS_FOUND | {
 }
 _PERSON = _names("id email name role status provider_id issuer subject created_at")
 _ASKED = _names(
-    "id act subject count remaining reason request status requested_by requested_by_id",
+    "id action subject count remaining reason request status requested_by requested_by_id",
     "decided_by decided_by_id decided_at created_at expires_at record_version",
 ) | {"details": {}}
 _MANIFEST = _names("id unrevoke_batch_id sha256 count parts created_by created_at expires_at") | {
     "groups": [_names("created_by created_by_id reason count")]
 }
-_ACTS = {"acts": [], "restore_above": ...}
+_PROTECTED_ACTIONS = {"actions": [], "unrevoke_threshold": ...}
 _SESSION = _names("id identity owner provider_id created_at authenticated_at expires_at")
 _ROLE = _names("name is_built_in") | {
     "scopes": [...],
@@ -714,7 +716,7 @@ _ROWS = (
         limited=True,
     ),
     _row(
-        "POST /v1/revocations/batch changeRevocations revocation.create_batch",
+        "POST /v1/revocations/batch batchRevocations revocation.create_batch",
         {
             "batch_id": ...,
             "results": [_names("id outcome revocation_id")],
@@ -986,7 +988,7 @@ _ROWS = (
         scopes=_REVIEWERS,
     ),
     _row(
-        "GET /v1/search searchEverything",
+        "GET /v1/search search",
         {"results": [_names("kind id name note status")]},
         on=lambda _: "?q=admin",
         scopes=(ADMIN, READ_ONLY, REVOKER, SIGNER, AUDITOR),
@@ -1130,7 +1132,7 @@ _ROWS = (
         media_type="application/octet-stream",
     ),
     _row(
-        "GET /v1/audit-logs/{id}/proof proveAuditEntry",
+        "GET /v1/audit-logs/{id}/proof getAuditEntryProof",
         _names("id index record checkpoint") | {"path": [...]},
         on=_sealed,
     ),
@@ -1200,11 +1202,11 @@ _ROWS = (
     _row("GET /v1/roles/{name} getRole", _ROLE, on=_role),
     _row("PUT /v1/roles/{name} putRole role.put", _ROLE, on=_role, body={"scopes": ["signer"]}),
     _row("DELETE /v1/roles/{name} deleteRole role.delete", on=_role),
-    _row("GET /v1/tenant/protected-acts getProtectedActs", _ACTS),
+    _row("GET /v1/tenant/protected-actions getProtectedActions", _PROTECTED_ACTIONS),
     _row(
-        "PUT /v1/tenant/protected-acts setProtectedActs",
-        _ACTS,
-        body={"acts": [], "restore_above": None},
+        "PUT /v1/tenant/protected-actions updateProtectedActions",
+        _PROTECTED_ACTIONS,
+        body={"actions": [], "unrevoke_threshold": None},
     ),
     _row(
         "GET /v1/approvals listApprovals",

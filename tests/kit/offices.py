@@ -10,7 +10,7 @@ from tests.kit.api import Client, Tenant
 from tests.kit.identities import bound, signed_in
 
 _SESSION: Final = 43_200
-ACTS: Final = "/v1/tenant/protected-acts"
+ACTS: Final = "/v1/tenant/protected-actions"
 BATCH: Final = "/v1/revocations/batch"
 MANIFESTS: Final = "/v1/unrevoke-manifests"
 WHY: Final = "Wrong list, 100 % ours: ticket ö-4711"
@@ -42,8 +42,8 @@ class Office:
         made = signed_in(self.tenant.ports, provider, role, sub=name, **said)
         return Client(self.tenant.admin.http, made.secret, made.session.owner)
 
-    def protects(self, *acts: str, restore_above: int | None = None) -> None:
-        body = {"acts": acts, "restore_above": restore_above}
+    def protects(self, *actions: str, unrevoke_threshold: int | None = None) -> None:
+        body = {"actions": actions, "unrevoke_threshold": unrevoke_threshold}
         answer = self.alice.request("PUT", ACTS, json=body)
         assert answer.status_code == 200, answer.text
 

@@ -116,7 +116,7 @@ def _approve(tenant: Tenant) -> None:
     office = Office(tenant)
     freely = office.unrevoke(office.carol, office.revoked(1))
     assert freely.json()["counts"]["unrevoked"] == 1
-    office.protects("admin_keys.create", restore_above=1)
+    office.protects("admin_keys.create", unrevoke_threshold=1)
     first, second = (f"/v1/revocations/{each}" for each in office.revoked(2))
     assert office.alice.delete(first).status_code == 204
     use = office.approved(office.alice.delete(second, headers=ASKING))

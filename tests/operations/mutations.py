@@ -235,13 +235,15 @@ def _two_people(ports: Ports, tenant: Tenant) -> str:
 
 
 def _protect(ports: Ports, tenant: Tenant, _id: str) -> object:
-    acts = (ProtectedAction.REMOVE_TENANT,)
-    return protected_acts.update(ports, tenant.operator, acts=acts, restore_above=5)
+    actions = (ProtectedAction.REMOVE_TENANT,)
+    return protected_acts.update(ports, tenant.operator, actions=actions, unrevoke_threshold=5)
 
 
 def _asked(ports: Ports, tenant: Tenant) -> str:
-    act = ProtectedAction.REMOVE_TENANT
-    made = approvals.create_request(ports, tenant.operator, act, tenant.id, reason="r", details={})
+    action = ProtectedAction.REMOVE_TENANT
+    made = approvals.create_request(
+        ports, tenant.operator, action, tenant.id, reason="r", details={}
+    )
     return made.id
 
 
@@ -372,7 +374,7 @@ CASES = [
     Case("role.put", _nothing, _put_role),
     Case("role.put", _role, _put_role),
     _on("role.delete", _role, roles.delete, "name"),
-    Case("tenant.protect_acts", _two_people, _protect),
+    Case("tenant.update_protected_actions", _two_people, _protect),
     Case("approval.request", _nothing, lambda p, t, _: _asked(p, t)),
     Case("approval.approve", _asked_bob, _approve),
     Case("approval.reject", _asked_bob, _reject),

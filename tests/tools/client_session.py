@@ -155,16 +155,16 @@ def revocations(admin: Session, authorizer: Session) -> None:
     }
     named = admin.revocations.list_revocations(limit=1, include=m.RevocationInclude.NAMES)
     assert [each.to_dict() for each in named.revocations] == [record.to_dict()]
-    many = m.ChangeRevocations(
+    many = m.BatchRevocations(
         action=m.BatchAction.REVOKE, warrant_ids=["svc_wrt_a", "svc_wrt_b"], reason="stolen"
     )
-    changed = admin.revocations.change_revocations(body=many)
+    changed = admin.revocations.batch_revocations(body=many)
     known, new = changed.results
     assert (known.outcome, known.revocation_id) == (m.BatchOutcome.ALREADY_REVOKED, record.id)
-    undo = m.ChangeRevocations(
+    undo = m.BatchRevocations(
         action=m.BatchAction.UNREVOKE, revocation_ids=[new.revocation_id], reason="found again"
     )
-    assert admin.revocations.change_revocations(body=undo).counts.unrevoked == 1
+    assert admin.revocations.batch_revocations(body=undo).counts.unrevoked == 1
     third = m.CreateRevocation(warrant_id="svc_wrt_c", reason="stolen")
     mistaken = admin.revocations.create_revocation(body=third, expected=201)
     listed = m.CreateManifest(revocation_ids=[mistaken.id])
@@ -260,7 +260,7 @@ def fleet(admin: Session, authorizer: Session, revocation_id: str) -> None:
     assert (proof.authorizers.total, proof.is_complete) == (1, True)
     assert admin.revocations.get_change(revocation_id).is_complete
     assert revocation_id in [each.id for each in admin.revocations.list_changes().changes]
-    assert admin.revocations.search_everything(q=revocation_id).results[0].id == revocation_id
+    assert admin.revocations.search(q=revocation_id).results[0].id == revocation_id
     assert stock.count_stock_events(second.id, body=[], expected=202).rejected == 0
     assert stock.get_native_srl().version == latest + 1
     assert authorizer.authorizers.get_native_signer().algorithm
@@ -319,23 +319,25 @@ def signed_in(url: str, provider_id: str, name: str) -> Session:
 
 
 def two_people(session: Session, url: str, provider_id: str) -> None:
-    """Protect an act, which one person then asks for, and another rejects or approves."""
+    """Protect an action, which one person then asks for, and another rejects or approves."""
     bob, carol = (signed_in(url, provider_id, name) for name in ("bob", "carol"))
-    acts = m.SetProtectedActs(acts=[m.ProtectedAction.TENANT_REMOVE], restore_above=None)
-    assert session.identities.set_protected_acts(body=acts) == (
-        session.identities.get_protected_acts()
+    actions = m.UpdateProtectedActions(
+        actions=[m.ProtectedAction.TENANT_REMOVE], unrevoke_threshold=None
+    )
+    assert session.identities.update_protected_actions(body=actions) == (
+        session.identities.get_protected_actions()
     )
     ask = {"rescind_approval": "request", "rescind_approval_reason": "done"}
-    nothing = m.SetProtectedActs(acts=[], restore_above=None)
+    nothing = m.UpdateProtectedActions(actions=[], unrevoke_threshold=None)
     approval = ""
     for decide in (carol.identities.reject_request, carol.identities.approve_request):
-        asked = bob.identities.set_protected_acts(body=nothing, expected=202, **ask)
+        asked = bob.identities.update_protected_actions(body=nothing, expected=202, **ask)
         (waiting,) = carol.identities.list_approvals(status=m.ApprovalStatus.PENDING).approvals
         assert waiting.id == asked.approval_id
         approval = waiting.id
         assert decide(waiting.id).requested_by_id == waiting.requested_by_id
     assert carol.identities.get_approval(approval).remaining == 1
-    bob.identities.set_protected_acts(body=nothing, rescind_approval=approval)
+    bob.identities.update_protected_actions(body=nothing, rescind_approval=approval)
 
 
 def identities(session: Session, url: str) -> None:
@@ -405,7 +407,7 @@ def sealed(session: Session) -> None:
         time.sleep(0.1)
     assert log.get_audit_checkpoint().startswith(log.list_audit_signers().origin)
     oldest = log.list_audit_log(action=m.AuditAction.TENANT_CREATE).audit_logs[0]
-    assert log.prove_audit_entry(oldest.id).index == 0
+    assert log.get_audit_entry_proof(oldest.id).index == 0
     assert len(log.rotate_audit_signer().keys) > 1
 
 

@@ -31,7 +31,7 @@ WHO = "/v1/whoami"
 PROTECTED = re.compile(
     "(POST|PUT|PATCH|DELETE) /v1/"
     "(api-keys|service-accounts|people|roles|approvals|revocations/srl/keys|"
-    "unrevoke-manifests/.*/apply|tenant/(identity-providers|settings|protected-acts))"
+    "unrevoke-manifests/.*/apply|tenant/(identity-providers|settings|protected-actions))"
     "(?!.*/check)"
 )
 

@@ -65,7 +65,7 @@ export class ApiError extends Error {
 
 /** The call requested an approval and changed no data. Another person decides. */
 export class Asked extends Error {
-  /** @param {Api.ApprovalAsked} approval */
+  /** @param {Api.ApprovalRequest} approval */
   constructor(approval) {
     super(`${approval.approval_id} waits for another person.`)
     this.approval = approval

@@ -14,11 +14,11 @@ from shared.model.identities.approvals import ApprovalStatus, ProtectedAction
 from shared.operations.identities import approvals, protected_acts
 
 _PATH: Final = "/v1/approvals"
-_POLICY: Final = "/v1/tenant/protected-acts"
+_POLICY: Final = "/v1/tenant/protected-actions"
 _COLUMNS: Final = (
     Column("approval", "id"),
     Column("status", "status"),
-    Column("act", "act"),
+    Column("action", "action"),
     Column("subject", "subject"),
     Column("left", "remaining"),
     Column("requested by", "requested_by"),
@@ -35,19 +35,19 @@ ApprovalOrNone = Annotated[
     str | None, typer.Argument(metavar="APPROVAL", help="What a person asked for.")
 ]
 Clear = Annotated[
-    bool, typer.Option("--clear", help="Let no act of the tenant need an approval any more.")
+    bool, typer.Option("--clear", help="Let no action of the tenant need an approval any more.")
 ]
-Acts = Annotated[
+ProtectedOption = Annotated[
     list[ProtectedAction] | None,
     typer.Option(
-        "--act",
-        help="An act to protect. May be repeated. Use --restore-above for revocations.restore; "
-        "access.change is implied.",
+        "--action",
+        help="An action to protect. May be repeated. Use --unrevoke-threshold for "
+        "revocations.unrevoke; access.change is implied.",
     ),
 ]
-RestoreAbove = Annotated[
+UnrevokeThreshold = Annotated[
     int | None,
-    typer.Option("--restore-above", min=0, help="Revocations taken back an hour without one."),
+    typer.Option("--unrevoke-threshold", min=0, help="Warrants unrevoked an hour without one."),
 ]
 
 app = noun("Approvals by a second person: list, approve, reject, protect.")
@@ -90,13 +90,19 @@ def show_policy(session: ApiSession) -> None:
     session.out.record(session.api.get(_POLICY))
 
 
-@command(app, "protect", example="rescind approvals protect --act tenant.remove", is_protected=True)
-def protect(session: ApiSession, act: Acts = None, restore_above: RestoreAbove = None) -> None:
+@command(app, "protect", example="rescind approvals protect --action tenant.remove", is_protected=True)
+def protect(
+    session: ApiSession,
+    action: ProtectedOption = None,
+    unrevoke_threshold: UnrevokeThreshold = None,
+) -> None:
     """Replace the set of protected actions. Without options, no action is protected.
 
     At least two people must be able to approve.
     """
-    found = session.api.put(_POLICY, {"acts": act or [], "restore_above": restore_above})
+    found = session.api.put(
+        _POLICY, {"actions": action or [], "unrevoke_threshold": unrevoke_threshold}
+    )
     session.out.record(found)
 
 
@@ -122,7 +128,7 @@ def override(
     caller = operator.caller(tenant)
     if approval is None:
         protected_acts.clear(operator.ports, caller, reason=reason)
-        operator.out.print_message(f"No act of {tenant} needs an approval any more.")
+        operator.out.print_message(f"No action of {tenant} needs an approval any more.")
         return
     done = approvals.override(operator.ports, caller, approval_id=approval, reason=reason)
     operator.out.record({"approval_id": done.id, "expires_at": times.format_utc(done.expires_at)})

@@ -97,7 +97,7 @@ class AuditAction(StrEnum):
     APPROVAL_REJECT = "approval.reject"
     APPROVAL_USE = "approval.use"
     APPROVAL_OVERRIDE = "approval.override"
-    TENANT_PROTECT_ACTS = "tenant.protect_acts"
+    TENANT_UPDATE_PROTECTED_ACTIONS = "tenant.update_protected_actions"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ COOLING_OFF: Final = timedelta(hours=24)
 # Maximum number of undecided requests: per person, and per tenant.
 PENDING_MAX: Final = 20
 PENDING_OF_TENANT_MAX: Final = 100
-RESTORE_ABOVE_MAX: Final = 1_000_000
+UNREVOKE_THRESHOLD_MAX: Final = 1_000_000
 
 _HOUR: Final = 3600
 _MINUTE: Final = 60
@@ -29,8 +29,8 @@ _MINUTE: Final = 60
 class ProtectedAction(StrEnum):
     """An action that may need an approval."""
 
-    RESTORE = "revocations.restore"
-    RESTORE_OTHERS = "revocations.restore_others"
+    UNREVOKE = "revocations.unrevoke"
+    UNREVOKE_OTHERS = "revocations.unrevoke_others"
     FORCE_SIGNER = "list_signers.force"
     REMOVE_TENANT = "tenant.remove"
     CREATE_ADMIN_KEY = "admin_keys.create"
@@ -42,7 +42,9 @@ class ProtectedAction(StrEnum):
 
 # Why an action is not protected by its name.
 _UNNAMED: Final = {
-    ProtectedAction.RESTORE: "set restore_above (--restore-above) to protect revocations.restore",
+    ProtectedAction.UNREVOKE: (
+        "set unrevoke_threshold (--unrevoke-threshold) to protect revocations.unrevoke"
+    ),
     ProtectedAction.CHANGE_ACCESS: (
         "leave out access.change, which is implied if anything is protected"
     ),
@@ -63,25 +65,25 @@ class ApprovalStatus(StrEnum):
 class ProtectedActions(Record):
     """The protected actions of a tenant.
 
-    Unrevoking more than `restore_above` warrants per hour needs an approval. None means no limit.
+    Unrevoking more than `unrevoke_threshold` warrants per hour needs an approval. None means no limit.
     If any action is protected, so are changes of access: this record, identity providers, roles,
     and enabling of disabled people.
     """
 
-    acts: tuple[ProtectedAction, ...] = ()
-    restore_above: int | None = None
+    actions: tuple[ProtectedAction, ...] = ()
+    unrevoke_threshold: int | None = None
     version: int = 0
 
     @property
     def protects(self) -> bool:
         """Whether any action is protected."""
-        return bool(self.acts) or self.restore_above is not None
+        return bool(self.actions) or self.unrevoke_threshold is not None
 
-    def has(self, act: ProtectedAction) -> bool:
+    def has(self, action: ProtectedAction) -> bool:
         """Return whether an action may need an approval."""
-        if act is ProtectedAction.RESTORE:
-            return self.restore_above is not None
-        return self.protects if act is ProtectedAction.CHANGE_ACCESS else act in self.acts
+        if action is ProtectedAction.UNREVOKE:
+            return self.unrevoke_threshold is not None
+        return self.protects if action is ProtectedAction.CHANGE_ACCESS else action in self.actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class Approval(Record):
 
     id: str
     tenant_id: str
-    act: ProtectedAction
+    action: ProtectedAction
     subject: str
     count: int
     remaining: int
@@ -178,11 +180,11 @@ class Approval(Record):
         return replace(self, remaining=self.remaining - number, version=self.version + 1)
 
 
-def protectable(act: ProtectedAction) -> ProtectedAction:
-    """Return `act`. Raises `ValueError` if it is not protected by its name."""
-    if act in _UNNAMED:
-        raise ValueError(_UNNAMED[act])
-    return act
+def protectable(action: ProtectedAction) -> ProtectedAction:
+    """Return `action`. Raises `ValueError` if it is not protected by its name."""
+    if action in _UNNAMED:
+        raise ValueError(_UNNAMED[action])
+    return action
 
 
 def approvals(tenant_id: str) -> Partition:

@@ -19,7 +19,7 @@ from shared.model.tenants import TenantSettings
 from shared.ports.store import Change, Check, Delete, Expect, Item, Put, Store, VersionIs
 
 _NONE: Final = frozenset[ProtectedAction]()
-_RESTORES: Final = frozenset({ProtectedAction.RESTORE, ProtectedAction.RESTORE_OTHERS})
+_RESTORES: Final = frozenset({ProtectedAction.UNREVOKE, ProtectedAction.UNREVOKE_OTHERS})
 _OF_DISABLED: Final = (
     "A person who made or rotated the calling key is disabled; use a key that another person made."
 )
@@ -28,13 +28,13 @@ _OF_DISABLED: Final = (
 def find_unproved(store: Store, tenant_id: str, changes: Iterable[Change]) -> Change | None:
     """Return a write with a protected effect that is not proved, or None."""
     for each in changes:
-        acts = find_acts(store, tenant_id, each)
-        if acts and not is_proved(store, tenant_id, changes, acts):
+        actions = find_actions(store, tenant_id, each)
+        if actions and not is_proved(store, tenant_id, changes, actions):
             return each
     return None
 
 
-def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[ProtectedAction]:
+def find_actions(store: Store, tenant_id: str, change: Change) -> frozenset[ProtectedAction]:
     """Return the protected actions that cover the effect of a write, or an empty set."""
     address = change.address
     if isinstance(change, Delete) and address.pk.startswith(revocations.records_prefix(tenant_id)):
@@ -47,13 +47,13 @@ def find_acts(store: Store, tenant_id: str, change: Change) -> frozenset[Protect
     effect = _find_effect(tenant_id, address)
     if effect is None or not isinstance(change, Put):
         return _NONE
-    act, has_effect = effect
+    action, has_effect = effect
     before = None if change.expect is Expect.ABSENT else store.get(address)
     expected = change.expect.version if isinstance(change.expect, VersionIs) else None
     if expected is not None and (before is None or before["version"] != expected):
         # The record has changed since, so the store will reject the write.
         return _NONE
-    return frozenset({act}) if has_effect(before, change.item) else _NONE
+    return frozenset({action}) if has_effect(before, change.item) else _NONE
 
 
 def check_caller(store: Store, caller: Caller, changes: Sequence[Change]) -> list[Check]:
@@ -64,8 +64,8 @@ def check_caller(store: Store, caller: Caller, changes: Sequence[Change]) -> lis
     """
     if caller.key_id is None:
         return []
-    acts = (find_acts(store, caller.tenant_id, each) - _RESTORES for each in changes)
-    if not any(acts):
+    actions = (find_actions(store, caller.tenant_id, each) - _RESTORES for each in changes)
+    if not any(actions):
         return []
     item = store.get(api_keys.records(caller.tenant_id).address(caller.key_id))
     key = api_keys.ApiKey.from_optional(item)
@@ -139,7 +139,7 @@ def _find_effect(
 
 
 def is_proved(
-    store: Store, tenant_id: str, changes: Iterable[Change], acts: frozenset[ProtectedAction]
+    store: Store, tenant_id: str, changes: Iterable[Change], actions: frozenset[ProtectedAction]
 ) -> bool:
     """Return whether a write proves that its operation checked the policy for these actions.
 
@@ -157,6 +157,6 @@ def is_proved(
         if isinstance(each, Put) and each.address.pk == asked:
             used = Approval.from_item(each.item)
             is_used = used.status is ApprovalStatus.APPROVED and used.remaining < used.count
-            if is_used and used.act in acts and each.expect == VersionIs(used.version - 1):
+            if is_used and used.action in actions and each.expect == VersionIs(used.version - 1):
                 return True
     return False

@@ -167,9 +167,9 @@ def _approval_changes(ports: Ports, caller: Caller, previous: StatusSigner) -> l
     # Imported here so that reads of status lists do not load it.
     from shared.operations.identities import protected_acts  # noqa: PLC0415
 
-    act, details = ProtectedAction.ROTATE_STATUS_SIGNER, dict[str, Value](replaced=previous.id)
+    action, details = ProtectedAction.ROTATE_STATUS_SIGNER, dict[str, Value](replaced=previous.id)
     return protected_acts.approval_changes(
-        ports, caller, act, previous.id, details, version=previous.version
+        ports, caller, action, previous.id, details, version=previous.version
     )
 
 

@@ -245,7 +245,7 @@ def _may_see(caller: Caller, approval: Approval) -> bool:
 def create_request(  # noqa: PLR0913 (what an approval is made of)
     ports: Ports,
     caller: Caller,
-    act: ProtectedAction,
+    action: ProtectedAction,
     subject: str,
     *,
     reason: str,
@@ -260,7 +260,7 @@ def create_request(  # noqa: PLR0913 (what an approval is made of)
     made = Approval(
         id=ports.new_id(APPROVAL),
         tenant_id=caller.tenant_id,
-        act=act,
+        action=action,
         subject=subject,
         count=count,
         remaining=count,
@@ -283,7 +283,7 @@ def create_request(  # noqa: PLR0913 (what an approval is made of)
 
 
 def usable(
-    ports: Ports, caller: Caller, approval_id: str, acts: Sequence[ProtectedAction], subject: str
+    ports: Ports, caller: Caller, approval_id: str, actions: Sequence[ProtectedAction], subject: str
 ) -> Approval:
     """Return an approval that the caller may use for one of these actions and this subject.
 
@@ -294,8 +294,8 @@ def usable(
         raise ApprovalRequired("There is no such approval.")
     if found.requested_by_id != caller.person_id:
         raise ApprovalRequired("Another person asked for this approval.")
-    if found.act not in acts or found.subject != subject:
-        raise ApprovalRequired("The approval is for another act or subject.")
+    if found.action not in actions or found.subject != subject:
+        raise ApprovalRequired("The approval is for another action or subject.")
     if found.status is not ApprovalStatus.APPROVED:
         raise ApprovalRequired(f"The approval is {found.status}.")
     if _ending(ports, found.tenant_id)(found):
@@ -324,7 +324,7 @@ def _entry(
     ports: Ports, caller: Caller, action: AuditAction, approval: Approval, /, **details: Value
 ) -> Put:
     """Return the write that stores an audit entry about an approval."""
-    shown: dict[str, Value] = {"act": approval.act.value, "subject": approval.subject}
+    shown: dict[str, Value] = {"action": approval.action.value, "subject": approval.subject}
     return audit.entry(ports, caller, action, approval.id, settings=None, **shown, **details)
 
 

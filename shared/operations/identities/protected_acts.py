@@ -36,8 +36,8 @@ _MANIFEST: Final = (
     "and send its parts with Rescind-Approval."
 )
 _MANY: Final = f"An approval shows at most {GROUPS_MAX} makers and reasons; ask for fewer at once."
-_POLICY: Final = "protected-acts"
-_PROTECT: Final = AuditAction.TENANT_PROTECT_ACTS
+_POLICY: Final = "protected actions"
+_PROTECT: Final = AuditAction.TENANT_UPDATE_PROTECTED_ACTIONS
 _OVERRIDE: Final = AuditAction.APPROVAL_OVERRIDE
 
 # A revocation to delete, and the state of its warrant.
@@ -52,7 +52,11 @@ def get(ports: Ports, caller: Caller) -> ProtectedActions:
 
 @operation(Scope.ADMIN, fresh=True)
 def update(
-    ports: Ports, caller: Caller, *, acts: tuple[ProtectedAction, ...], restore_above: int | None
+    ports: Ports,
+    caller: Caller,
+    *,
+    actions: tuple[ProtectedAction, ...],
+    unrevoke_threshold: int | None,
 ) -> ProtectedActions:
     """Set the tenant's actions that need an approval.
 
@@ -60,10 +64,12 @@ def update(
     protected.
     """
     before = read_protected_actions(ports, caller.tenant_id)
-    given = tuple(dict.fromkeys(acts))
-    after = replace(before, acts=given, restore_above=restore_above, version=before.version + 1)
+    given = tuple(dict.fromkeys(actions))
+    after = replace(
+        before, actions=given, unrevoke_threshold=unrevoke_threshold, version=before.version + 1
+    )
     is_same = replace(after, version=before.version) == before
-    details = changed_details("protected acts", before, after)
+    details = changed_details("protected actions", before, after)
     taken = access_changed(
         ports, caller, _POLICY, details, version=before.version, is_needed=not is_same
     )
@@ -72,7 +78,7 @@ def update(
     keep_two = approvers.keep_two
     kept = keep_two(ports, caller, extra_changes=taken, is_protected=True) if after.protects else []
     ports.store.write(
-        _put_acts(caller.tenant_id, before, after),
+        _put_protected_actions(caller.tenant_id, before, after),
         audit.entry(ports, caller, _PROTECT, caller.tenant_id, settings=None, **details),
         *taken,
         *kept,
@@ -88,9 +94,9 @@ def clear(ports: Ports, operator: Caller, *, reason: str) -> None:
 def _clear(ports: Ports, operator: Caller, reason: str) -> None:
     before = read_protected_actions(ports, operator.tenant_id)
     after = ProtectedActions(version=before.version + 1)
-    details = changed_details("protected acts", before, after) | {"reason": reason}
+    details = changed_details("protected actions", before, after) | {"reason": reason}
     ports.store.write(
-        _put_acts(operator.tenant_id, before, after),
+        _put_protected_actions(operator.tenant_id, before, after),
         audit.entry(ports, operator, _OVERRIDE, operator.tenant_id, settings=None, **details),
     )
 
@@ -111,16 +117,16 @@ def access_changed(
     is_needed: bool = True,
 ) -> list[Change]:
     """Return the approval changes for a change of access, for example to a provider or a role."""
-    act = ProtectedAction.CHANGE_ACCESS
+    action = ProtectedAction.CHANGE_ACCESS
     return approval_changes(
-        ports, caller, act, subject, details, version=version, is_needed=is_needed
+        ports, caller, action, subject, details, version=version, is_needed=is_needed
     )
 
 
 def approval_changes(  # noqa: PLR0913 (what an approval is made of)
     ports: Ports,
     caller: Caller,
-    act: ProtectedAction,
+    action: ProtectedAction,
     subject: str,
     details: Mapping[str, Value],
     *,
@@ -136,7 +142,7 @@ def approval_changes(  # noqa: PLR0913 (what an approval is made of)
     policy = (
         ProtectedActions() if caller.is_inside else read_protected_actions(ports, caller.tenant_id)
     )
-    if not is_needed or not policy.has(act):
+    if not is_needed or not policy.has(action):
         allowance.check_asks_nothing(caller)
         # The write fails if the action becomes protected concurrently. A change of the policy
         # itself already has the policy as a precondition.
@@ -153,7 +159,7 @@ def approval_changes(  # noqa: PLR0913 (what an approval is made of)
             approvals.create_request(
                 ports,
                 caller,
-                act,
+                action,
                 subject,
                 reason=header.reason,
                 request=request,
@@ -161,7 +167,7 @@ def approval_changes(  # noqa: PLR0913 (what an approval is made of)
                 record_version=version,
             )
         )
-    found = approvals.usable(ports, caller, header.id or "", [act], subject)
+    found = approvals.usable(ports, caller, header.id or "", [action], subject)
     if found.request != request:
         raise ApprovalRequired("The approval is for another request: method, path and body differ.")
     if found.record_version != version:
@@ -179,13 +185,13 @@ class UnrevokeAdmission:
     ports: Ports
     caller: Caller
     subject: str | None
-    acts: ProtectedActions
+    actions: ProtectedActions
 
     @property
     def is_limited(self) -> bool:
         """Whether some of these actions are protected."""
-        others = self.acts.has(ProtectedAction.RESTORE_OTHERS)
-        return not self.caller.is_inside and (others or self.acts.has(ProtectedAction.RESTORE))
+        others = self.actions.has(ProtectedAction.UNREVOKE_OTHERS)
+        return not self.caller.is_inside and (others or self.actions.has(ProtectedAction.UNREVOKE))
 
     def check(self, items: Sequence[_Found]) -> None:
         """Check before the first write that the call may unrevoke all of these.
@@ -193,17 +199,17 @@ class UnrevokeAdmission:
         Raises `ApprovalRequired`, `ApprovalRequested`, and `InvalidState` if it requests an
         unnecessary approval.
         """
-        act = self._required_action(len(items), has_others=self._has_others(items))
-        if self.caller.asks_approval and act is not None:
+        action = self._required_action(len(items), has_others=self._has_others(items))
+        if self.caller.asks_approval and action is not None:
             details: dict[str, Value] = {
                 "warrant_id": items[0][0].warrant_id,
                 "groups": [*count_groups([record for record, _ in items])],
             }
-            raise self._request_approval(act, 1, details)
+            raise self._request_approval(action, 1, details)
         allowance.check_asks_nothing(self.caller)
-        if act is not None and self.caller.approval is None:
+        if action is not None and self.caller.approval is None:
             raise self._approval_required_error()
-        if act is not None:
+        if action is not None:
             self.take(items)
 
     def request_approval(
@@ -217,14 +223,14 @@ class UnrevokeAdmission:
         """
         makers = ((each["created_by"], each["created_by_id"]) for each in manifest.groups)
         is_own = all(is_maker(self.caller, *each) for each in makers)
-        is_limited = self.acts.has(ProtectedAction.RESTORE_OTHERS)
+        is_limited = self.actions.has(ProtectedAction.UNREVOKE_OTHERS)
         has_others = is_limited and (not is_own or has_other_makers())
-        if act := self._required_action(manifest.count, has_others=has_others):
+        if action := self._required_action(manifest.count, has_others=has_others):
             if len(manifest.groups) > GROUPS_MAX:
                 raise InvalidRequest(_MANY)
             details = {"manifest_id": manifest.id, "sha256": manifest.sha256}
             raise self._request_approval(
-                act, manifest.count, {**details, "groups": [*manifest.groups]}
+                action, manifest.count, {**details, "groups": [*manifest.groups]}
             )
         allowance.check_asks_nothing(self.caller)
 
@@ -239,14 +245,14 @@ class UnrevokeAdmission:
             return len(items), [self._require_same_policy()]
         has_others = self._has_others(items)
         if self.caller.approval is not None:
-            acts = (
-                [ProtectedAction.RESTORE_OTHERS]
+            actions = (
+                [ProtectedAction.UNREVOKE_OTHERS]
                 if has_others
-                else [ProtectedAction.RESTORE, ProtectedAction.RESTORE_OTHERS]
+                else [ProtectedAction.UNREVOKE, ProtectedAction.UNREVOKE_OTHERS]
             )
             header = _header(self.caller)
             subject = self.subject or ""
-            found = approvals.usable(self.ports, self.caller, header.id or "", acts, subject)
+            found = approvals.usable(self.ports, self.caller, header.id or "", actions, subject)
             number = min(len(items), found.remaining)
             return number, approvals.use_changes(self.ports, self.caller, found, number)
         if has_others:
@@ -254,12 +260,18 @@ class UnrevokeAdmission:
         return self._taken_freely(len(items))
 
     def _request_approval(
-        self, act: ProtectedAction, count: int, details: dict[str, Value]
+        self, action: ProtectedAction, count: int, details: dict[str, Value]
     ) -> ApprovalRequested:
         reason, subject = _header(self.caller).reason, self.subject or ""
         return ApprovalRequested(
             approvals.create_request(
-                self.ports, self.caller, act, subject, reason=reason, count=count, details=details
+                self.ports,
+                self.caller,
+                action,
+                subject,
+                reason=reason,
+                count=count,
+                details=details,
             )
         )
 
@@ -268,11 +280,11 @@ class UnrevokeAdmission:
         return ApprovalRequired(_MANIFEST) if is_batch else _approval_required_error(self.caller)
 
     def _taken_freely(self, wanted_count: int) -> tuple[int, list[Change]]:
-        if self.acts.restore_above is None:
+        if self.actions.unrevoke_threshold is None:
             return wanted_count, [self._require_same_policy()]
         address = model.restores_address(self.caller.tenant_id)
         recent, now = self._recent(), self.ports.now()
-        number = min(wanted_count, self.acts.restore_above - recent.within_hour(now))
+        number = min(wanted_count, self.actions.unrevoke_threshold - recent.within_hour(now))
         if number <= 0:
             raise self._approval_required_error()
         expected = VersionIs(recent.version) if recent.version else Expect.ABSENT
@@ -282,20 +294,20 @@ class UnrevokeAdmission:
         ]
 
     def _require_same_policy(self) -> Check:
-        return _required_nothing(self.acts, self.caller.tenant_id, PolicyAsked)
+        return _required_nothing(self.actions, self.caller.tenant_id, PolicyAsked)
 
     def _required_action(self, wanted_count: int, *, has_others: bool) -> ProtectedAction | None:
         if not self.is_limited or not wanted_count:
             return None
         if has_others:
-            return ProtectedAction.RESTORE_OTHERS
-        most = self.acts.restore_above
+            return ProtectedAction.UNREVOKE_OTHERS
+        most = self.actions.unrevoke_threshold
         if most is None or self._recent().within_hour(self.ports.now()) + wanted_count <= most:
             return None
-        return ProtectedAction.RESTORE
+        return ProtectedAction.UNREVOKE
 
     def _has_others(self, items: Sequence[_Found]) -> bool:
-        is_limited = self.acts.has(ProtectedAction.RESTORE_OTHERS)
+        is_limited = self.actions.has(ProtectedAction.UNREVOKE_OTHERS)
         return is_limited and any(
             standing.also_by or record.compare_maker(self.caller) for record, standing in items
         )
@@ -328,5 +340,5 @@ def _required_nothing(policy: ProtectedActions, tenant_id: str, kind: type[Check
     return kind(model.protected_address(tenant_id), expect_version(policy.version))
 
 
-def _put_acts(tenant_id: str, old: ProtectedActions, new: ProtectedActions) -> Put:
+def _put_protected_actions(tenant_id: str, old: ProtectedActions, new: ProtectedActions) -> Put:
     return Put(model.protected_address(tenant_id), new.to_item(), expect_version(old.version))

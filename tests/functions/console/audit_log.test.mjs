@@ -44,16 +44,16 @@ test('F476d: the entries about the calls of a batch are in its sentence, and cou
   ])
 })
 
-test('F476e: a sentence about leaked keys, and about protected acts, is in the usual order of words', () => {
+test('F476e: a sentence about leaked keys, and about protected actions, is in the usual order of words', () => {
   const leaked = entry('api_key.leaked', '2026-11-22T10:00:00Z', { name: 'pipeline' }, 'system+leaks@acme.svc')
-  const ofTenant = (action, actor) => ({ ...entry(action, '2026-11-22T10:00:00Z', { name: 'protected acts' }, actor), resource_id: 'svc_tnt_01' })
-  const [one, two] = ['approval', 'approval'].map((name) => ({ ...entry('approval.override', '2026-11-22T10:00:00Z', { act: name }, 'system+operator@acme.svc'), resource_id: 'svc_apr_01' }))
+  const ofTenant = (action, actor) => ({ ...entry(action, '2026-11-22T10:00:00Z', { name: 'protected actions' }, actor), resource_id: 'svc_tnt_01' })
+  const [one, two] = ['approval', 'approval'].map((name) => ({ ...entry('approval.override', '2026-11-22T10:00:00Z', { action: name }, 'system+operator@acme.svc'), resource_id: 'svc_apr_01' }))
   const said = (...entries) => folded(entries).map((run) => Object.values(sentence(run)).join(' '))
   assert.deepEqual(said(leaked), ['the service (leaks) revoked the leaked API key pipeline'])
   assert.deepEqual(said(leaked, leaked), ['the service (leaks) revoked 2 leaked API keys'])
-  assert.deepEqual(said(ofTenant('tenant.protect_acts')), ['fraud-desk changed the protected acts'])
-  // An override of an approval is another act of the operator.
-  assert.deepEqual(said(one, two, ofTenant('approval.override', 'system+operator@acme.svc')), ['the operator overrode 2 approvals', 'the operator ended the protection of all acts'])
+  assert.deepEqual(said(ofTenant('tenant.update_protected_actions')), ['fraud-desk changed the protected actions'])
+  // An override of an approval is another action of the operator.
+  assert.deepEqual(said(one, two, ofTenant('approval.override', 'system+operator@acme.svc')), ['the operator overrode 2 approvals', 'the operator ended the protection of all actions'])
 })
 
 test('F476c: an action that the page does not know is said as it is', () => {

@@ -4,11 +4,11 @@ import test from 'node:test'
 import { detailRows } from '../../../functions/console/static/parts/differences.js'
 
 test('each changed field is a row with its old and its new value', () => {
-  const changes = { acts: { old: [], new: ['tenant.remove'] }, jwks: { old: null, new: [{ kid: 'a' }] } }
+  const changes = { actions: { old: [], new: ['tenant.remove'] }, jwks: { old: null, new: [{ kid: 'a' }] } }
   assert.deepEqual(detailRows({ name: 'SSO', changes, count: 2 }), [
     ['name', 'SSO'],
     ['count', '2'],
-    ['acts', 'none → tenant.remove'],
+    ['actions', 'none → tenant.remove'],
     ['jwks', 'none → [{"kid":"a"}]'],
   ])
   assert.deepEqual(detailRows({ reason: 'stolen' }), [['reason', 'stolen']])

@@ -90,8 +90,8 @@ def two(chromium: Browser, visitor: Console, world: World) -> Iterator[Two]:
         begun = identities.signed_in(world.ports, provider, sub=name)
         world.seed.secrets[name] = begun.secret
         console.sign_in_as_person(name)
-    acts = [ProtectedAction.RESTORE_OTHERS, ProtectedAction.CREATE_ADMIN_KEY]
-    world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
+    actions = [ProtectedAction.UNREVOKE_OTHERS, ProtectedAction.CREATE_ADMIN_KEY]
+    world.call("PUT", "tenant/protected-actions", "alice", actions=actions, unrevoke_threshold=None)
     alice.expect_failures(403, 404)
     yield Two(alice, bob, provider)
     bob.check()

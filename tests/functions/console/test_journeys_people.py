@@ -159,8 +159,8 @@ def test_an_approver_is_lost(desk: Desk) -> None:
     """
     console, page, world = desk.console, desk.console.page, desk.world
     desk.sign_in("bob")
-    acts = [ProtectedAction.CREATE_ADMIN_KEY]
-    world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
+    actions = [ProtectedAction.CREATE_ADMIN_KEY]
+    world.call("PUT", "tenant/protected-actions", "alice", actions=actions, unrevoke_threshold=None)
     console.expect_failures(403, 409)
     console.open("#/people")
     console.act("Bob", "Disable…")
@@ -223,13 +223,15 @@ def test_namesakes_and_disabled_administrators(desk: Desk) -> None:
 
 
 def test_the_operator_ends_the_protection(desk: Desk) -> None:
-    """APPROVAL-4, F2704e: The audit page says that the operator ended the protection of acts."""
+    """APPROVAL-4, F2704e: The audit page says that the operator ended the protection of actions."""
     desk.sign_in("bob")
-    acts = [ProtectedAction.CREATE_ADMIN_KEY]
-    desk.world.call("PUT", "tenant/protected-acts", "alice", acts=acts, restore_above=None)
+    actions = [ProtectedAction.CREATE_ADMIN_KEY]
+    desk.world.call(
+        "PUT", "tenant/protected-actions", "alice", actions=actions, unrevoke_threshold=None
+    )
     operator = onboarding.operator(desk.world.ports, handle="acme")
     protected_acts.clear(desk.world.ports, operator, reason="Bob is lost")
     desk.console.open("#/audit")
     main = desk.console.page.get_by_role("main")
-    expect(main).to_contain_text("ended the protection of all acts")
-    expect(main).to_contain_text("changed the protected acts")
+    expect(main).to_contain_text("ended the protection of all actions")
+    expect(main).to_contain_text("changed the protected actions")

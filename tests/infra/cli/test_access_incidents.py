@@ -189,12 +189,12 @@ def test_a_key_leaks(town: Town) -> None:
 
 
 def test_what_the_page_on_signing_in_protects(town: Town) -> None:
-    """APPROVAL-1, F2704c: The documented commands protect acts, once two people can approve."""
+    """APPROVAL-1, F2704c: The documented commands protect actions, once two people can approve."""
     (block,) = (each for each in console.blocks("docs/sign-in.md") if "approvals protect" in each)
     protect, policy = (shlex.split(each)[1:] for each in block.splitlines())
     assert "(too_few_approvers)" in town.refused("alice", *protect)
     town.sign_in("bob")
-    made = {"acts": ["admin_keys.create"], "restore_above": 10}
+    made = {"actions": ["admin_keys.create"], "unrevoke_threshold": 10}
     assert [town.done("alice", *each) for each in (protect, policy)] == [made, made]
 
 
@@ -205,8 +205,8 @@ def test_an_approver_is_lost(town: Town) -> None:
     Until then the person stays, and the operator approves.
     """
     bob = town.sign_in("bob")
-    protect = ("approvals", "protect", "--act", "admin_keys.create")
-    assert town.done("alice", *protect)["acts"] == ["admin_keys.create"]
+    protect = ("approvals", "protect", "--action", "admin_keys.create")
+    assert town.done("alice", *protect)["actions"] == ["admin_keys.create"]
     assert "(too_few_approvers)" in town.refused("alice", "people", "disable", bob)
     assert town.done("bob", "whoami")["person_id"] == bob
 
@@ -231,7 +231,7 @@ def test_an_approver_is_lost(town: Town) -> None:
     clear = ("approvals", "protect")
     asked = town.done("alice", *clear, "--request-approval", "the end")["approval_id"]
     town.done("carol", "approvals", "approve", asked)
-    assert town.done("alice", *clear, "--approval", asked)["acts"] == []
-    assert town.done("alice", "approvals", "policy")["restore_above"] is None
+    assert town.done("alice", *clear, "--approval", asked)["actions"] == []
+    assert town.done("alice", "approvals", "policy")["unrevoke_threshold"] is None
     (entry,) = town.entries("alice", "--action", "approval.override")
     assert entry["details"]["reason"] == "Bob is lost"

@@ -57,7 +57,7 @@ def desk(shell: Shell, data: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 def test_many_are_unrevoked_by_one_approval(desk: Desk) -> None:
     """APPROVAL-2, F1290a, F2504a: One approval of `unrevoke` covers one manifest, in its parts."""
     office = desk.office
-    office.protects(restore_above=2)
+    office.protects(unrevoke_threshold=2)
     words = ("unrevoke", *office.revoked(3), "--reason", "mistake")
     refused = desk.run(office.alice, *words).err
     assert "approval_required" in refused
@@ -161,7 +161,7 @@ _COMMANDS: Final = {
 
 def test_each_protected_effect_can_be_asked_for() -> None:
     """APPROVAL-2, F2700d: The command of each protected effect asks for approvals and uses them."""
-    effects = (ROOT / "docs/spec/access.md").read_text().partition("| Effect | Acts |")[2]
+    effects = (ROOT / "docs/spec/access.md").read_text().partition("| Effect | Actions |")[2]
     rows = effects.partition("\n\n")[0].splitlines()[2:]
     operations = {each for row in rows for each in re.findall("`([^`]+)`", row.split("|")[3])}
     assert operations == _COMMANDS.keys()
@@ -174,12 +174,12 @@ def test_any_request_is_made_with_an_approval(desk: Desk) -> None:
     """APPROVAL-2, F2700c: `api` asks for an approval, and uses one, for any request."""
     office = desk.office
     office.protects("admin_keys.create")
-    words = ("api", "PUT", ACTS, "-f", "acts:=[]", "-f", "restore_above:=null")
+    words = ("api", "PUT", ACTS, "-f", "actions:=[]", "-f", "unrevoke_threshold:=null")
     assert "--request-approval WHY" in desk.run(office.alice, *words).err
     approval = desk.asked(office.alice, *words)
     assert desk.run(office.bob, "approvals", "approve", approval).code == 0
     ended = desk.run(office.alice, *words, "--approval", approval)
-    assert (ended.code, '"acts": []' in ended.out) == (0, True), ended.err
+    assert (ended.code, '"actions": []' in ended.out) == (0, True), ended.err
 
 
 def test_a_role_is_changed_with_an_approval(desk: Desk) -> None:
@@ -206,7 +206,7 @@ def test_a_role_is_changed_with_an_approval(desk: Desk) -> None:
 def test_the_operator_breaks_the_glass(desk: Desk) -> None:
     """APPROVAL-4, F1290c: `approvals override` approves, or ends all protection, and is audited."""
     office = desk.office
-    office.protects(restore_above=0)
+    office.protects(unrevoke_threshold=0)
     words = ("unrevoke", *office.revoked(1), "--reason", "mistake")
     approval = desk.asked(office.alice, *words)
     assert desk.override(approval, "--reason", "Bob is ill").code == 0

@@ -42,7 +42,7 @@ def _scene(ports: Ports, tenant: Tenant) -> Scene:
 def approving(ports: Ports) -> Scene:
     """One where taking back what others revoked needs an approval."""
     tenant = Tenant.another(ports)
-    item = ProtectedActions((ProtectedAction.RESTORE_OTHERS,), version=1).to_item()
+    item = ProtectedActions((ProtectedAction.UNREVOKE_OTHERS,), version=1).to_item()
     ports.store.write(Put(protected_address(tenant.id), item, Expect.ABSENT))
     tenant_settings.update(
         ports, tenant.operator, change=SettingsChange(unrevoke_policy=UnrevokePolicy.ANY)

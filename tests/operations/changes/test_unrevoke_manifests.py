@@ -74,7 +74,7 @@ def scene(ports: Ports) -> Scene:
 def approved(ports: Ports) -> Scene:
     """The same in a tenant that protects it, with an approval for Alice."""
     made = scene(ports)
-    policy = ProtectedActions(restore_above=0, version=1)
+    policy = ProtectedActions(unrevoke_threshold=0, version=1)
     ports.store.write(Put(protected_address(made.tenant.id), policy.to_item(), Expect.ABSENT))
     alice, bob = person(ports, made.tenant, "alice"), person(ports, made.tenant, "bob")
     header = ApprovalHeader("POST", "/v1/x", "0" * 64, reason="r")
@@ -89,7 +89,7 @@ def approved(ports: Ports) -> Scene:
 def counted(ports: Ports) -> Scene:
     """The same in a tenant that lets four be unrevoked in an hour."""
     made = scene(ports)
-    policy = ProtectedActions(restore_above=4, version=1)
+    policy = ProtectedActions(unrevoke_threshold=4, version=1)
     ports.store.write(Put(protected_address(made.tenant.id), policy.to_item(), Expect.ABSENT))
     return replace(made, caller=person(ports, made.tenant, "alice"))
 
@@ -251,7 +251,7 @@ def test_an_approval_of_fewer(ports: Ports, at_once: None) -> None:
     made = approved(ports)
     caller = made.caller
     asked = approvals.create_request(
-        ports, caller, ProtectedAction.RESTORE, made.manifest.id, reason="r", count=1, details={}
+        ports, caller, ProtectedAction.UNREVOKE, made.manifest.id, reason="r", count=1, details={}
     )
     approvals.approve(ports, person(ports, made.tenant, "bob"), approval_id=asked.id)
     header = ApprovalHeader("POST", "/v1/x", "0" * 64, id=asked.id)

@@ -35,8 +35,10 @@ from tests.operations.mutations import person
 from tests.operations.races import races
 
 
-def protect(ports: Ports, tenant: Tenant, *acts: ProtectedAction, above: int | None = None) -> None:
-    item = ProtectedActions(acts, above, version=1).to_item()
+def protect(
+    ports: Ports, tenant: Tenant, *actions: ProtectedAction, above: int | None = None
+) -> None:
+    item = ProtectedActions(actions, above, version=1).to_item()
     ports.store.write(Put(protected_address(tenant.id), item, Expect.ABSENT))
 
 
@@ -46,7 +48,7 @@ def header(**said: Any) -> ApprovalHeader:
 
 @dataclass(frozen=True)
 class Scene:
-    """A tenant that protects acts, what was revoked, and an approval for Alice."""
+    """A tenant that protects actions, what was revoked, and an approval for Alice."""
 
     tenant: Tenant
     alice: Caller
@@ -62,10 +64,10 @@ class Scene:
         return revocations.page(ports, self.tenant.operator, before=None, limit=100).total or 0
 
 
-def scene(ports: Ports, number: int, *acts: ProtectedAction, above: int | None = None) -> Scene:
+def scene(ports: Ports, number: int, *actions: ProtectedAction, above: int | None = None) -> Scene:
     tenant = Tenant.another(ports)
     revoked = tuple(tenant.revoke(ports, f"svc_wrt_{each}") for each in range(number))
-    protect(ports, tenant, *acts, above=above)
+    protect(ports, tenant, *actions, above=above)
     return Scene(tenant, person(ports, tenant, "alice"), person(ports, tenant, "bob"), revoked)
 
 
@@ -74,7 +76,7 @@ def approved(ports: Ports, made: Scene, count: int, subject: str = "") -> Scene:
     asked = approvals.create_request(
         ports,
         made.alice,
-        ProtectedAction.RESTORE,
+        ProtectedAction.UNREVOKE,
         subject or made.revoked[0],
         reason="r",
         count=count,
@@ -138,7 +140,7 @@ def test_two_decisions_at_once(ports: Ports, at_once: None) -> None:
     def make(ports: Ports) -> Scene:
         made = scene(ports, 1, above=0)
         asked = approvals.create_request(
-            ports, made.alice, ProtectedAction.RESTORE, made.revoked[0], reason="r", details={}
+            ports, made.alice, ProtectedAction.UNREVOKE, made.revoked[0], reason="r", details={}
         )
         return replace(made, approval=asked.id)
 

@@ -32,7 +32,7 @@ from shared.model.tenants import (
     UnrevokePolicy,
 )
 from shared.operations.base import tenants
-from shared.operations.base.effects import find_acts
+from shared.operations.base.effects import find_actions
 from shared.operations.base.guard import PolicyAsked, UnguardedWrite, guard_writes
 from shared.operations.changes import revocation_batches
 from shared.ports import Ports
@@ -56,7 +56,7 @@ def asked(tenant: Tenant, version: int = 0) -> PolicyAsked:
 
 
 def effects(ports: Ports, tenant: Tenant) -> list[tuple[ProtectedAction, Change]]:
-    """Changes with a protected effect, each with an act that covers it."""
+    """Changes with a protected effect, each with an action that covers it."""
     settings = tenants.settings(ports, tenant.id)
     weak = [
         replace(settings, srl_ttl_seconds=3601),
@@ -88,7 +88,7 @@ def effects(ports: Ports, tenant: Tenant) -> list[tuple[ProtectedAction, Change]
             Put(protected_address(tenant.id), ProtectedActions().to_item(), put),
         ),
         (
-            ProtectedAction.RESTORE,
+            ProtectedAction.UNREVOKE,
             Delete(revocation_model.record_address(tenant.id, "svc_rev_1"), put),
         ),
         *(
@@ -112,8 +112,8 @@ def test_an_effect_without_a_proof(ports: Ports) -> None:
         Put(people(tenant.id).address("p"), disabled, Expect.ABSENT),
     )
     lost = Check(_CREDENTIAL._replace(sk="x"), VersionIs(7))
-    for act, change in effects(ports, tenant):
-        assert act in find_acts(ports.store, tenant.id, change)
+    for action, change in effects(ports, tenant):
+        assert action in find_actions(ports.store, tenant.id, change)
         with pytest.raises(UnguardedWrite):
             written(ports, tenant, change)
         assert ports.store.get(change.address) != getattr(change, "item", 0)
@@ -187,13 +187,13 @@ def test_what_has_no_protected_effect(ports: Ports) -> None:
         written(ports, tenant, Put(_CREDENTIAL, wide, Expect.PRESENT))
 
 
-def approval(tenant: Tenant, act: ProtectedAction = ProtectedAction.FORCE_SIGNER) -> Approval:
-    """An approval of Bob's for one act, which is in use."""
+def approval(tenant: Tenant, action: ProtectedAction = ProtectedAction.FORCE_SIGNER) -> Approval:
+    """An approval of Bob's for one action, which is in use."""
     now = "2026-11-21T12:00:00Z"
     item: dict[str, Value] = {
         "id": "svc_apr_1",
         "tenant_id": tenant.id,
-        "act": act.value,
+        "action": action.value,
         "subject": "s",
     }
     item |= {"reason": "r", "requested_by": "bob", "created_at": now, "expires_at": now}
@@ -213,14 +213,14 @@ def approval(tenant: Tenant, act: ProtectedAction = ProtectedAction.FORCE_SIGNER
     [
         {"status": ApprovalStatus.PENDING},
         {"status": ApprovalStatus.REJECTED},
-        {"act": ProtectedAction.CREATE_ADMIN_KEY},
+        {"action": ProtectedAction.CREATE_ADMIN_KEY},
         {"remaining": 1},
         {"version": 4},
     ],
     ids=lambda each: next(iter(each)),
 )
 def test_an_approval_that_is_no_proof(ports: Ports, forged: dict[str, object]) -> None:
-    """APPROVAL-1, F2110e: Only the use of an approved approval for the act is a proof."""
+    """APPROVAL-1, F2110e: Only the use of an approved approval for the action is a proof."""
     tenant = Tenant.another(ports)
     change = Put(signers_partition(tenant.id).address("k"), {"status": "active"}, Expect.ABSENT)
     good, bad = approval(tenant), replace(approval(tenant), **forged)  # type: ignore[arg-type]

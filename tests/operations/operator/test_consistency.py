@@ -140,7 +140,7 @@ def _harmless(case: Case, tenant: Tenant, change: Change, said: set[str]) -> boo
         or (case.action == "srl.revoke_key" and _is_entry(tenant, change.address))
         # A mark on signers that signed nothing.
         or (change.address.pk == srl_schedule.signers_marks(tenant.id).pk and not said)
-        # Settings, roles, protected acts, or an approval, that stay as they were.
+        # Settings, roles, protected actions, or an approval, that stay as they were.
         or change.address in {Address(Table.KEYS, tenant.id, each) for each in _ALONE}
         or pk == f"{tenant.id}#approvals"
     )

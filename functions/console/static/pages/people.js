@@ -178,7 +178,7 @@ const approvals = {
   isLow: true,
   show: (approval) => tell('Approval', about(approval)),
   columns: [
-    { id: 'what', title: 'What', width: 'minmax(200px, 2fr)', text: ({ act, count: times }) => words(act, times) },
+    { id: 'what', title: 'What', width: 'minmax(200px, 2fr)', text: ({ action, count: times }) => words(action, times) },
     {
       id: 'state',
       title: 'State',

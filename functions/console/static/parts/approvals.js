@@ -15,9 +15,9 @@ import { announce, facts, named } from './panel.js'
 /** @typedef {(headers: Record<string, string>) => Promise<any>} Repeat */
 
 /** Descriptions of the actions, by count. @type {Record<string, (times: number) => string>} */
-const ACTS = {
-  'revocations.restore': (times) => `Take ${count(times, 'revocation')} back`,
-  'revocations.restore_others': (times) => `Take ${count(times, 'revocation')} of others back`,
+const ACTIONS = {
+  'revocations.unrevoke': (times) => `Take ${count(times, 'revocation')} back`,
+  'revocations.unrevoke_others': (times) => `Take ${count(times, 'revocation')} of others back`,
   'list_signers.force': () => 'Make another list signer active before its time',
   'tenant.remove': () => 'Remove the tenant with all its data',
   'admin_keys.create': () => 'Make or replace an API key that may do everything',
@@ -56,9 +56,9 @@ export async function approvalCards(signal, redraw) {
  * @returns {Card | null}
  */
 function card(approval, redraw) {
-  const { status, remaining, act, reason, requested_by: by, decided_by: other, expires_at: end } = approval
+  const { status, remaining, action, reason, requested_by: by, decided_by: other, expires_at: end } = approval
   const own = approval.requested_by_id === who().person_id
-  const what = html`<strong>${words(act, remaining)}</strong> ${subject(approval)}`
+  const what = html`<strong>${words(action, remaining)}</strong> ${subject(approval)}`
   const until = `until ${minute(end)} UTC`
   const why = html`<bdi dir="auto">${reason}</bdi>`
   const button = (/** @type {string} */ label, /** @type {() => unknown} */ run) =>
@@ -77,10 +77,10 @@ function card(approval, redraw) {
 }
 
 /**
- * @param {string} act
+ * @param {string} action
  * @param {number} times
  */
-export const words = (act, times) => ACTS[act]?.(times) ?? act
+export const words = (action, times) => ACTIONS[action]?.(times) ?? action
 
 /** @param {Approval} approval */
 function subject({ subject: it, details }) {
@@ -92,7 +92,7 @@ function subject({ subject: it, details }) {
 /** Return the facts for the approver. @param {Approval} approval */
 export const about = (approval) => [
   facts([
-    ['What', words(approval.act, approval.remaining)],
+    ['What', words(approval.action, approval.remaining)],
     ['To', html`<code>${approval.subject}</code>`],
     ['Asked by', named(approval.requested_by)],
     ['Why', named(approval.reason)],
@@ -223,15 +223,15 @@ async function repeated(approval, place) {
 }
 
 /** Return the possible request bodies of an action. @param {Approval} approval */
-function bodies({ act, details }) {
+function bodies({ action, details }) {
   const { name, reason, cascade, changes = {} } = /** @type {Record<string, any>} */ (details)
-  if (act === 'list_signers.force') return [{ force: true }, undefined]
-  if (act === 'signing_keys.revoke_root') return [{ reason, cascade }]
+  if (action === 'list_signers.force') return [{ force: true }, undefined]
+  if (action === 'signing_keys.revoke_root') return [{ reason, cascade }]
   const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
     (each) => changes[each]?.new ?? null,
   )
   const networks = changes.networks?.new ?? []
-  return act === 'admin_keys.create'
+  return action === 'admin_keys.create'
     ? [
         { name, scopes, service_account_id, expires_at, networks },
         ...GRACES.map((grace_seconds) => ({ grace_seconds })),

@@ -79,7 +79,7 @@ const DONE = {
   'approval.reject': ['refused', 'the approval', 'approvals'],
   'approval.use': ['used', 'the approval', 'approvals'],
   'approval.override': ['overrode', 'the approval', 'approvals'],
-  'tenant.protect_acts': ['changed', 'the protected acts', 'lists of protected acts'],
+  'tenant.update_protected_actions': ['changed', 'the protected actions', 'lists of protected actions'],
   'webhook.create': ['made', 'the webhook to', 'webhooks'],
   'webhook.update': ['changed', 'the webhook to', 'webhooks'],
   'webhook.rotate_secret': ['replaced the secret of', 'the webhook to', 'webhooks'],
@@ -91,7 +91,7 @@ const DONE = {
 }
 
 /** An override without an approval: from then on, no action requires one. @type {typeof DONE[string]} */
-const UNPROTECTED = ['ended', 'the protection of all acts', 'protections of all acts']
+const UNPROTECTED = ['ended', 'the protection of all actions', 'protections of all actions']
 
 /** Actions with a sentence. */
 export const ACTIONS = Object.keys(DONE)
@@ -186,7 +186,7 @@ export function sentence({ entries, action, actor, name }) {
 }
 
 /** Actions with sentences that need no name. */
-const NAMELESS = new Set(['audit_log.statement', 'tenant.update_settings', 'tenant.protect_acts', 'recovery.review'])
+const NAMELESS = new Set(['audit_log.statement', 'tenant.update_settings', 'tenant.update_protected_actions', 'recovery.review'])
 
 /**
  * Return the object of an entry, by the name that people use.

@@ -37,7 +37,7 @@ export const parts = (items) =>
  *
  * Throws `ApiError`; the call may then have been executed or not.
  * @param {string} path
- * @param {Partial<Api.ChangeRevocations>} body
+ * @param {Partial<Api.BatchRevocations>} body
  * @param {AbortSignal} signal ends a pause, never a call
  * @param {Record<string, string>} [headers]
  * @returns {Promise<Api.RevocationChange[]>}

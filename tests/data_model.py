@@ -43,7 +43,7 @@ _EFFECT_ROWS: Final = re.compile(r"(\| Effect \|.*\n\| --- .*\n)(?:\|.*\n)*")
 _TENANT: Final = re.compile(f"svc_tnt_{identifiers.ULID}")
 # The protected effects, by the actions that cover them.
 _EFFECTS: Final = {
-    "`list_signers.force`": "another list signer becomes active",
+    "`srl_signers.force_activate`": "another list signer becomes active",
     "`admin_keys.create`": "a credential with `admin` or with a role appears",
     "`access.change`": "a provider, a role or the policy changes, or a person is enabled",
     "`revocations.unrevoke`, `revocations.unrevoke_others`": "a revocation record is deleted",

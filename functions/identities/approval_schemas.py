@@ -51,7 +51,7 @@ _APPROVAL: Final[dict[str, JsonValue]] = {
 }
 _WHICH: Final = (
     "The actions that need an approval: `revocations.unrevoke_others` (that another person, "
-    "identity or API key made or repeated), `list_signers.force`, `tenant.remove`, "
+    "identity or API key made or repeated), `srl_signers.force_activate`, `tenant.remove`, "
     "`admin_keys.create`, "
     "`settings.weaken`, `signing_keys.revoke_root`, `status_signer.rotate`."
 )

@@ -87,7 +87,7 @@ class PropagatedEntry(RecordBody):
     issued_at: MomentOut = response_field("When it was published.")
 
 
-class PropagatedList(ResponseBody):
+class PropagatedSrl(ResponseBody):
     """The first SRL that contains the revocation."""
 
     version: int = response_field("Its version.", minimum=1)
@@ -178,7 +178,6 @@ class RevocationLaggingAuthorizer(_LaggingBody):
         return cls.from_status(status, key_verified=found.key_verified, sequence=found.sequence)
 
 
-# `list` is a field below.
 RevocationLaggingAuthorizers = list[RevocationLaggingAuthorizer]
 
 
@@ -190,7 +189,7 @@ class RevocationPropagation(ResponseBody):
         warrant_id="svc_wrt_laptop-17",
         revoked_at="2026-11-21T12:00:00Z",
         feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z"},
-        list={"version": 44},
+        srl={"version": 44},
         authorizers={
             "total": 240,
             "enforced": 236,
@@ -212,7 +211,7 @@ class RevocationPropagation(ResponseBody):
         "The first entry of the feed that says so; null if there is none yet, or if the warrant "
         "has left the list. If more than 1000 entries followed, a later one."
     )
-    list: PropagatedList | None = response_field(
+    srl: PropagatedSrl | None = response_field(
         "The first list that says so, of those whose heads are kept; null if there is none yet."
     )
     ended_at: MomentOut | None = optional(
@@ -236,13 +235,13 @@ class RevocationPropagation(ResponseBody):
     def of(cls, progress: PropagationProgress) -> Self:
         """Return the body for a revocation."""
         record, traced, found = progress
-        entry, version = traced.published, traced.list_version
+        entry, version = traced.published, traced.srl_version
         return cls(
             revocation_id=record.id,
             warrant_id=record.warrant_id,
             revoked_at=record.created_at,
             feed=None if entry is None else PropagatedEntry.of(entry),
-            list=None if version is None else PropagatedList(version=version),
+            srl=None if version is None else PropagatedSrl(version=version),
             ended_at=traced.ended_at,
             authorizers=AuthorizerCounts.of(found),
             is_complete=found.is_complete,
@@ -342,7 +341,7 @@ class ChangeEntry(ResponseBody):
         )
 
 
-class ChangeListed(PropagatedList, RecordBody):
+class ChangeSrl(PropagatedSrl, RecordBody):
     """The first SRL that contains a change."""
 
     issued_at: MomentOut = response_field("When it was issued.")
@@ -377,7 +376,6 @@ class LaggingAuthorizer(_LaggingBody):
         )
 
 
-# `list` is a field below.
 LaggingAuthorizers = list[LaggingAuthorizer]
 CurvePoints = list[tuple[int, EnforcementState]]
 
@@ -387,11 +385,11 @@ class ChangeBody(ListedChange):
 
     model_config = example(
         **_CHANGE,
-        undoable=True,
+        can_unrevoke=True,
         reach={"keys": 0, "warrants": 1},
         feed={"sequence": 61, "issued_at": "2026-11-21T12:00:01Z", "published": 1, "total": 1},
-        list={"version": 44, "issued_at": "2026-11-21T12:01:00Z"},
-        list_due_at="2026-11-21T12:01:00Z",
+        srl={"version": 44, "issued_at": "2026-11-21T12:01:00Z"},
+        srl_due_at="2026-11-21T12:01:00Z",
         authorizers={
             "total": 240,
             "enforced": 239,
@@ -407,8 +405,8 @@ class ChangeBody(ListedChange):
         unregistered=[UNREGISTERED],
     )
 
-    undoable: bool = response_field("Whether something of it can still be taken back.")
-    undone_at: MomentOut | None = optional(
+    can_unrevoke: bool = response_field("Whether something of it can still be taken back.")
+    unrevoked_at: MomentOut | None = optional(
         "When it was taken back, so that nobody refuses the warrant for it any more; only if it is "
         "the revocation of a warrant that was."
     )
@@ -416,10 +414,8 @@ class ChangeBody(ListedChange):
     feed: ChangeEntry | None = response_field(
         "How far the feed has it; null for an API key, which only the service accepts."
     )
-    list: ChangeListed | None = response_field(
-        "The first list that has it; null if there is none yet."
-    )
-    list_due_at: MomentOut | None = response_field(
+    srl: ChangeSrl | None = response_field("The first list that has it; null if there is none yet.")
+    srl_due_at: MomentOut | None = response_field(
         "By when the next list is due; null if a list has it, or none will."
     )
     authorizers: ChangeCounts
@@ -445,12 +441,12 @@ class ChangeBody(ListedChange):
         change, entry = progress.change, progress.feed and progress.feed.entry
         return cls(
             **ListedChange.of(change).model_dump(),
-            undoable=progress.undoable,
-            undone_at=progress.undone_at,
+            can_unrevoke=progress.can_unrevoke,
+            unrevoked_at=progress.unrevoked_at,
             reach=ChangeReachBody.of(progress.reach),
             feed=progress.feed and ChangeEntry.of_feed(progress.feed),
-            list=None if progress.listed is None else ChangeListed.of(progress.listed),
-            list_due_at=progress.list_due_at,
+            srl=None if progress.listed is None else ChangeSrl.of(progress.listed),
+            srl_due_at=progress.srl_due_at,
             authorizers=ChangeCounts.of(progress.propagation),
             is_complete=progress.is_complete,
             completed_at=progress.completed_at,

@@ -239,11 +239,11 @@ async def count_revocations(
     """Count the revocations that were created and deleted on each day.
 
     Days are in UTC. A change is counted when its entry is appended to the transparency log, usually
-    within ten seconds. Days before `known_from` have null instead of numbers: the tenant did not
+    within ten seconds. Days before `counted_since` have null instead of numbers: the tenant did not
     exist yet, or the service did not count. `by_key` is the number of warrants with a revoked
     signing key. These warrants have no revocation record, or were revoked before.
 
-    400: `to` is before `from`, or there are more than 92 days, or 31 with `by=hour`.
+    400: `to` is before `from`, or there are more than 92 days, or 31 with `interval=hour`.
     """
     start, end = query.window(request.ports.now())
     counts = request.run(revocation_counts.counts, start=start, end=end, hourly=query.is_hourly)
@@ -258,7 +258,7 @@ async def get_revocation(
     """Get a revocation record and its publication status.
 
     An authorizer refuses the warrant if it has `feed_sequence` of the feed, or an SRL of
-    `list_version` or later.
+    `srl_version` or later.
     """
     record, reach = request.run(revocations.get, revocation_id=revocation_id)
     return RevocationWithPublication.following(record, reach)
@@ -322,14 +322,14 @@ async def get_change(
 
     The states and `is_complete` are the same as in the proof of propagation, for the feed entry
     that completes the change. With `wait`, the service delays a response that is not is_complete.
-    If a warrant was unrevoked, the change has `undone_at` while the audit log contains it, and no
+    If a warrant was unrevoked, the change has `unrevoked_at` while the audit log contains it, and no
     authorizer is holding.
 
     404: there is no such change.
     """
     found = request.run(changes.of_change, change_id=change_id)
     body = ChangeBody.following(found).model_dump_json()
-    is_last = found.is_complete or found.feed is None or found.undone_at is not None
+    is_last = found.is_complete or found.feed is None or found.unrevoked_at is not None
     return _answer(request, body, query.wait, is_last=is_last)
 
 

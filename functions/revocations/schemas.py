@@ -162,13 +162,13 @@ class NamedRevocation(RevocationRecord):
 class RevocationWithPublication(NamedRevocation):
     """The record of a revocation, with its first feed entry and SRL."""
 
-    model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, list_version=44)
+    model_config = example(**_RECORD, created_by_name=_NAME, feed_sequence=61, srl_version=44)
 
     feed_sequence: int | None = response_field(
         "The first entry of the feed that says so; null if there is none yet. If more than 1000 "
         "entries followed, a later one."
     )
-    list_version: int | None = response_field(
+    srl_version: int | None = response_field(
         "The first list that says so, of those whose heads are kept; null if there is none yet."
     )
 
@@ -292,7 +292,7 @@ class RevocationStatuses(ResponseBody):
 
 
 DAYS_DEFAULT: Final = 14
-_NUMBERS: Final[dict[str, JsonValue]] = {"created": 7, "removed": 1, "by_key": 0}
+_NUMBERS: Final[dict[str, JsonValue]] = {"created": 7, "deleted": 1, "by_key": 0}
 _DAY: Final[dict[str, JsonValue]] = {"date": "2026-11-21", **_NUMBERS}
 _HOUR: Final[dict[str, JsonValue]] = {"start": "2026-11-21T12:00:00Z", **_NUMBERS}
 
@@ -304,7 +304,7 @@ class Window(NamedTuple):
     end: date
 
 
-class CountedBy(StrEnum):
+class CountInterval(StrEnum):
     """The interval of the counts."""
 
     DAY = "day"
@@ -320,14 +320,15 @@ class CountsQuery(BaseModel):
         description=f"The first day. If it is omitted, {DAYS_DEFAULT} days are counted.",
     )
     to: DateIn | None = Field(default=None, description="The last day; today if it is omitted.")
-    by: CountedBy = Field(
-        default=CountedBy.DAY, description="`hour`: the response has `hours` in place of `days`."
+    interval: CountInterval = Field(
+        default=CountInterval.DAY,
+        description="`hour`: the response has `hours` in place of `days`.",
     )
 
     @property
     def is_hourly(self) -> bool:
         """Whether hourly counts are requested."""
-        return self.by is CountedBy.HOUR
+        return self.interval is CountInterval.HOUR
 
     def window(self, now: datetime) -> Window:
         """Return the days. Raises `InvalidRequest` if they are reversed or too many."""
@@ -347,7 +348,7 @@ class _CountFields(RecordBody):
     created: int | None = response_field(
         "How many warrants were revoked; null if it is not known.", minimum=0
     )
-    removed: int | None = response_field(
+    deleted: int | None = response_field(
         "How many revocations were deleted, whenever they were made; null if it is not known.",
         minimum=0,
     )
@@ -376,16 +377,16 @@ class RevocationHour(_CountFields):
 class RevocationCounts(RecordBody):
     """The numbers of created and deleted revocations per day or hour."""
 
-    model_config = example(known_from="2026-10-24", days=[_DAY])
+    model_config = example(counted_since="2026-10-24", days=[_DAY])
 
-    known_from: DateOut | None = response_field(
+    counted_since: DateOut | None = response_field(
         "The first day of which the numbers are known; null if none is known yet."
     )
     days: list[RevocationDay] = response_field(
-        "Each day that was asked for, oldest first; none with `by=hour`."
+        "Each day that was asked for, oldest first; none with `interval=hour`."
     )
     hours: list[RevocationHour] | None = optional(
-        "Each hour of these days, oldest first; only with `by=hour`."
+        "Each hour of these days, oldest first; only with `interval=hour`."
     )
 
     @classmethod
@@ -393,11 +394,11 @@ class RevocationCounts(RecordBody):
         """Return the body for daily or hourly counts."""
 
         def numbers(span: RevocationCount) -> dict[str, int | None]:
-            return {"created": span.created, "removed": span.removed, "by_key": span.by_key}
+            return {"created": span.created, "deleted": span.deleted, "by_key": span.by_key}
 
-        known = counts.known_from
+        known = counts.counted_since
         if hourly:
             hours = [RevocationHour(start=each.start, **numbers(each)) for each in counts.spans]
-            return cls(known_from=known, days=[], hours=hours)
+            return cls(counted_since=known, days=[], hours=hours)
         days = [RevocationDay(date=each.start.date(), **numbers(each)) for each in counts.spans]
-        return cls(known_from=known, days=days)
+        return cls(counted_since=known, days=days)

@@ -117,7 +117,7 @@ class TrustBundle(ResponseBody):
         tenant_id="svc_tnt_01kbm4xt3rfz8c5w7y2q9n6d1e",
         revision=_REVISION,
         keys=[_KEY],
-        list_signers=[_SIGNER],
+        srl_signers=[_SIGNER],
         cursor=CURSOR,
     )
 
@@ -127,7 +127,7 @@ class TrustBundle(ResponseBody):
         "begin again with the first."
     )
     keys: list[TrustedKeyFields] = response_field("The signing keys and their superseded versions.")
-    list_signers: list[TrustedSigner] = response_field(
+    srl_signers: list[TrustedSigner] = response_field(
         "The list signers, newest first; on the first page only."
     )
     cursor: NextCursor
@@ -135,11 +135,11 @@ class TrustBundle(ResponseBody):
     @classmethod
     def page(cls, of: BundleRevision, page: KeyPage, pager: CursorCodec) -> Self:
         """Return the body for a page of keys."""
-        signers: list[SrlSigner] = of.list_signers if pager.cursor is None else []
+        signers: list[SrlSigner] = of.srl_signers if pager.cursor is None else []
         return cls(
             tenant_id=pager.caller.tenant_id,
             revision=of.name,
             keys=[TrustedKeyFields.of(each) for each in page.keys],
-            list_signers=[TrustedSigner.of(each) for each in signers],
+            srl_signers=[TrustedSigner.of(each) for each in signers],
             cursor=pager.cursor_after(page.next_before),
         )

@@ -29,8 +29,8 @@ _VERSION: Final[dict[str, JsonValue]] = {
     "issued_at": "2026-11-21T12:00:00Z",
     "expires_at": "2026-11-21T13:00:00Z",
     "count": 1,
-    "added": 1,
-    "removed": 0,
+    "added_count": 1,
+    "removed_count": 0,
     "key_id": schemas.SIGNER["key_id"],
     "sha256": "dc31d4b8ed6457468e78c38ab0ef5e56b04151747703cc0eccf7a11f90a2fb8f",
 }
@@ -114,10 +114,10 @@ class SrlVersion(RecordBody):
     issued_at: MomentOut = response_field("When the list was made.")
     expires_at: MomentOut = response_field("When the list expires.")
     count: int = response_field("How many warrants are on the list.", minimum=0)
-    added: int | None = response_field(
+    added_count: int | None = response_field(
         "How many of them were not on the list before; null if that could not be read.", minimum=0
     )
-    removed: int | None = response_field(
+    removed_count: int | None = response_field(
         "How many warrants were on the list before and are not on this one; null likewise.",
         minimum=0,
     )

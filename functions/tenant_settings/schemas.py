@@ -58,7 +58,7 @@ _WINDOW: Final = (
     "within about a minute."
 )
 _PUBLICATION: Final = (
-    "When lists are published. `scheduled`: within about a minute of a change. `follow`: also "
+    "When lists are published. `scheduled`: within about a minute of a change. `immediate`: also "
     "after an entry of the feed, for a twentieth of the time at most."
 )
 _UNREVOKE_POLICY: Final = (
@@ -121,7 +121,7 @@ class UpdateTenantSettings(RequestBody):
     feed_window_ms: Annotated[
         int, Field(ge=FEED_WINDOW_MS_MIN, le=FEED_WINDOW_MS_MAX), _optional(_WINDOW)
     ] = 0
-    list_publication: Annotated[OnePublication, _optional(_PUBLICATION)] = (
+    srl_publication: Annotated[OnePublication, _optional(_PUBLICATION)] = (
         SrlPublicationPolicy.SCHEDULED
     )
     max_authorizers: Annotated[
@@ -151,7 +151,7 @@ class TenantSettingsBody(RecordBody):
         audit_retention_days=400,
         rotation_grace_seconds=3600,
         feed_window_ms=500,
-        list_publication="scheduled",
+        srl_publication="scheduled",
         max_authorizers=200,
         unrevoke_policy="own",
         person_key_max_days=365,
@@ -168,7 +168,7 @@ class TenantSettingsBody(RecordBody):
     audit_retention_days: int = response_field(_RETENTION)
     rotation_grace_seconds: Seconds = Field(validation_alias="rotation_grace", description=_GRACE)
     feed_window_ms: int = response_field(_WINDOW)
-    list_publication: SrlPublicationPolicy = response_field(_PUBLICATION)
+    srl_publication: SrlPublicationPolicy = response_field(_PUBLICATION)
     max_authorizers: int = response_field(_AUTHORIZERS)
     unrevoke_policy: UnrevokePolicy = response_field(_UNREVOKE_POLICY)
     person_key_max_days: int = response_field(_PERSON_KEYS)

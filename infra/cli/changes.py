@@ -46,7 +46,7 @@ def list_(
     session: ApiSession,
     kind: Annotated[
         str | None,
-        typer.Option("--kind", help="warrant, batch, signing_key, api_key or list_signer."),
+        typer.Option("--kind", help="warrant, batch, signing_key, api_key or srl_signer."),
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -117,12 +117,12 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "warrants", reach["warrants"]
     yield "keys", reach["keys"]
     yield "recorded", change["recorded_at"]
-    if undone := change.get("undone_at"):
+    if undone := change.get("unrevoked_at"):
         yield "unrevoked", undone
         return
     if feed:
         yield "in the feed", _feed_text(change)
-        yield "in a list", _srl_text(change)
+        yield "in an SRL", _srl_text(change)
     yield (
         "authorizers",
         ", ".join(f"{number} {state.replace('_', ' ')}" for state, number in counts.items()),
@@ -132,7 +132,7 @@ def _describe_change(change: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "complete", f"since {change['completed_at']}" if change["is_complete"] else "not yet"
     if change["propagation_curve"]:
         yield "time to deny", _percentiles(change)
-    yield "can be undone", change["undoable"]
+    yield "can be unrevoked", change["can_unrevoke"]
 
 
 def _feed_text(change: dict[str, Any]) -> str:
@@ -143,11 +143,9 @@ def _feed_text(change: dict[str, Any]) -> str:
 
 
 def _srl_text(change: dict[str, Any]) -> str:
-    if change["list"]:
-        return (
-            f"{change['list']['version']}, {_format_elapsed(change, change['list']['issued_at'])}"
-        )
-    return f"not yet, due by {change['list_due_at']}" if change["list_due_at"] else "not yet"
+    if change["srl"]:
+        return f"{change['srl']['version']}, {_format_elapsed(change, change['srl']['issued_at'])}"
+    return f"not yet, due by {change['srl_due_at']}" if change["srl_due_at"] else "not yet"
 
 
 def _format_elapsed(change: dict[str, Any], time: str) -> str:

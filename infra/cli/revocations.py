@@ -226,7 +226,7 @@ def show_counts(
 ) -> None:
     """Count created and removed revocations for each day (UTC)."""
     found = session.api.get(f"{_PATH}/counts", drop_missing({"from": since, "to": until}))
-    columns = (Column("day", "date"), Column("revoked", "created"), Column("unrevoked", "removed"))
+    columns = (Column("day", "date"), Column("revoked", "created"), Column("unrevoked", "deleted"))
     session.out.print_table(found, found["days"], columns)
 
 
@@ -303,7 +303,7 @@ def _show_progress(session: ApiSession, document: dict[str, Any]) -> None:
         {
             **document,
             "feed": published or "not yet",
-            "list": document["list"] and f"version {document['list']['version']}",
+            "srl": document["srl"] and f"version {document['srl']['version']}",
             "authorizers": ", ".join(
                 f"{number} {state.replace('_', ' ')}" for state, number in counts.items()
             ),

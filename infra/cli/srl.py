@@ -28,8 +28,8 @@ _COLUMNS: Final = (
     Column("issued", "issued_at"),
     Column("expires", "expires_at"),
     Column("revoked", "count"),
-    Column("added", "added"),
-    Column("removed", "removed"),
+    Column("added", "added_count"),
+    Column("removed", "removed_count"),
     Column("signer", "key_id"),
 )
 

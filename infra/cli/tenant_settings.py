@@ -9,7 +9,7 @@ from infra.cli.commands import ApiSession, command, noun
 from infra.cli.errors import UsageError
 
 _PATH: Final = "/v1/tenant/settings"
-_TEXTS: Final = frozenset({"name", "list_publication"})
+_TEXTS: Final = frozenset({"name", "srl_publication"})
 
 Changes = Annotated[
     list[str], typer.Argument(metavar="NAME=VALUE", help="Such as srl_ttl_seconds=3600.")

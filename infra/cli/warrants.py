@@ -140,8 +140,8 @@ def _document(claims: Claims, payload: Payload, *, is_revoked: bool) -> dict[str
         "tenant_id": claims.tenant_id,
         "issued_at": times.format_utc(claims.issued_at),
         "expires_at": None if claims.expires_at is None else times.format_utc(claims.expires_at),
-        "list_version": payload.version,
-        "list_expires_at": times.format_utc(payload.expires_at),
+        "srl_version": payload.version,
+        "srl_expires_at": times.format_utc(payload.expires_at),
         "payload": base64.b64encode(claims.payload).decode(),
     }
 
@@ -154,7 +154,7 @@ def _lines(claims: Claims, document: dict[str, Any]) -> list[str]:
         f"issuer:  {document['tenant_id']}",
         f"issued:  {document['issued_at']}",
         f"expires: {document['expires_at'] or 'never'}",
-        f"list:    version {document['list_version']}, expires {document['list_expires_at']}",
+        f"SRL:     version {document['srl_version']}, expires {document['srl_expires_at']}",
         f"payload (base64): {document['payload']}" if text is None else f"payload: {text}",
     ]
 

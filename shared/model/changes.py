@@ -14,7 +14,7 @@ class ChangeKind(StrEnum):
     BATCH = "batch"
     SIGNING_KEY = "signing_key"
     API_KEY = "api_key"
-    LIST_SIGNER = "list_signer"
+    SRL_SIGNER = "srl_signer"
 
     @property
     def action(self) -> AuditAction:
@@ -27,7 +27,7 @@ _ACTIONS = {
     ChangeKind.BATCH: AuditAction.REVOCATION_BATCH,
     ChangeKind.SIGNING_KEY: AuditAction.KEY_REVOKE,
     ChangeKind.API_KEY: AuditAction.API_KEY_REVOKE,
-    ChangeKind.LIST_SIGNER: AuditAction.SRL_REVOKE_KEY,
+    ChangeKind.SRL_SIGNER: AuditAction.SRL_REVOKE_KEY,
 }
 
 

@@ -23,13 +23,13 @@ DAYS_MAX: Final = 92
 HOURLY_DAYS_MAX: Final = 31
 
 _CREATED: Final = "created"
-_REMOVED: Final = "removed"
+_DELETED: Final = "deleted"
 _BY_KEY: Final = "by_key"
 _COUNTED: Final[dict[str, str]] = {
     AuditAction.REVOCATION_CREATE: _CREATED,
     AuditAction.REVOCATION_CREATE_BATCH: _CREATED,
-    AuditAction.REVOCATION_DELETE: _REMOVED,
-    AuditAction.REVOCATION_DELETE_BATCH: _REMOVED,
+    AuditAction.REVOCATION_DELETE: _DELETED,
+    AuditAction.REVOCATION_DELETE_BATCH: _DELETED,
     AuditAction.KEY_REVOKE: _BY_KEY,
 }
 # Hourly numbers are kept for longer than requests can cover.
@@ -49,7 +49,7 @@ class RevocationCount:
 
     start: datetime
     created: int | None = None
-    removed: int | None = None
+    deleted: int | None = None
     by_key: int | None = None
 
 
@@ -57,7 +57,7 @@ class RevocationCount:
 class RevocationCountSeries:
     """The numbers of some days or hours, oldest first, and the first day ever counted."""
 
-    known_from: date | None
+    counted_since: date | None
     spans: list[RevocationCount]
 
 
@@ -128,7 +128,7 @@ def span(start: datetime, item: Item, *, hourly: bool) -> RevocationCount:
     Raises `DataCorrupt`.
     """
     name = _hour_name if hourly else _name
-    kinds = (_CREATED, _REMOVED, _BY_KEY)
+    kinds = (_CREATED, _DELETED, _BY_KEY)
     return RevocationCount(start, *(_number(item, name(kind, start)) for kind in kinds))
 
 

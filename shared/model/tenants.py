@@ -42,7 +42,7 @@ class SrlPublicationPolicy(StrEnum):
     """When SRLs are published: only on schedule, or also after each feed entry."""
 
     SCHEDULED = "scheduled"
-    FOLLOW = "follow"
+    IMMEDIATE = "immediate"
 
 
 class UnrevokePolicy(StrEnum):
@@ -70,7 +70,7 @@ class TenantSettings(Record):
     version: int = 1
     rotation_grace_seconds: int | None = None
     feed_window_ms: int = FEED_WINDOW_MS_DEFAULT
-    list_publication: SrlPublicationPolicy = SrlPublicationPolicy.SCHEDULED
+    srl_publication: SrlPublicationPolicy = SrlPublicationPolicy.SCHEDULED
     removal_at: datetime | None = None
     max_authorizers: int = REGISTERED_MAX_DEFAULT
     unrevoke_policy: UnrevokePolicy = UnrevokePolicy.OWN
@@ -132,7 +132,7 @@ WEAKNESS: Final[Mapping[str, Callable[[TenantSettings], float]]] = {
     # Also covers a grace period that follows the SRL lifetime.
     "rotation_grace_seconds": lambda each: -each.rotation_grace.total_seconds(),
     "feed_window_ms": lambda each: each.feed_window_ms,
-    "list_publication": lambda each: each.list_publication is SrlPublicationPolicy.SCHEDULED,
+    "srl_publication": lambda each: each.srl_publication is SrlPublicationPolicy.SCHEDULED,
     "max_authorizers": lambda _: 0,
     "unrevoke_policy": lambda each: each.unrevoke_policy is UnrevokePolicy.ANY,
     "person_key_max_days": lambda each: each.person_key_max_days,
@@ -149,7 +149,7 @@ class SettingsChange:
     audit_retention_days: int | None = None
     rotation_grace_seconds: int | None = None
     feed_window_ms: int | None = None
-    list_publication: SrlPublicationPolicy | None = None
+    srl_publication: SrlPublicationPolicy | None = None
     max_authorizers: int | None = None
     unrevoke_policy: UnrevokePolicy | None = None
     person_key_max_days: int | None = None

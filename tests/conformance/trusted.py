@@ -521,7 +521,7 @@ def trust__a_rotation(case: Case) -> None:
 
 
 @case
-def trust__a_thief_of_the_list_signer(case: Case) -> None:
+def trust__a_thief_of_the_srl_signer(case: Case) -> None:
     """Once a document drops a stolen signer, what it signed clears nothing.
 
     However far the thief led the client ahead, the genuine feed goes on from `Feed`, with its base.

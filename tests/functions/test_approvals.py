@@ -549,10 +549,10 @@ ACTS_ONCE: list[tuple[str, Callable[[Office], tuple[str, str, Any]]]] = [
     ("admin_keys.create", _enable_account),
     ("admin_keys.create", _enable_a_role),
     ("admin_keys.create", _enable_a_grant),
-    ("list_signers.force", _force),
-    ("list_signers.force", _rotate_signer),
-    ("list_signers.force", _stolen_signer),
-    ("list_signers.force", _revoke_signer),
+    ("srl_signers.force_activate", _force),
+    ("srl_signers.force_activate", _rotate_signer),
+    ("srl_signers.force_activate", _stolen_signer),
+    ("srl_signers.force_activate", _revoke_signer),
     ("settings.weaken", _lengthen_lists),
     ("settings.weaken", _shorten_audit),
     ("settings.weaken", _let_anyone_unrevoke),
@@ -717,7 +717,7 @@ def test_an_account_that_gives_no_admin(office: Office, clock: Clock) -> None:
 
 def test_nobody_shortens_the_grace_alone(office: Office) -> None:
     """APPROVAL-1, F2850d: Nobody alone activates a list signer early by another grace."""
-    office.protects("list_signers.force", "settings.weaken")
+    office.protects("srl_signers.force_activate", "settings.weaken")
     made = office.alice.post("/v1/revocations/srl/keys").json()
     for who in (office.alice, office.tenant.admin):
         for body in ({"rotation_grace_seconds": 0}, {"srl_ttl_seconds": 300}):

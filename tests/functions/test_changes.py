@@ -51,11 +51,11 @@ def test_a_warrant_from_the_record_to_the_last_authorizer(
     """FLEET-30, FLEET-31, F1375a: The room of a warrant has the proof, and since when."""
     own = tenant.revoke("svc_wrt_a")
     found = change(tenant, own)
-    told = {"kind": "warrant", "name": "svc_wrt_a", "reason": "stolen", "undoable": True}
+    told = {"kind": "warrant", "name": "svc_wrt_a", "reason": "stolen", "can_unrevoke": True}
     assert found.items() >= told.items()
     assert found["actor"]["key_id"] == tenant.admin.key_id
     assert found["feed"] == {"sequence": None, "issued_at": None, "published": 0, "total": 1}
-    assert (found["list"], found["list_due_at"] is None) == (None, False)
+    assert (found["srl"], found["srl_due_at"] is None) == (None, False)
     assert counts(found) == (2, 0, 0, 2, False)
     sequence = publish(tenant)
     clock.advance(seconds=5)
@@ -74,7 +74,7 @@ def test_a_warrant_from_the_record_to_the_last_authorizer(
     assert (found["is_complete"], found["completed_at"]) == (True, "2026-11-21T12:01:30Z")
     proof = tenant.admin.get(f"/v1/revocations/{own}/propagation").json()
     assert found["authorizers"].items() <= proof["authorizers"].items()
-    assert "undone_at" not in found
+    assert "unrevoked_at" not in found
 
 
 @pytest.mark.parametrize("in_batch", [False, True])
@@ -126,7 +126,7 @@ def test_a_warrant_that_was_unrevoked(
     for each in gates:
         beat(tenant.authorizer, each, sequence=sequence)
     before = change(tenant, own)
-    assert (before["is_complete"], "undone_at" in before) == (True, False)
+    assert (before["is_complete"], "unrevoked_at" in before) == (True, False)
     clock.advance(minutes=20)
     if by_batch:
         done(tenant, action="unrevoke", warrant_ids=[before["name"]])
@@ -135,10 +135,10 @@ def test_a_warrant_that_was_unrevoked(
     tenant.revoke(before["name"])
     clock.advance(minutes=1)
     found = change(tenant, own)
-    assert found["undone_at"] == "2026-11-21T12:20:00Z"
+    assert found["unrevoked_at"] == "2026-11-21T12:20:00Z"
     same = ("id", "kind", "name", "recorded_at", "reason", "actor", "reach")
     assert [found[each] for each in same] == [before[each] for each in same]
-    assert (found["undoable"], found["list"], found["list_due_at"]) == (False, None, None)
+    assert (found["can_unrevoke"], found["srl"], found["srl_due_at"]) == (False, None, None)
     assert counts(found) == (2, 0, 0, 2, False)
     assert found["propagation_curve"] == []
 
@@ -157,7 +157,7 @@ def test_a_batch_is_complete_with_its_last_warrant(tenant: Tenant, gates: list[s
         "published": 30,
         "total": 30,
     }
-    assert (found["reach"], found["reason"], found["undoable"]) == (
+    assert (found["reach"], found["reason"], found["can_unrevoke"]) == (
         {"keys": 0, "warrants": 30},
         "r",
         True,
@@ -236,13 +236,13 @@ def test_keys_that_go_together(tenant: Tenant, gates: list[str], clock: Clock) -
     assert change(tenant, below[0])["reach"] == {"keys": 1, "warrants": 1}
 
 
-def test_a_list_signer(tenant: Tenant, gates: list[str]) -> None:
+def test_an_srl_signer(tenant: Tenant, gates: list[str]) -> None:
     """FLEET-30, F1378a: A stolen list signer is left behind with the break that replaces it."""
     (key,) = tenant.admin.get("/v1/revocations/srl/keys").json()["keys"]
     path = f"/v1/revocations/srl/keys/{key['key_id']}/revoke"
     assert tenant.admin.post(path).status_code == 200
     found = change(tenant, key["key_id"])
-    assert (found["kind"], found["feed"]["published"]) == ("list_signer", 1)
+    assert (found["kind"], found["feed"]["published"]) == ("srl_signer", 1)
     assert counts(found) == (2, 0, 0, 2, False)
     for each in gates:
         beat(tenant.authorizer, each, sequence=found["feed"]["sequence"])
@@ -254,7 +254,7 @@ def test_an_api_key(tenant: Tenant, gates: list[str]) -> None:
     key = tenant.authorizer.key_id
     assert tenant.admin.post(f"/v1/api-keys/{key}/revoke").status_code == 200
     found = change(tenant, str(key))
-    assert (found["kind"], found["feed"], found["list_due_at"]) == ("api_key", None, None)
+    assert (found["kind"], found["feed"], found["srl_due_at"]) == ("api_key", None, None)
     assert counts(found) == (2, 0, 0, 2, False)
     for each in gates:
         assert tenant.admin.delete(f"/v1/authorizers/{each}").status_code == 204

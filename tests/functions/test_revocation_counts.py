@@ -31,7 +31,7 @@ def counts(tenant: Tenant, **query: str) -> dict[str, Any]:
 def numbers(tenant: Tenant, **query: str) -> dict[str, Numbers]:
     """What was created and removed, by day."""
     days = counts(tenant, **query)["days"]
-    return {each["date"]: (each["created"], each["removed"]) for each in days}
+    return {each["date"]: (each["created"], each["deleted"]) for each in days}
 
 
 def test_each_change_is_counted_on_its_day(tenant: Tenant, clock: Clock) -> None:
@@ -60,14 +60,14 @@ def test_each_change_is_counted_on_its_day(tenant: Tenant, clock: Clock) -> None
         "2026-11-22": (30, 1),
         "2026-12-02": (0, 2),
     }
-    assert counts(tenant)["known_from"] == "2026-11-21"
+    assert counts(tenant)["counted_since"] == "2026-11-21"
 
 
-_NUMBERS = ("created", "removed", "by_key")
+_NUMBERS = ("created", "deleted", "by_key")
 
 
 def test_hours_and_keys_are_counted(tenant: Tenant, clock: Clock) -> None:
-    """REVOKE-31, F1476a: `by=hour` counts hours, and `by_key` what a revoked key had signed."""
+    """REVOKE-31, F1476a: `interval=hour` counts hours; `by_key` what a revoked key had signed."""
     admin = tenant.admin
     key = admin.post("/v1/keys", json={"type": "root", "name": "r"}).json()["id"]
     for number in range(3):
@@ -80,8 +80,8 @@ def test_hours_and_keys_are_counted(tenant: Tenant, clock: Clock) -> None:
     assert answer.status_code == 200, answer.text
     sealing.extend(tenant.ports, tenant.id)
     clock.advance(days=1)
-    answer = counts(tenant, **{"from": "2026-11-20", "to": "2026-11-22", "by": "hour"})
-    assert (answer["known_from"], answer["days"], len(answer["hours"])) == ("2026-11-21", [], 72)
+    answer = counts(tenant, **{"from": "2026-11-20", "to": "2026-11-22", "interval": "hour"})
+    assert (answer["counted_since"], answer["days"], len(answer["hours"])) == ("2026-11-21", [], 72)
     hours = {each["start"]: tuple(each[name] for name in _NUMBERS) for each in answer["hours"]}
     assert hours["2026-11-20T23:00:00Z"] == (None, None, None)
     assert {hour: each for hour, each in hours.items() if any(each)} == {
@@ -89,8 +89,8 @@ def test_hours_and_keys_are_counted(tenant: Tenant, clock: Clock) -> None:
         "2026-11-21T14:00:00Z": (30, 0, 3),
     }
     day = counts(tenant, **{"from": "2026-11-21", "to": "2026-11-21"})["days"]
-    assert day == [{"date": "2026-11-21", "created": 31, "removed": 0, "by_key": 3}]
-    refused = admin.get(PATH, params={"from": "2026-10-20", "to": "2026-11-20", "by": "hour"})
+    assert day == [{"date": "2026-11-21", "created": 31, "deleted": 0, "by_key": 3}]
+    refused = admin.get(PATH, params={"from": "2026-10-20", "to": "2026-11-20", "interval": "hour"})
     assert refused.status_code == 400
 
 
@@ -98,7 +98,7 @@ def test_nothing_is_known_before_the_first_pass(tenant: Tenant) -> None:
     """REVOKE-31: Without a query the last 14 days are asked for; none is known at first."""
     tenant.revoke("svc_wrt_a")
     answer = counts(tenant)
-    assert answer["known_from"] is None
+    assert answer["counted_since"] is None
     assert len(answer["days"]) == 14
     assert answer["days"][-1] == {"date": "2026-11-21"} | dict.fromkeys(_NUMBERS)
 
@@ -135,7 +135,7 @@ def test_a_log_without_the_start_of_its_counts_is_corrupt(tenant: Tenant) -> Non
     tenant.ports.store.write(
         Put(place, lost | {"version": head.version + 1}, VersionIs(head.version))
     )
-    assert counts(tenant)["known_from"] is None
+    assert counts(tenant)["counted_since"] is None
     tenant.revoke("svc_wrt_b")
     with pytest.raises(DataCorrupt, match="start of its counts"):
         sealing.extend(tenant.ports, tenant.id)
@@ -164,7 +164,7 @@ def test_a_log_that_begins_counts_what_is_retained(
     sealing.extend(tenant.ports, tenant.id)
     today = clock().date()
     found = counts(tenant, **{"from": "2026-11-21"})
-    assert found["known_from"] == str(today - timedelta(days=28))
+    assert found["counted_since"] == str(today - timedelta(days=28))
     known = {each["date"]: each["created"] for each in found["days"] if each["created"]}
     assert known == {str(today - timedelta(days=20)): 1}
     assert numbers(tenant, **{"from": "2026-11-21"})["2026-11-21"] == (None, None)

@@ -60,7 +60,7 @@ def test_each_list_has_an_entry(tenant: Tenant, ports: Ports, clock: Clock) -> N
     publish(tenant, "keys/rotate", compromised=True)
     entries = history(tenant)
     assert [each["version"] for each in entries] == [5, 4, 3, 2, 1]
-    assert [(each["added"], each["removed"]) for each in entries] == [
+    assert [(each["added_count"], each["removed_count"]) for each in entries] == [
         *((1, 0), (0, 0), (2, 1), (2, 0), (0, 0))
     ]
     for each in entries:
@@ -73,7 +73,10 @@ def test_each_list_has_an_entry(tenant: Tenant, ports: Ports, clock: Clock) -> N
         assert answer.headers["X-SRL-Key-Id"] == each["key_id"]
         if each["version"] > 1:
             now, before = (listed(tenant, each["version"] - less) for less in (0, 1))
-            assert (len(now - before), len(before - now)) == (each["added"], each["removed"])
+            assert (len(now - before), len(before - now)) == (
+                each["added_count"],
+                each["removed_count"],
+            )
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -136,7 +139,7 @@ def test_a_restore_that_goes_back(tenant: Tenant, ports: Ports, clock: Clock) ->
     recovery.recover(ports, tenant.operator)
     recovered, *_ = history(tenant)
     assert recovered["version"] == in_force.read_srl_head(ports, tenant.id).version > 2
-    assert (recovered["added"], recovered["removed"]) == (0, 0)
+    assert (recovered["added_count"], recovered["removed_count"]) == (0, 0)
 
 
 def test_a_list_that_cannot_be_compared(tenant: Tenant, ports: Ports) -> None:
@@ -147,5 +150,9 @@ def test_a_list_that_cannot_be_compared(tenant: Tenant, ports: Ports) -> None:
     publish(tenant)
     publish(tenant)
     newest, compared, *_ = history(tenant)
-    assert (compared["count"], compared["added"], compared["removed"]) == (1, None, None)
-    assert (newest["count"], newest["added"], newest["removed"]) == (1, 0, 0)
+    assert (compared["count"], compared["added_count"], compared["removed_count"]) == (
+        1,
+        None,
+        None,
+    )
+    assert (newest["count"], newest["added_count"], newest["removed_count"]) == (1, 0, 0)

@@ -41,7 +41,7 @@ def test_what_a_bundle_has(tenant: Tenant) -> None:
     assert len(keys) == len(found["keys"]) == 3
     (signer,) = tenant.authorizer.get("/v1/revocations/srl/keys").json()["keys"]
     shown = {name: signer[name] for name in ("key_id", "status", "public_key")}
-    assert found["list_signers"] == [shown]
+    assert found["srl_signers"] == [shown]
 
 
 def test_a_poll(tenant: Tenant, clock: Clock) -> None:

@@ -362,7 +362,7 @@ def _a_forced_signer(tenant: Tenant, admin: Client) -> None:
     pending = tenant.admin.post(f"{SRL}/keys").json()["key_id"]
     name_signers(tenant)
     path = f"{SRL}/keys/{pending}/activate"
-    _act_with_approval(tenant, admin, "list_signers.force", "POST", path, {"force": True})
+    _act_with_approval(tenant, admin, "srl_signers.force_activate", "POST", path, {"force": True})
 
 
 def _weaker_settings(tenant: Tenant, admin: Client) -> None:
@@ -662,7 +662,7 @@ def _age_marks(tenant: Tenant) -> None:
 
 def _feed(tenant: Tenant) -> None:
     """An entry about warrants and a revoked key, which a list follows; a break; a document."""
-    change = SettingsChange(list_publication=SrlPublicationPolicy.FOLLOW, feed_window_ms=0)
+    change = SettingsChange(srl_publication=SrlPublicationPolicy.IMMEDIATE, feed_window_ms=0)
     operator = Caller.inside(tenant.id, name="operator", handle="acme")
     tenant_settings.update(tenant.ports, operator, change=change)
     _let_one_leave(tenant)

@@ -596,7 +596,7 @@ _CHANGED = _names("old new")
 _SETTINGS_DETAILS = _names("name") | {"changes": {"rotation_grace_seconds": _CHANGED}}
 _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
-    "list_publication max_authorizers unrevoke_policy person_key_max_days unused_key_days",
+    "srl_publication max_authorizers unrevoke_policy person_key_max_days unused_key_days",
     "rate_limit_per_second rate_limit_burst",
     "created_at removal_at",
 )
@@ -685,19 +685,19 @@ _ROWS = (
     ),
     _row(
         "GET /v1/revocations/counts countRevocations",
-        {"days": [_names("date created removed by_key")], "known_from": ...},
+        {"days": [_names("date created deleted by_key")], "counted_since": ...},
         on=_counted,
         scopes=_REVIEWERS,
     ),
     _row(
         "GET /v1/revocations/{id} getRevocation",
-        _RECORD | _names("created_by_name feed_sequence list_version"),
+        _RECORD | _names("created_by_name feed_sequence srl_version"),
         on=_revocation,
         scopes=_REVIEWERS,
     ),
     _row(
         "GET /v1/revocations/{id}/propagation getRevocationPropagation",
-        _names("revocation_id warrant_id revoked_at list is_complete is_verified")
+        _names("revocation_id warrant_id revoked_at srl is_complete is_verified")
         | {
             "feed": _names("sequence issued_at"),
             "authorizers": _names("total enforced fail_closed unknown unsupported key_unverified"),
@@ -810,7 +810,9 @@ _ROWS = (
     _row(
         "GET /v1/revocations/srl/versions listSrlVersions",
         {
-            "versions": [_names("version issued_at expires_at count added removed key_id sha256")],
+            "versions": [
+                _names("version issued_at expires_at count added_count removed_count key_id sha256")
+            ],
             "cursor": ...,
         },
         scopes=_OBSERVERS,
@@ -903,7 +905,7 @@ _ROWS = (
         "GET /v1/trust-bundle getTrustBundle",
         {
             "keys": [_TRUSTED_KEY],
-            "list_signers": [_names("key_id status public_key")],
+            "srl_signers": [_names("key_id status public_key")],
             **_names("tenant_id revision cursor"),
         },
         on=_key,
@@ -970,7 +972,7 @@ _ROWS = (
     _row(
         "GET /v1/changes/{id} getChange",
         _CHANGE
-        | _names("undoable list list_due_at is_complete completed_at is_upper_bound")
+        | _names("can_unrevoke srl srl_due_at is_complete completed_at is_upper_bound")
         | {
             "reach": _names("keys warrants"),
             "feed": _names("sequence issued_at published total"),

@@ -248,7 +248,7 @@ def test_what_is_counted_in_part_is_counted_once(
     for run in explore(Start(ports), {"a": seal, "b": enter_and_seal}, torn=["a"]):
         runs += 1
         (day,) = revocation_counts.counts(ports, tenant.operator, start=today, end=today).spans
-        assert (day.created, day.removed) == (3, 0), run
+        assert (day.created, day.deleted) == (3, 0), run
     print(f"{runs} schedules")
 
 

@@ -21,10 +21,10 @@ export const KINDS = {
   batch: 'Batch',
   signing_key: 'Signing key',
   api_key: 'API key',
-  list_signer: 'List signer',
+  srl_signer: 'SRL signer',
 }
 /** Object of "admits" for each kind. */
-const WHAT = { warrant: 'it', batch: 'them', signing_key: 'its warrants', api_key: 'it', list_signer: 'its lists' }
+const WHAT = { warrant: 'it', batch: 'them', signing_key: 'its warrants', api_key: 'it', srl_signer: 'its lists' }
 const SHARES = /** @type {const} */ ([
   ['half', 0.5],
   ['90 %', 0.9],
@@ -68,8 +68,8 @@ export const since = ({ recorded_at: at }, time) =>
   ((typeof time === 'number' ? time : Date.parse(time)) - Date.parse(at)) / 1000
 
 /** Return whether a change is final. @param {Change} change */
-export const isOver = ({ is_complete: complete, list, feed, undone_at: undone }) =>
-  Boolean(undone || (complete && (list || !feed)))
+export const isOver = ({ is_complete: complete, srl, feed, unrevoked_at: undone }) =>
+  Boolean(undone || (complete && (srl || !feed)))
 
 /**
  * Return when each share of all registered authorizers was known to refuse, in seconds; null if not reached.
@@ -99,7 +99,7 @@ export function standing({
   kind,
   is_complete: complete,
   feed,
-  undone_at: undone,
+  unrevoked_at: undone,
   authorizers: { total: registered, enforced, fail_closed: closed },
 }) {
   if (undone) return { state: 'superseded', words: 'taken back' }
@@ -123,12 +123,12 @@ export function standing({
 export function stages(change, now) {
   const first = { title: 'Recorded', state: /** @type {State} */ ('force'), isReached: true }
   const at = `${second(change.recorded_at)} UTC`
-  if (change.undone_at) {
+  if (change.unrevoked_at) {
     const undone = { title: 'Taken back', state: /** @type {State} */ ('superseded'), isReached: true }
-    const lines = [`${second(change.undone_at)} UTC`, 'Online checks let it in again.']
+    const lines = [`${second(change.unrevoked_at)} UTC`, 'Online checks let it in again.']
     return [
       { ...first, lines: [at] },
-      { ...undone, since: took(since(change, change.undone_at)), lines },
+      { ...undone, since: took(since(change, change.unrevoked_at)), lines },
     ]
   }
   if (change.feed?.total === 0) {
@@ -147,7 +147,7 @@ export function stages(change, now) {
     return [{ ...first, lines: [at, 'The service refuses it from the next request on.'] }, others(change)]
   const lines = [
     at,
-    change.kind === 'list_signer'
+    change.kind === 'srl_signer'
       ? 'Trust documents name it as revoked.'
       : `Online checks refuse ${WHAT[change.kind]}.`,
   ]
@@ -195,14 +195,14 @@ function fed(change, now) {
 
 /** @param {Change} change @param {number} now @returns {Stage} */
 function listed(change, now) {
-  const { list, list_due_at: due, kind } = change
-  if (list)
+  const { srl, srl_due_at: due, kind } = change
+  if (srl)
     return {
-      title: `In list ${number(list.version)}`,
+      title: `In list ${number(srl.version)}`,
       state: 'force',
       isReached: true,
-      since: took(since(change, list.issued_at)),
-      lines: [brief(list.issued_at, now)],
+      since: took(since(change, srl.issued_at)),
+      lines: [brief(srl.issued_at, now)],
     }
   const isLate = due && now > Date.parse(due) + LATE
   return {
@@ -282,7 +282,7 @@ export function behindOf({ sequence, lag_entries: behind }) {
 }
 
 /** Return the publications in feed and SRL, for the timeline. @param {Change} change @returns {Happened[]} */
-export function published({ feed, list, is_complete: complete, completed_at: completed }) {
+export function published({ feed, srl, is_complete: complete, completed_at: completed }) {
   return [
     ...(feed?.issued_at
       ? [
@@ -293,11 +293,11 @@ export function published({ feed, list, is_complete: complete, completed_at: com
           }),
         ]
       : []),
-    ...(list
+    ...(srl
       ? [
           /** @type {Happened} */ ({
-            time: list.issued_at,
-            said: `List ${number(list.version)} has it`,
+            time: srl.issued_at,
+            said: `List ${number(srl.version)} has it`,
             state: 'force',
           }),
         ]
@@ -309,11 +309,11 @@ export function published({ feed, list, is_complete: complete, completed_at: com
 }
 
 /** Return whether and how the contract permits to undo a change. @param {Change} change */
-export function undoing({ kind, undoable, undone_at: undone, feed }) {
+export function undoing({ kind, can_unrevoke, unrevoked_at: undone, feed }) {
   if (kind === 'api_key' || kind === 'signing_key') return 'A revoked key stays revoked.'
-  if (kind === 'list_signer') return 'A revoked list signer stays revoked.'
+  if (kind === 'srl_signer') return 'A revoked SRL signer stays revoked.'
   if (undone) return `Taken back ${second(undone)} UTC.`
-  if (!undoable || feed?.total === 0) return 'Nothing of it is left to be taken back.'
+  if (!can_unrevoke || feed?.total === 0) return 'Nothing of it is left to be taken back.'
   return kind === 'batch' ? `${number(feed?.total ?? 0)} can be taken back.` : 'It can be taken back.'
 }
 

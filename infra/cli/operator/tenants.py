@@ -117,9 +117,9 @@ def show(operator: Operator, tenant: Handle) -> None:
             **_document(found.settings),
             "api_keys": found.api_keys,
             "service_accounts": found.service_accounts,
-            "list_version": found.list.version,
-            "list_count": found.list.count,
-            "list_expires_at": times.format_utc(found.list.expires_at),
+            "srl_version": found.list.version,
+            "srl_count": found.list.count,
+            "srl_expires_at": times.format_utc(found.list.expires_at),
         }
     )
 

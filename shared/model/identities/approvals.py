@@ -31,7 +31,7 @@ class ProtectedAction(StrEnum):
 
     UNREVOKE = "revocations.unrevoke"
     UNREVOKE_OTHERS = "revocations.unrevoke_others"
-    FORCE_SIGNER = "list_signers.force"
+    FORCE_SIGNER = "srl_signers.force_activate"
     REMOVE_TENANT = "tenant.remove"
     CREATE_ADMIN_KEY = "admin_keys.create"
     CHANGE_ACCESS = "access.change"

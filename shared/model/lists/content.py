@@ -260,7 +260,7 @@ class SrlState:
     """The state of one version of a tenant's SRL.
 
     `ends` has the known expiries of listed warrants, as RFC 3339 text in UTC. `signers` are the
-    revoked signers with their warrants listed. `list_signers` are the tenant's unarchived SRL
+    revoked signers with their warrants listed. `srl_signers` are the tenant's unarchived SRL
     signers, without seeds. The SRL covers the feed entries up to `sequence`. `log` is an earlier
     checkpoint of the tenant's transparency log.
     """
@@ -270,7 +270,7 @@ class SrlState:
     issued_at: datetime
     ends: Mapping[str, str] = field(default_factory=dict)
     signers: tuple[str, ...] = ()
-    list_signers: tuple[SrlSigner, ...] = ()
+    srl_signers: tuple[SrlSigner, ...] = ()
     tombstones: Tombstones = field(default_factory=Tombstones)
     sequence: int = 0
     log: PinnedCheckpoint | None = None
@@ -299,7 +299,7 @@ class SrlState:
                 times.parse(members["IssuedAt"]),
                 members["Ends"],
                 tuple(members["Signers"]),
-                tuple(map(SrlSigner.from_item, members["ListSigners"])),
+                tuple(map(SrlSigner.from_item, members["SrlSigners"])),
                 Tombstones.of(members["Tombstones"]),
                 int(members["Sequence"]),
                 _log_of(members),
@@ -317,7 +317,7 @@ class SrlState:
             "IssuedAt": times.format_utc(self.issued_at),
             "Ends": self.ends,
             "Signers": self.signers,
-            "ListSigners": [each.to_item() for each in self.list_signers],
+            "SrlSigners": [each.to_item() for each in self.srl_signers],
             "Tombstones": self.tombstones.members(),
             "Sequence": self.sequence,
         }
@@ -328,7 +328,7 @@ def read_unverified_statements(blob: bytes) -> list[dict[str, str]]:
 
     Each statement has a separate signature. Raises `DataCorrupt` if the blob is not a state.
     """
-    found = read_unverified_members(blob, PREFIX).get("ListSigners")
+    found = read_unverified_members(blob, PREFIX).get("SrlSigners")
     signers = found if isinstance(found, list) else []
     return [each["statement"] for each in signers if isinstance(each, dict) and "statement" in each]
 
@@ -417,8 +417,8 @@ class SrlVersionRecord(Record):
     key_id: str
     sha256: str
     expires: int
-    added: int | None = None
-    removed: int | None = None
+    added_count: int | None = None
+    removed_count: int | None = None
 
     @classmethod
     def of(
@@ -428,10 +428,10 @@ class SrlVersionRecord(Record):
 
         `previous` contains the sorted warrants of the previous SRL, or is None if they are unknown.
         """
-        added, removed = None, None
+        added_count, removed_count = None, None
         if previous is not None:
-            removed = len(content.missing(previous))
-            added = head.count - len(previous) + removed
+            removed_count = len(content.missing(previous))
+            added_count = head.count - len(previous) + removed_count
         return cls(
             head.version,
             head.issued_at,
@@ -440,8 +440,8 @@ class SrlVersionRecord(Record):
             head.key_id,
             base.sha256.hex(),
             int((head.issued_at + KEPT).timestamp()),
-            added,
-            removed,
+            added_count,
+            removed_count,
         )
 
 

@@ -45,7 +45,7 @@ class PublicationDeadline(Record):
     """The time to replace the SRL of a tenant, early enough for retries."""
 
     tenant_id: str
-    list_version: int
+    srl_version: int
     due_at: datetime
     expires_at: datetime
 
@@ -61,9 +61,7 @@ class PublicationDeadline(Record):
     @property
     def address(self) -> Address:
         """The address of the deadline: in order of time, with one address per SRL."""
-        return TURNS.address(
-            f"{times.format_utc(self.due_at)}#{self.tenant_id}#{self.list_version}"
-        )
+        return TURNS.address(f"{times.format_utc(self.due_at)}#{self.tenant_id}#{self.srl_version}")
 
 
 def new_version() -> int:

@@ -71,14 +71,16 @@ def counts(
             None,
             [RevocationCount(each) for day in days for each in model.parts(day, hourly=hourly)],
         )
-    known_from = head.counted_from
+    counted_since = head.counted_from
     place = model.address_of_hours if hourly else model.address
     places = {each: place(caller.tenant_id, head.generation, each) for each in days}
-    items = ports.store.get_many(dict.fromkeys(places[each] for each in days if each >= known_from))
+    items = ports.store.get_many(
+        dict.fromkeys(places[each] for each in days if each >= counted_since)
+    )
     spans: list[RevocationCount] = []
     for day in days:
         item = items.get(places[day], {})
         for each in model.parts(day, hourly=hourly):
             known = model.span(each, item, hourly=hourly)
-            spans.append(known if day >= known_from else RevocationCount(each))
-    return RevocationCountSeries(known_from.date(), spans)
+            spans.append(known if day >= counted_since else RevocationCount(each))
+    return RevocationCountSeries(counted_since.date(), spans)

@@ -81,8 +81,8 @@ class _SignerFacts:
     head: SrlHead
     active: SrlSigner
 
-    def to_view(self, list_signer: SrlSigner) -> SrlSignerView:
-        return _to_view(list_signer, self.settings)
+    def to_view(self, srl_signer: SrlSigner) -> SrlSignerView:
+        return _to_view(srl_signer, self.settings)
 
 
 def _stored_result(view: SrlSignerView) -> Item:
@@ -436,12 +436,12 @@ def _entry(
     caller: Caller,
     facts: _SignerFacts,
     action: AuditAction,
-    list_signer: SrlSigner,
+    srl_signer: SrlSigner,
     **details: Value,
 ) -> Change:
     settings, active_id = facts.settings, facts.active.id
     return audit.entry(
-        ports, caller, action, list_signer.id, settings=settings, active=active_id, **details
+        ports, caller, action, srl_signer.id, settings=settings, active=active_id, **details
     )
 
 
@@ -449,14 +449,14 @@ def _update(old: SrlSigner, new: SrlSigner) -> Change:
     return Put(new.address, new.to_item(), VersionIs(old.version))
 
 
-def _expect_unchanged(list_signer: SrlSigner) -> Change:
-    return Check(list_signer.address, VersionIs(list_signer.version))
+def _expect_unchanged(srl_signer: SrlSigner) -> Change:
+    return Check(srl_signer.address, VersionIs(srl_signer.version))
 
 
-def _to_view(list_signer: SrlSigner, settings: TenantSettings) -> SrlSignerView:
-    since = list_signer.activated_at or list_signer.created_at
-    if list_signer.status is SrlSignerStatus.PENDING:
-        return SrlSignerView(list_signer, list_signer.created_at + settings.rotation_grace)
+def _to_view(srl_signer: SrlSigner, settings: TenantSettings) -> SrlSignerView:
+    since = srl_signer.activated_at or srl_signer.created_at
+    if srl_signer.status is SrlSignerStatus.PENDING:
+        return SrlSignerView(srl_signer, srl_signer.created_at + settings.rotation_grace)
     return SrlSignerView(
-        list_signer, None if list_signer.status is SrlSignerStatus.REVOKED else since
+        srl_signer, None if srl_signer.status is SrlSignerStatus.REVOKED else since
     )

@@ -23,7 +23,7 @@ class BundleRevision:
     """The revision of a tenant's bundle, the SRL signers, and whether any key is revoked."""
 
     name: str
-    list_signers: list[SrlSigner]
+    srl_signers: list[SrlSigner]
     has_revoked: bool
 
 

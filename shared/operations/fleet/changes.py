@@ -32,7 +32,7 @@ from shared.operations.base.paging import Page
 from shared.operations.changes import revocations
 from shared.operations.fleet import propagation, unregistered
 from shared.operations.lists import in_force, marks, reach
-from shared.operations.lists import signers as list_signers
+from shared.operations.lists import signers as srl_signers
 from shared.ports import Ports
 
 # The most marks on signers that are read. With more, it is unknown which keys wait.
@@ -63,18 +63,18 @@ class FeedCoverage(NamedTuple):
 class ChangeProgress:
     """A change, and its enforcement by the authorizers.
 
-    `undone_at` is the time when a warrant was unrevoked. `feed` is None for an API key, because
-    only the service accepts it. `list_due_at` is the time by which the next SRL is due, if no SRL
+    `unrevoked_at` is the time when a warrant was unrevoked. `feed` is None for an API key, because
+    only the service accepts it. `srl_due_at` is the time by which the next SRL is due, if no SRL
     has the change yet.
     """
 
     change: RecordedChange
     reach: ChangeImpact
-    undoable: bool
-    undone_at: datetime | None
+    can_unrevoke: bool
+    unrevoked_at: datetime | None
     feed: FeedCoverage | None
     listed: SrlHead | None
-    list_due_at: datetime | None
+    srl_due_at: datetime | None
     propagation: Propagation
     propagation_curve: PropagationCurve
 
@@ -98,8 +98,8 @@ class _FoundChange(NamedTuple):
     change: RecordedChange
     reach: ChangeImpact
     feed: FeedCoverage | None
-    undoable: bool = False
-    undone_at: datetime | None = None
+    can_unrevoke: bool = False
+    unrevoked_at: datetime | None = None
     has_cutoff: bool = False
 
 
@@ -128,14 +128,14 @@ def of_change(ports: Ports, caller: Caller, *, change_id: str) -> ChangeProgress
     judged = [judge(each, entry, now, has_cutoff=found.has_cutoff) for each in registered]
     listed = reach.first_covering_srl(ports, tenant_id, entry.sequence) if entry else None
     due_at = None
-    if found.feed is not None and listed is None and found.undone_at is None:
+    if found.feed is not None and listed is None and found.unrevoked_at is None:
         head = in_force.read_srl_head(ports, tenant_id)
         due_at = schedule.due_by(head, found.change.recorded_at, now)
     return ChangeProgress(
         found.change,
         found.reach,
-        found.undoable,
-        found.undone_at,
+        found.can_unrevoke,
+        found.unrevoked_at,
         found.feed,
         listed,
         due_at,
@@ -206,7 +206,7 @@ def _warrant(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     entry = traced.published
     feed = FeedCoverage(int(entry is not None), 0 if traced.ended_at else 1, entry)
     has_cutoff = subject_of(record.warrant_id) is not None
-    return _FoundChange(change, ChangeImpact(0, 1), feed, undoable=True, has_cutoff=has_cutoff)
+    return _FoundChange(change, ChangeImpact(0, 1), feed, can_unrevoke=True, has_cutoff=has_cutoff)
 
 
 def _find_restored(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
@@ -218,12 +218,12 @@ def _find_restored(ports: Ports, caller: Caller, change_id: str) -> _FoundChange
         filters = replace(window, action=action)
         for made in audit_log.newest(ports, caller, filters, before=None, limit=_MADE_MAX):
             for warrant_id in (name for own, name in _named_revocations(made) if own == change_id):
-                undone_at = _restored_at(ports, caller, change_id, warrant_id, at)
+                unrevoked_at = _restored_at(ports, caller, change_id, warrant_id, at)
                 change = replace(
                     RecordedChange.of_entry(made, ChangeKind.WARRANT), id=change_id, name=warrant_id
                 )
                 return _FoundChange(
-                    change, ChangeImpact(0, 1), FeedCoverage(0, 0, None), undone_at=undone_at
+                    change, ChangeImpact(0, 1), FeedCoverage(0, 0, None), unrevoked_at=unrevoked_at
                 )
     raise NotFound
 
@@ -270,7 +270,7 @@ def _batch(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     feed = FeedCoverage(traced.told, traced.of, traced.published)
     has_cutoff = any(map(subject_of, ids))
     reached = ChangeImpact(0, len(ids))
-    return _FoundChange(change, reached, feed, undoable=traced.of > 0, has_cutoff=has_cutoff)
+    return _FoundChange(change, reached, feed, can_unrevoke=traced.of > 0, has_cutoff=has_cutoff)
 
 
 def _key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
@@ -278,7 +278,7 @@ def _key(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     tenant_id = caller.tenant_id
     item = ports.store.get(keys(tenant_id).address(change_id))
     if item is None:
-        return _list_signer(ports, caller, change_id)
+        return _srl_signer(ports, caller, change_id)
     key = SigningKey.from_item(item)
     if key.revoked_at is None:
         raise NotFound
@@ -334,12 +334,12 @@ def _of_keys(
     return found
 
 
-def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
+def _srl_signer(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
     """Return the revocation of an SRL signer.
 
     The feed has a discontinuity if the signer signed the current SRL.
     """
-    signer = list_signers.read_by_ids(ports, caller.tenant_id, [change_id]).get(change_id)
+    signer = srl_signers.read_by_ids(ports, caller.tenant_id, [change_id]).get(change_id)
     if signer is None or signer.revoked_at is None:
         raise NotFound
     at = signer.revoked_at
@@ -349,7 +349,7 @@ def _list_signer(ports: Ports, caller: Caller, change_id: str) -> _FoundChange:
 
     newest = in_force.read_feed_head(ports, caller.tenant_id)
     entry = reach.first_covering_entry(ports, caller.tenant_id, newest, at, states)
-    change, _ = _find_change(ports, caller, ChangeKind.LIST_SIGNER, change_id, at, name=None)
+    change, _ = _find_change(ports, caller, ChangeKind.SRL_SIGNER, change_id, at, name=None)
     return _FoundChange(change, ChangeImpact(1, 0), FeedCoverage(int(entry is not None), 1, entry))
 
 

@@ -192,18 +192,18 @@ def read_srl_body(ports: Ports, of: SrlHead) -> bytes:
     return read_blob(ports, of.form().blob)
 
 
-def read_srl_state(ports: Ports, of: SrlHead, list_signer: SrlSigner) -> SrlState:
+def read_srl_state(ports: Ports, of: SrlHead, srl_signer: SrlSigner) -> SrlState:
     """Read the state of the SRL with the head `of`.
 
-    `list_signer` is the signer of the next SRL. Raises `DataCorrupt` if the signature or the
+    `srl_signer` is the signer of the next SRL. Raises `DataCorrupt` if the signature or the
     content is not valid; `Unavailable`.
     """
-    if of.key_id != list_signer.id:
-        item = ports.store.get(signers_partition(list_signer.tenant_id).address(of.key_id))
+    if of.key_id != srl_signer.id:
+        item = ports.store.get(signers_partition(srl_signer.tenant_id).address(of.key_id))
         if item is None:
             raise DataCorrupt("the key that signed the list in force has no record")
-        list_signer = SrlSigner.from_item(item)
-    return read_verified_state(ports, of.state, list_signer)
+        srl_signer = SrlSigner.from_item(item)
+    return read_verified_state(ports, of.state, srl_signer)
 
 
 def read_blob(ports: Ports, blob: str) -> bytes:
@@ -214,7 +214,7 @@ def read_blob(ports: Ports, blob: str) -> bytes:
     return data
 
 
-def read_verified_state(ports: Ports, blob: str, list_signer: SrlSigner) -> SrlState:
+def read_verified_state(ports: Ports, blob: str, srl_signer: SrlSigner) -> SrlState:
     """Read an SRL state and verify its signature.
 
     Raises `DataCorrupt` if it is altered or has another version; `Unavailable`.
@@ -222,8 +222,8 @@ def read_verified_state(ports: Ports, blob: str, list_signer: SrlSigner) -> SrlS
     data = read_blob(ports, blob)
     return SrlState.verify_and_decode(
         data,
-        public_key=list_signer.public_bytes,
-        tenant_id=list_signer.tenant_id,
+        public_key=srl_signer.public_bytes,
+        tenant_id=srl_signer.tenant_id,
         version=version_of(blob),
     )
 

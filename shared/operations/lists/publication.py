@@ -130,13 +130,13 @@ class PublicationRun:
 class _SrlDraft:
     """The inputs of the next SRL.
 
-    `signer` signs the SRL, and `list_signers` are stored in its state.
+    `signer` signs the SRL, and `srl_signers` are stored in its state.
     """
 
     facts: PublicationFacts
     issue: SrlIssue
     signer: SrlSigner
-    list_signers: tuple[SrlSigner, ...]
+    srl_signers: tuple[SrlSigner, ...]
     previous: PreviousSrl
     restored_sequence: int | None
     jump: bool
@@ -359,16 +359,16 @@ def _retry_on_conflict(
 # --- the SRL ---
 
 
-def create_first(ports: Ports, settings: TenantSettings, list_signer: SrlSigner) -> list[Change]:
+def create_first(ports: Ports, settings: TenantSettings, srl_signer: SrlSigner) -> list[Change]:
     """Store version 1, an empty SRL, and return the writes that publish it (SRL-6)."""
     now, pen = times.truncate_to_second(ports.now()), SeedCache(ports)
-    tenant_id, list_signers = settings.tenant_id, (replace(list_signer, sealed_seed=None),)
+    tenant_id, srl_signers = settings.tenant_id, (replace(srl_signer, sealed_seed=None),)
     payload = Payload(1, now, now + settings.srl_ttl, [])
-    state = SrlState(tenant_id, 1, now, list_signers=list_signers)
-    signed = storage.sign_srl(pen, list_signer, payload, state)
+    state = SrlState(tenant_id, 1, now, srl_signers=srl_signers)
+    signed = storage.sign_srl(pen, srl_signer, payload, state)
     head = storage.store_srl(ports, signed, changes=0, sequence=0)
     base = decisions.feed_base(head, 0, wire.first_chain(tenant_id))
-    begins = storage.base_change(pen, None, base, settings, list_signer)
+    begins = storage.base_change(pen, None, base, settings, srl_signer)
     row = SrlVersionRecord.of(head, base, RevokedSet(), [])
     return [*_head_writes(tenant_id, head, row, Expect.ABSENT), begins]
 
@@ -443,12 +443,12 @@ def publish_with_new_signer(
     ports: Ports,
     caller: Caller,
     head: SrlHead,
-    list_signer: SrlSigner,
+    srl_signer: SrlSigner,
     changes: Iterable[Change],
     *,
     leaps: bool = False,
 ) -> None:
-    """Publish the next SRL, signed by `list_signer`, together with `changes`.
+    """Publish the next SRL, signed by `srl_signer`, together with `changes`.
 
     All writes are one transaction, with the given `head` as a precondition. `leaps` is true if the
     previous signer was stolen: the same transaction then adds a discontinuity with a sequence jump
@@ -465,7 +465,7 @@ def publish_with_new_signer(
         _warn_unsigned(error)
     making = _draft(ports, read, facts, leaps=leaps)
     stored = in_force.strip_seeds(caller.tenant_id, facts.stored_signers(), changes)
-    making = replace(making, signer=list_signer, list_signers=stored)
+    making = replace(making, signer=srl_signer, srl_signers=stored)
     _move_heads(ports, pen, _store_next(ports, pen, making), changes)
 
 
@@ -661,7 +661,7 @@ def _sign_and_store(ports: Ports, pen: SeedCache, making: _SrlDraft, plan: SrlPl
         issue.issued_at,
         listed.ends,
         listed.signers,
-        making.list_signers,
+        making.srl_signers,
         plan.tombstones,
         plan.sequence,
         making.previous.checkpoint,

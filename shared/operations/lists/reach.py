@@ -43,7 +43,7 @@ class PublicationStatus(NamedTuple):
     """
 
     feed_sequence: int | None
-    list_version: int | None
+    srl_version: int | None
 
 
 class BatchTrace(NamedTuple):
@@ -65,7 +65,7 @@ class RevocationTrace(NamedTuple):
     """
 
     published: PublishedEntry | None = None
-    list_version: int | None = None
+    srl_version: int | None = None
     ended_at: datetime | None = None
 
 

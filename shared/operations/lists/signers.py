@@ -188,7 +188,7 @@ def _find_archivable(ports: Ports, tenant_id: str) -> list[SrlSigner]:
     return surplus[::-1]
 
 
-def _is_listed(list_signer: SrlSigner, now: datetime) -> bool:
-    if list_signer.status is not SrlSignerStatus.RETIRED:
+def _is_listed(srl_signer: SrlSigner, now: datetime) -> bool:
+    if srl_signer.status is not SrlSignerStatus.RETIRED:
         return True
-    return list_signer.listed_until is not None and now < list_signer.listed_until
+    return srl_signer.listed_until is not None and now < srl_signer.listed_until

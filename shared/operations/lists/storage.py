@@ -126,7 +126,7 @@ class SignedSrl(NamedTuple):
     `packed` is `body` in gzip, or None if no client requests it. `base` is the payload in gzip.
     """
 
-    list_signer: SrlSigner
+    srl_signer: SrlSigner
     payload: Payload
     body: bytes
     packed: bytes | None
@@ -263,7 +263,7 @@ def prune(ports: Ports, tenant_id: str, *, until: int) -> None:
 
 def sign_srl(
     pen: SeedCache,
-    list_signer: SrlSigner,
+    srl_signer: SrlSigner,
     payload: Payload,
     state: SrlState,
     *,
@@ -274,15 +274,15 @@ def sign_srl(
     If `packs` is true, an SRL above a minimum size is also stored in gzip. Raises `DataCorrupt` if
     the SRL is not valid, `Unavailable`.
     """
-    seed = pen.unwrap(list_signer)
+    seed = pen.unwrap(srl_signer)
     body = content.sign(payload, seed=seed)
     try:
-        verify_own(body, payload, public_key=list_signer.public_bytes, now=pen.now())
+        verify_own(body, payload, public_key=srl_signer.public_bytes, now=pen.now())
     except InvalidSrl as error:
         raise DataCorrupt(f"refusing to publish a list that is not valid: {error}") from error
     packed = content.pack(body) if packs and len(body) >= PACKED_FROM else None
     base = content.pack(payload.cbor)
-    return SignedSrl(list_signer, payload, body, packed, base, state.sign(seed=seed))
+    return SignedSrl(srl_signer, payload, body, packed, base, state.sign(seed=seed))
 
 
 def store_blob(
@@ -334,7 +334,7 @@ def store_srl(
     not follow from the feed. `previous` is the head of the current SRL. If the disk is full, all
     older SRLs are removed first. Raises `OutOfSpace`, `Unavailable`.
     """
-    tenant_id = signed_srl.list_signer.tenant_id
+    tenant_id = signed_srl.srl_signer.tenant_id
     try:
         return _store_blobs(ports, signed_srl, changes, sequence)
     except OutOfSpace:
@@ -349,7 +349,7 @@ def store_srl(
 def _store_blobs(
     ports: Ports, signed_srl: SignedSrl, changes: int, sequence: int | None
 ) -> SrlHead:
-    payload, tenant_id = signed_srl.payload, signed_srl.list_signer.tenant_id
+    payload, tenant_id = signed_srl.payload, signed_srl.srl_signer.tenant_id
     version, states = payload.version, states_folder(tenant_id)
     # The state is stored before its SRL, so a restore that finds the SRL also finds the state.
     state, base = ports.gather(
@@ -368,7 +368,7 @@ def _store_blobs(
         blob=blob,
         sha256=sha256_of(blob),
         size=len(signed_srl.body),
-        key_id=signed_srl.list_signer.id,
+        key_id=signed_srl.srl_signer.id,
         state=state,
         sequence=sequence,
         base=base,

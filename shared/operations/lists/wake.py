@@ -83,7 +83,7 @@ def publish_feed(
     if published is None:
         return WakeResult()
     known_until = began if published.is_whole else None
-    follows = published.entries > 0 and settings.list_publication is SrlPublicationPolicy.FOLLOW
+    follows = published.entries > 0 and settings.srl_publication is SrlPublicationPolicy.IMMEDIATE
     return WakeResult(
         published.entries,
         list_due=published.head.needs_list or (follows and _is_srl_replaceable(ports, tenant_id)),

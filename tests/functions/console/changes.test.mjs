@@ -13,8 +13,8 @@ function change(registered, seconds, more = {}) {
   const curve = seconds.length > 200 ? Array.from({ length: 200 }, (_, index) => seconds[Math.round(index * step)]) : seconds
   const complete = registered > 0 && seconds.length === registered
   return {
-    id: 'svc_rev_1', kind: 'warrant', name: 'svc_wrt_a', recorded_at: time(0), reason: null, actor: null, undoable: true,
-    reach: { keys: 0, warrants: 1 }, feed: { sequence: 7, issued_at: time(1), published: 1, total: 1 }, list: null, list_due_at: time(60),
+    id: 'svc_rev_1', kind: 'warrant', name: 'svc_wrt_a', recorded_at: time(0), reason: null, actor: null, can_unrevoke: true,
+    reach: { keys: 0, warrants: 1 }, feed: { sequence: 7, issued_at: time(1), published: 1, total: 1 }, srl: null, srl_due_at: time(60),
     authorizers: { total: registered, enforced: seconds.length, fail_closed: 0, unknown: registered - seconds.length },
     is_complete: complete, completed_at: complete ? time(seconds.at(-1)) : null, propagation_curve: curve.map((each) => [each, 'enforced']), is_upper_bound: false,
     lagging_authorizers: [], ...more,
@@ -57,8 +57,8 @@ const CASES = [
   change(0, []), change(3, []), change(3, [1, 2]), change(3, [1, 2, 90]),
   change(3, [], { feed: { sequence: null, issued_at: null, published: 2, total: 3 } }),
   change(3, [], { feed: { sequence: null, issued_at: null, published: 0, total: 0 } }),
-  change(3, [], { undone_at: time(50) }), change(2, [], { kind: 'api_key', feed: null, propagation_curve: [], list_due_at: null }),
-  change(3, [4, 5], { list: { version: 9, issued_at: time(30) }, kind: 'list_signer', name: null }),
+  change(3, [], { unrevoked_at: time(50) }), change(2, [], { kind: 'api_key', feed: null, propagation_curve: [], srl_due_at: null }),
+  change(3, [4, 5], { srl: { version: 9, issued_at: time(30) }, kind: 'srl_signer', name: null }),
 ]
 
 test('nothing is said to be refused, or reached, before the service says so', () => {
@@ -66,7 +66,7 @@ test('nothing is said to be refused, or reached, before the service says so', ()
     const said = [standing(each).words, ...stages(each, AT + 60_000).map(({ title }) => title)].join()
     if (!each.is_complete) assert.doesNotMatch(said, /refused/)
     const reached = stages(each, AT + 60_000).map(({ isReached }) => isReached)
-    if (!each.undone_at && each.feed?.total) assert.equal(reached.at(-1), each.is_complete)
+    if (!each.unrevoked_at && each.feed?.total) assert.equal(reached.at(-1), each.is_complete)
     assert.equal(reached[0], true)
   }
   assert.equal(standing(CASES[3]).words, 'refused everywhere')

@@ -43,9 +43,9 @@ test('a gap of a second is seen, and all parts are inside the strip', () => {
 })
 
 test('the pieces of a row are as long as their counts', () => {
-  assert.deepEqual(rowLayout({ count: 50, added: 10 }, 100), { old: 40, fresh: 10 })
-  assert.deepEqual(rowLayout({ count: 0, added: 0 }, 0), { old: 0, fresh: 0 })
-  assert.deepEqual(rowLayout({ count: 10, added: null }, 10), { old: 100, fresh: 0 })
+  assert.deepEqual(rowLayout({ count: 50, added_count: 10 }, 100), { old: 40, fresh: 10 })
+  assert.deepEqual(rowLayout({ count: 0, added_count: 0 }, 0), { old: 0, fresh: 0 })
+  assert.deepEqual(rowLayout({ count: 10, added_count: null }, 10), { old: 100, fresh: 0 })
 })
 
 test('the difference of two lists', () => {

@@ -114,7 +114,7 @@ def test_every_dialog_leads_to_the_room_of_what_it_revoked(console: Console) -> 
     (signer,) = world.get("revocations/srl/keys")["keys"]
     console.act(signer["key_id"], "Revoke")
     _button(dialog, "Revoke it").click()
-    follow(f"List signer …{signer['key_id'][-6:]}")
+    follow(f"SRL signer …{signer['key_id'][-6:]}")
 
     console.open("#/api-keys")
     console.act("reader", "Revoke")
@@ -123,7 +123,7 @@ def test_every_dialog_leads_to_the_room_of_what_it_revoked(console: Console) -> 
     seen.append(_room(console, "reader"))
 
     kinds = [world.get(f"changes/{each}")["kind"] for each in seen]
-    assert kinds == ["warrant", "batch", "signing_key", "list_signer", "api_key"]
+    assert kinds == ["warrant", "batch", "signing_key", "srl_signer", "api_key"]
     page.get_by_role("link", name="Changes", exact=True).click()
     for each in seen:
         row = page.locator(f".lines a[href='#/changes/{each}']")

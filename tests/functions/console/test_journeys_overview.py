@@ -93,9 +93,9 @@ def test_each_number_leads_to_its_rows(console: Console) -> None:
     bars.nth(3).click()
     console.wait("revocations")
     expect(page).to_have_url(re.compile(r"revocations\?.*2026-11-11"))
-    console.open("#/overview?by=hour")
+    console.open("#/overview?interval=hour")
     # F1511a: Per hour, and with the warrants whose key was revoked, which lead to these acts.
-    hours = world.get("revocations/counts?by=hour&from=2026-11-21&to=2026-11-21")["hours"]
+    hours = world.get("revocations/counts?interval=hour&from=2026-11-21&to=2026-11-21")["hours"]
     expect(bars).to_have_count(12)
     made, by_key = hours[11]["created"], hours[11]["by_key"]
     said = f"2026-11-21 11:00: {made} revocations, and {by_key} warrants by their keys"

@@ -53,9 +53,9 @@ def test_what_was_published_and_when_none_was_valid(console: Console) -> None:
     expect(page.get_by_text("219 rows")).to_be_visible()
     console.check_looks("lists")
     rows.first.get_by_role("link").click()
-    said = f"From list {older['version']} to list {newest['version']}, {newest['added']} "
+    said = f"From list {older['version']} to list {newest['version']}, {newest['added_count']} "
     expect(page.get_by_role("status").filter(has_text=said)).to_be_visible()
-    expect(page.get_by_role("button", name=f"Added {newest['added']}")).to_be_visible()
+    expect(page.get_by_role("button", name=f"Added {newest['added_count']}")).to_be_visible()
     assert page.url.endswith(f"#/lists/{older['version']}..{newest['version']}")
     console.check_looks("lists-compared")
     console.expect_failures(404)

@@ -26,10 +26,10 @@ def test_a_setting_is_saved_by_itself(console: Console) -> None:
     expect(life.get_by_role("alert")).to_contain_text("srl_ttl_seconds")
     assert world.get("tenant/settings")["srl_ttl_seconds"] == 7200
     chosen = page.get_by_role("region", name="Lists are published")
-    chosen.get_by_role("combobox").select_option("follow")
+    chosen.get_by_role("combobox").select_option("immediate")
     chosen.get_by_role("button", name="Save").click()
     expect(chosen).to_contain_text("follows each change")
-    assert world.get("tenant/settings")["list_publication"] == "follow"
+    assert world.get("tenant/settings")["srl_publication"] == "immediate"
     back = page.get_by_role("region", name="Revocations are taken back by")
     back.get_by_role("combobox").select_option("own")
     back.get_by_role("button", name="Save").click()

@@ -102,7 +102,7 @@ def test_accounts_settings_and_their_entries(admin: Shell) -> None:
     assert actions == [f"service_account.{each}" for each in ("enable", "disable", "create")]
     assert admin.run("accounts", "delete", account, "--yes").code == 0
     assert account not in admin.run("accounts", "list").out
-    changed = admin.json("settings", "set", "feed_window_ms=250", "list_publication=scheduled")
+    changed = admin.json("settings", "set", "feed_window_ms=250", "srl_publication=scheduled")
     assert changed["feed_window_ms"] == 250
     assert admin.json("settings", "show") == changed
     assert admin.run("settings", "set", "feed_window_ms").code == 2

@@ -91,7 +91,7 @@ def test_a_warrant_that_holds(world: World) -> None:
         f"issued:  {start:%Y-%m-%dT%H:%M:%SZ}",
     ]
     assert f"expires: {end}\n" in said
-    assert "list:    version 2, " in said
+    assert "SRL:     version 2, " in said
     assert said.endswith("payload: may pay\n")
 
 

@@ -103,7 +103,7 @@ def test_the_state_of_another_list_is_not_believed(tenant_id: str, version: int)
         *(
             cbor2.dumps(_STATE._members() | {name: value})
             for name, value in (
-                *(("IssuedAt", "soon"), ("Signers", 7), ("ListSigners", [7])),
+                *(("IssuedAt", "soon"), ("Signers", 7), ("SrlSigners", [7])),
                 *(("Tombstones", {}), ("Tombstones", 7)),
                 ("Tombstones", _STATE.tombstones.members() | {"Keys": [7]}),
                 ("Tombstones", _STATE.tombstones.members() | {"ApiKeys": [{}]}),

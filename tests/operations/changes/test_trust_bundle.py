@@ -50,7 +50,7 @@ class Verifier:
         self.answers += 1
         page = operations.page(ports, self.tenant.operator, of=revision, before=None)
         self.keys = {each.key.id: each.status for each in page.keys}
-        self.signers = [(each.id, each.status.value) for each in revision.list_signers]
+        self.signers = [(each.id, each.status.value) for each in revision.srl_signers]
         self.held = [BundleVersion.next(revision.name, self.held, now=now)]
 
     def is_right(self, ports: Ports) -> bool:

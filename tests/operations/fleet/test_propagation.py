@@ -52,7 +52,7 @@ def test_from_nothing_to_complete(ports: Ports, tenant: Tenant, fleet: Fleet, cl
     publication.publish_feed(ports, tenant.id)
     found = progress(ports, tenant, revocation_id)
     assert found.traced.published is not None
-    assert (found.traced.published.sequence, found.traced.list_version) == (1, None)
+    assert (found.traced.published.sequence, found.traced.srl_version) == (1, None)
     assert counts(found.propagation) == (2, 0, 0, 2, False)
     fleet.report("north")
     clock.advance(seconds=89)
@@ -66,7 +66,7 @@ def test_from_nothing_to_complete(ports: Ports, tenant: Tenant, fleet: Fleet, cl
     fleet.report("south")
     assert counts(progress(ports, tenant, revocation_id).propagation) == (2, 2, 0, 0, True)
     srl.regenerate(ports, tenant.operator)
-    assert progress(ports, tenant, revocation_id).traced.list_version == 2
+    assert progress(ports, tenant, revocation_id).traced.srl_version == 2
 
 
 def test_what_has_no_propagation(ports: Ports, tenant: Tenant, fleet: Fleet) -> None:

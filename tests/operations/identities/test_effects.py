@@ -140,7 +140,7 @@ STRENGTHS: list[tuple[str, Any, Any, bool]] = [
     ("audit_retention_days", 400, 399, True),
     ("rotation_grace_seconds", 3600, 3599, True),
     ("feed_window_ms", 500, 501, True),
-    ("list_publication", SrlPublicationPolicy.FOLLOW, SrlPublicationPolicy.SCHEDULED, True),
+    ("srl_publication", SrlPublicationPolicy.IMMEDIATE, SrlPublicationPolicy.SCHEDULED, True),
     ("max_authorizers", 200, 201, False),
     ("unrevoke_policy", UnrevokePolicy.OWN, UnrevokePolicy.ANY, True),
     ("person_key_max_days", 365, 366, True),

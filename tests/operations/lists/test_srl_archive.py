@@ -57,7 +57,7 @@ def recorded(ports: Ports, tenant: Tenant) -> tuple[SrlSigner, ...]:
     head = in_force.read_srl_head(ports, tenant.id)
     return in_force.read_srl_state(
         ports, head, in_force.read_active_signer(ports, tenant.id)
-    ).list_signers
+    ).srl_signers
 
 
 @pytest.mark.slow

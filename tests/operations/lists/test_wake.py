@@ -187,11 +187,11 @@ def test_a_key_that_signed_much_asks_for_a_list(
 def test_a_list_follows_if_the_tenant_wants_it(
     ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float]
 ) -> None:
-    """F222b: With `follow` each entry asks for a list, unless the last one is too young."""
+    """F222b: With `immediate` each entry asks for a list, unless the last one is too young."""
     tenant.revoke(ports, "svc_wrt_a")
     clock.advance(seconds=10)
     assert not wake.publish_feed(ports, tenant.id).list_due
-    _set(ports, tenant, list_publication=SrlPublicationPolicy.FOLLOW)
+    _set(ports, tenant, srl_publication=SrlPublicationPolicy.IMMEDIATE)
     tenant.revoke(ports, "svc_wrt_b")
     clock.advance(seconds=1)
     assert wake.publish_feed(ports, tenant.id).list_due
@@ -205,7 +205,7 @@ def test_a_long_list_follows_more_rarely(
     ports: Ports, tenant: Tenant, clock: Clock, pauses: list[float]
 ) -> None:
     """F222c: A list of a million follows an entry at most once in 50 seconds."""
-    _set(ports, tenant, list_publication=SrlPublicationPolicy.FOLLOW)
+    _set(ports, tenant, srl_publication=SrlPublicationPolicy.IMMEDIATE)
     head = in_force.read_srl_head(ports, tenant.id)
     long = replace(head, count=1_000_000)
     ports.store.write(Put(head_address(tenant.id), long.to_item(), Expect.PRESENT))

@@ -244,7 +244,7 @@ class Room {
   #deny(change) {
     const {
       kind,
-      undone_at: undone,
+      unrevoked_at: undone,
       feed,
       authorizers: { total: registered },
       propagation_curve: points,
@@ -293,7 +293,7 @@ class Room {
   #left({
     lagging_authorizers: lagging,
     feed,
-    undone_at: undone,
+    unrevoked_at: undone,
     kind,
     authorizers: { total: registered, fail_closed: closed, unknown },
   }) {
@@ -324,7 +324,7 @@ class Room {
    * Return the record of a token, the only source of issuer and value; null until it is read.
    * @param {Change} change
    */
-  #token({ id, name, undone_at: undone }) {
+  #token({ id, name, unrevoked_at: undone }) {
     if (!this.#isAsked && !undone && tokenWords({ warrant_id: name ?? '' })) {
       this.#isAsked = true
       void get(`/v1/revocations/${id}`).then(
@@ -341,9 +341,9 @@ class Room {
 
   /** @param {Change} change */
   #facts(change) {
-    const { id, kind, name, actor, feed, list } = change
+    const { id, kind, name, actor, feed, srl } = change
     /** @type {Api.Webhook[]} */
-    const hooks = (!change.undone_at && may('read-only', 'auditor') && read(HOOKS, SELDOM, 'webhooks').data) || []
+    const hooks = (!change.unrevoked_at && may('read-only', 'auditor') && read(HOOKS, SELDOM, 'webhooks').data) || []
     const ask = async () => {
       try {
         const { revoked } = /** @type {Api.RevocationCheck} */ (
@@ -363,7 +363,7 @@ class Room {
         ? takeBackBatch(this.#undone, id, this.signal)
         : takeBack({ ...record, id, warrant_id: name ?? '', reason: change.reason ?? '' })
     const record = this.#token(change)
-    const isUndoable = change.undoable && !change.undone_at && may('revoker')
+    const isUndoable = change.can_unrevoke && !change.unrevoked_at && may('revoker')
     return facts([
       ...(name ? [/** @type {[string, unknown]} */ (['Name', html`<bdi class="whole" dir="auto">${name}</bdi>`])] : []),
       ...(record
@@ -376,13 +376,13 @@ class Room {
           ? html`${person(actor.identity, actor.name)}${actor.key_id && html`<br /><code>${actor.key_id}</code>`}`
           : 'not known',
       ],
-      ...(feed?.total && !change.undone_at
+      ...(feed?.total && !change.unrevoked_at
         ? [
             /** @type {[string, unknown]} */ ([
               'Feed entry',
               feed.sequence === null ? 'none yet' : number(feed.sequence),
             ]),
-            /** @type {[string, unknown]} */ (['List', list ? number(list.version) : 'none yet']),
+            /** @type {[string, unknown]} */ (['SRL', srl ? number(srl.version) : 'none yet']),
           ]
         : []),
       ...(hooks.length
@@ -485,7 +485,7 @@ function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { total
     batch: [`#/revocations?batch=${id}`, 'Its revocations'],
     signing_key: ['#/keys', 'What went dark'],
     api_key: [`#/api-keys/${id}`, 'The key'],
-    list_signer: ['#/lists', 'The lists'],
+    srl_signer: ['#/lists', 'The lists'],
   }
   const [address, words] = /** @type {[string, string]} */ (links[kind])
   const big = (/** @type {number} */ value, /** @type {string} */ noun) =>
@@ -496,7 +496,7 @@ function reach({ kind, id, name, reach: { keys, warrants }, authorizers: { total
   return html`<section class="panel">
     <h2>Reach</h2>
     <dl class="reached">
-      ${kind !== 'api_key' && kind !== 'list_signer' && big(warrants, 'warrant')}
+      ${kind !== 'api_key' && kind !== 'srl_signer' && big(warrants, 'warrant')}
       ${keys > 0 && big(keys, KINDS[kind].toLowerCase().replace('api', 'API'))}${big(registered, 'authorizer')}
     </dl>
     <p><a href=${address}>${words}</a></p>

@@ -41,7 +41,7 @@ let approvals = []
  * @param {{route: {query: URLSearchParams}, signal: AbortSignal}} context
  */
 export async function show(main, { route, signal }) {
-  const isHourly = route.query.get('by') === 'hour'
+  const isHourly = route.query.get('interval') === 'hour'
   const fault = one(html`<div></div>`)
   const steps = one(html`<div class="body"></div>`)
   approvals = []
@@ -73,7 +73,7 @@ export async function show(main, { route, signal }) {
 /** Return the path of the revocation counts. @param {boolean} isHourly */
 const counts = (isHourly) => {
   const from = date(now() - (isHourly ? 1 : DAYS - 1) * DAY)
-  return `/v1/revocations/counts?from=${from}&to=${date(now())}${isHourly ? '&by=hour' : ''}`
+  return `/v1/revocations/counts?from=${from}&to=${date(now())}${isHourly ? '&interval=hour' : ''}`
 }
 
 /** Return the stored data of the page; null where the key has no permission. @param {boolean} isHourly */
@@ -497,7 +497,7 @@ function bars(entry, isFirst, isHourly) {
         ${
           isHourly
             ? html`<a href="#/overview">${DAYS} days</a> · ${HOURS} hours`
-            : html`${DAYS} days · <a href="#/overview?by=hour">${HOURS} hours</a>`
+            : html`${DAYS} days · <a href="#/overview?interval=hour">${HOURS} hours</a>`
         }</small
       >
     </header>

@@ -147,7 +147,7 @@ const lists = {
       id: 'change',
       title: 'Change',
       width: '116px',
-      value: ({ added, removed }) => (added ?? 0) + (removed ?? 0),
+      value: ({ added_count: added, removed_count: removed }) => (added ?? 0) + (removed ?? 0),
       text: changed,
       cell: (version) => html`<span class=${changed(version) === 'same' ? 'soft' : null}>${changed(version)}</span>`,
     },
@@ -177,7 +177,7 @@ const lists = {
 }
 
 /** @param {Version} version */
-function changed({ added, removed }) {
+function changed({ added_count: added, removed_count: removed }) {
   if (added === null || removed === null) return 'unknown'
   return [added && `+${number(added)}`, removed && `−${number(removed)}`].filter(Boolean).join(' ') || 'same'
 }

@@ -33,11 +33,11 @@ const SETTINGS = [
       'A new list is published at half of the time.',
   },
   {
-    name: 'list_publication',
+    name: 'srl_publication',
     words: 'Lists are published',
-    choices: { scheduled: 'by the schedule', follow: 'after each change' },
+    choices: { scheduled: 'by the schedule', immediate: 'after each change' },
     effect: (value) =>
-      value === 'follow'
+      value === 'immediate'
         ? 'A list follows each change at once, and is published for a twentieth of the time at most.'
         : 'A list is published within about a minute of a change. Authorizers that follow the feed hear of it at once.',
   },

@@ -18,7 +18,7 @@ import { announce, facts, named } from './panel.js'
 const ACTIONS = {
   'revocations.unrevoke': (times) => `Take ${count(times, 'revocation')} back`,
   'revocations.unrevoke_others': (times) => `Take ${count(times, 'revocation')} of others back`,
-  'list_signers.force': () => 'Make another list signer active before its time',
+  'srl_signers.force_activate': () => 'Make another list signer active before its time',
   'tenant.remove': () => 'Remove the tenant with all its data',
   'admin_keys.create': () => 'Make or replace an API key that may do everything',
   'access.change': () => 'Change who has access',
@@ -225,7 +225,7 @@ async function repeated(approval, place) {
 /** Return the possible request bodies of an action. @param {Approval} approval */
 function bodies({ action, details }) {
   const { name, reason, cascade, changes = {} } = /** @type {Record<string, any>} */ (details)
-  if (action === 'list_signers.force') return [{ force: true }, undefined]
+  if (action === 'srl_signers.force_activate') return [{ force: true }, undefined]
   if (action === 'signing_keys.revoke_root') return [{ reason, cascade }]
   const [scopes, service_account_id, expires_at] = ['scopes', 'service_account_id', 'expires_at'].map(
     (each) => changes[each]?.new ?? null,

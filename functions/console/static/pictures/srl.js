@@ -116,10 +116,10 @@ export function strip(found, from, now, width) {
 
 /**
  * Return the lengths of the pieces of a row, in per cent of the longest.
- * @param {{count: number, added: number | null}} version
+ * @param {{count: number, added_count: number | null}} version
  * @param {number} most
  */
-export function rowLayout({ count, added }, most) {
+export function rowLayout({ count, added_count: added }, most) {
   const whole = most ? (count / most) * 100 : 0
   const fresh = Math.min(whole, ((added ?? 0) / Math.max(1, most)) * 100)
   return { old: whole - fresh, fresh }
@@ -127,7 +127,7 @@ export function rowLayout({ count, added }, most) {
 
 /**
  * Return a bar with the number of warrants on an SRL; new warrants are at the end.
- * @param {{count: number, added: number | null}} version
+ * @param {{count: number, added_count: number | null}} version
  * @param {number} most on any displayed SRL
  * @param {boolean} current whether the signer of the current SRL signed it
  */

@@ -25,7 +25,7 @@ from shared.ports import Ports
 _CHECKS: Final[tuple[Check, ...]] = (
     tenant.check,
     tenant.check_marks,
-    tenant.check_list_signers,
+    tenant.check_srl_signers,
     revocations.check,
     signed.check,
     signing_keys.check,

@@ -222,7 +222,7 @@ def _state(ports: Ports, tenant_id: str, head: SrlHead, changes: int) -> Iterato
     try:
         signer = in_force.read_active_signer(ports, tenant_id)
     except DataCorrupt:
-        return  # `list_signers` reports this.
+        return  # `srl_signers` reports this.
     state = in_force.read_srl_state(ports, head, signer)
     if state.tombstones != records.read_tombstones(ports, tenant_id, changes=changes):
         yield Inconsistency(

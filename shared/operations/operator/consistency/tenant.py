@@ -129,7 +129,7 @@ def _is_damaged(kind: type[OutboxMark] | type[SignerOutboxMark], item: Item) -> 
     return False
 
 
-def check_list_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
+def check_srl_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     """Yield inconsistencies of SRL signers: there must be one standby and one active signer.
 
     The active signer names the pending one. Raises `DataCorrupt`, `Unavailable`.

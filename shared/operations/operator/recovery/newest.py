@@ -77,7 +77,7 @@ def replay(
     else:
         listed = min((each.sequence for each in recent_states), default=0)
     changes = max((each.tombstones.changes for each in states), default=0)
-    signers = [signer for each in recent_states for signer in each.list_signers]
+    signers = [signer for each in recent_states for signer in each.srl_signers]
     theirs = {each.public_bytes for each in signers if each.status is SrlSignerStatus.REVOKED}
     known = _KnownKeys(frozenset(keys), frozenset(theirs.union(revoked_keys)))
     gaps: list[str] = []

@@ -172,7 +172,7 @@ def _apply(run: RecoveryRun, newest: NewestPublication, tables: StaleTables) -> 
         access.apply_to_accounts(run, found.accounts, is_behind=tables.keys)
     until = max((each.expires_at for each in newest.lists), default=run.ports.now())
     for state in newest.states:
-        restore_signers(run, state.list_signers, listed_until=until)
+        restore_signers(run, state.srl_signers, listed_until=until)
     settle(lambda: _count_on(run, newest.changes))
 
 

@@ -24,7 +24,7 @@ from shared.model.signing_keys import KeyStatus, SigningKey
 from shared.model.warrants import WarrantRecord, is_past_retention
 from shared.operations.base import counters, tenants
 from shared.operations.lists import in_force, records
-from shared.operations.lists import signers as list_signers
+from shared.operations.lists import signers as srl_signers
 from shared.operations.lists.verdicts import read_statuses
 from shared.operations.operator.recovery import newest as srl_newest
 from shared.operations.operator.recovery.newest import NewestPublication
@@ -94,7 +94,7 @@ def _is_short(ports: Ports, tenant_id: str, newest: NewestPublication) -> bool:
 def newest_scheduled_version(ports: Ports, tenant_id: str) -> int:
     """Return the version of the newest SRL with a deadline in the table of keys, or 0."""
     own = (each for each in ports.store.query(TURNS) if schedule.tenant_of(each.sk) == tenant_id)
-    return max((PublicationDeadline.from_item(each.item).list_version for each in own), default=0)
+    return max((PublicationDeadline.from_item(each.item).srl_version for each in own), default=0)
 
 
 def unknown(
@@ -115,7 +115,7 @@ def unknown(
         _api_keys(ports, tenant_id),
         _accounts(ports, tenant_id),
         _signing_keys(ports, tenant_id),
-        _list_signers(ports, tenant_id),
+        _srl_signers(ports, tenant_id),
         _disabled_since(ports, tenant_id, newest) if tables.keys else (),
         _find_unrevoked(ports, tenant_id, newest) if tables.revocations else (),
     )
@@ -173,7 +173,7 @@ def _accounts(ports: Ports, tenant_id: str) -> Iterator[str]:
             yield f'active account {account.id} "{account.name}", API keys: {account.api_key_count}'
 
 
-def _list_signers(ports: Ports, tenant_id: str) -> Iterator[str]:
+def _srl_signers(ports: Ports, tenant_id: str) -> Iterator[str]:
     for signer in SrlSigner.from_rows(ports.store.query(signers_partition(tenant_id))):
         if signer.status in (SrlSignerStatus.ACTIVE, SrlSignerStatus.PENDING):
             yield f"{signer.status} list signer {signer.id}, public key {signer.public_key}"
@@ -274,12 +274,12 @@ def _has_returned(record: SigningKey, now: SigningKey | None, *, is_behind: bool
 
 
 def _signers(ports: Ports, tenant_id: str, state: SrlState) -> Iterator[str]:
-    recorded = {each.id: each for each in state.list_signers if each.status in ENDED}
-    found = list_signers.read_by_ids(ports, tenant_id, recorded)
+    recorded = {each.id: each for each in state.srl_signers if each.status in ENDED}
+    found = srl_signers.read_by_ids(ports, tenant_id, recorded)
     for each in recorded.values():
         if each.id not in found or found[each.id].status not in ENDED:
             yield f"the list signer {each.id} was {each.status}, and is not"
-    for each in list_signers.find_archived(
-        in_force.read_signers(ports, tenant_id), state.list_signers
+    for each in srl_signers.find_archived(
+        in_force.read_signers(ports, tenant_id), state.srl_signers
     ):
         yield f"the list signer {each.id} was archived, and is {each.status}"

@@ -405,10 +405,9 @@ class ChangeBody(ListedChange):
         unregistered=[UNREGISTERED],
     )
 
-    can_unrevoke: bool = response_field("Whether something of it can still be taken back.")
+    can_unrevoke: bool = response_field("Whether a revocation of it can still be removed.")
     unrevoked_at: MomentOut | None = optional(
-        "When it was taken back, so that nobody refuses the warrant for it any more; only if it is "
-        "the revocation of a warrant that was."
+        "When the warrant was unrevoked; only if the change is a revocation that was removed."
     )
     reach: ChangeReachBody = response_field("What it revoked.")
     feed: ChangeEntry | None = response_field(

@@ -147,9 +147,7 @@ export function stages(change, now) {
     return [{ ...first, lines: [at, 'The service refuses it from the next request on.'] }, others(change)]
   const lines = [
     at,
-    change.kind === 'srl_signer'
-      ? 'Trust documents name it as revoked.'
-      : `Online checks refuse ${WHAT[change.kind]}.`,
+    change.kind === 'srl_signer' ? 'Trust documents name it as revoked.' : `Online checks refuse ${WHAT[change.kind]}.`,
   ]
   return [{ ...first, lines }, fed(change, now), listed(change, now), held(change, now)]
 }

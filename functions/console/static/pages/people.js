@@ -178,7 +178,12 @@ const approvals = {
   isLow: true,
   show: (approval) => tell('Approval', about(approval)),
   columns: [
-    { id: 'what', title: 'What', width: 'minmax(200px, 2fr)', text: ({ action, count: times }) => words(action, times) },
+    {
+      id: 'what',
+      title: 'What',
+      width: 'minmax(200px, 2fr)',
+      text: ({ action, count: times }) => words(action, times),
+    },
     {
       id: 'state',
       title: 'State',

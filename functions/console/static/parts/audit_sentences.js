@@ -186,7 +186,12 @@ export function sentence({ entries, action, actor, name }) {
 }
 
 /** Actions with sentences that need no name. */
-const NAMELESS = new Set(['audit_log.statement', 'tenant.update_settings', 'tenant.update_protected_actions', 'recovery.review'])
+const NAMELESS = new Set([
+  'audit_log.statement',
+  'tenant.update_settings',
+  'tenant.update_protected_actions',
+  'recovery.review',
+])
 
 /**
  * Return the object of an entry, by the name that people use.

@@ -322,8 +322,8 @@ async def get_change(
 
     The states and `is_complete` are the same as in the proof of propagation, for the feed entry
     that completes the change. With `wait`, the service delays a response that is not is_complete.
-    If a warrant was unrevoked, the change has `unrevoked_at` while the audit log contains it, and no
-    authorizer is holding.
+    If a warrant was unrevoked, the change has `unrevoked_at` while the audit log contains it, and
+    no authorizer is holding.
 
     404: there is no such change.
     """
@@ -343,8 +343,8 @@ async def delete_revocation(
     """Delete a revocation.
 
     The warrant is valid again, unless its signing key is revoked. If the tenant's setting
-    `unrevoke_policy` is `own`, keys without the scope `admin` can delete only revocations of their own
-    identity that no other identity repeated. Otherwise the status is 403.
+    `unrevoke_policy` is `own`, keys without the scope `admin` can delete only revocations of their
+    own identity that no other identity repeated. Otherwise the status is 403.
     """
     request.run(revocations.delete, revocation_id=revocation_id, reason=reason)
 

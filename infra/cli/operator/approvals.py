@@ -90,7 +90,9 @@ def show_policy(session: ApiSession) -> None:
     session.out.record(session.api.get(_POLICY))
 
 
-@command(app, "protect", example="rescind approvals protect --action tenant.remove", is_protected=True)
+@command(
+    app, "protect", example="rescind approvals protect --action tenant.remove", is_protected=True
+)
 def protect(
     session: ApiSession,
     action: ProtectedOption = None,

@@ -65,9 +65,9 @@ class ApprovalStatus(StrEnum):
 class ProtectedActions(Record):
     """The protected actions of a tenant.
 
-    Unrevoking more than `unrevoke_threshold` warrants per hour needs an approval. None means no limit.
-    If any action is protected, so are changes of access: this record, identity providers, roles,
-    and enabling of disabled people.
+    Unrevoking more than `unrevoke_threshold` warrants per hour needs an approval. None means no
+    limit. If any action is protected, so are changes of access: this record, identity providers,
+    roles, and enabling of disabled people.
     """
 
     actions: tuple[ProtectedAction, ...] = ()

@@ -42,7 +42,7 @@ help: ## Say what each command does.
 
 run: $(VENV)/.infra ## Serve on 127.0.0.1 (HOST=127.0.0.1 PORT=8080 DATA=.data KEYS=.data/master.key WORKERS=1 LOG=info OPS= DOCS=on). Ctrl-C stops it.
 	@exec $(BIN)/python -m infra.cli serve --host $(HOST) --port $(PORT) --workers $(WORKERS) \
-		--log-level $(LOG) --docs $(DOCS) $(if $(DATA),--data "$(DATA)") $(if $(KEYS),--keys "$(KEYS)") \
+		--log-level $(LOG) --docs $(DOCS) $(if $(DATA),--data "$(DATA)") $(if $(KEYS),--key-file "$(KEYS)") \
 		$(if $(OPS),--ops-address $(OPS))
 
 build: $(VENV)/.infra ## Stage what Lambda runs in .build/app (ARCHITECTURE=arm64 OUTPUT=.build/app PARAMETERS=).

@@ -267,7 +267,7 @@ def _master_key(folder: Path, own: Path) -> Path:
             return each
     raise RestoreRefused(
         f"{own} is missing, and the backup has no master key. Put its copy there, or say where it "
-        "is with --keys."
+        "is with --key-file."
     )
 
 

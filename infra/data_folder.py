@@ -103,7 +103,7 @@ def empty_metrics(folder: Path, address: str) -> Path:
 
 
 def master_key(folder: Path, path: Path | None) -> Path:
-    """Return the path of the master key: `path` (`--keys`), or `master.key` in the folder."""
+    """Return the path of the master key: `path` (`--key-file`), else `master.key` in the folder."""
     return path or folder / _MASTER_KEY
 
 
@@ -210,7 +210,7 @@ def _validate_folder(folder: Path, key: Path | None) -> Path:
     path = master_key(folder, key)
     if (folder / _STORE).exists() and not path.exists():
         problem = f"{path} is missing, but {folder} has data. "
-        remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --keys)."
+        remedy = "Restore its copy, or say where it is (make run KEYS=…, or the option --key-file)."
         raise InvalidSettings(problem + remedy)
     # Modes are checked when the files are read.
     private_files.check_owner(path)

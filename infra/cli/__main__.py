@@ -51,7 +51,7 @@ def _run(arguments: Sequence[str]) -> None:
 def _words(arguments: Sequence[str]) -> list[str]:
     """Rewrite the arguments into forms that Typer accepts.
 
-    `help keys list` becomes `keys list --help`. `--watch` may have no value.
+    `help srl status` becomes `srl status --help`. `--watch` may have no value.
     """
     if arguments[:1] == ["help"]:
         return [*arguments[1:], "--help"]

@@ -77,10 +77,12 @@ Networks = Annotated[
         "--network", metavar="CIDR", help="Accept the key from this network alone. May be repeated."
     ),
 ]
-Into = Annotated[
+SecretFile = Annotated[
     Path | None,
     typer.Option(
-        "--into", metavar="FILE", help="Write the secret to this new file, for its owner only."
+        "--secret-file",
+        metavar="FILE",
+        help="Write the secret to this new file, for its owner only.",
     ),
 ]
 
@@ -110,7 +112,7 @@ def list_(
 @command(
     app,
     "create",
-    example="rescind api-keys create ci --scope authorizer --into ci.key",
+    example="rescind api-keys create ci --scope authorizer --secret-file ci.key",
     is_protected=True,
 )
 def create(
@@ -121,7 +123,7 @@ def create(
     expires_at: Expires = None,
     never_expires: NeverExpires = False,
     network: Networks = None,
-    into: Into = None,
+    secret_file: SecretFile = None,
 ) -> None:
     """Create an API key and print its secret, which is shown only once.
 
@@ -130,7 +132,7 @@ def create(
     """
     if expires_at and never_expires:
         raise UsageError("use one of --expires-at and --never-expires.")
-    check_new(into)
+    check_new(secret_file)
     body = {
         "name": name,
         "scopes": scopes,
@@ -138,7 +140,7 @@ def create(
         "expires_at": None if never_expires else _end(session, expires_at or _usual_end(session)),
         "networks": network,
     }
-    show_secret(session, session.api.post(_keys.path, drop_missing(body)), into)
+    show_secret(session, session.api.post(_keys.path, drop_missing(body)), secret_file)
 
 
 @command(app, "rotate", example="rescind api-keys rotate svc_ak_01J… --grace 0", is_protected=True)
@@ -147,15 +149,17 @@ def rotate(
     key: Identifier,
     grace: Grace,
     expires_at: Expires = None,
-    into: Into = None,
+    secret_file: SecretFile = None,
 ) -> None:
     """Rotate an API key and print its new secret, which is shown only once.
 
     The old secret is accepted during the grace period. With --grace 0 it is refused at once.
     """
-    check_new(into)
+    check_new(secret_file)
     body = {"grace_seconds": grace, "expires_at": _end(session, expires_at)}
-    show_secret(session, session.api.post(_keys.at(key, "/rotate"), drop_missing(body)), into)
+    show_secret(
+        session, session.api.post(_keys.at(key, "/rotate"), drop_missing(body)), secret_file
+    )
 
 
 @command(app, "revoke", example="rescind api-keys revoke svc_ak_01J… --yes")
@@ -195,24 +199,24 @@ def check_new(path: Path | None) -> None:
 
 
 def show_secret(
-    session: ApiSession, creation: dict[str, Any], into: Path | None, *, field: str = "key"
+    session: ApiSession, creation: dict[str, Any], secret_file: Path | None, *, field: str = "key"
 ) -> None:
     """Print a new record with its secret, or write the secret to a file.
 
     The secret is also printed if the file cannot be written, because it is not available later.
     Raises `NotWritten` if the secret cannot be written or cannot be printed.
     """
-    if into is None:
+    if secret_file is None:
         _print_secret(session, creation)
         session.out.print_message("The secret is shown only once.")
         return
     try:
-        data_folder.write_secret(into, creation[field])
+        data_folder.write_secret(secret_file, creation[field])
     except OSError as error:
         _print_secret(session, creation)
-        problem = f"{into} cannot be written: {error.strerror}"
+        problem = f"{secret_file} cannot be written: {error.strerror}"
         raise NotWritten(f"{problem}. The secret is printed instead, only this once.") from error
-    session.out.record({**creation, field: f"in {into}"})
+    session.out.record({**creation, field: f"in {secret_file}"})
 
 
 def _print_secret(session: ApiSession, creation: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`rescind audit`: list, export and verify the audit log."""
+"""`rescind audit-log`: who did what, an export, and whether the log is whole."""
 
 import json
 import os
@@ -170,10 +170,10 @@ app = noun("The audit log: who did what, an export, and a proof that nothing is 
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
-    root.add_typer(app, name="audit")
+    root.add_typer(app, name="audit-log")
 
 
-@command(app, "list", example="rescind audit list --warrant svc_wrt_laptop-17", watches=True)
+@command(app, "list", example="rescind audit-log list --warrant svc_wrt_laptop-17", watches=True)
 def list_(
     session: ApiSession,
     warrant: Warrant = None,
@@ -185,8 +185,8 @@ def list_(
     batch: Batch = None,
     since: Since = None,
     until: Until = None,
-    parts: Annotated[
-        bool, typer.Option("--parts", help="Show each entry of a batch in a row of its own.")
+    expand_batches: Annotated[
+        bool, typer.Option("--expand-batches", help="Show one row per entry of a batch.")
     ] = False,
     limit: Limit = SHOWN,
 ) -> None:
@@ -210,7 +210,7 @@ def list_(
     }
     page = session.api.list_records(PATH, "audit_logs", most=limit, params=query)
     found = page["audit_logs"]
-    rows = [_row([each]) for each in found] if parts else _fold_batches(found)
+    rows = [_row([each]) for each in found] if expand_batches else _fold_batches(found)
     session.out.print_page(page, "audit_logs", _COLUMNS, rows)
 
 
@@ -236,7 +236,7 @@ def _row(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return shown | {"details": {"warrants": warrants, "entries": len(entries)} | rest}
 
 
-@command(app, "export", example="rescind audit export --format csv --file audit.csv")
+@command(app, "export", example="rescind audit-log export --format csv --file audit.csv")
 def export(
     session: ApiSession,
     format_: Annotated[
@@ -272,16 +272,16 @@ def export(
             out.write(part)
 
 
-@command(app, "verify", example="rescind audit verify")
+@command(app, "verify", example="rescind audit-log verify")
 def verify(
     session: ApiSession,
     checkpoint: Annotated[
         Path | None,
         typer.Option("--checkpoint", help="A checkpoint that was kept elsewhere: also check it."),
     ] = None,
-    repin: Annotated[
+    reset_pin: Annotated[
         bool,
-        typer.Option("--repin", help="Forget the pinned checkpoint, after a known restore."),
+        typer.Option("--reset-pin", help="Discard the pinned checkpoint, after a known restore."),
     ] = False,
     with_records: Annotated[
         bool,
@@ -298,7 +298,7 @@ def verify(
     """
     tenant_id = str(session.api.get("/v1/whoami")["tenant_id"])
     path = session.profile.folder / f"audit-{tenant_id}.json"
-    pins = [] if repin else _pins(path)
+    pins = [] if reset_pin else _pins(path)
     if checkpoint is not None:
         pins += _pins(checkpoint, must_exist=True)
     report, pin = verify_log(
@@ -342,7 +342,7 @@ def _conclusion(report: Report) -> str:
     if report.begun:
         return (
             "The audit log is whole since it began anew. If you know of that restore, run the "
-            "command again with --repin."
+            "command again with --reset-pin."
         )
     return "The audit log is whole."
 

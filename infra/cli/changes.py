@@ -91,7 +91,7 @@ def _change_of(session: ApiSession, identifier: str) -> str:
     found = session.api.get("/v1/revocations", params)["revocations"]
     if not found:
         raise UsageError(
-            f"{identifier} has no revocation; its history: rescind audit list --warrant "
+            f"{identifier} has no revocation; its history: rescind audit-log list --warrant "
             f"{identifier}. For a revoked key, name the key."
         )
     return str(found[0]["id"])

@@ -323,8 +323,8 @@ def _require_success(request: OutgoingRequest, answer: Response, renewal: str | 
             said = {"code": said, "message": whole["error_description"]}
         code, message = str(said["code"]), str(said["message"])
         remedy = renewal if answer.status == HTTPStatus.UNAUTHORIZED else None
-        if remedy and code == _TOO_OLD and "--fresh" not in remedy:
-            remedy += " --fresh"
+        if remedy and code == _TOO_OLD and "--reauthenticate" not in remedy:
+            remedy += " --reauthenticate"
         if code == _PROTECTED and HEADER not in request.headers:
             remedy = _ASK
         raise ApiError(answer.status, code, message, request_id, remedy)

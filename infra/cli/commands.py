@@ -2,7 +2,7 @@
 
     app = noun("signing keys: create, rotate, suspend, revoke")
 
-    @command(app, "rotate", example="rescind keys rotate svc_key_01J…")
+    @command(app, "rotate", example="rescind signing-keys rotate svc_key_01J…")
     def rotate(session: Session, key: KeyId) -> None:
         '''Rotate a signing key: later warrants are signed by its new version.'''
 

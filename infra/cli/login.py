@@ -31,9 +31,9 @@ Sso = Annotated[bool, typer.Option("--sso", help="Sign in with the browser of th
 Device = Annotated[
     bool, typer.Option("--device", help="Sign in with the browser of any machine, by a code.")
 ]
-Fresh = Annotated[
+Reauthenticate = Annotated[
     bool,
-    typer.Option("--fresh", help="Authenticate anew there, for what needs a recent sign-in."),
+    typer.Option("--reauthenticate", help="Enter your credentials again there."),
 ]
 Tenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Your tenant.")]
 Provider = Annotated[
@@ -78,7 +78,7 @@ def _log_in(
     allow_http: AllowHttp = False,
     sso: Sso = False,
     device: Device = False,
-    fresh: Fresh = False,
+    reauthenticate: Reauthenticate = False,
     tenant: Tenant = _TENANT,
     provider: Provider = None,
     redirect: Redirect = _REDIRECT,
@@ -109,9 +109,9 @@ def _log_in(
             chosen = sign_in.select_provider(api, tenant, provider)
             say = session.out.print_message
             given = (
-                sign_in.by_device(api, chosen, say, fresh=fresh)
+                sign_in.by_device(api, chosen, say, fresh=reauthenticate)
                 if device
-                else sign_in.by_browser(api, chosen, redirect, timeout, say, fresh=fresh)
+                else sign_in.by_browser(api, chosen, redirect, timeout, say, fresh=reauthenticate)
             )
     typed = shlex.join(["rescind", *sys.argv[1:]])
     _keep(session, replace(place, api_key=given["access_token"], renewal=typed))

@@ -78,10 +78,10 @@ IssuedAt = Annotated[
 
 app = noun("Revocations: list them, and see how far one has got.")
 
-By = Annotated[
+CreatedBy = Annotated[
     str | None,
     typer.Option(
-        "--by",
+        "--created-by",
         metavar="KEY|NAME",
         help="Made by this API key (svc_ak_…), or by this e-mail or other name in `created_by`.",
     ),
@@ -97,20 +97,22 @@ def register(root: typer.Typer) -> None:
 def filters_of(
     *,
     batch: str | None = None,
-    by: str | None = None,
+    created_by: str | None = None,
     since: str | None = None,
     until: str | None = None,
     **more: str | None,
 ) -> dict[str, object]:
-    """Return the query of a search. `by` is an API key or an identity. Raises `UsageError`."""
-    if (by or "").startswith(f"svc_{identifiers.PERSON}_"):
-        raise UsageError("--by takes the e-mail of a person; `rescind people list` shows it.")
+    """Return the query of a search by an API key or an identity. Raises `UsageError`."""
+    if (created_by or "").startswith(f"svc_{identifiers.PERSON}_"):
+        raise UsageError(
+            "--created-by takes the e-mail of a person; `rescind people list` shows it."
+        )
     name = (
         "actor_key_id"
-        if (by or "").startswith("svc_ak_") and "@" not in (by or "")
+        if (created_by or "").startswith("svc_ak_") and "@" not in (created_by or "")
         else "created_by"
     )
-    return drop_missing({"batch_id": batch, name: by, "from": since, "to": until, **more})
+    return drop_missing({"batch_id": batch, name: created_by, "from": since, "to": until, **more})
 
 
 def identify_token(
@@ -173,7 +175,7 @@ def _verdicts(session: ApiSession, warrants: list[str]) -> Iterable[tuple[str, d
 @command(
     app,
     "list",
-    example="rescind revocations list --by admin@acme.svc --reason laptop",
+    example="rescind revocations list --created-by admin@acme.svc --reason laptop",
     watches=True,
 )
 def list_(
@@ -184,7 +186,7 @@ def list_(
         typer.Option("--prefix", help="Of warrants whose identifiers begin so (svc_wrt_…)."),
     ] = None,
     batch: Annotated[str | None, typer.Option("--batch", help="Of this batch.")] = None,
-    by: By = None,
+    created_by: CreatedBy = None,
     since: Since = None,
     until: Until = None,
     reason: Annotated[str | None, typer.Option("--reason", help="Part of the reason.")] = None,
@@ -193,7 +195,7 @@ def list_(
     """List matching revocations, newest first. With --prefix, sort them by warrant."""
     filters = filters_of(
         batch=batch,
-        by=by,
+        created_by=created_by,
         since=since,
         until=until,
         warrant_id=warrant,

@@ -1,8 +1,8 @@
 """`rescind revoke` and `rescind unrevoke`, for any number of warrants.
 
-Warrants are revoked by requests of up to 1000, which share a batch (REVOKE-20). They are unrevoked
-by the parts of a manifest (REVOKE-27). `--batch` or `--manifest` continues an interrupted command,
-and no change is applied twice.
+Many are revoked by calls of the API for 1000 at a time, under one batch (REVOKE-20), and unrevoked
+by the parts of a manifest (REVOKE-27). If that stops, `--resume-batch` or `--manifest` continues
+it: nothing is changed twice.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ from infra.cli.errors import (
 )
 from infra.cli.output import Column, Output
 from infra.cli.revocations import (
-    By,
+    CreatedBy,
     JwtSession,
     Seconds,
     Token,
@@ -153,7 +153,7 @@ class BatchCalls:
         if self.is_rehearsal:
             return f"Nothing was changed. It would be: {said or 'nothing'}."
         if is_stopped:
-            command = f"The same command with --batch {self.id}"
+            command = f"The same command with --resume-batch {self.id}"
             if self._is_of_manifest:
                 command = f"`rescind unrevoke --reason WHY --manifest {self.id}`"
             return (
@@ -255,7 +255,7 @@ def _of(value: str, kind: str) -> str:
 _PATH: Final = "/v1/revocations"
 # Each warrant costs at least one request.
 _WAITED_FOR: Final = 1000
-# A larger change requires a confirmation.
+# More than these are revoked or unrevoked only after a question.
 _UNASKED: Final = 100
 
 EitherIds = Annotated[
@@ -267,16 +267,16 @@ EitherIds = Annotated[
 File = Annotated[
     Path | None,
     typer.Option(
-        "--from",
+        "--file",
         metavar="FILE",
         help="One identifier a line, or a CSV file with a heading such as warrant_id; - is "
         "standard input.",
     ),
 ]
-BatchId = Annotated[
+ResumedBatch = Annotated[
     str | None,
     typer.Option(
-        "--batch",
+        "--resume-batch",
         metavar="BATCH",
         parser=argument_type(batch_id),
         help="Continue this batch; its changes are not repeated.",
@@ -330,10 +330,10 @@ Before = Annotated[
         help="With --signed-by: until then.",
     ),
 ]
-OfBatch = Annotated[
+Batch = Annotated[
     str | None,
     typer.Option(
-        "--of-batch",
+        "--batch",
         metavar="BATCH",
         parser=argument_type(batch_id),
         help="This batch's revocations.",
@@ -343,11 +343,11 @@ OfBatch = Annotated[
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
-    command(root, "revoke", example='rescind revoke --from lost.csv --reason "stolen"')(revoke)
+    command(root, "revoke", example='rescind revoke --file lost.csv --reason "stolen"')(revoke)
     command(
         root,
         "unrevoke",
-        example='rescind unrevoke --of-batch svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e --reason "mistake"',
+        example='rescind unrevoke --batch svc_bat_01kbm4xt3rfz8c5w7y2q9n6d1e --reason "mistake"',
         is_protected=True,
     )(unrevoke)
 
@@ -356,7 +356,7 @@ def revoke(
     session: ApiSession,
     reason: Reason,
     warrants: WarrantIdsOrNone = None,
-    from_: File = None,
+    file: File = None,
     jwt: Jwt = None,
     token: Token = None,
     subject: Subject = None,
@@ -364,7 +364,7 @@ def revoke(
     jwt_session: JwtSession = None,
     signed_by: SignedBy = None,
     previous: Before = None,
-    batch: BatchId = None,
+    resume_batch: ResumedBatch = None,
     dry_run: DryRun = False,
     yes: Yes = False,
     wait: Wait = False,
@@ -373,13 +373,13 @@ def revoke(
     """Revoke warrants or tokens. Existing revocations are not changed."""
     if (signed_by is None) != (previous is None):
         raise UsageError(
-            "--signed-by and --before go together; `rescind keys revoke` revokes a key."
+            "--signed-by and --before go together; `rescind signing-keys revoke` revokes a key."
         )
     if issued_before is not None and subject is None:
         raise UsageError("--issued-before goes with --subject.")
     named = [
         *(warrants or []),
-        *read_identifiers(session.out, from_, identifiers.warrant_id),
+        *read_identifiers(session.out, file, identifiers.warrant_id),
         *read_identifiers(session.out, jwt, identifiers.jwt_id, "token"),
         *([] if token is None else [identify_token(token)]),
         *(
@@ -389,8 +389,8 @@ def revoke(
         ),
     ]
     if subject is not None:
-        if named or signed_by or batch or dry_run:
-            raise UsageError("--subject stands alone, without --batch and --dry-run.")
+        if named or signed_by or resume_batch or dry_run:
+            raise UsageError("--subject stands alone, without --resume-batch and --dry-run.")
         record = _revoke_subject(session, subject, issued_before or datetime.now(UTC), reason)
         return wait_for(session, [record], timeout) if wait else None
     asks = False
@@ -398,13 +398,15 @@ def revoke(
         found = _warrants_signed_by(session, signed_by, previous)
         named, asks = named + found, bool(found)
     elif not named:
-        raise UsageError("name at least one warrant or token, or a file with --from.")
+        raise UsageError("name at least one warrant or token, or a file with --file.")
     named = list(dict.fromkeys(named))
     if wait and len(named) > _WAITED_FOR:
         raise UsageError(f"--wait is for at most {_WAITED_FOR} warrants.")
     if (asks or len(named) > _UNASKED) and not dry_run:
         confirm(f"Revoke {len(named)} warrant(s)?", yes=yes, number=len(named))
-    made = BatchCalls(session, "Revoking", dry_run, batch or f"svc_{BATCH}_{ULID()!s}".lower())
+    made = BatchCalls(
+        session, "Revoking", dry_run, resume_batch or f"svc_{BATCH}_{ULID()!s}".lower()
+    )
     body = {"action": "revoke", "reason": reason, "dry_run": dry_run, "batch_id": made.id}
     chunks = [named[start : start + _MOST] for start in range(0, len(named), _MOST)]
     steps = [Step(made.id, _BATCH_PATH, {**body, "warrant_ids": each}, each) for each in chunks]
@@ -417,30 +419,32 @@ def unrevoke(
     session: ApiSession,
     reason: Reason,
     revocations: EitherIds = None,
-    from_: File = None,
-    of_batch: OfBatch = None,
-    by: By = None,
+    file: File = None,
+    batch: Batch = None,
+    created_by: CreatedBy = None,
     since: Since = None,
     manifest: ManifestId = None,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> int | None:
-    """Delete revocations. Warrants of a revoked key stay revoked."""
-    if by is not None and since is None:
-        raise UsageError("--by needs --since, so that nothing older is unrevoked.")
-    if since is not None and by is None and of_batch is None:
-        raise UsageError("--since goes with --by or --of-batch.")
-    named = [*(revocations or []), *read_identifiers(session.out, from_, either)]
+    """Unrevoke warrants. Warrants of a revoked key stay revoked."""
+    if created_by is not None and since is None:
+        raise UsageError("--created-by needs --since, so that nothing older is unrevoked.")
+    if since is not None and created_by is None and batch is None:
+        raise UsageError("--since goes with --created-by or --batch.")
+    named = [*(revocations or []), *read_identifiers(session.out, file, either)]
     asks = False
-    if of_batch is not None or by is not None:
-        found = _find_revocations(session, filters_of(batch=of_batch, by=by, since=since))
+    if batch is not None or created_by is not None:
+        found = _find_revocations(
+            session, filters_of(batch=batch, created_by=created_by, since=since)
+        )
         if not found:
             session.out.print_message(
                 "No revocation matches; `rescind revocations list` shows all."
             )
         named, asks = named + found, bool(found)
     elif bool(named) is (manifest is not None):
-        raise UsageError("name at least one revocation, a file with --from, or --manifest alone.")
+        raise UsageError("name at least one revocation, a file with --file, or --manifest alone.")
     if session.request_approval is not None and len(named) > MEMBERS_MAX:
         raise UsageError(f"an approval is for at most {MEMBERS_MAX} revocations; split the list.")
     if manifest is not None:
@@ -450,8 +454,8 @@ def unrevoke(
     number = sum(each["count"] for each in listed)
     changes = not dry_run and session.request_approval is None
     if changes and (asks or number > _UNASKED):
-        confirm(f"Take {number} revocation(s) back?", yes=yes, number=number)
-    made = BatchCalls(session, "Taking back", dry_run, listed[0]["id"] if listed else "")
+        confirm(f"Unrevoke {number} warrant(s)?", yes=yes, number=number)
+    made = BatchCalls(session, "Unrevoking", dry_run, listed[0]["id"] if listed else "")
     for each in listed:
         unknown = each.get("not_revoked", [])
         made.results += [{"id": name, "outcome": "not_revoked"} for name in unknown]

@@ -1,4 +1,4 @@
-"""`rescind accounts`: manage service accounts, which own API keys."""
+"""`rescind service-accounts`: the service accounts that API keys belong to."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ Description = Annotated[str | None, typer.Option("--description", help="Its purp
 app = noun("Service accounts: create, list, disable.")
 _accounts = Resource(
     app,
-    "accounts",
+    "service-accounts",
     "/v1/service-accounts",
     "svc_sa_01J…",
     (
@@ -39,10 +39,10 @@ _accounts.add_delete(
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
-    root.add_typer(app, name="accounts")
+    root.add_typer(app, name="service-accounts")
 
 
-@command(app, "create", example='rescind accounts create ci --description "builds"')
+@command(app, "create", example='rescind service-accounts create ci --description "builds"')
 def create(
     session: ApiSession,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Becomes a part of its email.")],
@@ -53,7 +53,7 @@ def create(
     session.out.record(session.api.post(_accounts.path, body))
 
 
-@command(app, "api-keys", example="rescind accounts api-keys svc_sa_01J…")
+@command(app, "api-keys", example="rescind service-accounts api-keys svc_sa_01J…")
 def list_api_keys(session: ApiSession, account: Identifier, limit: Limit = SHOWN) -> None:
     """List the API keys of an account."""
     page = session.api.list_records(_accounts.at(account, "/api-keys"), "api_keys", most=limit)

@@ -1,4 +1,4 @@
-"""`rescind keys`: show and manage signing keys."""
+"""`rescind signing-keys`: the signing keys, as a tree, and what is done with one."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -21,30 +21,30 @@ _COLUMNS: Final = (
 Cascade = Annotated[bool, typer.Option("--cascade", help="Also all keys below it.")]
 KeyId = Annotated[str, typer.Argument(metavar="KEY", help="svc_key_…")]
 
-_REACH: Final = ("id", "name", "type", "status", "keys", "warrants")
+_IMPACT: Final = ("id", "name", "type", "status", "keys", "warrants")
 
 app = noun("Signing keys: the tree, create, rotate, suspend, revoke.")
 
 
 def register(root: typer.Typer) -> None:
     """Add the commands."""
-    root.add_typer(app, name="keys")
+    root.add_typer(app, name="signing-keys")
 
 
-@command(app, "tree", example="rescind keys tree", watches=True)
+@command(app, "tree", example="rescind signing-keys tree", watches=True)
 def show_tree(session: ApiSession) -> None:
     """Show the key hierarchy."""
     page = session.api.list_records(_PATH, "keys")
     session.out.print_tree("signing keys", page, page["keys"], _COLUMNS)
 
 
-@command(app, "list", example="rescind keys list -n 20", watches=True)
+@command(app, "list", example="rescind signing-keys list -n 20", watches=True)
 def list_(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List the signing keys."""
     session.out.print_page(session.api.list_records(_PATH, "keys", most=limit), "keys", _COLUMNS)
 
 
-@command(app, "show", example="rescind keys show svc_key_01J…", watches=True)
+@command(app, "show", example="rescind signing-keys show svc_key_01J…", watches=True)
 def show(session: ApiSession, key: KeyId) -> None:
     """Show one signing key."""
     session.out.record(session.api.get(_one(key)))
@@ -61,7 +61,7 @@ class KeyType(StrEnum):
     NOTARY = "notary"
 
 
-@command(app, "create", example="rescind keys create issuer laptops --parent svc_key_01J…")
+@command(app, "create", example="rescind signing-keys create issuer laptops --parent svc_key_01J…")
 def create(
     session: ApiSession,
     type_: Annotated[KeyType, typer.Argument(metavar="TYPE", help="root, issuer or notary.")],
@@ -74,7 +74,7 @@ def create(
     session.out.record(session.api.post(_PATH, drop_missing(body)))
 
 
-@command(app, "rotate", example="rescind keys rotate svc_key_01J…")
+@command(app, "rotate", example="rescind signing-keys rotate svc_key_01J…")
 def rotate(session: ApiSession, key: KeyId) -> None:
     """Rotate a signing key to a new version, which signs from now on.
 
@@ -83,7 +83,7 @@ def rotate(session: ApiSession, key: KeyId) -> None:
     session.out.record(session.api.post(_one(key, "/rotate")))
 
 
-@command(app, "versions", example="rescind keys versions svc_key_01J…", watches=True)
+@command(app, "versions", example="rescind signing-keys versions svc_key_01J…", watches=True)
 def list_versions(session: ApiSession, key: KeyId) -> None:
     """List the versions of a key with their public keys."""
     found = session.api.get(_one(key, "/versions"))
@@ -97,7 +97,10 @@ def list_versions(session: ApiSession, key: KeyId) -> None:
 
 
 @command(
-    app, "warrants", example="rescind keys warrants svc_key_01J… --limit 0 -o json", watches=True
+    app,
+    "warrants",
+    example="rescind signing-keys warrants svc_key_01J… --limit 0 -o json",
+    watches=True,
 )
 def list_warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None:
     """List the warrants that a key has signed."""
@@ -111,29 +114,22 @@ def list_warrants(session: ApiSession, key: KeyId, limit: Limit = SHOWN) -> None
     session.out.print_page(page, "warrants", columns)
 
 
-@command(app, "suspend", example="rescind keys suspend svc_key_01J…")
+@command(app, "suspend", example="rescind signing-keys suspend svc_key_01J…")
 def suspend(session: ApiSession, key: KeyId) -> None:
     """Suspend a key. Its warrants stay valid."""
     session.out.record(session.api.post(_one(key, "/suspend")))
 
 
-@command(app, "enable", example="rescind keys enable svc_key_01J…")
+@command(app, "enable", example="rescind signing-keys enable svc_key_01J…")
 def enable(session: ApiSession, key: KeyId) -> None:
     """Enable a suspended key."""
     session.out.record(session.api.post(_one(key, "/enable")))
 
 
-@command(app, "reach", example="rescind keys reach svc_key_01J…")
-def show_impact(session: ApiSession, key: KeyId) -> None:
-    """Show the impact of revoking a key and its descendants, without a change."""
-    body = {"reason": "reach", "cascade": True, "dry_run": True}
-    session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
-
-
 @command(
     app,
     "revoke",
-    example='rescind keys revoke svc_key_01J… --reason "leaked" --cascade',
+    example='rescind signing-keys revoke svc_key_01J… --reason "leaked" --cascade',
     is_protected=True,
 )
 def revoke(
@@ -147,7 +143,7 @@ def revoke(
     """Revoke a key and all warrants that it has signed. This cannot be undone."""
     if dry_run:
         body = {"reason": reason, "cascade": cascade, "dry_run": True}
-        session.out.record(session.api.post(_one(key, "/revoke"), body), _REACH)
+        session.out.record(session.api.post(_one(key, "/revoke"), body), _IMPACT)
         return
     if not yes and session.request_approval is None:
         body = {"reason": reason, "cascade": cascade, "dry_run": True}

@@ -1,4 +1,4 @@
-"""`rescind list`: fetch, verify, search, compare and publish the Signed Revocation List."""
+"""`rescind srl`: the Signed Revocation List: fetch, verify, look up, compare, publish."""
 
 import json
 from collections.abc import Iterable
@@ -62,12 +62,7 @@ local_command(app, "verify", example=srl_verification.EXAMPLE)(srl_verification.
 app.add_typer(signers, name="signers")
 
 
-def register(root: typer.Typer) -> None:
-    """Add the commands."""
-    root.add_typer(app, name="list")
-
-
-@command(app, "fetch", example="rescind list fetch srl.json --keys srl-keys.json")
+@command(app, "fetch", example="rescind srl fetch srl.json --keys srl-keys.json")
 def fetch(
     session: ApiSession,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to save it.")],
@@ -76,7 +71,7 @@ def fetch(
 ) -> None:
     """Save the current SRL, or an old version, as the service serves it.
 
-    The signature is not verified. Use `list verify` for that.
+    Nothing is verified: see `srl verify`.
     """
     body = _fetch(session, version)
     _save(file, body)
@@ -86,12 +81,12 @@ def fetch(
     session.out.show(_summary(content), f"{file}: {_line(content)}; not verified")
 
 
-@command(app, "contains", example="rescind list contains svc_wrt_laptop-17")
-def contains(session: ApiSession, warrants: WarrantIds) -> int:
-    """Check whether the current SRL contains warrants. Exits with 3 if it contains any.
+@command(app, "check", example="rescind srl check svc_wrt_laptop-17")
+def check(session: ApiSession, warrants: WarrantIds) -> int:
+    """Check whether warrants are on the current SRL. Exits with 3 if any is.
 
-    The SRL is verified with the keys that the service serves. `check` also covers revocations that
-    no SRL contains yet.
+    The SRL is verified with the signers that the service returns. `rescind check` also covers
+    revocations that no SRL contains yet.
     """
     content = _fetch_verified(session)
     listed = {each: each in set(content.revoked_ids) for each in warrants}
@@ -101,7 +96,7 @@ def contains(session: ApiSession, warrants: WarrantIds) -> int:
     return ExitCode.REVOKED if any(listed.values()) else ExitCode.DONE
 
 
-@command(app, "diff", example="rescind list diff 41 srl.json")
+@command(app, "diff", example="rescind srl diff 41 srl.json")
 def compare(session: ApiSession, old: Source, new: Source) -> None:
     """Show the warrants that only one of two SRLs contains. Signatures are not verified."""
     before, after = (_readable(each, _body(session, each)) for each in (old, new))
@@ -116,20 +111,20 @@ def compare(session: ApiSession, old: Source, new: Source) -> None:
     session.out.print_message(f"From version {before.version} to version {after.version}: {counts}")
 
 
-@command(app, "status", example="rescind list status --watch 5", watches=True)
+@command(app, "status", example="rescind srl status --watch 5", watches=True)
 def show_status(session: ApiSession) -> None:
     """Show the current SRL, the pending changes, and the time of the next update."""
     session.out.record(session.api.get(f"{_PATH}/status"))
 
 
-@command(app, "versions", example="rescind list versions -n 20", watches=True)
+@command(app, "versions", example="rescind srl versions -n 20", watches=True)
 def list_versions(session: ApiSession, limit: Limit = SHOWN) -> None:
     """List SRLs published in the last 30 days, newest first."""
     page = session.api.list_records(f"{_PATH}/versions", "versions", most=limit)
     session.out.print_page(page, "versions", _COLUMNS)
 
 
-@command(app, "publish", example="rescind list publish")
+@command(app, "publish", example="rescind srl publish")
 def publish(session: ApiSession) -> None:
     """Publish the next SRL version now."""
     session.out.record(session.api.post(f"{_PATH}/regenerate"))
@@ -190,21 +185,21 @@ def _save(path: Path, data: bytes) -> None:
         raise UsageError(f"{path}: {error.strerror}") from None
 
 
-@command(signers, "list", example="rescind list signers list")
+@command(signers, "list", example="rescind srl signers list")
 def list_(session: ApiSession) -> None:
     """List SRL signers, starting with the signer of the current SRL."""
     found = all_of(session.api)
     session.out.print_table(found, found["keys"], _SIGNER_COLUMNS)
 
 
-@command(signers, "create", example="rescind list signers create")
+@command(signers, "create", example="rescind srl signers create")
 def create(session: ApiSession) -> None:
     """Create the next SRL signer in advance, so authorizers can load its key."""
     session.out.record(session.api.post(_SIGNERS))
 
 
 @command(
-    signers, "activate", example="rescind list signers activate svc_key_01J…", is_protected=True
+    signers, "activate", example="rescind srl signers activate svc_key_01J…", is_protected=True
 )
 def activate(session: ApiSession, signer: SignerId, force: Force = False) -> None:
     """Activate a pending SRL signer, and publish an SRL with its signature."""
@@ -215,7 +210,7 @@ def activate(session: ApiSession, signer: SignerId, force: Force = False) -> Non
 @command(
     signers,
     "rotate",
-    example="rescind list signers rotate --compromised --yes",
+    example="rescind srl signers rotate --compromised --yes",
     is_protected=True,
 )
 def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = False) -> None:
@@ -229,7 +224,7 @@ def rotate(session: ApiSession, compromised: Compromised = False, yes: Yes = Fal
 
 
 @command(
-    signers, "revoke", example="rescind list signers revoke svc_key_01J… --yes", is_protected=True
+    signers, "revoke", example="rescind srl signers revoke svc_key_01J… --yes", is_protected=True
 )
 def revoke(session: ApiSession, signer: SignerId, yes: Yes = False) -> None:
     """Revoke a stolen SRL signer. Another takes over at once. This cannot be undone."""

@@ -1,4 +1,4 @@
-"""`rescind list verify`: verify a Signed Revocation List offline (docs/spec/srl.md)."""
+"""`rescind srl verify`: verify a Signed Revocation List offline (docs/spec/srl.md)."""
 
 import base64
 import json
@@ -44,7 +44,7 @@ _REFUSED: Final = "a client refuses the trust documents; docs/spec/feed.md says 
 
 T = TypeVar("T")
 
-EXAMPLE: Final = "rescind list verify srl.json --key 3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
+EXAMPLE: Final = "rescind srl verify srl.json --key 3Wu7mlkdA5sjA639d9p7b5CNORg92qQQz0uZixfeYJg="
 
 ListFile = Annotated[str, typer.Argument(metavar="FILE", help="The saved list; - for stdin.")]
 TrustFile = Annotated[
@@ -74,9 +74,11 @@ State = Annotated[
     typer.Option(metavar="FILE", help="Remembers the accepted list; made if it is missing."),
 ]
 MinVersion = Annotated[int, typer.Option(min=1, metavar="N", help="Refuse versions below N.")]
-MaxStep = Annotated[
+MaxVersionJump = Annotated[
     int,
-    typer.Option(min=1, metavar="N", help="Refuse versions more than N above that of the state."),
+    typer.Option(
+        min=1, metavar="N", help="Refuse versions more than N above the last accepted version."
+    ),
 ]
 Warrants = Annotated[
     list[str] | None,
@@ -157,7 +159,7 @@ def verify(
     keys: KeyFiles = None,
     state: State = None,
     min_version: MinVersion = 1,
-    max_step: MaxStep = MAX_STEP,
+    max_version_jump: MaxVersionJump = MAX_STEP,
     warrant: Warrants = None,
 ) -> int:
     """Verify a saved SRL offline.
@@ -167,7 +169,10 @@ def verify(
     body = inputs.read_document(file)
     pages = [_use(name, _read_served_signers) for name in keys or []]
     policy = VerifierPolicy(
-        key or (), reduce(ServedSigners.merge, pages, ServedSigners()), min_version, max_step
+        key or (),
+        reduce(ServedSigners.merge, pages, ServedSigners()),
+        min_version,
+        max_version_jump,
     )
     given = _parse_trust(key, root, trust, tenant)
     try:

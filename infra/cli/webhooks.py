@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from infra.cli.api_keys import Into, check_new, show_secret
+from infra.cli.api_keys import SecretFile, check_new, show_secret
 from infra.cli.commands import ApiSession, Identifier, Resource, command, noun
 from infra.cli.errors import SHOWN, Limit, drop_missing
 from infra.cli.output import Column
@@ -74,19 +74,23 @@ def register(root: typer.Typer) -> None:
 
 
 @command(
-    app, "create", example="rescind webhooks create https://hooks.example.com/a --into hook.secret"
+    app,
+    "create",
+    example="rescind webhooks create https://hooks.example.com/a --secret-file hook.secret",
 )
 def create(
     session: ApiSession,
     url: Url,
     events: Events = None,
     description: Description = None,
-    into: Into = None,
+    secret_file: SecretFile = None,
 ) -> None:
     """Create a webhook and print its secret, which is shown only once."""
-    check_new(into)
+    check_new(secret_file)
     body = {"url": url, "events": events or None, "description": description}
-    show_secret(session, session.api.post(_webhooks.path, drop_missing(body)), into, field="secret")
+    show_secret(
+        session, session.api.post(_webhooks.path, drop_missing(body)), secret_file, field="secret"
+    )
 
 
 @command(app, "update", example="rescind webhooks update svc_whk_01J… --event key.revoke")
@@ -107,12 +111,12 @@ def rotate_secret(
     session: ApiSession,
     webhook: Identifier,
     grace: Grace = _GRACE,
-    into: Into = None,
+    secret_file: SecretFile = None,
 ) -> None:
     """Create a new secret and print it. The old secret also signs during the grace period."""
-    check_new(into)
+    check_new(secret_file)
     made = session.api.post(_webhooks.at(webhook, "/rotate-secret"), {"grace_seconds": grace})
-    show_secret(session, made, into, field="secret")
+    show_secret(session, made, secret_file, field="secret")
 
 
 @command(app, "deliveries", example="rescind webhooks deliveries svc_whk_01J… --limit 20")

@@ -84,7 +84,7 @@ class FolderSource:
 
     def command(self, name: str) -> str:
         """Return a command for this tenant."""
-        keys = f" --keys {self.key}" if self.key else ""
+        keys = f" --key-file {self.key}" if self.key else ""
         return f"rescind {name} {self.tenant} --data {self.data}{keys}"
 
     @property
@@ -183,7 +183,7 @@ class StoreSource:
 
 
 def choose_source(folder: Path | None, key: Path | None) -> DataSource:
-    """Return the data source for `--data` and `--keys`, the environment, or `.data`.
+    """Return the place for `--data` and `--key-file`; without them the environment, then `.data`.
 
     Raises `InvalidSettings` if both the options and the environment name a store.
     """
@@ -193,7 +193,7 @@ def choose_source(folder: Path | None, key: Path | None) -> DataSource:
     if folder is not None:
         raise InvalidSettings(f"--data and {named[0]} name two stores; give one.")
     if key is not None:
-        raise InvalidSettings("--keys is for a data folder; set RESCIND_KEY_WRAPPER instead.")
+        raise InvalidSettings("--key-file is for a data folder; set RESCIND_KEY_WRAPPER instead.")
     return StoreSource()
 
 

@@ -93,7 +93,7 @@ def _report(found: Replicas, revokers: Revokers, client: AuthorizerClient) -> in
         return 1
     print("The client of the feed, the list and all servers agree; the feed has one chain.")
     # The standby is synchronous; the doctor cannot know that (docs/restore.md).
-    run("-m", "infra.cli", "restored", "--nothing-lost", settings=found.settings)
+    run("-m", "infra.cli", "mark-restored", "--no-data-loss", settings=found.settings)
     doctor = run("-m", "infra.cli", "doctor", settings=found.settings)
     print(doctor.stderr.strip())
     return doctor.returncode

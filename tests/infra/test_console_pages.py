@@ -51,7 +51,7 @@ RUN: Final = {
     "docs/runbook.md": {
         ".venv/bin/rescind doctor": _DEPLOY,
         "TENANT=acme": _DEPLOY,
-        "rescind publish": _DEPLOY,
+        "rescind srl publish-due": _DEPLOY,
         "on-demand-throughput": _DEPLOY,
         "cancel-key-deletion": _INCIDENTS,
     },
@@ -60,7 +60,9 @@ RUN: Final = {
         "sam local invoke": _SAM_READS,
     },
     "docs/api-keys.md": {
-        "accounts create": "infra/cli/operator/test_identities.py::test_a_job_of_github_actions",
+        "service-accounts create": (
+            "infra/cli/operator/test_identities.py::test_a_job_of_github_actions"
+        ),
     },
     "docs/sign-in.md": {
         **dict.fromkeys(
@@ -77,7 +79,7 @@ RUN: Final = {
     )
     | dict.fromkeys(("status-lists create", "svc_wrt_tsl-"), _STATUS_LISTS),
     "docs/spec/srl.md": {
-        "rescind list verify": "infra/test_console_pages.py::test_the_page_on_lists",
+        "rescind srl verify": "infra/test_console_pages.py::test_the_page_on_lists",
     },
 }
 # And those that no test types, each with the reason.
@@ -111,20 +113,20 @@ NOT_RUN: Final = {
         ),
     },
     "docs/audit-log.md": {
-        "audit list --warrant": _PARSED,
-        "audit export --file": _PARSED,
+        "audit-log list --warrant": _PARSED,
+        "audit-log export --file": _PARSED,
         "sha256sum": "functions/test_audit_export.py hashes this part of each line",
         "tail -n 1": _PARSED,
         "--profile auditor": _PARSED,
-        "audit verify --root": _PARSED,
+        "audit-log verify --root": _PARSED,
         "rescind witness": "infra/witness/ runs witnesses, with folders and logs of its own",
         "RESCIND_WITNESSES": "infra/server/test_witnessing.py sets it, for witnesses of its own",
     },
     "docs/bulk.md": {
-        "audit list --warrant": _PARSED,
-        "revoke --from lost.csv": _PARSED,
+        "audit-log list --warrant": _PARSED,
+        "revoke --file lost.csv": _PARSED,
         "revoke --signed-by": _PARSED,
-        "unrevoke --of-batch": _PARSED,
+        "unrevoke --batch": _PARSED,
         "revocations list --batch": _PARSED,
         "revocations counts --since": _PARSED,
     },
@@ -195,7 +197,7 @@ NOT_RUN: Final = {
             "operations/audit/test_sealed_log_cut.py recovers logs that were cut"
         ),
         "aws ce ": "the emulator knows no costs",
-        "--lost-region": "infra/cli/operator/test_failover.py types it",
+        "--source-unavailable": "infra/cli/operator/test_failover.py types it",
     },
 }
 

@@ -240,7 +240,7 @@ def _serve_and_drain(image: _Image, settings: dict[str, str]) -> None:
     assert made.returncode == 0
     headers = {"Authorization": f"Bearer {key.strip()}"}
     url, before = f"http://{HOST}:{image.port}", _files(image.data)
-    with _running(image, "--drain", "60", settings=settings) as process:
+    with _running(image, "--drain-seconds", "60", settings=settings) as process:
         assert httpx2.get(f"{url}/readyz").status_code == 200
         assert httpx2.get(f"{url}/v1/whoami", headers=headers).status_code == 200
         process.send_signal(_stop_signal())

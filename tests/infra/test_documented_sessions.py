@@ -149,7 +149,7 @@ def _without_tls(block: str) -> str:
 _BEFORE_THE_INCIDENTS: Final = """
 member() { .venv/bin/python -c "import json, sys; print(json.load(sys.stdin)$1)"; }
 LEAKED=$(rescind api-keys create leaked --scope admin -o json | member '["id"]')
-STOLEN=$(rescind keys create root stolen -o json | member '["id"]')
+STOLEN=$(rescind signing-keys create root stolen -o json | member '["id"]')
 curl -sS --fail-with-body "$URL/v1/keys/$STOLEN/sign" \\
   -H "Authorization: Bearer $(cat .data/admin.key)" -H "Content-Type: application/json" \\
   -d '{"payload": "aGk=", "warrant_id": "svc_wrt_signed"}'
@@ -177,7 +177,7 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
         # The publisher renews documents, and publishes, by itself.
         _end_the_incidents(terminal, blocks, ".data/root.key", lambda: None)
         # The pin of before is of no use then.
-        lost = next(each for each in blocks if "begin-anew" in each)
+        lost = next(each for each in blocks if "replace-root" in each)
         assert "pin" in terminal.type(f"mv .data/root.key stolen.key\n{lost}")
         assert "(root)" in terminal.type('rescind trust show --root "$PIN" 2>&1 || true')
 
@@ -303,7 +303,7 @@ def _end_the_theft_of_a_root(terminal: Terminal, root: str, present: str, follow
 
 
 # By the list that verifiers get, not by the records.
-_LISTED: Final = "rescind list contains svc_wrt_{a,b,c,right,signed} -o json || true"
+_LISTED: Final = "rescind srl check svc_wrt_{a,b,c,right,signed} -o json || true"
 
 
 def _commands(document: str) -> list[str]:

@@ -63,7 +63,7 @@ def test_a_path_with_a_space_is_one_argument(tmp_path: Path) -> None:
     """F33f: `make run` accepts a data folder with a space in its name."""
     ran = _run(tmp_path, "DATA=my data", "KEYS=my keys/master.key")
     assert "<--data><my data>" in ran
-    assert "<--keys><my keys/master.key>" in ran
+    assert "<--key-file><my keys/master.key>" in ran
 
 
 def test_a_run_without_data_serves_what_the_environment_names(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def test_what_others_may_have_touched_is_refused(
 def test_the_master_key_may_lie_elsewhere(tmp_path: Path) -> None:
     """F75a, S8: The master key can lie outside of the data folder, which then holds none."""
     data, key = tmp_path / "data", tmp_path / "safe" / "key"
-    options = ["--keys", str(key)]
+    options = ["--key-file", str(key)]
     with local_server(data, *options) as server:
         _revoke(server, "svc_wrt_a")
     assert stat.S_IMODE(key.stat().st_mode) == 0o600

@@ -118,7 +118,7 @@ def test_what_was_revoked_seconds_before_the_loss_is_revoked_again(
     examined = rescind.run("doctor", "--data", data)
     assert (examined.code, "that is not reviewed" in examined.err) == (1, True)
     assert rescind.run("recover", "acme", "--data", data).code == 3
-    assert rescind.run("recover", "acme", "--reviewed", "--data", data).code == 0
+    assert rescind.run("recover", "acme", "--complete-review", "--data", data).code == 0
     assert rescind.run("doctor", "--data", data).code == 0
     with opened(data) as ports:
         assert _unreviewed(ports) == 0
@@ -289,25 +289,25 @@ def test_a_standby_that_took_over_is_another_server() -> None:
 
 
 def test_the_operator_says_what_cannot_be_seen(rescind: Command, data: Path) -> None:
-    """OPS-10, F832b: `restored` marks what was put back by other means, as disks in a store.
+    """OPS-10, F832b: `mark-restored` marks what was put back by other means, as disks in a store.
 
-    With `--nothing-lost` it notes the tables, and marks nothing.
+    With `--no-data-loss` it notes the tables, and marks nothing.
     """
     with opened(data) as ports:
         onboarding.create_tenant(ports, handle="acme")
-    said = rescind.run("restored", "--data", data)
+    said = rescind.run("mark-restored", "--data", data)
     assert (said.code, "rescind recover acme" in said.err) == (0, True)
     assert "is not reviewed" in rescind.run("doctor", "--data", data).err
     assert start_in_vain(data, port=free_port()).returncode == 1
     assert rescind.run("recover", "acme", "--data", data).code == 3
-    assert rescind.run("recover", "acme", "--reviewed", "--data", data).code == 0
-    assert rescind.run("restored", "--nothing-lost", "--data", data).code == 0
+    assert rescind.run("recover", "acme", "--complete-review", "--data", data).code == 0
+    assert rescind.run("mark-restored", "--no-data-loss", "--data", data).code == 0
     assert rescind.run("doctor", "--data", data).code == 0
 
 
 @pytest.mark.slow
 def test_tables_with_every_change_are_noted(ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """OPS-10, F832c: After `--nothing-lost`, doctor and `recover` take the tables as they are."""
+    """OPS-10, F832c: After `--no-data-loss`, doctor and `recover` take the tables as they are."""
     make_few(monkeypatch)
     with aws() as account:
         found = replace(

@@ -214,6 +214,6 @@ def test_the_page_on_status_lists(tmp_path: Path) -> None:
             assert json.loads(shown)["status"]["status_list"].keys() == {"uri", "idx"}
             assert holds(one) is holds(other) is True
             terminal.type(re.sub("tsl-.*-90412", f"tsl-{found[8:]}-{one}", of_revocation))
-            terminal.type("rescind list publish")
+            terminal.type("rescind srl publish")
             assert (holds(one), holds(other)) == (False, True)
     assert "fetch failed" in holds(other)

@@ -61,7 +61,7 @@ def test_the_installed_commands_work_without_the_checkout(installed: Path, tmp_p
         (data / "admin.key").unlink()
     with local_server(data, program=server, cwd=tmp_path) as service:
         assert f"run: rescind admin-key local --data {data}" in service.output.read_text()
-    verify = (str(bin_ / "rescind"), "list", "verify")
+    verify = (str(bin_ / "rescind"), "srl", "verify")
     verdict = _run(*verify, str(tmp_path / "srl.json"), "--key", signer, cwd=tmp_path)
     assert verdict.startswith("valid: version 1,")
     assert _run(str(bin_ / "rescind"), "--version", cwd=tmp_path) == f"rescind {__version__}\n"

@@ -140,14 +140,14 @@ def test_the_page_works(tmp_path: Path, settings: dict[str, str]) -> None:
         with api(tmp_path / "log", settings | named(terminal, "RESCIND_")) as url:
             fetch = block("sleep 90").replace("$(output ApiUrl)", url)
             # The schedule, which the emulator does not run.
-            tick = ".venv/bin/rescind publish"
+            tick = ".venv/bin/rescind srl publish-due"
             assert "valid: version 2, " in terminal.type(fetch.replace("sleep 90", tick))
             terminal.type(f"export RESCIND_CONFIG_DIR={tmp_path}/profiles")
             begin = block("TENANT=acme", "docs/runbook.md")
             terminal.type(begin.replace("$(output ApiUrl)", url))
         terminal.type(block("rescind upgrade"))
         assert "All is well." in terminal.type(block(".venv/bin/rescind doctor", "docs/runbook.md"))
-        for snippet in ("rescind publish", "on-demand-throughput"):
+        for snippet in ("rescind srl publish-due", "on-demand-throughput"):
             terminal.type(block(snippet, "docs/runbook.md"))
         terminal.type(block("reserved-concurrent-executions 0"))
         terminal.type(_RESTORE)

@@ -8,7 +8,7 @@ import typer
 
 from infra import backup, data_folder
 from infra.cli.commands import local_command
-from infra.cli.operator.operators import DataOption, KeysOption
+from infra.cli.operator.operators import DataOption, KeyFileOption
 from infra.cli.output import Output
 from shared.errors import InvalidSettings
 
@@ -41,7 +41,7 @@ def create_backup(
     out: Output,
     folder: Destination,
     data: DataOption = None,
-    keys: KeysOption = None,
+    key_file: KeyFileOption = None,
     with_master_key: WithKey = False,
 ) -> None:
     """Back up a data folder while the server runs, and verify the backup.
@@ -49,9 +49,9 @@ def create_backup(
     The backup contains the store, the current SRLs, the transparency log, and a hash of each file.
     """
     data = _backup_name(data)
-    data_folder.folder_environment(data, keys, os.environ)
+    data_folder.folder_environment(data, key_file, os.environ)
     made = backup.back_up(
-        data, data_folder.master_key(data, keys), folder, with_key=with_master_key
+        data, data_folder.master_key(data, key_file), folder, with_key=with_master_key
     )
     out.print_message(
         f"Made and verified {folder}: {made.tenants} tenant(s), {len(made.files)} files."
@@ -64,7 +64,7 @@ def put_back(
     out: Output,
     folder: Source,
     data: DataOption = None,
-    keys: KeysOption = None,
+    key_file: KeyFileOption = None,
     replace: Replace = False,
 ) -> None:
     """Verify a backup, and restore it to a data folder. Stop the server first.
@@ -73,7 +73,7 @@ def put_back(
     each tenant before you start the server.
     """
     data = _backup_name(data)
-    done = backup.restore(folder, data, key=keys, replace=replace)
+    done = backup.restore(folder, data, key=key_file, replace=replace)
     if done.set_aside is not None:
         out.print_message(f"The store that was there is {done.set_aside} now.")
     out.print_message(

@@ -16,8 +16,9 @@ import functions
 from infra import private_files
 from infra.cli.commands import format_error, local_command
 from infra.cli.errors import ExitCode, UsageError
-from infra.cli.operator.maintenance import PublicationFailed, Signers
+from infra.cli.operator.maintenance import Signers
 from infra.cli.operator.operators import Operator, operator_command
+from infra.cli.operator.srl_publication import PublicationFailed
 from infra.cli.output import Output
 from shared import wiring
 from shared.errors import RescindError
@@ -40,17 +41,19 @@ _LOST: Final = (
 From = Annotated[str, typer.Option("--from", metavar="REGION", help="The region to be left.")]
 To = Annotated[str, typer.Option("--to", metavar="REGION", help="The region that takes over.")]
 Region = Annotated[str, typer.Argument(metavar="REGION", help="A region of AWS.")]
-LostRegion = Annotated[
+SourceUnavailable = Annotated[
     bool,
-    typer.Option("--lost-region", help="Go on although the other region does not answer."),
+    typer.Option(
+        "--source-unavailable", help="Continue although the other region does not respond."
+    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print the steps.")]
-Leave = Annotated[
+SkippedTenants = Annotated[
     list[str] | None,
     typer.Option(
-        "--leave",
+        "--skip-tenant",
         metavar="TENANT",
-        help="Go on although this tenant cannot be recovered; may be repeated.",
+        help="Continue although this tenant cannot be recovered; may be repeated.",
     ),
 ]
 Endpoint = Annotated[
@@ -70,14 +73,13 @@ class NotRecovered(RescindError):
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     local_command(root, "failover", example=_EXAMPLE)(fail_over)
-    operator_command(root, "region", example="rescind region eu-west-1")(name_region)
+    operator_command(root, "set-write-region", example="rescind set-write-region eu-west-1")(
+        set_write_region
+    )
 
 
-def name_region(operator: Operator, region: Region) -> None:
-    """Name the writable region before you create a second one.
-
-    Other regions then refuse to write.
-    """
+def set_write_region(operator: Operator, region: Region) -> None:
+    """Set the AWS region that writes, before you create a second one."""
     found = deployment.read_deployment(operator.ports).region
     if found not in (None, region):
         raise UsageError(f"{found} is in charge; to change that, run rescind failover.")
@@ -110,10 +112,10 @@ def fail_over(
     out: Output,
     from_: From,
     to: To,
-    lost_region: LostRegion = False,
+    source_unavailable: SourceUnavailable = False,
     dry_run: DryRun = False,
     signer: Signers = None,
-    leave: Leave = None,
+    skip_tenant: SkippedTenants = None,
     from_endpoint: Endpoint = None,
 ) -> int:
     """Make the copy of a stage in another region writable, and publish all SRLs from there.
@@ -130,24 +132,26 @@ def fail_over(
     doing = _Failover(out, settings, from_, to, from_endpoint)
     named = doing.functions
     if dry_run:
-        _print_steps(doing, lost_region=lost_region)
+        _print_steps(doing, source_unavailable=source_unavailable)
         return ExitCode.DONE
     with closing(wiring.assemble(settings)) as copy:
         if deployment.read_deployment(copy).region == to:
             out.print_message(f"{to} is in charge already.")
             _publish(out, copy)
             return ExitCode.DONE
-        _stop_other_region(doing, named, copy, lost_region=lost_region)
-        unknown = _take_over(doing, copy, signer or [], leave or [])
-    if lost_region:
+        _stop_other_region(doing, named, copy, source_unavailable=source_unavailable)
+        unknown = _take_over(doing, copy, signer or [], skip_tenant or [])
+    if source_unavailable:
         out.print_message(_LOST.format(region=from_, to=to))
     return ExitCode.UNKNOWN if unknown else ExitCode.DONE
 
 
-def _take_over(doing: _Failover, copy: Ports, trusted_keys: list[bytes], leave: list[str]) -> bool:
+def _take_over(
+    doing: _Failover, copy: Ports, trusted_keys: list[bytes], skipped: list[str]
+) -> bool:
     """Recover the tenants, and make the region writable. Returns whether changes are unknown."""
     last = _arrived_last(copy)
-    done = _recover(doing, copy, trusted_keys, leave)
+    done = _recover(doing, copy, trusted_keys, skipped)
     deployment.put_in_charge(copy, doing.to)
     doing.out.print_message(f"{doing.to} is in charge.")
     _publish(doing.out, copy)
@@ -156,14 +160,14 @@ def _take_over(doing: _Failover, copy: Ports, trusted_keys: list[bytes], leave: 
     return any(each.unknown for each in done.recovered.values())
 
 
-def _print_steps(doing: _Failover, *, lost_region: bool) -> None:
+def _print_steps(doing: _Failover, *, source_unavailable: bool) -> None:
     steps = [
         f"Stop {len(doing.functions)} functions in {doing.from_}: {', '.join(doing.functions)}.",
         f"Let nobody write, and wait until the tables of {doing.to} have what was written.",
         f"Recover each tenant in {doing.to}: repair what arrived in part, and go on far above.",
         f"Put {doing.to} in charge, publish every list, and print what arrived last.",
     ]
-    if lost_region:
+    if source_unavailable:
         steps[0] += " If it does not answer, go on."
         steps[1] = "Do not wait for what has not arrived: it is lost."
     for number, each in enumerate(steps, 1):
@@ -171,7 +175,7 @@ def _print_steps(doing: _Failover, *, lost_region: bool) -> None:
 
 
 def _stop_other_region(
-    doing: _Failover, names: list[str], copy: Ports, *, lost_region: bool
+    doing: _Failover, names: list[str], copy: Ports, *, source_unavailable: bool
 ) -> None:
     """Stop writes in the other region, and wait until its last writes are replicated."""
     original = replace(
@@ -182,11 +186,11 @@ def _stop_other_region(
         doing.out.print_message(f"Stopped {len(names)} functions in {doing.from_}.")
         failover.fence(original)
     except RescindError as error:
-        if not lost_region:
-            remedy = "If the region is lost, add --lost-region: what has not arrived is lost then."
+        if not source_unavailable:
+            remedy = "If the region is lost, add --source-unavailable: later changes are lost."
             raise SilentRegion(f"{format_error(error)}\n{remedy}") from None
         doing.out.print_message(f"{doing.from_} is given up: {error}")
-    if lost_region:
+    if source_unavailable:
         # When the other region returns, it reads this and does not write.
         deployment.put_in_charge(copy, NOBODY)
         return
@@ -197,17 +201,17 @@ def _stop_other_region(
 
 
 def _recover(
-    doing: _Failover, copy: Ports, trusted_keys: list[bytes], leave: list[str]
+    doing: _Failover, copy: Ports, trusted_keys: list[bytes], skipped: list[str]
 ) -> RecoveredCopy:
     done = failover.recover(
         copy, user=private_files.name(), trusted_keys=trusted_keys, report=doing.out.print_message
     )
     for handle, error in done.failed.items():
         doing.out.print_message(f"{handle}: not recovered: {format_error(error)}")
-    if missing := sorted(done.failed.keys() - set(leave)):
+    if missing := sorted(done.failed.keys() - set(skipped)):
         raise NotRecovered(
             f"{len(missing)} tenant(s) could not be recovered, so {doing.to} is not in charge. "
-            f"Mend the cause and repeat, or go on without them: --leave {missing[0]}"
+            f"Mend the cause and repeat, or go on without them: --skip-tenant {missing[0]}"
         )
     doing.out.print_message(f"Recovered {len(done.recovered)} tenant(s).")
     return done
@@ -219,7 +223,7 @@ def _publish(out: Output, copy: Ports) -> None:
         out.print_message(f"{tenant_id}: not published: {format_error(error)}")
     if tick.failed:
         raise PublicationFailed(
-            f"{len(tick.failed)} list(s) could not be published; run: rescind publish"
+            f"{len(tick.failed)} list(s) could not be published; run: rescind srl publish-due"
         )
 
 

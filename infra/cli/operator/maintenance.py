@@ -1,4 +1,4 @@
-"""`rescind doctor`, `upgrade`, `publish`, `recover`, `restored` and `canary`, for operators."""
+"""`rescind doctor`, `upgrade`, `recover`, `mark-restored` and `canary`, for operators."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,7 +7,6 @@ from typing import Annotated, Final
 
 import typer
 
-from infra.cli.commands import format_error
 from infra.cli.errors import ExitCode, argument_type
 from infra.cli.operator.operators import Handle, Operator, operator_command
 from shared.errors import RescindError
@@ -18,7 +17,6 @@ from shared.operations.access import api_keys
 from shared.operations.base import tenants
 from shared.operations.fleet import propagation as registry
 from shared.operations.fleet.propagation import PropagationProgress
-from shared.operations.lists import in_force, publication
 from shared.operations.operator import deployment, doctor, restored
 from shared.operations.operator.recovery import recovery
 from shared.ports import Ports
@@ -44,19 +42,19 @@ Signers = Annotated[
         "repeated.",
     ),
 ]
-Reviewed = Annotated[
+CompleteReview = Annotated[
     bool,
     typer.Option(
-        "--reviewed",
-        help="End the review that an earlier recovery asked for: remove the restore's mark.",
+        "--complete-review",
+        help="Complete the review that an earlier recovery required.",
     ),
 ]
-NothingLost = Annotated[
+NoDataLoss = Annotated[
     bool,
     typer.Option(
-        "--nothing-lost",
-        help="The tables were not put back: a synchronous standby of PostgreSQL took over, or they "
-        "were copied whole.",
+        "--no-data-loss",
+        help="No change is lost: a synchronous standby of PostgreSQL took over, or the tables were "
+        "copied completely.",
     ),
 ]
 Seconds = Annotated[int, typer.Option(metavar="N", help="How long to wait for the authorizers.")]
@@ -71,17 +69,12 @@ class Unhealthy(RescindError):
     """The doctor found a problem."""
 
 
-class PublicationFailed(RescindError):
-    """An SRL that is due could not be published."""
-
-
 def register(root: typer.Typer) -> None:
     """Add the commands."""
     for name, example, function in (
         ("doctor", "rescind doctor --data .data", examine),
-        ("publish", "rescind publish --data .data", publish),
         ("recover", "rescind recover acme --data .data", recover),
-        ("restored", "rescind restored", mark_restored),
+        ("mark-restored", "rescind mark-restored", mark_restored),
         ("upgrade", "rescind upgrade --data .data", upgrade),
         ("canary", "rescind canary acme --seconds 60", run_canary),
     ):
@@ -129,42 +122,24 @@ def upgrade(operator: Operator) -> None:
     )
 
 
-def publish(operator: Operator) -> None:
-    """Publish every SRL that is due, as the scheduler does."""
-    handles = {each.tenant_id: each.handle for each in tenants.directory(operator.ports)}
-    tick = publication.publish_due(operator.ports)
-    for tenant_id in tick.published:
-        head = in_force.read_srl_head(operator.ports, tenant_id)
-        handle = handles.get(tenant_id, tenant_id)
-        operator.out.print_message(
-            f"{handle}: published version {head.version} with {head.count} warrants."
-        )
-    for tenant_id, error in tick.failed.items():
-        handle = handles.get(tenant_id, tenant_id)
-        operator.out.print_message(f"{handle}: not published: {format_error(error)}")
-    if tick.failed:
-        raise PublicationFailed(f"{len(tick.failed)} list(s) could not be published")
-    operator.out.print_message(f"{len(tick.published)} list(s) published; no other was due.")
-
-
 def recover(
     operator: Operator,
     tenant: Handle,
     signer: Signers = None,
-    reviewed: Reviewed = False,
+    complete_review: CompleteReview = False,
     trust_version: TrustVersion = 0,
 ) -> int:
     """Re-apply revocations from the newest SRL after a restore, and publish.
 
-    Exit code 3: the recovery succeeded, but some changes since the backup are unknown. Review the
-    changes that the command lists, then run it again with --reviewed.
+    Exit code 3: recovered, but some changes since the restored moment are unknown. Review what the
+    command lists, then run it again with --complete-review.
     """
     recovered = recovery.recover(
         operator.ports,
         operator.caller(tenant),
         report=operator.out.print_message,
         trusted_keys=signer or [],
-        reviewed=reviewed,
+        reviewed=complete_review,
         trust_version=trust_version,
     )
     head = recovered.head
@@ -176,13 +151,13 @@ def recover(
     return ExitCode.UNKNOWN if recovered.unknown else ExitCode.DONE
 
 
-def mark_restored(operator: Operator, nothing_lost: NothingLost = False) -> None:
+def mark_restored(operator: Operator, no_data_loss: NoDataLoss = False) -> None:
     """Mark all tenants as restored, after you restored the store by other means than `restore`.
 
-    Then run `recover` for each tenant. With --nothing-lost, record instead that the tables or their
-    server were replaced without losing an acknowledged change.
+    Then run `recover` for each tenant. With --no-data-loss, mark no tenant; record that the new
+    tables or their server contain every acknowledged change.
     """
-    if nothing_lost:
+    if no_data_loss:
         deployment.note_tables(operator.ports)
         operator.out.print_message("Noted: these tables have every acknowledged change.")
         return

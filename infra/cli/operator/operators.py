@@ -38,10 +38,10 @@ DataOption = Annotated[
         rich_help_panel=PANEL,
     ),
 ]
-KeysOption = Annotated[
+KeyFileOption = Annotated[
     Path | None,
     typer.Option(
-        "--keys",
+        "--key-file",
         metavar="FILE",
         help="With --data: the master key, if kept elsewhere.",
         rich_help_panel=PANEL,
@@ -50,7 +50,7 @@ KeysOption = Annotated[
 
 _OPTIONS: Final[Mapping[str, tuple[Any, object]]] = {
     "data": (DataOption, None),
-    "keys": (KeysOption, None),
+    "key_file": (KeyFileOption, None),
     "output": OPTIONS["output"],
 }
 
@@ -87,10 +87,10 @@ def operator_command(app: typer.Typer, name: str, *, example: str) -> Callable[[
 
     def run(function: Command, arguments: dict[str, Any]) -> int | None:
         data = data_folder.resolve_folder(arguments.pop("data"), os.environ)
-        keys, out = arguments.pop("keys"), Output(arguments.pop("output"))
+        key_file, out = arguments.pop("key_file"), Output(arguments.pop("output"))
 
         def work() -> int | None:
-            with closing(_open_ports(data, keys)) as ports:
+            with closing(_open_ports(data, key_file)) as ports:
                 return function(Operator(out, ports, data), **arguments)
 
         with raise_on_signals():
@@ -99,9 +99,11 @@ def operator_command(app: typer.Typer, name: str, *, example: str) -> Callable[[
     return add(app, name, example=example, options=_OPTIONS, run=run)
 
 
-def _open_ports(data: Path | None, keys: Path | None) -> Ports:
+def _open_ports(data: Path | None, key_file: Path | None) -> Ports:
     try:
-        return wiring.build(wiring.settings(data_folder.folder_environment(data, keys, os.environ)))
+        return wiring.build(
+            wiring.settings(data_folder.folder_environment(data, key_file, os.environ))
+        )
     except InvalidSettings as error:
         if data is not None or data_folder.settings_in(os.environ):
             raise

@@ -1,4 +1,4 @@
-"""`rescind trust new-root`, `sign` and `rotate-root`, for root holders."""
+"""`rescind trust new-root`, `sign`, `rotate-root` and `replace-root`, for those who hold a root."""
 
 import sys
 from collections.abc import Sequence
@@ -55,6 +55,7 @@ Passphrase = Annotated[
 Plain = Annotated[
     bool, typer.Option("--no-passphrase", help="Whoever reads the file may sign documents.")
 ]
+Lost = Annotated[bool, typer.Option("--lost", help="The present roots cannot sign, or are stolen.")]
 Tenant = Annotated[
     str, typer.Argument(metavar="TENANT", parser=argument_type(handle), help="Its name.")
 ]
@@ -106,17 +107,19 @@ def sign(
     out.print_message(f"Signed {file}; {rest}.")
 
 
-@operator_command(trust.app, "begin-anew", example="rescind trust begin-anew acme")
-def begin_anew(operator: Operator, tenant: Tenant, yes: Yes = False) -> None:
-    """Create a first trust document with new roots, after the loss of the old ones.
+@operator_command(trust.app, "replace-root", example="rescind trust replace-root acme --lost")
+def replace_root(operator: Operator, tenant: Tenant, lost: Lost = False, yes: Yes = False) -> None:
+    """Replace roots that are lost or stolen, with a first trust document of other roots.
 
-    Every client needs the new pin. Without it, a client refuses all warrants once its document
-    expires. If the new root key is not available (RESCIND_ROOT), get a draft next: rescind trust
-    draft --new-root.
+    Every client needs the new pin. Without it, a client refuses all warrants when its document
+    expires. If the new root is not at hand (RESCIND_ROOT), get a draft next: rescind trust draft
+    --new-root.
     """
+    if not lost:
+        raise UsageError("use rotate-root; if the roots are lost or stolen, add --lost.")
     ports = operator.ports
     caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
-    confirm(f"Have every client of {tenant} pinned anew?", yes=yes)
+    confirm(f"Replace the roots? Every client of {tenant} needs a new pin.", yes=yes)
     publishing.begin_anew(ports, caller)
     if ports.root is None:
         operator.out.print_message(

@@ -41,10 +41,12 @@ Data = Annotated[
         help="The data folder (or RESCIND_DATA). Default: .data, or the stores of RESCIND_STORE.",
     ),
 ]
-Keys = Annotated[
+KeyFile = Annotated[
     Path | None,
     typer.Option(
-        "--keys", metavar="FILE", help="The master key, if it is not master.key in the data folder."
+        "--key-file",
+        metavar="FILE",
+        help="The master key, if it is not master.key in the data folder.",
     ),
 ]
 Workers = Annotated[int, typer.Option("--workers", min=1, help="Processes that answer requests.")]
@@ -75,13 +77,13 @@ ConsoleChoice = Annotated[
 DocsChoice = Annotated[
     DocumentsMode, typer.Option("--docs", help="Serve the API document at /docs and /openapi.json.")
 ]
-Drain = Annotated[
+DrainSeconds = Annotated[
     int,
     typer.Option(
-        "--drain",
+        "--drain-seconds",
         min=0,
         metavar="SECONDS",
-        help="After SIGTERM, go on so long while /readyz fails, behind a load balancer.",
+        help="After SIGTERM, serve for this time while /readyz fails, behind a load balancer.",
     ),
 ]
 Idle = Annotated[
@@ -101,13 +103,13 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8080,
     data: Data = None,
-    keys: Keys = None,
+    key_file: KeyFile = None,
     workers: Workers = 1,
     ops_address: Ops = None,
     log_level: LogLevel = Level.INFO,
     console: ConsoleChoice = ConsoleMode.ON,
     docs: DocsChoice = DocumentsMode.ON,
-    drain: Drain = 0,
+    drain_seconds: DrainSeconds = 0,
     idle: Idle = IDLE_SECONDS,
 ) -> int:
     """Run the whole service, with its data in one folder or in the stores of RESCIND_STORE.
@@ -117,10 +119,19 @@ def serve(
     published in the feed at once. Ctrl-C stops the service.
     """
     del out
-    address, place = addresses.ip(host), places.choose_source(data, keys)
+    address, place = addresses.ip(host), places.choose_source(data, key_file)
     return local_server.serve(
         local_server.Options(
-            address, port, place, workers, ops_address, log_level, console, docs, drain, idle
+            address,
+            port,
+            place,
+            workers,
+            ops_address,
+            log_level,
+            console,
+            docs,
+            drain_seconds,
+            idle,
         )
     )
 

@@ -57,7 +57,7 @@ Export = Annotated[
     Path | None,
     typer.Option("--export", metavar="FILE", help="A new file for all data of the tenant."),
 ]
-NoExport = Annotated[bool, typer.Option("--no-export", help="Remove without an export.")]
+NoExport = Annotated[bool, typer.Option("--no-export", help="Delete without an export.")]
 
 RequestApproval = Annotated[
     str | None,
@@ -65,7 +65,7 @@ RequestApproval = Annotated[
         "--request-approval",
         metavar="WHY",
         parser=argument_type(text.reason),
-        help="Remove nothing, but ask the tenant's administrators for an approval.",
+        help="Delete nothing; request an approval from the tenant's administrators.",
     ),
 ]
 ApprovalOption = Annotated[
@@ -134,11 +134,13 @@ def rename(operator: Operator, tenant: Handle, new: Handle) -> None:
     operator.out.print_message(f"The tenant {done.tenant_id} is {done.handle} now.")
 
 
-@operator_command(app, "delete", example="rescind tenant delete acme --grace 30d --data .data")
-def delete(operator: Operator, tenant: Handle, grace: Grace = None) -> None:
-    """Permit the removal of a tenant after a grace period. It is served until then.
+@operator_command(
+    app, "schedule-delete", example="rescind tenant schedule-delete acme --grace 30d --data .data"
+)
+def schedule_delete(operator: Operator, tenant: Handle, grace: Grace = None) -> None:
+    """Schedule the deletion of a tenant, which is served as before until `tenant purge`.
 
-    To withdraw the deletion, run `rescind tenant keep`.
+    To cancel it, run `rescind tenant cancel-delete`.
     """
     grace = grace or operations.GRACE_DEFAULT
     try:
@@ -148,12 +150,12 @@ def delete(operator: Operator, tenant: Handle, grace: Grace = None) -> None:
     except ValueError as error:
         raise UsageError(str(error)) from None
     operator.out.record(_document(done))
-    operator.out.print_message(f"After that time, run: rescind tenant remove {done.handle}")
+    operator.out.print_message(f"After that time, run: rescind tenant purge {done.handle}")
 
 
-@operator_command(app, "keep", example="rescind tenant keep acme --data .data")
-def keep(operator: Operator, tenant: Handle) -> None:
-    """Withdraw the deletion of a tenant."""
+@operator_command(app, "cancel-delete", example="rescind tenant cancel-delete acme --data .data")
+def cancel_delete(operator: Operator, tenant: Handle) -> None:
+    """Cancel the scheduled deletion of a tenant."""
     done = operations.keep(operator.ports, handle=tenant, user=private_files.name())
     operator.out.print_message(f"The tenant {done.handle} stays.")
 
@@ -167,9 +169,9 @@ def export(
 
 
 @operator_command(
-    app, "remove", example="rescind tenant remove acme --export acme.ndjson --data .data"
+    app, "purge", example="rescind tenant purge acme --export acme.ndjson --data .data"
 )
-def remove(
+def purge(
     operator: Operator,
     tenant: Handle,
     export: Export = None,
@@ -178,9 +180,9 @@ def remove(
     request_approval: RequestApproval = None,
     approval: ApprovalOption = None,
 ) -> None:
-    """Permanently remove a tenant and all its data after its grace period.
+    """Delete a tenant with all its data after its grace time. This cannot be undone.
 
-    Repeat the command with --no-export if it was interrupted.
+    If the command is interrupted, repeat it with --no-export.
     """
     if request_approval is not None:
         user = private_files.name()
@@ -193,7 +195,7 @@ def remove(
     if (export is None) is not no_export:
         raise UsageError("name a file with --export, or add --no-export.")
     tenant_id = removal.check_due(operator.ports, handle=tenant)
-    confirm(f"Remove the tenant {tenant} with all its data?", yes=yes)
+    confirm(f"Delete the tenant {tenant} with all its data?", yes=yes)
     if export is not None:
         _export(operator, tenant_id, export)
     user = private_files.name()

@@ -3,7 +3,7 @@
 A protected operation calls `approval_changes`, or `UnrevokeAdmission` if it unrevokes warrants. Its
 write contains the returned changes, so an action happens only as often as approved. A call that
 only requests an approval ends there. The service itself needs no approval, and the operator's
-commands need one only for `tenant remove`.
+commands need one only for `tenant purge`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

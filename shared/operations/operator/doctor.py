@@ -296,9 +296,8 @@ def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterat
             f"it was restored at {times.format_utc(mark.restored_at)}, and that is not reviewed"
         )
         first = "" if mark.recovered_at else f"{_recover(tenant)}; "
-        remedy = (
-            f"{first}review what it lists, then run: rescind recover {tenant.handle} --reviewed"
-        )
+        command = f"rescind recover {tenant.handle} --complete-review"
+        remedy = f"{first}review what it lists, then run: {command}"
         yield Finding(tenant.handle, problem, remedy)
 
 

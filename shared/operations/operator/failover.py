@@ -60,7 +60,7 @@ def wait_until_copied(original: Ports, copy: Ports, *, seconds: float) -> None:
         if operation.PACING.clock() >= deadline:
             raise InvalidState(
                 f"The tables of the two regions differ after {seconds:.0f} s: look at their "
-                "replication, and repeat; or give up what did not arrive, with --lost-region."
+                "replication, and repeat; or give up what is missing, with --source-unavailable."
             )
         operation.PACING.sleep(_POLL_SECONDS)
     # The others expire.

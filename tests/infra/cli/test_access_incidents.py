@@ -96,7 +96,7 @@ class Town:
         return ended.returncode == 1 and "(invalid_api_key)" in ended.stderr
 
     def entries(self, who: str, *words: str) -> list[dict[str, Any]]:
-        return list(self.done(who, "audit", "list", *words)["audit_logs"])
+        return list(self.done(who, "audit-log", "list", *words)["audit_logs"])
 
     def metric(self, name: str) -> int:
         """A counter of the server, on which an alarm is."""

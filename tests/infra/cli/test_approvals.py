@@ -137,12 +137,12 @@ def test_an_admin_key_is_rotated_with_an_approval(desk: Desk) -> None:
 
 # The commands that make each effect of APPROVAL-1. `api` makes any request, for what has none.
 _COMMANDS: Final = {
-    "changes.list_signers.activate": ("list", "signers", "activate"),
-    "changes.list_signers.revoke": ("list", "signers", "revoke"),
-    "changes.list_signers.rotate": ("list", "signers", "rotate"),
+    "changes.list_signers.activate": ("srl", "signers", "activate"),
+    "changes.list_signers.revoke": ("srl", "signers", "revoke"),
+    "changes.list_signers.rotate": ("srl", "signers", "rotate"),
     "access.api_key_rotation.rotate": ("api-keys", "rotate"),
     "access.api_keys.create": ("api-keys", "create"),
-    "access.service_accounts.enable": ("accounts", "enable"),
+    "access.service_accounts.enable": ("service-accounts", "enable"),
     "identities.identity_providers.create": ("api",),
     "identities.identity_providers.delete": ("identity-providers", "delete"),
     "identities.identity_providers.update": ("api",),
@@ -154,7 +154,7 @@ _COMMANDS: Final = {
     "changes.revocations.delete": ("unrevoke",),
     "changes.unrevoke_manifests.apply": ("unrevoke",),
     "access.tenant_settings.update": ("settings", "set"),
-    "changes.key_revocation.revoke": ("keys", "revoke"),
+    "changes.key_revocation.revoke": ("signing-keys", "revoke"),
     "changes.status_lists.rotate": ("status-lists", "rotate-key"),
 }
 
@@ -225,9 +225,9 @@ def test_the_operator_breaks_the_glass(desk: Desk) -> None:
 
 
 def test_a_tenant_is_removed_with_an_approval(desk: Desk) -> None:
-    """APPROVAL-1, F1290d: `tenant remove` asks the people of the tenant, and needs an approval."""
+    """APPROVAL-1, F1290d: `tenant purge` asks the people of the tenant, and needs an approval."""
     desk.office.protects("tenant.remove")
-    words = ("tenant", "remove", "acme", "--no-export", "--yes", "--data", desk.data)
+    words = ("tenant", "purge", "acme", "--no-export", "--yes", "--data", desk.data)
     early = desk.shell.run(*words, "--request-approval", "The contract has ended")
     assert (early.code, "not to be removed" in early.err) == (1, True)
     ports, tenant_id = desk.office.tenant.ports, desk.office.tenant.id

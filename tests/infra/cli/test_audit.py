@@ -1,4 +1,4 @@
-"""`rescind audit`, against a server."""
+"""`rescind audit-log`, against a server."""
 
 import base64
 import csv
@@ -21,34 +21,34 @@ _WHY = ("--reason", "mistake")
 
 
 def test_who_did_what_to_a_warrant(admin: Shell) -> None:
-    """F344a: `audit list --warrant` shows what happened to a warrant, at any time."""
+    """F344a: `audit-log list --warrant` shows what happened to a warrant, at any time."""
     assert admin.run("revoke", "svc_wrt_audited", "--reason", "stolen").code == 0
-    found = admin.json("audit", "list", "--warrant", "svc_wrt_audited")["audit_logs"]
+    found = admin.json("audit-log", "list", "--warrant", "svc_wrt_audited")["audit_logs"]
     assert [(each["action"], each["details"]["reason"]) for each in found] == [
         ("revocation.create_batch", "stolen")
     ]
-    assert admin.run("audit", "list", "--warrant", "svc_wrt_audited", columns=200).code == 0
-    assert admin.json("audit", "list", "--action", "key.rotate", "-n", "1")["audit_logs"] == []
+    assert admin.run("audit-log", "list", "--warrant", "svc_wrt_audited", columns=200).code == 0
+    assert admin.json("audit-log", "list", "--action", "key.rotate", "-n", "1")["audit_logs"] == []
 
 
 def test_a_batch_is_one_row(admin: Shell) -> None:
-    """F344e: `audit list` shows all entries of a batch as one row, with the number of warrants."""
+    """F344e: `audit-log list` shows one row for each batch, with the number of warrants."""
     warrants = [f"svc_wrt_row{number}" for number in range(30)]
     assert admin.run("revoke", *warrants, "--reason", "stolen", "--yes").code == 0
     batch = admin.json("revocations", "list", "-n", "1")["revocations"][0]["batch_id"]
-    entries = admin.json("audit", "list", "--batch", batch)["audit_logs"]
+    entries = admin.json("audit-log", "list", "--batch", batch)["audit_logs"]
     assert len(entries) > 1
-    shown = admin.run("audit", "list", "--batch", batch, columns=200).out
+    shown = admin.run("audit-log", "list", "--batch", batch, columns=200).out
     assert shown.count(batch) == 1
     assert f'"warrants": 30, "entries": {len(entries)}, "reason": "stolen"' in shown
-    assert admin.run("unrevoke", *_WHY, "--of-batch", batch, "--yes").code == 0
-    each = admin.run("audit", "list", "--batch", batch, "--parts", columns=200).out
+    assert admin.run("unrevoke", *_WHY, "--batch", batch, "--yes").code == 0
+    each = admin.run("audit-log", "list", "--batch", batch, "--expand-batches", columns=200).out
     assert each.count(batch) >= len(entries)
     summary = admin.run(
-        "audit", "list", "--batch", batch, "--action", "revocation.batch", columns=500
+        "audit-log", "list", "--batch", batch, "--action", "revocation.batch", columns=500
     ).out
     assert '"asked": 30' in summary
-    both = admin.run("audit", "list", "--warrant", warrants[0], columns=200).out
+    both = admin.run("audit-log", "list", "--warrant", warrants[0], columns=200).out
     assert both.count('"warrants": ') == 2
 
 
@@ -58,15 +58,15 @@ def test_an_export_becomes_a_file(admin: Shell, tmp_path: Path) -> None:
         assert admin.run("revoke", f"svc_wrt_export-{number}", "--reason", "lost").code == 0
     query = ("--action", "revocation.create_batch")
     lines, table = tmp_path / "audit.ndjson", tmp_path / "audit.csv"
-    assert admin.run("audit", "export", "--file", lines, *query).code == 0
-    assert admin.run("audit", "export", "--format", "csv", "--file", table, *query).code == 0
+    assert admin.run("audit-log", "export", "--file", lines, *query).code == 0
+    assert admin.run("audit-log", "export", "--format", "csv", "--file", table, *query).code == 0
     *entries, last = [json.loads(line) for line in lines.read_text().splitlines()]
     assert "checkpoint" in last
     with table.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert len(rows) >= 2
     assert [row["id"] for row in rows] == [each["entry"]["id"] for each in entries]
-    refused = admin.run("audit", "export", "--file", tmp_path / "none", "--action", "nothing")
+    refused = admin.run("audit-log", "export", "--file", tmp_path / "none", "--action", "nothing")
     assert refused.code == 1
     assert sorted(tmp_path.glob("*audit*")) == [table, lines]
     assert not (tmp_path / "none").exists()
@@ -103,25 +103,25 @@ def test_parts_are_joined(
 
 @pytest.mark.slow
 def test_verify_pins_what_it_verified(admin: Shell, tmp_path: Path) -> None:
-    """LOG-25, F348a: `audit verify` keeps the checkpoint, and exits with 1 if the next differs."""
+    """LOG-25, F348a: `audit-log verify` pins the checkpoint, and fails if the next one differs."""
     assert admin.run("revoke", "svc_wrt_verify", "--reason", "stolen").code == 0
-    soon(lambda: admin.json("audit", "verify")["size"])
-    assert admin.json("audit", "verify")["whole"]
+    soon(lambda: admin.json("audit-log", "verify")["size"])
+    assert admin.json("audit-log", "verify")["whole"]
     (pin,) = admin.home.rglob("audit-*.json")
-    assert admin.run("audit", "verify").code == 0
+    assert admin.run("audit-log", "verify").code == 0
     kept = json.loads(pin.read_text())
     origin, size, _, rest = kept["checkpoint"].split("\n", 3)
     other = base64.b64encode(bytes(32)).decode()
     pin.write_text(json.dumps({**kept, "checkpoint": f"{origin}\n{size}\n{other}\n{rest}"}))
-    ended = admin.run("audit", "verify")
+    ended = admin.run("audit-log", "verify")
     assert ended.code == 1
     assert f"WRONG: history before {size} was rewritten" in ended.err
     assert json.loads(pin.read_text())["checkpoint"].split("\n")[2] == other
-    assert admin.run("audit", "verify", "--repin").code == 0
-    assert admin.run("audit", "verify").code == 0
+    assert admin.run("audit-log", "verify", "--reset-pin").code == 0
+    assert admin.run("audit-log", "verify").code == 0
     kept_elsewhere = tmp_path / "checkpoint"
-    assert admin.run("audit", "verify", "--checkpoint", kept_elsewhere).code == 2
+    assert admin.run("audit-log", "verify", "--checkpoint", kept_elsewhere).code == 2
     kept_elsewhere.write_text("nothing")
-    assert admin.run("audit", "verify", "--checkpoint", kept_elsewhere).code == 2
+    assert admin.run("audit-log", "verify", "--checkpoint", kept_elsewhere).code == 2
     kept_elsewhere.write_text(json.loads(pin.read_text())["checkpoint"])
-    assert admin.run("audit", "verify", "--checkpoint", kept_elsewhere).code == 0
+    assert admin.run("audit-log", "verify", "--checkpoint", kept_elsewhere).code == 0

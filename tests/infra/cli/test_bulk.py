@@ -68,13 +68,13 @@ def test_very_many_are_revoked_and_unrevoked(tmp_path: Path, count: int) -> None
     lost.write_text("warrant_id\n" + "".join(f"svc_wrt_{each:06}\n" for each in range(count)))
     with local_server(tmp_path / "data") as server:
         assert _total(server) == 0
-        done = _in_terminal(server, "revoke", "--from", str(lost), "--reason", "lost", "--yes")
+        done = _in_terminal(server, "revoke", "--file", str(lost), "--reason", "lost", "--yes")
         assert _total(server) == count
         assert f"{count} revoked" in done.text
         steps = re.findall(rf"(\d+)/{count}\b", done.text)
         assert {"0", "1000", str(count)} <= {*steps}
         batch = done.text.split()[-1]
-        back = _in_terminal(server, "unrevoke", *_WHY, "--of-batch", batch, "--yes")
+        back = _in_terminal(server, "unrevoke", *_WHY, "--batch", batch, "--yes")
         assert f"{count} unrevoked" in back.text
         assert _total(server) == 0
     print(f"{count}: revoked in {done.seconds:.1f} s, taken back in {back.seconds:.1f} s")

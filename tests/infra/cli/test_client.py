@@ -86,7 +86,7 @@ def test_a_sign_in_that_is_too_long_ago(tmp_path: Path) -> None:
     with (
         _service((401, {}, body)) as (url, _),
         ApiClient(replace(profile, url=url)) as api,
-        pytest.raises(ApiError, match=r"\nRun: rescind login --sso --fresh$"),
+        pytest.raises(ApiError, match=r"\nRun: rescind login --sso --reauthenticate$"),
     ):
         api.post("/v1/api-keys", {})
 

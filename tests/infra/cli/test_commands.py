@@ -110,7 +110,7 @@ def test_no_secret_is_an_argument() -> None:
         each
         for each in taken
         # A file that has one is no secret.
-        if re.search("secret|api_key$|api-key$|password|token(?!.file$|.max.seconds$)", each)
+        if re.search(r"(secret|token)(?!.file$|.reuse$)|api.key$|password", each)
     ]
 
 
@@ -181,11 +181,11 @@ def test_a_command_tells_what_went_wrong(admin: Shell) -> None:
     ended = admin.run("revocations", "show", "svc_rev_01jd8x6d5v0000000000000000")
     assert (ended.code, ended.out) == (1, "")
     assert "(not_found)" in ended.err
-    ended = admin.run("keys", "show", "../api-keys", "-o", "json")
+    ended = admin.run("signing-keys", "show", "../api-keys", "-o", "json")
     assert ended.code == 1
     assert json.loads(ended.err)["error"]["code"] in {"not_found", "invalid_request"}
     assert admin.run("check", "laptop-17").code == 2
-    assert admin.run("keys", "frobnicate").code == 2
+    assert admin.run("signing-keys", "frobnicate").code == 2
 
 
 def test_a_service_that_is_not_there_is_named(

@@ -214,9 +214,9 @@ PRINTED: Final = {
     **{form: ("api-keys", "list", "-o", form) for form in ("table", "json", "yaml", "csv", "name")},
     "version": ("--version",),
     "help": ("--help",),
-    "help of a group": ("keys", "--help"),
-    "usage": ("keys",),
-    "export": ("audit", "export"),
+    "help of a group": ("signing-keys", "--help"),
+    "usage": ("signing-keys",),
+    "export": ("audit-log", "export"),
     "request": ("api", "GET", "/v1/whoami"),
     "watch": ("authorizers", "summary", "--watch", "-o", "json"),
 }
@@ -321,7 +321,7 @@ def test_an_output_without_a_buffer_has_none(unbuffered: str, shown: bytes) -> N
 def test_rows_of_standard_input_end_with_any_line_end(settings: dict[str, str]) -> None:
     """F1711g: Standard input of a process is read as a file is: any line end, and strictly."""
     given = r"< <(printf '\xef\xbb\xbfwarrant_id\rsvc_wrt_end-1\r\nsvc_wrt_end-2\n')"
-    words = ("revoke", "--from", "-", "--reason", "r")
+    words = ("revoke", "--file", "-", "--reason", "r")
     ended = _typed(given, *words, settings=settings)
     assert (ended.returncode, b"Read 2 rows" in ended.stderr) == (0, True), ended.stderr
     ended = _typed(r"< <(printf 'svc_wrt_\xff\n')", *words, settings=settings)
@@ -336,7 +336,7 @@ def test_rows_of_standard_input_end_with_any_line_end(settings: dict[str, str]) 
 def test_an_output_of_another_encoding_has_escapes(settings: dict[str, str], form: str) -> None:
     """F1714c: A character that the encoding of the output lacks is printed as an escape."""
     encoded = settings | {"PYTHONIOENCODING": "latin-1"}
-    made = _typed("", "keys", "create", "root", "\U0001f511", "-o", form, settings=encoded)
+    made = _typed("", "signing-keys", "create", "root", "\U0001f511", "-o", form, settings=encoded)
     assert made.returncode == 0, made.stderr
     assert b"f511" in made.stdout or b"udd11" in made.stdout
     assert os.fsencode("\U0001f511") not in made.stdout

@@ -104,7 +104,7 @@ def test_a_file_that_is_not_whole_is_refused(
     """F1711a: If a row of a file is in doubt, its line is named, and nothing is sent."""
     file = tmp_path / "lost.csv"
     file.write_bytes(content)
-    ended = user.run("revoke", "--from", "-" if stream else file, *_WHY, stdin=content)
+    ended = user.run("revoke", "--file", "-" if stream else file, *_WHY, stdin=content)
     assert ended.code == 2
     assert re.search(rf"{'-' if stream else file}, line {line}: (a|the) ", ended.err)
     assert "Nothing was sent." in ended.err
@@ -147,7 +147,7 @@ def test_each_row_of_a_file_is_sent(
     content, ids, said = taken
     file = tmp_path / "lost.csv"
     file.write_bytes(content)
-    ended = user.run("revoke", "--from", "-" if stream else file, *_WHY, stdin=content)
+    ended = user.run("revoke", "--file", "-" if stream else file, *_WHY, stdin=content)
     assert (ended.code, recorder.sent) == (0, ids), ended.err
     assert said in ended.err
 
@@ -164,7 +164,7 @@ def test_a_file_without_identifiers_is_refused(
     user: Shell, recorder: Recorder, content: bytes
 ) -> None:
     """F1711c: A file without an identifier is refused, also beside warrants that are typed."""
-    ended = user.run("revoke", "svc_wrt_a", "--from", "-", *_WHY, stdin=content)
+    ended = user.run("revoke", "svc_wrt_a", "--file", "-", *_WHY, stdin=content)
     assert (ended.code, ended.err) == (2, "error: - has no identifiers.\n")
     assert recorder.sent == []
 
@@ -258,7 +258,7 @@ def test_any_file_is_sent_whole_or_not_at_all(
 ) -> None:
     """F1711e: Of any bytes, all rows are sent, or the exit code is 2 and nothing is sent."""
     recorder.sent.clear()
-    ended = user.run("revoke", "--from", "-", *_WHY, stdin=content)
+    ended = user.run("revoke", "--file", "-", *_WHY, stdin=content)
     expected = _reference(content)
     assert (ended.code, recorder.sent) == (2 if expected is None else 0, expected or [])
 

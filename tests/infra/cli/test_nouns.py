@@ -1,4 +1,4 @@
-"""`rescind api-keys`, `accounts`, `audit`, `settings` and `authorizers`, against a server."""
+"""`rescind api-keys`, `service-accounts`, `settings` and `authorizers`, against a server."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from tests.kit.waiting import soon
 def test_a_secret_is_written_to_a_new_private_file(
     admin: Shell, service: LocalServer, tmp_path: Path
 ) -> None:
-    """F418d: `api-keys create --into` writes the secret to a new file that only its owner reads."""
+    """F418d: `api-keys create --secret-file` writes the secret to a new file of its owner."""
     file = tmp_path / "ci.key"
-    create = ("api-keys", "create", "ci", "--scope", "revoker", "--into", file)
+    create = ("api-keys", "create", "ci", "--scope", "revoker", "--secret-file", file)
     created = admin.json(*create)
     secret = file.read_text().strip()
     assert secret not in str(created)
@@ -28,7 +28,7 @@ def test_a_secret_is_written_to_a_new_private_file(
     assert admin.run("settings", "set", "name=other").code == 1
     admin.monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
     new = tmp_path / "new.key"
-    created = admin.json("api-keys", "rotate", created["id"], "--grace", "60", "--into", new)
+    created = admin.json("api-keys", "rotate", created["id"], "--grace", "60", "--secret-file", new)
     assert created["predecessor_id"] != created["id"]
     admin.monkeypatch.setenv("RESCIND_API_KEY", new.read_text().strip())
     assert admin.json("whoami")["api_key_id"] == created["id"]
@@ -47,7 +47,7 @@ def test_no_secret_is_lost_with_its_file(
 ) -> None:
     """F501a: If the file of a secret cannot be made, no secret is; if it is cut, it is printed."""
     created = admin.json("api-keys", "create", "lost", "--scope", "revoker")
-    rotate = ("api-keys", "rotate", created["id"], "--grace", "0", "--into")
+    rotate = ("api-keys", "rotate", created["id"], "--grace", "0", "--secret-file")
     refused = admin.run(*rotate, tmp_path / "no folder/new.key")
     assert (refused.code, "No such file or directory" in refused.err) == (2, True)
     admin.monkeypatch.setenv("RESCIND_API_KEY", created["key"])
@@ -85,23 +85,25 @@ def test_a_new_key_ends_with_the_key_that_creates_it(admin: Shell) -> None:
 
 def test_a_file_that_cannot_be_written_is_an_error(admin: Shell, tmp_path: Path) -> None:
     """F502a: If the system refuses a file, a command says so in a line, and its exit code is 1."""
-    ended = admin.run("audit", "export", "--file", tmp_path / "no folder/a", "-o", "json")
+    ended = admin.run("audit-log", "export", "--file", tmp_path / "no folder/a", "-o", "json")
     assert ended.code == 1
     assert json.loads(ended.err)["error"]["code"] == "os_error"
 
 
 def test_accounts_settings_and_their_entries(admin: Shell) -> None:
     """F425b: Accounts and settings are changed, and the audit log has the entries."""
-    account = admin.json("accounts", "create", "builds", "--description", "of the web")["id"]
+    account = admin.json("service-accounts", "create", "builds", "--description", "of the web")[
+        "id"
+    ]
     for action, status in (("disable", "disabled"), ("enable", "active")):
-        assert admin.run("accounts", action, account).code == 0
-        assert admin.json("accounts", "show", account)["status"] == status
-    assert admin.json("accounts", "api-keys", account)["api_keys"] == []
-    entries = admin.json("audit", "list", "--resource", account)["audit_logs"]
+        assert admin.run("service-accounts", action, account).code == 0
+        assert admin.json("service-accounts", "show", account)["status"] == status
+    assert admin.json("service-accounts", "api-keys", account)["api_keys"] == []
+    entries = admin.json("audit-log", "list", "--resource", account)["audit_logs"]
     actions = [each["action"] for each in entries]
     assert actions == [f"service_account.{each}" for each in ("enable", "disable", "create")]
-    assert admin.run("accounts", "delete", account, "--yes").code == 0
-    assert account not in admin.run("accounts", "list").out
+    assert admin.run("service-accounts", "delete", account, "--yes").code == 0
+    assert account not in admin.run("service-accounts", "list").out
     changed = admin.json("settings", "set", "feed_window_ms=250", "srl_publication=scheduled")
     assert changed["feed_window_ms"] == 250
     assert admin.json("settings", "show") == changed
@@ -200,7 +202,7 @@ def test_webhooks_are_tested_and_replayed(admin: Shell, tmp_path: Path) -> None:
     file = tmp_path / "hook.secret"
     # The name does not resolve, so nothing leaves this machine.
     url = "https://hooks.invalid/a"
-    made = admin.json("webhooks", "create", url, "--event", "key.revoke", "--into", file)
+    made = admin.json("webhooks", "create", url, "--event", "key.revoke", "--secret-file", file)
     secret = file.read_text().strip()
     assert secret.startswith("whsec_")
     assert secret not in str(made)

@@ -53,11 +53,11 @@ def test_each_format_of_a_table(
 
 def test_a_record_and_a_refusal_as_csv(admin: Shell) -> None:
     """F1080b: One record is a line of CSV below its names; a refusal is no line of it."""
-    made = admin.run("keys", "create", "root", "csv", "-o", "csv")
+    made = admin.run("signing-keys", "create", "root", "csv", "-o", "csv")
     (record,) = csv.DictReader(StringIO(made.out))
     assert (record["type"], record["name"]) == ("root", "csv")
-    assert record["id"] in admin.run("keys", "tree", "-o", "name").out.split()
-    refused = admin.run("keys", "show", "svc_key_none", "-o", "csv")
+    assert record["id"] in admin.run("signing-keys", "tree", "-o", "name").out.split()
+    refused = admin.run("signing-keys", "show", "svc_key_none", "-o", "csv")
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith("error: ")
 
@@ -105,7 +105,7 @@ def test_any_request_of_the_api(admin: Shell, service: LocalServer, tmp_path: Pa
 
 def test_a_request_as_curl_does_the_same(admin: Shell, service: LocalServer) -> None:
     """F1082b: `--debug` prints a command of curl without the key, which a shell can run."""
-    ended = admin.run("keys", "create", "root", "it's $HOME", "--debug", "-o", "json")
+    ended = admin.run("signing-keys", "create", "root", "it's $HOME", "--debug", "-o", "json")
     line = ended.err.splitlines()[0]
     assert service.admin_key not in ended.err
     again = subprocess.run(
@@ -129,7 +129,10 @@ def test_programs_load_no_tables() -> None:
         (["--version"], "typer"),
         (["logout", "--profile", "nobody", "-o", "json"], "pydantic"),
         (["logout", "--profile", "nobody", "-o", "json"], "rich.table"),
-        (["keys", "list", "--profile", "nobody", "-o", "json"], "shared.model.lists.verification"),
+        (
+            ["signing-keys", "list", "--profile", "nobody", "-o", "json"],
+            "shared.model.lists.verification",
+        ),
     ):
         ended = subprocess.run(
             [sys.executable, "-c", program.format(words, module)],
@@ -182,7 +185,7 @@ def test_a_command_watches_and_prints_what_is_new(admin: Shell) -> None:
 
 def test_a_watched_status_is_not_sent_again(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """F1356b: A status with an ETag is asked for by it, and printed once, here in YAML."""
-    admin.run("list", "publish")
+    admin.run("srl", "publish")
     rounds = iter([None, None])
 
     def sleep(seconds: float) -> None:
@@ -191,7 +194,7 @@ def test_a_watched_status_is_not_sent_again(admin: Shell, monkeypatch: pytest.Mo
             raise KeyboardInterrupt
 
     monkeypatch.setattr("infra.cli.commands.time.sleep", sleep)
-    ended = admin.run("list", "status", "--watch", "-o", "yaml", "--debug")
+    ended = admin.run("srl", "status", "--watch", "-o", "yaml", "--debug")
     assert ended.code == 0, ended.err
     assert ended.err.count("curl") == 3
     assert ended.err.count("If-None-Match") == 2
@@ -201,6 +204,6 @@ def test_a_watched_status_is_not_sent_again(admin: Shell, monkeypatch: pytest.Mo
 
 def test_a_watch_of_nothing_good(admin: Shell) -> None:
     """F1356c: A refusal ends a watch; a pause of no second, or a change, is none to watch."""
-    assert admin.run("keys", "show", "svc_key_none", "--watch").code == 1
-    assert admin.run("keys", "list", "--watch", "0").code == 2
+    assert admin.run("signing-keys", "show", "svc_key_none", "--watch").code == 1
+    assert admin.run("signing-keys", "list", "--watch", "0").code == 2
     assert admin.run("revoke", "svc_wrt_a", "--reason", "x", "--watch").code == 2

@@ -78,10 +78,10 @@ def test_a_byte_order_mark_is_no_part_of_a_document(
     ended = admin.run("api", "POST", "/v1/revocations", "--input", name, stdin=body)
     assert ended.code == 0, ended.err
     saved = tmp_path / "list.json"
-    assert admin.run("list", "fetch", saved).code == 0
-    signers = admin.json("list", "signers", "list")["keys"]
+    assert admin.run("srl", "fetch", saved).code == 0
+    signers = admin.json("srl", "signers", "list")["keys"]
     keys = [word for each in signers for word in ("--key", each["public_key"])]
-    ended = admin.run("list", "verify", name, *keys, stdin=given(saved.read_bytes()))
+    ended = admin.run("srl", "verify", name, *keys, stdin=given(saved.read_bytes()))
     assert ended.code == 0, ended.out + ended.err
     ended = admin.run("api", "POST", "/v1/revocations", "--input", name, stdin=given(b"[" * 99_999))
     assert (ended.code, "is not JSON" in ended.err) == (2, True)

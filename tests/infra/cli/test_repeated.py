@@ -51,11 +51,11 @@ def test_lists_and_flags_are_accepted_twice() -> None:
 def test_a_line_with_an_option_twice_is_completed() -> None:
     """F1950c: A shell completes a line also if an option is there twice."""
     command = dict(COMMANDS)["rescind", "revoke"]
-    typed = ["--from", "a", "--from", "b"]
-    assert command.make_context("revoke", typed, resilient_parsing=True).params["from_"]
+    typed = ["--file", "a", "--file", "b"]
+    assert command.make_context("revoke", typed, resilient_parsing=True).params["file"]
 
 
-@pytest.mark.parametrize("option", ["--from", "--jwt", "--token"])
+@pytest.mark.parametrize("option", ["--file", "--jwt", "--token"])
 def test_no_file_replaces_another(admin: Shell, tmp_path: Path, option: str) -> None:
     """F1950d: Nothing is revoked if a source of identifiers is given twice."""
     file = tmp_path / "lost.txt"

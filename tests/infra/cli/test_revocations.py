@@ -1,4 +1,4 @@
-"""`rescind revoke`, `check`, `revocations` and `keys`, against a server."""
+"""`rescind revoke`, `check`, `revocations` and `signing-keys`, against a server."""
 
 import json
 
@@ -87,15 +87,15 @@ def test_all_pages_are_read_on_demand(admin: Shell) -> None:
 
 
 def test_a_person_is_named_by_the_email(admin: Shell) -> None:
-    """AUDIT-2, F2900b: `--by` with the identifier of a person says what it takes."""
+    """AUDIT-2, F2900b: `--created-by` with the identifier of a person says what it takes."""
     for words in (("revocations", "list"), ("unrevoke", "--reason", "r", "--since", "1h")):
-        refused = admin.run(*words, "--by", "svc_usr_01kbm4xt3rfz8c5w7y2q9n6d1e")
+        refused = admin.run(*words, "--created-by", "svc_usr_01kbm4xt3rfz8c5w7y2q9n6d1e")
         assert (refused.code, "the e-mail of a person" in refused.err) == (2, True)
 
 
 def test_lists_name_people(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """AUDIT-2, F567b: The command line shows a key by its name, and an account beside it."""
-    account = admin.json("accounts", "create", "night-shift")["id"]
+    account = admin.json("service-accounts", "create", "night-shift")["id"]
     made = [
         admin.json("api-keys", "create", "anna.lindqvist", "--scope", "admin", *more)
         for more in ((), ("--account", account))
@@ -106,7 +106,7 @@ def test_lists_name_people(admin: Shell, monkeypatch: pytest.MonkeyPatch) -> Non
         assert admin.run("revoke", warrant, "--reason", "stolen").code == 0
         listed = admin.run("revocations", "list", "--warrant", warrant, columns=200).out
         assert listed.splitlines()[1].split()[3] == "anna.lindqvist"
-        entries = admin.run("audit", "list", "--warrant", warrant, columns=300).out
+        entries = admin.run("audit-log", "list", "--warrant", warrant, columns=300).out
         who = "anna.lindqvist (night-shift@local.svc)" if number else "anna.lindqvist  "
         assert who in entries.splitlines()[1]
 
@@ -121,18 +121,19 @@ def test_what_is_not_known_is_no_number(admin: Shell) -> None:
 
 
 def test_keys_are_shown_as_a_tree_and_revoked_with_care(admin: Shell) -> None:
-    """F425a: Revoking a signing key needs a confirmation; `reach` says first what it revokes."""
-    root = admin.json("keys", "create", "root", "head-office")["id"]
-    issuer = admin.json("keys", "create", "issuer", "laptops [1]", "--parent", root)["id"]
-    tree = admin.run("keys", "tree", columns=120).out.splitlines()
+    """F425a: Revoking a signing key needs a confirmation; --dry-run shows what it would revoke."""
+    root = admin.json("signing-keys", "create", "root", "head-office")["id"]
+    issuer = admin.json("signing-keys", "create", "issuer", "laptops [1]", "--parent", root)["id"]
+    tree = admin.run("signing-keys", "tree", columns=120).out.splitlines()
     (below,) = [line for line in tree if issuer in line]
     assert below.endswith("issuer  active  laptops [1]")
     assert below.index(issuer) > tree[tree.index(below) - 1].index(root)
-    assert admin.json("keys", "reach", root)["keys"] == 2
-    refused = admin.run("keys", "revoke", root, "--reason", "leaked", "--cascade")
-    assert (refused.code, admin.json("keys", "show", issuer)["status"]) == (2, "active")
-    assert admin.run("keys", "revoke", root, "--reason", "leaked", "--cascade", "-y").code == 0
-    assert admin.json("keys", "show", issuer)["status"] == "revoked"
+    typed = ("signing-keys", "revoke", root, "--reason", "leaked", "--cascade")
+    assert admin.json(*typed, "--dry-run")["keys"] == 2
+    refused = admin.run(*typed)
+    assert (refused.code, admin.json("signing-keys", "show", issuer)["status"]) == (2, "active")
+    assert admin.run(*typed, "-y").code == 0
+    assert admin.json("signing-keys", "show", issuer)["status"] == "revoked"
 
 
 def _revocations(admin: Shell) -> list[dict[str, str]]:

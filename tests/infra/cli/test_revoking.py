@@ -36,13 +36,13 @@ def test_a_file_is_revoked_and_the_batch_unrevoked(admin: Shell, tmp_path: Path)
     """F357a: A file of warrants is revoked as one batch, and that batch is taken back as one."""
     warrants = [f"svc_wrt_file-{number}" for number in range(150)]
     lost = _file(tmp_path, "owner,warrant_id", *(f"me,{each}" for each in warrants), "")
-    rehearsed = admin.json("revoke", "--from", lost, "--reason", "lost", "--dry-run")
+    rehearsed = admin.json("revoke", "--file", lost, "--reason", "lost", "--dry-run")
     assert rehearsed["counts"] == {"revoked": 150}
     assert admin.run("check", *warrants[:2]).code == 0
-    refused = admin.run("revoke", "--from", lost, "--reason", "lost")
+    refused = admin.run("revoke", "--file", lost, "--reason", "lost")
     assert (refused.code, "Revoke 150 warrant(s)? " in refused.err) == (2, True)
     assert admin.run("check", *warrants[:2]).code == 0
-    ended = admin.run("revoke", "--from", lost, "--reason", "lost", "--yes")
+    ended = admin.run("revoke", "--file", lost, "--reason", "lost", "--yes")
     # A long table has failures only.
     assert (ended.code, ended.out) == (0, "")
     assert "150 revoked. Batch svc_bat_" in ended.err
@@ -50,13 +50,13 @@ def test_a_file_is_revoked_and_the_batch_unrevoked(admin: Shell, tmp_path: Path)
     assert admin.run("check", warrants[149]).code == 3
     found = admin.json("revocations", "list", "--batch", batch, "--limit", "0")["revocations"]
     assert sorted(each["warrant_id"] for each in found) == sorted(warrants)
-    would = admin.run("unrevoke", *_WHY, "--of-batch", batch, "--dry-run")
+    would = admin.run("unrevoke", *_WHY, "--batch", batch, "--dry-run")
     assert all(each in would.out for each in warrants)
-    refused = admin.run("unrevoke", *_WHY, "--of-batch", batch)
+    refused = admin.run("unrevoke", *_WHY, "--batch", batch)
     assert (refused.code, "--yes" in refused.err) == (2, True)
-    assert "150 unrevoked" in admin.run("unrevoke", *_WHY, "--of-batch", batch, "-y").err
+    assert "150 unrevoked" in admin.run("unrevoke", *_WHY, "--batch", batch, "-y").err
     assert admin.run("check", *warrants).code == 0
-    again = admin.run("unrevoke", *_WHY, "--of-batch", batch, "-y")
+    again = admin.run("unrevoke", *_WHY, "--batch", batch, "-y")
     assert (again.code, "Nothing done" in again.err) == (0, True)
 
 
@@ -73,7 +73,9 @@ def test_what_one_key_revoked_is_unrevoked(
     monkeypatch.setenv("RESCIND_API_KEY", made["key"])
     assert admin.run("revoke", "svc_wrt_his-1", "svc_wrt_his-2", "--reason", "r").code == 0
     monkeypatch.setenv("RESCIND_API_KEY", service.admin_key)
-    ended = admin.run("unrevoke", *_WHY, "--by", made["id"], "--since", made["created_at"], "-y")
+    ended = admin.run(
+        "unrevoke", *_WHY, "--created-by", made["id"], "--since", made["created_at"], "-y"
+    )
     assert (ended.code, "2 unrevoked" in ended.err) == (0, True)
     assert admin.run("check", "svc_wrt_his-1", "svc_wrt_his-2").code == 0
     assert admin.run("check", "svc_wrt_mine").code == 3
@@ -81,19 +83,19 @@ def test_what_one_key_revoked_is_unrevoked(
         "unrevoke",
         "--reason",
         "mistake",
-        "--by",
+        "--created-by",
         made["id"],
         "--since",
         "2099-01-01T00:00:00Z",
         "-y",
     )
     assert "Nothing done" in later.err
-    assert admin.run("unrevoke", *_WHY, "--by", made["id"]).code == 2
+    assert admin.run("unrevoke", *_WHY, "--created-by", made["id"]).code == 2
 
 
 def test_what_a_key_signed_is_cut_off(admin: Shell) -> None:
     """F357c: Warrants that a key signed before a time are revoked, and no later ones."""
-    key = admin.json("keys", "create", "root", "cut-off")["id"]
+    key = admin.json("signing-keys", "create", "root", "cut-off")["id"]
     with ApiClient(profiles.load(profiles.DEFAULT)) as api:
         signed = [
             api.post(f"/v1/keys/{key}/sign", {"payload": "cGF5"})["warrant_id"] for _ in range(3)
@@ -121,7 +123,7 @@ def test_a_file_with_a_mistake_changes_nothing(
     admin: Shell, tmp_path: Path, lines: list[str], said: str
 ) -> None:
     """F357d: If a line of a file is no identifier, its number is printed and nothing is sent."""
-    ended = admin.run("revoke", "--from", _file(tmp_path, *lines), "--reason", "r")
+    ended = admin.run("revoke", "--file", _file(tmp_path, *lines), "--reason", "r")
     assert ended.code == 2
     assert said in " ".join(ended.err.split())
     assert admin.run("check", "svc_wrt_a").code == 0
@@ -130,11 +132,11 @@ def test_a_file_with_a_mistake_changes_nothing(
 def test_standard_input_is_a_file(admin: Shell) -> None:
     """F357e: Warrants, and revocations to take back, can be read from standard input."""
     given = "svc_wrt_in-1\nsvc_wrt_in-2\n"
-    assert admin.run("revoke", "--from", "-", "--reason", "r", stdin=given).code == 0
+    assert admin.run("revoke", "--file", "-", "--reason", "r", stdin=given).code == 0
     assert admin.run("check", "svc_wrt_in-2").code == 3
-    assert admin.run("unrevoke", *_WHY, "--from", "-", stdin=given).code == 0
+    assert admin.run("unrevoke", *_WHY, "--file", "-", stdin=given).code == 0
     assert admin.run("check", "svc_wrt_in-2").code == 0
-    assert admin.run("revoke", "--from", "/nowhere", "--reason", "r").code == 2
+    assert admin.run("revoke", "--file", "/nowhere", "--reason", "r").code == 2
     assert admin.run("revoke", "--reason", "r").code == 2
     assert admin.run("unrevoke").code == 2
 
@@ -158,14 +160,14 @@ def test_a_batch_that_stopped_goes_on(
         return post(self, path, body)
 
     monkeypatch.setattr(ApiClient, "post", failing)
-    ended = admin.run("revoke", "--from", lost, "--reason", "r", "--batch", BATCH)
+    ended = admin.run("revoke", "--file", lost, "--reason", "r", "--resume-batch", BATCH)
     assert ended.code == 1
-    assert f"--batch {BATCH} continues" in " ".join(ended.err.split())
+    assert f"--resume-batch {BATCH} continues" in " ".join(ended.err.split())
     assert "20 revoked" in ended.err
     monkeypatch.setattr(ApiClient, "post", post)
-    ended = admin.run("revoke", "--from", lost, "--reason", "r", "--batch", BATCH)
+    ended = admin.run("revoke", "--file", lost, "--reason", "r", "--resume-batch", BATCH)
     assert (ended.code, "30 revoked" in ended.err) == (0, True)
-    assert len(admin.json("audit", "list", "--limit", "0")["audit_logs"]) > 3
+    assert len(admin.json("audit-log", "list", "--limit", "0")["audit_logs"]) > 3
 
 
 @pytest.mark.parametrize("form", ["table", "csv"])
@@ -238,9 +240,9 @@ def test_a_maker_is_shown_as_it_is_searched(admin: Shell) -> None:
     (shown,) = csv.DictReader(io.StringIO(listed.out))
     maker = re.fullmatch(r"admin \((.*)\)", shown["by"])
     assert maker is not None
-    found = admin.json("revocations", "list", "--by", maker[1], "--limit", "0")
+    found = admin.json("revocations", "list", "--created-by", maker[1], "--limit", "0")
     assert "svc_wrt_of-a-maker" in {each["warrant_id"] for each in found["revocations"]}
-    nobody = admin.run("unrevoke", *_WHY, "--by", "nobody", "--since", "1h", "--yes")
+    nobody = admin.run("unrevoke", *_WHY, "--created-by", "nobody", "--since", "1h", "--yes")
     assert "No revocation matches" in nobody.err
 
 
@@ -248,9 +250,9 @@ def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None
     """F543a: A command with an empty identifier is refused, and shows no empty result."""
     since = "2026-11-22T08:00:00Z"
     for typed in (
-        ("audit", "list", "--key", ""),
-        ("revocations", "list", "--by", "", "--since", since),
-        ("unrevoke", *_WHY, "--by", "", "--since", since, "--yes"),
+        ("audit-log", "list", "--key", ""),
+        ("revocations", "list", "--created-by", "", "--since", since),
+        ("unrevoke", *_WHY, "--created-by", "", "--since", since, "--yes"),
         ("api-keys", "revoke", "", "--yes"),
     ):
         ended = admin.run(*typed)
@@ -260,12 +262,12 @@ def test_an_unset_variable_is_no_filter_that_finds_nothing(admin: Shell) -> None
 
 def test_what_is_typed_wrongly_is_named(admin: Shell, tmp_path: Path) -> None:
     """F543b: A wrong time or heading is refused with its option or line; nothing is sent."""
-    ended = admin.run("unrevoke", *_WHY, "--by", "admin@local.svc", "--since", "2026-11-22")
+    ended = admin.run("unrevoke", *_WHY, "--created-by", "admin@local.svc", "--since", "2026-11-22")
     assert (ended.code, "--since" in ended.err) == (2, True)
-    ended = admin.run("revoke", "--from", _file(tmp_path, "name,owner"), "--reason", "lost")
+    ended = admin.run("revoke", "--file", _file(tmp_path, "name,owner"), "--reason", "lost")
     assert ended.code == 2
     assert "0 columns have its heading; a heading has one of warrant_id, " in ended.err
-    ended = admin.run("revoke", "--from", tmp_path / "none.csv", "--reason", "lost")
+    ended = admin.run("revoke", "--file", tmp_path / "none.csv", "--reason", "lost")
     assert ended.err.endswith("none.csv cannot be read: No such file or directory.\n")
 
 
@@ -308,7 +310,7 @@ def test_tokens_of_a_subject_are_revoked(admin: Shell) -> None:
     wrong = {
         "goes with --subject": ("--session", *who, "--issued-before", "2026-11-27T12:00:00Z"),
         "stands alone": ("--subject", *who, "svc_wrt_a"),
-        "without --batch and --dry-run": ("--subject", *who, "--dry-run"),
+        "without --resume-batch and --dry-run": ("--subject", *who, "--dry-run"),
         "--session: issuer and value": ("--session", "https://as.example", ""),
     }
     for words, arguments in wrong.items():
@@ -326,12 +328,12 @@ def test_programs_get_all_results(admin: Shell, tmp_path: Path, form: str) -> No
     """F1956a: Programs get each result of a large batch."""
     warrants = [f"svc_wrt_{form}-{number:03}" for number in range(101)]
     lost = _file(tmp_path, *warrants)
-    ended = admin.run("revoke", "--from", lost, "--reason", "lost", "--yes", "-o", form)
+    ended = admin.run("revoke", "--file", lost, "--reason", "lost", "--yes", "-o", form)
     assert ended.code == 0
     assert re.findall(rf"svc_wrt_{form}-\d+", ended.out)[-101:] == warrants
     batch = ended.err.split()[-1]
-    assert admin.run("unrevoke", *_WHY, "--of-batch", batch, "--yes", "-o", form).code == 0
-    none = admin.run("unrevoke", *_WHY, "--of-batch", batch, "--yes", "-o", "csv")
+    assert admin.run("unrevoke", *_WHY, "--batch", batch, "--yes", "-o", form).code == 0
+    none = admin.run("unrevoke", *_WHY, "--batch", batch, "--yes", "-o", "csv")
     assert (none.code, none.out) == (0, "warrant_id,revocation_id,outcome,message\n")
 
 
@@ -339,7 +341,7 @@ def test_a_long_table_has_what_was_not_done(admin: Shell, tmp_path: Path) -> Non
     """F1956b: A table of more than 100 results has those that were not done, and the others not."""
     lost = _file(tmp_path, *(f"svc_wrt_not-revoked-{number:03}" for number in range(101)))
     assert admin.run("revoke", "svc_wrt_not-revoked-007", "--reason", "r").code == 0
-    ended = admin.run("unrevoke", *_WHY, "--from", lost, "--yes", columns=200)
+    ended = admin.run("unrevoke", *_WHY, "--file", lost, "--yes", columns=200)
     assert (ended.code, "100 not revoked" in ended.err) == (1, True)
     assert len(re.findall(r"svc_wrt_not-revoked-\d+", ended.out)) == 100
     assert "svc_wrt_not-revoked-007" not in ended.out

@@ -140,7 +140,7 @@ def test_a_client_of_the_command_line(company: Company) -> None:
     assert company.visited[0]["redirect_uri"].endswith("/back")
     assert "prompt" not in company.visited[0]
     assert company.visited[0]["max_age"] == "43200"
-    assert company.login("--sso", "--fresh").code == 0
+    assert company.login("--sso", "--reauthenticate").code == 0
     assert (company.visited[1]["prompt"], company.visited[1]["max_age"]) == ("login", "0")
 
 

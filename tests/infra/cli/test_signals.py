@@ -75,7 +75,7 @@ def _begun(
     lost = folder / "lost.csv"
     lost.write_text("".join(f"svc_wrt_{number}\n" for number in range(2 * _CALL)))
     url = f"http://127.0.0.1:{server.server_port}"
-    typed = ("revoke", "--from", str(lost), "--reason", "lost", "--yes", *more)
+    typed = ("revoke", "--file", str(lost), "--reason", "lost", "--yes", *more)
     process = subprocess.Popen(
         [*before, sys.executable, "-m", "infra.cli", *typed],
         cwd=ROOT,
@@ -100,7 +100,7 @@ def test_a_signal_names_the_batch_that_it_stops(
     words = " ".join(said.decode().split())
     assert process.returncode == 128 + number
     assert f"Stopped: {_CALL} revoked. The last call may have changed more." in words
-    assert "The same command with --batch svc_bat_" in words
+    assert "The same command with --resume-batch svc_bat_" in words
     assert "Traceback" not in words
 
 
@@ -121,7 +121,10 @@ def test_a_batch_whose_output_has_no_reader_is_named(holding: Holding, tmp_path:
     process.stdout = None
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
-    assert (process.returncode, "--batch svc_bat_" in said.decode()) == (128 + signal.SIGPIPE, True)
+    assert (process.returncode, "--resume-batch svc_bat_" in said.decode()) == (
+        128 + signal.SIGPIPE,
+        True,
+    )
 
 
 def test_a_second_signal_does_not_end_the_clean_up() -> None:
@@ -224,7 +227,7 @@ def test_a_question_that_a_signal_ends(
     typed, asked = {
         "a key": (("login", "--url", "http://127.0.0.1:9"), "API key: "),
         "a yes": (_DELETE, "[y/N]: "),
-        "a number": (("revoke", "--from", str(lost), "--reason", "lost"), "Type 101: "),
+        "a number": (("revoke", "--file", str(lost), "--reason", "lost"), "Type 101: "),
     }[asks_for]
 
     def give(terminal: int, process: int) -> None:

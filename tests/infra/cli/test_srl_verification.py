@@ -91,7 +91,7 @@ def verifier(
 ) -> Verifier:
     """Version 2 of a tenant's list, published by the service just now."""
     ports = embedded(tmp_path, Clock(datetime.now(UTC)))
-    command = Command(start.main, capsys, monkeypatch, ("list", "verify"))
+    command = Command(start.main, capsys, monkeypatch, ("srl", "verify"))
     made = Verifier(ports, Tenant.create(ports), tmp_path, command)
     made.tenant.revoke(ports, "svc_wrt_a")
     made.tenant.regenerate(ports)
@@ -135,7 +135,7 @@ def test_each_reason_is_told(verifier: Verifier) -> None:
         (("--key", "A" * 43), "'--key'"),
         *(
             (("--key", _ANY_KEY, option, value), "╭─ Error")
-            for option in ("--min-version", "--max-step")
+            for option in ("--min-version", "--max-version-jump")
             for value in ("two", "0")
         ),
         (("--key", _ANY_KEY, "--warrant", "laptop"), "╭─ Error"),
@@ -281,7 +281,7 @@ def test_two_verifiers_share_a_state(verifier: Verifier, monkeypatch: pytest.Mon
     others: list[subprocess.Popen[bytes]] = []
 
     def meanwhile(*arguments: Any, **options_: Any) -> Any:
-        command = [sys.executable, "-m", "infra.cli", "list", "verify", str(newer), *options]
+        command = [sys.executable, "-m", "infra.cli", "srl", "verify", str(newer), *options]
         others.append(subprocess.Popen(command, cwd=processes.ROOT, stdout=subprocess.DEVNULL))
         soon(lambda: others[0].poll() is not None or _waits(others[0].pid))
         return verify_next(*arguments, **options_)

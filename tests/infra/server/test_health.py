@@ -48,7 +48,7 @@ def test_a_server_says_whether_it_lives_and_can_serve(tmp_path: Path) -> None:
 
 def test_a_server_that_is_told_to_stop_drains(tmp_path: Path) -> None:
     """F616a, F1743b: After SIGTERM `/readyz` fails; requests are served until the drain ends."""
-    with processes.local_server(tmp_path / "data", "--drain", "600") as server:
+    with processes.local_server(tmp_path / "data", "--drain-seconds", "600") as server:
         with httpx2.Client(base_url=server.url) as http:
             server.process.send_signal(signal.SIGTERM)
             soon(lambda: http.get("/readyz").status_code == 503)

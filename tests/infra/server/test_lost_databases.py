@@ -66,7 +66,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[_World]:
     folder = tmp_path_factory.mktemp("replicas")
     with _database() as database:
         url = database.url("rescind")
-        with replicas(folder, url, "--drain", "600") as found:
+        with replicas(folder, url, "--drain-seconds", "600") as found:
             yield _World(database, found)
 
 

@@ -1,7 +1,7 @@
 """A rehearsal: list signers change under a fleet of verifiers that polls all the time.
 
 Time is simulated. Each verifier fetches the list every 30 seconds and the keys every minute or more
-seldom, and goes on from what it accepted before, as `rescind list verify` does.
+seldom, and goes on from what it accepted before, as `rescind srl verify` does.
 """
 
 import base64

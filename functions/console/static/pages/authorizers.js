@@ -191,7 +191,7 @@ const fleet = () => ({
       An authorizer is the program that checks warrants. One with a client appears here within seconds, once it has a
       key:
     </p>
-    <pre>rescind api-keys create gateway --scope authorizer --into gateway.key</pre>
+    <pre>rescind api-keys create gateway --scope authorizer --secret-file gateway.key</pre>
     ${
       may() &&
       html`<p>

@@ -177,7 +177,7 @@ const flat = {
   ],
   empty: html`<h2>No keys yet</h2>
     <p>Make a root; issuers and notaries hang below it.</p>
-    <pre>rescind keys create "Head office" --type root</pre>`,
+    <pre>rescind signing-keys create root "Head office"</pre>`,
 }
 
 class Keys {

@@ -134,7 +134,7 @@ async function checked(pin, keep, signal) {
     return banner(
       'info',
       html`<strong>The list has ${number(status.count)} warrants.</strong> The page does not fetch lists of more than
-        ${number(LONGEST)}. Use <code>rescind list verify</code>.`,
+        ${number(LONGEST)}. Use <code>rescind srl verify</code>.`,
     )
   const state = begun(pin)
   /** @type {Found} */
@@ -146,7 +146,7 @@ async function checked(pin, keep, signal) {
       return banner(
         'unknown',
         html`<strong>Nothing was checked.</strong> This browser cannot check Ed25519 at this address. It must be new
-          enough, and the address must begin with https or be this machine’s. Use <code>rescind list verify</code>.`,
+          enough, and the address must begin with https or be this machine’s. Use <code>rescind srl verify</code>.`,
       )
     return results(found, failure(error))
   }

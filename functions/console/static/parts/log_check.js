@@ -82,7 +82,7 @@ function failure(error, again) {
   if (error instanceof Broken)
     return banner(
       'revoked',
-      html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit verify</code> from another
+      html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit-log verify</code> from another
         machine, and keep what it prints.`,
     )
   return problem(error, 'The log could not be checked.', again)
@@ -110,7 +110,7 @@ async function check(pin, place, signal) {
     'force',
     html`<strong>The log is whole</strong> from its first entry to entry ${number(signed.size)}: the signature, every
       hash, and every entry agree.${unsealed > 0 && ` ${still} not sealed yet.`} This page came from the same server;
-      <code>rescind audit verify</code> on another machine stays the judge, and remembers what it saw.`,
+      <code>rescind audit-log verify</code> on another machine stays the judge, and remembers what it saw.`,
   )
 }
 

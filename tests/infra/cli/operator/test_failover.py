@@ -137,12 +137,12 @@ def test_the_second_region_takes_over(shell: Shell, regions: Regions, tenant: Te
 def test_a_silent_region_is_given_up_only_if_asked(
     shell: Shell, regions: Regions, tenant: Tenant
 ) -> None:
-    """OPS-24, F651b: If the first region does not answer, nothing changes without --lost-region."""
+    """OPS-24, F651b: Nothing changes without --source-unavailable if a region is silent."""
     regions.copy()
     ended = shell.run(*TYPED, *NOWHERE)
-    assert (ended.code, "--lost-region" in ended.err) == (1, True)
+    assert (ended.code, "--source-unavailable" in ended.err) == (1, True)
     assert deployment.read_deployment(regions.second).region is None
-    ended = shell.run(*TYPED, *NOWHERE, "--lost-region")
+    ended = shell.run(*TYPED, *NOWHERE, "--source-unavailable")
     assert ended.code == 0, ended.err
     assert f"Before {REGION} serves again, empty its tables" in ended.err
     assert deployment.read_deployment(regions.second).region == SECOND
@@ -175,7 +175,7 @@ def test_the_steps_are_printed(shell: Shell, regions: Regions) -> None:
     assert [line[:2] for line in ended.err.splitlines()] == ["1.", "2.", "3.", "4."]
     assert _concurrency() == {None}
     assert deployment.read_deployment(regions.first).region is None
-    lost = shell.run(*TYPED, "--dry-run", "--lost-region")
+    lost = shell.run(*TYPED, "--dry-run", "--source-unavailable")
     assert "it is lost" in lost.err
 
 
@@ -208,11 +208,11 @@ def test_a_region_is_named_before_there_is_another(
     """OPS-25, F653a: Once a region is named, nothing in another one writes, not even a command."""
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     for _ in range(2):
-        ended = shell.run("region", REGION)
+        ended = shell.run("set-write-region", REGION)
         assert (ended.code, ended.err) == (0, f"{REGION} is in charge.\n")
     regions.copy()
     with pytest.raises(ReadOnly):
         tenant.revoke(regions.process(SECOND, "open"), "svc_wrt_a")
     tenant.revoke(regions.process(REGION, "open"), "svc_wrt_a")
-    ended = shell.run("region", SECOND)
+    ended = shell.run("set-write-region", SECOND)
     assert (ended.code, "run rescind failover" in ended.err) == (2, True)

@@ -198,7 +198,7 @@ def _run(machine: Machine, lines: list[str], provider: str, **places: str) -> No
         ended = machine.shell.run(*shlex.split(typed)[1:])
         assert ended.code == 0, ended.err
     assert machine.shell.json("whoami")["identity"] == "deploy@local.svc"
-    assert machine.shell.run("keys", "list").code == 1
+    assert machine.shell.run("signing-keys", "list").code == 1
 
 
 def test_a_job_of_github_actions(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +206,7 @@ def test_a_job_of_github_actions(machine: Machine, monkeypatch: pytest.MonkeyPat
 
     The token is got from GitHub, for the provider alone.
     """
-    assert machine.shell.run("accounts", "create", "deploy").code == 0
+    assert machine.shell.run("service-accounts", "create", "deploy").code == 0
     job, _ = map(yaml.safe_load, _YAML.findall(console.text(PAGE)))
     assert job["permissions"] == {"id-token": "write"}
     now = int(time.time())
@@ -226,7 +226,7 @@ def test_a_job_of_github_actions(machine: Machine, monkeypatch: pytest.MonkeyPat
 
 def test_a_pod_of_kubernetes(machine: Machine, tmp_path: Path) -> None:
     """F1226b: The documented pod signs in with the token in its file, as often as it starts."""
-    assert machine.shell.run("accounts", "create", "deploy").code == 0
+    assert machine.shell.run("service-accounts", "create", "deploy").code == 0
     _, pod = (yaml.safe_load(each) for each in _YAML.findall(console.text(PAGE)))
     (container,), (volume,) = pod["spec"]["containers"], pod["spec"]["volumes"]
     (mount,), (source,) = container["volumeMounts"], volume["projected"]["sources"]

@@ -45,7 +45,7 @@ def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
     examined = shell.run("doctor", "--data", new)
     assert (examined.code, "that is not reviewed" in examined.err) == (1, True)
     assert shell.run("recover", "acme", "--data", new).code == 3
-    assert shell.run("recover", "acme", "--reviewed", "--data", new).code == 0
+    assert shell.run("recover", "acme", "--complete-review", "--data", new).code == 0
     assert shell.run("doctor", "--data", new).code == 0
     assert shell.run("restore", made, "--data", new).code == 1
     assert "before-restore-1 now" in shell.run("restore", made, "--data", new, "--replace").err
@@ -59,11 +59,11 @@ def test_a_tenant_is_renamed_and_removed(
     assert shell.run("tenant", "rename", "acme", "acme-2", *at).code == 0
     shown = shell.json("tenant", "show", "acme", *at)
     assert (shown["name"], shown["api_keys"], shown["removal_at"]) == ("acme-2", 1, None)
-    assert shell.run("tenant", "delete", "acme-2", "--grace", "1h", *at).code == 2
-    assert shell.run("tenant", "delete", "acme-2", *at).code == 0
-    assert shell.run("tenant", "keep", "acme-2", *at).code == 0
-    assert shell.json("tenant", "delete", "acme-2", "--grace", "1d", *at)["removal_at"]
-    remove = ("tenant", "remove", "acme-2", *at)
+    assert shell.run("tenant", "schedule-delete", "acme-2", "--grace", "1h", *at).code == 2
+    assert shell.run("tenant", "schedule-delete", "acme-2", *at).code == 0
+    assert shell.run("tenant", "cancel-delete", "acme-2", *at).code == 0
+    assert shell.json("tenant", "schedule-delete", "acme-2", "--grace", "1d", *at)["removal_at"]
+    remove = ("tenant", "purge", "acme-2", *at)
     assert shell.run(*remove, "--no-export", "--yes").code == 1
     later = wiring.now() + timedelta(days=1, seconds=1)
     monkeypatch.setattr(wiring, "now", lambda: later)

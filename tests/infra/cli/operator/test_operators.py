@@ -133,21 +133,21 @@ def test_the_doctor_says_what_is_wrong_and_what_to_do(
 
 
 def test_publish_publishes_who_is_due(rescind: Command, data: Path) -> None:
-    """F111a: `publish` publishes the tenants that are due and names their lists."""
+    """F111a: `srl publish-due` publishes the tenants that are due and names their lists."""
     for name in ("acme", "globex"):
         rescind.run("tenant", "create", name, "--data", data)
     with opened(data) as ports:
         caller = onboarding.operator(ports, handle="acme")
         revocations.create(ports, caller, warrant_id="svc_wrt_a", reason="stolen")
-    result = rescind.run("publish", "--data", data)
+    result = rescind.run("srl", "publish-due", "--data", data)
     published = "acme: published version 2 with 1 warrants.\n"
     assert result == Ended(0, "", f"{published}1 list(s) published; no other was due.\n")
-    again = rescind.run("publish", "--data", data)
+    again = rescind.run("srl", "publish-due", "--data", data)
     assert again == Ended(0, "", "0 list(s) published; no other was due.\n")
 
 
 def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) -> None:
-    """OPS-7, F111b: `publish` names each tenant that fails with the cause and continues."""
+    """OPS-7, F111b: `srl publish-due` names each tenant that fails with the cause and continues."""
     for name in ("acme", "globex"):
         rescind.run("tenant", "create", name, "--data", data)
     with opened(data) as ports:
@@ -157,7 +157,7 @@ def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) ->
         (entry,) = ports.store.query(signers_partition(tenants.find(ports, "acme").tenant_id))
         address = signers_partition(tenants.find(ports, "acme").tenant_id).address(entry.sk)
         ports.store.write(Put(address, {**entry.item, "public_key": 1}, Expect.PRESENT))
-    result = rescind.run("publish", "--data", data)
+    result = rescind.run("srl", "publish-due", "--data", data)
     assert (result.code, result.out) == (1, "")
     assert "globex: published version 2 with 1 warrants.\n" in result.err
     assert "acme: not published: DataCorrupt: " in result.err
@@ -195,7 +195,7 @@ def test_what_cannot_be_is_refused(
 
 @pytest.mark.slow
 def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F111c: `publish` works on AWS and names the call and the error if AWS refuses it.
+    """F111c: `srl publish-due` works on AWS and names the call and the error if AWS refuses it.
 
     So do the commands that make and list tenants and keys.
     """
@@ -210,12 +210,12 @@ def test_it_works_on_the_stores_of_aws(rescind: Command, monkeypatch: pytest.Mon
         ]
         assert rescind.run("tenant", "create", "acme").code == 1
         assert "\nacme  svc_tnt_" in rescind.run("tenant", "list").out
-        assert rescind.run("publish").code == 0
+        assert rescind.run("srl", "publish-due").code == 0
         ports = wiring.build(wiring.settings(settings))
         for secret in secrets:
             api_keys.authenticate(ports, secret)
         account.dynamodb.delete_table(TableName=f"{account.table_prefix}keys")
-        result = rescind.run("publish")
+        result = rescind.run("srl", "publish-due")
     assert (result.code, result.out) == (1, "")
     first, cause, *_ = result.err.splitlines()
     assert first.startswith("error: Unavailable: ")

@@ -141,7 +141,7 @@ class TooFewApprovers(RequestError):
 class ListFull(RequestError):
     """A status list has too few entries left (TOKEN-6)."""
 
-    code = "full"
+    code = "quota_exceeded"
 
 
 class NotSignedByRoots(RequestError):

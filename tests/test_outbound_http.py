@@ -223,7 +223,7 @@ def test_no_message_contains_a_secret(
         address = f"http://127.0.0.1:{plain.port}"
         signed = EventMessage("svc_evt_a", {"webhook-signature": secret}, b"{}")
         (answer,) = tls.sender().send(f"https://{HOST}/", [signed])
-        assert answer.outcome is DeliveryOutcome.NO_ANSWER
+        assert answer.outcome is DeliveryOutcome.NO_RESPONSE
         assert SECRET not in repr(answer)
         tls.outbound().ask(f"https://{HOST}/", {"code": secret}, user=("a", secret))
         try:

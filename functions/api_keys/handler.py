@@ -49,7 +49,7 @@ class CallerBody(ResponseBody):
         api_key_name=KEY_EXAMPLE["name"],
         scopes=KEY_EXAMPLE["scopes"],
         expires_at=KEY_EXAMPLE["expires_at"],
-        creates_until=KEY_EXAMPLE["expires_at"],
+        can_create_until=KEY_EXAMPLE["expires_at"],
         name=KEY_EXAMPLE["name"],
         role="authorizer",
         person_id=sample(PERSON),
@@ -71,7 +71,7 @@ class CallerBody(ResponseBody):
     expires_at: MomentOut | None = response_field(
         "When the secret of this request stops being accepted; null if it does not expire."
     )
-    creates_until: MomentOut | None = response_field(
+    can_create_until: MomentOut | None = response_field(
         "The latest end of the keys that it may create, for people of keys without `admin`; null "
         "if they may end at any time or never."
     )
@@ -103,7 +103,7 @@ class CallerBody(ResponseBody):
             api_key_name=key.name if key else None,
             scopes=caller.scopes,
             expires_at=caller.key_expires_at,
-            creates_until=caller_profile.creates_until,
+            can_create_until=caller_profile.can_create_until,
             name=key.name if key else caller.name or caller.identity,
             role=caller.role,
             person_id=caller.person_id,

@@ -35,7 +35,7 @@ _SIGNER: Final[dict[str, JsonValue]] = {
     "public_key": _PUBLIC_KEY,
     "verifier_key": f"{_ORIGIN}+0b7c8289+AQOhB7/zzhC+HXDdGOdLwJln5NYwm6UNXx3chmQSVTG4",
     "created_at": "2026-11-21T12:00:00Z",
-    "signs_until": "2027-12-26T12:00:00Z",
+    "retired_at": "2027-12-26T12:00:00Z",
 }
 _ROOT: Final = "SBNJTRN+FjG7owHVrKtue7eqdM4RhdRWVl71HXN2d7I="
 _SIGNATURE: Final = (
@@ -80,8 +80,8 @@ class AuditSignerBody(ResponseBody):
         "The key as C2SP signed-note writes it, under the origin as name."
     )
     created_at: MomentOut = response_field("When the key was made.")
-    signs_until: MomentOut | None = response_field(
-        "Until when it signs beside its successor; null if it was not replaced."
+    retired_at: MomentOut | None = response_field(
+        "When it stops signing beside its successor; null if it was not replaced."
     )
 
     @classmethod
@@ -93,7 +93,7 @@ class AuditSignerBody(ResponseBody):
             public_key=signer.public_key,
             verifier_key=str(signer.key(origin)),
             created_at=signer.created_at,
-            signs_until=signer.signs_until,
+            retired_at=signer.retired_at,
         )
 
 

@@ -80,7 +80,7 @@ async def create_identity_provider(
 
     409: the tenant has 10 identity providers.
     """
-    made = request.run(identity_providers.create, kind=body.kind, change=body.change())
+    made = request.run(identity_providers.create, usage=body.usage, change=body.change())
     return IdentityProviderBody.of(made)
 
 

@@ -10,7 +10,7 @@ from shared.model.identifiers import IDENTITY_PROVIDER, PERSON, SESSION, SIGNING
 from shared.model.identities import providers
 from shared.model.identities.claims import ProviderMetadata
 from shared.model.identities.people import PersonStatus
-from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
+from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
 from shared.model.identities.roles import LIMITS_MAX, NAME_PATTERN, PREFIX_PATTERN, Role
 from shared.model.identities.roles import name as role_name
 from shared.operations.access.made_keys import DisabledPerson
@@ -34,13 +34,13 @@ from shared.web.fields import (
 from shared.web.paging import PageBody
 
 _ISSUER: Final = "https://sso.acme.com"
-_GRANT: Final[dict[str, JsonValue]] = {"when": {"groups": "security"}, "role": "admin"}
+_ROLE_MAPPING: Final[dict[str, JsonValue]] = {"claims": {"groups": "security"}, "role": "admin"}
 _CREATED: Final[dict[str, JsonValue]] = {
     "name": "Acme",
-    "kind": "people",
+    "usage": "sign_in",
     "issuer": _ISSUER,
     "client_id": "rescind",
-    "grants": [_GRANT],
+    "role_mappings": [_ROLE_MAPPING],
     "email_domains": ["acme.com"],
 }
 _SECRET: Final[dict[str, JsonValue]] = {"client_secret": "Kd83hs-2jd9"}
@@ -53,14 +53,14 @@ _ENDPOINTS: Final[dict[str, JsonValue]] = {
 _PROVIDER: Final[dict[str, JsonValue]] = {
     "id": sample(IDENTITY_PROVIDER),
     **_CREATED,
-    "grants": [_GRANT | {"service_account": "deploy"}],
+    "role_mappings": [_ROLE_MAPPING | {"service_account": "deploy"}],
     "cli_client_id": "rescind-cli",
     "has_client_secret": True,
     "jwks": {
         "keys": [{"kty": "OKP", "crv": "Ed25519", "kid": "k1", "x": "A" * 43, "alg": "EdDSA"}]
     },
     "session_seconds": 3600,
-    "reusable_tokens": False,
+    "allow_token_reuse": False,
     "trusts_email": False,
     "step_up": "auth_time",
     "token_exchange": True,
@@ -96,16 +96,17 @@ _ISSUER_TEXT: Final = (
     "when it is named here."
 )
 _CLIENT: Final = (
-    "The identifier of the service at the provider; programs have none. Of `tokens`, the audience."
+    "The identifier of the service at the provider. `workload` has none. With `verify_only`, the "
+    "audience."
 )
 _CLI: Final = "That of the command line, if it has one of its own, which needs no secret."
 _JWKS: Final = (
     "The public keys of the issuer, if the service cannot reach it. They are then never fetched. "
-    "An empty object removes them. Required for `tokens`."
+    "An empty object removes them. Required for `verify_only`."
 )
-_GRANTS: Final = (
-    "Who gets which role. The first grant that matches counts; without one, nobody is let in. "
-    "Required for people and programs; `tokens` have none."
+_ROLE_MAPPINGS: Final = (
+    "The roles of tokens. The first role mapping that matches applies. Without a match, the "
+    "service refuses the token. Required unless `usage` is `verify_only`, which has none."
 )
 _DOMAINS: Final = "The domains of people's e-mail; if there are none, any."
 _SECONDS: Final = (
@@ -158,7 +159,7 @@ Domains = Annotated[
 Seconds = Annotated[int, Field(ge=providers.SESSION_SECONDS_MIN, le=providers.SESSION_SECONDS_MAX)]
 TokenSeconds = Annotated[int, Field(ge=60, le=providers.TOKEN_SECONDS_MAX)]
 _LIFETIME: Final = (
-    "The longest lifetime of its tokens, for the kind `tokens`. The revocation of a subject leaves "
+    "The longest lifetime of its tokens, for `verify_only`. The revocation of a subject leaves "
     "the list so long after its `issued_before`; if it is not stated, the revocation stays."
 )
 
@@ -170,13 +171,13 @@ def _keys(value: dict[str, Any]) -> dict[str, Any]:
 Jwks = Annotated[dict[str, Any], AfterValidator(_keys)]
 
 
-class GrantBody(RequestBody):
+class RoleMappingInput(RequestBody):
     """A role for callers with matching claims."""
 
-    when: dict[ConditionName, Condition] = Field(
+    claims: dict[ConditionName, Condition] = Field(
         min_length=1,
         max_length=providers.CONDITIONS_MAX,
-        description="Values of claims by name, which must all match. A claim that is a list must "
+        description="Values of claims by name. All must match. A claim that is a list must "
         "contain the value. `*` at the end of a value stands for any text. A name that begins with "
         "`/` is a JSON Pointer (RFC 6901), such as `/realm_access/roles`.",
     )
@@ -187,19 +188,21 @@ class GrantBody(RequestBody):
         description="The name of the service account that a program calls as; null for people.",
     )
 
-    def grant(self) -> RoleMapping:
+    def to_mapping(self) -> RoleMapping:
         """Return the role mapping."""
-        return RoleMapping(self.when, self.role, self.service_account)
+        return RoleMapping(self.claims, self.role, self.service_account)
 
 
-Grants = Annotated[list[GrantBody], Field(min_length=1, max_length=providers.GRANTS_MAX)]
+RoleMappings = Annotated[
+    list[RoleMappingInput], Field(min_length=1, max_length=providers.ROLE_MAPPINGS_MAX)
+]
 ClientSecret = Annotated[str, Field(max_length=providers.SECRET_MAX)]
 
 
 class UpdateIdentityProvider(RequestBody):
     """Changes of an identity provider. Omitted and null members do not change."""
 
-    model_config = example(grants=[_GRANT])
+    model_config = example(role_mappings=[_ROLE_MAPPING])
 
     name: Name | None = Field(default=None, description=_NAME)
     issuer: Issuer | None = Field(default=None, description=_ISSUER_TEXT)
@@ -212,10 +215,10 @@ class UpdateIdentityProvider(RequestBody):
         "text removes it.",
     )
     jwks: Jwks | None = Field(default=None, description=_JWKS)
-    grants: Grants | None = Field(default=None, description=_GRANTS)
+    role_mappings: RoleMappings | None = Field(default=None, description=_ROLE_MAPPINGS)
     email_domains: Domains | None = Field(default=None, description=_DOMAINS)
     session_seconds: Seconds | None = Field(default=None, description=_SECONDS)
-    reusable_tokens: bool | None = Field(default=None, description=_REUSABLE)
+    allow_token_reuse: bool | None = Field(default=None, description=_REUSABLE)
     trusts_email: bool | None = Field(default=None, description=_TRUSTS_EMAIL)
     step_up: StepUp | None = Field(default=None, description=_STEP_UP)
     token_exchange: bool | None = Field(default=None, description=_EXCHANGE)
@@ -224,8 +227,10 @@ class UpdateIdentityProvider(RequestBody):
     def change(self) -> ProviderChange:
         """Return the new values for the operation."""
         members = {name: getattr(self, name) for name in UpdateIdentityProvider.model_fields}
-        given, domains = self.grants, self.email_domains
-        members["grants"] = None if given is None else tuple(each.grant() for each in given)
+        given, domains = self.role_mappings, self.email_domains
+        members["role_mappings"] = (
+            None if given is None else tuple(each.to_mapping() for each in given)
+        )
         members["email_domains"] = None if domains is None else tuple(domains)
         return ProviderChange(**members)
 
@@ -236,17 +241,17 @@ class CreateIdentityProvider(UpdateIdentityProvider):
     model_config = example(**_CREATED, **_SECRET)
 
     name: Name = Field(description=_NAME)
-    kind: Annotated[ProviderKind, Field(strict=False)] = Field(
-        description="Whether it vouches for `people`, for `programs`, or only for `tokens`, which "
-        "are introspected. It cannot change later."
+    usage: Annotated[ProviderUsage, Field(strict=False)] = Field(
+        description="The use of its tokens. `sign_in`: people sign in. `workload`: programs "
+        "exchange them for sessions. `verify_only`: introspection alone. It cannot change later."
     )
     issuer: Issuer = Field(description=_ISSUER_TEXT)
 
 
-class GrantShown(RecordBody):
+class RoleMappingBody(RecordBody):
     """A role for callers with matching claims."""
 
-    when: dict[str, str] = response_field("Values of claims by name, which must all match.")
+    claims: dict[str, str] = response_field("Values of claims by name. All must match.")
     role: str = response_field(_ROLE)
     service_account: str | None = response_field(
         "The account that a program calls as; null for people."
@@ -275,8 +280,8 @@ class IdentityProviderBody(EndpointsBody):
 
     id: ProviderId
     name: str = response_field(_NAME)
-    kind: ProviderKind = response_field(
-        "Whether it vouches for people, for programs, or for tokens."
+    usage: ProviderUsage = response_field(
+        "The use of its tokens: sign-in, workloads or introspection."
     )
     issuer: str = response_field(_ISSUER_TEXT)
     client_id: str | None = response_field(_CLIENT)
@@ -285,10 +290,12 @@ class IdentityProviderBody(EndpointsBody):
     jwks: dict[str, Any] | None = response_field(
         "The keys of the issuer; null if they are fetched."
     )
-    grants: tuple[GrantShown, ...] = Field(validation_alias="grant_list", description=_GRANTS)
+    role_mappings: tuple[RoleMappingBody, ...] = Field(
+        validation_alias="role_mapping_list", description=_ROLE_MAPPINGS
+    )
     email_domains: tuple[str, ...] = response_field(_DOMAINS)
     session_seconds: int = response_field("How long a session lasts.")
-    reusable_tokens: bool = response_field(_REUSABLE)
+    allow_token_reuse: bool = response_field(_REUSABLE)
     trusts_email: bool = response_field(_TRUSTS_EMAIL)
     step_up: str = response_field(_STEP_UP)
     token_exchange: bool = Field(validation_alias="exchanges_tokens", description=_EXCHANGE)

@@ -85,7 +85,7 @@ async def allocate_status_entries(
     the token with index N, revoke the warrant `svc_wrt_tsl-`, then the part of the list's `id`
     after `svc_tsl_`, then `-` and N.
 
-    409: the code is `full` if the list has fewer entries left.
+    409: the code is `quota_exceeded` if the list has fewer entries left.
     """
     return StatusEntries.of(request.run(status_lists.allocate, list_id=list_id, count=body.count))
 

@@ -159,7 +159,7 @@ class TenantSettingsBody(RecordBody):
         rate_limit_per_second=1000,
         rate_limit_burst=2000,
         created_at="2026-11-21T12:00:00Z",
-        removal_at="2026-12-21T12:00:00Z",
+        delete_after="2026-12-21T12:00:00Z",
     )
 
     tenant_id: str = response_field("Identifier of the tenant.", **identifier(TENANT))
@@ -178,6 +178,7 @@ class TenantSettingsBody(RecordBody):
         "Requests at once that the tenant may make after a pause."
     )
     created_at: MomentOut = response_field("When the tenant was created.")
-    removal_at: MomentOut | None = response_field(
-        "When the operator may remove the tenant with all that it has; null if it is to stay."
+    delete_after: MomentOut | None = response_field(
+        "The time after which the operator may delete the tenant with all its data; null if its "
+        "deletion is not scheduled."
     )

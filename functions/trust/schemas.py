@@ -83,7 +83,7 @@ class TrustDocuments(ResponseBody):
     )
 
 
-class GivenSignature(RequestBody):
+class SignatureInput(RequestBody):
     """A signature over the document."""
 
     Key: Bytes = Field(description="The public key of the root: base64 of its 32 bytes.")
@@ -96,7 +96,7 @@ class PublishTrust(RequestBody):
     model_config = example(**_SIGNED)
 
     Payload: Bytes = Field(description="The document that `GET /v1/trust/draft` returned.")
-    Signatures: list[GivenSignature] = Field(
+    Signatures: list[SignatureInput] = Field(
         description="The signatures of the roots, each by another key.",
         min_length=1,
         max_length=SIGNATURES_MAX,

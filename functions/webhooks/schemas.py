@@ -52,12 +52,12 @@ _WEBHOOK: Final[dict[str, JsonValue]] = {
     "description": "Tells the gateway's operators",
     "events": ["revocation.create", "revocation.create_batch", "key.revoke"],
     "status": "disabled",
-    "disabled_because": "failing",
+    "disabled_reason": "failing",
     "created_at": "2026-11-21T12:00:00Z",
     "next_index": 43_008,
     "failing_since": "2026-11-20T12:00:00Z",
-    "waits_until": "2026-11-21T13:30:00Z",
-    "set_aside": 0,
+    "next_attempt_at": "2026-11-21T13:30:00Z",
+    "dead_events": 0,
 }
 _SECRET: Final = "whsec_" + "Zm9vYmFy" * 5 + "Zm8="
 _DELIVERY: Final[dict[str, JsonValue]] = {
@@ -67,10 +67,10 @@ _DELIVERY: Final[dict[str, JsonValue]] = {
     "state": "delivered",
     "attempts": 1,
     "attempted_at": "2026-11-21T12:05:00Z",
-    "outcome": "answered",
+    "outcome": "response",
     "status": 204,
-    "milliseconds": 83,
-    "answer": "",
+    "duration_ms": 83,
+    "response": "",
 }
 
 WebhookId = Annotated[str, response_field("Identifier of the webhook.", **identifier(WEBHOOK))]
@@ -159,23 +159,23 @@ class WebhookBody(RecordBody):
     description: str | None = response_field("What the webhook is for; null if it was not given.")
     events: tuple[str, ...] = response_field(_EVENTS)
     status: WebhookStatus = response_field("Nothing is sent to a disabled webhook.")
-    disabled_because: DisableReason | None = response_field(
+    disabled_reason: DisableReason | None = response_field(
         "Why it is disabled: `requested`; `gone`, because it answered 410; `failing`, because it "
         "accepted nothing for a day. Null if it is enabled."
     )
     created_at: MomentOut = response_field("When the webhook was created.")
     next_index: int = response_field(
-        "All events below this index were sent, or are set aside, or need not be sent."
+        "All events below this index were sent, or are dead events, or need not be sent."
     )
     failing_since: MomentOut | None = response_field(
         "When the first attempt failed after which the webhook accepted nothing; null if it works."
     )
-    waits_until: MomentOut | None = response_field(
+    next_attempt_at: MomentOut | None = response_field(
         "When the next attempt is made after a failure; null if the webhook does not wait."
     )
-    set_aside: int = response_field(
-        "How many events it refused with another status than 5xx, 408, 410 and 429. They are sent "
-        "again for a day, while others go on.",
+    dead_events: int = response_field(
+        "How many events it refused with another status than 5xx, 408, 410 and 429. They are "
+        "retried for a day, apart from the others.",
         minimum=0,
     )
 
@@ -221,14 +221,14 @@ class DeliveryBody(RecordBody):
     attempts: int = response_field("How often it was sent.", minimum=1)
     attempted_at: MomentOut = response_field("When it was last sent.")
     outcome: DeliveryOutcome = response_field(
-        "What the last attempt met. `answered`: a status. `refused`: the name does not resolve to "
-        "public addresses only, and nothing was sent. `no_answer`: no connection, no valid "
-        "certificate, or no complete answer within 15 seconds."
+        "The result of the last attempt. `response`: a status. `blocked`: the name does not "
+        "resolve to public addresses only, and nothing was sent. `no_response`: no connection, no "
+        "valid certificate, or no complete response within 15 seconds."
     )
-    status: int | None = response_field("The status of the answer; null if there was none.")
-    milliseconds: int = response_field("How long the last attempt took.", minimum=0)
-    answer: str = response_field(
-        f"The first {deliveries.ANSWER_MAX} bytes of the answer, as text.",
+    status: int | None = response_field("The status of the response; null if there was none.")
+    duration_ms: int = response_field("How long the last attempt took.", minimum=0)
+    response: str = response_field(
+        f"The first {deliveries.ANSWER_MAX} bytes of the response, as text.",
         maxLength=deliveries.ANSWER_MAX,
     )
 

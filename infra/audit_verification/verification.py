@@ -117,7 +117,7 @@ def _shard(details: Item) -> int:
 
 
 _ROTATION: Final = "audit_log.rotate_key"
-_BEGUN: Final = "audit_log.new_generation"
+_BEGUN: Final = "audit_log.start_generation"
 
 
 def verify(

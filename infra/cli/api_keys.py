@@ -171,7 +171,7 @@ def revoke(session: ApiSession, key: Identifier, yes: Yes = False) -> None:
 
 def _usual_end(session: ApiSession) -> str:
     """Return the expiry of a key in 90 days, or the latest expiry that the caller may set."""
-    latest = session.api.get("/v1/whoami").get("creates_until")
+    latest = session.api.get("/v1/whoami").get("can_create_until")
     return min(parse_future_time(LIFETIME), str(latest)) if latest else parse_future_time(LIFETIME)
 
 

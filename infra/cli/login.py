@@ -20,7 +20,7 @@ _TENANT: Final = "local"
 _REDIRECT: Final = "http://127.0.0.1/"
 _SECONDS: Final = 300
 _OF_SESSIONS: Final = {"name", "role", "person_id", "session_id", "authenticated_at"}
-_OF_KEYS: Final = {"api_key_id", "api_key_name", "creates_until"}
+_OF_KEYS: Final = {"api_key_id", "api_key_name", "can_create_until"}
 _ENDED: Final = frozenset({401, 404})
 
 Url = Annotated[str, typer.Option("--url", help="The address of the service.")]

@@ -19,7 +19,7 @@ _DELIVERIES: Final = (
     Column("attempts", "attempts"),
     Column("last at", "attempted_at"),
     Column("status", "status"),
-    Column("answer", "answer", wraps=True),
+    Column("response", "response", wraps=True),
 )
 
 Url = Annotated[str, typer.Argument(metavar="URL", help="Such as https://hooks.example.com/a.")]
@@ -53,7 +53,7 @@ _webhooks = Resource(
         Column("webhook", "id"),
         Column("status", "status"),
         Column("next", "next_index"),
-        Column("waits until", "waits_until"),
+        Column("next attempt", "next_attempt_at"),
         Column("events", "events"),
         Column("url", "url", wraps=True),
     ),

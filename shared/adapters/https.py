@@ -87,10 +87,10 @@ class HttpsClient:
             request = Request.parse(url, method=method, headers=headers, body=body)
             found = self.exchange(request, deadline, limit=OUTBOUND_ANSWER_MAX)
         except AddressNotAllowed:
-            return OutboundAnswer(DeliveryOutcome.REFUSED)
+            return OutboundAnswer(DeliveryOutcome.BLOCKED)
         except (OSError, HttpError, ValueError):
-            return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
-        return OutboundAnswer(DeliveryOutcome.ANSWERED, found.status, found.body)
+            return OutboundAnswer(DeliveryOutcome.NO_RESPONSE)
+        return OutboundAnswer(DeliveryOutcome.RESPONSE, found.status, found.body)
 
     def exchange(
         self, request: Request, deadline: float, *, limit: int, prefix: bool = False
@@ -172,15 +172,15 @@ class HttpsSender(HttpsClient):
             found = self.exchange(request, deadline, limit=ANSWER_MAX, prefix=True)
             answer = _answer(found)
         except AddressNotAllowed:
-            answer = DeliveryResponse(DeliveryOutcome.REFUSED, 0)
+            answer = DeliveryResponse(DeliveryOutcome.BLOCKED, 0)
         except (OSError, HttpError, ValueError):
-            answer = DeliveryResponse(DeliveryOutcome.NO_ANSWER, 0)
-        return replace(answer, milliseconds=int((time.monotonic() - started) * 1000))
+            answer = DeliveryResponse(DeliveryOutcome.NO_RESPONSE, 0)
+        return replace(answer, duration_ms=int((time.monotonic() - started) * 1000))
 
 
 def _answer(response: Response) -> DeliveryResponse:
     return DeliveryResponse(
-        DeliveryOutcome.ANSWERED,
+        DeliveryOutcome.RESPONSE,
         0,
         status=response.status,
         retry_after=_retry_after(response),

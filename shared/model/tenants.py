@@ -56,7 +56,7 @@ class UnrevokePolicy(StrEnum):
 class TenantSettings(Record):
     """A tenant's settings. The operator chooses `handle`, and may change it (docs/adr/05).
 
-    The operator may remove the tenant from `removal_at` on, or not at all if it is None.
+    The operator may remove the tenant from `delete_after` on, or not at all if it is None.
     `rotation_grace_seconds` is None until it is set, which means one SRL lifetime. Keys unused for
     `unused_key_days` are revoked, unless it is 0.
     """
@@ -71,7 +71,7 @@ class TenantSettings(Record):
     rotation_grace_seconds: int | None = None
     feed_window_ms: int = FEED_WINDOW_MS_DEFAULT
     srl_publication: SrlPublicationPolicy = SrlPublicationPolicy.SCHEDULED
-    removal_at: datetime | None = None
+    delete_after: datetime | None = None
     max_authorizers: int = REGISTERED_MAX_DEFAULT
     unrevoke_policy: UnrevokePolicy = UnrevokePolicy.OWN
     person_key_max_days: int = PERSON_KEY_MAX_DAYS_DEFAULT

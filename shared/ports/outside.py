@@ -49,7 +49,7 @@ class Sender(Protocol):
 
 
 class OutboundAnswer(NamedTuple):
-    """The outcome of a request. Unless it is `answered`, `status` is 0 and `body` empty."""
+    """The outcome of a request. Unless it is `RESPONSE`, `status` is 0 and `body` empty."""
 
     outcome: DeliveryOutcome
     status: int = 0

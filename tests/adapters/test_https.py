@@ -15,8 +15,8 @@ from shared.ports.outside import OUTBOUND_ANSWER_MAX, OutboundAnswer
 from tests.kit.receivers import HOST, Received, Script, answer, receiving
 
 URL = f"https://{HOST}/keys?a=b"
-NO_ANSWER = OutboundAnswer(DeliveryOutcome.NO_ANSWER)
-REFUSED = OutboundAnswer(DeliveryOutcome.REFUSED)
+NO_ANSWER = OutboundAnswer(DeliveryOutcome.NO_RESPONSE)
+REFUSED = OutboundAnswer(DeliveryOutcome.BLOCKED)
 
 
 def test_an_address_is_read() -> None:
@@ -24,10 +24,10 @@ def test_an_address_is_read() -> None:
     error, document = b"x" * ERROR_BYTES_MAX, b"x" * OUTBOUND_ANSWER_MAX
     with receiving(answer(404, error)) as receiver:
         found = receiver.outbound().ask(URL)
-    assert found == OutboundAnswer(DeliveryOutcome.ANSWERED, 404, error)
+    assert found == OutboundAnswer(DeliveryOutcome.RESPONSE, 404, error)
     with receiving(answer(200, document)) as receiver:
         found = receiver.outbound().ask(URL)
-    assert found == OutboundAnswer(DeliveryOutcome.ANSWERED, 200, document)
+    assert found == OutboundAnswer(DeliveryOutcome.RESPONSE, 200, document)
     (request,) = receiver.requests
     assert (request.line, request.body) == ("GET /keys?a=b HTTP/1.1", "")
     assert request.headers == {

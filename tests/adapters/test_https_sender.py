@@ -34,7 +34,7 @@ def test_a_message_arrives() -> None:
     """HOOK-7: A message is one POST to the path of the URL, with its headers and its body."""
     with receiving(answer(204)) as receiver:
         found = send(receiver.sender())
-    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.ANSWERED, 204, "")
+    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.RESPONSE, 204, "")
     (request,) = receiver.requests
     assert request.line == "POST /hooks/a?token=b HTTP/1.1"
     assert request.headers == {
@@ -94,7 +94,7 @@ def test_an_answer_without_an_end(script: Script) -> None:
     with receiving(script) as receiver:
         found = send(receiver.sender(patience=1.0))
         soon(lambda: receiver.connections)
-    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.NO_ANSWER, None, "")
+    assert (found.outcome, found.status, found.body) == (DeliveryOutcome.NO_RESPONSE, None, "")
     assert receiver.connections == 1
 
 
@@ -102,8 +102,8 @@ def test_a_receiver_that_is_not_there() -> None:
     """F388b: A refused connection, and one that never speaks TLS, are no answer."""
     with raw(lambda connection: connection.close()) as receiver:
         refused = receiver.sender()
-        assert send(refused).outcome is DeliveryOutcome.NO_ANSWER
-    assert send(refused).outcome is DeliveryOutcome.NO_ANSWER
+        assert send(refused).outcome is DeliveryOutcome.NO_RESPONSE
+    assert send(refused).outcome is DeliveryOutcome.NO_RESPONSE
 
     def mute(connection: socket.socket) -> None:
         connection.settimeout(None)
@@ -111,7 +111,7 @@ def test_a_receiver_that_is_not_there() -> None:
             pass
 
     with raw(mute) as receiver:
-        assert send(receiver.sender(patience=0.3)).outcome is DeliveryOutcome.NO_ANSWER
+        assert send(receiver.sender(patience=0.3)).outcome is DeliveryOutcome.NO_RESPONSE
 
 
 def test_a_long_answer_is_cut() -> None:
@@ -156,14 +156,14 @@ def test_a_certificate_must_be_valid() -> None:
     """F388f: A certificate that expired, is for another name or of unknown make is no answer."""
     with receiving(OK, expired=True) as receiver:
         sender = replace(receiver.sender(), context=trusting(HOST, expired=True))
-        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_RESPONSE
     with receiving(OK, host="other.example.com") as receiver:
         sender = replace(receiver.sender(), context=trusting("other.example.com"))
-        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_RESPONSE
         assert send(sender, "https://other.example.com/").status == 200
     with receiving(OK) as receiver:
         sender = replace(receiver.sender(), context=ssl.create_default_context())
-        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_RESPONSE
         assert receiver.requests == []
 
 
@@ -173,8 +173,8 @@ def test_a_name_is_checked_each_time() -> None:
     with receiving(OK) as receiver:
         sender = replace(receiver.sender(), resolve=lambda _: answers.pop(0))
         assert [send(sender).outcome for _ in range(2)] == [
-            DeliveryOutcome.ANSWERED,
-            DeliveryOutcome.REFUSED,
+            DeliveryOutcome.RESPONSE,
+            DeliveryOutcome.BLOCKED,
         ]
         assert receiver.connections == 1
 
@@ -193,7 +193,7 @@ def test_a_name_that_does_not_resolve(resolve: Callable[[str], list[str]]) -> No
     """F387f: A name that does not resolve, or not in time, is no answer."""
     with receiving(OK) as receiver:
         sender = replace(receiver.sender(patience=0.2), resolve=resolve)
-        assert send(sender).outcome is DeliveryOutcome.NO_ANSWER
+        assert send(sender).outcome is DeliveryOutcome.NO_RESPONSE
         assert receiver.connections == 0
 
 
@@ -208,7 +208,7 @@ def test_names_are_resolved_by_the_system() -> None:
     """What looks like a name and is an address in another notation resolves, and is refused."""
     for name in ("localhost", "127.1", "0x7f.1", "2130706433"):
         assert "127.0.0.1" in https.resolve(name)
-        assert send(HttpsSender(), f"https://{name}/").outcome is DeliveryOutcome.REFUSED
+        assert send(HttpsSender(), f"https://{name}/").outcome is DeliveryOutcome.BLOCKED
 
 
 @pytest.mark.parametrize(

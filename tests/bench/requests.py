@@ -26,7 +26,7 @@ from functions.introspection import handler as introspection
 from functions.revocations.handler import routes as revocations
 from functions.srl.handler import routes as lists
 from shared.logs import JsonFormatter
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import ProviderUsage
 from shared.model.lists import content
 from shared.model.lists.content import Payload
 from shared.operations.base import seals
@@ -203,8 +203,8 @@ def _introspection(tenant: Tenant, key: tuple[str, str]) -> Callable[[], None]:
     """A question about a good token of an issuer with its keys."""
     ports = tenant.ports
     keys = {"keys": [issuers.public(issuers.key("ES256"), kid="k1")]}
-    values: dict[str, Any] = {"jwks": keys, "client_id": "accounts", "grants": ()}
-    identities.bound(ports, tenant.operator, ProviderKind.TOKENS, **values)
+    values: dict[str, Any] = {"jwks": keys, "client_id": "accounts", "role_mappings": ()}
+    identities.bound(ports, tenant.operator, ProviderUsage.VERIFY_ONLY, **values)
     token = identities.token(ports, "accounts", exp=int(ports.now().timestamp()) + 100_000)
     app = introspection.OAuth(create_app(introspection.routes, ports=lambda: ports))
     is_form = ("Content-Type", "application/x-www-form-urlencoded")

@@ -10,7 +10,7 @@ import pytest
 from shared.errors import InvalidState
 from shared.model.callers import Scope
 from shared.model.identities.approvals import ProtectedAction
-from shared.model.identities.providers import ProviderKind, RoleMapping
+from shared.model.identities.providers import ProviderUsage, RoleMapping
 from shared.model.identities.roles import Role
 from shared.operations.identities import approvals as operations
 from shared.operations.identities import identity_providers, people, protected_acts, roles, sessions
@@ -140,7 +140,7 @@ def test_one_asks_another_approves(office: Office) -> None:
     assert office.seen(said["approval_id"])["remaining"] == 0
     actions = [each["action"] for each in audit_entries(office.tenant)[-4:]]
     assert actions[:2] == ["approval.request", "approval.approve"]
-    assert sorted(map(str, actions[2:])) == ["approval.use", "revocation.delete"]
+    assert sorted(map(str, actions[2:])) == ["approval.consume", "revocation.delete"]
 
 
 def test_the_own_is_unrevoked_alone(office: Office) -> None:
@@ -433,9 +433,9 @@ def _enable_a_role(office: Office) -> tuple[str, str, Any]:
 
 
 def _enable_a_grant(office: Office) -> tuple[str, str, Any]:
-    grant = RoleMapping({"sub": "repo:acme/app"}, "admin", "soc")
+    mapping = RoleMapping({"sub": "repo:acme/app"}, "admin", "soc")
     ports, operator = office.tenant.ports, office.tenant.operator
-    bound(ports, operator, ProviderKind.PROGRAMS, grants=(grant,))
+    bound(ports, operator, ProviderUsage.WORKLOAD, role_mappings=(mapping,))
     return _enable(office)
 
 
@@ -456,9 +456,9 @@ def _force(office: Office) -> tuple[str, str, Any]:
 
 
 def _bind(office: Office) -> tuple[str, str, Any]:
-    body: dict[str, Any] = {"name": "SSO", "kind": "people", "issuer": ISSUER, "client_id": "x"}
+    body: dict[str, Any] = {"name": "SSO", "usage": "sign_in", "issuer": ISSUER, "client_id": "x"}
     body["jwks"] = JWKS
-    body["grants"] = [{"when": {"groups": "all"}, "role": "admin"}]
+    body["role_mappings"] = [{"claims": {"groups": "all"}, "role": "admin"}]
     return "POST", "/v1/tenant/identity-providers", body
 
 
@@ -698,7 +698,7 @@ def test_asking_in_vain_takes_nothing_back(office: Office) -> None:
 
 
 def test_an_account_that_gives_no_admin(office: Office, clock: Clock) -> None:
-    """APPROVAL-1, F2852a: An account is enabled freely if no key or grant of it gives `admin`."""
+    """APPROVAL-1, F2852a: An account is enabled freely if nothing of it gives `admin`."""
     admin, (_, enable, _) = office.tenant.admin, _enable(office, scopes=["revoker"])
     office.protects("admin_keys.create")
     assert office.tenant.admin.post(enable).is_success

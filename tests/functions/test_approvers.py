@@ -206,8 +206,8 @@ def test_two_approvers_remain_of_roles(office: Office, clock: Clock) -> None:
     """APPROVAL-5, F2131c: A role is kept that gives approvers their right."""
     ports, operator = office.tenant.ports, office.tenant.operator
     roles.put_role(ports, operator, role=Role("chief", (Scope.ADMIN,)))
-    granted = (RoleMapping({"groups": "chief"}, "chief"), *office.provider.grant_list)
-    change = ProviderChange(grants=granted)
+    granted = (RoleMapping({"groups": "chief"}, "chief"), *office.provider.role_mapping_list)
+    change = ProviderChange(role_mappings=granted)
     identity_providers.update(ports, operator, provider_id=office.provider.id, change=change)
     clock.advance(seconds=1)
     for name in ("alice", "bob"):

@@ -23,13 +23,13 @@ def test_a_caller_learns_who_it_is(tenant: Tenant, clock: Clock) -> None:
         "api_key_name": "k",
         "scopes": ["signer"],
         "expires_at": "2026-11-21T13:00:00Z",
-        "creates_until": "2026-11-21T13:00:00Z",
+        "can_create_until": "2026-11-21T13:00:00Z",
         "name": "k",
         **dict.fromkeys(("role", "person_id", "session_id", "authenticated_at")),
     }
     of_account = tenant.admin.get(PATH).json()
     assert (of_account["identity"], of_account["expires_at"]) == ("admin@acme.svc", None)
-    assert of_account["creates_until"] is None
+    assert of_account["can_create_until"] is None
 
 
 def test_a_key_that_was_deleted_meanwhile_is_nobody(tenant: Tenant) -> None:

@@ -76,8 +76,13 @@ def ports(ports: Ports, running: Glewlwyd) -> Ports:
 
 @pytest.fixture
 def second(tenant: Tenant, running: Glewlwyd) -> SecondProvider:
-    grants = [{"when": {"email": "ann@acme.example"}, "role": "admin"}]
-    body: dict[str, Any] = {"name": "SSO", "kind": "people", "issuer": ISSUER, "grants": grants}
+    role_mappings = [{"claims": {"email": "ann@acme.example"}, "role": "admin"}]
+    body: dict[str, Any] = {
+        "name": "SSO",
+        "usage": "sign_in",
+        "issuer": ISSUER,
+        "role_mappings": role_mappings,
+    }
     # glewlwyd verifies addresses, and does not say so.
     body |= {"client_id": CLIENT, "client_secret": SECRET, "trusts_email": True}
     answer = tenant.admin.post(PATH, json=body)

@@ -17,23 +17,23 @@ from tests.kit.identities import JWKS, bound, holding_role, signed_in
 from tests.kit.issuers import ISSUER
 
 PATH = "/v1/tenant/identity-providers"
-GRANT = {"when": {"groups": "security"}, "role": "admin"}
+ROLE_MAPPING = {"claims": {"groups": "security"}, "role": "admin"}
 PEOPLE: dict[str, Any] = {
     "name": "SSO",
-    "kind": "people",
+    "usage": "sign_in",
     "issuer": ISSUER,
     "client_id": "rescind",
     "jwks": JWKS,
-    "grants": [GRANT],
+    "role_mappings": [ROLE_MAPPING],
 }
-BUILDS = {"when": {"repository_id": "77"}, "role": "signer", "service_account": "deploy"}
+BUILDS = {"claims": {"repository_id": "77"}, "role": "signer", "service_account": "deploy"}
 GITHUB = "https://token.actions.githubusercontent.com"
 PROGRAMS: dict[str, Any] = {
     "name": "CI",
-    "kind": "programs",
+    "usage": "workload",
     "issuer": GITHUB,
     "jwks": JWKS,
-    "grants": [BUILDS],
+    "role_mappings": [BUILDS],
 }
 
 
@@ -55,12 +55,12 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
     assert tenant.admin.get(f"{PATH}/{made['id']}").json() == made
     assert made.pop("id").startswith("svc_idp_")
     assert made == PEOPLE | {
-        "grants": [GRANT | {"service_account": None}],
+        "role_mappings": [ROLE_MAPPING | {"service_account": None}],
         "cli_client_id": None,
         "has_client_secret": False,
         "email_domains": [],
         "session_seconds": 3600,
-        "reusable_tokens": False,
+        "allow_token_reuse": False,
         "trusts_email": False,
         "step_up": "auth_time",
         "token_exchange": False,
@@ -74,8 +74,8 @@ def test_a_provider_of_people(tenant: Tenant) -> None:
     assert bind(tenant, PROGRAMS)["session_seconds"] == 900
     details = audit_entries(tenant)[-1]["details"]
     assert isinstance(details, dict)
-    made = {name: details["changes"][name]["new"] for name in ("issuer", "grants")}
-    assert made == {"issuer": GITHUB, "grants": [BUILDS]}
+    made = {name: details["changes"][name]["new"] for name in ("issuer", "role_mappings")}
+    assert made == {"issuer": GITHUB, "role_mappings": [BUILDS]}
 
 
 def test_a_client_secret_is_sealed(tenant: Tenant) -> None:
@@ -125,31 +125,43 @@ BAD: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (PEOPLE, {"issuer": "https://accounts.google.com"}, "email_domains"),
     (PEOPLE, {"client_id": None}, "client_id"),
     (PEOPLE, {"client_id": "two words"}, "client_id"),
-    (PEOPLE, {"grants": []}, "grants"),
-    (PEOPLE, {"grants": [{"when": {}, "role": "admin"}]}, "when"),
-    (PEOPLE, {"grants": [{"when": {"a": "b"}, "role": "root"}]}, "role"),
-    (PEOPLE, {"grants": [GRANT | {"service_account": "deploy"}]}, "grants"),
+    (PEOPLE, {"role_mappings": []}, "role_mappings"),
+    (PEOPLE, {"role_mappings": [{"claims": {}, "role": "admin"}]}, "claims"),
+    (PEOPLE, {"role_mappings": [{"claims": {"a": "b"}, "role": "root"}]}, "role"),
+    (PEOPLE, {"role_mappings": [ROLE_MAPPING | {"service_account": "deploy"}]}, "role_mappings"),
     (PEOPLE, {"email_domains": ["Example.com"]}, "email_domains"),
     (PEOPLE, {"email_domains": ["acme.svc"]}, "email_domains"),
     (PEOPLE, {"session_seconds": 299}, "session_seconds"),
     (PEOPLE, {"session_seconds": 43201}, "session_seconds"),
-    (PEOPLE, {"reusable_tokens": True}, "reusable_tokens"),
+    (PEOPLE, {"allow_token_reuse": True}, "allow_token_reuse"),
     (PEOPLE, {"jwks": {"keys": []}}, "jwks"),
     (PEOPLE, {"jwks": {"keys": [RSA_PRIVATE]}}, "jwks"),
     (PEOPLE, {"jwks": {"keys": [{"kty": "oct", "kid": "k", "k": "c2VjcmV0"}]}}, "jwks"),
     (PEOPLE, {"jwks": {"keys": [{"kty": "OKP", "x": "A"}]}}, "jwks"),
     (PEOPLE, {"jwks": {"keys": [{"kty": "OKP", "kid": 1}]}}, "jwks"),
-    (PEOPLE, {"kind": "robots"}, "kind"),
+    (PEOPLE, {"usage": "robots"}, "usage"),
     (PEOPLE, {"step_up": "acr"}, "step_up"),
     (PEOPLE, {"step_up": "acr:"}, "step_up"),
     (PEOPLE, {"step_up": "iat"}, "step_up"),
-    (PEOPLE, {"grants": [GRANT | {"when": {"/realm~access/roles": "a"}}]}, "when"),
+    (
+        PEOPLE,
+        {"role_mappings": [ROLE_MAPPING | {"claims": {"/realm~access/roles": "a"}}]},
+        "claims",
+    ),
     (PROGRAMS, {"step_up": "sign_in"}, "step_up"),
     (PROGRAMS, {"token_exchange": False}, "token_exchange"),
     (PROGRAMS, {"client_id": "rescind"}, "client_id"),
-    (PROGRAMS, {"grants": [{"when": {"repository_id": "77"}, "role": "signer"}]}, "grants"),
-    (PROGRAMS, {"grants": [BUILDS | {"when": {"ref": "refs/heads/main"}}]}, "repository_id"),
-    (PROGRAMS, {"grants": [BUILDS | {"when": {"sub": "*"}}]}, "repository_id"),
+    (
+        PROGRAMS,
+        {"role_mappings": [{"claims": {"repository_id": "77"}, "role": "signer"}]},
+        "role_mappings",
+    ),
+    (
+        PROGRAMS,
+        {"role_mappings": [BUILDS | {"claims": {"ref": "refs/heads/main"}}]},
+        "repository_id",
+    ),
+    (PROGRAMS, {"role_mappings": [BUILDS | {"claims": {"sub": "*"}}]}, "repository_id"),
 ]
 
 
@@ -172,7 +184,7 @@ def test_a_change_must_fit_what_stays(tenant: Tenant) -> None:
     """IDENTITY-2, F1149f: A change is checked together with what it leaves as it is."""
     path = f"{PATH}/{bind(tenant, PROGRAMS)['id']}"
     before = tenant.admin.get(path).json()
-    for change in ({"client_id": "x"}, {"grants": [BUILDS | {"when": {"ref": "x"}}]}):
+    for change in ({"client_id": "x"}, {"role_mappings": [BUILDS | {"claims": {"ref": "x"}}]}):
         assert tenant.admin.request("PATCH", path, json=change).status_code == 400
     assert tenant.admin.get(path).json() == before
     changed = tenant.admin.request("PATCH", path, json={"session_seconds": 300}).json()

@@ -14,7 +14,7 @@ from shared.model import times
 from shared.model.callers import Scope
 from shared.model.identifiers import token_id
 from shared.model.identities.claims import OAuthErrorCode, SignInRefused
-from shared.model.identities.providers import ProviderKind, RoleMapping
+from shared.model.identities.providers import ProviderUsage, RoleMapping
 from shared.model.warrants import WarrantState, warrant_address
 from shared.operations.identities import identity_providers, sign_in
 from shared.operations.identities.identity_providers import ProviderChange
@@ -58,9 +58,9 @@ class Place:
 
 def _bound(tenant: Tenant, *algorithms: str, **values: Any) -> str:
     keys = [issuers.public(issuers.key(each), kid="k1") for each in algorithms or ("ES256",)]
-    usual = {"jwks": {"keys": keys}, "client_id": "accounts", "grants": ()}
-    kind = ProviderKind.TOKENS
-    return identities.bound(tenant.ports, tenant.operator, kind, **{**usual, **values}).id
+    usual = {"jwks": {"keys": keys}, "client_id": "accounts", "role_mappings": ()}
+    usage = ProviderUsage.VERIFY_ONLY
+    return identities.bound(tenant.ports, tenant.operator, usage, **{**usual, **values}).id
 
 
 def _served(tenant: Tenant) -> Instance:
@@ -230,9 +230,9 @@ def test_the_lifetime_of_tokens_can_be_set(tenant: Tenant) -> None:
     assert _ends(place, **_ALICE, issued_before=now) == now + 3_600
     path = f"/v1/tenant/identity-providers/{bound}"
     assert tenant.admin.get(path).json()["token_max_seconds"] == 3_600
-    kind = ProviderKind.PROGRAMS
+    usage = ProviderUsage.WORKLOAD
     with pytest.raises(InvalidRequest, match="token_max_seconds"):
-        identities.bound(tenant.ports, tenant.operator, kind, token_max_seconds=3_600)
+        identities.bound(tenant.ports, tenant.operator, usage, token_max_seconds=3_600)
 
 
 def test_no_warrant_has_the_identifier_of_a_cutoff(tenant: Tenant) -> None:
@@ -385,7 +385,7 @@ def test_a_fault_of_the_store_is_no_answer(place: Place, monkeypatch: pytest.Mon
         {"jwks": None},
         {"jwks": {"keys": [{"kty": "RSA", "kid": "a", "n": "A" * 2048}] * 9}},
         {"email_domains": ("example.com",)},
-        {"grants": (RoleMapping({"sub": "a"}, "admin", "robot"),)},
+        {"role_mappings": (RoleMapping({"sub": "a"}, "admin", "robot"),)},
     ],
 )
 def test_an_issuer_of_tokens_has_keys_and_an_audience(

@@ -11,7 +11,7 @@ from shared.errors import InsufficientScope, InvalidApiKey
 from shared.model.callers import Caller, Scope
 from shared.model.identities import sessions
 from shared.model.identities.claims import SignInRefused
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import ProviderUsage
 from shared.model.identities.roles import Role
 from shared.operations.access import api_key_rotation, api_keys
 from shared.operations.identities import authentication, people, roles
@@ -31,11 +31,11 @@ END = "2027-01-01T00:00:00Z"
 # A provider of one's own, with the keys of the tests.
 PROVIDER: Final[dict[str, Any]] = {
     "name": "Mine",
-    "kind": "people",
+    "usage": "sign_in",
     "issuer": ISSUER,
     "client_id": "c",
     "jwks": JWKS,
-    "grants": [{"when": {"sub": "mallory"}, "role": "admin"}],
+    "role_mappings": [{"claims": {"sub": "mallory"}, "role": "admin"}],
 }
 
 
@@ -81,7 +81,7 @@ def test_a_key_names_its_maker(tenant: Tenant) -> None:
     assert maker_of(tenant, tenant.admin) is None
     by_person = make(office.alice)
     by_key = make(by_person)
-    provider = bound(tenant.ports, tenant.operator, ProviderKind.PROGRAMS)
+    provider = bound(tenant.ports, tenant.operator, ProviderUsage.WORKLOAD)
     account = tenant.admin.post("/v1/service-accounts", json={"name": "robot"}).json()["id"]
     program = tenant.holding(signed_in(tenant.ports, provider).secret)
     soon = {"expires_at": "2026-11-21T12:10:00Z"}
@@ -302,7 +302,11 @@ def test_a_key_of_a_disabled_person_enables_nobody(tenant: Tenant) -> None:
     ("method", "path", "body"),
     [
         ("POST", "/v1/tenant/identity-providers", PROVIDER),
-        ("PATCH", "/v1/tenant/identity-providers/{provider}", {"grants": PROVIDER["grants"]}),
+        (
+            "PATCH",
+            "/v1/tenant/identity-providers/{provider}",
+            {"role_mappings": PROVIDER["role_mappings"]},
+        ),
         ("DELETE", "/v1/tenant/identity-providers/{provider}", None),
         ("PUT", "/v1/roles/laptops", {"scopes": ["admin"]}),
         ("PATCH", "/v1/tenant/settings", {"audit_retention_days": 366}),

@@ -14,7 +14,7 @@ from shared.errors import Unavailable
 from shared.model.callers import Scope
 from shared.model.identifiers import token_id
 from shared.model.identities.claims import SignInRefused
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import ProviderUsage
 from shared.operations.access import service_accounts
 from shared.operations.identities import identity_providers
 from shared.operations.identities.identity_providers import ProviderChange
@@ -156,9 +156,9 @@ def test_the_revocation_of_a_logout_ends(place: Place, clock: Clock) -> None:
     It is that of the issuer of tokens, or a day. An unbounded list would be the users' to fill.
     """
     assert place.send(place.token(sid="s-1")).status_code == 200
-    values: dict[str, Any] = {"client_id": "api", "grants": (), "token_max_seconds": 172_800}
-    kind = ProviderKind.TOKENS
-    identities.bound(place.ports, place.tenant.operator, kind, **values)
+    values: dict[str, Any] = {"client_id": "api", "role_mappings": (), "token_max_seconds": 172_800}
+    usage = ProviderUsage.VERIFY_ONLY
+    identities.bound(place.ports, place.tenant.operator, usage, **values)
     assert place.send(place.token()).status_code == 200
     now = int(clock().timestamp())
     ends = {
@@ -251,10 +251,10 @@ def test_only_providers_of_people_log_out(place: Place, other_tenant: Tenant) ->
     """
     operator = place.tenant.operator
     service_accounts.create(place.ports, operator, name="robot")
-    programs = identities.bound(place.ports, operator, ProviderKind.PROGRAMS, jwks=None)
+    programs = identities.bound(place.ports, operator, ProviderUsage.WORKLOAD, jwks=None)
     keys = {"keys": [issuers.public(issuers.key("ES256"), kid="k1")]}
-    values: dict[str, Any] = {"client_id": "rescind", "grants": (), "jwks": keys}
-    issuer = identities.bound(place.ports, operator, ProviderKind.TOKENS, **values)
+    values: dict[str, Any] = {"client_id": "rescind", "role_mappings": (), "jwks": keys}
+    issuer = identities.bound(place.ports, operator, ProviderUsage.VERIFY_ONLY, **values)
     gone = identities.bound(place.ports, operator, jwks=None)
     identity_providers.delete(place.ports, operator, provider_id=gone.id)
     outside = replace(other_tenant.ports, outbound=lambda: place.outside)

@@ -106,8 +106,8 @@ def test_a_rotation_is_signed_by_both(ports: Ports, clock: Clock, tenant: Tenant
     assert answer.status_code == 200
     first, second = answer.json()["keys"]
     assert first["key_id"] == old["key_id"]
-    assert second["signs_until"] is None
-    assert first["signs_until"] is not None
+    assert second["retired_at"] is None
+    assert first["retired_at"] is not None
     sealing.extend(ports, tenant.id)
     stated = _stated(tenant)
     entry = log.entries(ports, tenant.id, stated.size - 1, stated.size)[0][1]

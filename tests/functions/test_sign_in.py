@@ -17,7 +17,7 @@ from functions.sign_in import handler
 from shared.errors import Unavailable
 from shared.model.callers import Scope
 from shared.model.identities import providers
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import ProviderUsage
 from shared.model.items import Table
 from shared.operations.access import service_accounts
 from shared.operations.identities import identity_providers, people, sessions, tickets
@@ -118,8 +118,8 @@ def programs(place: Place, **values: Any) -> str:
     """The identifier of a provider of programs, which call as the account `robot`."""
     service_accounts.create(place.tenant.ports, place.tenant.operator, name="robot")
     ports = replace(place.tenant.ports, outbound=lambda: place.outside)
-    kind = ProviderKind.PROGRAMS
-    return bound(ports, place.tenant.operator, kind, jwks=None, **values).id
+    usage = ProviderUsage.WORKLOAD
+    return bound(ports, place.tenant.operator, usage, jwks=None, **values).id
 
 
 def test_a_code_becomes_a_session(place: Place) -> None:
@@ -203,7 +203,7 @@ def test_a_ticket_becomes_a_session(place: Place) -> None:
 def test_the_session_of_a_ticket_makes_lasting_keys(place: Place) -> None:
     """APIKEY-4, F594c: A session by a ticket makes keys of any end, which are bound by theirs."""
     session = place.tenant.holding(place.use(place.ticket()).json()["access_token"])
-    assert session.get("/v1/whoami").json()["creates_until"] is None
+    assert session.get("/v1/whoami").json()["can_create_until"] is None
     end = "2099-01-01T00:00:00Z"
     body = {"name": "gate", "scopes": ["admin"], "expires_at": end}
     made = session.post("/v1/api-keys", json=body)

@@ -422,7 +422,7 @@ def test_a_full_list(place: Place) -> None:
     place.tenant.ports.store.write(Put(found.address, nearly.to_item(), VersionIs(1)))
     path = f"{PATH}/{found.id}/entries"
     answer = place.tenant.admin.post(path, json={"count": 3})
-    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "full")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "quota_exceeded")
     assert "2 entries left" in answer.json()["error"]["message"]
     assert len(entries(place.tenant, place.made, 2)) == 2
     assert place.tenant.admin.post(path, json={"count": 1}).status_code == 409

@@ -45,7 +45,7 @@ def test_the_settings_of_a_new_tenant(tenant: Tenant) -> None:
         "rate_limit_per_second": 1000,
         "rate_limit_burst": 2000,
         "created_at": "2026-11-21T12:00:00Z",
-        "removal_at": None,
+        "delete_after": None,
     }
 
 

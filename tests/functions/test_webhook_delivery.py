@@ -40,7 +40,7 @@ class Sender:
 
     def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         self.sent += len(messages)
-        return [DeliveryResponse(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
+        return [DeliveryResponse(DeliveryOutcome.RESPONSE, 1, status=200) for _ in messages]
 
 
 @pytest.fixture

@@ -58,12 +58,12 @@ def test_a_new_webhook(tenant: Tenant) -> None:
         "description": "gateway",
         "events": ["key.revoke"],
         "status": "enabled",
-        "disabled_because": None,
+        "disabled_reason": None,
         "created_at": "2026-11-21T12:00:00Z",
         "next_index": 0,
         "failing_since": None,
-        "waits_until": None,
-        "set_aside": 0,
+        "next_attempt_at": None,
+        "dead_events": 0,
     }
     (listed,) = tenant.read_only.get(HOOKS).json()["webhooks"]
     for client in (tenant.read_only, auditor):
@@ -174,11 +174,11 @@ def test_a_webhook_is_switched(tenant: Tenant) -> None:
     assert tenant.admin.post(f"{path}/test").status_code == 202
     disabled = [tenant.admin.post(f"{path}/disable").json() for _ in range(2)]
     assert disabled[0] == disabled[1]
-    assert (disabled[0]["status"], disabled[0]["disabled_because"]) == ("disabled", "requested")
+    assert (disabled[0]["status"], disabled[0]["disabled_reason"]) == ("disabled", "requested")
     assert refusal(tenant.admin.post(f"{path}/test")) == (409, "invalid_state")
     enabled = [tenant.admin.post(f"{path}/enable").json() for _ in range(2)]
     assert enabled[0] == enabled[1]
-    assert (enabled[0]["status"], enabled[0]["disabled_because"]) == ("enabled", None)
+    assert (enabled[0]["status"], enabled[0]["disabled_reason"]) == ("enabled", None)
     actions = [entry["action"] for entry in audit_entries(tenant)][-4:]
     assert actions == [f"webhook.{each}" for each in ("create", "test", "disable", "enable")]
 
@@ -212,10 +212,10 @@ def _deliver(
         state=DeliveryState.RETRYING,
         attempts=2,
         attempted_at=now,
-        outcome=DeliveryOutcome.ANSWERED,
+        outcome=DeliveryOutcome.RESPONSE,
         status=500,
-        milliseconds=9,
-        answer="no",
+        duration_ms=9,
+        response="no",
         expires=int((ends or now + timedelta(days=1)).timestamp()),
     )
     address = deliveries.address(tenant.id, webhook_id, made.id)
@@ -251,10 +251,10 @@ def test_deliveries_are_listed(tenant: Tenant, ports: Ports) -> None:
         "state": "retrying",
         "attempts": 2,
         "attempted_at": "2026-11-21T12:00:00Z",
-        "outcome": "answered",
+        "outcome": "response",
         "status": 500,
-        "milliseconds": 9,
-        "answer": "no",
+        "duration_ms": 9,
+        "response": "no",
     }
     assert refusal(tenant.admin.get(f"{HOOKS}/svc_whk_{'0' * 26}/deliveries"))[0] == 404
 

@@ -198,7 +198,7 @@ def test_a_recovery_is_told_from_a_forgery(log: Log, says: str | None) -> None:
     _, pin = check(log)
     assert pin is not None
     begun = entry(1, START + timedelta(seconds=SIZE)) | {"resource_id": says}
-    named = [begun | {"action": "audit_log.new_generation"}] if says else []
+    named = [begun | {"action": "audit_log.start_generation"}] if says else []
     again = of([*log.stored.values(), *named]).seal(origin=f"rescind/{TENANT}/2")
     again.verifier_keys = lambda: [  # type: ignore[method-assign]
         str(NoteKey(f"rescind/{TENANT}/2", NoteKey.parse(each).public_key))

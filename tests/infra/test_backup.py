@@ -140,7 +140,7 @@ def test_a_restored_store_is_reviewed_before_it_counts_as_recovered(data: Path, 
             )
             for each in partitions
             for row in ports.store.query(each)
-            if row.item["action"] == "recovery.review"
+            if row.item["action"] == "recovery.complete_review"
         )
     assert entry["resource_id"] == operator.tenant_id
 

@@ -74,7 +74,7 @@ RUN: Final = {
         ),
     },
     "docs/tokens.md": dict.fromkeys(
-        ("--jwt stolen.jwt", "--subject", "--kind tokens", "--token biscuit"),
+        ("--jwt stolen.jwt", "--subject", "--usage verify_only", "--token biscuit"),
         "infra/test_tokens_of_others.py::test_the_page_on_tokens",
     )
     | dict.fromkeys(("status-lists create", "svc_wrt_tsl-"), _STATUS_LISTS),

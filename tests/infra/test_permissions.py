@@ -31,7 +31,7 @@ from shared.model.feed import StoredEntry
 from shared.model.fleet import authorizers, native
 from shared.model.fleet.heartbeats import AuthorizerDescription
 from shared.model.fleet.unregistered import UnregisteredClient, unregistered_partition
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import ProviderUsage
 from shared.model.lists import schedule as srl_schedule
 from shared.model.lists.head import head_address
 from shared.model.lists.schedule import IN_FLIGHT_MAX, PublicationDeadline
@@ -742,9 +742,9 @@ def _wait_and_give_up(
 ) -> None:
     assert work() == {"queued": 0}
     waiting = managing.get(ports, operator, webhook_id=made.id)
-    assert waiting.waits_until is not None
+    assert waiting.next_attempt_at is not None
     long_ago = datetime(2026, 1, 1, tzinfo=UTC)
-    later = replace(waiting, waits_until=long_ago, failing_since=long_ago)
+    later = replace(waiting, next_attempt_at=long_ago, failing_since=long_ago)
     ports.store.write(Put(later.address, later.to_item(), Expect.PRESENT))
     turn = DispatchMarker(made.tenant_id, made.id, long_ago)
     ports.store.write(Put(turn.address, turn.to_item(), Expect.PRESENT))
@@ -783,7 +783,7 @@ def _sign_in(tenant: Tenant) -> None:
     """People sign in by token, also under another e-mail, and a program; a ticket; a tick."""
     make = (tenant.ports, tenant.operator)
     provider_id = identities.bound_outside(*make).id
-    programs = identities.bound_outside(*make, ProviderKind.PROGRAMS).id
+    programs = identities.bound_outside(*make, ProviderUsage.WORKLOAD).id
     service_accounts.create(*make, name="robot")
     ports = wiring.from_environment()
     assert len(sign_in.list_sign_in_providers(ports, "acme")) == 1
@@ -811,8 +811,8 @@ def _sign_in_code(tenant: Tenant) -> None:
 def _introspect(tenant: Tenant) -> None:
     """A good token is introspected, and one of an issuer whose warrants keys have signed."""
     keys = {"keys": [issuers.public(issuers.key("ES256"), kid="k1")]}
-    values = {"jwks": keys, "client_id": "accounts", "grants": ()}
-    identities.bound(tenant.ports, tenant.operator, ProviderKind.TOKENS, **values)
+    values = {"jwks": keys, "client_id": "accounts", "role_mappings": ()}
+    identities.bound(tenant.ports, tenant.operator, ProviderUsage.VERIFY_ONLY, **values)
     module = import_module("functions.introspection.handler")
     key = create(tenant)["id"]
     token = {"kind": "jwt", "issuer": issuers.ISSUER, "value": "of-key"}

@@ -13,7 +13,7 @@ import pytest
 
 from functions.introspection.handler import PATH
 from shared.authorizer import AuthorizerClient, Verdict, token_id
-from shared.model.identities.providers import ProviderKind
+from shared.model.identities.providers import ProviderUsage
 from shared.operations.changes import status_lists
 from shared.operations.lists import in_force, publication
 from tests.authorizer.clients import arguments
@@ -63,10 +63,10 @@ def test_clients_of_oauth_agree_on_each_token(tenant: Tenant) -> None:
     """
     asking = {"issuer": _ISSUER, "audience": "accounts", "jtis": ["good", "revoked", "expired"]}
     made, foreign = _oauth("make", asking), _oauth("make", asking)
-    values = {"issuer": _ISSUER, "client_id": "accounts", "grants": ()}
+    values = {"issuer": _ISSUER, "client_id": "accounts", "role_mappings": ()}
     keys = {"keys": made["keys"]}
-    kind = ProviderKind.TOKENS
-    identities.bound(tenant.ports, tenant.operator, kind, jwks=keys, **values)
+    usage = ProviderUsage.VERIFY_ONLY
+    identities.bound(tenant.ports, tenant.operator, usage, jwks=keys, **values)
     for algorithm in ("ES256", "EdDSA", "RS256"):
         tenant.revoke(token_id("jwt", _ISSUER, f"{algorithm}-revoked"))
     tokens = [*made["tokens"], *foreign["tokens"][::3], made["tokens"][0][:-8], "broken"]

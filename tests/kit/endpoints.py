@@ -397,10 +397,10 @@ def _delivered(tenant: Tenant) -> str:
         state=DeliveryState.DELIVERED,
         attempts=1,
         attempted_at=tenant.ports.now(),
-        outcome=DeliveryOutcome.ANSWERED,
+        outcome=DeliveryOutcome.RESPONSE,
         status=204,
-        milliseconds=1,
-        answer="",
+        duration_ms=1,
+        response="",
         expires=int(tenant.ports.now().timestamp()) + 60,
     )
     address = deliveries.address(tenant.id, webhook_id, made.id)
@@ -598,22 +598,22 @@ _SETTINGS = _names(
     "tenant_id name srl_ttl_seconds audit_retention_days rotation_grace_seconds feed_window_ms",
     "srl_publication max_authorizers unrevoke_policy person_key_max_days unused_key_days",
     "rate_limit_per_second rate_limit_burst",
-    "created_at removal_at",
+    "created_at delete_after",
 )
-_AUDIT_SIGNER = _names("key_id algorithm public_key verifier_key created_at signs_until")
+_AUDIT_SIGNER = _names("key_id algorithm public_key verifier_key created_at retired_at")
 _WEBHOOK = _names(
-    "id url description status disabled_because created_at next_index failing_since waits_until",
-    "set_aside",
+    "id url description status disabled_reason created_at next_index failing_since next_attempt_at",
+    "dead_events",
 ) | {"events": [...]}
 _ENDPOINTS_FOUND = _names(
     "authorization_endpoint device_authorization_endpoint token_endpoint jwks_uri"
 )
 _PROVIDER = _ENDPOINTS_FOUND | {
-    **_names("id name kind issuer client_id cli_client_id has_client_secret"),
-    **_names("session_seconds reusable_tokens trusts_email step_up token_exchange created_at"),
+    **_names("id name usage issuer client_id cli_client_id has_client_secret"),
+    **_names("session_seconds allow_token_reuse trusts_email step_up token_exchange created_at"),
     **_names("token_max_seconds"),
     "jwks": {"keys": [_names("kty crv kid x alg")]},
-    "grants": [{"when": _names("groups"), **_names("role service_account")}],
+    "role_mappings": [{"claims": _names("groups"), **_names("role service_account")}],
     "email_domains": [...],
 }
 _PERSON = _names("id email name role status provider_id issuer subject created_at")
@@ -631,7 +631,7 @@ _ROLE = _names("name is_built_in") | {
     "warrant_prefixes": [],
     "signing_keys": [],
 }
-_DELIVERY = _names("id index type state attempts attempted_at outcome status milliseconds answer")
+_DELIVERY = _names("id index type state attempts attempted_at outcome status duration_ms response")
 
 _STATUS_LIST = _names("id name uri size allocated created_at")
 
@@ -665,7 +665,7 @@ _ROWS = (
     _row(
         "GET /v1/whoami getCaller",
         _names("tenant_id tenant_name identity api_key_id api_key_name")
-        | {"scopes": [...], "expires_at": ..., "creates_until": ...}
+        | {"scopes": [...], "expires_at": ..., "can_create_until": ...}
         | _names("name role person_id session_id authenticated_at"),
         limited=True,
         scopes=ANY,
@@ -1149,12 +1149,12 @@ _ROWS = (
         on=_no_provider,
         body={
             "name": "SSO",
-            "kind": "people",
+            "usage": "sign_in",
             "issuer": issuers.ISSUER,
             "client_id": "rescind",
             "client_secret": "s3cret",
             "jwks": identities.JWKS,
-            "grants": [{"when": {"groups": "admin"}, "role": "admin"}],
+            "role_mappings": [{"claims": {"groups": "admin"}, "role": "admin"}],
             "email_domains": ["example.com"],
         },
         needs="keys",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from shared.model.callers import Caller, Scope
 from shared.model.identities.claims import IdentityClaims
-from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
+from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
 from shared.operations.changes import back_channel_logout
 from shared.operations.identities import identity_providers, sign_in
 from shared.operations.identities.admission import UnauthenticatedClient, admit
@@ -33,17 +33,22 @@ _USUAL: Final = {"email_verified": True, "kubernetes.io": {"namespace": "shop"}}
 
 
 def bound(
-    ports: Ports, caller: Caller, kind: ProviderKind = ProviderKind.PEOPLE, **values: Any
+    ports: Ports, caller: Caller, usage: ProviderUsage = ProviderUsage.SIGN_IN, **values: Any
 ) -> IdentityProvider:
-    """A provider whose keys are in it. Unless there are other grants, a claim names the role."""
-    is_people = kind is ProviderKind.PEOPLE
+    """A provider whose keys are in it. By default, a claim names the role."""
+    is_people = usage is ProviderUsage.SIGN_IN
     account = None if is_people else "robot"
     owner = {} if is_people else {"/kubernetes.io/namespace": "shop"}
     granted = tuple(RoleMapping({"groups": each.value, **owner}, each, account) for each in Scope)
-    given: dict[str, Any] = {"name": "SSO", "issuer": ISSUER, "jwks": JWKS, "grants": granted}
+    given: dict[str, Any] = {
+        "name": "SSO",
+        "issuer": ISSUER,
+        "jwks": JWKS,
+        "role_mappings": granted,
+    }
     given |= {"client_id": "rescind"} if is_people else {}
     change = ProviderChange(**(given | values))
-    return identity_providers.create(ports, caller, kind=kind, change=change)
+    return identity_providers.create(ports, caller, usage=usage, change=change)
 
 
 def claims(
@@ -74,8 +79,8 @@ def signed_in(
 
 def holding_role(tenant: Tenant, role: str) -> Client:
     """A client with a session of somebody whom a provider gives this role."""
-    grant = RoleMapping({"groups": role}, role)
-    provider = bound(tenant.ports, tenant.operator, grants=(grant,))
+    mapping = RoleMapping({"groups": role}, role)
+    provider = bound(tenant.ports, tenant.operator, role_mappings=(mapping,))
     made = signed_in(tenant.ports, provider, sub=role, members={"groups": role, **_USUAL})
     return tenant.holding(made.secret)
 
@@ -174,12 +179,12 @@ def logged_out(ports: Ports, provider_id: str, **said: Any) -> None:
 
 
 def bound_outside(
-    ports: Ports, caller: Caller, *kind: ProviderKind, **values: Any
+    ports: Ports, caller: Caller, *usage: ProviderUsage, **values: Any
 ) -> IdentityProvider:
-    """A provider whose keys are fetched, of people unless it is of another `kind`.
+    """A provider whose keys are fetched, of people unless it is of another `usage`.
 
     Its tokens can be exchanged.
     """
     outside = published()
     usual: dict[str, Any] = {"jwks": None, "token_exchange": True}
-    return bound(replace(ports, outbound=lambda: outside), caller, *kind, **(usual | values))
+    return bound(replace(ports, outbound=lambda: outside), caller, *usage, **(usual | values))

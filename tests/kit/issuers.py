@@ -89,12 +89,12 @@ class Answers:
         with self.lock:
             self.asked.append((url, form, user))
         if self.is_down:
-            return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
+            return OutboundAnswer(DeliveryOutcome.NO_RESPONSE)
         found = self.documents.get(url)
         if found is None:
-            return OutboundAnswer(DeliveryOutcome.ANSWERED, HTTPStatus.NOT_FOUND, b"{}")
+            return OutboundAnswer(DeliveryOutcome.RESPONSE, HTTPStatus.NOT_FOUND, b"{}")
         body = found if isinstance(found, str) else found()
-        return OutboundAnswer(DeliveryOutcome.ANSWERED, HTTPStatus.OK, body.encode())
+        return OutboundAnswer(DeliveryOutcome.RESPONSE, HTTPStatus.OK, body.encode())
 
 
 # The tokens of these clouds: issuer, algorithm and claims, with times in seconds from now on.

@@ -66,7 +66,7 @@ class _Down:
     """A sender whose receivers do not answer."""
 
     def send(self, _url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
-        return [DeliveryResponse(DeliveryOutcome.NO_ANSWER, 1) for _ in messages]
+        return [DeliveryResponse(DeliveryOutcome.NO_RESPONSE, 1) for _ in messages]
 
 
 def _send_in_vain(tenant: Tenant) -> None:

@@ -9,7 +9,7 @@ import pytest
 from shared.model.api_keys import ApiKey, ApiKeyStatus
 from shared.model.callers import Scope
 from shared.model.differences import compute_thumbprint, describe_change
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderUsage
 from shared.model.identities.roles import Role
 from shared.model.items import Value
 from shared.model.records import Record
@@ -17,7 +17,7 @@ from shared.model.tenants import TenantSettings
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 RECORDS = [
-    IdentityProvider("svc_idp_1", "t", "SSO", ProviderKind.PEOPLE, "https://a", (), 3600, NOW),
+    IdentityProvider("svc_idp_1", "t", "SSO", ProviderUsage.SIGN_IN, "https://a", (), 3600, NOW),
     Role("paris", (Scope.REVOKER,)),
     ApiKey("svc_ak_1", "t", "k", (Scope.ADMIN,), ApiKeyStatus.ACTIVE, "0" * 64, NOW),
     TenantSettings("t", "acme", "Acme", 3600, 400, NOW),

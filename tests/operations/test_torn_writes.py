@@ -281,4 +281,4 @@ def test_of_two_rotations_one_signer_stays(tmp_path: Path, ports: Ports, tenant:
     for run in explore(Start(ports), actors, torn=actors):
         found = sealed_log.keys(ports, tenant.operator).signers
         # Identifiers of one millisecond have no order.
-        assert sorted(each.signs_until is None for each in found) == [False, False, True], run
+        assert sorted(each.retired_at is None for each in found) == [False, False, True], run

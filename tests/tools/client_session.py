@@ -217,7 +217,7 @@ def feed(admin: Session, authorizer: Session) -> None:
 
 
 def _is_published(admin: Session, newest: Any) -> bool:
-    signatures = [m.GivenSignature(key=x.key, signature=x.signature) for x in newest.signatures]
+    signatures = [m.SignatureInput(key=x.key, signature=x.signature) for x in newest.signatures]
     body = m.PublishTrust(payload=newest.payload, signatures=signatures)
     answer = admin.trust.publish_trust(body=body, or_=409)
     return getattr(answer, "version", 0) >= 1
@@ -297,12 +297,12 @@ def webhooks(session: Session) -> None:
     assert (changed.url, changed.events) == (made.url, ["*"])
     assert hooks.rotate_webhook_secret(made.id).secret != made.secret
     assert hooks.disable_webhook(made.id).status is m.WebhookStatus.DISABLED
-    assert hooks.enable_webhook(made.id).disabled_because is None
+    assert hooks.enable_webhook(made.id).disabled_reason is None
     assert hooks.replay_webhook(made.id, body=m.ReplayWebhook(from_index=0)).next_index == 0
     assert hooks.test_webhook(made.id, expected=202).id == made.id
     assert hooks.list_webhook_deliveries(made.id).cursor is None
     assert [each.id for each in hooks.list_webhooks().webhooks] == [made.id]
-    assert hooks.get_webhook(made.id).set_aside == 0
+    assert hooks.get_webhook(made.id).dead_events == 0
     hooks.delete_webhook(made.id, expected=204)
 
 
@@ -346,16 +346,16 @@ def identities(session: Session, url: str) -> None:
     body = m.CreateIdentityProvider.from_dict(
         {
             "name": "SSO",
-            "kind": "people",
+            "usage": "sign_in",
             "issuer": "https://sso.example.com",
             "client_id": "rescind",
             "jwks": json.loads(os.environ["JWKS"]),
-            "grants": [{"when": {"groups": "security"}, "role": "admin"}],
+            "role_mappings": [{"claims": {"groups": "security"}, "role": "admin"}],
             "token_exchange": True,
         }
     )
     made = api.create_identity_provider(body=body, expected=201)
-    assert made.grants[0].role == "admin"
+    assert made.role_mappings[0].role == "admin"
     update = m.UpdateIdentityProvider(session_seconds=600)
     assert api.update_identity_provider(made.id, body=update).session_seconds == 600
     assert api.check_identity_provider(made.id).is_stored

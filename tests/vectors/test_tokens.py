@@ -14,7 +14,7 @@ from shared.authorizer.formats import jwts
 from shared.authorizer.formats.jwk_sets import usable_keys
 from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
 from shared.model.identities.claims import IssuerBinding, SignInRefused
-from shared.model.identities.providers import ProviderKind, public_keys
+from shared.model.identities.providers import ProviderUsage, public_keys
 from shared.operations.identities import identity_providers, introspection, sign_in
 from shared.operations.identities.identity_providers import ProviderChange
 from shared.ports import Ports
@@ -92,7 +92,9 @@ def test_introspection(ports: Ports, tenant: Tenant, vector: Any) -> None:
     """F2000c, TOKEN-4: Introspection calls an access token active, and no other kind."""
     keys = public_keys(_key_set(vector))
     change = ProviderChange(name="T", issuer=_ISSUER, client_id=_AUDIENCE, jwks=keys)
-    identity_providers.create(ports, tenant.operator, kind=ProviderKind.TOKENS, change=change)
+    identity_providers.create(
+        ports, tenant.operator, usage=ProviderUsage.VERIFY_ONLY, change=change
+    )
     token = _encode_token(vector, int(ports.now().timestamp()))
     found = introspection.introspect(ports, tenant.operator, token=token)
     assert (found is not None) == (vector["access"] == "ok")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from shared.model.callers import Scope
-from shared.model.identities.providers import ProviderKind, RoleMapping
+from shared.model.identities.providers import ProviderUsage, RoleMapping
 from shared.model.identities.roles import Role
 from shared.operations.access import api_keys, service_accounts
 from shared.operations.identities import identity_providers, people, roles, sessions
@@ -52,7 +52,7 @@ def person_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> Started
 
 def program_of(tenant: Tenant, role: Scope = Scope.ADMIN, **said: Any) -> StartedSession:
     service_accounts.create(tenant.ports, tenant.operator, name="robot")
-    provider = bound(tenant.ports, tenant.operator, ProviderKind.PROGRAMS)
+    provider = bound(tenant.ports, tenant.operator, ProviderUsage.WORKLOAD)
     return signed_in(tenant.ports, provider, role, **said)
 
 
@@ -69,7 +69,7 @@ def test_a_person_calls_under_the_own_name(tenant: Tenant) -> None:
     assert (who["identity"], who["name"], who["role"]) == ("alice@example.com", "Alice", "admin")
     assert (who["person_id"], who["session_id"]) == (made.session.owner, made.session.id)
     assert (who["api_key_id"], who["api_key_name"], who["scopes"]) == (None, None, ["admin"])
-    assert (who["expires_at"], who["creates_until"]) == (
+    assert (who["expires_at"], who["can_create_until"]) == (
         "2026-11-21T13:00:00Z",
         "2027-11-21T12:00:00Z",
     )
@@ -116,7 +116,7 @@ def test_the_log_is_searched_for_a_person(anywhere: Tenant) -> None:
 
 
 def test_a_program_calls_as_its_account(tenant: Tenant) -> None:
-    """F1140b: A session of a program calls as its service account, with the role of its grant."""
+    """F1140b: A session of a program calls as its service account, with the role of its mapping."""
     who = tenant.holding(program_of(tenant, Scope.REVOKER).secret).get(WHO).json()
     assert (who["identity"], who["scopes"]) == ("robot@acme.svc", ["revoker"])
     assert (who["person_id"], who["name"]) == (None, "robot")
@@ -140,7 +140,7 @@ def _end(tenant: Tenant, made: StartedSession) -> None:
 
 
 def _take_grants_away(tenant: Tenant, made: StartedSession) -> None:
-    change = ProviderChange(grants=(RoleMapping({"sub": "bob"}, Scope.ADMIN),))
+    change = ProviderChange(role_mappings=(RoleMapping({"sub": "bob"}, Scope.ADMIN),))
     provider_id = made.session.provider_id
     identity_providers.update(tenant.ports, tenant.operator, provider_id=provider_id, change=change)
 

@@ -22,7 +22,7 @@ from shared.model.api_keys import MadeKeys
 from shared.model.callers import Scope
 from shared.model.identities import providers as model
 from shared.model.identities import roles
-from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
+from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
 from shared.operations.identities import identity_providers
 from shared.operations.identities.identity_providers import ProviderChange
 
@@ -52,14 +52,14 @@ _providers = Resource(
     "svc_idp_01J…",
     (
         Column("provider", "id"),
-        Column("kind", "kind"),
+        Column("usage", "usage"),
         Column("name", "name"),
         Column("issuer", "issuer", wraps=True),
     ),
     field="identity_providers",
 )
 _providers.add_list("List the identity providers.")
-_providers.add_show("Show one identity provider, with its grants.")
+_providers.add_show("Show one identity provider, with its role mappings.")
 _providers.add_action(
     "check", "Ask the issuer what it publishes now, and compare it with what is stored."
 )
@@ -198,7 +198,7 @@ def put_role(
     session.out.record(session.api.put(_roles.at(name), {"scopes": scope, **drop_missing(limits)}))
 
 
-def _grant(value: str) -> RoleMapping:
+def _role_mapping(value: str) -> RoleMapping:
     """Parse a role mapping. Raises `ValueError` if it is invalid."""
     condition, _, role = value.rpartition(":")
     claim, _, wanted = condition.partition("=")
@@ -213,21 +213,19 @@ Issuer = Annotated[
         "--issuer", metavar="URL", parser=argument_type(model.issuer), help="As its tokens name it."
     ),
 ]
-Grants = Annotated[
+RoleMappings = Annotated[
     list[RoleMapping] | None,
     typer.Option(
-        "--grant",
+        "--role-mapping",
         metavar="CLAIM=VALUE:ROLE",
-        parser=argument_type(_grant),
-        help="Who gets which role (a scope, or one of the tenant); the first that matches counts.",
+        parser=argument_type(_role_mapping),
+        help="Role of tokens with this claim; may be repeated. The first that matches applies.",
     ),
 ]
 OfTenant = Annotated[
     str, typer.Option("--tenant", metavar="NAME", parser=argument_type(handle), help="Its name.")
 ]
-Kind = Annotated[
-    ProviderKind, typer.Option("--kind", help="Who signs in; tokens are only introspected.")
-]
+Usage = Annotated[ProviderUsage, typer.Option("--usage", help="What its tokens are used for.")]
 ClientId = Annotated[
     str | None,
     typer.Option("--client-id", help="The service at the provider; of tokens, the audience."),
@@ -255,8 +253,9 @@ Jwks = Annotated[
     Path | None,
     typer.Option("--jwks", metavar="FILE", help="The issuer's keys, if it cannot be reached."),
 ]
-Reusable = Annotated[
-    bool, typer.Option("--reusable", help="A program may use a token again, as in Kubernetes.")
+AllowTokenReuse = Annotated[
+    bool,
+    typer.Option("--allow-token-reuse", help="A workload may use a token again, as in Kubernetes."),
 ]
 TrustsEmail = Annotated[
     bool, typer.Option("--trusts-email", help="The provider verifies all e-mail addresses.")
@@ -284,7 +283,7 @@ TokenSeconds = Annotated[
         metavar="SECONDS",
         min=60,
         max=model.TOKEN_SECONDS_MAX,
-        help="The longest lifetime of its tokens, with --kind tokens.",
+        help="The longest lifetime of its tokens, with --usage verify_only.",
         show_default=False,
     ),
 ]
@@ -295,21 +294,21 @@ Url = Annotated[str, typer.Option("--url", help="The address of the service for 
     app,
     "add",
     example="rescind identity-providers add --tenant acme --issuer https://sso.acme.com "
-    "--client-id rescind --grant groups=security:admin --data .data < client.secret",
+    "--client-id rescind --role-mapping groups=security:admin --data .data < client.secret",
 )
 def add(
     operator: Operator,
     issuer: Issuer,
-    grant: Grants = None,
+    role_mapping: RoleMappings = None,
     tenant: OfTenant = "local",
-    kind: Kind = ProviderKind.PEOPLE,
+    usage: Usage = ProviderUsage.SIGN_IN,
     client_id: ClientId = None,
     cli_client_id: CliClientId = None,
     name: NameOption = None,
     email_domain: Domains = None,
     account: Account = None,
     jwks: Jwks = None,
-    reusable: Reusable = False,
+    allow_token_reuse: AllowTokenReuse = False,
     trusts_email: TrustsEmail = False,
     step_up: StepUp = None,
     exchange: Exchange = None,
@@ -325,18 +324,18 @@ def add(
         issuer=issuer,
         client_id=client_id,
         cli_client_id=cli_client_id,
-        client_secret=_secret() or None if kind is ProviderKind.PEOPLE else None,
+        client_secret=_secret() or None if usage is ProviderUsage.SIGN_IN else None,
         jwks=None if jwks is None else _keys(jwks),
-        grants=tuple(replace(each, service_account=account) for each in grant or []),
+        role_mappings=tuple(replace(each, service_account=account) for each in role_mapping or []),
         email_domains=tuple(email_domain or ()),
-        reusable_tokens=reusable or None,
+        allow_token_reuse=allow_token_reuse or None,
         trusts_email=trusts_email or None,
         step_up=step_up,
         token_exchange=exchange,
         token_max_seconds=lifetime,
     )
     caller = operator.caller(tenant)
-    made = identity_providers.create(operator.ports, caller, kind=kind, change=change)
+    made = identity_providers.create(operator.ports, caller, usage=usage, change=change)
     if others := identity_providers.find_twins(operator.ports, made):
         operator.out.print_message(
             f"Warning: {', '.join(others)} has the same issuer. Each gives people of its own, even "
@@ -348,9 +347,9 @@ def add(
 
 def _next(provider: IdentityProvider, url: str, tenant: str) -> str:
     """Return the next steps at the provider."""
-    if provider.kind is ProviderKind.TOKENS:
+    if provider.usage is ProviderUsage.VERIFY_ONLY:
         return f"POST {url}/v1/oauth/introspect tells of its tokens."
-    if provider.kind is ProviderKind.PROGRAMS:
+    if provider.usage is ProviderUsage.WORKLOAD:
         return f"Programs ask for tokens with the audience {provider.id}."
     if provider.authorization_endpoint is None or provider.token_endpoint is None:
         return "The issuer names no endpoint for sign-ins with a browser, so there are none."

@@ -120,7 +120,7 @@ def replace_root(operator: Operator, tenant: Tenant, lost: Lost = False, yes: Ye
     ports = operator.ports
     caller = onboarding.operator(ports, handle=tenant, user=private_files.name())
     confirm(f"Replace the roots? Every client of {tenant} needs a new pin.", yes=yes)
-    publishing.begin_anew(ports, caller)
+    publishing.replace_root(ports, caller)
     if ports.root is None:
         operator.out.print_message(
             "Now have a first document signed: rescind trust draft --new-root …"

@@ -156,7 +156,7 @@ def schedule_delete(operator: Operator, tenant: Handle, grace: Grace = None) -> 
 @operator_command(app, "cancel-delete", example="rescind tenant cancel-delete acme --data .data")
 def cancel_delete(operator: Operator, tenant: Handle) -> None:
     """Cancel the scheduled deletion of a tenant."""
-    done = operations.keep(operator.ports, handle=tenant, user=private_files.name())
+    done = operations.cancel_delete(operator.ports, handle=tenant, user=private_files.name())
     operator.out.print_message(f"The tenant {done.handle} stays.")
 
 
@@ -217,7 +217,7 @@ def _document(settings: TenantSettings) -> dict[str, object]:
         "name": settings.handle,
         "tenant_id": settings.tenant_id,
         "created_at": times.format_utc(settings.created_at),
-        "removal_at": settings.removal_at and times.format_utc(settings.removal_at),
+        "delete_after": settings.delete_after and times.format_utc(settings.delete_after),
     }
 
 

@@ -139,7 +139,7 @@ def _base64(data: bytes) -> str:
 class AuditSigner(WrappedKeyRecord, Record):
     """A key that signs checkpoints.
 
-    `public_key` is base64 of the 32 raw bytes. `signs_until` is None for the current signer. A
+    `public_key` is base64 of the 32 raw bytes. `retired_at` is None for the current signer. A
     replaced signer also signs until that time, together with its successor. `precedes_log` is true
     if the key was created before the log had a head. Such a key does not prove that a head existed.
     """
@@ -152,7 +152,7 @@ class AuditSigner(WrappedKeyRecord, Record):
     created_at: datetime
     sealed_seed: bytes | None = field(repr=False)
     version: int = 1
-    signs_until: datetime | None = None
+    retired_at: datetime | None = None
     precedes_log: bool = field(default=False, metadata=SPARSE)
 
     @property
@@ -166,11 +166,11 @@ class AuditSigner(WrappedKeyRecord, Record):
 
     def signs(self, now: datetime) -> bool:
         """Return whether the key signs checkpoints at `now`."""
-        return not times.has_passed(self.signs_until, now)
+        return not times.has_passed(self.retired_at, now)
 
-    def retire(self, *, signs_until: datetime) -> Self:
+    def retire(self, *, retired_at: datetime) -> Self:
         """Return the retired key."""
-        return replace(self, version=self.version + 1, signs_until=signs_until)
+        return replace(self, version=self.version + 1, retired_at=retired_at)
 
     def without_seed(self) -> Self:
         """Return the key without its seed, because it no longer signs."""

@@ -15,7 +15,7 @@ from shared.model.items import Address, Partition, Table, Value
 from shared.model.records import Record
 from shared.model.seeds import KeyPurpose
 
-GRANTS_MAX: Final = 50
+ROLE_MAPPINGS_MAX: Final = 50
 CONDITIONS_MAX: Final = 5
 VALUE_MAX: Final = 255
 
@@ -96,48 +96,48 @@ def family_of(issuer: str) -> Family:
 
 @dataclass(frozen=True, slots=True)
 class RoleMapping:
-    """Gives a role to tokens with claims that match all conditions of `when`.
+    """Gives a role to tokens with claims that match all conditions of `claims`.
 
     The name of a condition is a claim, or a JSON Pointer (RFC 6901) if it begins with `/`.
     `service_account` is the name of the account that a program acts as, or None for people.
     """
 
-    when: Mapping[str, str]
+    claims: Mapping[str, str]
     role: str
     service_account: str | None = None
 
     @classmethod
     def of(cls, item: Mapping[str, Value]) -> Self:
         """Return the role mapping in a value of `to_value`."""
-        when, account = item["when"], item.get("service_account")
-        conditions = when.items() if isinstance(when, dict) else ()
+        wanted, account = item["claims"], item.get("service_account")
+        conditions = wanted.items() if isinstance(wanted, dict) else ()
         texts = {name: str(value) for name, value in conditions}
         return cls(texts, str(item["role"]), None if account is None else str(account))
 
     @property
     def to_value(self) -> dict[str, Value]:
         """The role mapping as a value of an item."""
-        named: dict[str, Value] = {"when": dict(self.when), "role": self.role}
+        named: dict[str, Value] = {"claims": dict(self.claims), "role": self.role}
         return named | ({"service_account": self.service_account} if self.service_account else {})
 
     def matches(self, claims: Mapping[str, object]) -> bool:
         """Return whether all conditions match. An absent claim never matches."""
         # Creation rejects a mapping without conditions, because it would match every token.
-        return bool(self.when) and all(
-            _holds(wanted, _find_claim(claims, name)) for name, wanted in self.when.items()
+        return bool(self.claims) and all(
+            _holds(wanted, _find_claim(claims, name)) for name, wanted in self.claims.items()
         )
 
     def names_owner(self, family: Family) -> bool:
         """Return whether a condition identifies the owner of the token."""
         return any(
-            name in self.when and pattern.fullmatch(self.when[name])
+            name in self.claims and pattern.fullmatch(self.claims[name])
             for name, pattern in family.owners.items()
         )
 
 
-def first(grants: Iterable[RoleMapping], claims: Mapping[str, object]) -> RoleMapping | None:
+def first(mappings: Iterable[RoleMapping], claims: Mapping[str, object]) -> RoleMapping | None:
     """Return the first role mapping that matches, or None."""
-    return next((each for each in grants if each.matches(claims)), None)
+    return next((each for each in mappings if each.matches(claims)), None)
 
 
 def condition_name(value: str) -> str:
@@ -207,19 +207,19 @@ _PUBLIC: Final = ("kty", "kid", "alg", "use", "n", "e", "crv", "x", "y")
 _MEMBER_MAX: Final = 2048
 
 
-class ProviderKind(StrEnum):
+class ProviderUsage(StrEnum):
     """Whether a provider authenticates people or programs, or only issues tokens (TOKEN-3)."""
 
-    PEOPLE = "people"
-    PROGRAMS = "programs"
-    TOKENS = "tokens"
+    SIGN_IN = "sign_in"
+    WORKLOAD = "workload"
+    VERIFY_ONLY = "verify_only"
 
 
 # Tokens that are only introspected cannot be used to sign in.
 SESSION_SECONDS: Final = {
-    ProviderKind.PEOPLE: 3600,
-    ProviderKind.PROGRAMS: 900,
-    ProviderKind.TOKENS: SESSION_SECONDS_MIN,
+    ProviderUsage.SIGN_IN: 3600,
+    ProviderUsage.WORKLOAD: 900,
+    ProviderUsage.VERIFY_ONLY: SESSION_SECONDS_MIN,
 }
 
 
@@ -242,9 +242,9 @@ class IdentityProvider(Record):
     id: str
     tenant_id: str
     name: str
-    kind: ProviderKind
+    usage: ProviderUsage
     issuer: str
-    grants: tuple[dict[str, Value], ...]
+    role_mappings: tuple[dict[str, Value], ...]
     session_seconds: int
     created_at: datetime
     client_id: str | None = None
@@ -253,7 +253,7 @@ class IdentityProvider(Record):
     secret_number: int = 0
     jwks: dict[str, Value] | None = None
     email_domains: tuple[str, ...] = ()
-    reusable_tokens: bool = False
+    allow_token_reuse: bool = False
     trusts_email: bool = False
     step_up: str = "auth_time"
     token_exchange: bool | None = None
@@ -277,16 +277,16 @@ class IdentityProvider(Record):
         return self.sealed_client_secret is not None
 
     @property
-    def grant_list(self) -> tuple[RoleMapping, ...]:
+    def role_mapping_list(self) -> tuple[RoleMapping, ...]:
         """The role mappings, in order."""
-        return tuple(map(RoleMapping.of, self.grants))
+        return tuple(map(RoleMapping.of, self.role_mappings))
 
     @property
     def exchanges_tokens(self) -> bool:
         """Whether tokens can be exchanged. By default, people need a client of the command line."""
         if self.token_exchange is not None:
             return self.token_exchange
-        return self.kind is ProviderKind.PROGRAMS or self.cli_client_id is not None
+        return self.usage is ProviderUsage.WORKLOAD or self.cli_client_id is not None
 
     def with_endpoints(self, metadata: ProviderMetadata | None) -> Self:
         """Return the provider with its issuer's metadata, or without endpoints."""

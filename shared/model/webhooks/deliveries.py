@@ -30,14 +30,14 @@ _LATER: Final = (408, 429)
 class DeliveryOutcome(StrEnum):
     """The outcome of an attempt to send.
 
-    `answered`: the receiver returned a status. `refused`: the address is not allowed, and no
+    `RESPONSE`: the receiver returned a status. `refused`: the address is not allowed, and no
     request was sent. `no_answer`: no connection, no valid certificate, or no well-formed response
     in time.
     """
 
-    ANSWERED = "answered"
-    REFUSED = "refused"
-    NO_ANSWER = "no_answer"
+    RESPONSE = "response"
+    BLOCKED = "blocked"
+    NO_RESPONSE = "no_response"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,11 @@ class EventMessage:
 class DeliveryResponse:
     """The outcome of one attempt. `body` has the first bytes of the response, as text.
 
-    `status` is None unless `outcome` is `answered`. `retry_after` is in seconds.
+    `status` is None unless `outcome` is `RESPONSE`. `retry_after` is in seconds.
     """
 
     outcome: DeliveryOutcome
-    milliseconds: int
+    duration_ms: int
     status: int | None = None
     retry_after: int | None = None
     body: str = ""
@@ -67,13 +67,13 @@ class DeliveryDecision(StrEnum):
     """The consequence of a response (HOOK-9).
 
     `accepted`: the event is done. `wait`: the webhook waits, and the same event is then sent again.
-    `aside`: the event becomes a dead event, which is retried apart from the others. `gone`: the
+    `dead`: the event becomes a dead event, which is retried apart from the others. `gone`: the
     webhook is disabled.
     """
 
     ACCEPTED = "accepted"
-    WAIT = "wait"
-    ASIDE = "aside"
+    RETRY = "retry"
+    DEAD = "dead"
     GONE = "gone"
 
 
@@ -101,8 +101,8 @@ class Delivery(Record):
     attempted_at: datetime
     outcome: DeliveryOutcome
     status: int | None
-    milliseconds: int
-    answer: str
+    duration_ms: int
+    response: str
     expires: int
 
 
@@ -110,10 +110,10 @@ def judge(answer: DeliveryResponse) -> DeliveryDecision:
     """Return the consequence of a response."""
     status = answer.status
     if status is None or status >= _SERVER_ERROR or status in _LATER:
-        return DeliveryDecision.WAIT
+        return DeliveryDecision.RETRY
     if _OK <= status < _REDIRECTION:
         return DeliveryDecision.ACCEPTED
-    return DeliveryDecision.GONE if status == _GONE else DeliveryDecision.ASIDE
+    return DeliveryDecision.GONE if status == _GONE else DeliveryDecision.DEAD
 
 
 def pause(failures: int, answer: DeliveryResponse, *, jitter: float) -> timedelta:

@@ -18,9 +18,9 @@ from shared.model.webhooks.deliveries import (
     judge,
     pause,
 )
-from shared.model.webhooks.webhooks import ASIDE_MAX, DisableReason, Webhook
+from shared.model.webhooks.webhooks import DEAD_EVENTS_MAX, DisableReason, Webhook
 
-_ENDS: Final = (DeliveryDecision.WAIT, DeliveryDecision.GONE)
+_ENDS: Final = (DeliveryDecision.RETRY, DeliveryDecision.GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class EventBatch:
     passed_at: datetime | None = None
 
     @property
-    def is_of_aside(self) -> bool:
+    def is_of_dead(self) -> bool:
         """Whether these are dead events."""
         return self.first == self.end
 
@@ -70,10 +70,10 @@ class RetryEntry(NamedTuple):
 
 def asides(webhook: Webhook) -> dict[int, RetryEntry]:
     """Return the dead events, by index."""
-    return {int(index): RetryEntry(*each) for index, each in sorted(webhook.aside.items())}
+    return {int(index): RetryEntry(*each) for index, each in sorted(webhook.dead.items())}
 
 
-def due_aside(webhook: Webhook, now: datetime) -> list[int]:
+def due_dead(webhook: Webhook, now: datetime) -> list[int]:
     """Return the indexes of the dead events that are due now."""
     seconds = now.timestamp()
     return [index for index, each in asides(webhook).items() if each.next_at <= seconds]
@@ -81,13 +81,13 @@ def due_aside(webhook: Webhook, now: datetime) -> list[int]:
 
 def takes_more(webhook: Webhook) -> bool:
     """Return whether new events may be sent, and not only dead events."""
-    return len(webhook.aside) < ASIDE_MAX
+    return len(webhook.dead) < DEAD_EVENTS_MAX
 
 
 def due_at(webhook: Webhook) -> datetime | None:
     """Return when a worker must process the webhook again, or None without pending work."""
-    if webhook.waits_until is not None:
-        return webhook.waits_until
+    if webhook.next_attempt_at is not None:
+        return webhook.next_attempt_at
     seconds = [each.next_at for each in asides(webhook).values()]
     return times.from_seconds(min(seconds)) if seconds else None
 
@@ -104,18 +104,18 @@ def apply_responses(
     judged = [judge(each) for each in answers]
     stopped = next((n for n, each in enumerate(judged) if each in _ENDS), None)
     after = _advance_index(webhook, batch, stopped)
-    count = len(judged) if stopped is None or batch.is_of_aside else stopped
+    count = len(judged) if stopped is None or batch.is_of_dead else stopped
     outcomes = zip(batch.events[:count], answers[:count], judged[:count], strict=True)
     for event, answer, judgement in outcomes:
         after = _record_response(after, event.index, answer, judgement, now, jitter)
     accepted = DeliveryDecision.ACCEPTED in judged
     if judged:
         since = None if accepted else after.failing_since or now
-        after = replace(after, failing_since=since, waits_until=None)
+        after = replace(after, failing_since=since, next_attempt_at=None)
     if stopped is not None:
         failures = 1 if accepted else after.attempts + 1
-        waits_until = now + pause(failures, answers[stopped], jitter=jitter)
-        after = replace(after, attempts=failures, waits_until=waits_until)
+        next_attempt_at = now + pause(failures, answers[stopped], jitter=jitter)
+        after = replace(after, attempts=failures, next_attempt_at=next_attempt_at)
     elif judged:
         after = replace(after, attempts=0)
     return _apply_failure_policy(
@@ -161,8 +161,8 @@ def delivery(
         attempted_at=now,
         outcome=answer.outcome,
         status=answer.status,
-        milliseconds=answer.milliseconds,
-        answer=answer.body,
+        duration_ms=answer.duration_ms,
+        response=answer.body,
         expires=int((now + KEPT).timestamp()),
     )
 
@@ -170,7 +170,7 @@ def delivery(
 def _advance_index(webhook: Webhook, batch: EventBatch, stop: int | None) -> Webhook:
     """Return the webhook with the index of the next event."""
     # It may have been rewound during the batch.
-    if batch.is_of_aside or webhook.next_index != batch.first:
+    if batch.is_of_dead or webhook.next_index != batch.first:
         return webhook
     if stop is None:
         return replace(webhook, next_index=batch.end, passed_at=batch.passed_at)
@@ -191,14 +191,14 @@ def _record_response(
     """
     before = asides(webhook).get(index)
     if judgement is DeliveryDecision.GONE or (
-        judgement is DeliveryDecision.WAIT and before is None
+        judgement is DeliveryDecision.RETRY and before is None
     ):
         return webhook
-    aside = {name: each for name, each in webhook.aside.items() if name != str(index)}
+    dead = {name: each for name, each in webhook.dead.items() if name != str(index)}
     seconds = int(now.timestamp())
     attempts, since = (before.attempts + 1, before.since) if before else (1, seconds)
     is_over = seconds - since >= PATIENCE.total_seconds()
     if judgement is not DeliveryDecision.ACCEPTED and not is_over and index < webhook.next_index:
         wait = pause(attempts, answer, jitter=jitter).total_seconds()
-        aside[str(index)] = [attempts, since, seconds + int(wait)]
-    return replace(webhook, aside=aside)
+        dead[str(index)] = [attempts, since, seconds + int(wait)]
+    return replace(webhook, dead=dead)

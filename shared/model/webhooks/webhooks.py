@@ -20,7 +20,7 @@ WEBHOOKS_MAX: Final = 10
 GRACE_DEFAULT: Final = timedelta(days=1)
 GRACE_MAX: Final = timedelta(days=7)
 # Maximum number of dead events. At this number, no new events are sent (HOOK-9).
-ASIDE_MAX: Final = 100
+DEAD_EVENTS_MAX: Final = 100
 # Duration of a worker's lease of a webhook.
 LEASE: Final = timedelta(seconds=90)
 
@@ -60,10 +60,10 @@ class Webhook(Record):
 
     `events` has the types of events to send, or `ALL`. `sealed_secret` is the wrapped secret number
     `secret_number`. Until `former_until`, the previous secret `former_secret` signs too. All events
-    with an index below `next_index` were accepted, are dead events in `aside` by index, or do not
+    with an index below `next_index` were accepted, are dead events in `dead` by index, or do not
     match. Changes before `begins_at` are not sent. `failing_since` is the first failure after the
     last accepted event, and `attempts` counts the failures since. Sending pauses until
-    `waits_until`. The worker `leased_by` has the lease of the webhook until `leased_until`.
+    `next_attempt_at`. The worker `leased_by` has the lease of the webhook until `leased_until`.
     `next_index` is an index in `generation` of the transparency log. `passed_at` is the time of the
     newest change below it.
     """
@@ -83,11 +83,11 @@ class Webhook(Record):
     secret_number: int = 1
     former_secret: bytes | None = field(default=None, repr=False)
     former_until: datetime | None = None
-    disabled_because: DisableReason | None = None
+    disabled_reason: DisableReason | None = None
     failing_since: datetime | None = None
     attempts: int = 0
-    waits_until: datetime | None = None
-    aside: dict[str, list[int]] = field(default_factory=dict, metadata=SPARSE)
+    next_attempt_at: datetime | None = None
+    dead: dict[str, list[int]] = field(default_factory=dict, metadata=SPARSE)
     leased_by: str | None = None
     leased_until: datetime | None = None
     version: int = 1
@@ -112,9 +112,9 @@ class Webhook(Record):
         return self.status is WebhookStatus.ENABLED
 
     @property
-    def set_aside(self) -> int:
+    def dead_events(self) -> int:
         """The number of dead events."""
-        return len(self.aside)
+        return len(self.dead)
 
     def wants(self, entry: AuditEntry) -> bool:
         """Return whether an audit entry is sent."""
@@ -163,16 +163,16 @@ class Webhook(Record):
     def enable(self) -> "Webhook":
         """Return the enabled webhook without failures. It continues at its index."""
         return replace(
-            self.at_once(), status=WebhookStatus.ENABLED, disabled_because=None, failing_since=None
+            self.at_once(), status=WebhookStatus.ENABLED, disabled_reason=None, failing_since=None
         )
 
     def disable(self, cause: DisableReason) -> "Webhook":
         """Return the disabled webhook. Unsent events are kept until it is enabled."""
-        return replace(self, status=WebhookStatus.DISABLED, disabled_because=cause)
+        return replace(self, status=WebhookStatus.DISABLED, disabled_reason=cause)
 
     def at_once(self) -> "Webhook":
         """Return the webhook without the pause after a failure."""
-        return replace(self, waits_until=None, attempts=0)
+        return replace(self, next_attempt_at=None, attempts=0)
 
     def lease(self, worker: str, now: datetime) -> "Webhook":
         """Return the webhook with a lease of this worker."""
@@ -196,7 +196,7 @@ class Webhook(Record):
             generation=generation,
             next_index=0,
             begins_at=max(self.begins_at, since),
-            aside={},
+            dead={},
         )
 
     def rewind(self, index: int) -> "Webhook":
@@ -204,7 +204,7 @@ class Webhook(Record):
         begins_at = min(
             self.begins_at, datetime.min.replace(year=1970, tzinfo=self.begins_at.tzinfo)
         )
-        return replace(self.at_once(), next_index=index, begins_at=begins_at, aside={})
+        return replace(self.at_once(), next_index=index, begins_at=begins_at, dead={})
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,7 +282,7 @@ class CallerProfile:
     caller: Caller
     settings: TenantSettings
     key: ApiKey | None
-    creates_until: datetime | None
+    can_create_until: datetime | None
 
 
 @operation(*Scope, rate_limited=True)

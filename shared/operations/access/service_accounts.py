@@ -198,8 +198,8 @@ def _gives_admin(ports: Ports, account: ServiceAccount, keys: list[ApiKey]) -> b
     """Return whether a key or a program's role mapping gives an account the scope `admin`."""
     live = [each for each in keys if each.is_live(ports.now())]
     found = IdentityProvider.from_rows(ports.store.query(providers(account.tenant_id)))
-    grants = [each for source in found for each in source.grant_list]
-    named = {each.role for each in grants if each.service_account == account.name}
+    mappings = [each for source in found for each in source.role_mapping_list]
+    named = {each.role for each in mappings if each.service_account == account.name}
     named |= {each.role for each in live if each.role is not None}
     known = roles.of_tenant(ports, account.tenant_id)
     given = [each.scopes for each in live] + [known[each].scopes for each in named & known.keys()]

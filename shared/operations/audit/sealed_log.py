@@ -136,7 +136,7 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigne
         made.id,
         settings=settings,
         public_key=made.public_key,
-        replaced=[each.id for each in found if each.signs_until is None],
+        replaced=[each.id for each in found if each.retired_at is None],
     )
     result = AuditSigners(origin, [*after, made])
     ports.store.write(*changes, entry, signers.mark(caller.tenant_id), *keep(result))
@@ -145,8 +145,8 @@ def rotate(ports: Ports, caller: Caller, keep: Keep[AuditSigners]) -> AuditSigne
 
 def _rotate_signer(signer: AuditSigner, now: datetime, until: datetime) -> AuditSigner:
     """Return a signer after a rotation. The current signer continues to sign until `until`."""
-    if signer.signs_until is None:
-        return signer.retire(signs_until=until)
+    if signer.retired_at is None:
+        return signer.retire(retired_at=until)
     is_over = not signer.signs(now) and signer.sealed_seed is not None
     return signer.without_seed() if is_over else signer
 

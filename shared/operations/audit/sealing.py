@@ -144,7 +144,7 @@ def _is_first_of_minute(head: LogHead, now: datetime) -> bool:
 def _sign_checkpoint(ports: Ports, tenant_id: str, head: LogHead) -> tuple[LogHead, list[Change]]:
     """Return the log head with its checkpoint, and the write that stores the first signer."""
     found, changes = signers.read_settled(ports, tenant_id), list[Change]()
-    if all(each.signs_until for each in found):
+    if all(each.retired_at for each in found):
         made = signers.make(ports, tenant_id)
         found.append(made)
         changes += [Put(made.address, made.to_item(), Expect.ABSENT), signers.mark(tenant_id)]

@@ -43,7 +43,7 @@ def read_settled(ports: Ports, tenant_id: str) -> list[AuditSigner]:
     `Unavailable`.
     """
     found = all_of(ports, tenant_id)
-    if not found or any(each.signs_until is None for each in found):
+    if not found or any(each.retired_at is None for each in found):
         return found
     operation.wait_for_writes()
     return all_of(ports, tenant_id)
@@ -74,7 +74,7 @@ def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:
         try:
             opened.append(seals.unwrap_seed(ports, each))
         except SeedUnavailable:
-            if each.signs_until is None:
+            if each.retired_at is None:
                 raise
             _log.warning("the seed of a replaced audit signer does not open; it cannot sign")
     return checkpoint.sign(opened)
@@ -128,7 +128,7 @@ def begin(
         "lost": [*lost[:_NAMED_MAX]],
         "lost_count": len(lost),
     }
-    made = entry(AuditAction.AUDIT_LOG_NEW_GENERATION, f"audit_log/{after.generation}", **details)
+    made = entry(AuditAction.AUDIT_LOG_START_GENERATION, f"audit_log/{after.generation}", **details)
     expect = VersionIs(head.version) if head else Expect.ABSENT
     # Kept first: the kept checkpoint must never be older than the generation of a recovery.
     audit.keep_checkpoint(ports, tenant_id, PinnedCheckpoint.empty(after.generation))

@@ -18,7 +18,7 @@ from shared.model import times
 from shared.model.callers import Caller
 from shared.model.identities import people, sessions
 from shared.model.identities.claims import IssuerBinding, OAuthErrorCode, SignInRefused
-from shared.model.identities.providers import TOKEN_SECONDS, IdentityProvider, ProviderKind
+from shared.model.identities.providers import TOKEN_SECONDS, IdentityProvider, ProviderUsage
 from shared.model.identities.sessions import SessionRecord
 from shared.model.items import Item
 from shared.operations.base import tenants
@@ -57,7 +57,7 @@ class LogoutAttempt:
 def prepare(ports: Ports, provider_id: str, form: Mapping[str, str]) -> LogoutAttempt:
     """Check a logout token without a request. Raises `SignInRefused`, `Unavailable`."""
     found = sign_in.find_provider(ports, provider_id)
-    if found is None or found.kind is not ProviderKind.PEOPLE:
+    if found is None or found.usage is not ProviderUsage.SIGN_IN:
         message = "The address must name an identity provider of people."
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if not form.get("logout_token"):

@@ -111,13 +111,13 @@ def fault_of_cutoff(warrant_id: str, now: datetime) -> InvalidRequest | None:
 def longest_lifetime(ports: Ports, tenant_id: str, issuer: str) -> int | None:
     """Return the longest lifetime of an issuer's tokens in seconds, or None if not configured."""
     # Imported here so that checks and other revocations do not load it.
-    from shared.model.identities.providers import IdentityProvider, ProviderKind, providers  # noqa: PLC0415
+    from shared.model.identities.providers import IdentityProvider, ProviderUsage, providers  # noqa: PLC0415
 
     found = IdentityProvider.from_rows(ports.store.query(providers(tenant_id)))
     stated = [
         each.token_max_seconds
         for each in found
-        if (each.kind, each.issuer) == (ProviderKind.TOKENS, issuer)
+        if (each.usage, each.issuer) == (ProviderUsage.VERIFY_ONLY, issuer)
     ]
     # A cutoff that leaves the SRL too early would make its tokens valid again.
     return max(filter(None, stated), default=None) if all(stated) else None

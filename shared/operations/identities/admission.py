@@ -17,7 +17,7 @@ from shared.model.identifiers import PERSON
 from shared.model.identities import people, providers, sessions
 from shared.model.identities.claims import IdentityClaims, OAuthErrorCode, SignInRefused
 from shared.model.identities.people import Person, PersonStatus
-from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
+from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
 from shared.model.service_accounts import AccountStatus, ServiceAccount, accounts, name_address
 from shared.operations.base import audit
 from shared.operations.base.operation import reread, settle
@@ -79,19 +79,21 @@ def _attempt(
 ) -> StartedSession:
     provider = _as_it_is(ports, provider)
     used = sessions.used_token_address(claims.digest)
-    if not provider.reusable_tokens and ports.store.get(used) is not None:
+    if not provider.allow_token_reuse and ports.store.get(used) is not None:
         raise SignInRefused(OAuthErrorCode.INVALID_GRANT, "The token was used before.")
     names = jwts.identifiers(claims.members)
     if any(
         each.revoked for each in token_verdicts(ports, provider.tenant_id, names.values()).values()
     ):
         raise SignInRefused(OAuthErrorCode.INVALID_GRANT, "The token is revoked; sign in again.")
-    grant = _find_grant(provider, claims)
-    role = roles.of_tenant(ports, provider.tenant_id).get(grant.role)
+    mapping = _find_role_mapping(provider, claims)
+    role = roles.of_tenant(ports, provider.tenant_id).get(mapping.role)
     if role is None:
-        raise SignInRefused(OAuthErrorCode.DENIED, "The role of the grant does not exist any more.")
-    is_person = provider.kind is ProviderKind.PEOPLE
-    admitted = (_person if is_person else _program)(ports, provider, claims, grant)
+        raise SignInRefused(
+            OAuthErrorCode.DENIED, "The role of the role mapping does not exist any more."
+        )
+    is_person = provider.usage is ProviderUsage.SIGN_IN
+    admitted = (_person if is_person else _program)(ports, provider, claims, mapping)
     made, changes = start_session(
         ports,
         provider,
@@ -107,7 +109,7 @@ def _attempt(
         Check(provider.address, VersionIs(provider.version)),
         *admitted.changes,
         *changes,
-        *([] if provider.reusable_tokens else [note]),
+        *([] if provider.allow_token_reuse else [note]),
         _entry(ports, stranger, admitted, made, claims),
     )
     if admitted.is_lowered:
@@ -115,7 +117,7 @@ def _attempt(
     return made
 
 
-def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> RoleMapping:
+def _find_role_mapping(provider: IdentityProvider, claims: IdentityClaims) -> RoleMapping:
     """Return the first matching role mapping. Raises `SignInRefused`."""
     members = claims.members
     if not jwts.is_email_verified(members, default=provider.trusts_email):
@@ -123,17 +125,17 @@ def _find_grant(provider: IdentityProvider, claims: IdentityClaims) -> RoleMappi
         if claims.email is not None:
             raise SignInRefused(OAuthErrorCode.DENIED, _UNVERIFIED)
         members = {name: value for name, value in members.items() if name != "email"}
-    if grant := providers.first(provider.grant_list, members):
-        return grant
-    is_of_email = providers.first(provider.grant_list, claims.members) is not None
-    message = _UNVERIFIED if is_of_email else "No grant of the identity provider matches."
+    if mapping := providers.first(provider.role_mapping_list, members):
+        return mapping
+    is_of_email = providers.first(provider.role_mapping_list, claims.members) is not None
+    message = _UNVERIFIED if is_of_email else "No role mapping of the identity provider matches."
     raise SignInRefused(OAuthErrorCode.DENIED, message)
 
 
 def _authenticated_at(provider: IdentityProvider, claims: IdentityClaims) -> datetime | None:
     """Return the time of the sign-in for AUTH-17, or None without the evidence of `step_up`."""
     kind, _, values = provider.step_up.partition(":")
-    if provider.kind is ProviderKind.PROGRAMS or kind == "sign_in":
+    if provider.usage is ProviderUsage.WORKLOAD or kind == "sign_in":
         return claims.auth_time or claims.issued_at
     if kind == "acr":
         is_met = claims.members.get("acr") in values.split(" ")
@@ -189,7 +191,7 @@ def _entry(
 
 
 def _person(
-    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, grant: RoleMapping
+    ports: Ports, provider: IdentityProvider, claims: IdentityClaims, mapping: RoleMapping
 ) -> _AdmittedOwner:
     """Return the person with these claims, updated by this sign-in."""
     email, tenant_id = _email(provider, claims), provider.tenant_id
@@ -210,7 +212,7 @@ def _person(
         same = find_same_account(ports, tenant_id, provider.issuer, claims.subject)
         if not all(each.is_active for each in same):
             raise SignInRefused(OAuthErrorCode.DENIED, _DISABLED)
-        person = Person(person_id, tenant_id, *subject, email, name, grant.role, active, now)
+        person = Person(person_id, tenant_id, *subject, email, name, mapping.role, active, now)
         changes: list[Change] = [
             Put(person.address, person.to_item(), Expect.ABSENT),
             Put(subject_at, {"id": person_id}, Expect.ABSENT),
@@ -222,7 +224,7 @@ def _person(
         return _AdmittedOwner(person, [*freed, *changes], former_id)
     before = reread(lambda: _read_person(ports, tenant_id, str(known["id"])))
     issuer = provider.issuer
-    after = replace(before, issuer=issuer, email=email, name=name, role=grant.role)
+    after = replace(before, issuer=issuer, email=email, name=name, role=mapping.role)
     person, changes = _update_person(before, after, expected)
     return _AdmittedOwner(
         person, [*freed, *changes], former_id, is_lowered=before.role != person.role
@@ -292,13 +294,13 @@ def _email(provider: IdentityProvider, claims: IdentityClaims) -> str:
 
 
 def _program(
-    ports: Ports, provider: IdentityProvider, _claims: IdentityClaims, grant: RoleMapping
+    ports: Ports, provider: IdentityProvider, _claims: IdentityClaims, mapping: RoleMapping
 ) -> _AdmittedOwner:
     """Return the service account of a program."""
-    name = ports.store.get(name_address(provider.tenant_id, grant.service_account or ""))
+    name = ports.store.get(name_address(provider.tenant_id, mapping.service_account or ""))
     item = name and ports.store.get(accounts(provider.tenant_id).address(str(name["id"])))
     account = ServiceAccount.from_item(item) if item else None
     if account is None or account.status is not AccountStatus.ACTIVE:
-        message = "The service account of the grant does not exist, or is disabled."
+        message = "The service account of the role mapping does not exist, or is disabled."
         raise SignInRefused(OAuthErrorCode.DENIED, message)
     return _AdmittedOwner(account, [Check(account.address, VersionIs(account.version))])

@@ -315,7 +315,12 @@ def use_changes(ports: Ports, caller: Caller, approval: Approval, number: int) -
         *_check_approver(ports, approval),
         Put(after.address, after.to_item(), VersionIs(approval.version)),
         _entry(
-            ports, caller, AuditAction.APPROVAL_USE, after, number=number, remaining=after.remaining
+            ports,
+            caller,
+            AuditAction.APPROVAL_CONSUME,
+            after,
+            number=number,
+            remaining=after.remaining,
         ),
     ]
 

@@ -13,7 +13,7 @@ from shared.model.differences import changed_details
 from shared.model.identifiers import IDENTITY_PROVIDER
 from shared.model.identities import providers as model
 from shared.model.identities.claims import ProviderMetadata
-from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
+from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
 from shared.model.identities.sessions import AccessRecord, access_address
 from shared.model.items import Value
 from shared.model.records import integer
@@ -34,7 +34,7 @@ _GIVING: Final = (
     "client_id",
     "cli_client_id",
     "jwks",
-    "grants",
+    "role_mappings",
     "email_domains",
     "trusts_email",
     "step_up",
@@ -54,10 +54,10 @@ class ProviderChange:
     cli_client_id: str | None = None
     client_secret: str | None = None
     jwks: dict[str, Value] | None = None
-    grants: tuple[RoleMapping, ...] | None = None
+    role_mappings: tuple[RoleMapping, ...] | None = None
     email_domains: tuple[str, ...] | None = None
     session_seconds: int | None = None
-    reusable_tokens: bool | None = None
+    allow_token_reuse: bool | None = None
     trusts_email: bool | None = None
     step_up: str | None = None
     token_exchange: bool | None = None
@@ -81,8 +81,10 @@ def _members(change: ProviderChange) -> dict[str, Any]:
         for name in ProviderChange.__dataclass_fields__
         if name != "client_secret"
     }
-    given = change.grants
-    return members | {"grants": None if given is None else tuple(each.to_value for each in given)}
+    given = change.role_mappings
+    return members | {
+        "role_mappings": None if given is None else tuple(each.to_value for each in given)
+    }
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
@@ -107,7 +109,7 @@ def create(
     caller: Caller,
     keep: Keep[IdentityProvider],
     *,
-    kind: ProviderKind,
+    usage: ProviderUsage,
     change: ProviderChange,
 ) -> IdentityProvider:
     """Bind a provider. Discovers its endpoints from the issuer, unless `jwks` has its keys.
@@ -124,10 +126,10 @@ def create(
         id=ports.new_id(IDENTITY_PROVIDER),
         tenant_id=caller.tenant_id,
         name="",
-        kind=kind,
+        usage=usage,
         issuer="",
-        grants=(),
-        session_seconds=model.SESSION_SECONDS[kind],
+        role_mappings=(),
+        session_seconds=model.SESSION_SECONDS[usage],
         created_at=ports.now(),
     )
     provider = replace(_complete_provider(ports, new, change), epoch=1)
@@ -219,10 +221,10 @@ def delete(ports: Ports, caller: Caller, *, provider_id: str) -> None:
 
 def find_twins(ports: Ports, provider: IdentityProvider) -> list[str]:
     """Return the other providers of people that have the same issuer (IDENTITY-4)."""
-    if provider.kind is not ProviderKind.PEOPLE:
+    if provider.usage is not ProviderUsage.SIGN_IN:
         return []
     found = IdentityProvider.from_rows(ports.store.query(model.providers(provider.tenant_id)))
-    others = (each for each in found if each.id != provider.id and each.kind is provider.kind)
+    others = (each for each in found if each.id != provider.id and each.usage is provider.usage)
     return [each.id for each in others if each.issuer == provider.issuer]
 
 
@@ -240,7 +242,7 @@ def _complete_provider(
     """Return the changed provider, with a wrapped secret and discovered endpoints."""
     changed = change.made_to(previous)
     _check(changed)
-    if changed.grants != previous.grants:
+    if changed.role_mappings != previous.role_mappings:
         _check_roles(ports, changed)
     # Otherwise a role mapping could not be removed while a provider is down.
     if change.issuer is not None or changed.jwks != previous.jwks:
@@ -265,26 +267,26 @@ def _discover(ports: Ports, provider: IdentityProvider) -> ProviderMetadata | No
 
 def _check(provider: IdentityProvider) -> None:
     """Raise `InvalidRequest` if the values of a provider contradict each other (IDENTITY-2)."""
-    if provider.kind is ProviderKind.TOKENS:
+    if provider.usage is ProviderUsage.VERIFY_ONLY:
         _check_tokens(provider)
         return
     if provider.token_max_seconds is not None:
         raise InvalidRequest("token_max_seconds: is for tokens alone.")
-    if not provider.grants:
-        raise InvalidRequest("grants: must have at least one entry.")
-    is_of_people = provider.kind is ProviderKind.PEOPLE
+    if not provider.role_mappings:
+        raise InvalidRequest("role_mappings: must have at least one entry.")
+    is_of_people = provider.usage is ProviderUsage.SIGN_IN
     if is_of_people and not provider.client_id:
         raise InvalidRequest("client_id: is required for people.")
     if not is_of_people and (provider.client_id or provider.cli_client_id):
         raise InvalidRequest("client_id: programs have none; their tokens are for this provider.")
     if is_of_people and provider.issuer == _GOOGLE and not provider.email_domains:
         raise InvalidRequest("email_domains: is required, since anybody has an account there.")
-    if is_of_people and provider.reusable_tokens:
-        raise InvalidRequest("reusable_tokens: is for programs alone.")
+    if is_of_people and provider.allow_token_reuse:
+        raise InvalidRequest("allow_token_reuse: is for `workload` alone.")
     if not is_of_people and (provider.token_exchange is False or provider.step_up != _USUAL):
         raise InvalidRequest("token_exchange, step_up: are for people alone.")
-    for grant in provider.grant_list:
-        _check_grant(provider, grant)
+    for mapping in provider.role_mapping_list:
+        _check_role_mapping(provider, mapping)
 
 
 def _check_tokens(provider: IdentityProvider) -> None:
@@ -294,28 +296,32 @@ def _check_tokens(provider: IdentityProvider) -> None:
     if provider.jwks is None or len(json.dumps(provider.jwks)) > model.TOKEN_KEYS_MAX:
         kib = model.TOKEN_KEYS_MAX // 1024
         raise InvalidRequest(f"jwks: is required for tokens, with at most {kib} KiB.")
-    if provider.grants or provider.cli_client_id or provider.email_domains:
-        raise InvalidRequest("grants, cli_client_id, email_domains: nobody signs in by tokens.")
+    if provider.role_mappings or provider.cli_client_id or provider.email_domains:
+        raise InvalidRequest(
+            "role_mappings, cli_client_id, email_domains: nobody signs in by tokens."
+        )
 
 
 def _check_roles(ports: Ports, provider: IdentityProvider) -> None:
     known = roles.of_tenant(ports, provider.tenant_id)
-    if not all(each.role in known for each in provider.grant_list):
-        raise InvalidRequest("grants: each role must be one of GET /v1/roles.")
+    if not all(each.role in known for each in provider.role_mapping_list):
+        raise InvalidRequest("role_mappings: each role must be one of GET /v1/roles.")
 
 
-def _check_grant(provider: IdentityProvider, grant: RoleMapping) -> None:
-    is_of_people = provider.kind is ProviderKind.PEOPLE
-    if is_of_people is (grant.service_account is not None):
-        raise InvalidRequest("grants: programs name a service_account each, and people none.")
+def _check_role_mapping(provider: IdentityProvider, mapping: RoleMapping) -> None:
+    is_of_people = provider.usage is ProviderUsage.SIGN_IN
+    if is_of_people is (mapping.service_account is not None):
+        raise InvalidRequest(
+            "role_mappings: programs name a service_account each, and people none."
+        )
     family = model.family_of(provider.issuer)
     # The domain of the e-mail distinguishes people of a shared issuer.
     is_named = provider.email_domains or not family.is_shared if is_of_people else False
-    if not is_named and not grant.names_owner(family):
+    if not is_named and not mapping.names_owner(family):
         claims = " or ".join(family.owners)
         raise InvalidRequest(
-            f"grants: name the owner of the token by {claims} in each `when`, with your own value "
-            "before any `*`."
+            f"role_mappings: name the owner of the token by {claims} in each `claims`, with your "
+            "own value before any `*`."
         )
 
 
@@ -340,7 +346,7 @@ def _cooling_off_changes(
     after its first provider.
     """
     is_other = old is None or old.epoch != new.epoch
-    is_anchor = is_other and new.kind is ProviderKind.PEOPLE
+    is_anchor = is_other and new.usage is ProviderUsage.SIGN_IN
     if not is_anchor or not protected_acts.read_protected_actions(ports, caller.tenant_id).protects:
         return []
     address = access_address(caller.tenant_id)

@@ -10,7 +10,7 @@ from shared.authorizer.formats.token_kinds import TokenKind, TokenRefused
 from shared.errors import DataCorrupt
 from shared.model.callers import Caller, Scope
 from shared.model.identities import providers as model
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderUsage
 from shared.operations.base.operation import operation
 from shared.operations.lists.verdicts import token_verdicts
 from shared.ports import Ports
@@ -53,7 +53,7 @@ def _describe(claims: Mapping[str, Any]) -> dict[str, object]:
 
 def _issuers(ports: Ports, tenant_id: str) -> list[IdentityProvider]:
     found = IdentityProvider.from_rows(ports.store.query(model.providers(tenant_id)))
-    return [each for each in found if each.kind is ProviderKind.TOKENS]
+    return [each for each in found if each.usage is ProviderUsage.VERIFY_ONLY]
 
 
 def _is_of(ports: Ports, issuer: IdentityProvider, token: ParsedToken) -> bool:

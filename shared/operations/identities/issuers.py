@@ -50,13 +50,13 @@ def discover(ports: Ports, issuer: str) -> ProviderMetadata:
     if "?" in issuer:
         raise InvalidRequest("issuer must have no query.")
     answer = ports.outbound().ask(_configuration_at(issuer))
-    if answer.outcome is DeliveryOutcome.REFUSED:
+    if answer.outcome is DeliveryOutcome.BLOCKED:
         raise InvalidRequest(
             "The issuer's address is not public; the operator can allow it by"
             " RESCIND_OUTBOUND_ALLOWED_NETWORKS."
         )
     if (
-        answer.outcome is DeliveryOutcome.NO_ANSWER
+        answer.outcome is DeliveryOutcome.NO_RESPONSE
         or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     ):
         raise Unavailable(f"The issuer does not answer at {_PATH}; try again later.")

@@ -51,14 +51,14 @@ class _GuardedOutbound:
             failures, tried_at = breakers.get(key, (0, now))
             # A clock that was set back causes no delay.
             if failures >= _FAILURES and abs(now - tried_at) < _PAUSE:
-                return OutboundAnswer(DeliveryOutcome.NO_ANSWER)
+                return OutboundAnswer(DeliveryOutcome.NO_RESPONSE)
             if failures:
                 # The trial is the only request until it has ended.
                 breakers[key] = failures, now
         answer = self.ports.outbound().ask(url, form, user=user)
         with _lock:
             failures, _ = breakers.pop(key, (0, now))
-            if answer.outcome is DeliveryOutcome.NO_ANSWER:
+            if answer.outcome is DeliveryOutcome.NO_RESPONSE:
                 if len(breakers) >= _BREAKERS_MAX:
                     breakers.clear()
                 breakers[key] = failures + 1, self.ports.now()

@@ -28,7 +28,7 @@ from shared.model.identities.claims import (
     OAuthErrorCode,
     SignInRefused,
 )
-from shared.model.identities.providers import IdentityProvider, ProviderKind
+from shared.model.identities.providers import IdentityProvider, ProviderUsage
 from shared.model.rate_limit import RATE_PER_SECOND, is_of_another_clock, microseconds
 from shared.model.tenants import handle_address
 from shared.model.webhooks.deliveries import DeliveryOutcome
@@ -48,9 +48,9 @@ _TOKEN_TYPES: Final = {
     "urn:ietf:params:oauth:token-type:id_token",
 }
 _KINDS: Final = {
-    ProviderKind.PEOPLE: TokenKind.ID,
-    ProviderKind.PROGRAMS: TokenKind.PROGRAM,
-    ProviderKind.TOKENS: TokenKind.ACCESS,
+    ProviderUsage.SIGN_IN: TokenKind.ID,
+    ProviderUsage.WORKLOAD: TokenKind.PROGRAM,
+    ProviderUsage.VERIFY_ONLY: TokenKind.ACCESS,
 }
 # The parameters of a code that the provider receives.
 _SENT: Final = ("code", "code_verifier", "redirect_uri")
@@ -73,7 +73,7 @@ def list_sign_in_providers(ports: Ports, handle: str) -> list[IdentityProvider]:
         return []
     rows = ports.store.query(model.providers(str(item["tenant_id"])))
     found = [IdentityProvider.from_item(row.item) for row in rows]
-    return [issuers.current(ports, each) for each in found if each.kind is ProviderKind.PEOPLE]
+    return [issuers.current(ports, each) for each in found if each.usage is ProviderUsage.SIGN_IN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def bind(provider: IdentityProvider, audience: str) -> IssuerBinding:
         audience=audience,
         jwks_uri=provider.jwks_uri or "",
         jwks=None if provider.jwks is None else json.dumps(provider.jwks),
-        kind=_KINDS[provider.kind],
+        kind=_KINDS[provider.usage],
     )
 
 
@@ -222,7 +222,7 @@ def find_provider(ports: Ports, provider_id: str) -> IdentityProvider | None:
 
 def _provider(ports: Ports, provider_id: str) -> IdentityProvider:
     provider = find_provider(ports, provider_id)
-    if provider is None or provider.kind is ProviderKind.TOKENS:
+    if provider is None or provider.usage is ProviderUsage.VERIFY_ONLY:
         message = "audience: must be the identifier of an identity provider."
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     return provider
@@ -334,7 +334,7 @@ def exchange_code(
     answer = ports.outbound().ask(endpoint, sent, user=user)
     status = answer.status
     if (
-        answer.outcome is not DeliveryOutcome.ANSWERED
+        answer.outcome is not DeliveryOutcome.RESPONSE
         or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         or status == HTTPStatus.TOO_MANY_REQUESTS
     ):

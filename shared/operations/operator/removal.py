@@ -88,12 +88,12 @@ def check_due(ports: Ports, *, handle: str) -> str:
 
 
 def _check_grace(ports: Ports, settings: TenantSettings) -> None:
-    if settings.removal_at is None:
+    if settings.delete_after is None:
         raise InvalidState(
             "The tenant is not to be removed; ask for it with `rescind tenant schedule-delete`."
         )
-    if not times.has_passed(settings.removal_at, ports.now()):
-        moment = times.format_utc(settings.removal_at)
+    if not times.has_passed(settings.delete_after, ports.now()):
+        moment = times.format_utc(settings.delete_after)
         raise InvalidState(f"The tenant can be removed from {moment} on.")
 
 

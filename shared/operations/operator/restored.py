@@ -82,7 +82,7 @@ def complete_review(run: RecoveryRun, restore: UnreviewedRestore) -> None:
     run.ports.store.write(
         Delete(restore.address, VersionIs(restore.version)),
         run.entry(
-            AuditAction.RECOVERY_REVIEW,
+            AuditAction.RECOVERY_COMPLETE_REVIEW,
             run.tenant_id,
             restored_at=times.format_utc(restore.restored_at),
         ),

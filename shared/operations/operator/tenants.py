@@ -87,17 +87,19 @@ def delete(
     if not GRACE_MIN <= grace <= GRACE_MAX:
         raise ValueError(f"the grace time must be {GRACE_MIN.days} to {GRACE_MAX.days} days")
 
-    removal = {"removal_at": times.truncate_to_second(ports.now() + grace)}
+    removal = {"delete_after": times.truncate_to_second(ports.now() + grace)}
     return settle(lambda: _change(ports, handle, user, AuditAction.TENANT_DELETE, removal))
 
 
-def keep(ports: Ports, *, handle: str, user: str | None = None) -> TenantSettings:
+def cancel_delete(ports: Ports, *, handle: str, user: str | None = None) -> TenantSettings:
     """Withdraw the deletion of a tenant.
 
     Raises `NotFound`; `InvalidState` if its removal has begun.
     """
     return settle(
-        lambda: _change(ports, handle, user, AuditAction.TENANT_KEEP, {"removal_at": None})
+        lambda: _change(
+            ports, handle, user, AuditAction.TENANT_CANCEL_DELETE, {"delete_after": None}
+        )
     )
 
 

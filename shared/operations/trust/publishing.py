@@ -264,7 +264,7 @@ def keep(ports: Ports, tenant_id: str) -> TrustOutcome:
     return settle(partial(_unchanged_outcome, ports, tenant_id))
 
 
-def begin_anew(ports: Ports, caller: Caller) -> bool:
+def replace_root(ports: Ports, caller: Caller) -> bool:
     """Discard the documents of lost root keys; the next one starts from new roots (TRUST-21).
 
     Clients then need another pin. Returns whether there was a document. Raises `DataCorrupt`,
@@ -280,7 +280,7 @@ def begin_anew(ports: Ports, caller: Caller) -> bool:
             audit.entry(
                 ports,
                 caller,
-                AuditAction.TRUST_BEGIN_ANEW,
+                AuditAction.TRUST_REPLACE_ROOT,
                 f"trust/{head.version}",
                 settings=tenants.settings(ports, caller.tenant_id),
                 pin=head.pin,

@@ -88,7 +88,7 @@ def visit(chromium: Browser, world: World, tmp_path: Path) -> Iterator[Visit]:
             issuer=ISSUER,
             client_id=CLIENT,
             client_secret=SECRET,
-            grants=(
+            role_mappings=(
                 RoleMapping({"sub": "ann"}, Scope.ADMIN),
                 RoleMapping({"sub": "bob"}, Scope.READ_ONLY),
             ),

@@ -65,12 +65,12 @@ def test_what_becomes_of_a_test_event(console: Console) -> None:
         "index": 7,
         "type": "rescind.test",
         "state": "delivered",
-        "outcome": "answered",
+        "outcome": "response",
         "status": 204,
-        "milliseconds": 12,
+        "duration_ms": 12,
         "attempts": 1,
         "attempted_at": "2026-11-21T12:00:00Z",
-        "answer": None,
+        "response": None,
     }
 
     def tell(route: Route) -> None:

@@ -232,7 +232,7 @@ def test_a_tenant_is_removed_with_an_approval(desk: Desk) -> None:
     assert (early.code, "not to be removed" in early.err) == (1, True)
     ports, tenant_id = desk.office.tenant.ports, desk.office.tenant.id
     settings = tenants.settings(ports, tenant_id)
-    due = replace(settings, removal_at=ports.now(), version=settings.version + 1)
+    due = replace(settings, delete_after=ports.now(), version=settings.version + 1)
     ports.store.write(Put(due.address, due.to_item(), VersionIs(settings.version)))
     assert "needs an approval" in desk.shell.run(*words).err
     asked = desk.shell.run(*words, "--request-approval", "The contract has ended")

@@ -117,7 +117,7 @@ def test_a_revoked_token_is_refused_at_the_next_request(tmp_path: Path) -> None:
             base_url=server.url, headers={"Authorization": f"Bearer {server.admin_key}"}
         ) as http,
     ):
-        provider = {"name": "AS", "kind": "tokens", "issuer": _ISSUER, "client_id": _AUDIENCE}
+        provider = {"name": "AS", "usage": "verify_only", "issuer": _ISSUER, "client_id": _AUDIENCE}
         answer = http.post("/v1/tenant/identity-providers", json=provider | {"jwks": keys})
         assert answer.status_code == 201, answer.text
         key = http.post("/v1/api-keys", json={"name": "gateway", "scopes": ["authorizer"]}).json()

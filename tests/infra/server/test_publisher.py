@@ -111,7 +111,7 @@ class _Silent:
     def send(self, url: str, messages: Sequence[EventMessage]) -> list[DeliveryResponse]:
         self.asked.append(url)
         self.ends.wait()
-        return [DeliveryResponse(DeliveryOutcome.NO_ANSWER, 0) for _ in messages]
+        return [DeliveryResponse(DeliveryOutcome.NO_RESPONSE, 0) for _ in messages]
 
     def ask(self, asked: Sequence[tuple[str, bytes]]) -> list[WitnessAnswer]:
         self.asked += [url for url, _ in asked]

@@ -36,7 +36,7 @@ class Told:
         if url in self.held:
             self.held[url].wait(120)
         self.sent += [url] * len(messages)
-        return [DeliveryResponse(DeliveryOutcome.ANSWERED, 1, status=200) for _ in messages]
+        return [DeliveryResponse(DeliveryOutcome.RESPONSE, 1, status=200) for _ in messages]
 
 
 @pytest.fixture

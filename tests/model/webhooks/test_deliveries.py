@@ -10,24 +10,24 @@ from shared.model.webhooks.deliveries import (
     pause,
 )
 
-SERVICE_UNAVAILABLE = DeliveryResponse(DeliveryOutcome.ANSWERED, 5, status=503)
+SERVICE_UNAVAILABLE = DeliveryResponse(DeliveryOutcome.RESPONSE, 5, status=503)
 
 
 @pytest.mark.parametrize(
     ("statuses", "judgement"),
     [
         ((200, 201, 202, 204, 299), DeliveryDecision.ACCEPTED),
-        ((408, 429, 500, 502, 503, 599), DeliveryDecision.WAIT),
-        ((100, 101, 300, 301, 302, 304, 307, 400, 401, 404, 409, 411, 499), DeliveryDecision.ASIDE),
+        ((408, 429, 500, 502, 503, 599), DeliveryDecision.RETRY),
+        ((100, 101, 300, 301, 302, 304, 307, 400, 401, 404, 409, 411, 499), DeliveryDecision.DEAD),
         ((410,), DeliveryDecision.GONE),
     ],
 )
 def test_a_status_is_judged(statuses: tuple[int, ...], judgement: DeliveryDecision) -> None:
     """HOOK-9, F389a: A status says whether a webhook waits, an event is set aside, or all ends."""
     for status in statuses:
-        assert judge(DeliveryResponse(DeliveryOutcome.ANSWERED, 5, status=status)) is judgement
-    assert judge(DeliveryResponse(DeliveryOutcome.NO_ANSWER, 5)) is DeliveryDecision.WAIT
-    assert judge(DeliveryResponse(DeliveryOutcome.REFUSED, 5)) is DeliveryDecision.WAIT
+        assert judge(DeliveryResponse(DeliveryOutcome.RESPONSE, 5, status=status)) is judgement
+    assert judge(DeliveryResponse(DeliveryOutcome.NO_RESPONSE, 5)) is DeliveryDecision.RETRY
+    assert judge(DeliveryResponse(DeliveryOutcome.BLOCKED, 5)) is DeliveryDecision.RETRY
 
 
 def test_pauses_grow() -> None:
@@ -44,5 +44,5 @@ def test_pauses_grow() -> None:
 @pytest.mark.parametrize(("asked", "seconds"), [(60, 60), (1, 5), (3600, 3600), (10**9, 3600)])
 def test_a_receiver_may_ask_for_a_pause(asked: int, seconds: int) -> None:
     """F389c: `Retry-After` lengthens a pause, and never beyond an hour."""
-    answer = DeliveryResponse(DeliveryOutcome.ANSWERED, 5, status=429, retry_after=asked)
+    answer = DeliveryResponse(DeliveryOutcome.RESPONSE, 5, status=429, retry_after=asked)
     assert pause(1, answer, jitter=0).total_seconds() == seconds

@@ -89,7 +89,7 @@ def test_a_log_that_was_cut_is_not_begun_anew(
     sealing.extend(ports, tenant.id)
     head = head_of(ports, tenant.id)
     assert head.generation > 1
-    assert "audit_log.new_generation" in {
+    assert "audit_log.start_generation" in {
         each.action for _, each in log.entries(ports, tenant.id, 0, head.size) if each
     }
     assert [*doctor.examine(ports)] == []

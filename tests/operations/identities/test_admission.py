@@ -15,7 +15,7 @@ from shared.errors import Conflict, PreconditionFailed, Unavailable
 from shared.model.callers import Scope
 from shared.model.identities.claims import IdentityClaims, OAuthErrorCode, SignInRefused
 from shared.model.identities.people import Person
-from shared.model.identities.providers import IdentityProvider, ProviderKind, RoleMapping
+from shared.model.identities.providers import IdentityProvider, ProviderUsage, RoleMapping
 from shared.model.tenants import settings_address
 from shared.operations.identities import identity_providers, people, sessions, tickets
 from shared.operations.identities.admission import UnauthenticatedClient, admit
@@ -136,7 +136,7 @@ def test_one_person_signs_in_twice_at_once(anywhere: Ports) -> None:
 def test_a_reusable_token(ports: Ports, tenant: Tenant) -> None:
     """F1145c: A token is exchanged again only if the provider of the program allows it."""
     tenant.account(ports, "robot")
-    provider = bound(ports, tenant.operator, ProviderKind.PROGRAMS, reusable_tokens=True)
+    provider = bound(ports, tenant.operator, ProviderUsage.WORKLOAD, allow_token_reuse=True)
     said = claims(ports)
     first, second = (admit(ports, provider, said, STRANGER) for _ in range(2))
     assert first.session.id != second.session.id
@@ -211,7 +211,7 @@ def test_an_e_mail_that_is_not_the_tenants(
 
 
 def test_no_grant_no_session(ports: Ports, tenant: Tenant, provider: IdentityProvider) -> None:
-    """IDENTITY-2, F1146e: Whom no grant names gets no session, and leaves nothing behind."""
+    """IDENTITY-2, F1146e: Whom no role mapping names gets no session, and leaves nothing behind."""
     refused(lambda: signed_in(ports, provider, members={"groups": "root"}))
     assert everybody(ports, tenant) == []
     assert "session.create" not in tenant.actions(ports)
@@ -219,7 +219,7 @@ def test_no_grant_no_session(ports: Ports, tenant: Tenant, provider: IdentityPro
 
 def test_a_program_needs_its_account(ports: Ports, tenant: Tenant) -> None:
     """F1146f: A program whose service account is missing or disabled gets no session."""
-    provider = bound(ports, tenant.operator, ProviderKind.PROGRAMS)
+    provider = bound(ports, tenant.operator, ProviderUsage.WORKLOAD)
     assert "does not exist" in refused(lambda: signed_in(ports, provider))
 
 
@@ -277,11 +277,14 @@ def test_a_lost_answer_gives_nothing_twice(
 
 
 def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None:
-    """F2003a, IDENTITY-2: A grant or a domain of e-mail needs a verified address."""
+    """F2003a, IDENTITY-2: A role mapping or a domain of e-mail needs a verified address."""
     of_email = (RoleMapping({"email": "ann@example.com"}, "admin"),)
     domains = ("example.com",)
     unverified = {"email": "ann@example.com", "sub": "ann", "groups": "admin"}
-    for values in ({"grants": of_email}, {"grants": of_email, "email_domains": domains}):
+    for values in (
+        {"role_mappings": of_email},
+        {"role_mappings": of_email, "email_domains": domains},
+    ):
         # Another provider would give another person, who cannot have the same e-mail.
         own = Tenant.another(ports)
         provider = bound(ports, own.operator, **values)
@@ -295,9 +298,12 @@ def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None
         )
         assert signed_in(ports, made, sub="ann", members=unverified).role.name == "admin"
     both = {"sub": "ann", "/email": "ann@example.com"}
-    grants = (RoleMapping(both, "admin", "robot"), RoleMapping({"sub": "ann"}, "revoker", "robot"))
+    role_mappings = (
+        RoleMapping(both, "admin", "robot"),
+        RoleMapping({"sub": "ann"}, "revoker", "robot"),
+    )
     tenant.account(ports, "robot")
-    other = bound(ports, tenant.operator, ProviderKind.PROGRAMS, grants=grants)
+    other = bound(ports, tenant.operator, ProviderUsage.WORKLOAD, role_mappings=role_mappings)
     session = signed_in(ports, other, sub="ann", email=None, members=unverified)
     assert session.role.name == "revoker"
 
@@ -305,10 +311,12 @@ def test_an_unverified_email_gives_no_role(ports: Ports, tenant: Tenant) -> None
 def test_an_unverified_email_is_no_identity(ports: Ports, tenant: Tenant) -> None:
     """F2872a, IDENTITY-4: Whoever states an unverified e-mail gets no session, and takes no e-mail.
 
-    A grant by another claim is no reason: the audit log would name the owner of the address, who
+    A mapping by another claim is no reason: the audit log would name the owner of the address, who
     could then not sign in.
     """
-    provider = bound(ports, tenant.operator, grants=(RoleMapping({"groups": "admin"}, "admin"),))
+    provider = bound(
+        ports, tenant.operator, role_mappings=(RoleMapping({"groups": "admin"}, "admin"),)
+    )
     said = {"groups": "admin", "email": "ceo@example.com"}
     message = refused(
         partial(signed_in, ports, provider, sub="mallory", email="ceo@example.com", members=said)

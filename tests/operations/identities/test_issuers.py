@@ -205,7 +205,7 @@ def test_nothing_is_asked_of_what_is_not_public(
         if asks == "webhook":
             sender: HttpsSender = replace(receiver.sender(addresses), networks=())
             (sent,) = sender.send(f"{ISSUER}/", [EventMessage("a", {}, b"{}")])
-            assert sent.outcome is DeliveryOutcome.REFUSED
+            assert sent.outcome is DeliveryOutcome.BLOCKED
         else:
             ask, error = ASKS[asks]
             with pytest.raises(error):

@@ -126,9 +126,11 @@ def test_a_person_signs_out_at_the_provider(
 
     With sid the session of the other browser stays; without, all of the person end.
     """
-    grants = (RoleMapping({"email": "ann@acme.example"}, "admin"),)
+    role_mappings = (RoleMapping({"email": "ann@acme.example"}, "admin"),)
     values: dict[str, Any] = {"issuer": ISSUER, "client_id": CLIENT, "client_secret": SECRET}
-    bound = identities.bound(reaching, tenant.operator, jwks=None, grants=grants, **values)
+    bound = identities.bound(
+        reaching, tenant.operator, jwks=None, role_mappings=role_mappings, **values
+    )
     redirect = f"https://rescind.example/console/signed-in/{bound.id}"
     form = {"grant_type": sign_in.CODE, "audience": bound.id, "redirect_uri": redirect}
     form |= {"code_verifier": VERIFIER}

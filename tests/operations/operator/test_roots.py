@@ -43,21 +43,21 @@ def test_documents_of_other_roots_need_another_pin(
     publishing.keep(ports, tenant.id)
     old = _polls(ports, tenant, TrustState(tenant.id, _pin(ports, tenant)))
     other = replace(ports, root=FileRoot.create(tmp_path / "other.key"))
-    assert publishing.begin_anew(other, tenant.operator)
+    assert publishing.replace_root(other, tenant.operator)
     assert publishing.keep(other, tenant.id) is TrustOutcome.PUBLISHED
     with pytest.raises(NotTrusted, match="root"):
         _polls(other, tenant, old)
     new = _polls(other, tenant, old.with_pin(_pin(other, tenant)))
     assert new.version > old.version
-    assert "trust.begin_anew" in tenant.actions(ports)
+    assert "trust.replace_root" in tenant.actions(ports)
 
 
 def test_a_new_beginning_may_be_repeated(ports: Ports, tenant: Tenant) -> None:
     """TRUST-21: Without a document there is nothing to begin anew."""
-    assert not publishing.begin_anew(ports, tenant.operator)
+    assert not publishing.replace_root(ports, tenant.operator)
     publishing.keep(ports, tenant.id)
-    assert publishing.begin_anew(ports, tenant.operator)
-    assert not publishing.begin_anew(ports, tenant.operator)
+    assert publishing.replace_root(ports, tenant.operator)
+    assert not publishing.replace_root(ports, tenant.operator)
 
 
 def test_the_service_never_begins_anew(ports: Ports, tenant: Tenant, tmp_path: Path) -> None:

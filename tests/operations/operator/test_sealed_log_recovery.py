@@ -43,7 +43,7 @@ def test_a_restore_begins_a_new_generation(
     assert {*kept} < {*sealed(ports, tenant.id)}
     assert list(ports.blobs.names(model.folder(tenant.id, 2)))
     entries = [each for _, each in log.entries(ports, tenant.id, 0, head.size) if each]
-    (named,) = (each for each in entries if each.action == "audit_log.new_generation")
+    (named,) = (each for each in entries if each.action == "audit_log.start_generation")
     assert named.resource_id == "audit_log/2"
     assert named.details["before"] == before.checkpoint
     # Those of the last, partial bundle were in the head alone.
@@ -69,7 +69,7 @@ def test_a_restore_that_lost_few_leaves_is_known_by_the_list(
     head = head_of(ports, tenant.id)
     entries = [each for _, each in log.entries(ports, tenant.id, 0, head.size) if each]
     assert head.generation == 2
-    assert "audit_log.new_generation" in {each.action for each in entries}
+    assert "audit_log.start_generation" in {each.action for each in entries}
 
 
 @pytest.mark.parametrize("is_sealed", [True, False])

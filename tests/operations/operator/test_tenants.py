@@ -100,12 +100,12 @@ def test_a_removal_waits_for_its_time(ports: Ports, clock: Clock) -> None:
         with pytest.raises(ValueError, match="1 to 365 days"):
             tenants.delete(ports, handle="acme", grace=timedelta(days=days))
     ending = tenants.delete(ports, handle="acme", grace=timedelta(days=2))
-    assert ending.removal_at == clock() + timedelta(days=2)
+    assert ending.delete_after == clock() + timedelta(days=2)
     clock.advance(days=1, hours=23, minutes=59)
     with pytest.raises(InvalidState, match="from 2026-11-23T12:00:00Z on"):
         removal.remove(ports, handle="acme")
     assert api_keys.authenticate(ports, created.secret).tenant_id == made.tenant_id
-    assert tenants.keep(ports, handle="acme").removal_at is None
+    assert tenants.cancel_delete(ports, handle="acme").delete_after is None
     clock.advance(days=2)
     with pytest.raises(InvalidState, match="not to be removed"):
         removal.remove(ports, handle="acme")
@@ -176,7 +176,7 @@ def test_a_removal_that_began_is_final(
             removal.remove(ports, handle="acme")
     with pytest.raises(InvalidApiKey):
         api_keys.authenticate(ports, created.secret)
-    for refused in (tenants.keep, tenants.delete, onboarding.mint_admin_key):
+    for refused in (tenants.cancel_delete, tenants.delete, onboarding.mint_admin_key):
         with pytest.raises(InvalidState, match="can only be completed"):
             refused(ports, handle="acme")
     assert removal.remove(ports, handle="acme") > 0

@@ -36,12 +36,12 @@ from tests.kit.worlds import Clock
 R = TypeVar("R")
 
 URL = f"https://{HOST}/hooks"
-OK = DeliveryResponse(DeliveryOutcome.ANSWERED, 5, status=204)
-DOWN = DeliveryResponse(DeliveryOutcome.NO_ANSWER, 5)
+OK = DeliveryResponse(DeliveryOutcome.RESPONSE, 5, status=204)
+DOWN = DeliveryResponse(DeliveryOutcome.NO_RESPONSE, 5)
 
 
 def refuses(status: int, **fields: Any) -> DeliveryResponse:
-    return DeliveryResponse(DeliveryOutcome.ANSWERED, 5, status=status, **fields)
+    return DeliveryResponse(DeliveryOutcome.RESPONSE, 5, status=status, **fields)
 
 
 def always(received: DeliveryResponse) -> Callable[[EventMessage], DeliveryResponse]:
@@ -94,7 +94,7 @@ class World:
 
     def wait(self) -> None:
         """Until the webhook is tried again, if it waits."""
-        self.clock.moment = self.webhook.waits_until or self.clock.moment
+        self.clock.moment = self.webhook.next_attempt_at or self.clock.moment
 
     @property
     def webhook(self) -> Webhook:
@@ -204,13 +204,13 @@ def test_all_arrives_after_a_days_outage(world: World) -> None:
     while world.ports.now() - started < timedelta(hours=20):
         assert not world.deliver()
         # One of them is tried, after the first time.
-        waits_until = world.webhook.waits_until
-        assert waits_until is not None
-        pauses.append((waits_until - world.ports.now()).total_seconds())
+        next_attempt_at = world.webhook.next_attempt_at
+        assert next_attempt_at is not None
+        pauses.append((next_attempt_at - world.ports.now()).total_seconds())
         (turn,) = world.ports.store.query(model.TURNS)
         assert dispatch.due(world.ports) == []
         assert turn.item["webhook_id"] == world.webhook_id
-        world.clock.moment = waits_until
+        world.clock.moment = next_attempt_at
         assert dispatch.due(world.ports) == [f"{world.tenant.id}#{world.webhook_id}"]
     assert world.recorder.batches[1:] == [1] * (len(pauses) - 1)
     assert all(
@@ -237,7 +237,7 @@ def test_a_webhook_that_fails_for_a_day_is_disabled(world: World) -> None:
         world.wait()
     # The first attempt after a day; the longest pause before it is three hours and a fifth.
     assert timedelta(days=1) <= ended - began <= timedelta(days=1, hours=3, minutes=36)
-    assert world.webhook.disabled_because is DisableReason.FAILING
+    assert world.webhook.disabled_reason is DisableReason.FAILING
     (entry,) = sealed(world, "webhook.disable")
     assert entry["details"] == {"host": HOST, "cause": "failing"}
     assert entry["actor"] == "system+webhooks@acme.svc"
@@ -263,7 +263,7 @@ def _figures(caplog: pytest.LogCaptureFixture) -> dict[str, float]:
 def test_deliveries_are_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """F521a: Each attempt to send an event is counted by what follows from it."""
     caplog.set_level(logging.INFO)
-    for status, outcome in ((204, "accepted"), (400, "aside"), (503, "wait"), (410, "gone")):
+    for status, outcome in ((204, "accepted"), (400, "dead"), (503, "retry"), (410, "gone")):
         world.recorder.answers = always(refuses(status))
         world.change(2)
         world.deliver()
@@ -317,7 +317,7 @@ def test_a_webhook_that_is_disabled_fires_an_alarm(
         fired += _figures(caplog)[alarm["MetricName"]]
         world.wait()
     world.deliver()
-    assert world.webhook.disabled_because is cause
+    assert world.webhook.disabled_reason is cause
     assert (fired, alarm["Threshold"], alarm["Statistic"]) == (1, 1, "Sum")
     assert not _figures(caplog)[alarm["MetricName"]]
 
@@ -330,7 +330,7 @@ def test_gone_is_disabled_at_once(world: World) -> None:
     assert not world.deliver()
     assert not world.deliver()
     assert world.recorder.batches == [3]
-    assert world.webhook.disabled_because is DisableReason.GONE
+    assert world.webhook.disabled_reason is DisableReason.GONE
     world.manage(managing.enable)
     world.recorder = Recorder()
     assert not world.deliver()
@@ -340,7 +340,7 @@ def test_gone_is_disabled_at_once(world: World) -> None:
 
 @pytest.mark.slow
 def test_one_event_that_is_refused(world: World) -> None:
-    """HOOK-9, F392a: An event that is refused alone is set aside for a day; others go on."""
+    """HOOK-9, F392a: An event that alone is refused is retried for a day; others go on."""
     world.change(3)
     refused: list[str] = []
 
@@ -350,13 +350,13 @@ def test_one_event_that_is_refused(world: World) -> None:
 
     world.recorder.answers = picky
     assert not world.deliver()
-    (index,) = map(int, world.webhook.aside)
+    (index,) = map(int, world.webhook.dead)
     assert world.deliveries[index] == ("retrying", 1)
     world.change(2)
     assert not world.deliver()
     assert len(set(world.recorder.indexes)) == 5
     started = world.ports.now()
-    while world.webhook.aside:
+    while world.webhook.dead:
         world.clock.advance(minutes=30)
         assert not world.deliver()
         # Others are still accepted.
@@ -373,14 +373,14 @@ def test_one_event_that_is_refused(world: World) -> None:
 def test_events_that_are_refused_and_then_not_answered(
     world: World, later: DeliveryResponse
 ) -> None:
-    """F504a, HOOK-9: Events that were set aside, and then get no answer, hold no others back."""
+    """F504a, HOOK-9: Dead events without a response hold no others back."""
     world.recorder.answers = lambda _: refuses(400)
     world.change(3)
     assert not world.deliver()
-    aside = {int(each) for each in world.webhook.aside}
-    assert len(aside) == 3
+    dead = {int(each) for each in world.webhook.dead}
+    assert len(dead) == 3
     world.recorder.answers = lambda message: (
-        later if json.loads(message.body)["data"]["index"] in aside else OK
+        later if json.loads(message.body)["data"]["index"] in dead else OK
     )
     for _ in range(28 * 2):
         world.change()
@@ -390,22 +390,22 @@ def test_events_that_are_refused_and_then_not_answered(
         assert not world.deliver()
         assert world.webhook.is_enabled
         assert world.webhook.next_index - 1 == max(world.recorder.indexes)
-    assert world.webhook.aside == {}
-    assert {world.deliveries[each][0] for each in aside} == {"failed"}
+    assert world.webhook.dead == {}
+    assert {world.deliveries[each][0] for each in dead} == {"failed"}
 
 
 def test_too_many_that_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F392b: If too many events are set aside, the webhook waits for them, and loses none."""
-    monkeypatch.setattr(webhook_progress, "ASIDE_MAX", 8)
+    """F392b: If too many events are dead, the webhook waits for them, and loses none."""
+    monkeypatch.setattr(webhook_progress, "DEAD_EVENTS_MAX", 8)
     world.recorder.answers = lambda _: refuses(404)
     world.change(20)
     assert not world.deliver()
-    assert (len(world.recorder.sent), len(world.webhook.aside)) == (8, 8)
+    assert (len(world.recorder.sent), len(world.webhook.dead)) == (8, 8)
     world.recorder.answers = lambda _: OK
     world.clock.advance(seconds=10)
     assert not world.deliver()
     assert len(set(world.recorder.indexes)) == 20
-    assert world.webhook.aside == {}
+    assert world.webhook.dead == {}
 
 
 def test_retry_after_is_followed(world: World) -> None:
@@ -413,7 +413,7 @@ def test_retry_after_is_followed(world: World) -> None:
     world.recorder.answers = lambda _: refuses(429, retry_after=10**9)
     world.change()
     assert not world.deliver()
-    assert world.webhook.waits_until == world.ports.now() + timedelta(hours=1)
+    assert world.webhook.next_attempt_at == world.ports.now() + timedelta(hours=1)
     world.clock.advance(minutes=59)
     assert not world.deliver()
     assert len(world.recorder.sent) == 1
@@ -536,7 +536,7 @@ def test_a_log_that_was_restored(world: World) -> None:
     assert not world.deliver()
     stored = world.webhook
     moved = stored.in_generation(2)
-    assert (moved.next_index, moved.generation, moved.aside) == (0, 2, {})
+    assert (moved.next_index, moved.generation, moved.dead) == (0, 2, {})
     assert moved.begins_at == stored.begins_at
     later = replace(stored, passed_at=world.ports.now() + timedelta(days=9))
     assert later.in_generation(2).begins_at == world.ports.now() + timedelta(days=8)
@@ -544,16 +544,16 @@ def test_a_log_that_was_restored(world: World) -> None:
 
 
 def test_entries_that_have_expired(world: World) -> None:
-    """F394c: Events whose entries have expired are left out, also those that were set aside."""
+    """F394c: Events whose entries have expired are left out, also dead ones."""
     world.recorder.answers = lambda _: refuses(400)
     world.change(2)
     assert not world.deliver()
-    assert len(world.webhook.aside) == 2
+    assert len(world.webhook.dead) == 2
     world.clock.advance(days=401)
     world.recorder = Recorder()
     assert not world.deliver()
     assert world.recorder.sent == []
-    assert world.webhook.aside == {}
+    assert world.webhook.dead == {}
 
 
 def test_a_long_event_is_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

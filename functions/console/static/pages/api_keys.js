@@ -209,7 +209,7 @@ async function handOver(made) {
  * @param {string} label
  */
 export function endField(label) {
-  const own = who().creates_until
+  const own = who().can_create_until
   // For people the limit moves with time, and was read when the page was loaded.
   const last = own ? Date.parse(own) + (who().person_id ? DAY * 500 : 0) : Infinity
   const lengths = /** @type {const} */ ([
@@ -241,7 +241,7 @@ export function endField(label) {
  * @param {Key} key
  */
 function wouldOutlive({ created_at, expires_at }) {
-  const own = who().creates_until
+  const own = who().can_create_until
   const length = expires_at ? Date.parse(expires_at) - Date.parse(created_at) : Infinity
   return own !== null && now() + length > Date.parse(own)
 }

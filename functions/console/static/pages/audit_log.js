@@ -188,7 +188,7 @@ const heading_ = ({ who, did, what }) => html`<bdi>${who}</bdi> ${did} <bdi>${wh
  */
 function mark(action) {
   if (/\.(revoke|revoke_key|remove|delete)$/.test(action) && action !== 'revocation.delete') return icon('revoked')
-  return /\.(stale|expiring|repair|disable|suspend|new_generation)$/.test(action)
+  return /\.(stale|expiring|repair|disable|suspend|start_generation)$/.test(action)
     ? icon('wait')
     : html`<span class="icon"></span>`
 }

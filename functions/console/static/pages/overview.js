@@ -355,13 +355,13 @@ function ofFleet(counted) {
  * @param {Api.Webhook} webhook
  * @returns {Task[]}
  */
-function broken({ id, url, status, disabled_because, failing_since, set_aside }) {
+function broken({ id, url, status, disabled_reason, failing_since, dead_events }) {
   const why =
     status === 'disabled'
-      ? disabled_because !== 'requested' && 'webhook, disabled as it failed'
+      ? disabled_reason !== 'requested' && 'webhook, disabled as it failed'
       : failing_since
         ? html`webhook, accepts nothing since ${when(failing_since)}`
-        : set_aside > 0 && `webhook, refused ${count(set_aside, 'event')}`
+        : dead_events > 0 && `webhook, refused ${count(dead_events, 'event')}`
   return why ? [{ state: 'revoked', what: called(url), why, href: `#/webhooks/${id}`, action: 'Look' }] : []
 }
 

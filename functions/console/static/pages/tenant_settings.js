@@ -113,11 +113,11 @@ export const show = async (main, { signal }) => {
 
 /** @param {Settings} settings */
 const forms = (settings) => [
-  settings.removal_at &&
+  settings.delete_after &&
     banner(
       'revoked',
       html`This tenant is marked for deletion. The operator may remove it with all its data from
-      ${when(settings.removal_at)}.`,
+      ${when(settings.delete_after)}.`,
     ),
   SETTINGS.map((setting) => form(setting, settings)),
   html`<h2>Set by the operator</h2>`,

@@ -81,17 +81,17 @@ const webhooks = {
 }
 
 /** Return the filter words of a webhook. @param {Webhook} webhook */
-function standing({ status, failing_since: failing, set_aside }) {
-  return [status, failing && 'failing', set_aside > 0 && 'refused'].filter(Boolean).join(' ')
+function standing({ status, failing_since: failing, dead_events }) {
+  return [status, failing && 'failing', dead_events > 0 && 'refused'].filter(Boolean).join(' ')
 }
 
 /** @param {Webhook} webhook */
-function state({ status, disabled_because, failing_since, set_aside }) {
+function state({ status, disabled_reason, failing_since, dead_events }) {
   if (status === 'disabled')
-    return tag('suspended', `disabled: ${disabled_because ? BECAUSE[disabled_because] : 'not known why'}`)
+    return tag('suspended', `disabled: ${disabled_reason ? BECAUSE[disabled_reason] : 'not known why'}`)
   if (failing_since)
     return html`${tag('wait', 'accepts nothing')} <span class="soft">since ${when(failing_since)}</span>`
-  return set_aside > 0 ? tag('wait', `refused ${count(set_aside, 'event')}`) : tag('force', 'enabled')
+  return dead_events > 0 ? tag('wait', `refused ${count(dead_events, 'event')}`) : tag('force', 'enabled')
 }
 
 /** @param {Webhook} webhook @returns {import('../parts/timeline.js').Thing} */
@@ -101,7 +101,7 @@ const detail = (webhook) => ({
   known: [
     ['What it is for', webhook.description ? named(webhook.description) : 'not told'],
     ['State', state(webhook)],
-    ['Next attempt', webhook.waits_until ? when(webhook.waits_until) : 'with the next event'],
+    ['Next attempt', webhook.next_attempt_at ? when(webhook.next_attempt_at) : 'with the next event'],
     ['Events', webhook.events.includes('*') ? 'all' : webhook.events.map((event) => html`<code>${event}</code> `)],
     ['Sent up to', `event ${number(webhook.next_index)} of the log`],
     ['Made', when(webhook.created_at)],
@@ -278,10 +278,10 @@ const messages = {
       cell: ({ state }) => tag(state === 'delivered' ? 'force' : state === 'failed' ? 'revoked' : 'wait', state),
     },
     {
-      id: 'answer',
-      title: 'Last answer',
+      id: 'response',
+      title: 'Last response',
       width: 'minmax(180px, 2fr)',
-      text: (each) => `${outcome(each)} ${each.answer ?? ''}`,
+      text: (each) => `${outcome(each)} ${each.response ?? ''}`,
     },
     { id: 'attempts', title: 'Attempts', width: '92px', from: 860, kind: 'number' },
     { id: 'change', title: 'Told of', text: () => '', is: () => true },
@@ -296,9 +296,9 @@ const messages = {
 }
 
 /** @param {Api.Delivery} delivery */
-const outcome = ({ outcome: met, status, milliseconds }) =>
-  met === 'answered'
-    ? `${status} after ${number(milliseconds)} ms`
-    : met === 'refused'
+const outcome = ({ outcome: met, status, duration_ms }) =>
+  met === 'response'
+    ? `${status} after ${number(duration_ms)} ms`
+    : met === 'blocked'
       ? 'not sent: the name leads to an address that is not public'
       : 'no complete answer'

@@ -60,7 +60,7 @@ def machine(shell: Shell, data: Path) -> Iterator[Machine]:
         yield Machine(shell, data, ports, url)
 
 
-PEOPLE: Final = ("--issuer", ISSUER, "--client-id", "rescind", "--grant", "groups=a:b:admin")
+PEOPLE: Final = ("--issuer", ISSUER, "--client-id", "rescind", "--role-mapping", "groups=a:b:admin")
 
 
 def test_an_operator_binds_a_provider(machine: Machine) -> None:
@@ -74,8 +74,8 @@ def test_an_operator_binds_a_provider(machine: Machine) -> None:
     assert "s3cret" not in ended.out + ended.err
     assert made["has_client_secret"]
     shown = machine.shell.json("identity-providers", "show", made["id"])
-    assert shown["grants"] == [
-        {"when": {"groups": "a:b"}, "role": "admin", "service_account": None}
+    assert shown["role_mappings"] == [
+        {"claims": {"groups": "a:b"}, "role": "admin", "service_account": None}
     ]
     assert (shown["name"], shown["email_domains"]) == ("Acme", ["acme.com"])
     # Keys in a file have no endpoints beside them.
@@ -85,14 +85,14 @@ def test_an_operator_binds_a_provider(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--grant", "groups:admin"), "write CLAIM=VALUE:ROLE"),
-        (("--grant", "groups=security:Admin"), "must be 1 to 63 lower-case letters"),
-        (("--grant", "groups=security:root"), "each role must be one of"),
+        (("--role-mapping", "groups:admin"), "write CLAIM=VALUE:ROLE"),
+        (("--role-mapping", "groups=security:Admin"), "must be 1 to 63 lower-case letters"),
+        (("--role-mapping", "groups=security:root"), "each role must be one of"),
         (("--issuer", "http://sso.acme.com"), "must be an https address"),
         (("--email-domain", "ACME"), "must be a domain"),
         (("--jwks", "/dev/null"), "/dev/null"),
         (("--client-id", ""), "client_id: is required"),
-        (("--reusable",), "reusable_tokens: is for programs"),
+        (("--allow-token-reuse",), "allow_token_reuse: is for `workload`"),
     ],
 )
 def test_a_provider_that_is_not_bound(

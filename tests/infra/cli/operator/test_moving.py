@@ -58,11 +58,11 @@ def test_a_tenant_is_renamed_and_removed(
     at = ("--data", data)
     assert shell.run("tenant", "rename", "acme", "acme-2", *at).code == 0
     shown = shell.json("tenant", "show", "acme", *at)
-    assert (shown["name"], shown["api_keys"], shown["removal_at"]) == ("acme-2", 1, None)
+    assert (shown["name"], shown["api_keys"], shown["delete_after"]) == ("acme-2", 1, None)
     assert shell.run("tenant", "schedule-delete", "acme-2", "--grace", "1h", *at).code == 2
     assert shell.run("tenant", "schedule-delete", "acme-2", *at).code == 0
     assert shell.run("tenant", "cancel-delete", "acme-2", *at).code == 0
-    assert shell.json("tenant", "schedule-delete", "acme-2", "--grace", "1d", *at)["removal_at"]
+    assert shell.json("tenant", "schedule-delete", "acme-2", "--grace", "1d", *at)["delete_after"]
     remove = ("tenant", "purge", "acme-2", *at)
     assert shell.run(*remove, "--no-export", "--yes").code == 1
     later = wiring.now() + timedelta(days=1, seconds=1)

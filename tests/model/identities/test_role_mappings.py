@@ -50,7 +50,7 @@ def test_a_grant_matches_whole_texts(
 
 
 def test_the_first_match_counts() -> None:
-    """IDENTITY-2, F1144b: Of several grants that match, the first one counts."""
+    """IDENTITY-2, F1144b: Of several mappings that match, the first one applies."""
     both = [RoleMapping({"sub": "a"}, Scope.REVOKER), RoleMapping({"sub": "*"}, Scope.ADMIN)]
     assert providers.first(both, {"sub": "a"}) is both[0]
     assert providers.first(both, {"sub": "b"}) is both[1]

@@ -228,7 +228,9 @@ OfTenant = Annotated[
 Usage = Annotated[ProviderUsage, typer.Option("--usage", help="What its tokens are used for.")]
 ClientId = Annotated[
     str | None,
-    typer.Option("--client-id", help="The service at the provider; of tokens, the audience."),
+    typer.Option(
+        "--client-id", help="The service at the provider; with verify_only, the audience."
+    ),
 ]
 CliClientId = Annotated[
     str | None,
@@ -255,7 +257,7 @@ Jwks = Annotated[
 ]
 AllowTokenReuse = Annotated[
     bool,
-    typer.Option("--allow-token-reuse", help="A workload may use a token again, as in Kubernetes."),
+    typer.Option("--token-reuse", help="A workload may use a token again, as in Kubernetes."),
 ]
 TrustsEmail = Annotated[
     bool, typer.Option("--trusts-email", help="The provider verifies all e-mail addresses.")
@@ -272,7 +274,7 @@ Exchange = Annotated[
     bool | None,
     typer.Option(
         "--exchange/--no-exchange",
-        help="Exchange tokens for sessions (default: with --cli-client-id, and for programs).",
+        help="Exchange tokens for sessions (default: with --cli-client-id, and for workloads).",
         show_default=False,
     ),
 ]

@@ -22,7 +22,7 @@ from tests.kit.waiting import soon
 _ADD: Final = (
     *("identity-providers", "add", "--tenant", "local", "--issuer", ISSUER),
     *("--client-id", "rescind", "--exchange"),
-    *("--grant", "groups=admin:admin", "--grant", "groups=revoker:revoker"),
+    *("--role-mapping", "groups=admin:admin", "--role-mapping", "groups=revoker:revoker"),
 )
 _SERIAL: Final = re.compile(r"^rescind_(\w+)_total (\d+)", re.MULTILINE)
 

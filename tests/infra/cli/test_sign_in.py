@@ -173,7 +173,7 @@ def test_whom_the_service_does_not_admit(company: Company) -> None:
     company.claims = {"groups": ["guests"]}
     ended = company.login("--sso")
     assert (ended.code, ended.out) == (1, "")
-    assert "No grant of the identity provider matches. (access_denied)" in ended.err
+    assert "No role mapping of the identity provider matches. (access_denied)" in ended.err
 
 
 def test_whose_account_is_meant(company: Company) -> None:

@@ -82,8 +82,8 @@ function failure(error, again) {
   if (error instanceof Broken)
     return banner(
       'revoked',
-      html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit-log verify</code> from another
-        machine, and keep what it prints.`,
+      html`<strong>The log is not whole.</strong> ${error.message} Run <code>rescind audit-log verify</code> from
+        another machine, and keep what it prints.`,
     )
   return problem(error, 'The log could not be checked.', again)
 }

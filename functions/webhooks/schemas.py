@@ -57,7 +57,7 @@ _WEBHOOK: Final[dict[str, JsonValue]] = {
     "next_index": 43_008,
     "failing_since": "2026-11-20T12:00:00Z",
     "next_attempt_at": "2026-11-21T13:30:00Z",
-    "dead_events": 0,
+    "deferred_events": 0,
 }
 _SECRET: Final = "whsec_" + "Zm9vYmFy" * 5 + "Zm8="
 _DELIVERY: Final[dict[str, JsonValue]] = {
@@ -165,7 +165,7 @@ class WebhookBody(RecordBody):
     )
     created_at: MomentOut = response_field("When the webhook was created.")
     next_index: int = response_field(
-        "All events below this index were sent, or are dead events, or need not be sent."
+        "All events below this index were sent, or are deferred events, or need not be sent."
     )
     failing_since: MomentOut | None = response_field(
         "When the first attempt failed after which the webhook accepted nothing; null if it works."
@@ -173,7 +173,7 @@ class WebhookBody(RecordBody):
     next_attempt_at: MomentOut | None = response_field(
         "When the next attempt is made after a failure; null if the webhook does not wait."
     )
-    dead_events: int = response_field(
+    deferred_events: int = response_field(
         "How many events it refused with another status than 5xx, 408, 410 and 429. They are "
         "retried for a day, apart from the others.",
         minimum=0,

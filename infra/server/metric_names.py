@@ -103,7 +103,7 @@ METRICS: Final = {
         "state",
     ),
     "rescind_webhook_deliveries_total": _counter(
-        "attempts to send an event: `accepted`; `retry` and `dead`, which are retried; `gone`, "
+        "attempts to send an event: `accepted`; `retry` and `deferred`, which are retried; `gone`, "
         "after which the webhook is disabled",
         "outcome",
     ),

@@ -63,7 +63,7 @@ def test_a_new_webhook(tenant: Tenant) -> None:
         "next_index": 0,
         "failing_since": None,
         "next_attempt_at": None,
-        "dead_events": 0,
+        "deferred_events": 0,
     }
     (listed,) = tenant.read_only.get(HOOKS).json()["webhooks"]
     for client in (tenant.read_only, auditor):

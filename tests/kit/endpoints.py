@@ -603,7 +603,7 @@ _SETTINGS = _names(
 _AUDIT_SIGNER = _names("key_id algorithm public_key verifier_key created_at retired_at")
 _WEBHOOK = _names(
     "id url description status disabled_reason created_at next_index failing_since next_attempt_at",
-    "dead_events",
+    "deferred_events",
 ) | {"events": [...]}
 _ENDPOINTS_FOUND = _names(
     "authorization_endpoint device_authorization_endpoint token_endpoint jwks_uri"

@@ -72,7 +72,7 @@ SPARSE: dict[tuple[str, str], Any] = {
     ("StoredEntry", "changes"): (),
     ("DirectoryEntry", "removal_began"): False,
     ("LogHead", "late"): 0,
-    ("Webhook", "dead"): {},
+    ("Webhook", "deferred"): {},
 }
 # One stored value of each type; a moment and an enumeration are text.
 SAMPLES: list[Any] = [None, "x", 1, 0, True, False, b"x", 1.5, [], ["x"], [1], {}, {"x": 1}]

@@ -302,7 +302,7 @@ def webhooks(session: Session) -> None:
     assert hooks.test_webhook(made.id, expected=202).id == made.id
     assert hooks.list_webhook_deliveries(made.id).cursor is None
     assert [each.id for each in hooks.list_webhooks().webhooks] == [made.id]
-    assert hooks.get_webhook(made.id).dead_events == 0
+    assert hooks.get_webhook(made.id).deferred_events == 0
     hooks.delete_webhook(made.id, expected=204)
 
 

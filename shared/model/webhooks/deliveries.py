@@ -67,13 +67,13 @@ class DeliveryDecision(StrEnum):
     """The consequence of a response (HOOK-9).
 
     `accepted`: the event is done. `wait`: the webhook waits, and the same event is then sent again.
-    `dead`: the event becomes a dead event, which is retried apart from the others. `gone`: the
-    webhook is disabled.
+    `deferred`: the event becomes a deferred event, which is retried apart from the others. `gone`:
+    the webhook is disabled.
     """
 
     ACCEPTED = "accepted"
     RETRY = "retry"
-    DEAD = "dead"
+    DEFERRED = "deferred"
     GONE = "gone"
 
 
@@ -113,7 +113,7 @@ def judge(answer: DeliveryResponse) -> DeliveryDecision:
         return DeliveryDecision.RETRY
     if _OK <= status < _REDIRECTION:
         return DeliveryDecision.ACCEPTED
-    return DeliveryDecision.GONE if status == _GONE else DeliveryDecision.DEAD
+    return DeliveryDecision.GONE if status == _GONE else DeliveryDecision.DEFERRED
 
 
 def pause(failures: int, answer: DeliveryResponse, *, jitter: float) -> timedelta:

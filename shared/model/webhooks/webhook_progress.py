@@ -18,7 +18,7 @@ from shared.model.webhooks.deliveries import (
     judge,
     pause,
 )
-from shared.model.webhooks.webhooks import DEAD_EVENTS_MAX, DisableReason, Webhook
+from shared.model.webhooks.webhooks import DEFERRED_MAX, DisableReason, Webhook
 
 _ENDS: Final = (DeliveryDecision.RETRY, DeliveryDecision.GONE)
 
@@ -35,8 +35,8 @@ class IndexedEvent:
 class EventBatch:
     """Events that are sent at the same time, in order of index.
 
-    They are the webhook's events with indexes from `first` to `end`. For a retry of dead events,
-    `first` and `end` are equal. `passed_at` is the time of the newest change.
+    They are the webhook's events with indexes from `first` to `end`. For a retry of deferred
+    events, `first` and `end` are equal. `passed_at` is the time of the newest change.
     """
 
     events: tuple[IndexedEvent, ...]
@@ -45,8 +45,8 @@ class EventBatch:
     passed_at: datetime | None = None
 
     @property
-    def is_of_dead(self) -> bool:
-        """Whether these are dead events."""
+    def is_of_deferred(self) -> bool:
+        """Whether these are deferred events."""
         return self.first == self.end
 
 
@@ -58,7 +58,7 @@ class WebhookProgress(NamedTuple):
 
 
 class RetryEntry(NamedTuple):
-    """A dead event: the number of attempts, the first failure, and the next attempt.
+    """A deferred event: the number of attempts, the first failure, and the next attempt.
 
     The times are in seconds since the epoch.
     """
@@ -69,19 +69,19 @@ class RetryEntry(NamedTuple):
 
 
 def asides(webhook: Webhook) -> dict[int, RetryEntry]:
-    """Return the dead events, by index."""
-    return {int(index): RetryEntry(*each) for index, each in sorted(webhook.dead.items())}
+    """Return the deferred events, by index."""
+    return {int(index): RetryEntry(*each) for index, each in sorted(webhook.deferred.items())}
 
 
-def due_dead(webhook: Webhook, now: datetime) -> list[int]:
-    """Return the indexes of the dead events that are due now."""
+def due_deferred(webhook: Webhook, now: datetime) -> list[int]:
+    """Return the indexes of the deferred events that are due now."""
     seconds = now.timestamp()
     return [index for index, each in asides(webhook).items() if each.next_at <= seconds]
 
 
 def takes_more(webhook: Webhook) -> bool:
-    """Return whether new events may be sent, and not only dead events."""
-    return len(webhook.dead) < DEAD_EVENTS_MAX
+    """Return whether new events may be sent, and not only deferred events."""
+    return len(webhook.deferred) < DEFERRED_MAX
 
 
 def due_at(webhook: Webhook) -> datetime | None:
@@ -104,7 +104,7 @@ def apply_responses(
     judged = [judge(each) for each in answers]
     stopped = next((n for n, each in enumerate(judged) if each in _ENDS), None)
     after = _advance_index(webhook, batch, stopped)
-    count = len(judged) if stopped is None or batch.is_of_dead else stopped
+    count = len(judged) if stopped is None or batch.is_of_deferred else stopped
     outcomes = zip(batch.events[:count], answers[:count], judged[:count], strict=True)
     for event, answer, judgement in outcomes:
         after = _record_response(after, event.index, answer, judgement, now, jitter)
@@ -170,7 +170,7 @@ def delivery(
 def _advance_index(webhook: Webhook, batch: EventBatch, stop: int | None) -> Webhook:
     """Return the webhook with the index of the next event."""
     # It may have been rewound during the batch.
-    if batch.is_of_dead or webhook.next_index != batch.first:
+    if batch.is_of_deferred or webhook.next_index != batch.first:
         return webhook
     if stop is None:
         return replace(webhook, next_index=batch.end, passed_at=batch.passed_at)
@@ -187,18 +187,18 @@ def _record_response(
 ) -> Webhook:
     """Return the webhook after one event was accepted, failed, or was abandoned.
 
-    A dead event without a response remains dead, so that the others continue first.
+    A deferred event without a response remains deferred, so that the others continue first.
     """
     before = asides(webhook).get(index)
     if judgement is DeliveryDecision.GONE or (
         judgement is DeliveryDecision.RETRY and before is None
     ):
         return webhook
-    dead = {name: each for name, each in webhook.dead.items() if name != str(index)}
+    deferred = {name: each for name, each in webhook.deferred.items() if name != str(index)}
     seconds = int(now.timestamp())
     attempts, since = (before.attempts + 1, before.since) if before else (1, seconds)
     is_over = seconds - since >= PATIENCE.total_seconds()
     if judgement is not DeliveryDecision.ACCEPTED and not is_over and index < webhook.next_index:
         wait = pause(attempts, answer, jitter=jitter).total_seconds()
-        dead[str(index)] = [attempts, since, seconds + int(wait)]
-    return replace(webhook, dead=dead)
+        deferred[str(index)] = [attempts, since, seconds + int(wait)]
+    return replace(webhook, deferred=deferred)

@@ -19,8 +19,8 @@ WEBHOOKS_MAX: Final = 10
 # How long two secrets sign after a rotation (HOOK-5).
 GRACE_DEFAULT: Final = timedelta(days=1)
 GRACE_MAX: Final = timedelta(days=7)
-# Maximum number of dead events. At this number, no new events are sent (HOOK-9).
-DEAD_EVENTS_MAX: Final = 100
+# Maximum number of deferred events. At this number, no new events are sent (HOOK-9).
+DEFERRED_MAX: Final = 100
 # Duration of a worker's lease of a webhook.
 LEASE: Final = timedelta(seconds=90)
 
@@ -60,9 +60,9 @@ class Webhook(Record):
 
     `events` has the types of events to send, or `ALL`. `sealed_secret` is the wrapped secret number
     `secret_number`. Until `former_until`, the previous secret `former_secret` signs too. All events
-    with an index below `next_index` were accepted, are dead events in `dead` by index, or do not
-    match. Changes before `begins_at` are not sent. `failing_since` is the first failure after the
-    last accepted event, and `attempts` counts the failures since. Sending pauses until
+    with an index below `next_index` were accepted, are deferred events in `deferred` by index, or
+    do not match. Changes before `begins_at` are not sent. `failing_since` is the first failure
+    after the last accepted event, and `attempts` counts the failures since. Sending pauses until
     `next_attempt_at`. The worker `leased_by` has the lease of the webhook until `leased_until`.
     `next_index` is an index in `generation` of the transparency log. `passed_at` is the time of the
     newest change below it.
@@ -87,7 +87,7 @@ class Webhook(Record):
     failing_since: datetime | None = None
     attempts: int = 0
     next_attempt_at: datetime | None = None
-    dead: dict[str, list[int]] = field(default_factory=dict, metadata=SPARSE)
+    deferred: dict[str, list[int]] = field(default_factory=dict, metadata=SPARSE)
     leased_by: str | None = None
     leased_until: datetime | None = None
     version: int = 1
@@ -112,9 +112,9 @@ class Webhook(Record):
         return self.status is WebhookStatus.ENABLED
 
     @property
-    def dead_events(self) -> int:
-        """The number of dead events."""
-        return len(self.dead)
+    def deferred_events(self) -> int:
+        """The number of deferred events."""
+        return len(self.deferred)
 
     def wants(self, entry: AuditEntry) -> bool:
         """Return whether an audit entry is sent."""
@@ -196,7 +196,7 @@ class Webhook(Record):
             generation=generation,
             next_index=0,
             begins_at=max(self.begins_at, since),
-            dead={},
+            deferred={},
         )
 
     def rewind(self, index: int) -> "Webhook":
@@ -204,7 +204,7 @@ class Webhook(Record):
         begins_at = min(
             self.begins_at, datetime.min.replace(year=1970, tzinfo=self.begins_at.tzinfo)
         )
-        return replace(self.at_once(), next_index=index, begins_at=begins_at, dead={})
+        return replace(self.at_once(), next_index=index, begins_at=begins_at, deferred={})
 
 
 @dataclass(frozen=True, slots=True)

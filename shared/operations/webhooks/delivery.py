@@ -161,7 +161,7 @@ def _remove_deadline(ports: Ports, webhook: Webhook) -> None:
 def _is_due(webhook: Webhook, head: LogHead | None, now: datetime) -> bool:
     if not webhook.is_enabled or (webhook.next_attempt_at and now < webhook.next_attempt_at):
         return False
-    if webhook_progress.due_dead(webhook, now):
+    if webhook_progress.due_deferred(webhook, now):
         return True
     if head is None or not webhook_progress.takes_more(webhook):
         return False
@@ -195,8 +195,8 @@ def _batch(ports: Ports, webhook: Webhook) -> EventBatch | None:
     # A webhook that has failed is tried with one event.
     most = 1 if webhook.attempts else IN_FLIGHT
     has_more = webhook_progress.takes_more(webhook) and webhook.next_index < head.size
-    due = webhook_progress.due_dead(webhook, now)[:most]
-    # After a failure, later events come first, because a dead event may be the cause.
+    due = webhook_progress.due_deferred(webhook, now)[:most]
+    # After a failure, later events come first, because a deferred event may be the cause.
     if due and not (webhook.attempts and has_more):
         found = [log.entries(ports, webhook.tenant_id, each, each + 1) for each in due]
         events = [IndexedEvent(index, entry) for ((index, entry),) in found if entry is not None]
@@ -253,11 +253,11 @@ def _store_results(
     head = log.head(ports, sent.tenant_id)
     webhook = webhook.in_generation(head.generation if head else webhook.generation)
     after, cause = webhook_progress.apply_responses(webhook, batch, answers, now, jitter=jitter)
-    if batch.is_of_dead and not batch.events:
+    if batch.is_of_deferred and not batch.events:
         # Their entries have expired.
-        due = {str(each) for each in webhook_progress.due_dead(webhook, now)}
-        left = {index: each for index, each in after.dead.items() if index not in due}
-        after = replace(after, dead=left)
+        due = {str(each) for each in webhook_progress.due_deferred(webhook, now)}
+        left = {index: each for index, each in after.deferred.items() if index not in due}
+        after = replace(after, deferred=left)
     change, stored = rules.replacement(webhook, after.lease(sent.leased_by or "", now))
     ports.store.write(
         change,
@@ -282,7 +282,7 @@ def _deliveries(
     changes: list[Change] = []
     for event, answer, address in zip(batch.events, answers, addresses, strict=True):
         before = Delivery.from_item(known[address]) if address in known else None
-        given_up = event.index < webhook.next_index and str(event.index) not in webhook.dead
+        given_up = event.index < webhook.next_index and str(event.index) not in webhook.deferred
         made = webhook_progress.delivery(event, answer, before, now, given_up=given_up)
         changes.append(Put(address, made.to_item(), Expect.ANYTHING))
     return changes

@@ -18,7 +18,10 @@ SERVICE_UNAVAILABLE = DeliveryResponse(DeliveryOutcome.RESPONSE, 5, status=503)
     [
         ((200, 201, 202, 204, 299), DeliveryDecision.ACCEPTED),
         ((408, 429, 500, 502, 503, 599), DeliveryDecision.RETRY),
-        ((100, 101, 300, 301, 302, 304, 307, 400, 401, 404, 409, 411, 499), DeliveryDecision.DEAD),
+        (
+            (100, 101, 300, 301, 302, 304, 307, 400, 401, 404, 409, 411, 499),
+            DeliveryDecision.DEFERRED,
+        ),
         ((410,), DeliveryDecision.GONE),
     ],
 )

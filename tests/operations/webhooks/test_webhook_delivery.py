@@ -263,7 +263,7 @@ def _figures(caplog: pytest.LogCaptureFixture) -> dict[str, float]:
 def test_deliveries_are_counted(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """F521a: Each attempt to send an event is counted by what follows from it."""
     caplog.set_level(logging.INFO)
-    for status, outcome in ((204, "accepted"), (400, "dead"), (503, "retry"), (410, "gone")):
+    for status, outcome in ((204, "accepted"), (400, "deferred"), (503, "retry"), (410, "gone")):
         world.recorder.answers = always(refuses(status))
         world.change(2)
         world.deliver()
@@ -350,13 +350,13 @@ def test_one_event_that_is_refused(world: World) -> None:
 
     world.recorder.answers = picky
     assert not world.deliver()
-    (index,) = map(int, world.webhook.dead)
+    (index,) = map(int, world.webhook.deferred)
     assert world.deliveries[index] == ("retrying", 1)
     world.change(2)
     assert not world.deliver()
     assert len(set(world.recorder.indexes)) == 5
     started = world.ports.now()
-    while world.webhook.dead:
+    while world.webhook.deferred:
         world.clock.advance(minutes=30)
         assert not world.deliver()
         # Others are still accepted.
@@ -377,10 +377,10 @@ def test_events_that_are_refused_and_then_not_answered(
     world.recorder.answers = lambda _: refuses(400)
     world.change(3)
     assert not world.deliver()
-    dead = {int(each) for each in world.webhook.dead}
-    assert len(dead) == 3
+    deferred = {int(each) for each in world.webhook.deferred}
+    assert len(deferred) == 3
     world.recorder.answers = lambda message: (
-        later if json.loads(message.body)["data"]["index"] in dead else OK
+        later if json.loads(message.body)["data"]["index"] in deferred else OK
     )
     for _ in range(28 * 2):
         world.change()
@@ -390,22 +390,22 @@ def test_events_that_are_refused_and_then_not_answered(
         assert not world.deliver()
         assert world.webhook.is_enabled
         assert world.webhook.next_index - 1 == max(world.recorder.indexes)
-    assert world.webhook.dead == {}
-    assert {world.deliveries[each][0] for each in dead} == {"failed"}
+    assert world.webhook.deferred == {}
+    assert {world.deliveries[each][0] for each in deferred} == {"failed"}
 
 
 def test_too_many_that_are_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F392b: If too many events are dead, the webhook waits for them, and loses none."""
-    monkeypatch.setattr(webhook_progress, "DEAD_EVENTS_MAX", 8)
+    """F392b: If too many events are deferred, the webhook waits for them, and loses none."""
+    monkeypatch.setattr(webhook_progress, "DEFERRED_MAX", 8)
     world.recorder.answers = lambda _: refuses(404)
     world.change(20)
     assert not world.deliver()
-    assert (len(world.recorder.sent), len(world.webhook.dead)) == (8, 8)
+    assert (len(world.recorder.sent), len(world.webhook.deferred)) == (8, 8)
     world.recorder.answers = lambda _: OK
     world.clock.advance(seconds=10)
     assert not world.deliver()
     assert len(set(world.recorder.indexes)) == 20
-    assert world.webhook.dead == {}
+    assert world.webhook.deferred == {}
 
 
 def test_retry_after_is_followed(world: World) -> None:
@@ -536,7 +536,7 @@ def test_a_log_that_was_restored(world: World) -> None:
     assert not world.deliver()
     stored = world.webhook
     moved = stored.in_generation(2)
-    assert (moved.next_index, moved.generation, moved.dead) == (0, 2, {})
+    assert (moved.next_index, moved.generation, moved.deferred) == (0, 2, {})
     assert moved.begins_at == stored.begins_at
     later = replace(stored, passed_at=world.ports.now() + timedelta(days=9))
     assert later.in_generation(2).begins_at == world.ports.now() + timedelta(days=8)
@@ -544,16 +544,16 @@ def test_a_log_that_was_restored(world: World) -> None:
 
 
 def test_entries_that_have_expired(world: World) -> None:
-    """F394c: Events whose entries have expired are left out, also dead ones."""
+    """F394c: Events whose entries have expired are left out, also deferred ones."""
     world.recorder.answers = lambda _: refuses(400)
     world.change(2)
     assert not world.deliver()
-    assert len(world.webhook.dead) == 2
+    assert len(world.webhook.deferred) == 2
     world.clock.advance(days=401)
     world.recorder = Recorder()
     assert not world.deliver()
     assert world.recorder.sent == []
-    assert world.webhook.dead == {}
+    assert world.webhook.deferred == {}
 
 
 def test_a_long_event_is_cut(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -355,13 +355,13 @@ function ofFleet(counted) {
  * @param {Api.Webhook} webhook
  * @returns {Task[]}
  */
-function broken({ id, url, status, disabled_reason, failing_since, dead_events }) {
+function broken({ id, url, status, disabled_reason, failing_since, deferred_events }) {
   const why =
     status === 'disabled'
       ? disabled_reason !== 'requested' && 'webhook, disabled as it failed'
       : failing_since
         ? html`webhook, accepts nothing since ${when(failing_since)}`
-        : dead_events > 0 && `webhook, refused ${count(dead_events, 'event')}`
+        : deferred_events > 0 && `webhook, refused ${count(deferred_events, 'event')}`
   return why ? [{ state: 'revoked', what: called(url), why, href: `#/webhooks/${id}`, action: 'Look' }] : []
 }
 

@@ -81,17 +81,17 @@ const webhooks = {
 }
 
 /** Return the filter words of a webhook. @param {Webhook} webhook */
-function standing({ status, failing_since: failing, dead_events }) {
-  return [status, failing && 'failing', dead_events > 0 && 'refused'].filter(Boolean).join(' ')
+function standing({ status, failing_since: failing, deferred_events }) {
+  return [status, failing && 'failing', deferred_events > 0 && 'refused'].filter(Boolean).join(' ')
 }
 
 /** @param {Webhook} webhook */
-function state({ status, disabled_reason, failing_since, dead_events }) {
+function state({ status, disabled_reason, failing_since, deferred_events }) {
   if (status === 'disabled')
     return tag('suspended', `disabled: ${disabled_reason ? BECAUSE[disabled_reason] : 'not known why'}`)
   if (failing_since)
     return html`${tag('wait', 'accepts nothing')} <span class="soft">since ${when(failing_since)}</span>`
-  return dead_events > 0 ? tag('wait', `refused ${count(dead_events, 'event')}`) : tag('force', 'enabled')
+  return deferred_events > 0 ? tag('wait', `refused ${count(deferred_events, 'event')}`) : tag('force', 'enabled')
 }
 
 /** @param {Webhook} webhook @returns {import('../parts/timeline.js').Thing} */

@@ -30,8 +30,8 @@ _LATER: Final = (408, 429)
 class DeliveryOutcome(StrEnum):
     """The outcome of an attempt to send.
 
-    `RESPONSE`: the receiver returned a status. `refused`: the address is not allowed, and no
-    request was sent. `no_answer`: no connection, no valid certificate, or no well-formed response
+    `response`: the receiver returned a status. `blocked`: the address is not allowed, and no
+    request was sent. `no_response`: no connection, no valid certificate, or no well-formed response
     in time.
     """
 

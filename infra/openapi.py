@@ -45,20 +45,20 @@ _ALWAYS: Final = (
 _EXAMPLES: Final[dict[str, tuple[Exception, ...]]] = {
     "400": (errors.InvalidRequest("limit: must be a whole number from 1 to 100."),),
     "401": (
-        Unauthorized("Authorization: the header is required, as Bearer and an API key."),
+        Unauthorized("Authorization: the header is required; send Bearer and an API key."),
         errors.InvalidApiKey(),
         errors.ReauthenticationRequired(),
     ),
     "403": (
         errors.InsufficientScope(["admin"]),
-        errors.ApprovalRequired("This needs an approval by another person."),
+        errors.ApprovalRequired("This action requires an approval by another person."),
     ),
     "404": (errors.NotFound(),),
     "409": (
         errors.InvalidState("The state of the resource does not allow this."),
         errors.Conflict("The identifier is taken, or a limit is reached."),
         errors.TooFewApprovers(),
-        errors.ListFull("The list has 12 entries left; create another list."),
+        errors.ListFull("The status list has 12 entries left; create another status list."),
     ),
     "410": (errors.Gone("changed_since: is older than an hour; read all authorizers."),),
     "413": (PayloadTooLarge(262144),),

@@ -26,7 +26,7 @@ _HTTPS: Final = {"Strict-Transport-Security": "max-age=31536000"}
 _RATE_LIMITED: Final = {"code": RateLimited.code, "message": str(RateLimited(retry_after=1))}
 _UNAUTHORIZED: Final = {
     "code": "unauthorized",
-    "message": "Authorization: the header is required, as Bearer and an API key.",
+    "message": "Authorization: the header is required; send Bearer and an API key.",
 }
 _NOT_FOUND: Final = {"code": "not_found", "message": "There is no such endpoint."}
 

@@ -197,7 +197,7 @@ def lambda_handler(app: ASGI) -> Callable[[dict[str, Any], Any], dict[str, Any]]
             return mangum(_without(_UNREAD, event), context)
         except UnicodeEncodeError:
             # An unpaired surrogate, which no HTTP request can contain. The application has not run.
-            return _to_event(unreadable("The request has text that is not Unicode."))
+            return _to_event(unreadable("The request contains text that is not Unicode."))
 
     return handler
 

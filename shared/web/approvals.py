@@ -19,9 +19,9 @@ HEADER: Final = "Rescind-Approval"
 REASON: Final = "Rescind-Approval-Reason"
 ASKS: Final = "request"
 
-_MALFORMED: Final = f"{HEADER}: must be {ASKS}, or the identifier of an approval, once."
-_UNPROTECTED: Final = f"{HEADER}: this endpoint needs no approval; leave the header out."
-_NOT_ASKED: Final = f"{REASON}: belongs to a request with {HEADER}: {ASKS}."
+_MALFORMED: Final = f"{HEADER}: must be given once, as {ASKS} or the identifier of an approval."
+_UNPROTECTED: Final = f"{HEADER}: this endpoint requires no approval; omit the header."
+_NOT_ASKED: Final = f"{REASON}: is allowed only with {HEADER}: {ASKS}."
 _ID: Final = re.compile("svc_apr_[0-9a-z]{26}")
 
 

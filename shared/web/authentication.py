@@ -78,7 +78,7 @@ def authenticate(
 
 def _secret(values: list[str]) -> str:
     if not values:
-        raise Unauthorized("Authorization: the header is required, as Bearer and an API key.")
+        raise Unauthorized("Authorization: the header is required; send Bearer and an API key.")
     value = ", ".join(values)
     if "," in value:
         # Two headers, or a header that a gateway joined: the intended key is ambiguous.
@@ -86,7 +86,7 @@ def _secret(values: list[str]) -> str:
     scheme, _, secret = value.partition(" ")
     # RFC 9110, 11.1: the scheme is case-insensitive, and one or more spaces follow it.
     if scheme.lower() != "bearer":
-        raise Unauthorized("Authorization: the scheme must be Bearer, with an API key.")
+        raise Unauthorized("Authorization: the scheme must be Bearer, followed by an API key.")
     return secret.lstrip(" ")
 
 
@@ -162,4 +162,4 @@ def _add(ports: Ports, usage: UsageDelta) -> None:
         ports.usage.add(replace(usage, late=late))
     except Unavailable:
         # Not retried: a count that is too low is better than a count that is too high.
-        _log.exception("%d requests of key %s were not counted", usage.requests, usage.key_id)
+        _log.exception("cannot count %d requests of API key %s", usage.requests, usage.key_id)

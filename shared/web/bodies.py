@@ -52,7 +52,7 @@ def form(request: Request, raw: bytes) -> dict[str, str]:
     types = request.headers.getlist("content-type")
     try:
         if len(types) != 1 or types[0].partition(";")[0].strip().lower() != _FORM:
-            raise ValueError("it is no form")
+            raise ValueError("it is not a form")
         # Empty pairs, for example after a trailing "&", are ignored (URL Standard, 5.1).
         given = "&".join(filter(None, raw.decode("ascii").split("&")))
         pairs = parse_qsl(

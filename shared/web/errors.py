@@ -44,7 +44,7 @@ class PayloadTooLarge(errors.RequestError):
     code = "payload_too_large"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(f"The body may be at most {limit} bytes.")
+        super().__init__(f"The body must have at most {limit} bytes.")
 
 
 class UnsupportedMediaType(errors.RequestError):

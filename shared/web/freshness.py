@@ -60,11 +60,11 @@ class FeedFreshness(NamedTuple):
             lacking = newest.unlisted_since(listed_at) if newest else listed_at
         since = self._covered_since(newest)
         if since is None or is_clock_ahead(lacking, self.now):
-            raise Unavailable("it is not known how old the oldest unpublished change is")
+            raise Unavailable("cannot determine the age of the oldest unpublished change")
         passed = self.now - min(since, lacking or since)
         seconds = max(0, math.ceil(passed.total_seconds()))
         if seconds > most:
-            raise Unavailable(f"a change was not published for {seconds} seconds")
+            raise Unavailable(f"the oldest unpublished change is {seconds} seconds old")
         return {"Age": str(seconds)}
 
     def _covered_since(self, newest: FeedHead | None) -> datetime | None:

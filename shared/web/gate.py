@@ -279,7 +279,7 @@ def report(error: Exception, request_id: str) -> None:
         )
         return
     if isinstance(error, InvalidSettings):
-        _log.critical("request %s: the settings are wrong: %s", request_id, error, extra=_CRASHED)
+        _log.critical("request %s: invalid settings: %s", request_id, error, extra=_CRASHED)
         return
     frames = "".join(traceback.format_tb(error.__traceback__))
     name = type(error).__name__

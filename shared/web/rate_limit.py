@@ -163,20 +163,21 @@ class TenantLimiter:
             )
         except Unavailable:
             _log.exception(
-                "the rate limit cannot be read; admitting for a second without it", extra=_OPEN
+                "cannot read the rate limit; admitting for one second without it",
+                extra=_OPEN,
             )
             bucket.add_tokens(BURST, now)
             return
         if is_of_another_clock(lease.full_at, now):
             _log.error(
-                "the rate limit is ahead of this clock; admitting for a second without it",
+                "the rate limit is ahead of this clock; admitting for one second without it",
                 extra=_OPEN,
             )
             bucket.add_tokens(BURST, now)
             return
         if lease.refilled:
             _log.error(
-                "a rate limit had been written under a clock that was ahead; it begins anew",
+                "a rate limit was written by a clock that was ahead; resetting it",
                 extra=_OPEN,
             )
         bucket.enter(lease, wanted, now)

@@ -45,7 +45,7 @@ class RangeResponse(FileResponse):
         try:
             found = path.stat()
         except FileNotFoundError as error:
-            raise DataCorrupt("a stored list is missing") from error
+            raise DataCorrupt("the file of a stored SRL is missing") from error
         super().__init__(path, headers=headers, media_type=media_type, stat_result=found)
         self._size = found.st_size
 

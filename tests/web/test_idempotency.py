@@ -215,8 +215,8 @@ def test_a_secret_is_not_kept(world: World) -> None:
     answer = ask(world.admin, "POST", "/v1/api-keys", name, body).json()
     again = ask(world.admin, "POST", "/v1/api-keys", name, body)
     assert again.json()["error"]["message"] == (
-        f"This request created the secret of {answer['id']}, which is shown once and not kept. "
-        "Rotate it, or delete what has it."
+        f"This request created the secret of {answer['id']}, which is shown once and not stored. "
+        "Rotate the secret, or delete its resource."
     )
     assert answer["key"] not in repr(world.writes)
     assert answer["id"] in repr(world.writes)

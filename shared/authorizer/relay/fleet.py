@@ -134,5 +134,5 @@ async def body(request: Request, most: int) -> bytes:
         parts.append(part)
         left -= len(part)
         if left < 0:
-            raise Problem(413, "payload_too_large", f"The body may be at most {most} bytes.")
+            raise Problem(413, "payload_too_large", f"The body must have at most {most} bytes.")
     return b"".join(parts)

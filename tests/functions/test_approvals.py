@@ -358,7 +358,7 @@ def test_an_approval_is_used_once(office: Office) -> None:
     call = _create_key(office)
     use = office.approved(_send(office.alice, call, ASKING))
     assert _send(office.alice, call, use).status_code == 201
-    assert "used up" in refused(_send(office.alice, call, use))
+    assert "was used already" in refused(_send(office.alice, call, use))
 
 
 def test_the_time_of_an_approval(office: Office, clock: Clock) -> None:
@@ -669,7 +669,7 @@ def test_an_approval_is_for_the_record_that_was_compared(office: Office, name: s
     office.protects("tenant.remove")
     use = office.approved(_send(office.alice, call, ASKING))
     _changed_otherwise(office, call)
-    assert "changed since" in refused(_send(office.alice, call, use))
+    assert "has changed after the request" in refused(_send(office.alice, call, use))
     use = office.approved(_send(office.alice, call, ASKING))
     assert _send(office.alice, call, use).is_success
 

@@ -94,7 +94,7 @@ def test_the_same_subject_is_one_approver(
     # This would disable Alice at both providers.
     assert answered(disable(office, twin)) == TOO_FEW
     office.person("bob", Scope.REVOKER)
-    assert lines(caplog, "fewer than two people can approve what is protected")
+    assert lines(caplog, "fewer than two people can approve protected actions")
     office.protects_nothing()
     body = {"actions": ["tenant.remove"], "unrevoke_threshold": None}
     assert answered(office.alice.request("PUT", ACTS, json=body)) == TOO_FEW
@@ -168,7 +168,7 @@ def test_who_approved_may_still_approve(office: Office, change: Any) -> None:
     change(office)
     answer = delete(office.alice, second, unused)
     assert answered(answer) == (403, "approval_required")
-    assert "may not approve any more" in answer.text
+    assert "can no longer approve" in answer.text
 
 
 def test_two_approvers_remain(office: Office) -> None:
@@ -229,7 +229,7 @@ def test_two_approvers_remain_of_roles(office: Office, clock: Clock) -> None:
 
 def test_a_sign_in_that_lowers_a_role(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     """APPROVAL-5, F2131d: An alarm fires if a sign-in leaves fewer than two approvers."""
-    words = "fewer than two people can approve what is protected"
+    words = "fewer than two people can approve protected actions"
     office.person("dora")
     office.person("dora", Scope.REVOKER)
     assert not lines(caplog, words)
@@ -271,7 +271,7 @@ def test_a_forged_approver(office: Office, clock: Clock, caplog: pytest.LogCaptu
     assert delete(office.alice, revocation, use).status_code == 204
     with caplog.at_level("WARNING"):
         sealing.extend(office.tenant.ports, office.tenant.id)
-    (line,) = lines(caplog, "other people may sign in and approve")
+    (line,) = lines(caplog, "the people who can sign in and approve changed")
     assert metrics(line)["TrustAnchorChanged"] == (1, "Count")
 
 

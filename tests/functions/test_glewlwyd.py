@@ -22,7 +22,7 @@ from tests.kit.worlds import Clock
 pytestmark = [pytest.mark.slow, needs_glewlwyd]
 VERIFIER, NONCE = "v" * 43, "a-nonce"
 PATH = "/v1/tenant/identity-providers"
-CODE = "The provider refuses the code; sign in again."
+CODE = "The provider rejects the code; sign in again."
 
 
 @dataclass

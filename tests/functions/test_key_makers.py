@@ -408,7 +408,10 @@ def test_the_last_admin_key_of_a_person_stays(tenant: Tenant) -> None:
     assert mine.post(f"{PATH}/{last.key_id}/revoke").status_code == 200
     answer = disable(office.bob, office.alice.key_id)
     assert answer.status_code == 409
-    assert "The person is disabled, and other keys have ended" in answer.json()["error"]["message"]
+    assert (
+        "The person is disabled, and the other keys are revoked"
+        in answer.json()["error"]["message"]
+    )
     accepted = [is_accepted(each) for each in (office.alice, signer, mine)]
     assert accepted == [False, False, True]
     make(office.bob)

@@ -64,7 +64,7 @@ def test_a_leaked_key_ends(place: Place, caplog: pytest.LogCaptureFixture) -> No
     assert isinstance(details, dict)
     assert (details["url"], details["name"]) == (URL, "admin")
     assert str(tenant.admin.secret) not in str(audit_entries(tenant))
-    (line,) = lines(caplog, "a leaked secret was presented, and has ended")
+    (line,) = lines(caplog, "a leaked API key was reported and is revoked")
     assert metrics(line)["KeysLeaked"] == (1, "Count")
 
 

@@ -317,7 +317,7 @@ def test_a_damaged_warrant_fails_alone(tenant: Tenant, caplog: pytest.LogCapture
     assert answer["counts"]["failed"] == 1
     (failed,) = [each for each in answer["results"] if each["outcome"] == "failed"]
     assert (failed["id"], failed["code"]) == (MANY[7], "unavailable")
-    assert "1 of 120 changes of a batch are unavailable" in caplog.text
+    assert "1 of 120 changes of a batch failed because the service is unavailable" in caplog.text
     assert len(next_list(tenant)) == len(MANY) - 1
     # Alone, it is the whole call.
     assert send(tenant.admin, action="revoke", warrant_ids=[MANY[7]], reason="r").status_code == 503

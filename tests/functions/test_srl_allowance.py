@@ -97,4 +97,4 @@ def test_a_list_is_published_if_the_allowance_cannot_be_read(
     without = replace(ports, buckets=down(Unavailable("no table")))
     tenant = Tenant(ports, serve(without), handle="acme")
     assert tenant.admin.post(REGENERATE).status_code == 200
-    assert "going on without it" in caplog.text
+    assert "admitting the request without it" in caplog.text

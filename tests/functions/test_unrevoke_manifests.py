@@ -294,7 +294,7 @@ def test_an_approval_names_a_manifest(office: Office, monkeypatch: Any) -> None:
         45,
     )
     assert len(members(office.bob, manifest)) == 45
-    assert "another action or subject" in refused(apply(office.alice, other, headers=use))
+    assert "another action or resource" in refused(apply(office.alice, other, headers=use))
     assert "Another person" in refused(apply(office.bob, manifest, headers=use))
     assert office.seen(use["Rescind-Approval"])["remaining"] == 45
     for part, left in ((1, 20), (1, 20), (2, 0), (2, 0)):

@@ -20,7 +20,7 @@ from shared.model.fleet.heartbeats import (
 
 # The remedy for each reason of a rejected registration.
 _REGISTRATION: Final = {
-    RootReason.TOO_LARGE: "its payload may have at most 4,096 bytes.",
+    RootReason.TOO_LARGE: "its payload must have at most 4,096 bytes.",
     RootReason.MALFORMED: "its payload must be a registration in deterministic CBOR.",
     RootReason.TENANT: "it names another tenant; check the tenant of the authorizer.",
     RootReason.SIGNATURE: "the key that it names must sign it.",

@@ -90,8 +90,8 @@ def creation(  # noqa: PLR0913 (callers pass them by name)
     maker = maker or Maker()
     if len(maker.people_ids) > model.PEOPLE_MAX:
         raise Conflict(
-            f"More than {model.PEOPLE_MAX} people made or rotated the keys before this one; create "
-            "another key with a session."
+            f"More than {model.PEOPLE_MAX} people created or rotated the predecessors of this "
+            "key; create another key from a session."
         )
     secret = model.new_secret()
     key = ApiKey(
@@ -201,8 +201,8 @@ def check_outlives(caller: Caller, expires_at: datetime | None) -> None:
     end = caller.bounds_keys_at
     if end is not None and (expires_at is None or expires_at > end):
         raise InvalidRequest(
-            f"expires_at: must be given, and be {times.format_utc(end)} or earlier: the calling "
-            "key expires then, and cannot create one that outlives it."
+            f"expires_at: must be {times.format_utc(end)} or earlier, because the calling key "
+            "expires then."
         )
 
 
@@ -223,9 +223,9 @@ def check_lifetime(ports: Ports, settings: TenantSettings, maker: Maker, key: Ap
     latest = find_latest_end(ports, settings, maker, key)
     if latest is not None and (key.expires_at is None or key.expires_at > latest + _SKEW):
         raise InvalidRequest(
-            f"expires_at: must be given, and be {times.format_utc(latest)} or earlier: keys that "
-            f"people make live for {settings.person_key_max_days} days at most, and with the scope "
-            f"admin for {PERSON_ADMIN_KEY_MAX_DAYS} days (person_key_max_days)."
+            f"expires_at: must be {times.format_utc(latest)} or earlier. Keys that people create "
+            f"expire within {settings.person_key_max_days} days (person_key_max_days), and within "
+            f"{PERSON_ADMIN_KEY_MAX_DAYS} days with the scope admin."
         )
 
 
@@ -233,7 +233,9 @@ def check_networks(maker: Maker, networks: tuple[str, ...]) -> None:
     """Raise `InvalidRequest` unless a key gets the networks of the key that creates it."""
     if maker.networks and {*networks} != {*maker.networks}:
         only = ", ".join(maker.networks)
-        raise InvalidRequest(f"networks: must be {only}: the calling key is limited to these.")
+        raise InvalidRequest(
+            f"networks: must be {only}, because the calling key is limited to them."
+        )
 
 
 def find_account(ports: Ports, caller: Caller, account_id: str) -> ServiceAccount:

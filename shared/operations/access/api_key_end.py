@@ -91,8 +91,8 @@ def guard(
     stays = stays or _another(ports, caller.tenant_id, _all(ports, caller.tenant_id, ids))
     if stays is None:
         raise Conflict(
-            "This would end the last active admin key; first create another one that does not "
-            "expire within 24 hours."
+            "The tenant would have no active admin key; first create another admin key that does "
+            "not expire within 24 hours."
         )
     # A concurrent write that ends that key or disables its account conflicts with this one.
     return [

@@ -52,7 +52,7 @@ def _end(ports: Ports, report: LeakReport) -> None:
     if credential is None:
         return
     if not {key_at, settings_at} <= found.keys():
-        raise DataCorrupt("a credential has no record")
+        raise DataCorrupt("an API key has a credential but no record")
     key, settings = ApiKey.from_item(found[key_at]), TenantSettings.from_item(found[settings_at])
     inside = Caller.inside(tenant_id, name="leaks", handle=settings.handle)
     caller = replace(inside, source_ip=report.source_ip, request_id=report.request_id)
@@ -65,4 +65,4 @@ def _end(ports: Ports, report: LeakReport) -> None:
 
     api_key_end.revoke(ports, caller, key, announce, is_last_kept=False, settings=settings)
     figures = logs.fields(tenant_id=tenant_id, metrics={"KeysLeaked": 1})
-    _log.error("a leaked secret was presented, and has ended", extra=figures)
+    _log.error("a leaked API key was reported and is revoked", extra=figures)

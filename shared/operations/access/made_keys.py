@@ -55,7 +55,7 @@ def disable_person(
             continue
         ended += 1
     if refusal is not None:
-        done = "The person is disabled, and other keys have ended; then repeat the request."
+        done = "The person is disabled, and the other keys are revoked. Then repeat the request."
         raise Conflict(f"{refusal} {done}")
     # None of these keys has made another key since (`api_key_creation.find_maker`).
     return DisabledPerson(person, ended, len(active) - ended)

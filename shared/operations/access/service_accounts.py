@@ -59,7 +59,7 @@ def create(
     """Create an active account. Raises `Conflict` if an account has, or had, this name."""
     settings = tenants.settings(ports, caller.tenant_id)
     if ports.store.get(model.name_address(caller.tenant_id, name)) is not None:
-        raise Conflict("name: is or was the name of a service account; choose another.")
+        raise Conflict("name: belongs or belonged to a service account; choose another.")
     account = new(ports, settings, name=name, description=description)
     ports.store.write(
         *creation(account),

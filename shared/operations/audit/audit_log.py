@@ -58,7 +58,7 @@ class AuditPosition:
         try:
             return cls(_moment(start), _moment(end), int(total), month, entry_id)
         except (OverflowError, OSError) as error:
-            raise ValueError("not in the calendar") from error
+            raise ValueError("not a date of the calendar") from error
 
 
 @operation(Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)

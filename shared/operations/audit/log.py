@@ -122,7 +122,7 @@ def _bundle(ports: Ports, tenant_id: str, head: LogHead, number: int) -> list[by
     name = model.blob(tenant_id, head.generation, TileAddress(None, number))
     read = merkle.parse_bundle(ports.blobs.get(name) or b"")
     if read is None or len(read) != WIDTH:
-        raise DataCorrupt(f"the bundle {number} of the sealed log is missing or malformed")
+        raise DataCorrupt(f"bundle {number} of the transparency log is missing or malformed")
     return read
 
 
@@ -176,7 +176,7 @@ class LogTree:
             self._read[place] = merkle.hashes(self._ports.blobs.get(name) or b"")
             if len(self._read[place]) != WIDTH:
                 raise DataCorrupt(
-                    f"the tile {place.path} of the sealed log is missing or malformed"
+                    f"the tile {place.path} of the transparency log is missing or malformed"
                 )
         return self._read[place]
 
@@ -194,7 +194,7 @@ def store_tiles(ports: Ports, tenant_id: str, head: LogHead) -> None:
             # An earlier pass was interrupted, or a concurrent pass stores the same tile.
             if ports.blobs.get(name) != content:
                 raise DataCorrupt(
-                    f"the tile {place.path} of the sealed log has other hashes"
+                    f"the tile {place.path} of the transparency log contains other hashes"
                 ) from None
 
 

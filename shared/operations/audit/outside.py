@@ -150,7 +150,7 @@ def compare_with_anchors(
         _check_continues(ports, tenant_id, found, kept)
         # A recovery keeps a checkpoint of the generation that it begins. An anchor may be older.
         if found.generation > kept.generation:
-            raise _cut(tenant_id, f"no recovery began its generation {found.generation}")
+            raise _cut(tenant_id, f"no recovery started its generation {found.generation}")
     for each in {*anchors} - {kept}:
         _check_continues(ports, tenant_id, found, each)
     return found
@@ -159,12 +159,12 @@ def compare_with_anchors(
 def _check_never_begun(ports: Ports, tenant_id: str, anchors: set[PinnedCheckpoint]) -> None:
     if anchors:
         sealed = max(each.size for each in anchors)
-        raise _cut(tenant_id, f"it has no head, but {sealed} leaves were sealed")
+        raise _cut(tenant_id, f"it has no log head, but {sealed} leaves were appended")
     if next(ports.blobs.names(model.folder(tenant_id)), None) is not None:
-        raise _cut(tenant_id, "it has no head, but tiles")
+        raise _cut(tenant_id, "it has tiles, but no log head")
     # Any other signer is stored together with the first log head, or after it.
     if not all(each.precedes_log for each in signers.all_of(ports, tenant_id)):
-        raise _cut(tenant_id, "it has no head, but a signer")
+        raise _cut(tenant_id, "it has a signer, but no log head")
 
 
 def _check_continues(
@@ -173,8 +173,8 @@ def _check_continues(
     if (head.generation, head.size) < pinned_checkpoint[:2]:
         raise _cut(
             tenant_id,
-            f"it has {head.size} leaves in generation {head.generation}, but "
-            f"{pinned_checkpoint.size} were sealed in generation {pinned_checkpoint.generation}",
+            f"it has {head.size} leaves in generation {head.generation}, but an anchor has "
+            f"{pinned_checkpoint.size} in generation {pinned_checkpoint.generation}",
         )
     if head.generation > pinned_checkpoint.generation:
         return
@@ -184,9 +184,12 @@ def _check_continues(
     )
     if root != pinned_checkpoint.root:
         raise _cut(
-            tenant_id, f"its first {pinned_checkpoint.size} leaves are not those that were sealed"
+            tenant_id,
+            f"its first {pinned_checkpoint.size} leaves differ from the leaves of an anchor",
         )
 
 
 def _cut(tenant_id: str, why: str) -> DataCorrupt:
-    return DataCorrupt(f"the sealed log of {tenant_id} was cut, or its store is older: {why}")
+    return DataCorrupt(
+        f"the transparency log of {tenant_id} was truncated, or its store is an older copy: {why}"
+    )

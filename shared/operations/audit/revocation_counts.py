@@ -30,7 +30,7 @@ def start_counting(ports: Ports, tenant_id: str, log: LogHead) -> LogHead:
     if log.counted_from is not None:
         return log
     if log.size:
-        raise DataCorrupt("the head of a sealed log does not have the start of its counts")
+        raise DataCorrupt("a log head lacks the start of its counts")
     created_at = tenants.settings(ports, tenant_id).created_at
     return replace(log, counted_from=model.begin(created_at, ports.now()))
 

@@ -23,8 +23,8 @@ from shared.ports.store import Change, Expect, Put, VersionIs
 READERS = (Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR)
 
 _SEALS: Final = ["sealed_seed"]
-_UNWITNESSED = "No quorum of witnesses has signed a checkpoint: see RESCIND_WITNESSES."
-_NOTHING = "The tenant has no checkpoint yet; its first entries are sealed within a minute."
+_UNWITNESSED = "No quorum of witnesses has signed a checkpoint; see RESCIND_WITNESSES."
+_NOTHING = "The tenant has no checkpoint yet; retry in a minute."
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def proof(ports: Ports, caller: Caller, *, entry_id: str) -> InclusionProof:
         raise NotFound
     index = log.find(ports, caller.tenant_id, head, entry_id)
     if index is None:
-        raise NotFound("The entry is not sealed yet.")
+        raise NotFound("The entry is not in the transparency log yet; retry in a minute.")
     (record,) = log.data(ports, caller.tenant_id, head, index, index + 1)
     path = log.LogTree(ports, caller.tenant_id, head).path(index)
     return InclusionProof(entry_id, index, record, path, head.checkpoint)

@@ -129,11 +129,11 @@ def _report(tenant_id: str, rows: list[ItemRow]) -> None:
     number = sum(row.item["action"] == AuditAction.APPROVAL_OVERRIDE for row in rows)
     if number:
         figures = logs.fields(tenant_id=tenant_id, metrics={"ApprovalsOverridden": number})
-        _log.warning("approvals were overridden by the operator", extra=figures)
+        _log.warning("the operator overrode approvals", extra=figures)
     details = [row.item["details"] for row in rows]
     if number := sum(isinstance(each, dict) and "anchors_changed" in each for each in details):
         figures = logs.fields(tenant_id=tenant_id, metrics={"TrustAnchorChanged": number})
-        _log.warning("other people may sign in and approve", extra=figures)
+        _log.warning("the people who can sign in and approve changed", extra=figures)
 
 
 def _is_first_of_minute(head: LogHead, now: datetime) -> bool:
@@ -177,7 +177,7 @@ def _read_unlogged_rows(
 def _record(row: ItemRow) -> bytes:
     record = EntryCommitment.of(row.item)
     if record.id != row.sk:
-        raise DataCorrupt(f"the audit entry {row.sk} has another identifier")
+        raise DataCorrupt(f"the audit entry stored as {row.sk} has another identifier")
     return record.data
 
 

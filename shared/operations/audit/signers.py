@@ -76,7 +76,7 @@ def sign(ports: Ports, checkpoint: Checkpoint, found: list[AuditSigner]) -> str:
         except SeedUnavailable:
             if each.retired_at is None:
                 raise
-            _log.warning("the seed of a replaced audit signer does not open; it cannot sign")
+            _log.warning("cannot unwrap the seed of a replaced audit signer; signing without it")
     return checkpoint.sign(opened)
 
 
@@ -142,7 +142,7 @@ def _find_lost_entries(ports: Ports, tenant_id: str, missing: UnknownTiles) -> I
         name = model.blob(tenant_id, missing.generation, TileAddress(None, number))
         found = merkle.parse_bundle(ports.blobs.get(name) or b"")
         if found is None:
-            raise DataCorrupt(f"the bundle {number} of the sealed log is malformed")
+            raise DataCorrupt(f"bundle {number} of the transparency log is malformed")
         ids = [records.EntryCommitment.parse(each).id for each in found]
         stored = log.read_entries(ports, tenant_id, ids)
         yield from (each for each in ids if each not in stored)

@@ -87,7 +87,10 @@ def _is_news(tenant_id: str, changes: tuple[int, ...], last: LatestStatement | N
     if last is None:
         return any(changes)
     if any(now < before for now, before in zip(changes, last.statement.changes, strict=False)):
-        _log.warning("the counters of tenant %s went back: was there a restore?", tenant_id)
+        _log.warning(
+            "the counters of tenant %s decreased; if the store was restored, recover the tenant",
+            tenant_id,
+        )
         return False
     return changes != last.statement.changes
 

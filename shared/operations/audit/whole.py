@@ -87,7 +87,7 @@ class _LogWalk:
         for place, content in full.items() if first < self._head.stored else ():
             name = model.blob(self._tenant_id, self._head.generation, place)
             if self._ports.blobs.get(name) != content:
-                return after, f"the tile {place.path} of its sealed log is missing or altered"
+                return after, f"the tile {place.path} of its transparency log is missing or altered"
         return after, None
 
     def _entries(self, data: list[bytes], first: int) -> Iterator[str]:
@@ -112,14 +112,14 @@ class _LogWalk:
         try:
             stated = checkpoint.Checkpoint.parse(note)
         except ValueError:
-            yield "the checkpoint of its sealed log is malformed"
+            yield "the checkpoint of its transparency log is malformed"
             return
         origin = checkpoint.origin(self._tenant_id, self._head.generation)
         if stated != (origin, edge.size, edge.root()):
-            yield "the checkpoint of its sealed log is not that of its leaves"
+            yield "the checkpoint of its transparency log does not match its leaves"
         keys = [each.key(origin) for each in signers.all_of(self._ports, self._tenant_id)]
         if not any(checkpoint.is_signed_by(note, key) for key in keys):
-            yield "no audit signer signed the checkpoint of its sealed log"
+            yield "no audit signer signed the checkpoint of its transparency log"
 
 
 def _never_sealed(ports: Ports, tenant_id: str, number: int) -> Iterator[str]:
@@ -136,7 +136,7 @@ def _never_sealed(ports: Ports, tenant_id: str, number: int) -> Iterator[str]:
         if head is not None and log.find(ports, tenant_id, head, row.sk) is None:
             named += 1
             if named <= _NAMED:
-                yield f"the audit entry {row.sk} was never sealed"
+                yield f"the audit entry {row.sk} was never appended to the transparency log"
 
 
 def _old_entries(ports: Ports, tenant_id: str, now: datetime) -> Iterator[ItemRow]:

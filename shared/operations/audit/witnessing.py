@@ -28,9 +28,9 @@ _TRIES: Final = 2
 
 _NO_ANSWER: Final = "it does not answer"
 _UNKNOWN: Final = (
-    "it does not know the log: give the verifier keys of GET /v1/audit-logs/keys to who runs it"
+    "it does not accept the log; give its operator the verifier keys of GET /v1/audit-logs/keys"
 )
-_OTHER: Final = "it has signed another history: the log was rewritten, or the witness is wrong"
+_OTHER: Final = "it has signed another history; the log was rewritten, or the witness is wrong"
 _PROBLEMS: Final = {
     0: _NO_ANSWER,
     HTTPStatus.FORBIDDEN: _UNKNOWN,
@@ -113,12 +113,12 @@ class WitnessRound:
         if answer.status == HTTPStatus.CONFLICT:
             return _apply_conflict(state, witness, answer.body, head.size)
         if answer.status != HTTPStatus.OK:
-            said = _PROBLEMS.get(answer.status, f"it answers with status {answer.status}")
+            said = _PROBLEMS.get(answer.status, f"it responds with status {answer.status}")
             return state.with_refusal(witness, said)
         note = head.checkpoint + answer.body.decode(errors="replace")
         at = model.cosigned_at(note, witness.key)
         if at is None:
-            return state.with_refusal(witness, "its answer has no signature by its key")
+            return state.with_refusal(witness, "its response has no signature by its key")
         if at > self._ports.now() + _AHEAD:
             return state.with_refusal(witness, "its clock is ahead")
         return state.with_cosignature(witness, model.lines_of(note, witness.key), head.size)
@@ -135,11 +135,16 @@ def _apply_conflict(state: WitnessState, witness: Witness, body: bytes, size: in
     try:
         known = model.number(body.decode().removesuffix("\n"))
     except ValueError:
-        return state.with_refusal(witness, "it does not say how many leaves it has signed")
+        return state.with_refusal(witness, "it does not report how many leaves it has signed")
     if known > size:
-        problem = f"it has signed {known} leaves, and the log has {size}: it was cut or put back"
+        problem = (
+            f"it has signed {known} leaves, but the log has {size}; the log was truncated or "
+            "restored"
+        )
         return state.with_refusal(witness, problem)
-    return state.knowing(witness, known).with_refusal(witness, f"it insists on {known} leaves")
+    return state.knowing(witness, known).with_refusal(
+        witness, f"it requires a proof from {known} leaves"
+    )
 
 
 def _with_away(state: WitnessState, unreachable: set[Witness]) -> WitnessState:
@@ -174,6 +179,6 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[tuple[str, bool]]:
     """
     for key, why in sorted(read_state(ports, tenant_id).problems.items()):
         yield (
-            f"the witness {key.partition('+')[0]} does not sign its sealed log: {why}",
+            f"the witness {key.partition('+')[0]} does not sign its transparency log: {why}",
             (why == _NO_ANSWER),
         )

@@ -33,12 +33,12 @@ from shared.ports.token_buckets import Lease, TokenBuckets
 
 _log = logging.getLogger(__name__)
 
-_NOT_NEEDED: Final = "This needs no approval; send the request without Rescind-Approval."
+_NOT_NEEDED: Final = "This action requires no approval; omit Rescind-Approval."
 _OPEN: Final = logs.fields(metrics={"RateLimitBypassed": 1})
 # A key takes this many tokens from its own bucket for each token from the tenant's bucket, which
 # gives it half the rate. `HALF` of its tokens must stay, which gives it half of half the burst.
 _OWN: Final = 2
-_NOT_REACHED: Final = "Your role does not reach this warrant or signing key."
+_NOT_REACHED: Final = "Your role does not include this warrant or signing key."
 
 
 R = TypeVar("R", bound=Record)
@@ -87,10 +87,12 @@ def take(ports: Ports, caller: Caller, purpose: BucketPurpose, cost: int) -> Non
     try:
         taken = lease(ports.buckets, BucketUser.of(caller, purpose), cost, now=now, least=cost)
     except Unavailable:
-        _log.exception("the allowance cannot be read; going on without it", extra=_OPEN)
+        _log.exception("cannot read the rate limit; admitting the request without it", extra=_OPEN)
         return
     if is_of_another_clock(taken.full_at, now):
-        _log.error("the allowance is ahead of this clock; going on without it", extra=_OPEN)
+        _log.error(
+            "the rate limit is ahead of this clock; admitting the request without it", extra=_OPEN
+        )
     elif not taken.granted:
         rate = RATE_PER_SECOND if caller.is_admin else RATE_PER_SECOND // _OWN
         raise RateLimited(retry_after=ceil(cost / rate))

@@ -21,7 +21,8 @@ from shared.ports.store import Change, Check, Delete, Expect, Item, Put, Store, 
 _NONE: Final = frozenset[ProtectedAction]()
 _RESTORES: Final = frozenset({ProtectedAction.UNREVOKE, ProtectedAction.UNREVOKE_OTHERS})
 _OF_DISABLED: Final = (
-    "A person who made or rotated the calling key is disabled; use a key that another person made."
+    "A person who created or rotated the calling key is disabled; use a key that another person "
+    "created."
 )
 
 

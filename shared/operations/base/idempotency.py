@@ -73,7 +73,7 @@ def nested_item(outcome: Item, name: str) -> Item:
     """Return the item stored under `name`. Raises `DataCorrupt` if there is none."""
     found = outcome.get(name)
     if not isinstance(found, dict):
-        raise DataCorrupt(f"what is kept of a request lacks {name}")
+        raise DataCorrupt(f"an idempotency record lacks {name}")
     return found
 
 
@@ -86,7 +86,7 @@ def secret_shown(owner_id: Callable[[R], str]) -> OutcomeCodec[R]:
     def restore(_ports: Ports, _caller: Caller, outcome: Item, **_: Any) -> R:
         raise Conflict(
             f"This request created the secret of {outcome['id']!s}, which is shown once and not "
-            "kept. Rotate it, or delete what has it."
+            "stored. Rotate the secret, or delete its resource."
         )
 
     return OutcomeCodec(lambda result: {"id": owner_id(result)}, restore)
@@ -239,7 +239,7 @@ def _read_live(
     if found is None or not found.is_kept(now):
         return found
     if found.body != request.body:
-        raise Conflict("Idempotency-Key: was used with another body; use a new one.")
+        raise Conflict("Idempotency-Key: was used with another body; use a new key.")
     if found.claimed_until is not None and claim is None:
         seconds = max(1, ceil((found.claimed_until - now).total_seconds()))
         raise Conflict(_IN_PROGRESS, retry_after=seconds)

@@ -34,7 +34,9 @@ M = TypeVar("M", bound=Hashable)
 # Whether an operation requires reauthentication, or a function of its arguments that decides it.
 Fresh: TypeAlias = bool | Callable[..., bool]
 
-_LIMITED: Final = "Your role reaches some warrants or signing keys alone, and not this endpoint."
+_LIMITED: Final = (
+    "Your role is limited to some warrants or signing keys, and does not allow this endpoint."
+)
 
 # Uses the operating system. Any other generator would have the same state in all Lambda instances
 # that start from one snapshot.
@@ -137,7 +139,9 @@ def settle(attempt: Callable[[], R], *, limit: float | None = None) -> R:
             return attempt()
         except PreconditionFailed as lost:
             if PACING.clock() >= deadline:
-                raise Unavailable("the same records changed during every attempt") from lost
+                raise Unavailable(
+                    "gave up after conflicts with other writers in every attempt"
+                ) from lost
             PACING.sleep(_RANDOM.uniform(0, PACING.pause))
 
 
@@ -217,7 +221,7 @@ class GroupRunner:
         on_failure: Callable[[M, Unavailable], R],
     ) -> dict[M, R]:
         if PACING.clock() >= self.deadline:
-            late = Unavailable("the request has taken too long")
+            late = Unavailable("the request exceeded its time limit")
             return {each: on_failure(each, late) for each in group}
         try:
             return settle(lambda: attempt(group), limit=_TOGETHER)

@@ -33,9 +33,9 @@ def unwrap_seed(ports: Ports, key: WrappedKeyRecord) -> bytes:
     """
     try:
         if key.sealed_seed is None:
-            raise DataCorrupt("an active key has no seed")
+            raise DataCorrupt("an active key has no wrapped seed")
         return ports.sealer.unseal(key.sealed_seed, context=key.seal_context)
     except DataCorrupt as error:
         raise SeedUnavailable(
-            f"the sealed seed of {key.id} does not open; put back the master key that sealed it"
+            f"cannot unwrap the seed of {key.id}; restore the wrapping key that wrapped it"
         ) from error

@@ -45,4 +45,4 @@ def identifier(ports: Ports, handle: str) -> str:
     for each in directory(ports):
         if each.handle == handle:
             return each.tenant_id
-    raise NotFound("There is no tenant of this name; `rescind tenant list` prints them.")
+    raise NotFound("There is no tenant with this name; list the names with `rescind tenant list`.")

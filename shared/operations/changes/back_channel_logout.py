@@ -58,7 +58,7 @@ def prepare(ports: Ports, provider_id: str, form: Mapping[str, str]) -> LogoutAt
     """Check a logout token without a request. Raises `SignInRefused`, `Unavailable`."""
     found = sign_in.find_provider(ports, provider_id)
     if found is None or found.usage is not ProviderUsage.SIGN_IN:
-        message = "The address must name an identity provider of people."
+        message = "The URL must name an identity provider for people."
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if not form.get("logout_token"):
         raise SignInRefused(OAuthErrorCode.INVALID_REQUEST, "logout_token: is required.")

@@ -20,9 +20,9 @@ from shared.ports import Ports
 # The most bytes of entries in a response, as base64 in JSON. The whole response is at most 4 MiB.
 ENTRIES_BYTES_MAX: Final = 4 * 2**20 - 8 * 2**10
 
-_NO_FEED: Final = "The tenant has no feed yet. The next list begins it; retry in a minute."
+_NO_FEED: Final = "The tenant has no feed yet. The next SRL starts it; retry in a minute."
 
-_GONE: Final = "There is no base of this version, or not any more; poll the feed for the newest."
+_GONE: Final = "There is no base of this version, or it was removed; poll the feed for the newest."
 
 
 class FeedPage(NamedTuple):
@@ -96,7 +96,7 @@ def _run(rows: Iterator[ItemRow], newest: FeedHead, start: int) -> list[bytes]:
             # After a restore, the sequence jumps before a discontinuity that no base covers yet.
             is_jump = found[-1:] == [FeedEntry(sequence + 1).encode()]
             if sequence > newest.base.sequence and not is_jump:
-                raise DataCorrupt(f"entry {sequence} of the feed is missing")
+                raise DataCorrupt(f"feed entry {sequence} is missing")
             break
         size += -(-len(entry) // 3) * 4 + len('"",')
         if size > ENTRIES_BYTES_MAX:

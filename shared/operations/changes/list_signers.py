@@ -44,10 +44,10 @@ from shared.ports import Ports
 from shared.ports.store import Change, Check, Expect, Put, VersionIs
 
 _UNSIGNED: Final = (
-    "The trust document does not name this key yet; retry in a minute, or let the roots sign the "
-    "draft if they are offline."
+    "The trust document does not name this key yet; retry in a minute. If the root keys are "
+    "offline, sign the draft with them."
 )
-_ONE_PENDING: Final = "A signer is pending already; activate or revoke that one first."
+_ONE_PENDING: Final = "A signer is already pending; activate or revoke it first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def create(ports: Ports, caller: Caller, keep: Keep[SrlSignerView]) -> SrlSigner
     pending = _new(ports, facts, SrlSignerStatus.PENDING)
     if pending.statement is None:
         raise DataCorrupt(
-            "the seed of the list signer does not open, so it cannot vouch for another"
+            "cannot unwrap the seed of the SRL signer, which must sign the succession statement"
         )
     shown = facts.to_view(pending)
     ports.store.write(
@@ -166,10 +166,10 @@ def activate(
     if found.status is SrlSignerStatus.ACTIVE:
         return facts.to_view(found)
     if found.status is not SrlSignerStatus.PENDING:
-        raise InvalidState(f"A {found.status} signer cannot be activated; create another one.")
+        raise InvalidState(f"A {found.status} signer cannot be activated; create another signer.")
     if not force and is_early:
         raise InvalidState(
-            "Verifiers may not know this signer yet; wait until its activates_at, or give force."
+            "Verifiers may not have this signer yet; wait until its activates_at, or pass force."
         )
     if not _named_in_trust_document(ports, facts, [found]):
         raise TrustUnsigned(_UNSIGNED)
@@ -426,8 +426,8 @@ def _check_room(records: list[SrlSigner], now: datetime) -> None:
     listed = srl_signers.filter_listed(records, now)
     if sum(each.status is SrlSignerStatus.RETIRED for each in listed) >= srl_signers.KEPT:
         raise Conflict(
-            f"At most {srl_signers.KEPT} retired signers are listed; "
-            "wait until the last list of one of them has expired."
+            f"At most {srl_signers.KEPT} retired signers are listed; wait until the last SRL of a "
+            "retired signer expires."
         )
 
 

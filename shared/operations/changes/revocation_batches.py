@@ -58,7 +58,9 @@ _LIMITED_A_WRITE: Final = (MOST_CHANGES - 8) // 5
 _READ_TOGETHER: Final = 100
 
 
-_NO_MORE: Final = "The approval, or the number of an hour, covers no more."
+_NO_MORE: Final = (
+    "The limit of the approval or the hourly limit is reached; request another approval."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def _report(results: Sequence[BatchResult]) -> None:
         raise failed[0]
     if failed:
         _log.error(
-            "%d of %d changes of a batch are unavailable",
+            "%d of %d changes of a batch failed because the service is unavailable",
             len(failed),
             len(results),
             exc_info=failed[0],

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NOT_OWN: Final = (
-    "Another identity made or repeated this revocation, and the tenant's setting unrevoke_policy "
-    "is own: unrevoking requires the scope admin."
+    "Another identity created or repeated this revocation, and the tenant's setting unrevoke_policy is "
+    "own; unrevoke it with the scope admin."
 )
 
 # Allows for a wrong clock, or a time in another zone. A later time is a mistake.
@@ -68,7 +68,7 @@ def check_end(ports: Ports, expires_at: datetime | None) -> None:
     """Raise `InvalidRequest` unless `expires_at` is in the future (REVOKE-3)."""
     if times.has_passed(expires_at, ports.now()):
         raise InvalidRequest(
-            "warrant_expires_at: must be in the future; leave it out to keep the warrant listed."
+            "warrant_expires_at: must be in the future; omit it to keep the warrant in the SRL."
         )
 
 
@@ -86,8 +86,8 @@ def end_of_cutoff(ports: Ports, tenant_id: str, warrant_id: str, issuer: str) ->
     ends_at = times.from_seconds(min(last, identifiers.MOMENT_MAX))
     if times.has_passed(ends_at, ports.now()):
         raise InvalidRequest(
-            "issued_before: all such tokens have expired by the issuer's token_max_seconds; to "
-            "revoke them nevertheless, pass warrant_expires_at."
+            "issued_before: all such tokens have expired, by the issuer's token_max_seconds. To "
+            "revoke them anyway, pass warrant_expires_at."
         )
     return ends_at
 
@@ -104,7 +104,8 @@ def fault_of_cutoff(warrant_id: str, now: datetime) -> InvalidRequest | None:
     if int(warrant_id.removeprefix(subject)) <= latest:
         return None
     return InvalidRequest(
-        "issued_before: must be at most a day from now. A later time would refuse later sign-ins."
+        "issued_before: must be at most a day from now, because a later time would refuse future "
+        "sign-ins."
     )
 
 
@@ -158,7 +159,7 @@ def fault_of_end(standing: WarrantState, expires_at: datetime | None) -> Invalid
         and expires_at != standing.ends_at
     ):
         return InvalidRequest(
-            "warrant_expires_at: is not what was signed; leave it out for this warrant."
+            "warrant_expires_at: differs from the signed expiry; omit it for this warrant."
         )
     return None
 

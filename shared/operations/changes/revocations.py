@@ -232,7 +232,7 @@ def _check_is_recent(ports: Ports, caller: Caller) -> None:
     if ports.is_in_charge():
         return
     if in_force.read_srl_head(ports, caller.tenant_id).expires_at <= ports.now():
-        raise Unavailable("nothing has arrived from the region in charge for too long")
+        raise Unavailable("no data has arrived from the active region for too long")
 
 
 def _standing(ports: Ports, caller: Caller, warrant_id: str) -> WarrantState:

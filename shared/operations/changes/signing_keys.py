@@ -205,7 +205,7 @@ def _check_transition(key: SigningKey, target: KeyStatus) -> None:
     allowed = TRANSITIONS[target]
     if key.status not in allowed:
         states = " or ".join(sorted(allowed))
-        raise InvalidState(f"The key is {key.status}; this needs a key that is {states}.")
+        raise InvalidState(f"The key is {key.status}; this action requires a key that is {states}.")
 
 
 def _parent(
@@ -238,7 +238,7 @@ def _expiry(parent: SigningKey | None, expires_at: datetime | None) -> datetime 
     if parent is None or parent.expires_at is None:
         return expires_at
     if expires_at is not None and expires_at > parent.expires_at:
-        raise InvalidRequest("expires_at: must not be later than that of the parent.")
+        raise InvalidRequest("expires_at: must not be later than the expiry of the parent.")
     return expires_at or parent.expires_at
 
 

@@ -46,7 +46,7 @@ def current(
     of_list, of_feed = head_address(caller.tenant_id), feed.head_address(caller.tenant_id)
     found = ports.store.get_many([of_list, of_feed])
     if of_list not in found:
-        raise DataCorrupt("a tenant has no published list")
+        raise DataCorrupt("a tenant has no published SRL")
     head = SrlHead.from_item(found[of_list])
     newest = FeedHead.from_item(found[of_feed]) if of_feed in found else None
     noted = head.with_gzip_request(ports.now()) if is_gzip else None

@@ -126,7 +126,7 @@ def allocate(
     before = _of_tenant(ports, caller, list_id)
     if not before.has_room(count):
         left = before.size - before.allocated
-        raise ListFull(f"The list has {left} entries left; create another list.")
+        raise ListFull(f"The status list has {left} entries left; create another status list.")
     after = before.allocating(count)
     made = Allocation(before, before.allocated, count)
     action, allocated = AuditAction.STATUS_LIST_ALLOCATE, after.allocated
@@ -221,7 +221,7 @@ def _projection(ports: Ports, status_list: StatusList) -> StatusListContent:
     )
     items = ports.store.get_many([of_list, of_signer])
     if of_list not in items:
-        raise DataCorrupt("a tenant has no published list")
+        raise DataCorrupt("a tenant has no published SRL")
     signer = StatusSigner.from_item(items[of_signer]) if of_signer in items else None
     made = StatusListContent(status_list, SrlHead.from_item(items[of_list]), _found_signer(signer))
     if not made.seconds_left(ports.now()):

@@ -58,8 +58,8 @@ def create(
     ids.update(each for _, each in islice(of_batch, model.MEMBERS_MAX + 1))
     if len(ids) > model.MEMBERS_MAX:
         raise InvalidRequest(
-            f"body: a manifest has at most {model.MEMBERS_MAX} revocations; divide them by "
-            "revocation_ids among several."
+            f"body: a manifest has at most {model.MEMBERS_MAX} revocations; split them among "
+            "several manifests with revocation_ids."
         )
     records = changes.records(ports, caller.tenant_id, ids)
     members = [records[each][1] for each in sorted(records)]

@@ -68,7 +68,10 @@ def _sign_again(
     """Sign the same warrant again. Raises `InvalidState` if the key can no longer sign it."""
     warrant, key = WarrantRecord.from_item(outcome), find_key(ports, caller, key_id)
     if key.key_version != warrant.key_version:
-        raise InvalidState("The key was rotated since; the signature of this request is not kept.")
+        raise InvalidState(
+            "The key was rotated after this request, and the signature was not stored; sign with "
+            "a new Idempotency-Key."
+        )
     _check_line(ports, key)
     signed = _sign_and_verify(ports, key, warrant, order)
     _check_still(ports, key, warrant.warrant_id)
@@ -96,11 +99,11 @@ def sign(
     # Created before signing, because the signed bytes contain it.
     warrant_id = order.warrant_id or ports.new_id(WARRANT)
     if subject_of(warrant_id):
-        raise InvalidRequest("warrant_id: stands for all tokens of a subject; choose another.")
+        raise InvalidRequest("warrant_id: identifies all tokens of a subject; choose another.")
     if caller.limits and caller.limits.warrant_prefixes:
         if order.format is WarrantFormat.RAW:
             # The payload could name any other warrant.
-            message = "Your role is limited to warrants; sign with format cose."
+            message = "Your role is limited to some warrants; sign with format cose."
             raise InsufficientScope((), message)
         allowance.check_warrants(caller, [warrant_id])
     ports.gather(
@@ -148,9 +151,7 @@ def _check_order(ports: Ports, order: SignRequest) -> None:
     if order.expires_at is not None:
         raise InvalidRequest("expires_at: is not signed with format raw; omit it.")
     if warrant_format.is_reserved(order.payload):
-        raise InvalidRequest(
-            "payload: must not be a revocation list or a message of COSE with format raw."
-        )
+        raise InvalidRequest("payload: must be neither an SRL nor a COSE message with format raw.")
 
 
 def _sign_and_verify(
@@ -258,7 +259,7 @@ def _check_active(ports: Ports, key: SigningKey, key_ids: Iterable[str]) -> None
 
 
 _INACTIVE = "The key is no longer active; only an active key signs."
-_BELOW_INACTIVE = "A key above this one is not active; until it is, this key cannot sign."
+_BELOW_INACTIVE = "An ancestor of this key is not active; enable the ancestor first."
 
 
 def _check_free(ports: Ports, tenant_id: str, warrant_id: str) -> None:

@@ -26,21 +26,21 @@ from shared.ports import Ports
 
 # The remedy for each rejected report.
 _REFUSED: Final = {
-    RefusedReport.UNSIGNED: "the authorizer has a key, and the report is not signed. Sign it, or "
-    "remove the authorizer, and register as a stock authorizer.",
+    RefusedReport.UNSIGNED: "the authorizer has a key, but the report is not signed. Sign the "
+    "report; or remove the authorizer, and register it as a stock authorizer.",
     RefusedReport.KEY_UNVERIFIED: "the authorizer has no key. Register again with a proof.",
-    RefusedReport.TOO_LARGE: "it may have at most 4,096 bytes.",
+    RefusedReport.TOO_LARGE: "it must have at most 4,096 bytes.",
     RefusedReport.SIGNATURE: "the key of this authorizer did not sign it. If the key is lost, "
     "remove the authorizer, and register again.",
     RefusedReport.MALFORMED: "it must be a report in deterministic CBOR, in base64.",
     RefusedReport.TENANT: "it names another tenant.",
-    RefusedReport.ROLLBACK: "its number must be above that of the last report. Register again: the "
-    "response has that number.",
+    RefusedReport.ROLLBACK: "its number must be above the number of the last report. Register "
+    "again; the response contains that number.",
 }
 
 # The most authorizers that one request removes.
 _REMOVED_MAX: Final = 2_000
-_LEFT: Final = f"{_REMOVED_MAX:,} authorizers are removed; repeat the request for the others."
+_LEFT: Final = f"{_REMOVED_MAX:,} authorizers were removed; repeat the request for the others."
 
 # The identity of a caller (ACCOUNT-2).
 _IDENTITY: Final = re.compile(r"[^@\s]{1,255}@[a-z0-9-]{1,63}\.svc")
@@ -80,7 +80,7 @@ def heartbeat(
     taken = heartbeats.take(ports, caller, {authorizer_id: beat}, relay="")
     (outcome,) = taken.outcomes
     if isinstance(outcome, RefusedReport):
-        raise Conflict(f"The report is refused ({outcome.value}): {_REFUSED[outcome]}")
+        raise Conflict(f"The report was rejected ({outcome.value}): {_REFUSED[outcome]}")
     if outcome is not HeartbeatOutcome.NOT_FOUND:
         return HeartbeatAnswer(HeartbeatStatus(outcome), taken.latest, taken.numbers)
     if not is_stock or not is_identifier(authorizer_id, kind=AUTHORIZER):
@@ -155,7 +155,9 @@ def remove_of_owner(ports: Ports, caller: Caller, *, owner: str) -> None:
     administrator and names another owner.
     """
     if not is_identifier(owner, kind=API_KEY) and not _IDENTITY.fullmatch(owner):
-        raise InvalidRequest("owner: must be an API key, or an owner as the list shows it.")
+        raise InvalidRequest(
+            "owner: must be an API key, or an owner in the form of GET /v1/authorizers."
+        )
     if not caller.is_admin and owner not in (caller.key_id, caller.identity):
         raise NotFound
     tenant_id, left = caller.tenant_id, _REMOVED_MAX

@@ -243,7 +243,7 @@ def _log_refused_reports(facts: _HeartbeatFacts, outcomes: Mapping[str, _Outcome
     }
     if refused:
         more = logs.fields(tenant_id=tenant_id, authorizers=refused)
-        _log.warning("reports were refused", extra=more)
+        _log.warning("reports were rejected", extra=more)
 
 
 def _store(ports: Ports, changes: Sequence[Sequence[Change]]) -> None:

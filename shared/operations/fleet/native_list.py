@@ -128,7 +128,7 @@ def _current(ports: Ports, caller: Caller) -> tuple[StoredBody, FeedHead]:
 def _cached_if_current(facts: _NativeFacts, now: datetime) -> tuple[StoredBody, FeedHead] | None:
     newest, made = _usable(facts.newest, now), facts.current
     if facts.made is not None and facts.made.sequence > newest.sequence:
-        raise DataCorrupt("a native list covers more than the feed has")
+        raise DataCorrupt("a native list is newer than the feed")
     return (made.form, newest) if made is not None and made.is_kept(now) else None
 
 
@@ -150,12 +150,12 @@ def _facts(ports: Ports, tenant_id: str) -> _NativeFacts:
 def _usable(newest: FeedHead | None, now: datetime) -> FeedHead:
     """Return the head of a usable feed. Raises `Unavailable` if the feed is out of date."""
     if newest is None:
-        raise Unavailable("the tenant has no feed yet; its next list begins it")
+        raise Unavailable("the tenant has no feed yet; its next SRL starts it")
     if newest.is_broken:
-        raise Unavailable("no list covers the break of the feed yet")
+        raise Unavailable("no SRL follows the discontinuity of the feed yet")
     if newest.signed_head.expires_at <= now:
         # A stock authorizer does not see that the service stopped publishing.
-        raise Unavailable("the head of the feed has expired")
+        raise Unavailable("the feed head has expired")
     return newest
 
 
@@ -170,18 +170,18 @@ def _revoked_ids(ports: Ports, tenant_id: str, newest: FeedHead) -> list[str]:
     if listed is None:
         raise DataCorrupt("the base of the feed is missing")
     if listed.sequence is None:
-        raise Unavailable("the list in force is not what the feed makes of the one before")
+        raise Unavailable("the current SRL is a full rebuild, which the feed does not contain")
     try:
         ids = wire.base_ids(gzip.decompress(in_force.read_blob(ports, listed.base)), base)
     except (MalformedBytes, OSError, EOFError) as error:
-        raise DataCorrupt("the base of the feed is not the one that its head names") from error
+        raise DataCorrupt("the base of the feed does not match its feed head") from error
     stored = in_force.read_entries(ports, tenant_id, after=base.sequence, until=newest.sequence)
     return _apply_entries(ids, [each.entry for each in stored], newest)
 
 
 def _apply_entries(ids: list[str], entries: list[bytes], newest: FeedHead) -> list[str]:
     if reduce(wire.next_chain, entries, newest.base.chain) != newest.signed_head.chain:
-        raise DataCorrupt("an entry of the feed was altered")
+        raise DataCorrupt("a feed entry was altered")
     if not entries:
         return ids
     found = set(ids)

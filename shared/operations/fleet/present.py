@@ -30,7 +30,9 @@ from shared.ports import Ports
 
 # The most removed registrations that one response names.
 _REMOVED_MAX: Final = 5_000
-_GONE: Final = "changed_since: what changed since is not known any more; read all authorizers."
+_GONE: Final = (
+    "changed_since: changes from before that time are no longer available; read all authorizers."
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def survey(ports: Ports) -> FleetSurvey | None:
             of_tenant = of_feed(ports, tenant_id)
         except (DataCorrupt, Unavailable):
             # A failure must neither hide other tenants nor be hidden by them.
-            _log.exception("the authorizers of %s cannot be counted", tenant_id)
+            _log.exception("cannot count the authorizers of tenant %s", tenant_id)
             unknown += 1
             continue
         if of_tenant is not None:
@@ -187,10 +187,10 @@ class LaggingAuthorizer(NamedTuple):
         found = self.judged.authorizer
         name = f"its authorizer {found.name} ({found.id})"
         if found.equivocation:
-            return f"{name} reported entries of the feed that this service did not publish"
+            return f"{name} reported feed entries that this service did not publish"
         held = "none" if found.sequence is None else f"entry {found.sequence}"
         seen = f"at {times.format_utc(found.last_seen_at)} it reported {held}"
-        return f"{name} is not known to have entry {self.sequence} of the feed: {seen}"
+        return f"{name} has not proved that it has feed entry {self.sequence}: {seen}"
 
 
 def lagging_authorizers(ports: Ports, tenant_id: str) -> tuple[list[LaggingAuthorizer], int]:

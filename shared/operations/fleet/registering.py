@@ -27,9 +27,8 @@ from shared.ports import Ports
 from shared.ports.store import Expect, Put
 
 _TAKEN: Final = (
-    "The name is that of the authorizer {id}, which has another key. If it is gone, or has lost "
-    "its key, remove it (`rescind authorizers remove {id}`), and register again. Otherwise take "
-    "another name."
+    "The authorizer {id} has this name and another key. If it is gone or has lost its key, remove "
+    "it (`rescind authorizers remove {id}`), and register again. Otherwise choose another name."
 )
 
 
@@ -209,8 +208,8 @@ def _entry(
 _RETRY_AFTER: Final = 300
 
 _FULL: Final = (
-    f"The tenant has {model.REGISTERED_MAX:,} authorizers, which is the most; remove some, or "
-    "retry after the time in Retry-After."
+    f"The tenant has {model.REGISTERED_MAX:,} authorizers, the maximum; remove some, or retry "
+    "after the time in Retry-After."
 )
 
 
@@ -239,7 +238,7 @@ def _of_owner(ports: Ports, caller: Caller) -> int:
 
 def _at_quota(caller: Caller, most: int) -> str:
     return (
-        f"{caller.identity} has registered {most:,} authorizers, which is the setting "
-        "max_authorizers of the tenant; remove some (`rescind authorizers remove`), or raise the "
+        f"{caller.identity} has registered {most:,} authorizers, the maximum by the tenant's "
+        "setting max_authorizers; remove some (`rescind authorizers remove`), or raise the "
         "setting (`rescind settings set max_authorizers=…`)."
     )

@@ -36,7 +36,7 @@ def announce_all(ports: Ports, entries: Mapping[str, SettledEntry]) -> int:
         try:
             announced += announce(ports, tenant_id, found)
         except (DataCorrupt, Unavailable):
-            _log.exception("the stale authorizers of %s cannot be announced", tenant_id)
+            _log.exception("cannot announce the stale authorizers of tenant %s", tenant_id)
     return announced
 
 

@@ -32,11 +32,12 @@ from shared.ports.store import Change, Check, Delete, Expect, Increment, Put, Ve
 _USED: Final = timedelta(minutes=5)
 _UNVERIFIED: Final = (
     "The provider does not state that it verified the e-mail address (email_verified). If it "
-    "verifies all addresses, an administrator can set trusts_email."
+    "verifies all addresses, set trusts_email as an administrator."
 )
 _TAKEN: Final = (
-    "Another person of the tenant has this e-mail; an administrator can disable that one. If it is "
-    "the same person, the provider gives each client another subject: use one client for all."
+    "Another person of the tenant has this e-mail address; an administrator can disable that "
+    "person. If both are the same person, the provider issues a different subject to each client; "
+    "use one client for all."
 )
 _DISABLED: Final = "An administrator has disabled this person."
 
@@ -90,7 +91,7 @@ def _attempt(
     role = roles.of_tenant(ports, provider.tenant_id).get(mapping.role)
     if role is None:
         raise SignInRefused(
-            OAuthErrorCode.DENIED, "The role of the role mapping does not exist any more."
+            OAuthErrorCode.DENIED, "The role of the role mapping does not exist; change the mapping."
         )
     is_person = provider.usage is ProviderUsage.SIGN_IN
     admitted = (_person if is_person else _program)(ports, provider, claims, mapping)
@@ -247,7 +248,7 @@ def _former(ports: Ports, tenant_id: str, holder_id: str) -> Person:
 def _read_person(ports: Ports, tenant_id: str, person_id: str) -> Person:
     item = ports.store.get(people.people(tenant_id).address(person_id))
     if item is None:
-        raise DataCorrupt("a subject names a person that there is not")
+        raise DataCorrupt("a subject names a person without a record")
     person = Person.from_item(item)
     if not person.is_active:
         raise SignInRefused(OAuthErrorCode.DENIED, _DISABLED)
@@ -288,7 +289,7 @@ def _email(provider: IdentityProvider, claims: IdentityClaims) -> str:
     domain = claims.email.rpartition("@")[2]
     if provider.email_domains and domain not in provider.email_domains:
         raise SignInRefused(
-            OAuthErrorCode.DENIED, "The e-mail is of no domain that the tenant allows."
+            OAuthErrorCode.DENIED, "The tenant does not allow the domain of the e-mail address."
         )
     return claims.email
 

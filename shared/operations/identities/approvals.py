@@ -35,19 +35,20 @@ from shared.ports.store import Change, Check, Expect, Put, VersionIs
 
 _KEPT: Final = of_record(Approval)
 _READERS: Final = frozenset({Scope.ADMIN, Scope.READ_ONLY, Scope.AUDITOR})
-_NOT_BY_KEY: Final = "Only a person who is signed in decides on an approval."
+_NOT_BY_KEY: Final = "Only a person who is signed in can decide on an approval."
 _COOLING_OFF: Final = (
-    "An identity provider changed less than 24 hours ago, and your session began since. Let a "
-    "person approve whose session is older, or the operator by `rescind approvals override`."
+    "An identity provider changed less than 24 hours ago, and your session began after the "
+    "change. A person with an older session can approve, or the operator can run `rescind "
+    "approvals override`."
 )
 _NO_APPROVER: Final = (
-    "The person who approved may not approve any more; ask another person for an approval."
+    "The person who approved can no longer approve; request an approval by another person."
 )
 _TOO_MANY: Final = (
     f"At most {model.PENDING_MAX} requests of a person and {model.PENDING_OF_TENANT_MAX} of a "
-    "tenant wait for a decision; have some decided first."
+    "tenant can wait for a decision; first have some decided."
 )
-_NOT_ALONE: Final = "Another person than the one who asked decides on an approval."
+_NOT_ALONE: Final = "The requester cannot decide on an approval; another person must decide."
 
 
 @operation(*Scope)
@@ -123,7 +124,7 @@ def _overridden(ports: Ports, operator: Caller, approval_id: str, reason: str) -
     if before.status is ApprovalStatus.APPROVED:
         shown = _show(before, _ending(ports, operator.tenant_id))
         if shown.status is not ApprovalStatus.APPROVED:
-            raise InvalidState(f"The approval is {shown.status}; ask for another one.")
+            raise InvalidState(f"The approval is {shown.status}; request another approval.")
         return before
     after = before.decide(ApprovalStatus.APPROVED, operator.identity, None, ports.now())
     ports.store.write(
@@ -173,9 +174,9 @@ def _check_open(ports: Ports, approval: Approval, status: ApprovalStatus) -> Non
     if approval.status is status:
         return
     if approval.status is ApprovalStatus.REJECTED:
-        raise InvalidState("The approval was rejected; ask for another one.")
+        raise InvalidState("The approval was rejected; request another approval.")
     if _ending(ports, approval.tenant_id)(approval):
-        raise InvalidState("The approval has expired; ask for another one.")
+        raise InvalidState("The approval has expired; request another approval.")
 
 
 def _check_cooled_off(ports: Ports, caller: Caller) -> None:
@@ -197,7 +198,7 @@ def _check_cooled_off(ports: Ports, caller: Caller) -> None:
 def _person(ports: Ports, tenant_id: str, person_id: str) -> Person:
     item = ports.store.get(people.people(tenant_id).address(person_id))
     if item is None:
-        raise DataCorrupt("a session is of a person that there is not")
+        raise DataCorrupt("a session names a person without a record")
     return Person.from_item(item)
 
 
@@ -293,15 +294,15 @@ def usable(
     if found is None:
         raise ApprovalRequired("There is no such approval.")
     if found.requested_by_id != caller.person_id:
-        raise ApprovalRequired("Another person asked for this approval.")
+        raise ApprovalRequired("Another person requested this approval.")
     if found.action not in actions or found.subject != subject:
-        raise ApprovalRequired("The approval is for another action or subject.")
+        raise ApprovalRequired("The approval is for another action or resource.")
     if found.status is not ApprovalStatus.APPROVED:
         raise ApprovalRequired(f"The approval is {found.status}.")
     if _ending(ports, found.tenant_id)(found):
         raise ApprovalRequired("The approval has expired.")
     if found.remaining <= 0:
-        raise ApprovalRequired("The approval is used up.")
+        raise ApprovalRequired("The approval was used already; request another approval.")
     return found
 
 

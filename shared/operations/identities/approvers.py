@@ -74,7 +74,7 @@ def report_loss(ports: Ports, tenant_id: str) -> None:
     access = AccessRecord.of(ports.store.get(access_address(tenant_id)))
     found = {person.account for person, _ in _find(ports, tenant_id, access)}
     if _protects(ports, tenant_id) and len(found) < _TWO:
-        _log.error("fewer than two people can approve what is protected", extra=_TOO_FEW)
+        _log.error("fewer than two people can approve protected actions", extra=_TOO_FEW)
 
 
 def _protects(ports: Ports, tenant_id: str) -> bool:

@@ -271,20 +271,24 @@ def _check(provider: IdentityProvider) -> None:
         _check_tokens(provider)
         return
     if provider.token_max_seconds is not None:
-        raise InvalidRequest("token_max_seconds: is for tokens alone.")
+        raise InvalidRequest("token_max_seconds: is only for tokens.")
     if not provider.role_mappings:
         raise InvalidRequest("role_mappings: must have at least one entry.")
     is_of_people = provider.usage is ProviderUsage.SIGN_IN
     if is_of_people and not provider.client_id:
         raise InvalidRequest("client_id: is required for people.")
     if not is_of_people and (provider.client_id or provider.cli_client_id):
-        raise InvalidRequest("client_id: programs have none; their tokens are for this provider.")
+        raise InvalidRequest(
+            "client_id: must be omitted for programs, because their tokens are for this provider."
+        )
     if is_of_people and provider.issuer == _GOOGLE and not provider.email_domains:
-        raise InvalidRequest("email_domains: is required, since anybody has an account there.")
+        raise InvalidRequest(
+            "email_domains: is required, because anyone can have an account at this provider."
+        )
     if is_of_people and provider.allow_token_reuse:
-        raise InvalidRequest("allow_token_reuse: is for `workload` alone.")
+        raise InvalidRequest("allow_token_reuse: is only for `workload`.")
     if not is_of_people and (provider.token_exchange is False or provider.step_up != _USUAL):
-        raise InvalidRequest("token_exchange, step_up: are for people alone.")
+        raise InvalidRequest("token_exchange, step_up: are only for people.")
     for mapping in provider.role_mapping_list:
         _check_role_mapping(provider, mapping)
 
@@ -292,13 +296,14 @@ def _check(provider: IdentityProvider) -> None:
 def _check_tokens(provider: IdentityProvider) -> None:
     """Raise `InvalidRequest` unless a token issuer has the values for introspection (TOKEN-3)."""
     if not provider.client_id:
-        raise InvalidRequest("client_id: is required for tokens: their audience.")
+        raise InvalidRequest("client_id: is required for tokens, as their audience.")
     if provider.jwks is None or len(json.dumps(provider.jwks)) > model.TOKEN_KEYS_MAX:
         kib = model.TOKEN_KEYS_MAX // 1024
         raise InvalidRequest(f"jwks: is required for tokens, with at most {kib} KiB.")
     if provider.role_mappings or provider.cli_client_id or provider.email_domains:
         raise InvalidRequest(
-            "role_mappings, cli_client_id, email_domains: nobody signs in by tokens."
+            "role_mappings, cli_client_id, email_domains: must be omitted for tokens, which nobody signs "
+            "in with."
         )
 
 
@@ -312,7 +317,7 @@ def _check_role_mapping(provider: IdentityProvider, mapping: RoleMapping) -> Non
     is_of_people = provider.usage is ProviderUsage.SIGN_IN
     if is_of_people is (mapping.service_account is not None):
         raise InvalidRequest(
-            "role_mappings: programs name a service_account each, and people none."
+            "role_mappings: must name a service_account each for programs, and none for people."
         )
     family = model.family_of(provider.issuer)
     # The domain of the e-mail distinguishes people of a shared issuer.
@@ -320,8 +325,8 @@ def _check_role_mapping(provider: IdentityProvider, mapping: RoleMapping) -> Non
     if not is_named and not mapping.names_owner(family):
         claims = " or ".join(family.owners)
         raise InvalidRequest(
-            f"role_mappings: name the owner of the token by {claims} in each `claims`, with your "
-            "own value before any `*`."
+            f"role_mappings: must name the owner of the token by {claims} in each `claims`, with your own "
+            "value before any `*`."
         )
 
 

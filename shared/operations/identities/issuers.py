@@ -52,14 +52,14 @@ def discover(ports: Ports, issuer: str) -> ProviderMetadata:
     answer = ports.outbound().ask(_configuration_at(issuer))
     if answer.outcome is DeliveryOutcome.BLOCKED:
         raise InvalidRequest(
-            "The issuer's address is not public; the operator can allow it by"
-            " RESCIND_OUTBOUND_ALLOWED_NETWORKS."
+            "The issuer's address is not public; the operator can allow it with "
+            "RESCIND_OUTBOUND_ALLOWED_NETWORKS."
         )
     if (
         answer.outcome is DeliveryOutcome.NO_RESPONSE
         or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR
     ):
-        raise Unavailable(f"The issuer does not answer at {_PATH}; try again later.")
+        raise Unavailable(f"The issuer does not respond at {_PATH}; try again later.")
     return _of_document(issuer, _object(answer.body if answer.status == HTTPStatus.OK else b""))
 
 
@@ -108,7 +108,7 @@ def refresh_all(ports: Ports, is_over: Callable[[], bool]) -> int:
                 refresh(ports, IdentityProvider.from_item(row.item))
             except RescindError:
                 failed += 1
-                _log.exception("an identity provider could not be refreshed")
+                _log.exception("cannot refresh an identity provider")
     return failed
 
 
@@ -119,7 +119,7 @@ def _is_new(provider: IdentityProvider, now: datetime) -> bool:
 
 def _of_document(issuer: str, document: Mapping[str, Any] | None) -> ProviderMetadata:
     if document is None or document.get("issuer") != issuer:
-        raise InvalidRequest(f"The issuer does not publish this issuer at {_PATH}; compare them.")
+        raise InvalidRequest(f"The document at {_PATH} names another issuer; compare the two.")
     keys = _endpoint(document, "jwks_uri")
     if keys is None:
         raise InvalidRequest("The issuer publishes no jwks_uri.")
@@ -141,7 +141,7 @@ def keys_of(ports: Ports, uri: str, kid: str) -> KeySet:
         known = _looked_up(ports, uri, kid)
     keys = _keys(ports, known)
     if kid not in keys and not known.has_succeeded:
-        raise Unavailable("The keys of the issuer cannot be read now; try again later.")
+        raise Unavailable("Cannot read the keys of the issuer; try again later.")
     return keys
 
 

@@ -93,7 +93,7 @@ def enable(ports: Ports, caller: Caller, keep: Keep[Person], *, person_id: str) 
         return person
     address = model.email_address(person.tenant_id, person.email)
     if ports.store.get(address) is not None:
-        raise Conflict("Another active person has this e-mail; disable that one first.")
+        raise Conflict("Another active person has this e-mail address; disable that person first.")
     after = replace(person, status=PersonStatus.ACTIVE, version=person.version + 1)
     email = Put(address, {"id": person.id}, Expect.ABSENT)
     details, version = _describe(person, after), person.version

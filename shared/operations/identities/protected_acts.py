@@ -28,14 +28,20 @@ from shared.ports import Ports
 from shared.ports.store import Change, Check, Expect, Put, VersionIs, expect_version
 
 _ALONE: Final = (
-    "This needs an approval by another person: send the request with Rescind-Approval: request."
+    "This action requires an approval by another person; send the request with Rescind-Approval: "
+    "request."
 )
-_PEOPLE_ONLY: Final = "This needs an approval, which only a person who is signed in can ask for."
+_PEOPLE_ONLY: Final = (
+    "This action requires an approval, which only a person who is signed in can request."
+)
 _MANIFEST: Final = (
-    "This needs an approval by another person: create a manifest with POST /v1/unrevoke-manifests, "
-    "and send its parts with Rescind-Approval."
+    "This action requires an approval by another person; create a manifest with POST "
+    "/v1/unrevoke-manifests, and send its parts with Rescind-Approval."
 )
-_MANY: Final = f"An approval shows at most {GROUPS_MAX} makers and reasons; ask for fewer at once."
+_MANY: Final = (
+    f"An approval shows at most {GROUPS_MAX} creators and reasons; request fewer revocations at "
+    "once."
+)
 _POLICY: Final = "protected actions"
 _PROTECT: Final = AuditAction.TENANT_UPDATE_PROTECTED_ACTIONS
 _OVERRIDE: Final = AuditAction.APPROVAL_OVERRIDE
@@ -169,9 +175,13 @@ def approval_changes(  # noqa: PLR0913 (what an approval is made of)
         )
     found = approvals.usable(ports, caller, header.id or "", [action], subject)
     if found.request != request:
-        raise ApprovalRequired("The approval is for another request: method, path and body differ.")
+        raise ApprovalRequired(
+            "The approval is for another request; send the same method, path and body."
+        )
     if found.record_version != version:
-        raise ApprovalRequired("The record has changed since; ask for another approval.")
+        raise ApprovalRequired(
+            "The record has changed after the request; request another approval."
+        )
     return approvals.use_changes(ports, caller, found, 1)
 
 

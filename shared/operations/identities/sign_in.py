@@ -105,9 +105,9 @@ def prepare(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     provider = issuers.current(ports, _provider(ports, _require_field(form, "audience")))
     _check_exchange(form)
     if _require_field(form, "subject_token_type") not in _TOKEN_TYPES:
-        _refuse("subject_token_type: must be that of a jwt or an id_token (RFC 8693).")
+        _refuse("subject_token_type: must be the type of a jwt or an id_token (RFC 8693).")
     if not provider.exchanges_tokens:
-        message = "audience: this identity provider exchanges no tokens; see token_exchange."
+        message = "audience: this identity provider does not exchange tokens; see token_exchange."
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     binding = _exchange_binding(provider)
     parsed, _ = _check_claims(ports, binding, _require_field(form, "subject_token"))
@@ -124,7 +124,7 @@ def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
     for name in (*_SENT, "nonce"):
         _require_field(form, name)
     if provider.client_id is None or provider.token_endpoint is None:
-        message = "audience: this identity provider redeems no codes; exchange a token."
+        message = "audience: this identity provider does not redeem codes; exchange a token."
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
     if not _VERIFIER.fullmatch(form["code_verifier"]):
         _refuse("code_verifier: must be 43 to 128 characters (RFC 7636).")
@@ -139,9 +139,9 @@ def prepare_code(ports: Ports, form: Mapping[str, str]) -> SignInAttempt:
 def _check_exchange(form: Mapping[str, str]) -> None:
     """Raise `SignInRefused` if the form requests an unsupported exchange (RFC 8693, 2.1)."""
     if form.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
-        _refuse(f"requested_token_type: must be {ACCESS_TOKEN}, or left out.")
+        _refuse(f"requested_token_type: must be {ACCESS_TOKEN} or omitted.")
     if "actor_token" in form or "actor_token_type" in form:
-        _refuse("actor_token: is not supported; leave it out.")
+        _refuse("actor_token: is not supported; omit it.")
     if "resource" in form:
         message = "resource: is not supported; name the identity provider in audience."
         raise SignInRefused(OAuthErrorCode.INVALID_TARGET, message)
@@ -238,7 +238,7 @@ def take_allowance(ports: Ports, provider: IdentityProvider, purpose: str) -> No
     try:
         taken = ports.buckets.lease(name, _COST, now=now, least=_COST)
     except Unavailable:
-        _log.exception("the allowance cannot be read; going on without it", extra=_OPEN)
+        _log.exception("cannot read the rate limit; admitting the request without it", extra=_OPEN)
         return
     if not taken.granted and not is_of_another_clock(taken.full_at, now):
         raise RateLimited(retry_after=1)
@@ -316,7 +316,7 @@ def _email(claims: Mapping[str, Any]) -> str | None:
     try:
         return None if email is None else people.email(email if isinstance(email, str) else "")
     except ValueError:
-        message = "email must be one address, and not of .svc."
+        message = "email must be one address, and not in the domain .svc."
         raise SignInRefused(TokenFault.EMAIL, message) from None
 
 
@@ -338,7 +338,7 @@ def exchange_code(
         or status >= HTTPStatus.INTERNAL_SERVER_ERROR
         or status == HTTPStatus.TOO_MANY_REQUESTS
     ):
-        raise Unavailable("The identity provider does not answer; try again later.")
+        raise Unavailable("The identity provider does not respond; try again later.")
     return _id_token(status, _members(answer.body))
 
 
@@ -365,10 +365,11 @@ def _id_token(status: int, members: dict[str, Any]) -> str:
         return token
     if status == HTTPStatus.UNAUTHORIZED or str(members.get("error")) in _OF_CLIENT:
         raise SignInRefused(
-            CodeFault.CLIENT, "The provider refuses the client; compare its id and secret."
+            CodeFault.CLIENT, "The provider rejects the client; compare its id and secret."
         )
     if status == HTTPStatus.OK:
         raise SignInRefused(
-            CodeFault.CODE, "The provider gave no ID token; the sign-in needs the scope openid."
+            CodeFault.CODE,
+            "The provider returned no ID token; the sign-in requires the scope openid.",
         )
-    raise SignInRefused(CodeFault.CODE, "The provider refuses the code; sign in again.")
+    raise SignInRefused(CodeFault.CODE, "The provider rejects the code; sign in again.")

@@ -19,7 +19,7 @@ from shared.ports import Ports
 from shared.ports.store import Check, Delete, Expect, Put
 
 _SESSION_SECONDS: Final = 3600
-_REFUSED: Final = "The ticket was used, or is too old. For another one, run: rescind console"
+_REFUSED: Final = "The ticket was used or has expired. To get another ticket, run: rescind console"
 
 
 def issue(ports: Ports, operator: Caller) -> str:

@@ -272,7 +272,7 @@ def test_a_key_is_told_what_the_service_says(two: Two, chromium: Browser) -> Non
     dialog.get_by_label("Name").fill("pipeline")
     dialog.get_by_role("checkbox", name="may do everything").check()
     dialog.get_by_role("button", name="Make the key").click()
-    expect(dialog).to_contain_text("which only a person who is signed in can ask for")
+    expect(dialog).to_contain_text("which only a person who is signed in can request")
     expect(dialog.get_by_role("button", name="Ask for approval")).to_have_count(0)
     assert not [each for each in asked_for if "/v1/approvals" in each]
     console.check()

@@ -213,7 +213,7 @@ def test_an_approver_is_lost(town: Town) -> None:
     words = ("api-keys", "create", "pipeline", "--scope", "admin")
     assert "--request-approval WHY" in town.refused("alice", *words)
     asked = town.done("alice", *words, "--request-approval", "rollout")["approval_id"]
-    assert "Another person" in town.refused("alice", "approvals", "approve", asked)
+    assert "another person must decide" in town.refused("alice", "approvals", "approve", asked)
     town.operate("approvals", "override", "local", asked, "--reason", "Bob is lost")
     # The server finds what another process did when it seals the log.
     soon(lambda: town.metric("approvals_overridden") == 1)

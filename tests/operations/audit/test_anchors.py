@@ -103,10 +103,10 @@ def test_a_log_extends_its_anchors(
     clock.advance(minutes=1)
     before = head_of(ports, tenant.id)
     entered(ports, clock, tenant.id)
-    with pytest.raises(DataCorrupt, match="was cut, or its store is older"):
+    with pytest.raises(DataCorrupt, match="was truncated, or its store is an older copy"):
         sealing.extend(ports, tenant.id)
     assert head_of(ports, tenant.id) == before
-    assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
+    assert [each for each in doctor.examine(ports) if "was truncated" in each.problem]
     recovery.recover(ports, tenant.operator)
     sealing.extend(ports, tenant.id)
     assert head_of(ports, tenant.id).generation > 1
@@ -139,13 +139,13 @@ def test_a_log_extends_what_documents_name(
     deployment.restore(copy, Table.AUDIT)
     clock.advance(minutes=1)
     entered(ports, clock, tenant.id)
-    with pytest.raises(DataCorrupt, match="was cut, or its store is older"):
+    with pytest.raises(DataCorrupt, match="was truncated, or its store is an older copy"):
         sealing.extend(ports, tenant.id)
     deployment.restore(copy)
-    assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
+    assert [each for each in doctor.examine(ports) if "was truncated" in each.problem]
     remove = model.address(tenant.id)
     ports.store.write(Delete(remove, Expect.PRESENT))
-    with pytest.raises(DataCorrupt, match="it has no head, but"):
+    with pytest.raises(DataCorrupt, match="no log head"):
         sealing.extend(ports, tenant.id)
 
 
@@ -196,7 +196,7 @@ def test_the_doctor_compares_all_anchors(ports: Ports, clock: Clock, tenant: Ten
     anchored(ports, tenant, LogAnchor(origin, 300, tree.root(299)), 1)
     sealing.extend(ports, tenant.id)
     (told,) = (each for each in doctor.examine(ports) if "its first" in each.problem)
-    assert "its first 300 leaves are not those that were sealed" in told.problem
+    assert "its first 300 leaves differ from the leaves of an anchor" in told.problem
 
 
 def test_an_anchor_that_cannot_be_read_is_none_of_another_log(

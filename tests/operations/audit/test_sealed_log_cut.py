@@ -80,11 +80,11 @@ def test_a_log_that_was_cut_is_not_begun_anew(
         address = audit_log.address(tenant.id, entry_id, clock())
         ports.store.write(Delete(address, Expect.PRESENT))
     cut(ports, tenant)
-    with pytest.raises(DataCorrupt, match="was cut, or its store is older"):
+    with pytest.raises(DataCorrupt, match="was truncated, or its store is an older copy"):
         sealing.extend(ports, tenant.id)
-    with pytest.raises(DataCorrupt, match="was cut"):
+    with pytest.raises(DataCorrupt, match="was truncated"):
         sealed_log.checkpoint(ports, tenant.operator)
-    assert [each for each in doctor.examine(ports) if "was cut" in each.problem]
+    assert [each for each in doctor.examine(ports) if "was truncated" in each.problem]
     recovery.recover(ports, tenant.operator)
     sealing.extend(ports, tenant.id)
     head = head_of(ports, tenant.id)
@@ -109,7 +109,7 @@ def test_an_older_log_is_neither_extended_nor_forked(
     sealing.extend(ports, tenant.id)
     deployment.restore(copy, Table.AUDIT)
     entered(ports, clock, tenant.id)
-    with pytest.raises(DataCorrupt, match="it has 1 leaves in generation 1, but 2 were sealed"):
+    with pytest.raises(DataCorrupt, match="it has 1 leaves in generation 1, but an anchor has 2"):
         sealing.extend(ports, tenant.id)
     for_two = next(iter(ports.blobs.names(checkpoint.folder(tenant.id))))
     ports.blobs.remove(for_two)
@@ -117,7 +117,7 @@ def test_an_older_log_is_neither_extended_nor_forked(
     ports.blobs.put(for_two, b"")
     entered(ports, clock, tenant.id)
     clock.advance(minutes=1)
-    with pytest.raises(DataCorrupt, match="its first 2 leaves are not those that were sealed"):
+    with pytest.raises(DataCorrupt, match="its first 2 leaves differ from the leaves of an anchor"):
         log_of_two_roots(ports, tenant)
 
 
@@ -167,14 +167,17 @@ def remove(ports: Ports, tenant: Tenant, made: list[str], clock: Clock) -> str:
 
 
 def insert(ports: Ports, tenant: Tenant, _made: list[str], clock: Clock) -> str:
-    return f"the audit entry {entered(ports, clock, tenant.id, ago=3600)} was never sealed"
+    return (
+        f"the audit entry {entered(ports, clock, tenant.id, ago=3600)} was never appended to the "
+        "transparency log"
+    )
 
 
 def replace_a_tile(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clock) -> str:
     name = f"{model.folder(tenant.id, 1)}/tile/0/000"
     ports.blobs.remove(name)
     ports.blobs.put(name, bytes(32 * 256))
-    return "the tile 0/000 of its sealed log is missing or altered"
+    return "the tile 0/000 of its transparency log is missing or altered"
 
 
 def replace_a_bundle(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clock) -> str:
@@ -183,19 +186,19 @@ def replace_a_bundle(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clo
     assert held is not None
     ports.blobs.remove(name)
     ports.blobs.put(name, held[:-1] + bytes([held[-1] ^ 1]))
-    return "the checkpoint of its sealed log is not that of its leaves"
+    return "the checkpoint of its transparency log does not match its leaves"
 
 
 def forge_the_checkpoint(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clock) -> str:
     head = head_of(ports, tenant.id)
     _replace(ports, tenant, head.with_checkpoint(head.checkpoint.replace("— rescind", "— other")))
-    return "no audit signer signed the checkpoint of its sealed log"
+    return "no audit signer signed the checkpoint of its transparency log"
 
 
 def garble_the_checkpoint(ports: Ports, tenant: Tenant, _made: list[str], _clock: Clock) -> str:
     head = head_of(ports, tenant.id)
     _replace(ports, tenant, head.with_checkpoint("rescind"))
-    return "the checkpoint of its sealed log is malformed"
+    return "the checkpoint of its transparency log is malformed"
 
 
 @pytest.mark.slow_on(

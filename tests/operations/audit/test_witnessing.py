@@ -167,7 +167,7 @@ def test_two_witnesses_that_are_away_leave_no_quorum(
     assert three.agreed() == size
     assert (
         sorted(each.rpartition(": ")[2] for each in three.problems)
-        == ["it answers with status 503"] * 2
+        == ["it responds with status 503"] * 2
     )
 
 
@@ -198,7 +198,7 @@ def test_a_witness_that_lies_counts_for_nothing(three: Three, ports: Ports, lie:
     three.replaced(0, LIES[lie](three))
     three.replaced(1, lambda _: WitnessAnswer(0))
     three.round()
-    assert "its answer has no signature by its key" in three.problems[0]
+    assert "its response has no signature by its key" in three.problems[0]
     with pytest.raises(NotFound):
         three.agreed()
 
@@ -229,7 +229,7 @@ def test_a_conflict_without_a_number_is_an_error(three: Three, said: bytes) -> N
     """LOG-31, F805d: A witness that does not say what it knows is not asked again."""
     three.replaced(0, lambda _: WitnessAnswer(409, said))
     three.round()
-    assert "it does not say how many leaves it has signed" in three.problems[0]
+    assert "it does not report how many leaves it has signed" in three.problems[0]
     assert three.client.asked.count(f"{url(three.memories[0])}/add-checkpoint") == 1
 
 
@@ -238,7 +238,7 @@ def test_a_conflict_that_goes_on_is_an_error(three: Three) -> None:
     sizes = iter((b"1\n", b"2\n", b"1\n"))
     three.replaced(0, lambda _: WitnessAnswer(409, next(sizes)))
     three.round()
-    assert "it insists on 2 leaves" in three.problems[0]
+    assert "it requires a proof from 2 leaves" in three.problems[0]
     assert three.client.asked.count(f"{url(three.memories[0])}/add-checkpoint") == 2
 
 
@@ -257,7 +257,9 @@ def test_witnesses_tell_that_a_log_was_put_back(
     deployment.restore(copy)
     size = head_of(ports, three.tenant.id).size
     assert three.round()
-    expected = f"it has signed {known} leaves, and the log has {size}: it was cut or put back"
+    expected = (
+        f"it has signed {known} leaves, but the log has {size}; the log was truncated or restored"
+    )
     assert [each.rpartition(": it has")[2] for each in three.problems] == [
         expected.removeprefix("it has")
     ] * 3
@@ -287,9 +289,7 @@ def test_a_witness_must_be_told_of_a_log(tmp_path: Path, ports: Ports, tenant: T
     sealing.extend(ports, tenant.id)
     three = Three(tmp_path, ports, tenant)
     three.round()
-    assert all(
-        "it does not know the log: give the verifier keys" in each for each in three.problems
-    )
+    assert all("it does not accept the log; give its operator" in each for each in three.problems)
     three.know()
     three.round()
     assert three.problems == []

@@ -290,7 +290,7 @@ def test_nothing_is_said_that_is_not_known(
 ) -> None:
     """NATIVE-5, F273a: If the feed does not say what is revoked, the list is unavailable.
 
-    That is so before the first list, after a break, if the head of the feed has expired, and if
+    That is so before the first list, after a break, if the feed head has expired, and if
     what is stored contradicts the head. A stock authorizer keeps its list, and denies everything if
     that lasts. The next list that is published heals it.
     """

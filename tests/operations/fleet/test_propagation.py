@@ -193,7 +193,7 @@ def test_who_is_behind(ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock)
     assert unknown(ports) == 1
     (problem,) = findings(ports)
     assert problem == (
-        f"its authorizer stock ({fleet.ids['stock']}) is not known to have entry 1 of the feed: "
+        f"its authorizer stock ({fleet.ids['stock']}) has not proved that it has feed entry 1: "
         "at 2026-11-21T12:00:00Z it reported entry 0"
     )
     fleet.report("stock", staleness=None)
@@ -242,8 +242,8 @@ def test_a_foreign_feed(ports: Ports, tenant: Tenant, fleet: Fleet, clock: Clock
     clock.advance(minutes=6)
     (problem,) = findings(ports)
     assert problem == (
-        f"its authorizer south ({fleet.ids['south']}) reported entries of the feed that this "
-        "service did not publish"
+        f"its authorizer south ({fleet.ids['south']}) reported feed entries that this service did "
+        "not publish"
     )
 
 

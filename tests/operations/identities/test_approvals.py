@@ -290,5 +290,5 @@ def test_an_override_raises_the_alarm(ports: Ports, caplog: pytest.LogCaptureFix
     unrevoke(ports, made, by=made.bob)
     with caplog.at_level("WARNING"):
         sealing.extend(ports, made.tenant.id)
-    (line,) = lines(caplog, "approvals were overridden by the operator")
+    (line,) = lines(caplog, "the operator overrode approvals")
     assert metrics(line)["ApprovalsOverridden"] == (1, "Count")

@@ -95,7 +95,7 @@ def test_what_is_no_issuer(ports: Ports, document: object) -> None:
 def test_an_issuer_that_does_not_answer(ports: Ports) -> None:
     """F1184c: A failure of an issuer is an outage; a page that is not there is no issuer."""
     for status in (500, 503):
-        with pytest.raises(Unavailable, match="does not answer"):
+        with pytest.raises(Unavailable, match="does not respond"):
             _discover(ports, answer(status))
     for status, body in ((404, b"{}"), (302, b""), (200, b"<html>")):
         with pytest.raises(InvalidRequest):

@@ -160,7 +160,7 @@ def test_a_copy_that_does_not_arrive_stops_it(
     )
     monkeypatch.setattr(operation, "PACING", pacing)
     ended = shell.run(*TYPED)
-    assert (ended.code, "look at their replication" in ended.err) == (1, True)
+    assert (ended.code, "Check their replication" in ended.err) == (1, True)
     assert deployment.read_deployment(regions.second).region == NOBODY
     for region in (REGION, SECOND):
         with pytest.raises(ReadOnly):

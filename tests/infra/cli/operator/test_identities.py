@@ -92,7 +92,7 @@ def test_an_operator_binds_a_provider(machine: Machine) -> None:
         (("--email-domain", "ACME"), "must be a domain"),
         (("--jwks", "/dev/null"), "/dev/null"),
         (("--client-id", ""), "client_id: is required"),
-        (("--token-reuse",), "allow_token_reuse: is for `workload`"),
+        (("--token-reuse",), "allow_token_reuse: is only for `workload`"),
     ],
 )
 def test_a_provider_that_is_not_bound(

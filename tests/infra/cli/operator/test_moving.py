@@ -43,7 +43,7 @@ def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
     assert "Horizon: revocations until" in ended.err
     assert "Review: active API key" in ended.err
     examined = shell.run("doctor", "--data", new)
-    assert (examined.code, "that is not reviewed" in examined.err) == (1, True)
+    assert (examined.code, "the restore is not reviewed" in examined.err) == (1, True)
     assert shell.run("recover", "acme", "--data", new).code == 3
     assert shell.run("recover", "acme", "--complete-review", "--data", new).code == 0
     assert shell.run("doctor", "--data", new).code == 0

@@ -181,8 +181,8 @@ def test_publish_says_what_it_could_not_publish(rescind: Command, data: Path) ->
             for command in ("tenant create", "admin-key", "recover")
             for name in ("", "Acme", "a" * 64, "a\n")
         ),
-        (("admin-key", "nobody"), 1, "no tenant of this name"),
-        (("recover", "nobody"), 1, "no tenant of this name"),
+        (("admin-key", "nobody"), 1, "no tenant with this name"),
+        (("recover", "nobody"), 1, "no tenant with this name"),
     ],
 )
 def test_what_cannot_be_is_refused(

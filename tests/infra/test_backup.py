@@ -129,7 +129,7 @@ def test_a_restored_store_is_reviewed_before_it_counts_as_recovered(data: Path, 
             done = recovery.recover(ports, operator, reviewed=reviewed)
             found = [each.problem for each in doctor.examine(ports)]
         assert bool(done.unknown) is is_open
-        assert any("that is not reviewed" in each for each in found) is is_open
+        assert any("the restore is not reviewed" in each for each in found) is is_open
         assert any("active API key" in each for each in done.unknown.review) is is_open
         assert any(each.startswith("Horizon: ") for each in done.unknown.reasons) is is_open
     with opened(data) as ports:

@@ -116,7 +116,7 @@ def test_what_was_revoked_seconds_before_the_loss_is_revoked_again(
     with opened(data) as ports:
         assert ended.is_over(ports) == [True] * 3
     examined = rescind.run("doctor", "--data", data)
-    assert (examined.code, "that is not reviewed" in examined.err) == (1, True)
+    assert (examined.code, "the restore is not reviewed" in examined.err) == (1, True)
     assert rescind.run("recover", "acme", "--data", data).code == 3
     assert rescind.run("recover", "acme", "--complete-review", "--data", data).code == 0
     assert rescind.run("doctor", "--data", data).code == 0
@@ -201,7 +201,7 @@ def test_tables_of_dynamodb_that_were_restored_are_recovered(
             )
         restored_ports = replace(ports, store=DynamoStore(account.dynamodb, table_prefix=other))
         found = [each.problem for each in doctor.examine(restored_ports)]
-        assert any("are not those that an operator saw last" in each for each in found)
+        assert any("differ from the ones that an operator last confirmed" in each for each in found)
         recovered(restored_ports, ended)
 
 
@@ -257,9 +257,11 @@ def test_a_restored_database_is_recovered(
         with in_postgresql(url, tmp_path, clock, ports) as found:
             assert ended.is_over(found) == [False] * 3
             problems = [each.problem for each in doctor.examine(found)]
-            assert any("are not those that an operator saw last" in each for each in problems)
+            assert any(
+                "differ from the ones that an operator last confirmed" in each for each in problems
+            )
             done = recovery.recover(found, ended.tenant.operator)
-            assert done.unknown.reasons[0].startswith("The records were put back, at ")
+            assert done.unknown.reasons[0].startswith("The records were restored, at ")
             assert any(ended.leaked.api_key.id in each for each in done.unknown.review)
             assert any(ended.root.id in each for each in done.unknown.review)
             assert not recovery.recover(found, ended.tenant.operator, reviewed=True).unknown

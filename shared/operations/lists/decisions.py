@@ -229,7 +229,7 @@ def next_sequence(facts: PublicationFacts, restored_sequence: int | None = None)
     After a restore it is far above `restored_sequence`. Raises `DataCorrupt` if there is no feed.
     """
     if facts.feed_head is None:
-        raise DataCorrupt("the feed of a tenant has no head")
+        raise DataCorrupt("the feed of a tenant has no feed head")
     last = facts.feed_head.sequence
     return last + 1 if restored_sequence is None else max(last, restored_sequence) + LEAP
 
@@ -242,7 +242,7 @@ def next_issue(facts: PublicationFacts, now: datetime, lower_bound: int = 0) -> 
         return SrlIssue(version, times.truncate_to_second(max(now, listed.issued_at)), lifetime)
     # Either this clock or the earlier one is wrong. An SRL issued even later would be invalid, too.
     _log.error(
-        "the list in force was issued in the future, at %s; the next one is issued by this clock",
+        "the current SRL was issued in the future, at %s; issuing the next SRL by this clock",
         times.format_utc(listed.issued_at),
         extra=logs.fields(tenant_id=facts.tenant_id, metrics={"ClockSkew": 1}),
     )

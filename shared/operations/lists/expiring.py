@@ -54,7 +54,7 @@ def count_expiring(ports: Ports) -> Counter[tuple[ExpiringKind, int]]:
         try:
             keys = list_expiring(ports, tenant_id)
         except (DataCorrupt, Unavailable):
-            _log.exception("the expiring keys of %s cannot be counted", tenant_id)
+            _log.exception("cannot count the expiring keys of tenant %s", tenant_id)
             continue
         found.update((each.kind, days) for each in keys for days in model.DAYS if each.days <= days)
     return found
@@ -99,7 +99,7 @@ def run_due(ports: Ports, step: Callable[[Ports, str], T]) -> list[T]:
             try:
                 found.append(step(ports, tenant_id))
             except (DataCorrupt, Unavailable):
-                _log.exception("%s failed for %s", step.__name__, tenant_id)
+                _log.exception("%s failed for tenant %s", step.__name__, tenant_id)
     return found
 
 

@@ -63,7 +63,7 @@ def read_srl_head(ports: Ports, tenant_id: str) -> SrlHead:
     """Read the SRL head, which names the current SRL. Raises `DataCorrupt` if there is none."""
     item = ports.store.get(head_address(tenant_id))
     if item is None:
-        raise DataCorrupt("a tenant has no published list")
+        raise DataCorrupt("a tenant has no published SRL")
     return SrlHead.from_item(item)
 
 
@@ -112,7 +112,7 @@ def _read_head_and_signer(ports: Ports, tenant_id: str) -> tuple[SrlHead, SrlSig
         )
         active = next((each for each in found if each.status is SrlSignerStatus.ACTIVE), None)
     if active is None:
-        raise DataCorrupt("none of its list signers is active")
+        raise DataCorrupt("it has no active SRL signer")
     return current, active
 
 
@@ -176,7 +176,7 @@ def read_entries(ports: Ports, tenant_id: str, *, after: int, until: int) -> Ite
             break
         yield StoredEntry.from_item(row.item)
     if wanted != until:
-        raise DataCorrupt(f"entry {wanted} of the feed is missing")
+        raise DataCorrupt(f"feed entry {wanted} is missing")
 
 
 def read_last_sequence(ports: Ports, tenant_id: str) -> int | None:
@@ -201,7 +201,7 @@ def read_srl_state(ports: Ports, of: SrlHead, srl_signer: SrlSigner) -> SrlState
     if of.key_id != srl_signer.id:
         item = ports.store.get(signers_partition(srl_signer.tenant_id).address(of.key_id))
         if item is None:
-            raise DataCorrupt("the key that signed the list in force has no record")
+            raise DataCorrupt("the key that signed the current SRL has no record")
         srl_signer = SrlSigner.from_item(item)
     return read_verified_state(ports, of.state, srl_signer)
 
@@ -372,7 +372,7 @@ def read_entries_since(
         ]
     except DataCorrupt as error:
         # Normal after a restore: the feed is newer than the records.
-        _log.warning("the feed cannot be followed (%s); reading all records instead", error)
+        _log.warning("cannot follow the feed (%s); rebuilding the SRL from all records", error)
         return None
 
 
@@ -394,14 +394,14 @@ def _read_verified_entries(
         chain = wire.next_chain(chain, each.entry)
         yield each
     if newest.base.version == facts.srl_head.version and chain != newest.signed_head.chain:
-        raise DataCorrupt("an entry of the feed was altered")
+        raise DataCorrupt("a feed entry was altered")
 
 
 def _read_or_none(read_it: Callable[[], T]) -> T | None:
     try:
         return read_it()
     except DataCorrupt as error:
-        _log.warning("the list in force cannot be read (%s); reading all records instead", error)
+        _log.warning("cannot read the current SRL (%s); rebuilding the SRL from all records", error)
         return None
 
 
@@ -411,7 +411,7 @@ def _read_settings_and_head(ports: Ports, tenant_id: str) -> tuple[TenantSetting
     if of_settings not in found:
         raise DataCorrupt("a tenant has no settings")
     if of_list not in found:
-        raise DataCorrupt("a tenant has no published list")
+        raise DataCorrupt("a tenant has no published SRL")
     return TenantSettings.from_item(found[of_settings]), SrlHead.from_item(found[of_list])
 
 

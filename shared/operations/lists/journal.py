@@ -124,7 +124,7 @@ class Journals:
                 if after.number > end.number and after.number % TIDIED_EVERY == 0:
                     _prune(ports, tenant_id)
                 return
-        raise Unavailable("other processes wrote the journal during every attempt")
+        raise Unavailable("gave up after conflicting journal writes in every attempt")
 
     def _anchor(self, ports: Ports, tenant_id: str) -> LogAnchor | None:
         """Return the log anchor for the next record, at most once a minute."""
@@ -176,7 +176,7 @@ def _prune(ports: Ports, tenant_id: str) -> None:
                 return
             place *= 1 + (index == place)
     except Unavailable:
-        _log.warning("old numbers of the journal of %s stay", tenant_id, exc_info=True)
+        _log.warning("cannot remove old journal records of tenant %s", tenant_id, exc_info=True)
 
 
 def _is_covered(ports: Ports, tenant_id: str, name: str) -> bool:
@@ -262,15 +262,15 @@ def _require_not_ahead(end: JournalPosition, run: FeedRun) -> None:
     said = run.watermark()
     if said.is_behind(end.said):
         raise DataCorrupt(
-            f"the records are older than the journal: {_format_watermark(said)}, "
-            f"not {_format_watermark(end.said)}"
+            f"the records are older than the journal: they end at {_format_watermark(said)}, the "
+            f"journal ends at {_format_watermark(end.said)}"
         )
 
 
 def _format_watermark(watermark: Watermark) -> str:
     return (
-        f"entry {watermark.sequence} of the feed, end {watermark.changes}, "
-        f"trust document {watermark.trust}"
+        f"feed entry {watermark.sequence}, tombstone {watermark.changes}, trust document "
+        f"{watermark.trust}"
     )
 
 
@@ -349,7 +349,9 @@ def _entries_to_write(
         return [(each.entry, each.ends) for each in stored]
     except DataCorrupt as error:
         # The feed has a sequence jump. The next SRL contains everything.
-        _log.warning("the journal of %s waits for the next list: %s", tenant_id, error)
+        _log.warning(
+            "cannot extend the journal of tenant %s before the next SRL: %s", tenant_id, error
+        )
         return None
 
 

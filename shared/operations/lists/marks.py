@@ -97,7 +97,7 @@ def read_versions(ports: Ports) -> dict[Address, int]:
     try:
         return read_range()
     except DataCorrupt:
-        _log.exception("a mark cannot be read; reading those of each tenant")
+        _log.exception("cannot read an outbox mark; reading the marks of each tenant")
     found: dict[Address, int] = {}
     for tenant_id in tenants.identifiers(ports):
         try:
@@ -217,7 +217,7 @@ def _is_cooling_down(entry: ItemRow, now: datetime) -> bool:
         return OutboxMark.from_item(entry.item).is_cooling_down(now)
     except DataCorrupt:
         # An unreadable mark of one tenant must not delay the SRLs of other tenants.
-        _log.exception("the mark %s cannot be read", entry.sk)
+        _log.exception("cannot read the outbox mark %s", entry.sk)
         return False
 
 

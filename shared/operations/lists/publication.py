@@ -199,7 +199,7 @@ def publish_pending(ports: Ports, pen: SeedCache, facts: PublicationFacts) -> Pu
     try:
         is_new = published_keys.publish_key_reference(ports, pen, facts.tenant_id)
     except DataCorrupt:
-        _log.exception("the signing keys of tenant %s cannot be published", facts.tenant_id)
+        _log.exception("cannot publish the signing keys of tenant %s", facts.tenant_id)
         return facts
     marks.remove_signer_marks(ports, signers)
     return in_force.refresh_heads(ports, facts) if is_new else facts
@@ -559,7 +559,9 @@ def _store_next(
     try:
         return _sign_and_store(ports, pen, making, plan)
     except DataCorrupt as error:
-        _log.warning("the list before cannot be followed (%s); reading all records instead", error)
+        _log.warning(
+            "cannot follow the previous SRL (%s); rebuilding the SRL from all records", error
+        )
     return _sign_and_store(ports, pen, *_plan_from_records(ports, pen, making))
 
 
@@ -614,7 +616,7 @@ def _reconcile_with_feed(
 
 def _warn_unsigned(error: SeedUnavailable) -> None:
     # A new signer is about to replace this one. It publishes the changes that have a mark.
-    _log.warning("no entry can be signed (%s); the list covers the feed as it is", error)
+    _log.warning("cannot sign feed entries (%s); publishing the SRL without them", error)
 
 
 def _plan_from_records(
@@ -712,7 +714,7 @@ def _move_heads(
         else:
             return
         newest = in_force.read_feed_head(ports, tenant_id)
-    raise Unavailable("entries of the feed were published during every attempt")
+    raise Unavailable("gave up after conflicting feed publications in every attempt")
 
 
 def _prune(ports: Ports, stored_srl: _StoredSrl) -> None:
@@ -725,7 +727,9 @@ def _prune(ports: Ports, stored_srl: _StoredSrl) -> None:
         storage.prune(ports, tenant_id, until=plan.sequence)
     except (DataCorrupt, Unavailable):
         # The SRL is published already. The next publication repeats this work.
-        _log.warning("what ended could not be moved, or old entries not removed", exc_info=True)
+        _log.warning(
+            "cannot move warrants past retention, or remove old feed entries", exc_info=True
+        )
 
 
 def _head_writes(

@@ -152,9 +152,9 @@ def read_key_blob(ports: Ports, caller: Caller, *, sha256: bytes) -> tuple[Store
     name = model.keys_blob(caller.tenant_id, sha256)
     blob = ports.blobs.get(name)
     if blob is None:
-        raise NotFound("There are no signing keys of this hash; poll the feed for the newest.")
+        raise NotFound("There are no signing keys with this hash; poll the feed for the newest.")
     if hashlib.sha256(blob).digest() != sha256:
-        raise DataCorrupt("a blob of signing keys was altered")
+        raise DataCorrupt("a key bundle was altered")
     return StoredBody(name, len(blob)), blob
 
 
@@ -190,14 +190,10 @@ def read_covered_keys(ports: Ports, tenant_id: str, sha256: bytes) -> tuple[Publ
     data = ports.blobs.get(model.keys_blob(tenant_id, sha256))
     try:
         if data is None or formats.reference(data).sha256 != sha256:
-            raise DataCorrupt(
-                "the signing keys that the trust document covers are missing or altered"
-            )
+            raise DataCorrupt("the key bundle that the trust document covers is missing or altered")
         found = PublishedKeys.decode(data)
     except MalformedBytes as error:
-        raise DataCorrupt(
-            "the signing keys that the trust document covers are malformed"
-        ) from error
+        raise DataCorrupt("the key bundle that the trust document covers is malformed") from error
     return tuple(each for each in found.keys if each.certificate is None)
 
 

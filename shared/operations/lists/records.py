@@ -137,7 +137,7 @@ def _read_signers(ports: Ports, tenant_id: str) -> tuple[str, ...]:
     pages = ports.store.column(revocations.markers(tenant_id), "revoked_at")
     found = tuple(signer for page in pages for signer in page.names)
     if len(found) < RevokedSignerCount.of(item).signers:
-        raise DataCorrupt("the marker of a revoked key is missing")
+        raise DataCorrupt("the marker of a revoked signing key is missing")
     return found
 
 

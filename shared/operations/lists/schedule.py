@@ -44,7 +44,7 @@ def read_due_tenants(ports: Ports) -> DueTenants:
     try:
         return _read_due_tenants(ports)
     except DataCorrupt:
-        _log.exception("it cannot be read which tenants are due; all are looked at")
+        _log.exception("cannot read which tenants are due; checking all tenants")
     return DueTenants(list(tenants.identifiers(ports)), late=1)
 
 
@@ -79,5 +79,5 @@ def parse_deadline(entry: ItemRow) -> PublicationDeadline | None:
     try:
         return PublicationDeadline.from_item(entry.item)
     except DataCorrupt:
-        _log.exception("the turn %s cannot be read", entry.sk)
+        _log.exception("cannot read the publication deadline %s", entry.sk)
         return None

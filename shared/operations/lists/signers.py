@@ -82,7 +82,9 @@ def add_statement(
         seed = seals.unwrap_seed(ports, by)
     except DataCorrupt:
         # If the wrapping key of the seed is lost, only a rotation helps, so this must not fail.
-        _log.warning("the seed of the list signer does not open; its successor has no statement")
+        _log.warning(
+            "cannot unwrap the seed of the SRL signer; its successor gets no succession statement"
+        )
         return new
     statement = SuccessionStatement(
         tenant_id=new.tenant_id,

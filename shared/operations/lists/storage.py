@@ -149,7 +149,7 @@ def append_entry(
     """
     before, signer, now = facts.feed_head, facts.signer, ports.now()
     if before is None:
-        raise DataCorrupt("the feed of a tenant has no head")
+        raise DataCorrupt("the feed of a tenant has no feed head")
     entry = pending_entry.entry
     since, until, changes = coverage or Coverage(now)
     chain = before.signed_head.chain
@@ -279,7 +279,7 @@ def sign_srl(
     try:
         verify_own(body, payload, public_key=srl_signer.public_bytes, now=pen.now())
     except InvalidSrl as error:
-        raise DataCorrupt(f"refusing to publish a list that is not valid: {error}") from error
+        raise DataCorrupt(f"refusing to publish an SRL that is not valid: {error}") from error
     packed = content.pack(body) if packs and len(body) >= PACKED_FROM else None
     base = content.pack(payload.cbor)
     return SignedSrl(srl_signer, payload, body, packed, base, state.sign(seed=seed))
@@ -340,7 +340,7 @@ def store_srl(
     except OutOfSpace:
         if previous is None:
             raise
-    _log.warning("the disk is full; the old lists of tenant %s are removed", tenant_id)
+    _log.warning("the disk is full; removing old SRLs of tenant %s", tenant_id)
     for folder in folders(tenant_id):
         ports.blobs.discard(folder, before=version_prefix(previous.version))
     return _store_blobs(ports, signed_srl, changes, sequence)
@@ -387,7 +387,7 @@ def _discard(ports: Ports, folder: str, **which: Any) -> None:
     try:
         ports.blobs.discard(folder, **which)
     except Unavailable:
-        _log.warning("old blobs in %s could not be removed", folder, exc_info=True)
+        _log.warning("cannot remove old blobs in %s", folder, exc_info=True)
 
 
 def _sign_feed_head(

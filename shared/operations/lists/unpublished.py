@@ -103,7 +103,7 @@ def summarize_backlog(ports: Ports) -> BacklogSummary:
             oldest = max(oldest, waited)
             late += is_late(ports, tenant_id, waited)
         except DataCorrupt:
-            _log.exception("it is not known what waits in the feed of %s", tenant_id)
+            _log.exception("cannot read the backlog of tenant %s", tenant_id)
             late += 1
     return BacklogSummary(late, int(oldest.total_seconds()))
 

@@ -74,7 +74,7 @@ def _by_later_cutoff(ports: Ports, tenant_id: str, cutoff: str) -> WarrantStatus
 def _own_status(warrant_id: str, standing: WarrantState) -> WarrantStatus:
     if (standing.revoked_at is None) != (standing.revocation_id is None):
         raise DataCorrupt(
-            "a warrant has a revocation without a time, or a time without a revocation"
+            "a warrant state has a revocation without a time, or a time without a revocation"
         )
     return WarrantStatus(warrant_id, standing.revoked_at, standing.reason, standing.end)
 

@@ -58,5 +58,5 @@ def _check(ports: Ports, tenant_id: str) -> None:
     in_force.read_srl_state(ports, head, signer)
     if seeds.public_key(seals.unwrap_seed(ports, signer)) != signer.public_key:
         raise seals.SeedUnavailable(
-            f"the seed of its list signer {signer.id} belongs to another key"
+            f"the seed of its SRL signer {signer.id} belongs to another key"
         )

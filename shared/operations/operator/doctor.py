@@ -109,9 +109,9 @@ def _damage(ports: Ports) -> Iterator[Finding]:
         return
     try:
         for problem in ports.store.problems():
-            yield Finding("RESCIND_STORE", f"its file is damaged: {problem}", _GUIDE)
+            yield Finding("RESCIND_STORE", f"its database is damaged: {problem}", _GUIDE)
     except RescindError as error:
-        yield Finding("RESCIND_STORE", f"its file cannot be checked: {_cause(error)}", _GUIDE)
+        yield Finding("RESCIND_STORE", f"cannot check its database: {_cause(error)}", _GUIDE)
 
 
 def _flaws(ports: Ports) -> Iterator[Finding]:
@@ -122,7 +122,7 @@ def _flaws(ports: Ports) -> Iterator[Finding]:
         for each in ports.store.flaws():
             yield Finding("RESCIND_STORE", each.problem, each.remedy, is_remark=each.is_remark)
     except RescindError as error:
-        problem = f"its configuration cannot be read: {_cause(error)}"
+        problem = f"cannot read its configuration: {_cause(error)}"
         yield Finding("RESCIND_STORE", problem, "run the command again")
 
 
@@ -132,12 +132,12 @@ def _tables_are_known(ports: Ports) -> Iterator[Finding]:
         if not restored.are_other_tables(ports):
             return
     except RescindError as error:
-        problem = f"it is not known whether its tables were restored: {_cause(error)}"
+        problem = f"cannot determine whether its tables were restored: {_cause(error)}"
         yield Finding("RESCIND_STORE", problem, "run the command again")
         return
     yield Finding(
         "RESCIND_STORE",
-        "its tables, or its server, are not those that an operator saw last",
+        "its tables or its server differ from the ones that an operator last confirmed",
         f"see {_OTHER_TABLES}",
     )
 
@@ -173,7 +173,7 @@ def _tenant(
             examined = head
             found = {each.problem: each for each in _findings(ports, tenant, head)}
     except RescindError as error:
-        problem = f"its records cannot be read: {error}"
+        problem = f"cannot read its records: {error}"
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
         return
     yield from found.values()
@@ -211,7 +211,7 @@ def _inconsistencies(ports: Ports, tenant: DirectoryEntry) -> Iterator[Finding]:
             remedy = _recover(tenant) if each.changes else _restore_and_recover(tenant)
             yield Finding(tenant.handle, each.problem, remedy)
     except RescindError as error:
-        problem = f"its records cannot be compared: {error}"
+        problem = f"cannot compare its records: {error}"
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
 
 
@@ -227,7 +227,7 @@ def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Itera
     handle = tenant.handle
     item = ports.store.get(signers_partition(tenant.tenant_id).address(head.key_id))
     if item is None:
-        problem = "the key that signed the list in force has no record"
+        problem = "the key that signed the current SRL has no record"
         yield Finding(handle, problem, _restore_and_recover(tenant))
         return
     signer = SrlSigner.from_item(item)
@@ -235,16 +235,16 @@ def _list_is_valid(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Itera
         verify(in_force.read_srl_body(ports, head), public_key=signer.public_bytes, now=ports.now())
     except InvalidSrl as error:
         clocks = "the clocks are right and " if head.is_ahead(ports.now()) else ""
-        remedy = f"check that {clocks}the schedule runs, or {_recover(tenant)}"
-        yield Finding(handle, f"its list is not valid: {error}", remedy)
+        remedy = f"check that {clocks}the scheduler runs, or {_recover(tenant)}"
+        yield Finding(handle, f"its SRL is not valid: {error}", remedy)
 
 
 def _list_is_newest(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     if newest.highest(ports, tenant.tenant_id) > head.version:
         yield Finding(
             tenant.handle,
-            "a newer list is stored than the one in force",
-            "leave it if a publication was stopped; after a restore, or in doubt, "
+            "a newer SRL than the current one is stored",
+            "ignore it if a publication was interrupted; after a restore, or in doubt, "
             + _recover(tenant),
         )
 
@@ -253,7 +253,7 @@ def _log_is_newest(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iter
     """Find tiles of the transparency log that are newer than its log head (LOG-10)."""
     if generations.find_unknown_tiles(ports, tenant.tenant_id) is not None:
         yield Finding(
-            tenant.handle, "its sealed log has leaves that its records lack", _recover(tenant)
+            tenant.handle, "its transparency log has leaves that its records lack", _recover(tenant)
         )
 
 
@@ -269,14 +269,14 @@ def _log_is_whole(
     """Verify the transparency log and its entries (LOG-13)."""
 
     def report_progress(count: int, size: int) -> None:
-        report(f"{tenant.handle}: verified {count} of {size} leaves of its sealed log")
+        report(f"{tenant.handle}: verified {count} of {size} leaves of its transparency log")
 
     try:
         listed = newest.read_newest(ports, tenant.tenant_id).logs
         for problem in whole.problems(ports, tenant.tenant_id, listed, report_progress):
             yield Finding(tenant.handle, problem, f"see {_LOG_GUIDE}")
     except RescindError as error:
-        problem = f"its sealed log cannot be verified: {error}"
+        problem = f"cannot verify its transparency log: {error}"
         yield Finding(tenant.handle, problem, _restore_and_recover(tenant))
 
 
@@ -293,7 +293,8 @@ def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterat
     mark = restored.read_review(ports, tenant.tenant_id)
     if mark is not None:
         problem = (
-            f"it was restored at {times.format_utc(mark.restored_at)}, and that is not reviewed"
+            f"it was restored at {times.format_utc(mark.restored_at)}, and the restore is not "
+            "reviewed"
         )
         first = "" if mark.recovered_at else f"{_recover(tenant)}; "
         command = f"rescind recover {tenant.handle} --complete-review"
@@ -303,8 +304,8 @@ def _is_reviewed(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterat
 
 def _list_is_on_time(ports: Ports, tenant: DirectoryEntry, head: SrlHead) -> Iterator[Finding]:
     if PublicationDeadline.after_publication(head, tenant.tenant_id).is_late(ports.now()):
-        remedy = f"check that the schedule runs; its log has the cause for {tenant.tenant_id}"
-        yield Finding(tenant.handle, "its list is late", remedy)
+        remedy = f"check that the scheduler runs; its log has the cause for {tenant.tenant_id}"
+        yield Finding(tenant.handle, "its SRL is late", remedy)
 
 
 def _changes_are_published(
@@ -314,7 +315,7 @@ def _changes_are_published(
         waited = unpublished.backlog_age(ports, tenant.tenant_id)
         is_late = unpublished.is_late(ports, tenant.tenant_id, waited)
     except DataCorrupt as error:
-        problem = f"a mark on a change cannot be read, so nothing is published: {error}"
+        problem = f"cannot read an outbox mark, so no changes are published: {error}"
         yield Finding(tenant.handle, problem, _recover(tenant))
         return
     if is_late:
@@ -338,11 +339,11 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) ->
     registered = propagation.registrations(ports, tenant.tenant_id)
     for client in unregistered.read(ports, tenant.tenant_id, registered):
         problem = (
-            f"the client {client.name} of {client.owner} is not registered, so it is in no proof: "
-            f"at {times.format_utc(client.last_seen_at)} its registration was refused "
+            f"the client {client.name} of {client.owner} is not registered and counts in no "
+            f"propagation: at {times.format_utc(client.seen_at)} its registration was rejected "
             f"({client.code})"
         )
-        yield Finding(tenant.handle, problem, f"see {_FLEET}; its log says why")
+        yield Finding(tenant.handle, problem, f"see {_FLEET}; its log has the cause")
 
 
 def _keys_last(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
@@ -375,7 +376,7 @@ def _signer_can_sign(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> It
         signer = in_force.read_active_signer(ports, tenant.tenant_id)
     except DataCorrupt:
         return  # `consistency` reports this.
-    yield from _seal(ports, tenant, signer, "list signer")
+    yield from _seal(ports, tenant, signer, "SRL signer")
 
 
 def _keys_can_sign(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) -> Iterator[Finding]:
@@ -397,8 +398,8 @@ def _seal(
             problem = f"the seed of its {name} belongs to another key"
             yield Finding(handle, problem, _restore_and_recover(tenant))
     except DataCorrupt:
-        problem = f"the seed of its {name} does not open"
-        yield Finding(handle, problem, "put back the master key that sealed it")
+        problem = f"cannot unwrap the seed of its {name}"
+        yield Finding(handle, problem, "restore the wrapping key that wrapped it")
 
 
 def _cause(error: Exception) -> str:

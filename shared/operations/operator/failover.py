@@ -59,8 +59,8 @@ def wait_until_copied(original: Ports, copy: Ports, *, seconds: float) -> None:
     while len(copy.store.get_many(probes)) < len(probes):
         if operation.PACING.clock() >= deadline:
             raise InvalidState(
-                f"The tables of the two regions differ after {seconds:.0f} s: look at their "
-                "replication, and repeat; or give up what is missing, with --source-unavailable."
+                f"The tables of the two regions differ after {seconds:.0f} s. Check their "
+                "replication, and repeat; or give up the missing changes with --lost-region."
             )
         operation.PACING.sleep(_POLL_SECONDS)
     # The others expire.
@@ -93,7 +93,7 @@ def recover(
     deployment.note_tables(ports)
     _show_standings(ports)
     removed = _remove_unproven(ports)
-    report(f"Removed {removed} items that say nothing without what may be lost.")
+    report(f"Removed {removed} items that depend on possibly lost changes.")
     done = RecoveredCopy()
     for each in tenants.directory(ports):
         if each.removal_began:

@@ -170,7 +170,7 @@ def _copy_blob(source: Ports, target: Ports, name: str) -> bool:
         target.blobs.put(name, data)
     except BlobExists:
         if target.blobs.get(name) != data:
-            raise DataCorrupt(f"the blob {name} of the target has another content") from None
+            raise DataCorrupt(f"the blob {name} of the target has other content") from None
         return False
     return True
 
@@ -237,9 +237,9 @@ def _unwrap(ports: Ports, seal: _WrappedField) -> bytes:
     try:
         secret = ports.sealer.unseal(seal.sealed, context=seal.context)
     except DataCorrupt as error:
-        raise DataCorrupt(f"the seal of {seal.context['key']} does not open") from error
+        raise DataCorrupt(f"cannot unwrap the seed or secret of {seal.context['key']}") from error
     if seal.public_key is not None and seeds.public_key(secret) != seal.public_key:
-        raise DataCorrupt(f"the seal of {seal.context['key']} has the seed of another key")
+        raise DataCorrupt(f"the wrapped seed of {seal.context['key']} belongs to another key")
     return secret
 
 
@@ -255,7 +255,7 @@ def _seals(address: Address, item: Item) -> Iterator[_WrappedField]:
             context = signer.seal_context
             yield _WrappedField("sealed_seed", signer.sealed_seed, context, signer.public_key)
     else:
-        raise DataCorrupt(f"an item of {address.pk} has a seal of a kind that is not known")
+        raise DataCorrupt(f"an item of {address.pk} has a wrapped value of an unknown kind")
 
 
 def _webhook_seals(item: Item) -> Iterator[_WrappedField]:
@@ -287,13 +287,14 @@ def begin(source: Ports, target: Ports) -> None:
     if ours.schema < SCHEMA or ours.version == 0:
         # Raising it here would stop processes of that release, which may still serve requests.
         raise InvalidState(
-            "The source is of an earlier release: update it, and run rescind upgrade on it."
+            "The source has the data of an earlier release; update it, and run rescind upgrade on "
+            "it."
         )
     if theirs.part is DeploymentPart.RECEIVING:
         notes.mark_schema(target)
         return
     if not came_from and not is_empty(target):
-        raise InvalidState("The target has data of its own; name an empty store.")
+        raise InvalidState("The target is not empty; name an empty store.")
     receipt = secrets.token_hex(16)
     receiving = theirs.next(
         schema=SCHEMA, part=DeploymentPart.RECEIVING, receipt=receipt, moved_to=None
@@ -311,13 +312,13 @@ def finish(source: Ports, target: Ports, *, user: str | None = None) -> list[tup
     ours, theirs = notes.read_deployment(source), notes.read_deployment(target)
     has_moved = ours.part is DeploymentPart.MOVED
     if theirs.receipt is None or (has_moved and ours.moved_to != theirs.receipt):
-        raise InvalidState("No move from this store to that one has begun.")
+        raise InvalidState("No migration between these two stores has begun.")
     if theirs.part is DeploymentPart.RECEIVING:
         copy(source, target)
         _check(source, target)
         _transfer_leadership(source, target, ours, theirs)
     elif not has_moved:
-        raise InvalidState("No move from this store to that one has begun.")
+        raise InvalidState("No migration between these two stores has begun.")
     return [
         (each.handle, _publish(target, each.handle, user)) for each in tenants.directory(target)
     ]
@@ -339,7 +340,7 @@ def _transfer_leadership(
         back = moved.next(part=DeploymentPart.SERVING, moved_to=ours.moved_to)
         notes.write(source, moved, back)
         raise InvalidState(
-            "The source still changes: restart all of it with RESCIND_MODE=read-only."
+            "The source still changes; restart all its processes with RESCIND_MODE=read-only."
         )
     serving = theirs.next(part=DeploymentPart.SERVING)
     notes.write(target, theirs, serving)
@@ -350,7 +351,7 @@ def _check(source: Ports, target: Ports) -> None:
     for address in differences(source, target):
         raise InvalidState(f"The target differs from the source in {address.pk} {address.sk}.")
     for problem in backup.problems(target):
-        raise InvalidState(f"The target is not whole: {problem}.")
+        raise InvalidState(f"The target is incomplete: {problem}.")
 
 
 def _publish(target: Ports, handle: str, user: str | None) -> int:

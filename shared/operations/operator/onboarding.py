@@ -45,7 +45,7 @@ def _create_tenant(
 ) -> tuple[TenantSettings, CreatedKey]:
     settings = TenantSettings.initial(ports.new_id(TENANT), handle, ports.now())
     if ports.store.get(model.handle_address(handle)) is not None:
-        raise Conflict("A tenant of this name exists; choose another name.")
+        raise Conflict("A tenant with this name exists; choose another name.")
     signer = signers.create_signer(ports, settings.tenant_id)
     account = replace(service_accounts.new(ports, settings, name=_ADMIN), api_key_count=1)
     created, changes = api_key_creation.creation(
@@ -88,7 +88,7 @@ def create_first_document(ports: Ports, tenant_id: str) -> None:
     try:
         publishing.keep(ports, tenant_id)
     except Unavailable:
-        _log.warning("the first trust document could not be made yet", exc_info=True)
+        _log.warning("cannot create the first trust document yet", exc_info=True)
 
 
 def mint_admin_key(
@@ -126,6 +126,6 @@ def operator(ports: Ports, *, handle: str, user: str | None = None) -> Caller:
     if item is not None:
         entry = DirectoryEntry.from_item(item)
         if entry.removal_began:
-            raise InvalidState("The removal of this tenant began; it can only be completed.")
+            raise InvalidState("The removal of this tenant has begun; complete it.")
         handle = entry.handle
     return Caller.inside(tenant_id, name=_OPERATOR, handle=handle, operator=user)

@@ -89,7 +89,7 @@ def documents(ports: Ports) -> TrustSurvey:
     try:
         return trust.survey(ports)
     except DataCorrupt:
-        _log.exception("the state of the trust documents cannot be read")
+        _log.exception("cannot read the state of the trust documents")
         return TrustSurvey(due=1, expired=0)
 
 
@@ -102,7 +102,7 @@ def look(ports: Ports) -> SrlAges:
     try:
         return _lists(ports)
     except DataCorrupt:
-        _log.exception("the ages of the lists cannot be read")
+        _log.exception("cannot read the ages of the SRLs")
         return SrlAges(None, None, late=1)
 
 

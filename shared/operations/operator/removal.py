@@ -90,11 +90,11 @@ def check_due(ports: Ports, *, handle: str) -> str:
 def _check_grace(ports: Ports, settings: TenantSettings) -> None:
     if settings.delete_after is None:
         raise InvalidState(
-            "The tenant is not to be removed; ask for it with `rescind tenant schedule-delete`."
+            "The tenant is not scheduled for removal; first run `rescind tenant delete`."
         )
     if not times.has_passed(settings.delete_after, ports.now()):
         moment = times.format_utc(settings.delete_after)
-        raise InvalidState(f"The tenant can be removed from {moment} on.")
+        raise InvalidState(f"The tenant cannot be removed before {moment}.")
 
 
 def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) -> Approval:
@@ -108,7 +108,7 @@ def request(ports: Ports, *, handle: str, reason: str, user: str | None = None) 
         onboarding.operator(ports, handle=handle, user=user),
     )
     if not protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
-        raise InvalidState("The removal of this tenant needs no approval.")
+        raise InvalidState("The removal of this tenant requires no approval.")
     return approvals.create_request(ports, operator, _REMOVE, tenant_id, reason=reason, details={})
 
 
@@ -132,7 +132,9 @@ def remove(
         removed += found
         if not found:
             return removed + _delete(ports, _of_keys(ports, tenant_id, "tenant"))
-    raise Unavailable("records of the tenant are still written; stop other writers, and repeat")
+    raise Unavailable(
+        "other processes still write records of the tenant; stop other writers, and repeat"
+    )
 
 
 def _approval_changes(ports: Ports, operator: Caller, approval_id: str | None) -> list[Change]:
@@ -141,7 +143,9 @@ def _approval_changes(ports: Ports, operator: Caller, approval_id: str | None) -
     if not protected_acts.read_protected_actions(ports, tenant_id).has(_REMOVE):
         return []
     if approval_id is None:
-        raise ApprovalRequired("The removal needs an approval: ask with --request-approval.")
+        raise ApprovalRequired(
+            "The removal requires an approval; request it with --request-approval."
+        )
     found = approvals.usable(ports, operator, approval_id, [_REMOVE], tenant_id)
     return approvals.use_changes(ports, operator, found, 1)
 

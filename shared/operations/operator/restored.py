@@ -97,8 +97,8 @@ def check_recovered(ports: Ports) -> None:
     """
     if waiting := list(_waiting(ports)):
         raise InvalidSettings(
-            "RESCIND_STORE: the records were put back to an earlier moment. Revocations since then "
-            "are missing.",
+            "RESCIND_STORE: the records were restored from a backup. Later revocations are "
+            "missing.",
             *waiting,
         )
 
@@ -134,6 +134,6 @@ def _check_documents(ports: Ports, tenant_id: str) -> None:
     sequence = 0 if feed is None else feed.sequence
     if found.document.feed.sequence > sequence:
         raise DataCorrupt(
-            f"the records are older than trust document {newest}: they end at entry {sequence} of "
-            f"the feed, and it was made at {found.document.feed.sequence}"
+            f"the records are older than trust document {newest}: they end at feed entry "
+            f"{sequence}, and the document was created at entry {found.document.feed.sequence}"
         )

@@ -62,7 +62,7 @@ def rename(ports: Ports, *, handle: str, new: str, user: str | None = None) -> T
         address = model.handle_address(new)
         taken = ports.store.get(address)
         if taken is not None and taken["tenant_id"] != settings.tenant_id:
-            raise Conflict("A tenant of this name exists; choose another name.")
+            raise Conflict("A tenant with this name exists; choose another name.")
         entry = DirectoryEntry(settings.tenant_id, new, settings.created_at)
         expected = Expect.PRESENT if taken else Expect.ABSENT
         owner: dict[str, Value] = {"tenant_id": settings.tenant_id}
@@ -85,7 +85,7 @@ def delete(
     `ValueError` if the grace period is not allowed, `NotFound`.
     """
     if not GRACE_MIN <= grace <= GRACE_MAX:
-        raise ValueError(f"the grace time must be {GRACE_MIN.days} to {GRACE_MAX.days} days")
+        raise ValueError(f"the grace period must be {GRACE_MIN.days} to {GRACE_MAX.days} days")
 
     removal = {"delete_after": times.truncate_to_second(ports.now() + grace)}
     return settle(lambda: _change(ports, handle, user, AuditAction.TENANT_DELETE, removal))

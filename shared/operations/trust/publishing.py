@@ -57,7 +57,9 @@ from shared.ports.store import Change, Delete, Expect, Put, VersionIs
 # Retries after another process stored the same version, or wrote the feed head, first.
 _TRIES: Final = 20
 
-_NO_ROOTS: Final = "roots: give the public keys of the roots; there is no document yet."
+_NO_ROOTS: Final = (
+    "roots: is required, because there is no document yet; pass the public keys of the roots."
+)
 _OUTDATED: Final = "The document is outdated; sign the one that GET /v1/trust/draft returns now."
 
 
@@ -81,14 +83,14 @@ def make(ports: Ports, caller: Caller, facts: TrustFacts, root: RootSigner) -> T
             _check(ports, facts, signed)
             _store(ports, signed)
         except NotTrusted as error:
-            problem = f"refusing to publish a trust document that clients refuse: {error}"
+            problem = f"refusing to publish a trust document that clients would reject: {error}"
             raise DataCorrupt(problem) from error
         except BlobExists:
             # The blob belongs to a process that was stopped, or is about to publish it.
             version = max(version, documents.highest(ports, facts.tenant_id)) + 1
         else:
             return _write(ports, pen, caller, facts, signed, facts.keys)
-    raise Unavailable("other processes stored documents of the same versions during every attempt")
+    raise Unavailable("gave up after conflicting trust documents in every attempt")
 
 
 @operation(Scope.ADMIN)
@@ -121,7 +123,7 @@ def publish(
     if facts.head is not None and signed.reference == facts.head.reference:
         return facts.head
     if signed.document.tenant_id != caller.tenant_id:
-        raise InvalidRequest("Payload: the document is of another tenant.")
+        raise InvalidRequest("Payload: the document belongs to another tenant.")
     if _is_outdated(facts, signed.document, _next(ports, facts), ports.now()):
         raise Conflict(_OUTDATED)
     covers = _covered_keys(facts, signed.document)
@@ -160,7 +162,7 @@ def _parse_document(payload: bytes, signatures: dict[bytes, bytes]) -> SignedDoc
     try:
         return SignedDocument.decode(payload, signatures)
     except NotTrusted as error:
-        raise InvalidRequest(f"Payload: is no trust document ({error.reason}).") from None
+        raise InvalidRequest(f"Payload: is not a trust document ({error.reason}).") from None
 
 
 def _is_outdated(facts: TrustFacts, document: TrustDocument, next_: int, now: datetime) -> bool:
@@ -182,10 +184,12 @@ def _check_given(ports: Ports, facts: TrustFacts, document: SignedDocument) -> N
     except NotTrusted as error:
         if error.reason is RootReason.ROOT:
             raise NotSignedByRoots(
-                "Signatures: as many roots as Threshold says must sign, of the present document "
-                "and of this one."
+                "Signatures: must meet Threshold, with root keys of the current document and of "
+                "this document."
             ) from None
-        raise InvalidRequest(f"Payload: clients refuse the document ({error.reason}).") from None
+        raise InvalidRequest(
+            f"Payload: clients would reject the document ({error.reason})."
+        ) from None
 
 
 def _check(ports: Ports, facts: TrustFacts, document: SignedDocument) -> None:
@@ -243,7 +247,7 @@ def _write(
                 raise
         else:
             return after
-    raise Unavailable("entries of the feed were published during every attempt")
+    raise Unavailable("gave up after conflicting feed publications in every attempt")
 
 
 class TrustOutcome(StrEnum):

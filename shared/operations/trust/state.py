@@ -21,7 +21,7 @@ _SIGN: Final = (
     "sign a new document with the root keys (rescind trust draft, sign, publish); see"
     " docs/runbook.md#trust-documents-expiring"
 )
-_LOG: Final = "the service renews it within a minute; if not, its log names the cause"
+_LOG: Final = "wait a minute, because the service renews it; otherwise see the cause in its log"
 _GUIDE: Final = "restore the blobs (docs/restore.md)"
 
 
@@ -81,8 +81,8 @@ def problems(ports: Ports, tenant_id: str) -> Iterator[TrustProblem]:
     if newest is not None and newest.signed_head.trust != facts.head.reference:
         yield TrustProblem("its feed does not name the newest trust document", _LOG)
     if documents.highest(ports, tenant_id) > facts.head.version:
-        problem = "a newer trust document is stored than the one that is published"
-        remedy = "leave it if a publication was stopped; after a restore, run: rescind recover"
+        problem = "a newer trust document than the published one is stored"
+        remedy = "ignore it if a publication was interrupted; after a restore, run: rescind recover"
         yield TrustProblem(problem, remedy, is_remark=True)
     root = None if ports.root is None else ports.root.public_key
     yield from _due(ports, facts, facts.head, is_online=facts.may_sign(root))
@@ -92,10 +92,10 @@ def _check_reachable(ports: Ports, facts: TrustFacts) -> Iterator[TrustProblem]:
     try:
         held = facts.reachable_document(ports.now())
     except NotTrusted as error:
-        yield TrustProblem(f"clients refuse its trust documents ({error.reason})", _GUIDE)
+        yield TrustProblem(f"clients reject its trust documents ({error.reason})", _GUIDE)
         return
     if held is None or facts.head is None or held.reference != facts.head.reference:
-        yield TrustProblem("its newest trust document is not the one that was published", _GUIDE)
+        yield TrustProblem("its newest trust document differs from the published one", _GUIDE)
 
 
 def _due(
@@ -105,7 +105,7 @@ def _due(
     if facts.newest_document is not None and not facts.uses.are_those_of(facts.newest_document):
         yield TrustProblem("its trust document does not name the signers of its records", remedy)
     if now >= head.expires_at:
-        problem = "its trust document has expired, and clients refuse everything"
+        problem = "its trust document has expired, so clients refuse all warrants"
         yield TrustProblem(problem, remedy)
     elif now >= head.warns_at:
         yield TrustProblem(

@@ -66,7 +66,7 @@ def _is_due(row: ItemRow, now: datetime) -> bool:
         return DispatchMarker.from_item(row.item).due_at <= now
     except DataCorrupt:
         # It must not stop the others.
-        _log.exception("the turn %s of a webhook cannot be read", row.sk)
+        _log.exception("cannot read the delivery deadline %s of a webhook", row.sk)
         return True
 
 

@@ -169,7 +169,7 @@ def _rotated(ports: Ports, tenant: Tenant) -> SrlSigner:
 
 
 def _revoked(ports: Ports, tenant: Tenant) -> SrlSigner:
-    with pytest.raises(DataCorrupt, match="cannot vouch"):
+    with pytest.raises(DataCorrupt, match="must sign the succession statement"):
         list_signers.create(ports, tenant.operator)
     stolen = in_force.read_active_signer(ports, tenant.id)
     list_signers.revoke(ports, tenant.operator, key_id=stolen.id)

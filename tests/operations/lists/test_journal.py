@@ -226,7 +226,7 @@ def test_an_older_copy_of_the_store_is_not_served(deployment: Deployment, lost: 
 def remove_one(ports: Ports, tenant: Tenant) -> str:
     _, (number, name) = journal.list_blobs(ports, tenant.id)
     ports.blobs.remove(name)
-    return f"The journal lacks ends before its number {number + 1}."
+    return f"The journal lacks tombstones before its record {number + 1}."
 
 
 def forge_one(ports: Ports, tenant: Tenant) -> str:

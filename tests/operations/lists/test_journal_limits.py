@@ -191,9 +191,9 @@ def test_a_number_follows_the_one_before(ports: Ports, clock: Clock, tenant: Ten
     first = model.decode_unverified(ports.blobs.get(name) or b"", name)
     seed = seed_of(ports, tenant)
     put(ports, replace(first, trust=7), seed)
-    assert gaps(ports, tenant) == (f"{name}: the number after it followed another one",)
+    assert gaps(ports, tenant) == (f"{name}: the next record follows another record",)
     ports.blobs.remove(name)
-    assert gaps(ports, tenant) == ("the journal lacks the entries 1 to 1 of the feed",)
+    assert gaps(ports, tenant) == ("the journal lacks the feed entries 1 to 1",)
     assert number == 1
 
 
@@ -526,7 +526,7 @@ def test_a_journal_with_gaps_states_no_horizon(
     recovery.recover(ports, tenant.operator, report=said.append)
     assert any("lacks the numbers 2 to 2" in line for line in said)
     (line,) = (each for each in said if each.startswith("Unknown: Horizon"))
-    assert f"revocations until {times.format_utc(listed.issued_at)}," in line
+    assert f"accounts until {times.format_utc(listed.issued_at)} are" in line
 
 
 def test_the_horizon_is_not_in_the_future(
@@ -548,6 +548,6 @@ def test_the_horizon_is_not_in_the_future(
         restored.mark(ports, copied_at=None)
         done = recovery.recover(ports, tenant.operator)
         moment = times.format_utc(min(stated, clock()))
-        assert any(f"revocations until {moment}" in each for each in done.unknown.reasons)
+        assert any(f"accounts until {moment} are known" in each for each in done.unknown.reasons)
         tenant.regenerate(ports)
         copy = deployment.copy()

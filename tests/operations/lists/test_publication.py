@@ -290,7 +290,7 @@ def test_a_missing_previous_list_is_rebuilt(
     with pytest.raises(DataCorrupt):
         srl.body(ports, tenant.operator, of=head.form())
     assert tenant.regenerate(ports).revoked_ids == ["svc_wrt_before"]
-    assert "list in force cannot be read" in caplog.text
+    assert "cannot read the current SRL" in caplog.text
 
 
 def test_the_schedule_publishes_what_is_due(ports: Ports, clock: Clock, tenant: Tenant) -> None:

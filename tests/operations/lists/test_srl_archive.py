@@ -158,7 +158,7 @@ def test_a_restored_signer_that_was_archived_signs_no_more(
     last = rotate(ports, tenant)
     assert first.id not in [each.id for each in recorded(ports, tenant)]
     deployment.restore(copy)
-    problem = f"the list signer {first.id} was archived, and is active"
+    problem = f"the SRL signer {first.id} was archived, but is active"
     assert problem in [each.problem for each in doctor.examine(ports)]
     recovery.recover(ports, tenant.operator)
     now = {each.id: each.status for each in in_force.read_signers(ports, tenant.id)}

@@ -286,4 +286,4 @@ def test_a_turn_that_cannot_be_read_holds_back_nobody(
     clock.advance(minutes=30)
     due = srl_schedule.read_due_tenants(ports)
     assert (sorted(due.tenant_ids), due.late) == (sorted([broken.id, other.id]), 1)
-    assert "cannot be read" in caplog.text
+    assert "cannot read the publication deadline" in caplog.text

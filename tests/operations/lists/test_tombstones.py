@@ -264,14 +264,14 @@ def test_it_says_what_it_did_and_what_it_cannot_know(deployment: Deployment, sto
     for name in ("deleted", "of an account that went"):
         assert f'Deleted again: API key {story.api_keys[name].api_key.id} "{name}"' in reported
     assert f"Revoked again: API key {story.api_keys['revoked'].api_key.id}" in reported
-    assert f"Ended again: API key {story.api_keys['in grace'].api_key.id}" in reported
+    assert f"Retired again: API key {story.api_keys['in grace'].api_key.id}" in reported
     assert f"Disabled again: service account {story.accounts['robot'].id}" in reported
     assert f"Deleted again: service account {story.accounts['gone'].id}" in reported
     assert f"Revoked again: signing key {story.keys['stolen'].id}" in reported
     assert f"Suspended again: signing key {story.keys['paused'].id}" in reported
     assert f"Rotated again: signing key {story.keys['rotated'].id}" in reported
-    assert "New list signer: " in reported
-    assert f"older than version {story.published_list.version} of the list" in reported
+    assert "New SRL signer: " in reported
+    assert f"older than SRL version {story.published_list.version}, issued" in reported
     assert result.unknown
     review = "\n".join(result.unknown.review)
     assert f"active API key {story.api_keys['kept'].api_key.id}" in review
@@ -356,14 +356,14 @@ def test_the_doctor_names_what_a_restore_brought_back(
     assert list(doctor.examine(ports)) == []
     deployment.restore(story.copy, Table.KEYS)
     reported = "\n".join(each.problem for each in doctor.examine(ports))
-    assert "its table of keys is older than its newest list" in reported
+    assert "its table of keys is older than its newest SRL" in reported
     for name in ("revoked", "deleted", "of an account that went"):
         assert f"the API key {story.api_keys[name].api_key.id} was" in reported
     for name in ("robot", "gone"):
         assert f"the service account {story.accounts[name].id} was" in reported
     for name in ("stolen", "paused", "rotated", "rotated twice"):
         assert f"the signing key {story.keys[name].id} was" in reported
-    assert "the list signer " in reported
+    assert "the SRL signer " in reported
     for name in ("resumed", "untouched"):
         assert story.keys[name].id not in reported
     recovered(ports, story)
@@ -418,8 +418,8 @@ def test_a_planted_state_is_not_believed(
     assert not opens(ports, early)
     assert opens(ports, late)
     reasons = "\n".join(result.unknown.reasons)
-    assert f"Not trusted and not used: srl/{tenant.id}/states/{name}" in reasons
-    assert "version 3 has no state that can be trusted" in reasons
+    assert f"Not trusted and ignored: srl/{tenant.id}/states/{name}" in reasons
+    assert "version 3 has no trusted state" in reasons
     assert any(late.api_key.id in line for line in result.unknown.review)
 
 
@@ -434,7 +434,7 @@ def test_a_restore_when_no_list_has_a_signed_state(
     _make_old(deployment, tenant)
     deployment.restore(copy)
     result = recovery.recover(ports, tenant.operator)
-    assert "version 2 has no state that can be trusted" in "\n".join(result.unknown.reasons)
+    assert "version 2 has no trusted state" in "\n".join(result.unknown.reasons)
     assert any(leaked.api_key.id in line for line in result.unknown.review)
 
 

@@ -172,8 +172,8 @@ def test_the_doctor_names_a_damaged_mark_and_a_recovery_mends_it(
     _malformed(ports, signers_marks(tenant.id).address(of_signers.sk))
     _malformed(ports, next(iter(marks.read_tenant_marks(ports, tenant.id))))
     found = [each.problem for each in doctor.examine(ports)]
-    assert any(each.startswith("a mark on a change cannot be read") for each in found)
-    assert sum("cannot be read" in each for each in found) == 4
+    assert any(each.startswith("cannot read an outbox mark") for each in found)
+    assert sum("cannot read" in each for each in found) == 4
     consistency.repair(ports, tenant.operator)
     with caplog.at_level(logging.ERROR):
         publication.publish_due(ports)

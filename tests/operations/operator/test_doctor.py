@@ -153,23 +153,23 @@ Break = Callable[[Ports, Tenant, Path], None]
 DAMAGE: dict[str, tuple[Break, str]] = {
     "missing blob": (_lose_blob, "the blob of version 2 is missing or altered"),
     "altered blob": (_alter_blob, "the blob of version 2 is missing or altered"),
-    "missing turn": (_lose_turn, "its list has no turn in the schedule"),
-    "missing marks": (_lose_marks, "changes since its list are not marked for the schedule"),
-    "newer blob": (_store_newer, "a newer list is stored than the one in force"),
+    "missing turn": (_lose_turn, "its SRL has no publication deadline"),
+    "missing marks": (_lose_marks, "changes after its SRL have no outbox mark"),
+    "newer blob": (_store_newer, "a newer SRL than the current one is stored"),
     "stray file": (_store_stray, "a blob among a tenant's lists has another name than a list"),
-    "seed of another key": (_swap_seed, "the seed of its list signer belongs to another key"),
-    "another master key": (_lose_master_key, "the seed of its list signer does not open"),
+    "seed of another key": (_swap_seed, "the seed of its SRL signer belongs to another key"),
+    "another master key": (_lose_master_key, "cannot unwrap the seed of its SRL signer"),
     "no active signer": (
         _lose_active_signer,
-        "none of its list signers is active; verifiers will need the public key of a new one",
+        "it has no active SRL signer; give verifiers the public key of the new signer",
     ),
-    "missing standby": (_lose_standby, "its standby list signer has no record"),
+    "missing standby": (_lose_standby, "its standby signer has no record"),
     "malformed settings": (
         _garble_settings,
-        "its records cannot be read: stored field TenantSettings.handle is malformed",
+        "cannot read its records: stored field TenantSettings.handle is malformed",
     ),
-    "missing settings": (_lose_settings, "its records cannot be read: a tenant has no settings"),
-    "missing head": (_lose_head, "its records cannot be read: a tenant has no published list"),
+    "missing settings": (_lose_settings, "cannot read its records: a tenant has no settings"),
+    "missing head": (_lose_head, "cannot read its records: a tenant has no published SRL"),
 }
 
 
@@ -190,8 +190,8 @@ def test_a_signer_that_came_back_in_place_of_another(
     old = in_force.read_active_signer(ports, tenant.id)
     _lose_signer(ports, tenant, tmp_path)
     assert findings(ports) == [
-        ("acme", "the key that signed the list in force has no record"),
-        ("acme", f"the list signer {old.id} was retired, and is not"),
+        ("acme", "the key that signed the current SRL has no record"),
+        ("acme", f"the SRL signer {old.id} was retired, but is not now"),
     ]
 
 
@@ -208,7 +208,7 @@ def test_the_remedy_heals(ports: Ports, tenant: Tenant, tmp_path: Path, damage: 
 
 def test_a_list_that_is_late_and_then_expired(ports: Ports, clock: Clock, tenant: Tenant) -> None:
     """A list is late at three quarters of its lifetime, and no longer valid at its end."""
-    late = ("acme", "its list is late")
+    late = ("acme", "its SRL is late")
     clock.advance(minutes=44, seconds=59)
     assert late not in findings(ports)
     clock.advance(seconds=1)
@@ -216,12 +216,12 @@ def test_a_list_that_is_late_and_then_expired(ports: Ports, clock: Clock, tenant
     clock.advance(minutes=16)
     expired = [problem for subject, problem in findings(ports) if subject == "acme"]
     assert len(expired) == 2
-    assert expired[0].startswith("its list is not valid: ")
+    assert expired[0].startswith("its SRL is not valid: ")
     assert expired[1] == late[1]
 
 
 @pytest.mark.parametrize("ahead", [{"minutes": 6}, {"hours": 6}, {"days": 365}])
-@pytest.mark.parametrize("remedy", ["the schedule runs", "recover"])
+@pytest.mark.parametrize("remedy", ["the scheduler runs", "recover"])
 def test_a_list_of_the_future(
     ports: Ports, clock: Clock, tenant: Tenant, ahead: dict[str, float], remedy: str
 ) -> None:

@@ -221,7 +221,7 @@ def test_an_old_entry_that_no_client_can_read(world: World) -> None:
     ports, tenant = world.ports, world.tenant
     behind = Follower(tenant)
     world.put(2, replace(world.entry(2), entry=b"\xff"))
-    assert world.problems() == ["entry 2 of its feed: an entry of the feed is malformed"]
+    assert world.problems() == ["feed entry 2: an entry of the feed is malformed"]
     assert consistency.repair(ports, tenant.operator)
     assert world.problems() == []
     assert behind.poll(ports).refuses == set(WARRANTS)
@@ -238,7 +238,7 @@ def test_a_base_that_is_lost(world: World) -> None:
     ports.store.write(Put(address, lost.to_item(), Expect.PRESENT))
     ports.store.write(Put(listed.history_address(tenant.id), lost.to_item(), Expect.PRESENT))
     assert world.problems() == [
-        "clients of its feed cannot start from the list in force, and none is due"
+        "clients of its feed cannot start from the current SRL, and no new SRL is due"
     ]
     assert consistency.repair(ports, tenant.operator)
     assert publication.publish_due(ports).published == [tenant.id]

@@ -147,7 +147,7 @@ def test_an_extension_survives_a_restore(
     clock.advance(days=100)
     assert "svc_wrt_false" in tenant.regenerate(ports).revoked_ids
     if Table.REVOCATIONS in (tables or Table):
-        assert "Given its later end again: svc_wrt_false" in lines
+        assert "Extended again to its later expiry: svc_wrt_false" in lines
 
 
 def test_a_copy_of_records_whose_list_is_kept_no_longer(
@@ -420,6 +420,6 @@ def test_a_planted_list_is_not_believed(
     body = model.sign(payload, seed=bytes(32))
     name = blob_name(lists_folder(tenant.id), version=version, sha256=sha256(body).hexdigest())
     ports.blobs.put(name, body)
-    with pytest.raises(DataCorrupt, match="do not have the key that signed the newest"):
+    with pytest.raises(DataCorrupt, match="lack the key that signed the newest"):
         recover(ports, tenant)
     assert not tenant.is_revoked(ports, "svc_wrt_innocent")

@@ -30,10 +30,10 @@ def test_restored_tables_are_marked(ports: Ports, few_partitions: None) -> None:
         assert first != other
         deployment.write(ports, seen, replace(seen.next(), tables_made_at=other))
         (finding,) = doctor.examine(ports)
-        assert "are not those that an operator saw last" in finding.problem
+        assert "differ from the ones that an operator last confirmed" in finding.problem
         assert restored.read_review(ports, acme.id) is None
         done = recovery.recover(ports, acme.operator)
-        assert done.unknown.reasons[0].startswith("The records were put back, at ")
+        assert done.unknown.reasons[0].startswith("The records were restored, at ")
         assert done.unknown.review
         assert any("is not reviewed" in each.problem for each in doctor.examine(ports))
         assert not recovery.recover(ports, acme.operator, reviewed=True).unknown

@@ -13,7 +13,7 @@ from tests.kit.tenants import Tenant
 from tests.kit.worlds import Clock
 from tests.operations.restores import Deployment
 
-PROBLEM = "its sealed log has leaves that its records lack"
+PROBLEM = "its transparency log has leaves that its records lack"
 
 
 def problems(ports: Ports) -> list[str]:
@@ -35,7 +35,7 @@ def test_a_restore_begins_a_new_generation(
     assert PROBLEM in problems(ports)
     lines = list[str]()
     recovery.recover(ports, tenant.operator, report=lines.append)
-    assert "The sealed log begins anew: generation 2" in lines
+    assert "The transparency log begins a new generation: 2" in lines
     assert PROBLEM not in problems(ports)
     sealing.extend(ports, tenant.id)
     head = head_of(ports, tenant.id)

@@ -94,7 +94,7 @@ def test_a_handle_of_another_tenant_is_refused(ports: Ports) -> None:
 def test_a_removal_waits_for_its_time(ports: Ports, clock: Clock) -> None:
     """F407a, TENANT-7: Nothing is removed unless it was asked for and the grace time has passed."""
     made, created = onboarding.create_tenant(ports, handle="acme")
-    with pytest.raises(InvalidState, match="not to be removed"):
+    with pytest.raises(InvalidState, match="not scheduled for removal"):
         removal.remove(ports, handle="acme")
     for days in (0, 366):
         with pytest.raises(ValueError, match="1 to 365 days"):
@@ -107,7 +107,7 @@ def test_a_removal_waits_for_its_time(ports: Ports, clock: Clock) -> None:
     assert api_keys.authenticate(ports, created.secret).tenant_id == made.tenant_id
     assert tenants.cancel_delete(ports, handle="acme").delete_after is None
     clock.advance(days=2)
-    with pytest.raises(InvalidState, match="not to be removed"):
+    with pytest.raises(InvalidState, match="not scheduled for removal"):
         removal.remove(ports, handle="acme")
     assert directory.settings(ports, made.tenant_id).handle == "acme"
 
@@ -177,7 +177,7 @@ def test_a_removal_that_began_is_final(
     with pytest.raises(InvalidApiKey):
         api_keys.authenticate(ports, created.secret)
     for refused in (tenants.cancel_delete, tenants.delete, onboarding.mint_admin_key):
-        with pytest.raises(InvalidState, match="can only be completed"):
+        with pytest.raises(InvalidState, match="has begun; complete it"):
             refused(ports, handle="acme")
     assert removal.remove(ports, handle="acme") > 0
     assert [key for key in _items(ports) if key.pk != "deployment"] == []

@@ -129,8 +129,8 @@ def test_roots_that_changed_since(deployment: Deployment) -> None:
     client.polls()
     deployment.restore(copy)
     said = recover(ports, tenant)
-    assert f"Taken over: trust document 2, pin {roots_of(OTHER).pin}" in said
-    assert "The next trust document waits for the roots: rescind trust draft" in said
+    assert f"Adopted: trust document 2, pin {roots_of(OTHER).pin}" in said
+    assert "The next trust document requires root signatures; run: rescind trust draft" in said
     assert client.polls().document.version == 2
     publish(ports, tenant, OTHER)
     assert client.polls().document.version == 2 + LEAP
@@ -159,8 +159,8 @@ def test_what_is_no_document_is_passed_over(deployment: Deployment) -> None:
     ports.blobs.put(name, answer((forged,)))
     ports.blobs.put(model.document_blob(tenant.id, 3), b"{}")
     said = recover(ports, tenant)
-    assert "Passed over: trust document 2 (root)" in said
-    assert "Passed over: the trust document of version 3 is missing or altered" in said
+    assert "Skipped: trust document 2 (root)" in said
+    assert "Skipped: the trust document of version 3 is missing or altered" in said
     assert client.polls().document.version == 3 + LEAP
 
 

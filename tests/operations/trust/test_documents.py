@@ -252,7 +252,7 @@ def test_nothing_is_published_that_clients_refuse(ports: Ports, tenant: Tenant) 
     keep(ports, tenant)
     tenant.key(ports)
     assert ports.root is not None
-    with pytest.raises(DataCorrupt, match="clients refuse"):
+    with pytest.raises(DataCorrupt, match="clients would reject"):
         keep(replace(ports, root=Broken(ports.root)), tenant)
     assert documents.highest(ports, tenant.id) == 1
     PinnedClient(ports, tenant).polls()

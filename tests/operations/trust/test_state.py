@@ -78,7 +78,7 @@ def test_what_doctor_finds(ports: Ports, tenant: Tenant) -> None:
     ports.blobs.put(name, b"{}")
     found = {each.problem: each.is_remark for each in doctor.examine(ports)}
     assert found["its feed does not name the newest trust document"] is False
-    orphan = "a newer trust document is stored than the one that is published"
+    orphan = "a newer trust document than the published one is stored"
     assert found[orphan] is True
     ports.blobs.remove(name)
     keep(ports, tenant)

@@ -61,7 +61,7 @@ def repair(ports: Ports, operator: Caller) -> list[str]:
         if not found:
             return list(repaired)
         repaired |= dict.fromkeys(each.problem for each in found if _write(ports, operator, each))
-    raise Unavailable("records change as fast as they are repaired; stop other writers")
+    raise Unavailable("records change during the repair; stop other writers, and repeat")
 
 
 def _look(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:

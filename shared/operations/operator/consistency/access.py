@@ -114,12 +114,12 @@ def _notes(
     found = ports.store.get_many(addresses.values()) if addresses else {}
     for key_id, address in addresses.items():
         if address in found and key_id in keys:
-            problem = f"the API key {key_id} is active, but a note says that it was revoked"
+            problem = f"the API key {key_id} is active, but has a revocation note"
             yield _revocation(ports, keys[key_id], problem)
         elif address in found:
             absent = Check(api_keys.records(tenant_id).address(key_id), Expect.ABSENT)
             yield Inconsistency(
-                f"the API key {key_id} has no record, but a note says that it was revoked",
+                f"the API key {key_id} has no record, but has a revocation note",
                 (Delete(address, Expect.PRESENT), absent),
             )
 
@@ -147,7 +147,7 @@ def _listings(ports: Ports, keys: dict[str, ApiKey]) -> Iterator[Inconsistency]:
         key = places[place]
         unchanged = Check(key.address, VersionIs(key.version))
         yield Inconsistency(
-            f"the API key {key.id} is not listed by its maker",
+            f"the API key {key.id} is missing from the list of its creator",
             (Put(place, {"id": key.id}, Expect.ABSENT), unchanged),
         )
 
@@ -158,11 +158,13 @@ def _usages(tenant_id: str, keys: dict[str, ApiKey], ids: set[str]) -> Iterator[
         change = Put(
             partition.address(key_id), Usage(digest=keys[key_id].digest).to_item(), Expect.ABSENT
         )
-        yield Inconsistency(f"the API key {key_id} has no usage, and is in no list", (change,))
+        yield Inconsistency(
+            f"the API key {key_id} has no usage record, and is missing from all lists", (change,)
+        )
     for key_id in sorted(ids - keys.keys()):
         absent = Check(api_keys.records(tenant_id).address(key_id), Expect.ABSENT)
         yield Inconsistency(
-            f"the usage of the API key {key_id} has no key",
+            f"the usage record of the API key {key_id} has no key",
             (Delete(partition.address(key_id), Expect.PRESENT), absent),
         )
 
@@ -204,7 +206,9 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
                 {"id": account_id},
                 Expect.ABSENT,
             )
-            yield Inconsistency(f"the name of the account {account_id} is not taken", (change,))
+            yield Inconsistency(
+                f"the name of the service account {account_id} is not reserved", (change,)
+            )
         yield from _check_account_keys(account, found)
         yield from _check_disabled_account(account, found)
 
@@ -231,7 +235,7 @@ def _restore_account(
     ports: Ports, tenant_id: str, account_id: str, name: str | None, found_account: _FoundAccount
 ) -> Inconsistency:
     """Restore an account with keys but no record. It is disabled if one of its keys is."""
-    problem = f"the account {account_id} owns API keys, but has no record"
+    problem = f"the service account {account_id} owns API keys, but has no record"
     if name is None:
         named = (each.identity.partition("@")[0] for each in found_account.credentials)
         name = next(named, account_id.replace("_", "-"))
@@ -268,7 +272,7 @@ def _check_account_keys(
             account, api_key_count=len(found_account.keys), version=account.version + 1
         )
         yield Inconsistency(
-            f"the account {account.id} counts {account.api_key_count} API keys and lists "
+            f"the service account {account.id} counts {account.api_key_count} API keys and lists "
             f"{len(found_account.listed)}, but there are {len(found_account.keys)}",
             (Put(account.address, counted.to_item(), VersionIs(account.version)), *changes),
         )
@@ -282,7 +286,7 @@ def _check_disabled_account(
         return
     disabled = replace(account, status=AccountStatus.DISABLED, version=account.version + 1)
     yield Inconsistency(
-        f"the account {account.id} is {account.status}, but some of its API keys are not",
+        f"the service account {account.id} is {account.status}, but some of its API keys are not",
         (
             Put(account.address, disabled.to_item(), VersionIs(account.version)),
             *(

@@ -35,7 +35,7 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         return  # This SRL does not follow from the feed. The next one does.
     item = ports.store.get(address)
     if item is None:
-        yield from _without_list(ports, tenant_id, "its feed has no head")
+        yield from _without_list(ports, tenant_id, "its feed has no feed head")
         return
     try:
         newest = _check_feed_head(ports, tenant_id, item, listed)
@@ -46,11 +46,11 @@ def check_feed(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
                 Delete(address, Expect.PRESENT),
                 *records.tombstone_counter_changes(tenant_id),
             )
-            yield Inconsistency(f"its feed contradicts itself: {error}", changes)
+            yield Inconsistency(f"its feed is inconsistent: {error}", changes)
             yield from _unreadable(ports, tenant_id)
         return
     if not _has_base(ports, newest, listed):
-        problem = "clients of its feed cannot start from the list in force"
+        problem = "clients of its feed cannot start from the current SRL"
         yield from _without_list(ports, tenant_id, problem)
     yield from _unreadable(ports, tenant_id)
 
@@ -59,7 +59,7 @@ def _without_list(ports: Ports, tenant_id: str, problem: str) -> Iterator[Incons
     """Yield a problem that the next SRL solves, unless a mark already notifies the scheduler."""
     if not marks.read_tenant_marks(ports, tenant_id):
         yield Inconsistency(
-            f"{problem}, and none is due", tuple(records.tombstone_counter_changes(tenant_id))
+            f"{problem}, and no new SRL is due", tuple(records.tombstone_counter_changes(tenant_id))
         )
 
 
@@ -79,7 +79,7 @@ def _check_feed_head(ports: Ports, tenant_id: str, item: Item, srl_head: SrlHead
     newest = FeedHead.from_item(item)
     head = newest.signed_head
     if head.tenant_id != tenant_id:
-        raise DataCorrupt("its head is that of another tenant")
+        raise DataCorrupt("its feed head belongs to another tenant")
     _check_signature(ports, tenant_id, newest, srl_head)
     _check_base(head, srl_head)
     _check_entries(ports, head)
@@ -93,20 +93,20 @@ def _check_signature(ports: Ports, tenant_id: str, newest: FeedHead, srl_head: S
     public_key = SrlSigner.from_item(item).public_bytes if item else b""
     signed = wire.signed_part(newest.payload)
     if not item or not ed25519.is_signed(signed, newest.signature, public_key=public_key):
-        raise DataCorrupt("its head is not signed by a list signer")
+        raise DataCorrupt("its feed head is not signed by an SRL signer")
 
 
 def _check_base(head: wire.SignedHead, srl_head: SrlHead) -> None:
     base = head.base
     if head.sequence < (srl_head.sequence or 0):
-        raise DataCorrupt("its head is older than the list in force")
+        raise DataCorrupt("its feed head is older than the current SRL")
     same = base.sequence, base.sha256.hex(), base.count
     if base.version == srl_head.version and same != (
         srl_head.sequence,
         srl_head.payload_sha256,
         srl_head.count,
     ):
-        raise DataCorrupt("its base has the version of the list in force, but is another list")
+        raise DataCorrupt("its base has the version of the current SRL, but another content")
 
 
 def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
@@ -121,7 +121,7 @@ def _check_entries(ports: Ports, head: wire.SignedHead) -> None:
             raise DataCorrupt(f"entry {sequence + 1} is missing")
         sequence, chain = entry.sequence, wire.next_chain(chain, stored.entry)
     if (sequence, chain) != (head.sequence, head.chain):
-        raise DataCorrupt("its entries do not lead to its head")
+        raise DataCorrupt("its entries do not lead to its feed head")
 
 
 def _entry(row: ItemRow) -> tuple[StoredEntry, wire.FeedEntry]:
@@ -132,7 +132,7 @@ def _entry(row: ItemRow) -> tuple[StoredEntry, wire.FeedEntry]:
     stored = StoredEntry.from_item(row.item)
     entry, _ = stored.decode()
     if row.sk != model.entry_sk(entry.sequence):
-        raise DataCorrupt(f"entry {entry.sequence} is stored as another one")
+        raise DataCorrupt(f"entry {entry.sequence} is stored as another entry")
     return stored, entry
 
 
@@ -144,7 +144,7 @@ def _unreadable(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
             _entry(row)
         except DataCorrupt as error:
             change = Delete(partition.address(row.sk), Expect.PRESENT)
-            yield Inconsistency(f"entry {row.sk.lstrip('0')} of its feed: {error}", (change,))
+            yield Inconsistency(f"feed entry {row.sk.lstrip('0')}: {error}", (change,))
 
 
 def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
@@ -162,7 +162,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         wanted = set(content.at(head.issued_at, ttl=ttl).revoked_ids)
         yield from _lacking(ports, tenant_id, wanted - made - marked, signers)
         for warrant_id in sorted(made - set(content.revoked_ids) - marked):
-            problem = f"the list has {warrant_id}, which is not revoked"
+            problem = f"the SRL contains {warrant_id}, which is not revoked"
             yield _missing_mark(tenant_id, warrant_id, problem)
     if counted.changes == head.changes:
         yield from _state(ports, tenant_id, head, counted.tombstones)
@@ -203,13 +203,13 @@ def _lacking(
     """Yield revoked warrants that are in neither the SRL nor the feed, grouped by signer."""
     own = _by_themselves(ports, tenant_id, lacking)
     for warrant_id in sorted(own):
-        yield _missing_mark(tenant_id, warrant_id, f"the list lacks {warrant_id}, which is revoked")
+        yield _missing_mark(tenant_id, warrant_id, f"the SRL lacks {warrant_id}, which is revoked")
     for signer in signers if lacking - own else ():
         signed = {each for each, _ in read_signed_by(ports, tenant_id, [signer])} & lacking - own
         if signed:
             yield Inconsistency(
-                f"the list lacks {len(signed)} warrants of the revoked key {signer}, such as "
-                f"{min(signed)}, and no mark makes the feed name them",
+                f"the SRL lacks {len(signed)} warrants of the revoked signing key {signer}, for "
+                f"example {min(signed)}, and no outbox mark adds them to the feed",
                 (
                     marks.signers_mark(tenant_id, [WarrantSigner.parse(signer)]),
                     *records.tombstone_counter_changes(tenant_id),
@@ -226,7 +226,7 @@ def _state(ports: Ports, tenant_id: str, head: SrlHead, changes: int) -> Iterato
     state = in_force.read_srl_state(ports, head, signer)
     if state.tombstones != records.read_tombstones(ports, tenant_id, changes=changes):
         yield Inconsistency(
-            "the state beside its list lacks something that was revoked, deleted or disabled",
+            "the state of its SRL lacks a tombstone",
             tuple(records.tombstone_counter_changes(tenant_id)),
         )
 
@@ -242,5 +242,5 @@ def _by_themselves(ports: Ports, tenant_id: str, warrant_ids: set[str]) -> set[s
 
 def _missing_mark(tenant_id: str, warrant_id: str, problem: str) -> Inconsistency:
     changes = published_again(tenant_id, warrant_id, adds=False)
-    problem += ", and no mark makes the next list correct it"
+    problem += ", and no outbox mark makes the next SRL correct it"
     return Inconsistency(problem, tuple(changes), repair_event(warrant_id))

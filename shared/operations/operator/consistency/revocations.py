@@ -85,7 +85,7 @@ def _check_count(
     if before != number:
         address = model.repaired_counter_address(shard)
         yield Inconsistency(
-            f"the counters of {address.pk} have {before} revoked warrants, but there are {number}",
+            f"the counters of {address.pk} count {before} revoked warrants, but there are {number}",
             (Increment(address, {"count": number - before, "changes": 1}, Expect.ANYTHING),),
             RepairEvent(AuditAction.REVOCATION_REPAIR, f"shard/{index}", {"shard": index}),
         )
@@ -124,7 +124,7 @@ def _check_warrant(
     revoked = _with_revocation(standing, record, None if standing.ends_at else ends)
     missing = _missing(standing, listed, found, record)
     if listed is not None and ends != revoked.end:
-        missing.append("lists have another end")
+        missing.append("SRLs have another expiry")
     if not missing:
         return
     changes: list[Change] = [Put(address, revoked.to_item(), expect_version(standing.version))]
@@ -183,8 +183,8 @@ def _missing(
 ) -> list[str]:
     """Describe missing and superfluous records."""
     return [
-        *([] if standing.revocation_id else ["check does not know it"]),
-        *([] if warrant is not None else ["lists do not know it"]),
+        *([] if standing.revocation_id else ["the check lacks it"]),
+        *([] if warrant is not None else ["SRLs lack it"]),
         *([] if record in revocations else ["its record is missing"]),
         *([] if all(each.id == record.id for each in revocations) else ["it has several records"]),
     ]

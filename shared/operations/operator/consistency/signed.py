@@ -39,7 +39,7 @@ def check(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
                 is_in_order = False
                 yield found
     if is_in_order and not records.is_end_index_complete(ports, tenant_id):
-        problem = "the note that its signed warrants are in order of their ends is missing"
+        problem = "the note that the index of signed warrants by expiry is complete is missing"
         yield Inconsistency(problem, (records.end_index_complete_change(tenant_id),))
 
 
@@ -75,7 +75,7 @@ def _out_of_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         lost = [each for each, address in sks.items() if address not in held]
         if lost:
             yield Inconsistency(
-                f"lists may not find {len(lost)} warrants signed by {key.id}, such as "
+                f"SRLs can miss {len(lost)} warrants signed by {key.id}, for example "
                 f"{lost[0].warrant_id}",
                 tuple(records.end_index_change(tenant_id, each) for each in lost),
             )
@@ -95,7 +95,7 @@ def _only_in_order(ports: Ports, key: SigningKey) -> Iterator[Inconsistency]:
         number = integer({"key_version": version}, "key_version")
         # The time of signing is unknown. A revocation of a period must include the warrant.
         warrant = WarrantRecord(warrant_id, key.id, number, key.created_at, ends_at)
-        name = f"the list of what {key.id} signed lacks the warrant {warrant_id}"
+        name = f"the list of warrants signed by {key.id} lacks the warrant {warrant_id}"
         address = signed.address(ports.new_id(WARRANT, at=key.created_at))
         own = model.warrant_address(tenant_id, warrant.warrant_id)
         standing = WarrantState.of(ports.store.get(own))
@@ -131,7 +131,7 @@ def _standings(
         name = f"the warrant {warrant.warrant_id}, signed by {warrant.key_id},"
         if standing.key_id is None:
             yield Inconsistency(
-                f"the check does not know {name}", (_put_standing(address, standing, warrant),)
+                f"the check lacks {name}", (_put_standing(address, standing, warrant),)
             )
         elif (standing.key_id, standing.key_version) != (warrant.key_id, warrant.key_version):
             yield Inconsistency(
@@ -159,7 +159,7 @@ def _find_unlisted(ports: Ports, key: SigningKey, known_ids: set[str]) -> Iterat
         # Derived from the entry, so two repairs cannot add the warrant twice.
         address = model.signed_by(key.tenant_id, key.id).address(entry.id.replace("_evt_", "_wrt_"))
         yield Inconsistency(
-            f"the list of what {key.id} signed lacks the warrant {warrant_id}",
+            f"the list of warrants signed by {key.id} lacks the warrant {warrant_id}",
             (Put(address, warrant.to_item(), Expect.ABSENT),),
         )
 

@@ -52,7 +52,7 @@ def _without_ancestor(ports: Ports, key: SigningKey, key_id: str) -> Inconsisten
     above = key.ancestors[key.ancestors.index(key_id) + 1 :]
     found = replace(_of_lost(ports, key.tenant_id, key_id, above), created_at=key.created_at)
     return Inconsistency(
-        f"the signing key {key.id} is below {key_id}, which is missing",
+        f"the signing key {key.id} has the ancestor {key_id}, which is missing",
         (
             Put(found.address, found.to_item(), Expect.ABSENT),
             *srl_records.tombstone_counter_changes(key.tenant_id),
@@ -114,7 +114,7 @@ def _versions(
             yield Inconsistency(f"{name} has no record", tuple(changes))
         elif pointers.get(version) != record.id:
             change = Put(address, {"id": record.id}, Expect.ANYTHING)
-            yield Inconsistency(f"{name} is not listed among the key's versions", (change,))
+            yield Inconsistency(f"{name} is missing from the list of the key's versions", (change,))
 
 
 def _says_less(record: SigningKey) -> tuple[bool, bool, str]:
@@ -154,8 +154,8 @@ def _undo_rotation(
     if record is not None:
         changes.append(Delete(record.address, VersionIs(record.version)))
     return Inconsistency(
-        f"the rotation of the signing key {key.id} from version {version} is incomplete: it is "
-        "undone; rotate the key again",
+        f"the rotation of the signing key {key.id} from version {version} is incomplete and will "
+        "be undone; then rotate the key again",
         tuple(changes),
     )
 
@@ -203,7 +203,7 @@ def _waiting(ports: Ports, tenant_id: str, marked_ids: set[str]) -> Iterator[Inc
         for name in sorted({*SignerOutboxMark.from_item(row.item).signers} - marked_ids):
             marker = SignerRevocation(ports.now(), LOST)
             yield Inconsistency(
-                f"the feed waits for the signing key {name}, which has no marker",
+                f"the feed waits for the revoked signing key {name}, which has no marker",
                 (verdicts.signer_revocation_change(tenant_id, WarrantSigner.parse(name), marker),),
             )
 
@@ -220,7 +220,8 @@ def _check_quota_count(
         amounts = {"signers": signers, "versions": versions, "version": 1}
         change = Increment(revocations.marker_count_address(tenant_id), amounts, Expect.ANYTHING)
         yield Inconsistency(
-            f"the count of revoked keys is wrong by {signers:+}, of versions by {versions:+}",
+            f"the count of revoked signing keys is wrong by {signers:+}, the count of versions by "
+            f"{versions:+}",
             (change, marks.keys_mark(tenant_id)),
         )
 
@@ -261,7 +262,7 @@ def _repair_rotation(ports: Ports, key: SigningKey, number: int) -> Inconsistenc
     rotated = key.rotate(ports.now(), public_key=public_key, sealed_seed=sealed)
     rotated = replace(rotated, key_version=number)
     return Inconsistency(
-        f"version {number} of the signing key {key.id} is missing: it gets another public key",
+        f"version {number} of the signing key {key.id} is missing; it will get another public key",
         (
             Put(key.address, rotated.to_item(), VersionIs(key.version)),
             *srl_records.tombstone_counter_changes(key.tenant_id),
@@ -277,7 +278,7 @@ def _check_revoked_state(
         return
     revoked = key.revoke(ports.now(), reason=LOST)
     yield Inconsistency(
-        f"the signing key {key.id} is revoked, but not in its record",
+        f"the signing key {key.id} is revoked, but its record is not",
         (
             Put(key.address, revoked.to_item(), VersionIs(key.version)),
             count_change(tenant_id, (key, -1), (revoked, 1)),

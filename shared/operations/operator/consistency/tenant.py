@@ -40,7 +40,7 @@ def _names(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     handle = model.handle_address(settings.handle)
     if ports.store.get(handle) is None:
         change = Put(handle, {"tenant_id": tenant_id}, Expect.ABSENT)
-        yield Inconsistency(f"the name of the tenant {tenant_id} is not taken", (change,))
+        yield Inconsistency(f"the name of the tenant {tenant_id} is not reserved", (change,))
 
 
 def _without_settings(entry: DirectoryEntry | None, tenant_id: str) -> Inconsistency:
@@ -60,25 +60,25 @@ def _lists(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         # Otherwise each publication would fail, because its version exists.
         expected = VersionIs(head.version) if head else Expect.ABSENT
         yield Inconsistency(
-            f"version {published.version} of the list was published, but is not in force",
+            f"SRL version {published.version} was published, but is not current",
             (Put(address, published.to_item(), expected), *_turn(published, tenant_id)),
         )
         return
     if head is None:
-        raise DataCorrupt("a tenant has no published list")
+        raise DataCorrupt("a tenant has no published SRL")
     in_force = Check(address, VersionIs(head.version))
     if published is None or published.version < head.version:
         change = Put(head.history_address(tenant_id), head.to_item(), Expect.ANYTHING)
-        problem = f"version {head.version} of the list is not among those that were published"
+        problem = f"SRL version {head.version} is missing from the history of publications"
         yield Inconsistency(problem, (change, in_force))
     turns = _turn(head, tenant_id)
     if len(ports.store.get_many(change.address for change in turns)) < len(turns):
-        problem = "its list has no turn in the schedule"
+        problem = "its SRL has no publication deadline"
         yield Inconsistency(problem, (*turns, in_force))
     # The counters are read before the marks, so each counted change has been marked.
     has_changed = counters.read_counts(ports, tenant_id).changes != head.changes
     if has_changed and not marks.read_tenant_marks(ports, tenant_id):
-        problem = "changes since its list are not marked for the schedule"
+        problem = "changes after its SRL have no outbox mark"
         yield Inconsistency(problem, (marks.tenant_mark(tenant_id, tenant_id),))
 
 
@@ -109,14 +109,14 @@ def check_marks(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     for partition, low, high in (*of_tenant, *of_warrants):
         for row in ports.store.query(partition, after=low, before=high):
             if _is_damaged(OutboxMark, row.item):
-                problem = f"the mark {row.sk} cannot be read"
+                problem = f"cannot read the outbox mark {row.sk}"
                 yield Inconsistency(problem, (marks.replacement_mark(partition.address(row.sk)),))
     signers = schedule.signers_marks(tenant_id)
     for row in ports.store.query(signers):
         if _is_damaged(SignerOutboxMark, row.item):
             removed = Delete(signers.address(row.sk), Expect.ANYTHING)
             yield Inconsistency(
-                f"the mark {row.sk} on signers cannot be read",
+                f"cannot read the outbox mark {row.sk} of signers",
                 (removed, *records.tombstone_counter_changes(tenant_id)),
             )
 
@@ -139,7 +139,7 @@ def check_srl_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
         return
     if srl_signers.read_standby(ports, tenant_id) is None:
         changes = (srl_signers.standby_change(ports, tenant_id), marks.trust_mark(tenant_id))
-        yield Inconsistency("its standby list signer has no record", changes)
+        yield Inconsistency("its standby signer has no record", changes)
     entries = ports.store.query(signers_partition(tenant_id), newest_first=True)
     keys = {entry.sk: SrlSigner.from_item(entry.item) for entry in entries}
     active = [key for key in keys.values() if key.status is SrlSignerStatus.ACTIVE]
@@ -150,18 +150,20 @@ def check_srl_signers(ports: Ports, tenant_id: str) -> Iterator[Inconsistency]:
     current = next((key for key in active if key.id == head.key_id), active[0])
     for key in active:
         if key is not current:
-            yield _revoke_signer(key, f"the list signer {key.id} is active, but another one signs")
+            yield _revoke_signer(
+                key, f"the SRL signer {key.id} is active, but another signer signs"
+            )
     yield from _pending(current, keys)
 
 
 def _without_signer(ports: Ports, tenant_id: str, key: SrlSigner | None) -> Inconsistency:
     if key is not None and key.status is SrlSignerStatus.PENDING:
         change = Put(key.address, key.activate(ports.now()).to_item(), VersionIs(key.version))
-        problem = f"the list signer {key.id} signed the list in force, but is not active"
+        problem = f"the SRL signer {key.id} signed the current SRL, but is not active"
         return Inconsistency(problem, (change,))
     new = srl_signers.create_signer(ports, tenant_id)
     return Inconsistency(
-        "none of its list signers is active; verifiers will need the public key of a new one",
+        "it has no active SRL signer; give verifiers the public key of the new signer",
         (Put(new.address, new.to_item(), Expect.ABSENT),),
     )
 
@@ -172,7 +174,7 @@ def _pending(current: SrlSigner, keys: dict[str, SrlSigner]) -> Iterator[Inconsi
         named not in keys or keys[named].status is not SrlSignerStatus.PENDING
     ):
         yield Inconsistency(
-            f"the list signer {current.id} names {named} as the next one, which is not pending",
+            f"the SRL signer {current.id} names {named} as its successor, which is not pending",
             (
                 Put(
                     current.address,
@@ -183,7 +185,7 @@ def _pending(current: SrlSigner, keys: dict[str, SrlSigner]) -> Iterator[Inconsi
         )
     for key in keys.values():
         if key.status is SrlSignerStatus.PENDING and key.id != named:
-            problem = f"the list signer {key.id} is pending, but the active one does not name it"
+            problem = f"the SRL signer {key.id} is pending, but the active signer does not name it"
             yield _revoke_signer(key, problem)
 
 

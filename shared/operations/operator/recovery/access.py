@@ -87,7 +87,7 @@ def _end(run: RecoveryRun, key: ApiKey, tombstone: Tombstone) -> str | None:
             AuditAction.API_KEY_ROTATE, key.id, name=key.name, expires_at=times.format_utc(until)
         ),
     )
-    return f'Ended again: API key {key.id} "{key.name}", which was rotated'
+    return f'Retired again: API key {key.id} "{key.name}", which was rotated'
 
 
 def _without_credential(run: RecoveryRun, tombstone: Tombstone) -> str | None:

@@ -70,8 +70,8 @@ def _rotate_key(run: RecoveryRun, record: SigningKey, versions: list[SigningKey]
         run.entry(AuditAction.KEY_ROTATE, key.id, superseded_id=last.id, key_version=number),
     )
     return (
-        f'Rotated again: signing key {key.id} "{key.name}", since version '
-        f"{record.key_version - 1} was superseded; it signs under version {number}, with a new "
+        f'Rotated again: signing key {key.id} "{key.name}", because version '
+        f"{record.key_version - 1} was superseded; it now signs under version {number}, with a new "
         "public key"
     )
 
@@ -94,7 +94,7 @@ def _without_seed(run: RecoveryRun, record: SigningKey, versions: list[SigningKe
         run.entry(AuditAction.KEY_SUSPEND, record.id),
     )
     return (
-        f'Restored as suspended: signing key {record.id} "{record.name}", whose seed is lost; '
+        f'Restored as suspended: signing key {record.id} "{record.name}", without its lost seed; '
         "to use it, enable and rotate it"
     )
 

@@ -122,7 +122,7 @@ def _believed_numbers(
     expected: int | None = None
     for number, name in journal.list_blobs(ports, tenant_id):
         if expected is not None and number != expected:
-            gaps.append(f"the journal lacks the numbers {number + 1} to {expected}")
+            gaps.append(f"the journal lacks the records {number + 1} to {expected}")
             after = None
         expected = number - 1
         blob = ports.blobs.get(name) or b""
@@ -136,7 +136,7 @@ def _believed_numbers(
             after = None
             continue
         if after is not None and not after.follows(model.payload_of(blob), number):
-            gaps.append(f"{name}: the number after it followed another one")
+            gaps.append(f"{name}: the next record follows another record")
         after = found
         yield found
         if not says_more(found):
@@ -173,7 +173,7 @@ def _entries(
                 continue
             _note_gap(after, entry.sequence - 1, gaps)
             if entry.is_break:
-                gaps.append(f"the list is missing that was to follow entry {entry.sequence}")
+                gaps.append(f"the SRL after entry {entry.sequence} is missing")
             after = entry.sequence
             yield entry, ends
         _note_gap(after, each.sequence, gaps)
@@ -182,7 +182,7 @@ def _entries(
 
 def _note_gap(after: int, until: int, gaps: list[str]) -> None:
     if until > after:
-        gaps.append(f"the journal lacks the entries {after + 1} to {until} of the feed")
+        gaps.append(f"the journal lacks the feed entries {after + 1} to {until}")
 
 
 def _merge_tombstones(
@@ -192,7 +192,7 @@ def _merge_tombstones(
     ended = []
     for each in records:
         if each.changes > changes:
-            gaps.append(f"the journal lacks ends before its number {each.number}")
+            gaps.append(f"the journal lacks tombstones before its record {each.number}")
         tombstones = model.tombstones_of(each)
         if tombstones.changes > changes:
             changes = tombstones.changes
@@ -205,9 +205,9 @@ _ASKED: Final = 5
 # The assumed number of recoveries since the newest valid state. Clients reject too large a jump.
 _LEAPS_MAX: Final = 32
 _UNKNOWN_SIGNER: Final = (
-    "the records do not have the key that signed the newest stored list, {}; if it became the list "
-    "signer after the restored moment, pass its public key, as verifiers have it: --signer "
-    "PUBLIC_KEY; if no verifier has it, the list was never in force: remove this blob"
+    "the records lack the key that signed the newest stored SRL, {}. If the key became the SRL "
+    "signer after the backup, pass its public key, as verifiers have it, with --signer "
+    "PUBLIC_KEY. If no verifier has the key, the SRL was never current; remove this blob"
 )
 
 
@@ -293,7 +293,7 @@ def find(
     lists = [_list(ports, blob, keys) for blob in blobs if version_of(blob) == version]
     found, doubts = _states(ports, tenant_id, states, keys)
     if lists and (not found or found[0].version < version):
-        doubts.append(f"version {version} has no state that can be trusted")
+        doubts.append(f"SRL version {version} has no trusted state")
     return NewestPublication(
         version,
         tuple(lists),

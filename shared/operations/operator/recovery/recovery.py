@@ -156,7 +156,7 @@ def _close_status_lists(run: RecoveryRun) -> None:
                 Put(each.address, after.to_item(), VersionIs(each.version)),
                 run.entry(action, each.id, count=left, allocated=after.allocated),
             )
-            run.report(f"Gives out no more entries: status list {each.id}")
+            run.report(f"Closed: status list {each.id}")
 
 
 def _repair(run: RecoveryRun) -> None:
@@ -204,7 +204,7 @@ def _revoke_again(
         run.report(f"Revoked again: {warrant_id}")
     for warrant_id in _extended_since(run, newest, found, recorded):
         _revoke(run, warrant_id, _end(run, recorded.get(warrant_id)))
-        run.report(f"Given its later end again: {warrant_id}")
+        run.report(f"Extended again to its later expiry: {warrant_id}")
     return lost
 
 
@@ -356,7 +356,7 @@ def _restore_signer_status(
             Put(lost.address, lost.to_item(), Expect.ABSENT),
             *srl_records.tombstone_counter_changes(run.tenant_id),
         )
-        return f"Listed again: list signer {lost.id}, {lost.status}; its seed is lost"
+        return f"Listed again: SRL signer {lost.id}, {lost.status}; its seed is lost"
     if _ORDER.index(record.status) >= _ORDER.index(srl_signer.status):
         return None
     if srl_signer.status is SrlSignerStatus.REVOKED:
@@ -372,7 +372,7 @@ def _restore_signer_status(
         *srl_records.tombstone_counter_changes(run.tenant_id),
         run.entry(action, moved.id),
     )
-    return f"Again {moved.status}: list signer {moved.id}"
+    return f"Again {moved.status}: SRL signer {moved.id}"
 
 
 def _replacement_changes(run: RecoveryRun, old: SrlSigner, new: SrlSigner) -> list[Change]:
@@ -399,7 +399,7 @@ def _start_signer(run: RecoveryRun, vouching: SrlSigner | None) -> str:
         run.entry(AuditAction.SRL_ROTATE_KEY, new.id),
     )
     return (
-        f"New list signer: {new.id}, because the seed of the one in force is lost or revoked. "
+        f"New SRL signer: {new.id}, because the current signer is revoked or its seed is lost. "
         f"Give its public key to verifiers before they need it: {new.public_key}"
     )
 

@@ -42,7 +42,7 @@ class RecoveryRun:
     @property
     def reason(self) -> str:
         """The reason of a revocation if the original reason is lost."""
-        return f"restored from version {self.version} of the list"
+        return f"restored from SRL version {self.version}"
 
     def settle(self, step: Callable[[], str | None]) -> None:
         """Run a step, and report the line that it returns. Raises `Unavailable`."""
@@ -72,7 +72,7 @@ def apply(run: RecoveryRun, newest: NewestPublication, *, compare_all: bool = Fa
     ports, tenant_id = run.ports, run.tenant_id
     cut = _problem(run, newest)
     if cut is not None:
-        run.report(f"Cut: {cut}")
+        run.report(f"Truncated: {cut}")
     is_older = cut is not None or signers.find_unknown_tiles(ports, tenant_id) is not None
     if compare_all or is_older or not _has_entry_since(run, newest):
         anchored = {*newest.logs, *outside.all_anchors(ports, tenant_id, passes_over=True)}
@@ -82,7 +82,7 @@ def apply(run: RecoveryRun, newest: NewestPublication, *, compare_all: bool = Fa
             above = max(above, head.generation if head else 0) + _LOST
         begun = settle(lambda: signers.begin(ports, tenant_id, run.entry, lower_bound=above))
         if begun is not None:
-            run.report(f"The sealed log begins anew: generation {begun}")
+            run.report(f"The transparency log begins a new generation: {begun}")
     settle(lambda: _clear_latest_statement(run))
 
 

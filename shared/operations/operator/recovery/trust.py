@@ -61,10 +61,10 @@ def publish(run: RecoveryRun) -> None:
     try:
         outcome = publishing.keep(run.ports, run.tenant_id)
     except Unavailable as error:
-        run.report(f"The next trust document could not be made yet: {error}")
+        run.report(f"Cannot create the next trust document yet: {error}")
         return
     if outcome is TrustOutcome.WAITS:
-        run.report("The next trust document waits for the roots: rescind trust draft")
+        run.report("The next trust document requires root signatures; run: rescind trust draft")
 
 
 def _apply(run: RecoveryRun, version: int) -> None:
@@ -82,7 +82,7 @@ def _apply(run: RecoveryRun, version: int) -> None:
     keys = _stored_keys(ports, tenant_id, after)
     after = replace(after, floor=max(known) + _LEAP, keys_sha256=keys)
     if before is None or after.version != before.version:
-        run.report(f"Taken over: trust document {after.version}, pin {after.pin}")
+        run.report(f"Adopted: trust document {after.version}, pin {after.pin}")
     expect = VersionIs(before.version) if before else Expect.ABSENT
     put = Put(model.head_address(tenant_id), after.to_item(), expect)
     ports.store.write(put, marks.trust_mark(tenant_id))
@@ -114,9 +114,9 @@ def _follow_documents(
             state = state or TrustState(tenant_id, made.document.roots.pin)
             state = following.follow(state, [made], ports.now())
         except DataCorrupt as error:
-            report(f"Passed over: {error}")
+            report(f"Skipped: {error}")
         except NotTrusted as error:
-            report(f"Passed over: trust document {version} ({error.reason})")
+            report(f"Skipped: trust document {version} ({error.reason})")
         else:
             head = TrustHead.with_document(head, made, keys_sha256=_covering(ports, made))
     return head
@@ -131,7 +131,7 @@ def _read_document(
     try:
         return documents.read_document(ports, tenant_id, head.version)
     except DataCorrupt as error:
-        report(f"Passed over: {error}")
+        report(f"Skipped: {error}")
         return None
 
 

@@ -128,30 +128,31 @@ def _reasons(
     horizon = newest.horizon and min(newest.horizon, now)
     if mark is not None:
         copied = "" if mark.copied_at is None else f" to {times.format_utc(mark.copied_at)}"
-        yield f"The records were put back{copied}, at {times.format_utc(mark.restored_at)}."
+        yield f"The records were restored{copied}, at {times.format_utc(mark.restored_at)}."
     if tables and horizon is not None:
-        what = f"version {newest.version} of the list, issued at"
+        what = f"SRL version {newest.version}, issued at"
         if newest.journal.issued_at is not None and not newest.journal.gaps:
-            what = "the journal, written until"
+            what = "the journal, which ends at"
         yield f"The tables ({tables}) are older than {what} {times.format_utc(horizon)}."
     if mark or tables:
         yield _horizon(horizon)
     yield from (f"{gap[0].upper()}{gap[1:]}." for gap in newest.journal.gaps)
     for doubt in newest.doubts:
-        yield f"Not trusted and not used: {doubt}."
+        yield f"Not trusted and ignored: {doubt}."
 
 
 def _horizon(horizon: datetime | None) -> str:
     """Describe the time until which all changes are known, and the unknown changes after it."""
-    known = "no list is left, so none of the changes since the restored moment are known"
+    known = "no SRL exists, so all changes after the backup are unknown"
     if horizon is not None:
         known = (
-            f"revocations until {times.format_utc(horizon)}, and ends of keys and accounts, are "
-            "known and applied again"
+            f"revocations and ended keys and accounts until {times.format_utc(horizon)} are known "
+            "and applied again"
         )
     return (
-        f"Horizon: {known}. Unknown since then: revocations; ends of API keys, accounts, signing "
-        "keys and list signers. Lost since the restored moment: whatever was created, and settings."
+        f"Horizon: {known}. Unknown after that time: revocations; ended API keys, service "
+        "accounts, signing keys and SRL signers. Lost since the backup: new resources and "
+        "changed settings."
     )
 
 
@@ -170,13 +171,14 @@ def _accounts(ports: Ports, tenant_id: str) -> Iterator[str]:
     for entry in ports.store.query(service_accounts.accounts(tenant_id)):
         account = ServiceAccount.from_item(entry.item)
         if account.status is service_accounts.AccountStatus.ACTIVE:
-            yield f'active account {account.id} "{account.name}", API keys: {account.api_key_count}'
+            name = f'active service account {account.id} "{account.name}"'
+            yield f"{name}, API keys: {account.api_key_count}"
 
 
 def _srl_signers(ports: Ports, tenant_id: str) -> Iterator[str]:
     for signer in SrlSigner.from_rows(ports.store.query(signers_partition(tenant_id))):
         if signer.status in (SrlSignerStatus.ACTIVE, SrlSignerStatus.PENDING):
-            yield f"{signer.status} list signer {signer.id}, public key {signer.public_key}"
+            yield f"{signer.status} SRL signer {signer.id}, public key {signer.public_key}"
 
 
 def _signing_keys(ports: Ports, tenant_id: str) -> Iterator[str]:
@@ -196,11 +198,12 @@ def _disabled_since(ports: Ports, tenant_id: str, newest: NewestPublication) -> 
     recorded |= {each.id for found in newest.tombstones for each in found.accounts}
     for key in SigningKey.from_rows(ports.store.query(signing_keys.keys(tenant_id))):
         if key.status is signing_keys.KeyStatus.SUSPENDED and key.id not in recorded:
-            yield f'suspended signing key {key.id} "{key.name}", which had been enabled since'
+            yield f'suspended signing key {key.id} "{key.name}", which was enabled after the backup'
     for entry in ports.store.query(service_accounts.accounts(tenant_id)):
         account = ServiceAccount.from_item(entry.item)
         if account.status is service_accounts.AccountStatus.DISABLED and account.id not in recorded:
-            yield f'disabled account {account.id} "{account.name}", which had been enabled since'
+            name = f'disabled service account {account.id} "{account.name}"'
+            yield f"{name}, which was enabled after the backup"
 
 
 def _find_unrevoked(ports: Ports, tenant_id: str, newest: NewestPublication) -> Iterator[str]:
@@ -212,7 +215,7 @@ def _find_unrevoked(ports: Ports, tenant_id: str, newest: NewestPublication) -> 
     then = newest.issued_at or ports.now()
     for warrant_id, verdict in sorted(read_statuses(ports, tenant_id, records - listed).items()):
         if not is_past_retention(verdict.ends_at, then, ttl=ttl):
-            yield f"revoked warrant {warrant_id}, whose revocation had been deleted since"
+            yield f"revoked warrant {warrant_id}, which was unrevoked after the backup"
 
 
 def _moment(moment: datetime | None) -> str:
@@ -233,7 +236,7 @@ def differences(ports: Ports, tenant_id: str) -> Iterator[str]:
     is_behind = find_stale_tables(ports, tenant_id, newest).keys
     # If there is no deadline at all, `consistency` reports that.
     if is_behind and newest_scheduled_version(ports, tenant_id):
-        yield "its table of keys is older than its newest list"
+        yield "its table of keys is older than its newest SRL"
     counted = counters.read_counts(ports, tenant_id).tombstones
     now = records.read_tombstones(ports, tenant_id, changes=counted)
     for found in newest.tombstones:
@@ -247,10 +250,10 @@ def _access(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iter
     ended = {each.id for each in (*now.api_keys, *now.accounts)}
     for each in tombstones.api_keys:
         if each.id not in ended:
-            yield f"the API key {each.id} was {each.status}, and is not"
+            yield f"the API key {each.id} was {each.status}, but is not now"
     for each in tombstones.accounts:
         if each.id not in ended and (is_behind or each.status is TombstoneStatus.DELETED):
-            yield f"the service account {each.id} was {each.status}, and is not"
+            yield f"the service account {each.id} was {each.status}, but is not now"
 
 
 def _keys(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterator[str]:
@@ -258,7 +261,7 @@ def _keys(tombstones: Tombstones, now: Tombstones, *, is_behind: bool) -> Iterat
     for key in tombstones.keys:
         if _has_returned(key, found.get(key.id), is_behind=is_behind):
             was = f"{key.status} in version {key.key_version}"
-            yield f"the signing key {key.id} was {was}, and is not"
+            yield f"the signing key {key.id} was {was}, but is not now"
 
 
 def _has_returned(record: SigningKey, now: SigningKey | None, *, is_behind: bool) -> bool:
@@ -278,8 +281,8 @@ def _signers(ports: Ports, tenant_id: str, state: SrlState) -> Iterator[str]:
     found = srl_signers.read_by_ids(ports, tenant_id, recorded)
     for each in recorded.values():
         if each.id not in found or found[each.id].status not in ENDED:
-            yield f"the list signer {each.id} was {each.status}, and is not"
+            yield f"the SRL signer {each.id} was {each.status}, but is not now"
     for each in srl_signers.find_archived(
         in_force.read_signers(ports, tenant_id), state.srl_signers
     ):
-        yield f"the list signer {each.id} was archived, and is {each.status}"
+        yield f"the SRL signer {each.id} was archived, but is {each.status}"

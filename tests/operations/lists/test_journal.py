@@ -196,7 +196,7 @@ def test_a_recovery_replays_the_journal(deployment: Deployment, lost: Lost) -> N
         api_keys.authenticate(ports, lost.key.secret)
     assert tenant.status(ports, lost.root) is KeyStatus.REVOKED
     assert any(
-        f"Horizon: revocations until {format_utc(lost.until)}" in r for r in done.unknown.reasons
+        f"accounts until {format_utc(lost.until)} are known" in r for r in done.unknown.reasons
     )
     assert any("svc_wrt_back" in line for line in done.unknown.review)
     assert tenant.published(ports).revoked_ids == ["svc_wrt_a", "svc_wrt_b", "svc_wrt_back"]

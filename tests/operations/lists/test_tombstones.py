@@ -280,7 +280,7 @@ def test_it_says_what_it_did_and_what_it_cannot_know(deployment: Deployment, sto
     assert "last signed 2026-11-21T12:00:00Z" in review
     assert story.api_keys["revoked"].api_key.id not in review
     assert f"suspended signing key {story.keys['resumed'].id}" in review
-    assert f"disabled account {story.accounts['sleeping'].id}" in review
+    assert f"disabled service account {story.accounts['sleeping'].id}" in review
     assert "revoked warrant svc_wrt_taken-back" in review
 
 

@@ -31,7 +31,7 @@ _CONNECT_SECONDS: Final = 1
 _ATTEMPT_SECONDS: Final = 10
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _TAKEN: Final = frozenset({"BlobAlreadyExists", "ConditionNotMet"})
-_ROLE: Final = "the identity needs the role Storage Blob Data Contributor on the container"
+_ROLE: Final = "the identity requires the role Storage Blob Data Contributor on the container"
 _REFUSED: Final = "the account does not accept the credentials, or not from this network"
 _WORDS: Final = {
     "ContainerNotFound": "there is no such container; create it",

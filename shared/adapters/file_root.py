@@ -33,7 +33,7 @@ from shared.errors import InvalidSettings
 _PEM_BYTES_MAX: Final = 16 * 1024
 _PASSPHRASE_BYTES_MAX: Final = 4096
 _ENCRYPTED: Final = b"-----BEGIN ENCRYPTED PRIVATE KEY-----"
-_RESTORE: Final = "Restore its copy, or name the right file."
+_RESTORE: Final = "Restore it from its backup, or set the right file."
 
 _LABEL: Final = "ENCRYPTED PRIVATE KEY"
 _PEM_COLUMNS: Final = 64
@@ -95,7 +95,7 @@ class FileRoot:
 
 def read_passphrase(path: Path) -> bytes:
     """Return the first line of a file that only its owner can use. Raises `InvalidSettings`."""
-    remedy = "Write the passphrase to it, as its first line."
+    remedy = "Write the passphrase into its first line."
     text = files.read_secret(path, most=_PASSPHRASE_BYTES_MAX, remedy=remedy)
     line = text.partition(b"\n")[0].removesuffix(b"\r")
     if not line:
@@ -107,18 +107,18 @@ def _load_private_key(path: Path, passphrase: bytes | None) -> Ed25519PrivateKey
     pem = files.read_secret(path, most=_PEM_BYTES_MAX, remedy=_RESTORE)
     is_encrypted = _ENCRYPTED in pem
     if is_encrypted and passphrase is None:
-        remedy = "Name the file of its passphrase in RESCIND_ROOT_PASSPHRASE_FILE."
+        remedy = "Set RESCIND_ROOT_PASSPHRASE_FILE to the file with its passphrase."
         raise InvalidSettings(f"{path} is encrypted. {remedy}")
     try:
         key = load_pem_private_key(pem, passphrase if is_encrypted else None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         if is_encrypted:
-            raise InvalidSettings(f"{path} does not open with this passphrase.") from error
-        raise InvalidSettings(
-            f"{path} is not a private key in PKCS#8 and PEM. {_RESTORE}"
-        ) from error
+            raise InvalidSettings(
+                f"{path} cannot be decrypted with this passphrase. Correct the passphrase."
+            ) from error
+        raise InvalidSettings(f"{path} is not a PKCS#8 private key in PEM. {_RESTORE}") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidSettings(f"{path} is not a key of Ed25519. {_RESTORE}")
+        raise InvalidSettings(f"{path} is not an Ed25519 key. {_RESTORE}")
     return key
 
 

@@ -66,10 +66,10 @@ def _encode_context(context: Mapping[str, str]) -> bytes:
 
 
 def _read(path: Path) -> bytes:
-    remedy = "Create a key file, or restore its copy."
+    remedy = "Create a key file, or restore it from its backup."
     key = files.read_secret(path, most=_KEY_BYTES + 1, remedy=remedy)
     if len(key) != _KEY_BYTES:
         raise InvalidSettings(
-            f"{path} is not a key file: it must have {_KEY_BYTES} bytes. Restore its copy."
+            f"{path} is not a key file of {_KEY_BYTES} bytes. Restore it from its backup."
         )
     return key

@@ -22,7 +22,7 @@ def create_secret(path: Path, data: bytes) -> None:
         create(path, data, root=path.parent, scratch=path.parent)
     except FileExistsError as error:
         raise InvalidSettings(
-            f"{path} exists already, and a key file is never replaced."
+            f"{path} exists, and a key file is never replaced. Choose another path."
         ) from error
     except OSError as error:
         raise InvalidSettings(f"{path} cannot be created: {error.strerror}.") from error
@@ -109,4 +109,4 @@ class FileSink:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise Unavailable("the sink of the audit log cannot be written") from error
+            raise Unavailable("cannot write to the audit sink") from error

@@ -88,7 +88,8 @@ class KmsRoot:
             key = None
         if not isinstance(key, Ed25519PublicKey):
             raise Unavailable(
-                "The root key in KMS is not of Ed25519. Make one of ECC_NIST_EDWARDS25519."
+                "The root key in KMS is not an Ed25519 key. Create a key with the spec "
+                "ECC_NIST_EDWARDS25519."
             )
         return verified.public_key(key.public_bytes_raw())
 

@@ -31,12 +31,15 @@ _NOT_FOUND: Final = (
     pkcs11.NoSuchToken,
 )
 _AWAY: Final = (
-    "The HSM with the root key does not answer. Connect it, and check that it is unlocked."
+    "The HSM with the root key does not respond. Connect it, and check that it is unlocked."
 )
-_LOST: Final = "The HSM has no such token, or not this one key pair in it. Check the address."
+_LOST: Final = (
+    "The HSM has no such token, or the token does not contain exactly one such key pair. Check "
+    "the URI."
+)
 _PIN: Final = (
-    "The HSM refused the PIN. Correct the file of the PIN, then start again: there is no further "
-    "attempt, because an HSM locks itself after a few."
+    "The HSM rejected the PIN. Correct the PIN file, then restart. The PIN is not tried again, "
+    "because an HSM locks itself after a few attempts."
 )
 
 # Only one thread at a time uses a module, for any key.
@@ -124,5 +127,5 @@ def _read_pin(uri: Pkcs11Uri) -> str:
         return read_passphrase(uri.pin).decode()
     except UnicodeDecodeError:
         raise InvalidSettings(
-            f"{uri.pin} has no PIN in UTF-8. Write it, as its first line."
+            f"{uri.pin} has no PIN in UTF-8. Write the PIN into its first line."
         ) from None

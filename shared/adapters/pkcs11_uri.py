@@ -34,11 +34,13 @@ class Pkcs11Uri:
         given = [each.partition("=") for each in (*path.split(";"), *query.split("&")) if each]
         found = {name: value for name, _, value in given if value}
         if "pin-value" in found:
-            raise _invalid("has the PIN itself: put it into a file, and name that in pin-source")
+            raise _invalid(
+                "contains the PIN; put the PIN into a file, and name the file in pin-source"
+            )
         if unknown := sorted(found.keys() - _KNOWN):
-            raise _invalid(f"has {unknown[0]}, which is not known")
+            raise _invalid(f"has the unknown attribute {unknown[0]}")
         if len(found) < len(given) or found.get("type", "private") != "private":
-            raise _invalid("has an attribute twice, without a value, or not of a private key")
+            raise _invalid("has an attribute that is repeated, empty or not for a private key")
         if not found.keys() & {"token", "serial"} or not found.keys() & {"object", "id"}:
             raise _invalid("must name a token (or its serial) and an object (or its id)")
         return cls(
@@ -67,4 +69,4 @@ def _bytes(attributes: dict[str, str], name: str) -> bytes | None:
 
 
 def _invalid(problem: str) -> InvalidSettings:
-    return InvalidSettings(f"The address of the root key {problem}. {_EXAMPLE}")
+    return InvalidSettings(f"The URI of the root key {problem}. {_EXAMPLE}")

@@ -184,7 +184,7 @@ class PostgresqlDatabase:
         if not self._is_away:
             return self._wait_for_connection(end)
         if time.monotonic() < self._looks_at or not self._looking.acquire(blocking=False):
-            raise PoolTimeout("the server was away a moment ago")
+            raise PoolTimeout("the server did not respond a moment ago")
         try:
             return self._wait_for_connection(min(end, time.monotonic() + _AWAY_SECONDS))
         finally:
@@ -269,20 +269,22 @@ def check_url(url: str) -> None:
     except psycopg.ProgrammingError:
         # The message of psycopg repeats parts of the URL, possibly parts of a password.
         raise InvalidSettings(
-            "RESCIND_STORE is not a URL of PostgreSQL, such as postgresql://rescind@db/rescind."
+            "RESCIND_STORE is not a PostgreSQL URL; set it to a URL such as "
+            "postgresql://rescind@db/rescind."
         ) from None
     parts = _from_environment() | given
     if given.get("password"):
         raise InvalidSettings(
-            "RESCIND_STORE must have no password; put it into a file that PGPASSFILE names."
+            "RESCIND_STORE must not contain a password; put the password into a file, and set "
+            "PGPASSFILE to it."
         )
     hosts = [
         each for name in ("host", "hostaddr") for each in str(parts.get(name) or "").split(",")
     ]
     if parts.get("sslmode") not in _SECURE and not all(map(_is_here, hosts)):
         raise InvalidSettings(
-            "RESCIND_STORE needs sslmode=verify-full: otherwise anybody in between can pass for the"
-            " database."
+            "RESCIND_STORE requires sslmode=verify-full; otherwise an attacker on the network can "
+            "impersonate the database."
         )
 
 
@@ -315,7 +317,7 @@ def _connecting(url: str) -> Iterator[Connection[Any]]:
             yield connection
     except psycopg.Error as error:
         remedy = next((words for kind, words in _REMEDIES.items() if isinstance(error, kind)), "")
-        said = f"RESCIND_STORE: the database cannot be used: {_format_database_error(error)}"
+        said = f"RESCIND_STORE: cannot use the database: {_format_database_error(error)}"
         raise InvalidSettings(said + remedy) from error
 
 

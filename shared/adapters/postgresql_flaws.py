@@ -61,7 +61,9 @@ def _unsafe(settings: Mapping[str, str]) -> Iterator[ConfigurationProblem]:
             yield ConfigurationProblem(problem, remedy)
     if not settings[_STANDBYS]:
         # If it named standbys and none were connected, writes would not succeed.
-        problem = f"{_STANDBYS} is empty: one machine's loss can lose acknowledged revocations"
+        problem = (
+            f"{_STANDBYS} is empty, so the loss of one machine can lose acknowledged revocations"
+        )
         remedy = "add a synchronous standby, unless the disks are in two zones"
         yield ConfigurationProblem(problem, remedy, is_remark=True)
 
@@ -78,7 +80,9 @@ def _check_settings(settings: Mapping[str, str]) -> Iterator[ConfigurationProble
 def _powerful(database: PostgresqlDatabase) -> Iterator[ConfigurationProblem]:
     for role, can_change in database.rows(_OWNS):
         if can_change:
-            problem = f"the role {role} can change tables, and a server needs only their rows"
+            problem = (
+                f"the role {role} can change tables, but a server needs access only to their rows"
+            )
             remedy = "run rescind setup --role ANOTHER, and serve as that role"
             yield ConfigurationProblem(problem, remedy, is_remark=True)
 
@@ -94,7 +98,9 @@ def _check_connection_limit(database: PostgresqlDatabase) -> Iterator[Configurat
             others += count
     room = min([total - others, *(each for each in limits if each >= 0)])
     if pools > room:
-        problem = f"the pools of the servers may take {pools} connections, and there are {room}"
+        problem = (
+            f"the pools of the servers can open {pools} connections, but only {room} are available"
+        )
         yield ConfigurationProblem(
             problem, "raise max_connections, or lower RESCIND_POSTGRESQL_POOL_SIZE", is_remark=True
         )

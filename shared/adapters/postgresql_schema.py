@@ -90,7 +90,7 @@ def setup(url: str, *, role: str | None = None) -> None:
         ) from error
     except psycopg.Error as error:
         said = " ".join(str(error).split())
-        raise InvalidSettings(f"RESCIND_STORE: the database cannot be set up: {said}") from error
+        raise InvalidSettings(f"RESCIND_STORE: cannot set up the database: {said}") from error
 
 
 def _configure(connection: Connection[Any], role: str | None) -> None:

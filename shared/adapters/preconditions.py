@@ -29,14 +29,14 @@ def _check_change(change: Change) -> None:
     match change:
         case Put(item=item):
             if "pk" in item or "sk" in item:
-                raise ValueError("an item does not repeat its key")
+                raise ValueError("an item must not contain its key")
             _check_values(item.values())
         case Increment(amounts=amounts, assign=assign):
             if not amounts or {"pk", "sk"} & {*amounts, *assign} or {*amounts} & {*assign}:
                 raise ValueError("an increment names attributes beside the key, each once")
             _check_values(assign.values())
         case Check(expect=Expect.ANYTHING):
-            raise ValueError("a check expects something")
+            raise ValueError("a check requires a precondition")
 
 
 def apply_increment(item: Item, change: Increment) -> dict[str, Value]:
@@ -63,7 +63,7 @@ def _check_values(values: Iterable[object]) -> None:
                     raise TypeError("an item's maps have strings for keys")
                 _check_values(value.values())
             case _:
-                raise TypeError(f"an item cannot hold {type(value).__name__}")
+                raise TypeError(f"an item cannot contain {type(value).__name__}")
 
 
 def check_blob_name(name: str) -> None:

@@ -27,9 +27,9 @@ _FAILURES: Final = (sqlite3.DatabaseError, OSError, UnicodeDecodeError)
 _CACHE_KIB: Final = 8192
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _MESSAGES: Final = {
-    sqlite3.SQLITE_FULL: "The disk is full; nothing can be stored until there is space.",
+    sqlite3.SQLITE_FULL: "The disk is full; free some space, because no data can be stored.",
     sqlite3.SQLITE_IOERR: "The disk failed to read or write.",
-    sqlite3.SQLITE_READONLY: "The data is read-only for this user; nothing can be stored.",
+    sqlite3.SQLITE_READONLY: "The data is read-only for this user; grant this user write access.",
 }
 
 
@@ -101,7 +101,7 @@ class Database:
         with translate_errors():
             if _identity(self._path) != self._file:
                 # The existing connections use the previous file.
-                raise OSError("another file has taken the place of the database")
+                raise OSError("another file replaced the database")
             return self._open()
 
     def _open(self) -> sqlite3.Connection:

@@ -131,7 +131,7 @@ class VaultSealer:
         try:
             token = self._token.read_text(encoding="ascii").strip()
         except (OSError, ValueError) as error:
-            said = error.strerror if isinstance(error, OSError) else "it is no token"
+            said = error.strerror if isinstance(error, OSError) else "it is not a token"
             raise InvalidSettings(
                 f"VAULT_TOKEN_FILE cannot be read: {said}. Set it to the file of the token."
             ) from error
@@ -167,11 +167,11 @@ def _pool(url: SplitResult, authorities: str | None) -> Pool:
 
 def _refusal_error(name: str, status: int, content: Any) -> Unavailable:
     errors = content.get("errors") if isinstance(content, dict) else None
-    said = "; ".join(map(str, errors or ())) or "it does not say why"
+    said = "; ".join(map(str, errors or ())) or "no reason given"
     if status == HTTPStatus.BAD_REQUEST and said.startswith(_NOT_OURS):
         return DataCorrupt()
     # The message names the mount and the key, so callers of this service must not see it.
-    _log.error("Vault answers %d to %s: %s", status, name, printable(said))
+    _log.error("Vault responds with %d to %s: %s", status, name, printable(said))
     return Unavailable(f"{Unavailable.says} (Vault, {name}: {status})")
 
 
@@ -179,7 +179,7 @@ def _field(answer: Any, name: str) -> str:
     try:
         return str(answer["data"][name])
     except (KeyError, TypeError) as error:
-        raise Unavailable(f"{Unavailable.says} (Vault: an answer without {name})") from error
+        raise Unavailable(f"{Unavailable.says} (Vault: a response without {name})") from error
 
 
 def _text(data: bytes) -> str:

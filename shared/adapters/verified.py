@@ -8,7 +8,8 @@ def public_key(key: bytes) -> bytes:
     """Return an Ed25519 key (32 bytes). Raises `Unavailable` if it is of small order."""
     if not ed25519.is_safe(key):
         raise Unavailable(
-            "The root key is not a safe key of Ed25519: anybody could sign for it. Make another."
+            "The root key is a weak Ed25519 key, so anyone can forge its signatures. Create "
+            "another root key."
         )
     return key
 
@@ -16,5 +17,5 @@ def public_key(key: bytes) -> bytes:
 def signature(data: bytes, signature: bytes, *, public_key: bytes) -> bytes:
     """Return the signature over `data`. Raises `Unavailable` if it does not verify."""
     if not ed25519.is_signed(data, signature, public_key=public_key):
-        raise Unavailable("The root returned a signature that does not verify; nothing was signed.")
+        raise Unavailable("The root key returned an invalid signature; no document was signed.")
     return signature

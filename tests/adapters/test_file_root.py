@@ -76,7 +76,7 @@ def test_a_key_open_to_others_is_refused(path: Path, mode: int) -> None:
 
 def test_a_missing_key_is_refused(path: Path) -> None:
     """F701e: To open a root never makes one: clients would refuse what it signs."""
-    with pytest.raises(InvalidSettings, match=r"cannot be read.*Restore its copy"):
+    with pytest.raises(InvalidSettings, match=r"cannot be read.*Restore it from its backup"):
         FileRoot(path)
     assert not path.exists()
 
@@ -84,7 +84,7 @@ def test_a_missing_key_is_refused(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"a key", bytes(32), b"-----BEGIN PRIVATE KEY-----\n"])
 def test_a_file_that_is_no_key_is_refused(path: Path, content: bytes) -> None:
     """F701f: Other bytes are a mix-up, not a key."""
-    with pytest.raises(InvalidSettings, match="not a private key in PKCS#8"):
+    with pytest.raises(InvalidSettings, match="not a PKCS#8 private key"):
         FileRoot(_private(path, content))
 
 
@@ -92,7 +92,7 @@ def test_a_key_of_another_algorithm_is_refused(path: Path) -> None:
     """F701g: A key of another algorithm cannot sign documents, and is named as what it is."""
     other = ec.generate_private_key(ec.SECP256R1())
     pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    with pytest.raises(InvalidSettings, match="not a key of Ed25519"):
+    with pytest.raises(InvalidSettings, match="not an Ed25519 key"):
         FileRoot(_private(path, pem))
 
 
@@ -144,7 +144,9 @@ def test_openssl_opens_a_key_with_its_passphrase(path: Path) -> None:
 def test_a_wrong_passphrase_is_named(tmp_path: Path) -> None:
     """F702b: A wrong or missing passphrase is said, and is never repeated."""
     path = _encrypted(tmp_path / "root.key", "open sesame")
-    with pytest.raises(InvalidSettings, match="does not open with this passphrase") as refused:
+    with pytest.raises(
+        InvalidSettings, match="cannot be decrypted with this passphrase"
+    ) as refused:
         FileRoot(path, passphrase=b"sesame street")
     assert "street" not in str(refused.value)
     with pytest.raises(InvalidSettings, match=r"encrypted.*RESCIND_ROOT_PASSPHRASE_FILE"):

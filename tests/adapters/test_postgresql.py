@@ -50,8 +50,8 @@ def another() -> Iterator[PostgresqlServer]:
         ("postgresql://u@localhost,db.example.com/d", "sslmode=verify-full"),
         ("postgresql://u@10.0.0.1/d?sslmode=require", "sslmode=verify-full"),
         ("postgresql://u@localhost/d?hostaddr=10.0.0.1", "sslmode=verify-full"),
-        ("postgresql://u@localhost/d?nothing=1", "not a URL"),
-        ("postgresql://u:se%cret@localhost/d", "not a URL"),
+        ("postgresql://u@localhost/d?nothing=1", "not a PostgreSQL URL"),
+        ("postgresql://u:se%cret@localhost/d", "not a PostgreSQL URL"),
     ],
 )
 def test_an_unsafe_url_is_refused(url: str, said: str) -> None:
@@ -83,7 +83,7 @@ def test_a_database_that_cannot_be_used_says_why() -> None:
         PostgresqlDatabase(postgresql.server().url("nowhere"))
     with pytest.raises(InvalidSettings, match="refused"):
         PostgresqlDatabase(f"postgresql://u@127.0.0.1:{free_port()}/d")
-    with pytest.raises(InvalidSettings, match="cannot be set up"):
+    with pytest.raises(InvalidSettings, match="cannot set up the database"):
         postgresql_schema.setup(postgresql.server().url("nowhere"))
 
 

@@ -61,7 +61,7 @@ def test_what_a_crash_can_lose_is_a_problem(url: str) -> None:
     assert list(found) == _HASTY
     assert [each.is_remark for each in found.values()] == [False, False, True]
     assert "can be lost" in found["fsync"].problem
-    lost = "one machine's loss can lose acknowledged revocations"
+    lost = "the loss of one machine can lose acknowledged revocations"
     assert lost in found["synchronous_standby_names"].problem
 
 
@@ -95,11 +95,11 @@ def test_pools_that_may_take_too_much_are_found(url: str) -> None:
             servers.enter_context(psycopg.connect(url, application_name=name))
         assert _said(url) == []
         servers.enter_context(psycopg.connect(url, application_name="rescind 1 8 b"))
-        assert _said(url) == [("the pools of the servers may take 21 connections", True)]
+        assert _said(url) == [("the pools of the servers can open 21 connections", True)]
         _as_owner(url, "ALTER ROLE watched CONNECTION LIMIT -1")
         assert _said(url) == []
         servers.enter_context(psycopg.connect(url, application_name="rescind 50 9 b"))
-        assert _said(url) == [("the pools of the servers may take 71 connections", True)]
+        assert _said(url) == [("the pools of the servers can open 71 connections", True)]
 
 
 def test_a_role_that_owns_the_tables_is_told(url: str) -> None:

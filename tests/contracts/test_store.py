@@ -305,7 +305,7 @@ def test_a_change_happens_where_its_expectation_holds(
 ) -> None:
     """F14: Each change, under each expectation, on each state: applied whole, or refused."""
     if kind == "check" and expect is ANYTHING:
-        pytest.skip("a check expects something")
+        pytest.skip("a check requires a precondition")
     for name, state in STATES.items():
         store.write(Delete(KEY, ANYTHING) if state is None else Put(KEY, state, ANYTHING))
         if name in HOLDS[expect]:

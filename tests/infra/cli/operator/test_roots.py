@@ -236,7 +236,7 @@ def test_a_wrong_passphrase_signs_nothing(shell: Shell, draft: Path, passphrase:
     """F711f: A wrong passphrase is said, and signs nothing."""
     passphrase.write_text("another passphrase\n")
     code, _, said = _sign(shell, draft, 0, passphrase)
-    assert (code, "does not open with this passphrase" in said) == (2, True)
+    assert (code, "cannot be decrypted with this passphrase" in said) == (2, True)
 
 
 @needs_softhsm

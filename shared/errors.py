@@ -71,7 +71,9 @@ class ReauthenticationRequired(RequestError):
     code = "reauthentication_required"
 
     def __init__(self) -> None:
-        super().__init__("Sign in again: this needs a sign-in within the last 15 minutes.")
+        super().__init__(
+            "Sign in again; this action requires a sign-in within the last 15 minutes."
+        )
 
 
 class InsufficientScope(RequestError):
@@ -132,8 +134,8 @@ class TooFewApprovers(RequestError):
 
     def __init__(
         self,
-        message: str = "Fewer than two people could approve what is protected. Let another person "
-        "with the role admin sign in first.",
+        message: str = "Fewer than two people could approve protected actions. First have another "
+        "person with the role admin sign in.",
     ) -> None:
         super().__init__(message)
 
@@ -191,7 +193,7 @@ class Unavailable(RescindError):
 class DataCorrupt(Unavailable):
     """A stored record, blob or wrapped seed is damaged."""
 
-    says = "Stored data cannot be read as it was written."
+    says = "Stored data is damaged."
 
 
 class OutOfSpace(Unavailable):
@@ -202,14 +204,14 @@ class ReadOnly(Unavailable):
     """This process rejects all writes for now, because the data is being migrated (OPS-14)."""
 
     retry_after = 30
-    says = "The service is read-only for now; nothing was changed."
+    says = "The service is read-only for now; no data was changed."
 
 
 class StaleProcess(Unavailable):
     """This process must not use the store any longer and needs a restart (OPS-12, OPS-13)."""
 
     retry_after = 30
-    says = "The service is being updated or moved; this process has to be replaced."
+    says = "The service is being updated or migrated; restart this process."
 
 
 class ApprovalRequested(RescindError):
@@ -225,7 +227,7 @@ class PreconditionFailed(RescindError):
 
     def __init__(self, addresses: Iterable["Address"]) -> None:
         self.lost: tuple[Address, ...] = tuple(addresses)
-        super().__init__(f"{len(self.lost)} expectation(s) did not hold")
+        super().__init__(f"{len(self.lost)} precondition(s) failed")
 
 
 class BlobExists(RescindError):

@@ -189,8 +189,8 @@ def witnesses(environment: Mapping[str, str]) -> WitnessPolicy | None:
         return WitnessPolicy.parse(value) if value else None
     except ValueError as error:
         raise InvalidSettings(
-            f"{_WITNESSES} is not valid: {error}. Set it to such as "
-            "1 witness.example+1a2b3c4d+BAbc…= https://witness.example"
+            f"{_WITNESSES} is not valid: {error}. Set it to a value such as 1 "
+            "witness.example+1a2b3c4d+BAbc…= https://witness.example"
         ) from error
 
 

@@ -86,7 +86,7 @@ def prepare_snapshot() -> None:
         try:
             _made_early.append(assemble(settings(os.environ)))
         except Exception:  # noqa: BLE001 (the first request raises it again)
-            _log.exception("the clients could not be made before the snapshot")
+            _log.exception("cannot create the clients before the snapshot")
 
 
 def _is_snapshotted() -> bool:
@@ -335,7 +335,7 @@ def _naming(setting: str, uri: Uri) -> Iterator[None]:
         yield
     except Unavailable as error:
         raise InvalidSettings(
-            f"{setting}: {uri.location} cannot be opened: {error.__cause__ or error}"
+            f"{setting}: cannot open {uri.location}: {error.__cause__ or error}"
         ) from error
 
 
@@ -348,8 +348,8 @@ def _sqlite(file: str, stack: ExitStack) -> Records:
     try:
         buckets = stack.enter_context(closing(sqlite_buckets.SqliteBuckets(limits)))
     except Unavailable as error:
-        problem = f"{limits} cannot be opened: {error.__cause__ or error}"
-        raise InvalidSettings(f"{problem}. It holds no records: remove it.") from error
+        problem = f"cannot open {limits}: {error.__cause__ or error}"
+        raise InvalidSettings(f"{problem}. It contains no records; remove it.") from error
     return store, buckets, stored_usage.StoreUsageCounts(store), sequentially
 
 
@@ -391,7 +391,9 @@ def store_in(settings: Settings, region: str, *, endpoint: str | None = None) ->
     `endpoint` is the address of DynamoDB there, if it is not the AWS default.
     """
     if settings.store.scheme != "dynamodb":
-        raise InvalidSettings("RESCIND_STORE names no tables of DynamoDB: only these have regions.")
+        raise InvalidSettings(
+            "RESCIND_STORE does not name DynamoDB tables; only DynamoDB has regions."
+        )
     from shared.adapters import dynamodb
 
     client = dynamodb.connect(region=region, endpoint_url=endpoint)
@@ -447,7 +449,7 @@ def _postgresql_blobs(_: str, store: Store) -> BlobStore:
     from shared.adapters import postgresql, postgresql_blobs
 
     if not isinstance(store, postgresql.PostgresqlStore):
-        raise InvalidSettings("RESCIND_BLOBS=postgresql: needs RESCIND_STORE=postgresql://…")
+        raise InvalidSettings("RESCIND_BLOBS=postgresql: requires RESCIND_STORE=postgresql://…")
     return postgresql_blobs.PostgresqlBlobs(store.database)
 
 

@@ -57,10 +57,10 @@ def _says(settings: dict[str, str], **fields: Any) -> None:
     ("fields", "said"),
     [
         ({"schema": SCHEMA + 1}, f"has schema {SCHEMA + 1}; this release supports schemas"),
-        ({"part": DeploymentPart.MOVED, "moved_to": "a"}, "was moved to another store"),
+        ({"part": DeploymentPart.MOVED, "moved_to": "a"}, "was migrated to another store"),
         (
             {"part": DeploymentPart.RECEIVING, "receipt": "a"},
-            "a migration to this store has not ended",
+            "a migration to this store is not complete",
         ),
     ],
 )

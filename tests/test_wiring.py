@@ -219,7 +219,7 @@ def test_blobs_need_not_be_where_the_store_is(
 
 def test_blobs_of_postgresql_need_its_store(settings: dict[str, str]) -> None:
     """F642b: `postgresql:` names the database of the store; another store has none."""
-    with pytest.raises(InvalidSettings, match="needs RESCIND_STORE=postgresql"):
+    with pytest.raises(InvalidSettings, match="requires RESCIND_STORE=postgresql"):
         wiring.assemble(wiring.settings(settings | {"RESCIND_BLOBS": "postgresql:"}))
     ports = wiring.assemble(
         wiring.settings(

@@ -78,13 +78,13 @@ class Deployment(Record):
         """Raise `InvalidSettings` if another store is active (OPS-13)."""
         if self.part is DeploymentPart.MOVED:
             raise InvalidSettings(
-                "RESCIND_STORE: the data was moved to another store, which is in charge now.",
-                "Serve from that store, or move the data back with rescind migrate.",
+                "RESCIND_STORE: the data was migrated to another store, which is active now.",
+                "Use that store, or migrate the data back with rescind migrate.",
             )
         if self.part is DeploymentPart.RECEIVING:
             raise InvalidSettings(
-                "RESCIND_STORE: a migration to this store has not ended.",
-                "Repeat rescind migrate to end it; until then the other store is in charge.",
+                "RESCIND_STORE: a migration to this store is not complete.",
+                "Repeat rescind migrate to complete it; until then the other store is active.",
             )
 
 

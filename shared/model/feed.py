@@ -78,9 +78,9 @@ class StoredEntry(Record):
             entry, seconds = FeedEntry.decode(self.entry), cbor2.loads(self.ends)
             ends = [None if at is None else times.from_seconds(at) for at in seconds]
         except (MalformedBytes, cbor2.CBORError, TypeError, ValueError, OverflowError):
-            raise DataCorrupt("an entry of the feed is malformed") from None
+            raise DataCorrupt("a feed entry is malformed") from None
         if len(ends) != len(entry.revoked):
-            raise DataCorrupt("an entry of the feed lacks the end of a warrant")
+            raise DataCorrupt("a feed entry lacks the expiry of a warrant")
         return entry, ends
 
 
@@ -117,7 +117,7 @@ class FeedHead(Record):
         try:
             return wire.SignedHead.decode(self.payload)
         except MalformedBytes as error:
-            raise DataCorrupt(f"the head of a feed is malformed: {error}") from None
+            raise DataCorrupt(f"a feed head is malformed: {error}") from None
 
     @property
     def sequence(self) -> int:

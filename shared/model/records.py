@@ -87,7 +87,7 @@ def moment(value: Value, name: str) -> datetime | None:
     try:
         return times.parse(_exactly(str, value))
     except (TypeError, ValueError):
-        raise DataCorrupt(f"stored moment {name} is malformed") from None
+        raise DataCorrupt(f"stored time {name} is malformed") from None
 
 
 @cache

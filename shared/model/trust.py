@@ -130,5 +130,5 @@ def version_of(blob: str) -> int | None:
     if above.endswith(f"/{_KEYS}"):
         return None
     if len(name) != _DIGITS or not name.isdecimal():
-        raise DataCorrupt("a blob among the trust documents of a tenant has another name")
+        raise DataCorrupt("a blob in the folder of trust documents has an unexpected name")
     return int(name)

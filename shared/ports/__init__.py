@@ -60,7 +60,7 @@ class NewId(Protocol):
 
 
 def _nowhere() -> OutboundHttp:
-    raise Unavailable("this process asks no identity provider")
+    raise Unavailable("this process sends no requests to identity providers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,7 +215,8 @@ class PinnedCheckpoint(NamedTuple):
         generation = anchor.origin.rpartition("/")[2]
         if not generation.isdecimal() or anchor.origin != origin(tenant_id, int(generation)):
             raise DataCorrupt(
-                f"it names the sealed log {anchor.origin}, which is not of {tenant_id}"
+                f"it names the transparency log {anchor.origin}, which does not belong to "
+                f"{tenant_id}"
             )
         return cls(int(generation), anchor.size, anchor.root)
 
@@ -235,7 +236,9 @@ class PinnedCheckpoint(NamedTuple):
             generation, size, root = name.rpartition("/")[2].split("-")
             return cls(_GENERATIONS - int(generation), _SIZES - int(size), bytes.fromhex(root))
         except ValueError:
-            raise DataCorrupt("a blob among the checkpoints of a log has another name") from None
+            raise DataCorrupt(
+                "a blob in the folder of checkpoints has an unexpected name"
+            ) from None
 
 
 def folder(tenant_id: str) -> str:

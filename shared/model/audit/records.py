@@ -54,7 +54,7 @@ class EntryCommitment(NamedTuple):
     def parse(cls, data: bytes) -> Self:
         """Return the record in 56 bytes. Raises `DataCorrupt`."""
         if len(data) != SIZE:
-            raise DataCorrupt("a record of the sealed log has another length")
+            raise DataCorrupt("a record of the transparency log has a wrong length")
         ulid, rest = data[:_ULID_BYTES], data[_ULID_BYTES:]
         return cls(
             identifier(ulid), int.from_bytes(rest[:_EXPIRES_BYTES], "big"), rest[_EXPIRES_BYTES:]
@@ -140,6 +140,6 @@ def _check(value: Value) -> None:
     elif isinstance(value, dict):
         _check(list(value.values()))
     elif isinstance(value, bytes):
-        raise TypeError("an audit entry has no bytes, because JSON has none")
+        raise TypeError("an audit entry must not contain bytes, because JSON has none")
     elif isinstance(value, int) and abs(value) >= _MOST_INTEGER:
-        raise ValueError("a number in an audit entry is less than 2^53")
+        raise ValueError("a number in an audit entry must be less than 2^53")

@@ -53,13 +53,15 @@ class WitnessPolicy:
         """
         quorum, *rest = text.split()
         if len(rest) % 2 or not 0 < len(rest) <= 2 * WITNESSES_MAX:
-            raise ValueError(f"after the quorum, 1 to {WITNESSES_MAX} pairs of key and URL follow")
+            raise ValueError(
+                f"the quorum must be followed by 1 to {WITNESSES_MAX} pairs of key and URL"
+            )
         pairs = zip(rest[::2], rest[1::2], strict=True)
         found = cls(number(quorum), tuple(_witness(*each) for each in pairs))
         if not 1 <= found.quorum <= len(found.witnesses):
-            raise ValueError("the quorum is at least 1, and at most the number of witnesses")
+            raise ValueError("the quorum must be at least 1, and at most the number of witnesses")
         if len({each.key for each in found.witnesses}) != len(found.witnesses):
-            raise ValueError("each witness comes once")
+            raise ValueError("a witness is repeated")
         return found
 
 
@@ -181,14 +183,14 @@ def _decode_cosigned(item: Item, name: str) -> CosignedCheckpoint:
     found = _table(item, name)
     note = found.get("note")
     if not isinstance(note, str):
-        raise DataCorrupt("what witnesses said of a log has no checkpoint")
+        raise DataCorrupt("the witness state of a log has no checkpoint")
     return CosignedCheckpoint(note, _texts(found, "lines"))
 
 
 def _table(item: Item, name: str) -> Item:
     found = item.get(name)
     if not isinstance(found, dict):
-        raise DataCorrupt(f"what witnesses said of a log has no {name}")
+        raise DataCorrupt(f"the witness state of a log has no {name}")
     return found
 
 

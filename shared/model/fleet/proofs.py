@@ -94,4 +94,4 @@ def _bytes(statement: SignedStatement) -> tuple[bytes, bytes]:
 
 def _clock(now: datetime) -> str:
     time = times.format_utc(now)
-    return f"the clock is wrong, or the proof is more than five minutes old; it is {time}."
+    return f"the clock is wrong, or the proof is more than five minutes old; the time is {time}."

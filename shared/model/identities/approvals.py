@@ -46,7 +46,7 @@ _UNNAMED: Final = {
         "set unrevoke_threshold (--unrevoke-threshold) to protect revocations.unrevoke"
     ),
     ProtectedAction.CHANGE_ACCESS: (
-        "leave out access.change, which is implied if anything is protected"
+        "omit access.change, which is implied if any action is protected"
     ),
 }
 

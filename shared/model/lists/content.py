@@ -305,9 +305,9 @@ class SrlState:
                 _log_of(members),
             )
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise DataCorrupt("the signed state of a list is malformed") from None
+            raise DataCorrupt("an SRL state is malformed") from None
         if (state.tenant_id, state.version) != (tenant_id, version):
-            raise DataCorrupt("a blob holds the state of another list")
+            raise DataCorrupt("a blob contains the state of another SRL")
         return state
 
     def _members(self) -> dict[str, Any]:
@@ -343,7 +343,7 @@ def read_unverified_checkpoint(blob: bytes, tenant_id: str) -> LogAnchor | None:
         log = _log_of(members)
         return log and log.anchor(tenant_id)
     except (KeyError, TypeError, ValueError):
-        raise DataCorrupt("the signed state of a list is malformed") from None
+        raise DataCorrupt("an SRL state is malformed") from None
 
 
 def _log_members(log: PinnedCheckpoint | None) -> dict[str, Any]:
@@ -387,7 +387,7 @@ def read_unverified_members(blob: bytes, prefix: bytes) -> dict[str, Any]:
     """Return the members without checking the signature. Raises `DataCorrupt`."""
     signed = blob[SIGNATURE_BYTES:]
     if not signed.startswith(prefix):
-        raise DataCorrupt("a signed blob is not what its folder is for")
+        raise DataCorrupt("a signed blob is in a folder for other content")
     try:
         members = cbor2.loads(signed[len(prefix) :])
     except (cbor2.CBORError, UnicodeError, RecursionError, ValueError):

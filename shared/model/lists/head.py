@@ -83,7 +83,7 @@ def version_of(blob: str) -> int:
     try:
         return int(blob.rpartition("/")[2].partition("-")[0])
     except ValueError:
-        raise DataCorrupt("a blob among a tenant's lists has another name than a list") from None
+        raise DataCorrupt("a blob in the folder of SRLs has an unexpected name") from None
 
 
 def media_type(name: str) -> str:
@@ -151,7 +151,7 @@ class SrlHead(Record):
         Raises `DataCorrupt` if the name of the blob does not match `sha256`.
         """
         if sha256_of(self.blob) != self.sha256:
-            raise DataCorrupt(f"the head of version {self.version} contradicts itself")
+            raise DataCorrupt(f"the SRL head of version {self.version} is inconsistent")
         if is_gzip and self.packed is not None and self.packed_size is not None:
             return StoredBody(self.packed, self.packed_size)
         return StoredBody(self.blob, self.size)

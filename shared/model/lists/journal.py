@@ -42,7 +42,7 @@ def decode_unverified(blob: bytes, name: str) -> JournalRecord:
     try:
         found = JournalRecord.decode(payload_of(blob))
     except MalformedBytes as error:
-        raise DataCorrupt(f"a blob of a journal is malformed: {error}") from None
+        raise DataCorrupt(f"a journal record is malformed: {error}") from None
     return _at(found, name)
 
 
@@ -60,7 +60,7 @@ def verify_and_decode(
             )
         except NotTrusted as error:
             if error.reason is not RootReason.SIGNATURE:
-                raise DataCorrupt(f"it is signed, and not valid: {error.reason}") from None
+                raise DataCorrupt(f"it is signed but not valid: {error.reason}") from None
         else:
             return _at(found, name)
     raise DataCorrupt("it is not signed by a signer of this tenant")
@@ -68,7 +68,7 @@ def verify_and_decode(
 
 def _at(record: JournalRecord, name: str) -> JournalRecord:
     if name_of(record.tenant_id, record.number) != name:
-        raise DataCorrupt("a blob of a journal is that of another place")
+        raise DataCorrupt("a journal record is stored in the place of another record")
     entries_of(record), tombstones_of(record)
     return record
 

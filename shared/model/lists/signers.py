@@ -175,7 +175,7 @@ class SuccessionStatement:
         encoded, signature = (base64.b64decode(each, validate=True) for each in texts)
         statement = cls._decode(encoded)
         if not ed25519.is_signed(_DOMAIN + encoded, signature, public_key=statement.previous):
-            raise ValueError("a statement is not signed by the key that it names")
+            raise ValueError("a succession statement is not signed by the key that it names")
         return statement
 
     def may_precede(self, other: Self) -> bool:
@@ -199,10 +199,10 @@ class SuccessionStatement:
         try:
             statement = cls._of(wire.decode(data))
         except (KeyError, TypeError) as error:
-            raise ValueError(f"not a statement about a signer: {error}") from None
+            raise ValueError(f"not a succession statement: {error}") from None
         # A difference means other members, which the service never signs.
         if statement.encode() != data:
-            raise ValueError("a statement has other members")
+            raise ValueError("a succession statement has unexpected members")
         return statement
 
     @classmethod
@@ -285,7 +285,7 @@ class ServedSigners:
             revoked = frozenset(key for key, each in keys if each["status"] == "revoked")
             cursor = page.get("cursor")
             if not isinstance(cursor, str | None):
-                raise TypeError("cursor is not a text")
+                raise TypeError("cursor is not a string")
             return cls(listed, revoked, cursor)
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
             raise ValueError("not a response of GET /v1/revocations/srl/keys") from None
@@ -305,5 +305,5 @@ def raw_key(given: bytes | str) -> bytes:
     """Return a raw public key, given raw or in base64. Raises `ValueError` if it is not safe."""
     key = given if isinstance(given, bytes) else base64.b64decode(given, validate=True)
     if not ed25519.is_safe(key):
-        raise ValueError("a public key must be one of Ed25519, of 32 bytes")
+        raise ValueError("a public key must be an Ed25519 key of 32 bytes")
     return key

@@ -86,9 +86,7 @@ def verify_own(body: bytes, payload: Payload, *, public_key: bytes, now: datetim
         signature = _decode_base64(srl.signature(body, shows=payload))
         members = cbor2.loads(payload.cbor)
     except (ValueError, cbor2.CBORError) as error:
-        raise InvalidSrl(
-            SrlReason.MALFORMED, f"not the response that was to be made: {error}"
-        ) from None
+        raise InvalidSrl(SrlReason.MALFORMED, f"not the expected response: {error}") from None
     _signer(payload.cbor, signature, [public_key])
     if members != payload.members():
         raise InvalidSrl(
@@ -109,7 +107,7 @@ def public_key_bytes(value: str) -> bytes:
             f"a public key has {ed25519.PUBLIC_KEY_BYTES} bytes, this one has {len(key)}"
         )
     if not ed25519.is_safe(key):
-        raise ValueError("this key is a point of small order, so anybody can forge its signatures")
+        raise ValueError("this key is a point of small order, so anyone can forge its signatures")
     return key
 
 
@@ -178,7 +176,7 @@ def _content(members: Any) -> Payload:
             raise TypeError("RevokedIDs is an array of warrant identifiers")
         return Payload(version, _moment(issued_at), _moment(expires_at), revoked_ids)
     except (TypeError, ValueError) as error:
-        raise InvalidSrl(SrlReason.CONTENT, f"the signed content is not a list: {error}") from None
+        raise InvalidSrl(SrlReason.CONTENT, f"the signed content is not an SRL: {error}") from None
 
 
 def _are_warrant_ids(values: Any) -> bool:
@@ -297,10 +295,10 @@ def _check_step(version: int, sha256: str, last_accepted: LastAcceptedSrl, max_s
         )
     if version == last_accepted.version and sha256 != last_accepted.sha256:
         raise InvalidSrl(
-            SrlReason.EQUIVOCATION, f"another list of version {version} was accepted before"
+            SrlReason.EQUIVOCATION, f"another SRL of version {version} was accepted before"
         )
     if version - last_accepted.version > max_step:
         raise InvalidSrl(
             SrlReason.STEP,
-            f"version {version} is {version - last_accepted.version} above the last one",
+            f"version {version} is {version - last_accepted.version} above the last version",
         )

@@ -166,7 +166,7 @@ def test_an_approver_is_lost(desk: Desk) -> None:
     console.act("Bob", "Disable…")
     dialog = page.get_by_role("dialog")
     dialog.get_by_role("button", name="Disable").click()
-    expect(dialog).to_contain_text("Let another person with the role admin sign in first.")
+    expect(dialog).to_contain_text("First have another person with the role admin sign in.")
     expect(dialog).to_contain_text("Nothing was changed.")
     expect(dialog.get_by_role("heading")).to_have_text("Disable Bob (bob@example.com)")
     console.check_axe()

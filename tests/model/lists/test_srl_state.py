@@ -91,7 +91,7 @@ def test_a_state_that_no_signer_signed_is_not_believed(blob: bytes) -> None:
 @pytest.mark.parametrize(("tenant_id", "version"), [("svc_tnt_b", 7), (_TENANT, 8), (_TENANT, 6)])
 def test_the_state_of_another_list_is_not_believed(tenant_id: str, version: int) -> None:
     """F49c: A stored list state of another tenant or version is not believed."""
-    with pytest.raises(DataCorrupt, match="another list"):
+    with pytest.raises(DataCorrupt, match="another SRL"):
         _opened(_STATE.sign(seed=_SEED), tenant_id=tenant_id, version=version)
 
 
@@ -126,5 +126,5 @@ def test_no_state_passes_for_a_list_and_no_list_for_a_state() -> None:
         verify(body.encode(), public_key=_PUBLIC, now=_NOW)
     payload = Payload(7, _NOW, _NOW.replace(hour=13), [])
     assert sign(payload, seed=_SEED)
-    with pytest.raises(DataCorrupt, match="not what its folder is for"):
+    with pytest.raises(DataCorrupt, match="in a folder for other content"):
         _opened(_signed(cbor2.dumps(payload.members())))

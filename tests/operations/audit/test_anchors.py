@@ -54,7 +54,7 @@ def test_an_anchor_is_the_newest_checkpoint(ports: Ports, clock: Clock, tenant: 
     assert anchor == LogAnchor(f"rescind/{tenant.id}/1", head.size, head.root)
     assert PinnedCheckpoint.from_anchor(anchor, tenant.id) == PinnedCheckpoint.of(head)
     for origin in ("rescind/svc_tnt_other/1", f"rescind/{tenant.id}/01", "1", f"{anchor.origin}x"):
-        with pytest.raises(DataCorrupt, match="names the sealed log"):
+        with pytest.raises(DataCorrupt, match="names the transparency log"):
             PinnedCheckpoint.from_anchor(anchor._replace(origin=origin), tenant.id)
 
 
@@ -216,7 +216,7 @@ def test_an_anchor_that_cannot_be_read_is_none_of_another_log(
     with pytest.raises(DataCorrupt, match=journal.name_of(tenant.id, 2)):
         outside.check_anchors(ports, tenant.id)
     anchored(ports, tenant, LogAnchor("rescind/another/1", 1, bytes(32)), 3)
-    with pytest.raises(DataCorrupt, match="names the sealed log rescind/another/1"):
+    with pytest.raises(DataCorrupt, match="names the transparency log rescind/another/1"):
         outside.check_anchors(ports, tenant.id)
 
 

@@ -375,7 +375,7 @@ def test_a_policy_names_quorum_keys_and_addresses() -> None:
         (f"0 {KEY} https://w.example", "quorum"),
         (f"2 {KEY} https://w.example", "quorum"),
         (f"x {KEY} https://w.example", "digits"),
-        (f"1 {KEY} https://w.example {KEY} https://v.example", "once"),
+        (f"1 {KEY} https://w.example {KEY} https://v.example", "repeated"),
         (f"1 {KEY} ftp://w.example", "is not a URL"),
         (f"1 {KEY} https://w.example?a=b", "is not a URL"),
         (f"1 {KEY.replace('BA', 'AQ')} https://w.example", "not the verifier key"),

@@ -156,7 +156,7 @@ DAMAGE: dict[str, tuple[Break, str]] = {
     "missing turn": (_lose_turn, "its SRL has no publication deadline"),
     "missing marks": (_lose_marks, "changes after its SRL have no outbox mark"),
     "newer blob": (_store_newer, "a newer SRL than the current one is stored"),
-    "stray file": (_store_stray, "a blob among a tenant's lists has another name than a list"),
+    "stray file": (_store_stray, "a blob in the folder of SRLs has an unexpected name"),
     "seed of another key": (_swap_seed, "the seed of its SRL signer belongs to another key"),
     "another master key": (_lose_master_key, "cannot unwrap the seed of its SRL signer"),
     "no active signer": (

@@ -221,7 +221,7 @@ def test_an_old_entry_that_no_client_can_read(world: World) -> None:
     ports, tenant = world.ports, world.tenant
     behind = Follower(tenant)
     world.put(2, replace(world.entry(2), entry=b"\xff"))
-    assert world.problems() == ["feed entry 2: an entry of the feed is malformed"]
+    assert world.problems() == ["feed entry 2: a feed entry is malformed"]
     assert consistency.repair(ports, tenant.operator)
     assert world.problems() == []
     assert behind.poll(ports).refuses == set(WARRANTS)

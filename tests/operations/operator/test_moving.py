@@ -257,7 +257,7 @@ def test_a_store_that_is_not_in_charge_is_not_moved(
     """F409c, OPS-13, OPS-16: A store whose data has moved, or is newer, is not the source."""
     _move(here, there)
     with _machine(tmp_path / "third", clock) as third:
-        with pytest.raises(InvalidSettings, match="was moved"):
+        with pytest.raises(InvalidSettings, match="was migrated"):
             moving.begin(here, third)
         moving.begin(there, third)
         with pytest.raises(InvalidState, match="has begun"):

@@ -289,7 +289,7 @@ def test_a_newest_list_that_cannot_be_read_stops_it(deployment: Deployment, past
 def test_a_file_that_is_no_list_stops_it(deployment: Deployment, past: Past) -> None:
     """A name that tells no version is an error with words, not a crash."""
     deployment.ports.blobs.put(f"{lists_folder(past.tenant.id)}/notes.txt", b"")
-    with pytest.raises(DataCorrupt, match="another name"):
+    with pytest.raises(DataCorrupt, match="an unexpected name"):
         recover(deployment.ports, past.tenant)
 
 

@@ -89,11 +89,11 @@ def test_data_is_migrated(
     assert "RESCIND_MODE=read-only" in begun.err
     refused = shell.run("doctor", "--data", tmp_path / "to")
     assert refused.code == 2
-    assert "has not ended" in refused.err
+    assert "is not complete" in refused.err
     ended = shell.run("migrate", *places, "--finish")
     assert ended.code == 0, ended.err
     assert "acme: published version 2" in ended.err
-    assert "was moved" in shell.run("doctor", "--data", data).err
+    assert "was migrated" in shell.run("doctor", "--data", data).err
     assert shell.run("doctor", "--data", tmp_path / "to").code == 0
     incomplete = shell.run("migrate", *places[:2], "--to", "dynamodb:rescind-prod-")
     assert incomplete.code == 2
@@ -111,7 +111,7 @@ def test_a_move_does_not_end_while_the_source_can_change(
         refused = shell.run("migrate", *places, "--finish")
         assert refused.code == 1
         assert "RESCIND_MODE=read-only" in refused.err
-        assert "has not ended" in shell.run("doctor", "--data", tmp_path / "to").err
+        assert "is not complete" in shell.run("doctor", "--data", tmp_path / "to").err
     with local_server(data, settings={"RESCIND_MODE": "read-only"}):
         ended = shell.run("migrate", *places, "--finish")
     assert ended.code == 0, ended.err

@@ -89,7 +89,7 @@ def test_the_documented_restore_works(tmp_path: Path, ago: timedelta) -> None:
         assert "Revoked again: signing key svc_key_" in output
         assert "Unknown: The tables (keys and revocations) are older than version " in output
         assert "Review: active API key svc_ak_" in output
-        assert "Unknown: Horizon: revocations until " in output
+        assert "Unknown: Horizon: revocations and ended keys and accounts until " in output
         assert "Traceback" not in output
         assert terminal.type(review).endswith("All is well.\n")
         with local_server(tmp_path / ".data") as server:

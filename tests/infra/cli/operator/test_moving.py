@@ -40,7 +40,7 @@ def test_a_backup_is_put_back(shell: Shell, data: Path, tmp_path: Path) -> None:
     assert f"rescind recover acme --data {new}" in ended.err
     ended = shell.run("recover", "acme", "--data", new)
     assert ended.code == 3, ended.err
-    assert "Horizon: revocations until" in ended.err
+    assert "Horizon: revocations and ended keys and accounts until" in ended.err
     assert "Review: active API key" in ended.err
     examined = shell.run("doctor", "--data", new)
     assert (examined.code, "the restore is not reviewed" in examined.err) == (1, True)

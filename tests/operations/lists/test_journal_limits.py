@@ -524,7 +524,7 @@ def test_a_journal_with_gaps_states_no_horizon(
     deployment.restore(copy)
     said = list[str]()
     recovery.recover(ports, tenant.operator, report=said.append)
-    assert any("lacks the numbers 2 to 2" in line for line in said)
+    assert any("lacks the records 2 to 2" in line for line in said)
     (line,) = (each for each in said if each.startswith("Unknown: Horizon"))
     assert f"accounts until {times.format_utc(listed.issued_at)} are" in line
 

@@ -798,5 +798,5 @@ def test_the_operator_overrides(office: Office) -> None:
     use = {"Rescind-Approval": approval}
     assert delete(office.alice, revocation, use).status_code == 204
     assert office.seen(approval)["status"] == "used"
-    with pytest.raises(InvalidState, match="is used; ask for another"):
+    with pytest.raises(InvalidState, match="is used; request another"):
         operations.override(ports, operator, approval_id=approval, reason="Bob is ill")

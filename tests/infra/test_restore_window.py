@@ -83,7 +83,10 @@ def recovered(ports: Ports, ended: Ended) -> None:
     assert ended.is_over(ports) == [False] * 3
     done = recovery.recover(ports, ended.tenant.operator)
     assert ended.is_over(ports) == [True] * 3
-    assert any(each.startswith("Horizon: revocations and ended keys and accounts until ") for each in done.unknown.reasons)
+    assert any(
+        each.startswith("Horizon: revocations and ended keys and accounts until ")
+        for each in done.unknown.reasons
+    )
     assert done.unknown.review
     assert any("is not reviewed" in each.problem for each in doctor.examine(ports))
     assert recovery.recover(ports, ended.tenant.operator).unknown

@@ -231,8 +231,8 @@ class IdentityProvider(Record):
     `cli_client_id` is a separate client for the command line, if any. `sealed_client_secret` is the
     wrapped secret number `secret_number`, and `client_secret_sha256` its hash in hex, for the audit
     log. Without `jwks`, the keys are fetched from `jwks_uri`. The first matching mapping in
-    `role_mappings` applies. If a change could remove a role, `epoch` increases, and earlier sessions of
-    the provider end.
+    `role_mappings` applies. If a change could remove a role, `epoch` increases, and earlier
+    sessions of the provider end.
 
     With `trusts_email`, an e-mail counts as verified without `email_verified`. `step_up` names the
     evidence of reauthentication. `token_exchange` is None for the default. `token_max_seconds` is

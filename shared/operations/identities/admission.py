@@ -91,7 +91,8 @@ def _attempt(
     role = roles.of_tenant(ports, provider.tenant_id).get(mapping.role)
     if role is None:
         raise SignInRefused(
-            OAuthErrorCode.DENIED, "The role of the role mapping does not exist; change the mapping."
+            OAuthErrorCode.DENIED,
+            "The role of the role mapping does not exist; change the mapping.",
         )
     is_person = provider.usage is ProviderUsage.SIGN_IN
     admitted = (_person if is_person else _program)(ports, provider, claims, mapping)

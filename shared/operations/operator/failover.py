@@ -60,7 +60,7 @@ def wait_until_copied(original: Ports, copy: Ports, *, seconds: float) -> None:
         if operation.PACING.clock() >= deadline:
             raise InvalidState(
                 f"The tables of the two regions differ after {seconds:.0f} s. Check their "
-                "replication, and repeat; or give up the missing changes with --lost-region."
+                "replication, and repeat; or give up the missing changes with --source-unavailable."
             )
         operation.PACING.sleep(_POLL_SECONDS)
     # The others expire.

@@ -90,7 +90,7 @@ def check_due(ports: Ports, *, handle: str) -> str:
 def _check_grace(ports: Ports, settings: TenantSettings) -> None:
     if settings.delete_after is None:
         raise InvalidState(
-            "The tenant is not scheduled for removal; first run `rescind tenant delete`."
+            "The tenant is not scheduled for removal; first run `rescind tenant schedule-delete`."
         )
     if not times.has_passed(settings.delete_after, ports.now()):
         moment = times.format_utc(settings.delete_after)

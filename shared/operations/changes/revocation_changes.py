@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _NOT_OWN: Final = (
-    "Another identity created or repeated this revocation, and the tenant's setting unrevoke_policy
-    is " "own; unrevoke it with the scope admin."
+    "Another identity created or repeated this revocation, and the tenant's setting "
+    "unrevoke_policy is own; unrevoke it with the scope admin."
 )
 
 # Allows for a wrong clock, or a time in another zone. A later time is a mistake.

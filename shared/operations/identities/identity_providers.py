@@ -302,8 +302,7 @@ def _check_tokens(provider: IdentityProvider) -> None:
         raise InvalidRequest(f"jwks: is required for tokens, with at most {kib} KiB.")
     if provider.role_mappings or provider.cli_client_id or provider.email_domains:
         raise InvalidRequest(
-            "role_mappings, cli_client_id, email_domains: must be omitted for tokens, which nobody
-            signs " "in with."
+            "role_mappings, cli_client_id, email_domains: must be omitted for `verify_only`."
         )
 
 
@@ -325,8 +324,8 @@ def _check_role_mapping(provider: IdentityProvider, mapping: RoleMapping) -> Non
     if not is_named and not mapping.names_owner(family):
         claims = " or ".join(family.owners)
         raise InvalidRequest(
-            f"role_mappings: must name the owner of the token by {claims} in each `claims`, with
-            your own " "value before any `*`."
+            f"role_mappings: must name the owner of the token by {claims} in each `claims`, with "
+            "your own value before any `*`."
         )
 
 

@@ -340,8 +340,8 @@ def _authorizers_follow(ports: Ports, tenant: DirectoryEntry, _head: SrlHead) ->
     for client in unregistered.read(ports, tenant.tenant_id, registered):
         problem = (
             f"the client {client.name} of {client.owner} is not registered and counts in no "
-            f"propagation: at {times.format_utc(client.last_seen_at)} its registration was rejected
-            " f"({client.code})"
+            f"propagation: at {times.format_utc(client.last_seen_at)} its registration was "
+            f"rejected ({client.code})"
         )
         yield Finding(tenant.handle, problem, f"see {_FLEET}; its log has the cause")
 

@@ -9,8 +9,6 @@ from shared.errors import InvalidSettings
 # The address of a server that was started without options.
 LOCAL: Final = "http://127.0.0.1:8080/"
 
-_V4: Final = 4
-
 
 class MetricsAddress(NamedTuple):
     """The address of the metrics, for example 127.0.0.1:9464 or [::1]:9464.
@@ -26,10 +24,9 @@ class MetricsAddress(NamedTuple):
         """Parse an address and a port. Raises `ValueError` if `text` is invalid."""
         host, _, port = text.rpartition(":")
         try:
-            found = cls(str(ip(host.removeprefix("[").removesuffix("]"))), int(port))
+            return cls(str(ip(host.removeprefix("[").removesuffix("]"))), int(port))
         except ValueError:
             raise ValueError(f"{text} is not like 127.0.0.1:9464 or [::1]:9464") from None
-        return found
 
     def __str__(self) -> str:
         return f"{url_host(ip(self.host))}:{self.port}"
@@ -51,7 +48,7 @@ def url_host(host: IPv4Address | IPv6Address) -> str:
 def browser_host(host: IPv4Address | IPv6Address) -> str:
     """Return the host by which a local browser reaches a server on `host`."""
     if host.is_unspecified:
-        return "127.0.0.1" if host.version == _V4 else "[::1]"
+        return "127.0.0.1" if isinstance(host, IPv4Address) else "[::1]"
     return url_host(host)
 
 
@@ -60,7 +57,7 @@ def bind(host: IPv4Address | IPv6Address, port: int) -> socket.socket:
     bound = socket.socket(_family(host))
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if host.version != _V4:
+        if isinstance(host, IPv6Address):
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         bound.bind((str(host), port))
     except (OSError, OverflowError) as error:

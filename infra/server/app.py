@@ -35,63 +35,55 @@ from shared.web.stored import RangeResponse
 from shared.web.strangers import AnonymousLimiter
 from shared.web.work import WorkKind
 
-_COMMON: Final = {**SECURITY, "Cache-Control": "no-store"}
-
-
+_HEADERS: Final = {**SECURITY, "Cache-Control": "no-store"}
 _BLOBS: Final = "/blobs/"
 
 
 def _blob(request: Request) -> Response:
     """Return a blob by its signed URL, as S3 does. Raises `NotFound` or `Unavailable`."""
     blobs = _open_unmetered_ports().blobs
-    parts = request.query_params
     if not isinstance(blobs, LinkedBlobs):
         raise NotFound
-    name = request.scope["path"].removeprefix(_BLOBS)
-    found = blobs.open_url(
-        name,
-        expires=parts.get("expires", ""),
-        signature=parts.get("signature", ""),
+    name, query = request.scope["path"].removeprefix(_BLOBS), request.query_params
+    content = blobs.open_url(
+        name, expires=query.get("expires", ""), signature=query.get("signature", "")
     )
-    if found is None:
+    if content is None:
         raise NotFound
-    headers = {
-        "ETag": f'"{sha256_of(name)}"',
-        "Cache-Control": CACHE_CONTROL,
-    }
+    headers = {"ETag": f'"{sha256_of(name)}"', "Cache-Control": CACHE_CONTROL}
     if matches(request, etag=headers["ETag"]):
         return Response(status_code=304, headers=headers)
     if encoding := content_encoding(name):
         headers["Content-Encoding"] = encoding
-    if isinstance(found, bytes):
-        return Response(found, headers=headers, media_type=media_type(name))
-    return RangeResponse(found, headers=headers, media_type=media_type(name))
+    if isinstance(content, bytes):
+        return Response(content, headers=headers, media_type=media_type(name))
+    return RangeResponse(content, headers=headers, media_type=media_type(name))
 
 
 async def _serve_blob(scope: Scope, receive: Receive, send: Send) -> None:
-    answer = await _work(partial(_blob, Request(scope)), WorkKind.QUICK, tenant_id="")
-    await answer(scope, receive, send)
+    response = await _work(partial(_blob, Request(scope)), WorkKind.QUICK, tenant_id="")
+    await response(scope, receive, send)
 
 
 async def _serve_health(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope)
-    answer = await (_checks.ready(request) if scope["path"] == _READY else alive(request))
-    await answer(scope, receive, send)
+    response = await (_checks.ready(request) if scope["path"] == _READY else alive(request))
+    await response(scope, receive, send)
 
 
-_building: Final = Lock()
+_opening: Final = Lock()
 # The time, in seconds, that a request waits while another request opens the ports.
-_BUILDING_SECONDS: Final = 4.0
+_OPENING_SECONDS: Final = 4.0
 
 
 def _open_unmetered_ports() -> Ports:
     # Concurrent first requests must share one set of connection pools.
-    if not _building.acquire(timeout=_BUILDING_SECONDS):
+    if not _opening.acquire(timeout=_OPENING_SECONDS):
         raise Unavailable
     try:
         return wiring.from_environment()
     finally:
-        _building.release()
+        _opening.release()
 
 
 @cache
@@ -100,19 +92,18 @@ def _ports() -> Ports:
     ports = _open_unmetered_ports()
     if data_folder.METRICS_VARIABLE not in os.environ:
         return ports
-    measured: Ports = importlib.import_module("infra.server.metrics").with_metrics(ports)
-    return measured
+    measured_ports: Ports = importlib.import_module("infra.server.metrics").with_metrics(ports)
+    return measured_ports
 
 
 _READY: Final = "/readyz"
-_HEALTH: Final = {"/healthz", _READY}
 # Health checks have their own bucket, so a flood of other requests cannot make them fail.
 _HEALTH_BUCKET: Final = "#health"
 
 
 # All unauthenticated clients share the same buckets on all paths.
 _anonymous = AnonymousLimiter(wiring.now)
-_keyless = PublicMiddleware(_anonymous, wiring.trusted_proxies, _COMMON)
+_keyless = PublicMiddleware(_anonymous, wiring.trusted_proxies, _HEADERS)
 _work = ThreadedWork(WaitingRequests(worker.limits().waiting), is_near=cache(wiring.is_near))
 
 
@@ -135,12 +126,12 @@ _documents = Documents(_work)
 
 async def app(scope: Scope, receive: Receive, send: Send) -> None:
     """Serve the API, the console, and the read-only paths that only this server has."""
-    beside = _public_app(scope)
-    if beside is None:
+    public = _public_app(scope)
+    if public is None:
         await _api(scope, receive, send)
     else:
-        bucket = _HEALTH_BUCKET if beside is _serve_health else ""
-        await _keyless.answer(beside, scope, receive, send, bucket=bucket)
+        bucket = _HEALTH_BUCKET if public is _serve_health else ""
+        await _keyless.answer(public, scope, receive, send, bucket=bucket)
 
 
 def _public_app(scope: Scope) -> ASGIApp | None:
@@ -151,7 +142,7 @@ def _public_app(scope: Scope) -> ASGIApp | None:
     path: str = scope.get("path", "")
     if scope.get("method") not in {"GET", "HEAD"}:
         return None
-    if path in _HEALTH:
+    if path in {"/healthz", _READY}:
         return _serve_health
     if path.startswith(_BLOBS):
         return _serve_blob

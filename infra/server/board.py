@@ -19,7 +19,7 @@ OPS: Final = "ops"
 _WORDS: Final = 9
 _BYTES: Final = 8
 # How long test writes continue after a readiness request, and how long one may take (seconds).
-_ASKED_SECONDS: Final = 30.0
+_TEST_SECONDS: Final = 30.0
 _WRITE_SECONDS: Final = 2.0
 
 _log = logging.getLogger("rescind")
@@ -106,7 +106,7 @@ class ProcessStatus:
 
     def is_asked(self) -> bool:
         """Return whether test writes were requested recently."""
-        return self._words[6] > 0 and time.monotonic() < self._words[6] + _ASKED_SECONDS
+        return self._words[6] > 0 and time.monotonic() < self._words[6] + _TEST_SECONDS
 
     def run_test_write(self, write: Callable[[], object]) -> None:
         """Run a test write and record whether it succeeds. Raises the error of `write`."""
@@ -164,5 +164,5 @@ def listener(ports: Ports, news: CommitKind) -> Listener | None:
     try:
         return ports.store.listen(news)
     except OSError as error:
-        _log.warning("no news of the %s: %s; it is looked at now and then", news, error.strerror)
+        _log.warning("cannot listen for writes of %s: %s; polling", news, error.strerror)
         return None

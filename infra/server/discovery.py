@@ -27,7 +27,5 @@ class Discovery(Duty):
             try:
                 issuers.refresh_all(self._ports, self._stopped.is_set)
             except Exception:  # noqa: BLE001 (the next round tries again)
-                _log.exception(
-                    "identity providers could not be refreshed; the next attempt follows"
-                )
+                _log.exception("cannot refresh identity providers; retrying in an hour")
             self._stopped.wait(_ROUND_SECONDS)

@@ -9,9 +9,10 @@ import os
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
+from importlib import resources
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -82,10 +83,8 @@ class Documents:
         files = self._files
         if files is None:
             files = await self._work(self._build_files, WorkKind.USUAL, tenant_id=_DOCUMENT)
-        request = Request(scope)
-        names = ("if-none-match", "accept-encoding")
-        asked = {name: ",".join(request.headers.getlist(name)) for name in names}
-        answer = files[scope["path"]].answer(asked, with_body=scope["method"] == "GET")
+        headers = _conditional_headers(Request(scope))
+        answer = files[scope["path"]].answer(headers, with_body=scope["method"] == "GET")
         await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
 
     def _build_files(self) -> Mapping[str, File]:
@@ -104,18 +103,14 @@ def _file(path: str) -> File:
         case "docs":
             return File.of(".html", _HTML.encode(), _HEADERS)
         case "openapi.json":
-            openapi = _import_lazily("infra.openapi")
+            # Imported on demand, because `rescind serve` loads this file for its options.
+            openapi = importlib.import_module("infra.openapi")
             document = json.dumps(openapi.document(openapi.HERE), ensure_ascii=False)
             return File.of(".json", document.encode(), _HEADERS)
         case "init.js":
             return File.of(".js", _INIT.encode(), _HEADERS)
-    static = Path(_import_lazily("fastapi_offline").__file__).parent / "static"
-    return File.of(Path(name).suffix, (static / name).read_bytes(), _HEADERS)
-
-
-def _import_lazily(name: str) -> Any:
-    """Import a module on demand, because `rescind serve` loads this file for its options."""
-    return importlib.import_module(name)
+    content = resources.files("fastapi_offline").joinpath("static", name).read_bytes()
+    return File.of(Path(name).suffix, content, _HEADERS)
 
 
 # Worker processes read this variable.
@@ -149,16 +144,16 @@ class Console:
             return is_page(scope["path"], accept="")
         if scope["method"] not in {"GET", "HEAD"}:
             return False
-        return is_page("/", _header(Request(scope), "accept"))
+        return is_page("/", ",".join(Request(scope).headers.getlist("accept")))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a file of the console, without authentication."""
         request = Request(scope, receive)
-        asked = {name: _header(request, name) for name in ("if-none-match", "accept-encoding")}
-        query = scope["query_string"].decode("latin-1")
-        answer = self._files().answer(request.method, scope["path"], asked, query)
+        headers, query = _conditional_headers(request), scope["query_string"].decode("latin-1")
+        answer = self._files().answer(request.method, scope["path"], headers, query)
         await Response(answer.body, answer.status, answer.headers)(scope, receive, send)
 
 
-def _header(request: Request, name: str) -> str:
-    return ",".join(request.headers.getlist(name))
+def _conditional_headers(request: Request) -> dict[str, str]:
+    names = ("if-none-match", "accept-encoding")
+    return {name: ",".join(request.headers.getlist(name)) for name in names}

@@ -17,9 +17,9 @@ from shared.ports.one_machine import CommitKind
 # Changes in quick succession are read together after this pause.
 _REST_SECONDS: Final = 0.01
 # The longest time between reads if marks are notified, because a notification can be lost.
-_NET_SECONDS: Final = 1.0
+_LISTEN_SECONDS: Final = 1.0
 # Reads of many marks take longer. This ratio limits reads to a tenth of a processor.
-_PAUSES_A_LOOK: Final = 9
+_REST_RATIO: Final = 9
 
 
 class FeedPublisher(Duty):
@@ -39,8 +39,8 @@ class FeedPublisher(Duty):
         super().__init__("feed")
         self._ports, self._publish_list = ports, publish_list
         self._keys_changed = keys_changed
-        self._news = listener(ports, CommitKind.MARKS)
-        self._done: dict[Address, int] = {}
+        self._listener = listener(ports, CommitKind.MARKS)
+        self._processed: dict[Address, int] = {}
         self.journaling = Journaling(ports)
         self._waits = Waits("the feed")
 
@@ -52,8 +52,8 @@ class FeedPublisher(Duty):
     def stop(self) -> None:
         """Prevent further publications."""
         super().stop()
-        if self._news is not None:
-            self._news.notify()
+        if self._listener is not None:
+            self._listener.notify()
 
     def join(self) -> None:
         """Wait for the work that was in progress at `stop`."""
@@ -61,58 +61,57 @@ class FeedPublisher(Duty):
         # The journal stops last, because it stores the publications of this thread.
         self.journaling.stop()
         self.journaling.join()
-        if self._news is not None:
-            self._news.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def _run(self) -> None:
         while not self._stopped.wait(self._round()):
             # Wait for a notification or for the next read.
-            if self._news is None:
+            if self._listener is None:
                 self._stopped.wait(self._waits.seconds(self._ports.look_seconds))
             else:
-                self._news.wait(self._waits.seconds(max(self._ports.look_seconds, _NET_SECONDS)))
+                self._listener.wait(
+                    self._waits.seconds(max(self._ports.look_seconds, _LISTEN_SECONDS))
+                )
 
     def _round(self) -> float:
         """Publish for each tenant with a new mark. Return the seconds to rest."""
         # Thread time excludes the wait for a processor while an SRL is built.
         started = time.thread_time()
         try:
-            new = self._new()
+            current = marks.read_versions(self._ports)
+            self._processed = {
+                each: self._processed[each] for each in current.keys() & self._processed.keys()
+            }
+            new: dict[str, dict[Address, int]] = {}
+            for each, version in current.items():
+                if self._processed.get(each) != version:
+                    new.setdefault(tenant_of_mark(each.sk), {})[each] = version
         except Exception as error:  # noqa: BLE001 (without a retry, the feed would stand still)
             return self._waits.fail(ALL, error)
         self._waits.end(ALL)
-        rest = max(_REST_SECONDS, _PAUSES_A_LOOK * (time.thread_time() - started))
+        rest = max(_REST_SECONDS, _REST_RATIO * (time.thread_time() - started))
         self._waits.keep(new)
         for tenant_id, versions in new.items():
             if not (self._stopped.is_set() or self._waits.has(tenant_id)):
                 self._publish(tenant_id, versions)
         return rest
 
-    def _new(self) -> dict[str, dict[Address, int]]:
-        """Return the unprocessed marks with their versions, by tenant."""
-        current = marks.read_versions(self._ports)
-        self._done = {each: self._done[each] for each in current.keys() & self._done.keys()}
-        new: dict[str, dict[Address, int]] = {}
-        for each, version in current.items():
-            if self._done.get(each) != version:
-                new.setdefault(tenant_of_mark(each.sk), {})[each] = version
-        return new
-
     def _publish(self, tenant_id: str, versions: dict[Address, int]) -> None:
         try:
-            woken = wake.publish_feed(
+            result = wake.publish_feed(
                 self._ports, tenant_id, self.journaling.unnamed_marks(tenant_id)
             )
         except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
             self._waits.fail(tenant_id, error)
             return
         self._waits.end(tenant_id)
-        self.journaling.add(tenant_id, woken)
-        if woken.list_due:
+        self.journaling.add(tenant_id, result)
+        if result.list_due:
             self._publish_list(tenant_id)
-        if woken.wait_seconds:
-            self._waits.wait(tenant_id, woken.wait_seconds)
+        if result.wait_seconds:
+            self._waits.wait(tenant_id, result.wait_seconds)
         else:
-            self._done |= versions
+            self._processed |= versions
         if any(concerns_trust(each.sk) for each in versions):
             self._keys_changed(tenant_id)

@@ -30,19 +30,19 @@ class Journaling(Duty):
 
     def __init__(self, ports: Ports) -> None:
         super().__init__("journal")
-        self._ports, self._news = ports, threading.Event()
+        self._ports, self._requested = ports, threading.Event()
         self._journals = Journals()
         # Only the newest publication of a tenant, because it includes all earlier ones.
-        self._passes: dict[str, FeedRun | None] = {}
+        self._publications: dict[str, FeedRun | None] = {}
         # Signer marks that the feed covers. Two threads use each set, only by atomic operations.
         self._unnamed: dict[str, set[Address]] = {}
         self._waits, self._naming = Waits("the journal"), Waits("naming the signing keys")
-        self._knows_all = False
+        self._has_queued_all = False
 
     def stop(self) -> None:
         """Store all earlier publications, then stop."""
         super().stop()
-        self._news.set()
+        self._requested.set()
 
     def unnamed_marks(self, tenant_id: str) -> frozenset[Address]:
         """Return the covered signer marks with keys that no key bundle contains yet."""
@@ -50,31 +50,31 @@ class Journaling(Duty):
 
     def add(self, tenant_id: str, result: WakeResult) -> None:
         """Request storage of a feed publication."""
-        self._passes[tenant_id] = result.done
+        self._publications[tenant_id] = result.done
         self._unnamed.setdefault(tenant_id, set()).update(result.unnamed)
-        self._news.set()
+        self._requested.set()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._news.clear()
+            self._requested.clear()
             self._round()
             self._stopped.wait(_PAUSE_SECONDS)
-            self._news.wait(self._naming.seconds(self._waits.seconds(_IDLE_SECONDS)))
+            self._requested.wait(self._naming.seconds(self._waits.seconds(_IDLE_SECONDS)))
         for each in (self._waits, self._naming):
             each.keep(())
         self._round()
 
     def _round(self) -> None:
         """Store publications of each tenant that is not in a retry pause."""
-        if not self._knows_all:
-            self._run_pass(self._waits, self._queue_all, ALL)
+        if not self._has_queued_all:
+            self._run_task(self._waits, self._queue_all, ALL)
         for tenant_id in [*self._unnamed]:
             if self._unnamed[tenant_id]:
-                self._run_pass(self._naming, self._name, tenant_id)
-        for tenant_id in [*self._passes]:
-            self._run_pass(self._waits, self._write, tenant_id)
+                self._run_task(self._naming, self._name_keys, tenant_id)
+        for tenant_id in [*self._publications]:
+            self._run_task(self._waits, self._write, tenant_id)
 
-    def _run_pass(self, waits: Waits, run: Callable[[str], object], name: str) -> None:
+    def _run_task(self, waits: Waits, run: Callable[[str], object], name: str) -> None:
         if waits.has(name):
             return
         try:
@@ -84,10 +84,10 @@ class Journaling(Duty):
         else:
             waits.end(name)
 
-    def _queue_all(self, _all: str) -> None:
+    def _queue_all(self, _name: str) -> None:
         for each in tenants.directory(self._ports):
-            self._passes.setdefault(each.tenant_id, None)
-        self._knows_all = True
+            self._publications.setdefault(each.tenant_id, None)
+        self._has_queued_all = True
 
     def _name(self, tenant_id: str) -> None:
         unnamed = self.unnamed_marks(tenant_id)
@@ -95,11 +95,11 @@ class Journaling(Duty):
         self._unnamed[tenant_id].difference_update(unnamed)
 
     def _write(self, tenant_id: str) -> None:
-        done = self._passes.pop(tenant_id)
+        run = self._publications.pop(tenant_id)
         try:
-            self._journals.write_missing_records(self._ports, tenant_id, done)
+            self._journals.write_missing_records(self._ports, tenant_id, run)
         except Exception:
             # Drop the publication, because it contains an unwrapped seed. The records suffice for a
             # retry.
-            self._passes.setdefault(tenant_id, None)
+            self._publications.setdefault(tenant_id, None)
             raise

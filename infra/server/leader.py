@@ -87,24 +87,23 @@ class StoreLease:
 
     def take(self, *, wants: bool) -> bool:
         """Take or renew the lease, by one read and one write. Other servers only read."""
-        asked_at = self._clock()
-        found = LeaderNote.from_optional(self._store.get(LEADER_ADDRESS))
-        if found is not None and found.by != self._name:
-            if found != self._seen:
-                self._seen, self.seen_at = found, self._clock()
+        started_at = self._clock()
+        note = LeaderNote.from_optional(self._store.get(LEADER_ADDRESS))
+        if note is not None and note.by != self._name:
+            if note != self._seen:
+                self._seen, self.seen_at = note, self._clock()
             if self._clock() < self.seen_at + LAPSE_SECONDS:
                 return False
-        return wants and self._write(found, asked_at)
-
-    def _write(self, note: LeaderNote | None, asked_at: float) -> bool:
-        new = LeaderNote(self._name, note.version + 1 if note else 1)
+        if not wants:
+            return False
+        renewed = LeaderNote(self._name, note.version + 1 if note else 1)
         expect = VersionIs(note.version) if note else Expect.ABSENT
         try:
-            self._store.write(Put(LEADER_ADDRESS, new.to_item(), expect))
+            self._store.write(Put(LEADER_ADDRESS, renewed.to_item(), expect))
         except PreconditionFailed:
             return False
         # Other servers count from when they see the item, which is later.
-        self._seen, self.seen_at = new, asked_at
+        self._seen, self.seen_at = renewed, started_at
         return True
 
     def end(self) -> None:
@@ -116,7 +115,9 @@ class StoreLease:
         except PreconditionFailed:
             return
         except RescindError:
-            _log.warning("the lease of this server is not deleted; it lapses by itself")
+            _log.warning(
+                "cannot delete the lease of this server; it lapses in %d seconds", LAPSE_SECONDS
+            )
         self._seen = None
 
 
@@ -143,7 +144,7 @@ class LeaderElection:
             self._leads = self._lease.take(wants=self._wants)
         except RescindError:
             if not self._fails:
-                _log.exception("it is not known which server leads; it is asked again")
+                _log.exception("cannot read which server leads; retrying")
             self._fails = True
             self._leads = self._leads and self._clock() < self._lease.seen_at + LAPSE_SECONDS
         else:

@@ -37,7 +37,6 @@ from shared.errors import (
 from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring, unpublished
 from shared.operations.operator import readiness
-from shared.operations.operator.readiness import SrlAges
 from shared.operations.webhooks import dispatch
 from shared.ports import Ports
 from shared.ports.store import wrap_store
@@ -59,7 +58,10 @@ class _AllocatedFile(MmapedDict):
                 with Path(filename).open("ab") as file:
                     os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
             except OSError as error:
-                _log.warning("the counts of this process are not served: %s", error.strerror)
+                _log.warning(
+                    "cannot allocate a metrics file, so /metrics omits this process: %s",
+                    error.strerror,
+                )
                 filename = f"/proc/self/fd/{os.memfd_create('counts')}"
         super().__init__(filename)  # type: ignore[no-untyped-call]
 
@@ -83,23 +85,23 @@ _WAITS: Final = (0.05, 0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 30, 60)
 
 
 def _counter(name: str) -> Counter:
-    made = METRICS[name]
-    return Counter(name, made.help, made.labels)
+    metric = METRICS[name]
+    return Counter(name, metric.help, metric.labels)
 
 
 def _histogram(name: str, buckets: Sequence[float] = _BUCKETS) -> Histogram:
-    made = METRICS[name]
-    return Histogram(name, made.help, made.labels, buckets=buckets)
+    metric = METRICS[name]
+    return Histogram(name, metric.help, metric.labels, buckets=buckets)
 
 
 def _gauge(name: str, value: float | None = None) -> GaugeMetricFamily:
-    made = METRICS[name]
-    return GaugeMetricFamily(name, made.help, value, made.labels or None)
+    metric = METRICS[name]
+    return GaugeMetricFamily(name, metric.help, value, metric.labels or None)
 
 
 _REQUESTS: Final = _counter("rescind_requests_total")
 _REQUEST_SECONDS: Final = _histogram("rescind_request_seconds")
-_REFUSED: Final = _counter("rescind_requests_rejected_total")
+_REJECTED: Final = _counter("rescind_requests_rejected_total")
 STORE_SECONDS: Final = _histogram("rescind_store_seconds")
 _CHANGE_SECONDS: Final = _histogram("rescind_change_published_seconds", _WAITS)
 STORE_UNAVAILABLE: Final = _counter("rescind_store_unavailable_total")
@@ -118,12 +120,12 @@ _STATES: Final = {
 
 _REASONS: Final = {"Rejected401": "unauthorized", "Rejected403": "scope", "Rejected429": "rate"}
 # Counters in log lines, by their AWS name: `rescind_keys_leaked_total` is `KeysLeaked` there.
-_COUNTED: Final = {
+_COUNTERS: Final = {
     name.removeprefix("rescind").removesuffix("total").title().replace("_", ""): _counter(name)
     for name, each in METRICS.items()
     if each.kind == "counter" and not each.labels
 }
-STORE_CONFLICTS: Final = _COUNTED["StoreConflicts"]
+STORE_CONFLICTS: Final = _COUNTERS["StoreConflicts"]
 # Metrics in log lines with labels. The named dimensions contain the label values.
 _LABELLED: Final = {
     "BatchItems": (_counter("rescind_batch_items_total"), ("Action", "Outcome")),
@@ -136,23 +138,23 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Count the metrics of a record."""
-        found = logs.logged_fields(record)
-        if "RequestSeconds" in found.metrics:
-            operation, outcome = found.by["Operation"], found.by["Outcome"]
+        fields = logs.logged_fields(record)
+        if "RequestSeconds" in fields.metrics:
+            operation, outcome = fields.by["Operation"], fields.by["Outcome"]
             _REQUESTS.labels(operation, outcome).inc()
-            _REQUEST_SECONDS.labels(operation).observe(found.metrics["RequestSeconds"])
-        for seconds in found.gathered.get("ChangePublishedSeconds", ()):
+            _REQUEST_SECONDS.labels(operation).observe(fields.metrics["RequestSeconds"])
+        for seconds in fields.gathered.get("ChangePublishedSeconds", ()):
             _CHANGE_SECONDS.observe(seconds)
-        for name, value in found.metrics.items():
+        for name, value in fields.metrics.items():
             if name in _REASONS:
-                _REFUSED.labels(_REASONS[name]).inc(value)
+                _REJECTED.labels(_REASONS[name]).inc(value)
             elif name in _STATES:
                 _AUTHORIZERS.labels(_STATES[name]).set(value)
-            elif name in _COUNTED:
-                _COUNTED[name].inc(value)
+            elif name in _COUNTERS:
+                _COUNTERS[name].inc(value)
             elif name in _LABELLED:
                 counter, dimensions = _LABELLED[name]
-                counter.labels(*(found.by[each] for each in dimensions)).inc(value)
+                counter.labels(*(fields.by[each] for each in dimensions)).inc(value)
 
 
 class PeriodicCount(Generic[T]):
@@ -160,15 +162,15 @@ class PeriodicCount(Generic[T]):
 
     def __init__(self, count: Callable[[Ports], T]) -> None:
         self._count = count
-        self._found: T | None = None
+        self._result: T | None = None
         self._count_at = 0.0
 
     def __call__(self, ports: Ports) -> T:
         """Return the count. Raises `Unavailable`."""
-        if self._found is None or time.monotonic() >= self._count_at:
-            self._found = self._count(ports)
+        if self._result is None or time.monotonic() >= self._count_at:
+            self._result = self._count(ports)
             self._count_at = time.monotonic() + _COUNT_SECONDS
-        return self._found
+        return self._result
 
 
 class SilentPorts:
@@ -193,7 +195,7 @@ class SilentPorts:
             try:
                 running.result(0)
             except (RescindError, TimeoutError) as error:
-                _log.error("%s does not answer: %s", setting, error.__cause__ or repr(error))
+                _log.error("%s does not respond: %s", setting, error.__cause__ or repr(error))
                 silent.append(setting)
         return silent
 
@@ -219,7 +221,17 @@ class StoreCollector(Collector):
         yield _gauge("rescind_scheduler_last_run_age_seconds", self._board.schedule_seconds())
         yield _gauge("rescind_leader_last_seen_seconds", self._board.leader_seconds())
         yield _gauge("rescind_audit_log_append_lag_seconds", self._board.sealed_seconds())
-        yield from self._processes()
+        down = set(self._board.down())
+        up = _gauge("rescind_process_up")
+        restarts = METRICS["rescind_process_restarts_total"]
+        exits = CounterMetricFamily(
+            "rescind_process_restarts", restarts.help, labels=restarts.labels
+        )
+        for name in self._board.names:
+            up.add_metric([name], name not in down)
+            exits.add_metric([name], self._board.ends(name))
+        yield up
+        yield exits
         self._board.request_test_writes()
         if self._reading is None or self._reading.done():
             self._reading = self._reader.submit(lambda: list(self._read()))
@@ -232,75 +244,41 @@ class StoreCollector(Collector):
         """Yield the gauges that are read from the store."""
         try:
             ports = self._ports()
-            lists = readiness.look(ports)
+            srls = readiness.look(ports)
         except (InvalidSettings, Unavailable):
             # The ports cannot be opened while the store is unavailable.
             yield _gauge("rescind_ready", 0)
             return
-        is_whole = not self._silent(ports) and self._board.can_store()
-        yield _gauge("rescind_ready", int(is_whole))
-        if self._board.is_leader():
-            yield from self._backlog_metrics()
-            yield from _of_lists(lists)
-            yield from self._credentials()
-            yield from self._webhooks()
-            yield from self._trust()
-
-    def _processes(self) -> Iterator[Metric]:
-        """Yield the running state and the number of exits of each process."""
-        down = set(self._board.down())
-        up = _gauge("rescind_process_up")
-        made = METRICS["rescind_process_restarts_total"]
-        ends = CounterMetricFamily("rescind_process_restarts", made.help, labels=made.labels)
-        for name in self._board.names:
-            up.add_metric([name], name not in down)
-            ends.add_metric([name], self._board.ends(name))
-        yield up
-        yield ends
-
-    def _backlog_metrics(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the age of the oldest unpublished change, and the number of late feeds."""
+        is_ready = not self._silent(ports) and self._board.can_store()
+        yield _gauge("rescind_ready", int(is_ready))
+        if not self._board.is_leader():
+            return
         with suppress(InvalidSettings, Unavailable):
-            waiting = unpublished.summarize_backlog(self._ports())
-            yield _gauge("rescind_feed_backlog_age_seconds", waiting.oldest_seconds)
-            yield _gauge("rescind_feeds_lagging", waiting.late)
-
-    def _trust(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the number of due and of expired trust documents."""
+            backlog = unpublished.summarize_backlog(ports)
+            yield _gauge("rescind_feed_backlog_age_seconds", backlog.oldest_seconds)
+            yield _gauge("rescind_feeds_lagging", backlog.late)
+        yield _gauge("rescind_srls_overdue", srls.late)
+        # There is no age without an SRL.
+        if srls.oldest_age_seconds is not None:
+            yield _gauge("rescind_srl_age_seconds", srls.oldest_age_seconds)
+        if srls.soonest_expiry_seconds is not None:
+            yield _gauge("rescind_srl_expires_in_seconds", srls.soonest_expiry_seconds)
         with suppress(Unavailable):
-            found = self._documents(self._ports())
-            yield _gauge("rescind_trust_documents_expiring", found.due)
-            yield _gauge("rescind_trust_documents_expired", found.expired)
-
-    def _webhooks(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the number of webhooks by state, if there are few tenants."""
-        try:
-            found = dispatch.count_by_state(self._ports(), most=_TENANTS_MAX)
-        except (DataCorrupt, Unavailable):
-            return
-        if found is None:
-            return
-        gauge = _gauge("rescind_webhook_endpoints")
-        for state in dispatch.DispatchState:
-            gauge.add_metric([state], found[state])
-        yield gauge
-
-    def _credentials(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the number of keys that expire soon."""
-        with suppress(Unavailable):
-            found, gauge = self._expiring(self._ports()), _gauge("rescind_credentials_expiring")
+            keys, gauge = self._expiring(ports), _gauge("rescind_credentials_expiring")
             for kind, days in product(ExpiringKind, DAYS):
-                gauge.add_metric([kind, f"{days}d"], found[kind, days])
+                gauge.add_metric([kind, f"{days}d"], keys[kind, days])
             yield gauge
-
-
-def _of_lists(lists: SrlAges) -> Iterator[GaugeMetricFamily]:
-    yield _gauge("rescind_srls_overdue", lists.late)
-    # There is no age without an SRL.
-    if lists.oldest_age_seconds is not None:
-        yield _gauge("rescind_srl_age_seconds", lists.oldest_age_seconds)
-    if lists.soonest_expiry_seconds is not None:
-        yield _gauge("rescind_srl_expires_in_seconds", lists.soonest_expiry_seconds)
+        with suppress(DataCorrupt, Unavailable):
+            webhooks = dispatch.count_by_state(ports, most=_TENANTS_MAX)
+            if webhooks is not None:
+                gauge = _gauge("rescind_webhook_endpoints")
+                for state in dispatch.DispatchState:
+                    gauge.add_metric([state], webhooks[state])
+                yield gauge
+        with suppress(Unavailable):
+            documents = self._documents(ports)
+            yield _gauge("rescind_trust_documents_expiring", documents.due)
+            yield _gauge("rescind_trust_documents_expired", documents.expired)
 
 
 class MetricsApp:
@@ -325,23 +303,23 @@ def with_metrics(ports: Ports) -> Ports:
 def _timed(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
     def measured_call(*args: Any, **kwargs: Any) -> Any:
         with STORE_SECONDS.labels(verb).time(), _count_failures(verb):
-            found = call(*args, **kwargs)
-        return _steps(verb, found) if isinstance(found, Iterator) else found
+            result = call(*args, **kwargs)
+        return _timed_rows(verb, result) if isinstance(result, Iterator) else result
 
     return measured_call
 
 
-def _steps(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
+def _timed_rows(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
     """Yield the rows. The time that the consumer takes is not measured."""
     seconds, ended = 0.0, object()
     try:
         while True:
-            began = time.perf_counter()
+            started = time.perf_counter()
             try:
                 with _count_failures(verb):
                     row = next(rows, ended)
             finally:
-                seconds += time.perf_counter() - began
+                seconds += time.perf_counter() - started
             if row is ended:
                 return
             yield row

@@ -51,9 +51,9 @@ class _Answer(NamedTuple):
     body: dict[str, Any]
 
     def response(self) -> Response:
-        retry = {} if self.status is HTTPStatus.OK else {"Retry-After": "1"}
+        headers = _HEADERS if self.status is HTTPStatus.OK else _HEADERS | {"Retry-After": "1"}
         body = json.dumps(self.body)
-        return Response(body, self.status, _HEADERS | retry, media_type="application/json")
+        return Response(body, self.status, headers, media_type="application/json")
 
 
 async def alive(_request: Request) -> Response:
@@ -74,8 +74,8 @@ class Health:
         self.board = ProcessStatus()
         self._silent, self._documents = SilentPorts(), PeriodicCount(readiness.documents)
         self._last: _Answer | None = None
-        self._seen_at = self._began_at = 0.0
-        self._looking: asyncio.Task[None] | None = None
+        self._checked_at = self._began_at = 0.0
+        self._checking: asyncio.Task[None] | None = None
 
     async def ready(self, _request: Request) -> Response:
         """`GET /readyz`: 200 with the ages of SRLs, changes and trust documents.
@@ -89,28 +89,22 @@ class Health:
         if self.board.is_stopping():
             return unavailable("This server stops; send requests to another one.").response()
         self.board.request_test_writes()
-        if (seen := self._fresh()) is None:
-            await self._look_once()
-            seen = self._fresh() or unavailable("A place that holds data takes too long.")
-        if seen.status is HTTPStatus.OK and not self.board.can_store():
-            seen = unavailable("The store cannot be written.")
-        return seen.response()
+        if (answer := self._fresh()) is None:
+            # Start a check, or join the current one.
+            if self._checking is None or self._checking.done():
+                self._began_at = self._clock()
+                self._checking = asyncio.create_task(self._check())
+            patience = self._began_at + _PATIENCE_SECONDS - self._clock()
+            await asyncio.wait([self._checking], timeout=max(patience, 0))
+            answer = self._fresh() or unavailable("A place that holds data takes too long.")
+        if answer.status is HTTPStatus.OK and not self.board.can_store():
+            answer = unavailable("The store cannot be written.")
+        return answer.response()
 
     def _fresh(self) -> _Answer | None:
-        return self._last if self._clock() - self._seen_at < _FRESH_SECONDS else None
+        return self._last if self._clock() - self._checked_at < _FRESH_SECONDS else None
 
-    async def _look_once(self) -> None:
-        """Start a check or join the current one.
-
-        Waits at most `_PATIENCE_SECONDS` after its start.
-        """
-        if self._looking is None or self._looking.done():
-            self._began_at = self._clock()
-            self._looking = asyncio.create_task(self._look())
-        patience = self._began_at + _PATIENCE_SECONDS - self._clock()
-        await asyncio.wait([self._looking], timeout=max(patience, 0))
-
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         try:
             answer = await self._work(self._read, WorkKind.USUAL, tenant_id="")
         except Unavailable as error:
@@ -121,27 +115,27 @@ class Health:
             # The message is not logged, because it may contain a secret.
             frames = "".join(traceback.format_tb(error.__traceback__))
             _log.critical("not ready: %s at\n%s", type(error).__name__, frames)
-        self._last, self._seen_at = answer, self._clock()
+        self._last, self._checked_at = answer, self._clock()
 
     def _read(self) -> _Answer:
         ports = self._ports()
-        lists, waiting = readiness.look(ports), unpublished.summarize_backlog(ports)
-        if waiting.late:
+        srls, backlog = readiness.look(ports), unpublished.summarize_backlog(ports)
+        if backlog.late:
             return unavailable("Changes that were acknowledged are not published.")
         leader_seconds = int(self.board.leader_seconds())
         documents = self._documents(ports)
-        told = {
+        body = {
             "status": "ready",
             "unavailable": self._silent(ports),
-            "lists": asdict(lists),
+            "lists": asdict(srls),
             "feed": "stopped" if leader_seconds > _LEADERLESS_SECONDS_MAX else "published",
             "leader_seconds": leader_seconds,
-            "unpublished_seconds": waiting.oldest_seconds,
+            "unpublished_seconds": backlog.oldest_seconds,
             "unreviewed_restores": readiness.count_unreviewed(ports),
             "trust_due": documents.due,
             "trust_expired": documents.expired,
         }
-        return _Answer(HTTPStatus.OK, told)
+        return _Answer(HTTPStatus.OK, body)
 
 
 def unavailable(message: str) -> _Answer:
@@ -153,8 +147,7 @@ def unavailable(message: str) -> _Answer:
 
 def run(stop: int, listener: socket.socket, board: ProcessStatus) -> None:
     """Serve until end of file on the descriptor `stop`."""
-    app = _app(wiring.from_environment, board)
-    config = Config(app, worker.limits(), lifespan="off")
+    config = Config(_app(wiring.from_environment, board), worker.limits(), lifespan="off")
     worker.serve(config, listener, stop, partial(board.record_heartbeat, OPS))
 
 

@@ -43,7 +43,8 @@ class Sealing(Duty):
         on_new_log: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("sealing")
-        self._ports, self._sealed, self._sink, self._begun = ports, on_append, sink, on_new_log
+        self._ports, self._sink = ports, sink
+        self._on_append, self._on_new_log = on_append, on_new_log
         self._failing = Failures("sealing the audit log")
         self._swept_at = -math.inf
         # The start of the last round without a failure, by the monotonic clock.
@@ -59,7 +60,7 @@ class Sealing(Duty):
 
     def _round(self) -> None:
         began_at = time.monotonic()
-        sweeps = began_at >= self._swept_at + _SWEEP_SECONDS
+        is_sweep = began_at >= self._swept_at + _SWEEP_SECONDS
         try:
             tenant_ids = list(tenants.identifiers(self._ports))
         except Exception as error:  # noqa: BLE001 (without a retry, nothing would be sealed)
@@ -67,28 +68,22 @@ class Sealing(Duty):
             return
         # A removed tenant cannot fail.
         self._failing.names &= set(tenant_ids)
-        if sweeps:
+        if is_sweep:
             self._swept_at = time.monotonic()
+        extend = statements.sweep if is_sweep else sealing.extend
         for tenant_id in tenant_ids:
-            if not self._stopped.is_set():
-                self._seal(tenant_id, sweeping=sweeps)
+            if self._stopped.is_set():
+                break
+            with self._failing.watch(tenant_id):
+                extended = extend(self._ports, tenant_id)
+                if extended.size > extended.first:
+                    self._on_append(tenant_id)
+                    if not extended.first:
+                        self._on_new_log(tenant_id)
+                if self._sink is not None:
+                    sealing.copy_to_sink(self._ports, self._sink, tenant_id)
         if not self._failing.names:
             self.whole_at = began_at
-
-    def _seal(self, tenant_id: str, *, sweeping: bool) -> None:
-        try:
-            extend = statements.sweep if sweeping else sealing.extend
-            extended = extend(self._ports, tenant_id)
-            if extended.size > extended.first:
-                self._sealed(tenant_id)
-                if not extended.first:
-                    self._begun(tenant_id)
-            if self._sink is not None:
-                sealing.copy_to_sink(self._ports, self._sink, tenant_id)
-        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            self._failing.add(tenant_id, error)
-        else:
-            self._failing.end(tenant_id)
 
 
 class Witnessing(Duty):
@@ -119,16 +114,14 @@ class Witnessing(Duty):
             except Exception as error:  # noqa: BLE001 (without a retry, nothing would be signed)
                 self._failing.add(ALL, error)
                 continue
-            asking = witnessing.WitnessRound(self._ports, self._client, self._policy)
+            witness_round = witnessing.WitnessRound(self._ports, self._client, self._policy)
             for tenant_id in tenant_ids:
-                if not self._stopped.is_set():
-                    self._request_cosignatures(asking, tenant_id)
-
-    def _request_cosignatures(self, asking: witnessing.WitnessRound, tenant_id: str) -> None:
-        try:
-            asking.cosign(tenant_id)
-        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            if not self._stopped.is_set():
-                self._failing.add(tenant_id, error)
-        else:
-            self._failing.end(tenant_id)
+                if self._stopped.is_set():
+                    break
+                try:
+                    witness_round.cosign(tenant_id)
+                except Exception as error:  # noqa: BLE001 (one tenant must not stop the rest)
+                    if not self._stopped.is_set():
+                        self._failing.add(tenant_id, error)
+                else:
+                    self._failing.end(tenant_id)

@@ -44,24 +44,19 @@ class TrustKeeper(RequestedDuty):
     def _round(self) -> bool:
         """Process all tenants. Return whether they could be read."""
         try:
-            found = [*tenants.identifiers(self._ports)]
+            tenant_ids = [*tenants.identifiers(self._ports)]
         except Exception:  # noqa: BLE001 (without a retry, documents would expire)
-            _log.exception("no trust document could be looked at; it is tried again")
+            _log.exception("cannot read the tenants for trust documents; retrying")
             return False
         # A removed tenant cannot fail.
-        self._failing.names &= set(found)
-        for tenant_id in found:
+        self._failing.names &= set(tenant_ids)
+        for tenant_id in tenant_ids:
             self._keep(tenant_id)
         return True
 
     def _keep(self, tenant_id: str) -> None:
         if self._stopped.is_set():
             return
-        try:
-            outcome = publishing.keep(self._ports, tenant_id)
-        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
-            self._failing.add(tenant_id, error)
-            return
-        self._failing.end(tenant_id)
-        if outcome is TrustOutcome.WAITS:
-            _log.warning("a trust document of tenant %s waits for its roots", tenant_id)
+        with self._failing.watch(tenant_id):
+            if publishing.keep(self._ports, tenant_id) is TrustOutcome.WAITS:
+                _log.warning("a trust document of tenant %s waits for its roots", tenant_id)

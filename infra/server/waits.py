@@ -2,7 +2,8 @@
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from shared.errors import DataCorrupt, Unavailable
@@ -28,7 +29,7 @@ class Failures:
     def add(self, name: str, error: Exception) -> None:
         """Record a failure."""
         if name not in self.names:
-            _log.error("%s of %s failed; it is tried again", self._duty, name, exc_info=error)
+            _log.error("%s of %s failed; retrying", self._duty, name, exc_info=error)
         self.names.add(name)
 
     def end(self, name: str) -> None:
@@ -36,6 +37,16 @@ class Failures:
         if name in self.names:
             self.names.discard(name)
             _log.warning("%s of %s succeeds again", self._duty, name)
+
+    @contextmanager
+    def watch(self, name: str) -> Iterator[None]:
+        """Record whether the block succeeds. Its exceptions are logged, not raised."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 (what stops one tenant must not stop the rest)
+            self.add(name, error)
+        else:
+            self.end(name)
 
 
 class Waits:
@@ -65,8 +76,8 @@ class Waits:
     def fail(self, name: str, error: Exception) -> float:
         """Wait longer after each failure. Return the seconds."""
         self._failures.add(name, error)
-        passes = isinstance(error, Unavailable) and not isinstance(error, DataCorrupt)
-        most = _RETRY_SECONDS_MAX if passes else _DAMAGED_SECONDS_MAX
+        is_transient = isinstance(error, Unavailable) and not isinstance(error, DataCorrupt)
+        most = _RETRY_SECONDS_MAX if is_transient else _DAMAGED_SECONDS_MAX
         pause = min(2 * self._pauses.get(name, _RETRY_SECONDS / 2), most)
         self._pauses[name] = pause
         self.wait(name, pause)

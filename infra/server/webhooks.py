@@ -40,10 +40,10 @@ class WebhookDispatcher(Duty):
     def __init__(self, ports: Ports, sender: Sender) -> None:
         super().__init__("webhooks")
         self._ports, self._sender = ports, sender
-        self._news: queue.SimpleQueue[_DispatchSignal] = queue.SimpleQueue()
+        self._signals: queue.SimpleQueue[_DispatchSignal] = queue.SimpleQueue()
         self._pool = ThreadPoolExecutor(_WORKERS, thread_name_prefix="webhook")
         # In the order of the requests.
-        self._wanted: dict[str, None] = {}
+        self._queued: dict[str, None] = {}
         self._running: set[str] = set()
         # Retried at the next check, after a failure of the store or of a worker.
         self._later: set[str] = set()
@@ -52,11 +52,11 @@ class WebhookDispatcher(Duty):
     def stop(self) -> None:
         """Prevent further deliveries. Deliveries in progress are completed within 15 seconds."""
         super().stop()
-        self._news.put(_DispatchSignal())
+        self._signals.put(_DispatchSignal())
 
     def enqueue_tenant(self, tenant_id: str) -> None:
         """Request delivery of a tenant's newly appended events."""
-        self._news.put(_DispatchSignal(tenant_id))
+        self._signals.put(_DispatchSignal(tenant_id))
 
     def _run(self) -> None:
         look_at = 0.0
@@ -65,38 +65,35 @@ class WebhookDispatcher(Duty):
         with self._pool:
             while not self._stopped.is_set():
                 if time.monotonic() >= look_at:
-                    self._look()
+                    later, self._later = self._later, set()
+                    for each in (_DUE, *sorted(later)):
+                        self._queue(each)
                     look_at = time.monotonic() + _LOOK_SECONDS
                 self._begin()
-                self._take_news(max(look_at - time.monotonic(), 0))
+                self._handle_signal(max(look_at - time.monotonic(), 0))
 
-    def _take_news(self, seconds: float) -> None:
+    def _handle_signal(self, seconds: float) -> None:
         try:
-            news = self._news.get(timeout=seconds)
+            signal = self._signals.get(timeout=seconds)
         except queue.Empty:
             return
-        if news.ended:
-            self._running.discard(news.ended)
-        if news.again:
-            self._later.add(news.ended)
-        if news.tenant_id:
-            self._queue(news.tenant_id)
-
-    def _look(self) -> None:
-        later, self._later = self._later, set()
-        for each in (_DUE, *sorted(later)):
-            self._queue(each)
+        if signal.ended:
+            self._running.discard(signal.ended)
+        if signal.again:
+            self._later.add(signal.ended)
+        if signal.tenant_id:
+            self._queue(signal.tenant_id)
 
     def _queue(self, whose: str) -> None:
         """Queue webhooks that may have pending events."""
         try:
-            found = self._due_webhook_ids(whose)
+            names = self._due_webhook_ids(whose)
         except Exception as error:  # noqa: BLE001 (without a retry, nothing more would be sent)
             self._failing.add(whose, error)
             self._later.add(whose)
             return
         self._failing.end(whose)
-        self._wanted |= dict.fromkeys(found)
+        self._queued |= dict.fromkeys(names)
 
     def _due_webhook_ids(self, whose: str) -> list[str]:
         """Return the selected webhooks: due webhooks, all, one tenant's, or a single webhook."""
@@ -114,22 +111,18 @@ class WebhookDispatcher(Duty):
         """Assign webhooks to idle workers. Tenants with the fewest busy workers come first."""
         while len(self._running) < _WORKERS:
             busy = Counter(dispatch.parts(each)[0] for each in self._running)
-            waiting = [each for each in self._wanted if each not in self._running]
+            waiting = [each for each in self._queued if each not in self._running]
             name = min(waiting, key=lambda each: busy[dispatch.parts(each)[0]], default=None)
             if name is None or busy[dispatch.parts(name)[0]] >= _OF_A_TENANT:
                 return
-            del self._wanted[name]
+            del self._queued[name]
             self._running.add(name)
             self._pool.submit(self._deliver_pending, name)
 
     def _deliver_pending(self, name: str) -> None:
         again = True
-        try:
+        with self._failing.watch(name):
             again = delivery.deliver(
                 self._ports, self._sender, *dispatch.parts(name), is_stopped=self._stopped.is_set
             )
-            self._failing.end(name)
-        except Exception as error:  # noqa: BLE001 (what stops one webhook must not stop the rest)
-            self._failing.add(name, error)
-        finally:
-            self._news.put(_DispatchSignal(ended=name, again=again))
+        self._signals.put(_DispatchSignal(ended=name, again=again))

@@ -159,7 +159,7 @@ def test_a_damaged_journal_stops_no_other(ports: Ports, caplog: pytest.LogCaptur
     assert journaled(ports, globex) == {"svc_wrt_a"}
     assert tried == ["names"]
     assert [each for each in caplog.messages if "journal" in each] == [
-        f"the journal of {acme.id} failed; it is tried again"
+        f"the journal of {acme.id} failed; retrying"
     ]
 
 

@@ -125,7 +125,7 @@ def test_a_failure_is_tried_again(
             soon(lambda: len(calls) >= 2)
             patch.undo()
             soon(lambda: sender.sent == [URL])
-    assert caplog.text.count("failed; it is tried again") == 1
+    assert caplog.text.count("failed; retrying") == 1
 
 
 def test_a_stop_ends_a_slow_delivery_after_its_batch(ports: Ports) -> None:

@@ -89,7 +89,7 @@ class Journaling(Duty):
             self._publications.setdefault(each.tenant_id, None)
         self._has_queued_all = True
 
-    def _name(self, tenant_id: str) -> None:
+    def _name_keys(self, tenant_id: str) -> None:
         unnamed = self.unnamed_marks(tenant_id)
         publication.name_keys(self._ports, tenant_id, unnamed)
         self._unnamed[tenant_id].difference_update(unnamed)

@@ -148,7 +148,8 @@ def unavailable(message: str) -> _Answer:
 def run(stop: int, listener: socket.socket, board: ProcessStatus) -> None:
     """Serve until end of file on the descriptor `stop`."""
     config = Config(_app(wiring.from_environment, board), worker.limits(), lifespan="off")
-    worker.serve(config, listener, stop, partial(board.record_heartbeat, OPS))
+    record_heartbeat = partial(board.record_heartbeat, OPS)
+    asyncio.run(worker.serve(config, listener, stop, record_heartbeat))
 
 
 def _app(ports: Callable[[], Ports], board: ProcessStatus) -> Starlette:

@@ -5,7 +5,6 @@ import multiprocessing
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -21,12 +20,11 @@ from shared.operations.trust.state import has_documents
 from shared.ports import Ports
 
 _NO_ROOT: Final = "there are no trust documents. Run rescind setup, or set RESCIND_ROOT."
-_ALL: Final = "Set all three of them, or none to serve a data folder (--data)."
 
 _log = logging.getLogger(__name__)
 
 # Longer than the timeouts of all adapters together.
-_SECONDS: Final = 60
+_PROBE_SECONDS: Final = 60
 
 _fork: Final = multiprocessing.get_context("fork")
 
@@ -148,19 +146,19 @@ class StoreSource:
     def prepare(self) -> None:
         """Check the settings, and that the key exists. Only `rescind setup` creates it."""
         try:
-            named = wiring.settings(os.environ)
+            settings = wiring.settings(os.environ)
         except InvalidSettings as error:
-            raise InvalidSettings(*error.problems, _ALL) from None
-        key = Path(named.key_wrapper.location)
-        if named.key_wrapper.scheme == "file" and not key.exists():
+            remedy = "Set all three of them, or none to serve a data folder (--data)."
+            raise InvalidSettings(*error.problems, remedy) from None
+        key = Path(settings.key_wrapper.location)
+        if settings.key_wrapper.scheme == "file" and not key.exists():
             raise InvalidSettings(
                 f"RESCIND_KEY_WRAPPER: {key} does not exist.",
                 "If the stores are new, run: rescind setup. It creates the file, which all servers"
                 " on these stores must have. Otherwise restore its copy.",
             )
-        if (
-            folder := data_folder.of_store(os.environ["RESCIND_STORE"])
-        ) and not wiring.is_read_only():
+        folder = data_folder.of_store(os.environ["RESCIND_STORE"])
+        if folder is not None and not wiring.is_read_only():
             data_folder.use(folder)
 
     def begin(self, ports: Ports) -> None:
@@ -168,8 +166,8 @@ class StoreSource:
         self._has_tenants = any(True for _ in tenants.directory(ports))
         root = wiring.default_root(wiring.settings(os.environ))
         if root is not None and not root.exists():
-            is_lost = has_documents(ports)
-            _log.warning("%s is missing: %s", root, data_folder.LOST_ROOT if is_lost else _NO_ROOT)
+            remedy = data_folder.LOST_ROOT if has_documents(ports) else _NO_ROOT
+            _log.warning("%s is missing: %s", root, remedy)
 
     def scratch(self, stack: ExitStack) -> Path:
         """Return a new folder, which is removed when the server stops."""
@@ -187,11 +185,11 @@ def choose_source(folder: Path | None, key: Path | None) -> DataSource:
 
     Raises `InvalidSettings` if both the options and the environment name a store.
     """
-    named = data_folder.settings_in(os.environ)
-    if not named:
+    settings = data_folder.settings_in(os.environ)
+    if not settings:
         return FolderSource(data_folder.resolve_folder(folder, os.environ) or Path(".data"), key)
     if folder is not None:
-        raise InvalidSettings(f"--data and {named[0]} name two stores; give one.")
+        raise InvalidSettings(f"--data and {settings[0]} name two stores; give one.")
     if key is not None:
         raise InvalidSettings("--key-file is for a data folder; set RESCIND_KEY_WRAPPER instead.")
     return StoreSource()
@@ -203,40 +201,37 @@ def probe() -> None:
     A child process with its own ports runs the probes. Threads of obstore do not survive a fork, so
     if this process used it, its later children could not.
     """
-    said, saying = _fork.Pipe(duplex=False)
-    process = _fork.Process(target=_start_prompt, args=(saying,), name="probe")
+    receiver, sender = _fork.Pipe(duplex=False)
+    process = _fork.Process(target=_send_problems, args=(sender,), name="probe")
     process.start()
-    saying.close()
+    sender.close()
+    problems: list[str] = ["The stores do not respond."]
     try:
-        problems: list[str] = said.recv() if said.poll(_SECONDS) else ["The stores do not answer."]
+        if receiver.poll(_PROBE_SECONDS):
+            problems = receiver.recv()
     finally:
         process.kill()
         process.join()
-        said.close()
+        receiver.close()
     if problems:
         raise InvalidSettings(*problems)
 
 
-def _start_prompt(saying: Connection) -> None:
+def _send_problems(sender: Connection) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_DFL)
+    problems = []
     with closing(wiring.assemble(wiring.settings(os.environ))) as ports:
-        saying.send([*_faults(ports)] or [*_tenants_needing_recovery(ports)])
-
-
-def _faults(ports: Ports) -> Iterator[str]:
-    for probe in readiness.read_probes(ports):
-        try:
-            probe.run()
-        except RescindError as error:
-            why = error if isinstance(error, InvalidSettings) else error.__cause__ or error
-            yield f"{probe.setting}: {os.environ[probe.setting]} cannot be used: {why}"
-
-
-def _tenants_needing_recovery(ports: Ports) -> Iterator[str]:
-    if wiring.is_read_only():
-        return
-    try:
-        restored.check_recovered(ports)
-    except RescindError as error:
-        yield str(error)
+        for probe in readiness.read_probes(ports):
+            try:
+                probe.run()
+            except RescindError as error:
+                cause = error if isinstance(error, InvalidSettings) else error.__cause__ or error
+                setting = f"{probe.setting}: {os.environ[probe.setting]}"
+                problems.append(f"{setting} cannot be used: {cause}")
+        if not problems and not wiring.is_read_only():
+            try:
+                restored.check_recovered(ports)
+            except RescindError as error:
+                problems.append(str(error))
+        sender.send(problems)

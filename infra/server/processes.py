@@ -11,8 +11,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
@@ -87,16 +87,16 @@ class ProcessSupervisor:
         self._children: list[_Child] = []
         # No bytes are written. The first pipe closes when this process ends, the second to stop
         # others.
-        self._alive, self._hold = os.pipe()
-        self._stop, self._stopping = os.pipe()
-        self._look_at = 0.0
+        self._server_end, self._server_pipe = os.pipe()
+        self._stop_end, self._stop_pipe = os.pipe()
+        self._check_at = 0.0
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop all processes, and wait for their work in progress."""
-        os.close(self._stopping)
+        os.close(self._stop_pipe)
         for child in self._children:
             if child.process is not None:
                 child.process.join()
@@ -114,8 +114,8 @@ class ProcessSupervisor:
 
     def wait(self, is_so: Callable[[], bool], *, seconds: float) -> None:
         """Supervise until the condition is true, for at most `seconds`."""
-        end = time.monotonic() + seconds
-        while not is_so() and time.monotonic() < end:
+        deadline = time.monotonic() + seconds
+        while not is_so() and time.monotonic() < deadline:
             self._supervise(_START_SECONDS)
 
     def _supervise(self, seconds: float) -> None:
@@ -123,9 +123,6 @@ class ProcessSupervisor:
         due = [each.start_at for each in self._children if each.process is None]
         running = [each.process.sentinel for each in self._children if each.process is not None]
         wait(running, timeout=max(0.0, min([now + seconds, *due]) - now))
-        self._look()
-
-    def _look(self) -> None:
         now = time.monotonic()
         for child in self._children:
             if child.process is None:
@@ -133,48 +130,43 @@ class ProcessSupervisor:
                     self._start(child)
             elif child.process.exitcode is not None:
                 self._handle_exit(child, child.process, now)
-        if now >= self._look_at:
-            self._look_at = now + _LOOK_SECONDS
+        if now >= self._check_at:
+            self._check_at = now + _LOOK_SECONDS
             for child in self._children:
                 if child.process is not None and child.is_hung(self._board.beats(child.name)):
-                    _log.error("%s does not go on; it is killed", child.name)
+                    _log.error("%s sends no heartbeat; killing it", child.name)
                     child.process.kill()
 
     def _handle_exit(self, child: _Child, process: ForkProcess, now: float) -> None:
-        how = _exit_text(process.exitcode or 0)
-        number = process.pid
+        name, code = f"{child.name} (process {process.pid})", process.exitcode or 0
         process.close()
         self._board.record_exit(child.name)
         pause = child.schedule_restart(now)
-        _log.error(
-            "%s (process %s) %s; it is started again in %.1f seconds",
-            child.name,
-            number,
-            how,
-            pause,
-        )
+        cause = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        _log.error("%s %s; restarting it in %.1f seconds", name, cause, pause)
 
     def _start(self, child: _Child) -> None:
         child.started_at, child.beats, child.silent = time.monotonic(), 0, 0
         process = _fork.Process(target=self._run_child, args=(child,), name=child.name)
         # Keeps existing objects in shared memory. The garbage collector would write to them.
         gc.freeze()
+        # A signal must not separate the process from its record, or end it before its setup.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
-            # A signal must not separate the process from its record, or end it before its setup.
-            with _block_signals():
-                process.start()
-                child.process = process
+            process.start()
+            child.process = process
+            self._board.record_start(child.name)
         except OSError as error:
             # The machine lacks resources for another process right now.
             pause = child.schedule_restart(child.started_at)
-            _log.error("%s cannot start: %s; tried again in %.1f seconds", child.name, error, pause)
-        else:
-            self._board.record_start(child.name)
+            _log.error("%s cannot start: %s; retrying in %.1f seconds", child.name, error, pause)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def _run_child(self, child: _Child) -> None:
         """Run the work of a process."""
-        os.close(self._hold)
-        os.close(self._stopping)
+        os.close(self._server_pipe)
+        os.close(self._stop_pipe)
         # A terminal and systemd signal all processes, but only the supervisor stops the others.
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
@@ -184,26 +176,11 @@ class ProcessSupervisor:
             # Shows distinct process names in `ps` and `top`.
             Path("/proc/self/comm").write_text(f"rescind-{child.name}"[:15])
         try:
-            child.work(self._stop)
+            child.work(self._stop_end)
         except Exception:  # noqa: BLE001 (without this, a traceback would be no line of the log)
             _log.exception("%s failed", child.name)
             sys.exit(1)
 
     def _end_with_server(self) -> None:
-        os.read(self._alive, 1)
+        os.read(self._server_end, 1)
         os._exit(1)
-
-
-@contextmanager
-def _block_signals() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _exit_text(exit_code: int) -> str:
-    if exit_code < 0:
-        return f"was ended by signal {-exit_code}"
-    return f"ended with code {exit_code}"

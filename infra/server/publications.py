@@ -33,13 +33,13 @@ class PublicationRequests:
     """
 
     def __init__(self) -> None:
-        self._asking, self._taking = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._asking.setblocking(False)
+        self._sender, self._receiver = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sender.setblocking(False)
 
     def close(self) -> None:
         """Close both ends in this process."""
-        self._asking.close()
-        self._taking.close()
+        self._sender.close()
+        self._receiver.close()
 
     def ask(self, call: Callable[Concatenate[Ports, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run `call` in the publisher, and return its result or raise its error.
@@ -47,52 +47,45 @@ class PublicationRequests:
         Raises `Unavailable` if the publisher does not respond. The call may still run then.
         """
         try:
-            with self._request_pipe() as answers:
-                answers.send((call, args, kwargs))
-                if not answers.poll(_TAKEN_SECONDS):
+            connection, publisher_end = Pipe()
+            with connection:
+                with publisher_end:
+                    socket.send_fds(self._sender, [b"\0"], [publisher_end.fileno()])
+                connection.send((call, args, kwargs))
+                if not connection.poll(_TAKEN_SECONDS):
                     raise Unavailable
-                answers.recv()
-                failure, result = answers.recv()
+                connection.recv()
+                failure, response = connection.recv()
         except (EOFError, OSError) as error:
             raise Unavailable from error
         if failure is not None:
-            raise _rebuilt(*failure)
-        found: R = result
-        return found
-
-    def _request_pipe(self) -> "Connection[Any, Any]":
-        ours, theirs = Pipe()
-        with theirs:
-            try:
-                socket.send_fds(self._asking, [b"\0"], [theirs.fileno()])
-            except OSError:
-                ours.close()
-                raise
-        return ours
+            raise _rebuild_error(*failure)
+        result: R = response
+        return result
 
     def take(self, stop: int, ports: Callable[[], Ports]) -> None:
         """Run requested calls until end of file on `stop`, and complete those in progress."""
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="publication") as pool:
-            while stop not in select.select([self._taking.fileno(), stop], [], [])[0]:
-                _, descriptors, _, _ = socket.recv_fds(self._taking, 1, 1)
+            while stop not in select.select([self._receiver.fileno(), stop], [], [])[0]:
+                _, descriptors, _, _ = socket.recv_fds(self._receiver, 1, 1)
                 for each in descriptors:
-                    pool.submit(_make, Connection(each), ports)
+                    pool.submit(_serve, Connection(each), ports)
 
 
-def _make(connection: "Connection[Any, Any]", ports: Callable[[], Ports]) -> None:
+def _serve(connection: "Connection[Any, Any]", ports: Callable[[], Ports]) -> None:
     try:
         with connection:
             # Fails if the requester is gone.
             connection.send("taken")
             call, args, kwargs = connection.recv()
-            connection.send(_outcome(call, ports, args, kwargs))
+            connection.send(_run(call, ports, args, kwargs))
     except (EOFError, OSError):
         return
     except Exception:  # noqa: BLE001 (nothing else would report it)
-        _log.exception("a publication cannot be told to the request that asked for it")
+        _log.exception("cannot return the result of a publication to its request")
 
 
-def _outcome(
+def _run(
     call: Callable[..., Any], ports: Callable[[], Ports], args: Any, kwargs: Any
 ) -> tuple[Any, Any]:
     try:
@@ -103,7 +96,9 @@ def _outcome(
         return (type(error), error.args, vars(error)), None
 
 
-def _rebuilt(kind: type[Exception], args: tuple[Any, ...], values: dict[str, Any]) -> Exception:
+def _rebuild_error(
+    kind: type[Exception], args: tuple[Any, ...], values: dict[str, Any]
+) -> Exception:
     """Rebuild an error. Constructors of `RescindError` classes differ from `args`."""
     error = kind.__new__(kind, *args)
     error.args = args

@@ -38,16 +38,15 @@ def run(stop: int, board: ProcessStatus, publications: PublicationRequests) -> N
     ports = _wait_for_ports(partial(_is_over, stop, board))
     if ports is None:
         return
-    asked = threading.Thread(
+    requests = threading.Thread(
         target=publications.take, args=(stop, wiring.from_environment), name="asked", daemon=True
     )
-    asked.start()
-    tested = threading.Thread(target=_test, args=(stop, ports, board), name="tested", daemon=True)
-    tested.start()
+    requests.start()
+    threading.Thread(target=_test, args=(stop, ports, board), name="tested", daemon=True).start()
     try:
         lead(LeaderElection(leader.lease(ports.store), wants=wiring.may_lead()), ports, stop, board)
     finally:
-        asked.join()
+        requests.join()
 
 
 def _test(stop: int, ports: Ports, board: ProcessStatus) -> None:
@@ -55,12 +54,14 @@ def _test(stop: int, ports: Ports, board: ProcessStatus) -> None:
     while not select.select([stop], [], [], _TEST_SECONDS)[0]:
         if not board.is_asked():
             continue
-        could = board.can_store()
+        was_writable = board.can_store()
         try:
             board.run_test_write(partial(readiness.write, ports))
         except Exception:  # noqa: BLE001 (the next test follows)
-            if could:
-                _log.exception("nothing can be stored; it is tested again")
+            if was_writable:
+                _log.exception(
+                    "the store cannot be written; testing it again in %d seconds", _TEST_SECONDS
+                )
 
 
 def _wait_for_ports(is_over: Callable[[float], bool]) -> Ports | None:
@@ -68,16 +69,16 @@ def _wait_for_ports(is_over: Callable[[float], bool]) -> Ports | None:
 
     If the process failed instead, the supervisor would restart it after increasing pauses.
     """
-    has_told = False
+    is_logged = False
     while True:
         try:
             return wiring.from_environment()
         except DataCorrupt:
             raise
         except Unavailable:
-            if not has_told:
-                _log.exception("the store does not answer; it is asked again")
-            has_told = True
+            if not is_logged:
+                _log.exception("the store does not respond; retrying")
+            is_logged = True
             if is_over(leader.RENEW_SECONDS):
                 return None
 
@@ -88,7 +89,7 @@ def lead(leading: LeaderElection, ports: Ports, stop: int, board: ProcessStatus)
     while not is_over(pause):
         pause = leader.RENEW_SECONDS
         if leading.leads():
-            _log.info("this server publishes, seals and sends")
+            _log.info("this server leads: it publishes, appends and delivers")
             try:
                 _run_duties(leading, ports, is_over, board)
             finally:
@@ -105,18 +106,12 @@ def _run_duties(
     timer, trust = Scheduler(ports, board.record_startup_done), TrustKeeper(ports)
     # The next trust document must name the first signer of a new log.
     sealing = Sealing(ports, webhooks.enqueue_tenant, sink, trust.request)
-    parts: list[Duty] = [
-        FeedPublisher(ports, timer.request, trust.request),
-        timer,
-        webhooks,
-        sealing,
-        trust,
-    ]
-    parts.append(Discovery(ports))
+    feed = FeedPublisher(ports, timer.request, trust.request)
+    duties: list[Duty] = [feed, timer, webhooks, sealing, trust, Discovery(ports)]
     if (policy := wiring.witnesses()) is not None:
-        parts.append(Witnessing(ports, wiring.witness_client(), policy))
+        duties.append(Witnessing(ports, wiring.witness_client(), policy))
     try:
-        for each in parts:
+        for each in duties:
             each.start()
         while leading.leads():
             board.record_leadership(
@@ -125,9 +120,9 @@ def _run_duties(
             if is_over(leader.RENEW_SECONDS):
                 break
     finally:
-        for each in parts:
+        for each in duties:
             each.stop()
-        for each in parts:
+        for each in duties:
             each.join()
 
 

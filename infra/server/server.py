@@ -67,13 +67,13 @@ def serve(options: Options) -> int:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, _stop)
     try:
-        with ExitStack() as until:
+        with ExitStack() as stack:
             try:
-                ready = _prepare(options, until)
+                sockets = _prepare(options, stack)
             except RescindError as error:
                 print(f"Cannot start:\n{error}", file=sys.stderr)
                 return 1
-            _serve(options, ready)
+            _serve(options, sockets)
     except _ShutdownRequested:
         pass
     print("\nStopped; the data is in", options.place)
@@ -116,22 +116,24 @@ class _Sockets:
 
 def _prepare(options: Options, stack: ExitStack) -> _Sockets:
     """Prepare the stores, and open the sockets."""
-    listener = addresses.bind(options.host, options.port)
+    requests = addresses.bind(options.host, options.port)
     options.place.prepare()
     # The other processes read these variables.
     os.environ[documents.CONSOLE] = options.console
     os.environ[documents.DOCS] = options.docs
-    ops = _listen(options, stack)
-    counted_by = None if options.ops_address is None else "infra.server.metrics.Handler"
-    logging.config.dictConfig(logs.for_one_machine(options.log_level, counted_by=counted_by))
-    console = None
+    ops = handler = console = None
+    if (address := options.ops_address) is not None:
+        ops, handler = addresses.listen(address), "infra.server.metrics.Handler"
+        folder = data_folder.empty_metrics(options.place.scratch(stack), str(address))
+        os.environ[data_folder.METRICS_VARIABLE] = str(folder)
+    logging.config.dictConfig(logs.for_one_machine(options.log_level, counted_by=handler))
     with closing(_open_ports()) as ports:
         if not wiring.is_read_only():
             options.place.begin(ports)
             console = _console(options, ports)
     # SQLite connections must not be used across a fork, so each process opens its own.
     wiring.prepare_fork()
-    return _Sockets(listener, ops, console)
+    return _Sockets(requests, ops, console)
 
 
 def _console(options: Options, ports: Ports) -> str:
@@ -148,14 +150,6 @@ def _console(options: Options, ports: Ports) -> str:
 
 def _address(options: Options) -> str:
     return f"http://{addresses.browser_host(options.host)}:{options.port}/"
-
-
-def _listen(options: Options, stack: ExitStack) -> socket.socket | None:
-    if (address := options.ops_address) is None:
-        return None
-    listener, folder = addresses.listen(address), options.place.scratch(stack)
-    os.environ[data_folder.METRICS_VARIABLE] = str(data_folder.empty_metrics(folder, str(address)))
-    return listener
 
 
 def _open_ports() -> Ports:
@@ -182,26 +176,36 @@ def _damage_error(damage: str) -> InvalidSettings:
     )
 
 
-def _serve(options: Options, ready: _Sockets) -> None:
+def _serve(options: Options, sockets: _Sockets) -> None:
     """Publish due SRLs, then answer requests until a signal."""
     workers = [f"worker {number}" for number in range(1, options.workers + 1)]
     publisher = [] if wiring.is_read_only() else [PUBLISHER]
-    ops = [] if ready.ops is None else [OPS]
+    ops = [] if sockets.ops is None else [OPS]
     board, publications = ProcessStatus([*publisher, *workers, *ops]), PublicationRequests()
-    with ProcessSupervisor(board) as processes, closing(ready), closing(publications):
+
+    def publish(stop: int) -> None:
+        sockets.close()
+        local_publisher.run(stop, board, publications)
+
+    def run_ops(stop: int) -> None:
+        sockets.requests.close()
+        # Imported late, because the metrics library reads its folder at import time.
+        importlib.import_module("infra.server.ops").run(stop, sockets.ops, board)
+
+    with ProcessSupervisor(board) as processes, closing(sockets), closing(publications):
         if publisher:
-            processes.start(PUBLISHER, partial(_publish, ready, board, publications))
+            processes.start(PUBLISHER, publish)
         # Imported once here, so workers share the memory. The publisher runs at the same time.
         local_app = importlib.import_module("infra.server.app")
         local_app.set_process_state(board, publications if publisher else None)
         if publisher:
             _wait_for_lists(processes, board)
-        if ready.ops is not None:
-            processes.start(OPS, partial(_run_notifier, ready, board))
+        if sockets.ops is not None:
+            processes.start(OPS, run_ops)
         for each in workers:
-            processes.start(each, partial(_run_worker, options, ready, board, each))
-        _print_summary(options, ready.ops)
-        _print_console(options, ready.console)
+            processes.start(each, partial(_run_worker, options, sockets, board, each))
+        _print_summary(options, sockets.ops)
+        _print_console(options, sockets.console)
         print("Ctrl-C stops it.", flush=True)
         try:
             processes.keep()
@@ -212,11 +216,12 @@ def _serve(options: Options, ready: _Sockets) -> None:
             raise
 
 
-def _publish(
-    ready: _Sockets, board: ProcessStatus, publications: PublicationRequests, stop: int
+def _run_worker(
+    options: Options, sockets: _Sockets, board: ProcessStatus, name: str, stop: int
 ) -> None:
-    ready.close()
-    local_publisher.run(stop, board, publications)
+    if sockets.ops is not None:
+        sockets.ops.close()
+    worker.run(stop, sockets.requests, board, name, idle_seconds=options.idle_seconds)
 
 
 def _wait_for_lists(
@@ -225,24 +230,10 @@ def _wait_for_lists(
     processes.wait(board.has_begun, seconds=seconds)
     if not board.has_begun():
         _log.warning(
-            "publishing due lists takes more than %d seconds; serving meanwhile, and some lists may"
+            "publishing due SRLs takes more than %d seconds; serving starts now, and some SRLs may"
             " have expired",
             seconds,
         )
-
-
-def _run_worker(
-    options: Options, ready: _Sockets, board: ProcessStatus, name: str, stop: int
-) -> None:
-    if ready.ops is not None:
-        ready.ops.close()
-    worker.run(stop, ready.requests, board, name, idle_seconds=options.idle_seconds)
-
-
-def _run_notifier(ready: _Sockets, board: ProcessStatus, stop: int) -> None:
-    ready.requests.close()
-    # Imported late, because the metrics library reads its folder at import time.
-    importlib.import_module("infra.server.ops").run(stop, ready.ops, board)
 
 
 def _print_summary(options: Options, ops: socket.socket | None) -> None:

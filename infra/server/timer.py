@@ -35,20 +35,22 @@ class Retention:
 
     def __init__(self, ports: Ports, *, readings: int = _READINGS) -> None:
         self._ports = ports
-        self._said: deque[int] = deque(maxlen=readings)
+        self._readings: deque[int] = deque(maxlen=readings)
 
     def apply(self) -> None:
         """Remove some expired items. Failures are logged."""
-        self._said.append(int(self._ports.now().timestamp()))
+        self._readings.append(int(self._ports.now().timestamp()))
         store = self._ports.store
-        if len(self._said) < (self._said.maxlen or 0) or not isinstance(store, ExpiringStore):
+        if len(self._readings) < (self._readings.maxlen or 0) or not isinstance(
+            store, ExpiringStore
+        ):
             return
         try:
             for _ in range(_BATCHES):
-                if not store.remove_expired(before=min(self._said)):
+                if not store.remove_expired(before=min(self._readings)):
                     break
         except Exception:  # noqa: BLE001 (the caller must go on)
-            _log.exception("expired items could not be removed; the next attempt follows")
+            _log.exception("cannot remove expired items; retrying in a minute")
 
 
 class Scheduler(RequestedDuty):
@@ -61,14 +63,14 @@ class Scheduler(RequestedDuty):
 
     def __init__(self, ports: Ports, on_start: Callable[[], object] = lambda: None) -> None:
         super().__init__("timer")
-        self._ports, self._begun = ports, on_start
+        self._ports, self._on_start = ports, on_start
         # The end of the last round, by the monotonic clock.
         self.round_at = -math.inf
 
     def _run(self) -> None:
         retention = Retention(self._ports)
         self._round()
-        self._begun()
+        self._on_start()
         round_at = time.monotonic() + _PUBLISH_SECONDS
         while not self._stopped.is_set():
             if time.monotonic() >= round_at:
@@ -76,8 +78,12 @@ class Scheduler(RequestedDuty):
                 retention.apply()
                 round_at = time.monotonic() + _PUBLISH_SECONDS
             tenant_id = self._take(round_at - time.monotonic())
-            if tenant_id is not None:
-                self._publish(tenant_id)
+            if tenant_id is None:
+                continue
+            try:
+                publication.publish_if_due(self._ports, tenant_id)
+            except Exception as error:  # noqa: BLE001 (the next round tries again)
+                _log_failure(tenant_id, error)
 
     def _round(self) -> None:
         """Remove files of crashed writers, publish due SRLs, and announce expiring keys.
@@ -94,7 +100,7 @@ class Scheduler(RequestedDuty):
             try:
                 step()
             except Exception:  # noqa: BLE001 (without a retry, lists would expire)
-                _log.exception("%s failed; the next attempt follows", step.__name__.strip("_"))
+                _log.exception("%s failed; retrying in a minute", step.__name__.strip("_"))
         self.round_at = time.monotonic()
 
     def _remove_leftovers(self) -> None:
@@ -111,22 +117,20 @@ class Scheduler(RequestedDuty):
         expiring.run_due(self._ports, unused_keys.revoke_unused)
 
     def _announce_stale(self) -> None:
-        found = propagation.survey(self._ports) if propagation.is_due(self._ports.now()) else None
-        if found is not None:
-            figures = {
-                "AuthorizersEnforced": found.enforced,
-                "AuthorizersFailClosed": found.fail_closed_count,
-                "AuthorizersUnknown": found.unknown,
+        if not propagation.is_due(self._ports.now()):
+            return
+        survey = propagation.survey(self._ports)
+        if survey is not None:
+            counts = {
+                "AuthorizersEnforced": survey.enforced,
+                "AuthorizersFailClosed": survey.fail_closed_count,
+                "AuthorizersUnknown": survey.unknown,
             }
-            _log.info("authorizers", extra=logs.fields(metrics=figures))
-            stale.announce_all(self._ports, found.settled)
-
-    def _publish(self, tenant_id: str) -> None:
-        try:
-            publication.publish_if_due(self._ports, tenant_id)
-        except Exception as error:  # noqa: BLE001 (the next round tries again)
-            _log_failure(tenant_id, error)
+            _log.info("authorizers", extra=logs.fields(metrics=counts))
+            stale.announce_all(self._ports, survey.settled)
 
 
 def _log_failure(tenant_id: str, error: Exception) -> None:
-    _log.error("the list of tenant %s could not be published", tenant_id, exc_info=error)
+    _log.error(
+        "cannot publish the SRL of tenant %s; retrying in a minute", tenant_id, exc_info=error
+    )

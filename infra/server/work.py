@@ -68,25 +68,25 @@ class WaitingRequests:
     # The item version that each request has seen, and the versions of the last read.
     _waiting: dict[Address, dict[_Future, int]] = field(default_factory=dict)
     _last: Mapping[Address, Any] = field(default_factory=dict)
-    _heard: asyncio.Event = field(default_factory=asyncio.Event)
+    _wakeup: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
 
     async def pause(self, seconds: float) -> None:
         """Return after `seconds`, at once if `most` requests wait already, or at `release`."""
         if self._may_wait():
-            with self._one() as future:
+            with self._register() as future:
                 await asyncio.wait({future}, timeout=seconds)
 
     async def change(self, ports: Ports, address: Address, version: int, *, seconds: float) -> None:
         """Wait until the item has another version, a read fails, or `pause` would return."""
         if not self._may_wait():
             return
-        with self._one() as future:
+        with self._register() as future:
             seen = self._waiting.setdefault(address, {})
             seen[future] = version
             if self._last.get(address) != version:
                 # The item may have changed after the request read it.
-                self._heard.set()
+                self._wakeup.set()
             if self._task is None:
                 self._task = asyncio.ensure_future(self._follow(ports))
             try:
@@ -97,19 +97,19 @@ class WaitingRequests:
                     del self._waiting[address]
                 if not self._waiting:
                     # Wake the task, which then ends.
-                    self._heard.set()
+                    self._wakeup.set()
 
     def release(self) -> None:
         """Wake all waiters and refuse new ones."""
         self._is_released = True
         _wake(self._all)
-        self._heard.set()
+        self._wakeup.set()
 
     def _may_wait(self) -> bool:
         return not self._is_released and len(self._all) < self.most
 
     @contextmanager
-    def _one(self) -> Iterator[_Future]:
+    def _register(self) -> Iterator[_Future]:
         """Count one more waiting request."""
         future: _Future = asyncio.get_running_loop().create_future()
         self._all.add(future)
@@ -120,17 +120,17 @@ class WaitingRequests:
 
     async def _follow(self, ports: Ports) -> None:
         """Poll for changes until no request waits for one."""
-        news = listener(ports, CommitKind.FEED)
+        feed = listener(ports, CommitKind.FEED)
         try:
-            if news is not None:
-                asyncio.get_running_loop().add_reader(news, self._handle_news, news)
+            if feed is not None:
+                asyncio.get_running_loop().add_reader(feed, self._wake_task, feed)
             while True:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._heard.wait(), ports.look_seconds)
-                self._heard.clear()
+                    await asyncio.wait_for(self._wakeup.wait(), ports.look_seconds)
+                self._wakeup.clear()
                 if not self._waiting:
                     return
-                await self._look(ports)
+                await self._read(ports)
                 await asyncio.sleep(_REST_SECONDS)
         except RescindError:
             # Each request reads again, and responds with the result.
@@ -138,26 +138,26 @@ class WaitingRequests:
         finally:
             self._task, self._last = None, {}
             _wake(future for each in self._waiting.values() for future in each)
-            if news is not None:
-                asyncio.get_running_loop().remove_reader(news)
-                news.close()
+            if feed is not None:
+                asyncio.get_running_loop().remove_reader(feed)
+                feed.close()
 
-    def _handle_news(self, news: Listener) -> None:
-        news.clear()
-        self._heard.set()
+    def _wake_task(self, feed: Listener) -> None:
+        feed.clear()
+        self._wakeup.set()
 
-    async def _look(self, ports: Ports) -> None:
+    async def _read(self, ports: Ports) -> None:
         """Read all awaited items, and wake the requests that have seen another version."""
-        found = await asyncio.to_thread(ports.store.get_many, list(self._waiting))
-        self._last = {address: item.get("version") for address, item in found.items()}
-        asleep = [
+        items = await asyncio.to_thread(ports.store.get_many, list(self._waiting))
+        self._last = {address: item.get("version") for address, item in items.items()}
+        changed = [
             future
             for address, seen in self._waiting.items()
             for future, version in seen.items()
             if self._last.get(address) != version
         ]
-        for first in range(0, len(asleep), _AT_ONCE):
-            _wake(asleep[first : first + _AT_ONCE])
+        for first in range(0, len(changed), _AT_ONCE):
+            _wake(changed[first : first + _AT_ONCE])
             await asyncio.sleep(0)
 
 
@@ -196,7 +196,9 @@ class ThreadedWork:
         pool = self._pools.get(kind, self._pools[WorkKind.USUAL])
         if kind is WorkKind.QUICK:
             return call() if self.is_near() else await _run(pool, call)
-        async with self._turn(tenant_id, kind):
+        # The turns of a tenant exist while any work uses or awaits one.
+        turns = Turns(_SHARE[kind], _WAITING.get(kind))
+        async with self._turns.setdefault((tenant_id, kind), turns):
             return await _run(pool, call)
 
     def publish(
@@ -227,11 +229,6 @@ class ThreadedWork:
         """Wait for the work in progress. Cancel work that has no thread yet."""
         for pool in self._pools.values():
             pool.shutdown(cancel_futures=True)
-
-    def _turn(self, tenant_id: str, kind: WorkKind) -> Turns:
-        """Return the turns of a tenant. They exist while any work uses or awaits one."""
-        turns = Turns(_SHARE[kind], _WAITING.get(kind))
-        return self._turns.setdefault((tenant_id, kind), turns)
 
 
 async def _run(pool: ThreadPoolExecutor, call: Callable[[], T]) -> T:

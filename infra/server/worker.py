@@ -60,17 +60,13 @@ def run(
         if board.is_stopping():
             config.close_connections()
 
-    serve(config, listener, stop, record_heartbeat)
+    asyncio.run(serve(config, listener, stop, record_heartbeat))
 
 
-def serve(config: Config, listener: socket.socket, stop: int, beat: Callable[[], None]) -> None:
-    """Serve an application on `listener` until end of file on `stop`, then close it."""
-    asyncio.run(_serve(config, listener, stop, beat))
-
-
-async def _serve(
+async def serve(
     config: Config, listener: socket.socket, stop: int, beat: Callable[[], None]
 ) -> None:
+    """Serve an application on `listener` until end of file on `stop`, then close it."""
     # `Server.serve` would handle signals, and poll ten times a second for the stop.
     server, stopped = uvicorn.Server(config), asyncio.Event()
     config.load()

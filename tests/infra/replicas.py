@@ -30,7 +30,7 @@ from tests.kit.waiting import soon
 
 HANDLE: Final = "local"
 # What it logs once it leads.
-_LEADS: Final = "this server publishes, seals and sends"
+_LEADS: Final = "this server leads: it publishes, appends and delivers"
 # Only what hangs takes so long, on a busy machine too.
 LONG: Final = 120.0
 _BATCH: Final = 1000

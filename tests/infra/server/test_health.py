@@ -182,7 +182,7 @@ def test_requests_go_on_without_blobs_and_key_service(
     broken = scripted(ports, Script(before={script.calls.index(verb): raises(_AWAY)}))
     named = "RESCIND_BLOBS" if verb == "get_blob" else "RESCIND_KEY_WRAPPER"
     assert _unavailable(Health(lambda: broken, IN_PLACE)) == [named]
-    assert f"{named} does not answer: {_AWAY!r}" in caplog.text
+    assert f"{named} does not respond: {_AWAY!r}" in caplog.text
 
 
 def test_a_port_that_hangs_is_named(ports: Ports) -> None:

@@ -72,7 +72,7 @@ def test_what_ends_is_started_again(
         processes.wait(lambda: len(told.starts()) > 3, seconds=60)
         assert board.ends("worker 1") >= 3
     assert len(set(told.starts())) > 3
-    assert "ended with code 1; it is started again" in caplog.text
+    assert "ended with code 1; restarting it" in caplog.text
 
 
 def test_what_does_not_go_on_is_killed(
@@ -90,7 +90,7 @@ def test_what_does_not_go_on_is_killed(
         board.record_heartbeat("worker 1")
         processes.wait(lambda: len(told.starts()) > 1, seconds=60)
         assert board.beats("worker 1") == 0
-    assert "worker 1 does not go on" in caplog.text
+    assert "worker 1 sends no heartbeat" in caplog.text
     assert "ended by signal 9" in caplog.text
 
 

@@ -80,7 +80,7 @@ def test_a_list_that_expired_in_a_pause_is_not_served(tmp_path: Path) -> None:
         with httpx2.Client(base_url=server.url, headers=headers) as http:
             body = http.get("/v1/revocations/srl/signed").content
             key = http.get("/v1/revocations/srl/keys").json()["keys"][0]["public_key"]
-        assert f"the list of tenant {broken.tenant_id} could not be" in server.output.read_text()
+        assert f"cannot publish the SRL of tenant {broken.tenant_id}" in server.output.read_text()
     assert verify(body, public_key=public_key_bytes(key), now=_now()).version == 2
 
 
@@ -148,7 +148,7 @@ def test_a_list_that_is_asked_for_does_not_wait(
     finally:
         timer.stop()
         soon(lambda: not timer.is_alive())
-    assert "the list of tenant svc_tnt_nobody could not be published" in caplog.text
+    assert "cannot publish the SRL of tenant svc_tnt_nobody" in caplog.text
 
 
 def test_the_timer_makes_room_although_nothing_can_be_published(

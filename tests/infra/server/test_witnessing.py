@@ -96,4 +96,4 @@ def test_a_failure_is_logged_once(
     soon(lambda: client.asked)
     thread.stop()
     thread.join()
-    assert caplog.text.count("failed; it is tried again") == 1
+    assert caplog.text.count("failed; retrying") == 1

@@ -25,7 +25,6 @@ from shared.operations.base import tenants
 from shared.operations.operator import backup as operations
 from shared.operations.operator import restored
 from shared.ports import Ports
-from shared.ports.blobs import BlobStore
 
 STORE: Final = "svc.db"
 MASTER_KEY: Final = "master.key"
@@ -33,7 +32,6 @@ ROOT_KEY: Final = "root.key"
 BLOBS: Final = "blobs"
 _MANIFEST: Final = "manifest.json"
 _FORMAT: Final = 1
-_PRIVATE_FOLDER: Final = 0o700
 
 
 class BackupFailed(RescindError):
@@ -56,16 +54,17 @@ class Manifest:
         """Return the manifest of a backup. Raises `BackupDamaged`."""
         try:
             fields: dict[str, Any] = json.loads((folder / _MANIFEST).read_bytes())
-            found = cls(**fields)
+            manifest = cls(**fields)
             if not (isinstance(fields["schema"], int) and isinstance(fields["files"], dict)):
                 raise TypeError("schema or files have another type")
         except (OSError, RecursionError, ValueError, TypeError) as error:
             raise BackupDamaged(f"{folder} is not a backup: {_MANIFEST}: {error}.") from error
-        if found.format != _FORMAT or found.schema > SCHEMA:
+        if manifest.format != _FORMAT or manifest.schema > SCHEMA:
+            release = manifest.release
             raise BackupDamaged(
-                f"{folder} was made by release {found.release}; use that release, or a newer one."
+                f"{folder} was made by release {release}; use that release, or a newer one."
             )
-        return found
+        return manifest
 
 
 class BackupDamaged(RescindError):
@@ -84,24 +83,26 @@ def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False)
         if each.exists():
             raise BackupFailed(f"{each} exists already. Name another folder, or remove it.")
     try:
-        partial.mkdir(mode=_PRIVATE_FOLDER)
+        partial.mkdir(mode=0o700)
         copy_store(data / STORE, partial / STORE)
-        made = _complete(data, key, partial, with_key=with_key)
+        manifest = _complete(data, key, partial, with_key=with_key)
         partial.rename(destination)
         _sync(destination.parent)
     except (OSError, Unavailable) as error:
         raise BackupFailed(f"{destination} could not be made: {error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return made
+    return manifest
 
 
 def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manifest:
     """Add the blobs and the manifest to a verified copy of the store."""
     with closing(open_ports(partial / STORE, data / BLOBS, key)) as ports:
         directory = list(tenants.directory(ports))
-        needed = (operations.blobs, operations.journal_blobs)
-        names = [n for each in directory for of in needed for n in of(ports, each.tenant_id)]
+        names: list[str] = []
+        for tenant in directory:
+            names += operations.blobs(ports, tenant.tenant_id)
+            names += operations.journal_blobs(ports, tenant.tenant_id)
         made_at = times.format_utc(ports.now())
         with closing(open_ports(partial / STORE, partial / BLOBS, key)) as copy:
             for name in dict.fromkeys(names):
@@ -111,15 +112,18 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
                     copy.blobs.put(name, blob)
             for problem in operations.problems(copy):
                 raise BackupFailed(f"the copy is not whole, as the data may be: {problem}.")
-    _remove_limits(partial)
+    # The rate limit file is created for any store, and contains no records.
+    for path in partial.glob(f"{STORE}-*"):
+        path.unlink()
+    shutil.rmtree(partial / BLOBS / ".tmp")
     if with_key:
         data_folder.copy_private(key, partial / MASTER_KEY)
         if (root := key.with_name(ROOT_KEY)).exists():
             data_folder.copy_private(root, partial / ROOT_KEY)
     files = {each: _digest(partial / each) for each in _files(partial)}
-    made = Manifest(__version__, SCHEMA, made_at, len(directory), files)
-    data_folder.write_private(partial / _MANIFEST, json.dumps(asdict(made), indent=1).encode())
-    return made
+    manifest = Manifest(__version__, SCHEMA, made_at, len(directory), files)
+    data_folder.write_private(partial / _MANIFEST, json.dumps(asdict(manifest), indent=1).encode())
+    return manifest
 
 
 def open_ports(store: Path, blobs: Path, key: Path) -> Ports:
@@ -128,24 +132,17 @@ def open_ports(store: Path, blobs: Path, key: Path) -> Ports:
     return wiring.build(wiring.settings(settings | {"RESCIND_KEY_WRAPPER": f"file:{key}"}))
 
 
-def _remove_limits(folder: Path) -> None:
-    """Remove the rate limit file, which is created for any store and contains no records."""
-    for path in folder.glob(f"{STORE}-*"):
-        path.unlink()
-    shutil.rmtree(folder / BLOBS / ".tmp")
-
-
 def verify(folder: Path) -> Manifest:
     """Return the manifest of a backup with unchanged files. Raises `BackupDamaged`."""
-    made = Manifest.load(folder)
-    found = {each for each in _files(folder) if each != _MANIFEST}
-    for name in sorted(found ^ made.files.keys()):
-        state = "was added to" if name in found else "is missing from"
+    manifest = Manifest.load(folder)
+    files = {each for each in _files(folder) if each != _MANIFEST}
+    for name in sorted(files ^ manifest.files.keys()):
+        state = "was added to" if name in files else "is missing from"
         raise BackupDamaged(f"{name} {state} the backup {folder}.")
-    for name, sha256 in made.files.items():
+    for name, sha256 in manifest.files.items():
         if _digest(folder / name) != sha256:
             raise BackupDamaged(f"{name} of the backup {folder} is not as it was made.")
-    return made
+    return manifest
 
 
 def check_opens(folder: Path, key: Path) -> None:
@@ -176,7 +173,16 @@ def copy_store(source: Path, destination: Path) -> None:
     except OSError as error:
         raise BackupFailed(f"{destination} cannot be created: {error.strerror}.") from error
     try:
-        _copy(source, destination)
+        with (
+            closing(sqlite3.connect(source)) as store,
+            closing(sqlite3.connect(destination)) as copy,
+        ):
+            store.backup(copy)
+            # A single file, complete without a separate log.
+            copy.execute("PRAGMA journal_mode = DELETE")
+            result = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        if result != "ok":
+            raise sqlite3.DatabaseError(f"the copy is damaged, as the store may be: {result}")
         for path in (destination, destination.parent):
             _sync(path)
     except (sqlite3.Error, OSError) as error:
@@ -184,20 +190,10 @@ def copy_store(source: Path, destination: Path) -> None:
         raise BackupFailed(f"{source} could not be copied: {error}.") from error
 
 
-def _copy(source: Path, destination: Path) -> None:
-    with closing(sqlite3.connect(source)) as store, closing(sqlite3.connect(destination)) as copy:
-        store.backup(copy)
-        # A single file, complete without a separate log.
-        copy.execute("PRAGMA journal_mode = DELETE")
-        found = copy.execute("PRAGMA integrity_check(1)").fetchone()[0]
-    if found != "ok":
-        raise sqlite3.DatabaseError(f"the copy is damaged, as the store may be: {found}")
-
-
 def _files(folder: Path) -> list[str]:
     """Return the sorted relative paths of all files in the folder."""
-    found = (each for each in folder.rglob("*") if not each.is_dir() or each.is_symlink())
-    return sorted(each.relative_to(folder).as_posix() for each in found)
+    files = (each for each in folder.rglob("*") if not each.is_dir() or each.is_symlink())
+    return sorted(each.relative_to(folder).as_posix() for each in files)
 
 
 def _digest(path: Path) -> str:
@@ -250,48 +246,33 @@ def restore(
     with data_folder.exclusive_access(data):
         if (data / STORE).exists() and not replace:
             raise RestoreRefused(f"{data / STORE} exists. To set it aside, add --replace.")
-        own = key or data / MASTER_KEY
-        chosen = _master_key(folder, own)
-        check_opens(folder, chosen)
-        if chosen != own:
-            data_folder.copy_private(chosen, own)
-        root = own.with_name(ROOT_KEY)
+        own_key, backup_key = key or data / MASTER_KEY, folder / MASTER_KEY
+        if not own_key.exists() and not backup_key.exists():
+            raise RestoreRefused(
+                f"{own_key} is missing, and the backup has no master key. Put its copy there, or "
+                "name it with --key-file."
+            )
+        check_opens(folder, own_key if own_key.exists() else backup_key)
+        if not own_key.exists():
+            data_folder.copy_private(backup_key, own_key)
+        root = own_key.with_name(ROOT_KEY)
         if (folder / ROOT_KEY).exists() and not root.exists():
             data_folder.copy_private(folder / ROOT_KEY, root)
-        return _put_back(folder, data, own, manifest)
-
-
-def _master_key(folder: Path, own: Path) -> Path:
-    for each in (own, folder / MASTER_KEY):
-        if each.exists():
-            return each
-    raise RestoreRefused(
-        f"{own} is missing, and the backup has no master key. Put its copy there, or say where it "
-        "is with --key-file."
-    )
-
-
-def _put_back(folder: Path, data: Path, key: Path, manifest: Manifest) -> RestoredFolder:
-    _add_blobs(folder / BLOBS, data / BLOBS)
-    new = data / f"{STORE}.new"
-    for left in data.glob(f"{new.name}*"):
-        left.unlink()
-    data_folder.copy_private(folder / STORE, new)
-    _mark(new, data / BLOBS, key, manifest)
-    set_aside = _set_aside(data)
-    new.rename(data / STORE)
-    settings = data_folder.environment(data, key)
-    with closing(wiring.build(wiring.settings(settings))) as ports:
-        handles = tuple(each.handle for each in tenants.directory(ports))
-    return RestoredFolder(manifest, handles, set_aside)
-
-
-def _mark(store: Path, blobs: Path, key: Path, manifest: Manifest) -> None:
-    """Mark the copy as restored before it becomes the store, so it is never used unmarked."""
-    with closing(open_ports(store, blobs, key)) as ports:
-        restored.mark(ports, copied_at=times.parse(manifest.made_at))
-    for path in store.parent.glob(f"{store.name}-*"):
-        path.unlink()
+        _add_blobs(folder / BLOBS, data / BLOBS)
+        new = data / f"{STORE}.new"
+        for leftover in data.glob(f"{new.name}*"):
+            leftover.unlink()
+        data_folder.copy_private(folder / STORE, new)
+        # Mark the copy as restored before it becomes the store, so it is never used unmarked.
+        with closing(open_ports(new, data / BLOBS, own_key)) as ports:
+            restored.mark(ports, copied_at=times.parse(manifest.made_at))
+        for log in data.glob(f"{new.name}-*"):
+            log.unlink()
+        set_aside = _set_aside(data)
+        new.rename(data / STORE)
+        with closing(open_ports(data / STORE, data / BLOBS, own_key)) as ports:
+            handles = tuple(each.handle for each in tenants.directory(ports))
+        return RestoredFolder(manifest, handles, set_aside)
 
 
 def _set_aside(data: Path) -> Path | None:
@@ -311,15 +292,13 @@ def _set_aside(data: Path) -> Path | None:
 def _add_blobs(source: Path, destination: Path) -> None:
     blobs = wiring.blobs_in(destination)
     for path in sorted(source.rglob("*")):
-        if path.is_file():
-            _add_blob(blobs, path.relative_to(source).as_posix(), path.read_bytes())
-
-
-def _add_blob(blobs: BlobStore, name: str, data: bytes) -> None:
-    try:
-        blobs.put(name, data)
-    except BlobExists:
-        if blobs.get(name) != data:
-            # The backup was verified, so the existing blob is damaged.
-            blobs.remove(name)
+        if not path.is_file():
+            continue
+        name, data = path.relative_to(source).as_posix(), path.read_bytes()
+        try:
             blobs.put(name, data)
+        except BlobExists:
+            if blobs.get(name) != data:
+                # The backup was verified, so the existing blob is damaged.
+                blobs.remove(name)
+                blobs.put(name, data)

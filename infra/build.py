@@ -92,7 +92,30 @@ class Target:
 
 def main() -> int:
     """Build once and return the exit code."""
-    arguments = _parser().parse_args()
+    parser = argparse.ArgumentParser(
+        prog="python -m infra.build",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--architecture", choices=sorted(_PLATFORMS), default="arm64")
+    parser.add_argument(
+        "--python", default="3.13", metavar="VERSION", help="Lambda's runtime version"
+    )
+    parser.add_argument(
+        "--parameter",
+        action="append",
+        type=_parameter,
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"template.yaml parameter to change with this artefact: {', '.join(sorted(SETTINGS))}",
+    )
+    parser.add_argument("--output", type=Path, default=Path(".build/app"), metavar="FOLDER")
+    parser.add_argument(
+        "--interpreter",
+        metavar="PATH",
+        help="interpreter that compiles the bytecode; requires the version of --python",
+    )
+    arguments = parser.parse_args()
     target = Target(arguments.architecture, arguments.python, dict(arguments.parameter))
     try:
         build(arguments.output, target, interpreter=arguments.interpreter)
@@ -114,11 +137,10 @@ def build(
     """
     if output.exists() and not (output / TARGET_FILE).is_file():
         raise BuildFailed(f"{output} is no artefact, and is not replaced")
-    compiler = (
-        _interpreter_version(interpreter, target.python)
-        if interpreter
-        else find_python(target.python)
-    )
+    version = target.python
+    compiler = _of_version(interpreter, version) if interpreter else find_python(version)
+    if interpreter and compiler is None:
+        raise BuildFailed(f"{interpreter} is no Python {version}, which would ignore its bytecode")
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as folder:
         new, old = Path(folder, "new"), Path(folder, "old")
@@ -148,7 +170,11 @@ def add_bytecode(folder: Path, compiler: str) -> None:
     options = ["--invalidation-mode", "unchecked-hash", "-o", "0"]
     paths = ["-s", str(folder), "-p", _TASK_ROOT]
     compileall = [compiler, "-I", "-W", "ignore", "-m", "compileall", "-q", "-j", "0"]
-    _run([*compileall, *options, *paths, str(folder)])
+    done = subprocess.run(  # noqa: S603 (an interpreter that `build` has checked)
+        [*compileall, *options, *paths, str(folder)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BuildFailed(f"{done.stdout}{done.stderr}".strip())
 
 
 def find_python(version: str) -> str | None:
@@ -174,7 +200,10 @@ def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
     else:
         print(f"Compiling with {compiler}", flush=True)
         add_bytecode(app, compiler)
-    _settle(app)
+    # The same times and modes make builds reproducible, and the files readable for Lambda.
+    for path in (app, *app.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+        os.utime(path, (_MOMENT, _MOMENT))
 
 
 def _remove_unused_files(app: Path) -> None:
@@ -185,16 +214,14 @@ def _remove_unused_files(app: Path) -> None:
         _remove(app.glob(pattern))
     for endpoints in app.glob("botocore/data/endpoints.json"):
         # Each new client reads the whole file, so keep it small.
-        known = json.loads(endpoints.read_text())
-        for partition in known["partitions"]:
+        content = json.loads(endpoints.read_text())
+        for partition in content["partitions"]:
             used = SERVICES & partition["services"].keys()
             partition["services"] = {name: partition["services"][name] for name in sorted(used)}
-        endpoints.write_text(json.dumps(known))
-    _remove(path for path in app.glob("*.dist-info/*") if not _is_kept(path))
-
-
-def _is_kept(metadata: Path) -> bool:
-    return metadata.name in _METADATA or metadata.name.lower().startswith(_LICENCES)
+        endpoints.write_text(json.dumps(content))
+    for path in list(app.glob("*.dist-info/*")):
+        if path.name not in _METADATA and not path.name.lower().startswith(_LICENCES):
+            _remove([path])
 
 
 def _remove(paths: Iterable[Path]) -> None:
@@ -205,48 +232,19 @@ def _remove(paths: Iterable[Path]) -> None:
             path.unlink()
 
 
-def _settle(app: Path) -> None:
-    """Set the same time and mode on every file.
-
-    This makes builds reproducible, and the files readable for Lambda.
-    """
-    for path in (app, *app.rglob("*")):
-        path.chmod(0o755 if path.is_dir() else 0o644)
-        os.utime(path, (_MOMENT, _MOMENT))
-
-
-def _interpreter_version(interpreter: str, version: str) -> str:
-    path = _of_version(interpreter, version)
-    if path is None:
-        raise BuildFailed(f"{interpreter} is no Python {version}, which would ignore its bytecode")
-    return path
-
-
 def _of_version(interpreter: str, version: str) -> str | None:
     """Return the path of the interpreter if it is CPython of this version, else None."""
-    ask = "import sys; print(sys.implementation.cache_tag, sys.executable)"
+    script = "import sys; print(sys.implementation.cache_tag, sys.executable)"
     # pyenv's wrappers on PATH start a version only if it is named.
-    environment = os.environ | {"PYENV_VERSION": version}
+    variables = os.environ | {"PYENV_VERSION": version}
     try:
-        printed = subprocess.run(  # noqa: S603 (an interpreter on PATH, or of the caller's choice)
-            [interpreter, "-I", "-c", ask],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
+        output = subprocess.check_output(  # noqa: S603 (on PATH, or of the caller's choice)
+            [interpreter, "-I", "-c", script], env=variables, stderr=subprocess.DEVNULL, text=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    tag, path = printed.stdout.rstrip("\n").split(" ", 1)
+    tag, path = output.rstrip("\n").split(" ", 1)
     return path if tag == f"cpython-{version.replace('.', '')}" else None
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(  # noqa: S603 (commands of this module)
-        command, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise BuildFailed(f"{done.stdout}{done.stderr}".strip())
 
 
 def _sizes(app: Path) -> tuple[int, int]:
@@ -267,31 +265,6 @@ def _parameter(text: str) -> tuple[str, str]:
     if not equals or name not in SETTINGS:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(sorted(SETTINGS))}")
     return name, value
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m infra.build",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--architecture", choices=sorted(_PLATFORMS), default="arm64")
-    parser.add_argument("--python", default="3.13", metavar="VERSION", help="of Lambda's runtime")
-    parser.add_argument(
-        "--parameter",
-        action="append",
-        type=_parameter,
-        default=[],
-        metavar="NAME=VALUE",
-        help=f"of template.yaml, to be changed with this artefact: {', '.join(sorted(SETTINGS))}",
-    )
-    parser.add_argument("--output", type=Path, default=Path(".build/app"), metavar="FOLDER")
-    parser.add_argument(
-        "--interpreter",
-        metavar="PATH",
-        help="makes the bytecode; of the version that --python says",
-    )
-    return parser
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def use(folder: Path) -> None:
     The lock lasts until the end of the process, because threads complete work in progress. Raises
     `FolderInUse` while another program has `exclusive_access`.
     """
-    descriptor = _opened_lock(folder)
+    descriptor = _open_lock(folder)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -73,7 +73,7 @@ def exclusive_access(folder: Path, remedy: str = "Stop it first.") -> Iterator[N
     No such server can start during the block. Raises `FolderInUse` with the remedy otherwise. A
     server with `RESCIND_MODE=read-only` may run.
     """
-    descriptor = _opened_lock(folder)
+    descriptor = _open_lock(folder)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -87,7 +87,7 @@ def exclusive_access(folder: Path, remedy: str = "Stop it first.") -> Iterator[N
         os.close(descriptor)
 
 
-def _opened_lock(folder: Path) -> int:
+def _open_lock(folder: Path) -> int:
     return os.open(folder / "use.lock", os.O_RDWR | os.O_CREAT, 0o600)
 
 
@@ -117,8 +117,8 @@ def resolve_folder(folder: Path | None, environment_: Mapping[str, str]) -> Path
 
     `RESCIND_DATA` is ignored if the environment names stores.
     """
-    found = environment_.get("RESCIND_DATA")
-    return Path(found) if folder is None and found and not settings_in(environment_) else folder
+    data = environment_.get("RESCIND_DATA")
+    return Path(data) if folder is None and data and not settings_in(environment_) else folder
 
 
 def of_store(store: str) -> Path | None:
@@ -141,21 +141,14 @@ def prepare(folder: Path, key: Path | None = None) -> None:
     path = _validate_folder(folder, key)
     if not path.exists():
         wiring.create_master_key(path)
-    _prepare_root(folder, path)
-
-
-def _prepare_root(folder: Path, key: Path) -> None:
-    """Create the root key next to the master key, unless another root key is in use.
-
-    Clients with a document of another root would refuse the documents of a new root.
-    """
-    root = wiring.default_root(wiring.settings(os.environ | environment(folder, key)))
+    root = wiring.default_root(wiring.settings(os.environ | environment(folder, path)))
     if root is None or root.exists() or wiring.is_read_only():
         return
+    # Clients with a document of another root would refuse the documents of a new root.
     if any((folder / "blobs/trust").glob("*/[0-9]*")):
         _log.warning("%s is missing: %s", root, LOST_ROOT)
-        return
-    wiring.create_root(root)
+    else:
+        wiring.create_root(root)
 
 
 def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
@@ -163,22 +156,18 @@ def check_whole(folder: Path, *, has_tenants: bool = True) -> None:
 
     `has_tenants` is false if the store was opened and has no tenant. Raises `InvalidSettings`.
     """
-    database = folder / "svc.db"
-    is_empty = not database.is_file() or database.stat().st_size == 0 or not has_tenants
-    if not is_empty or not _has_served(folder):
+    database = folder / _STORE
+    if has_tenants and database.is_file() and database.stat().st_size:
         return
-    raise InvalidSettings(
-        f"{database} is missing or empty: the data is lost or incomplete.",
-        f"{folder} has an admin key, or lists that were published, of lost records.",
-        "Restore svc.db from a backup, then run: rescind recover (docs/restore.md).",
-        "To begin a new service instead, choose another folder.",
-    )
-
-
-def _has_served(folder: Path) -> bool:
-    """Return whether a service ran here. An interrupted first start leaves one empty SRL."""
-    lists = folder.glob("blobs/srl/*/lists/*.json")
-    return (folder / "admin.key").exists() or any(version_of(each.name) > 1 for each in lists)
+    # An interrupted first start leaves one empty SRL.
+    srls = folder.glob("blobs/srl/*/lists/*.json")
+    if (folder / "admin.key").exists() or any(version_of(each.name) > 1 for each in srls):
+        raise InvalidSettings(
+            f"{database} is missing or empty: the data is lost or incomplete.",
+            f"{folder} has an admin key, or lists that were published, of lost records.",
+            "Restore svc.db from a backup, then run: rescind recover (docs/restore.md).",
+            "To begin a new service instead, choose another folder.",
+        )
 
 
 def folder_environment(
@@ -231,12 +220,12 @@ def write_private(path: Path, data: bytes) -> None:
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
     """Write lines to a new file with owner-only access. Return their number."""
-    written = 0
+    count = 0
     with _new_private(path) as file:
         for line in lines:
             file.write(line.encode())
-            written += 1
-    return written
+            count += 1
+    return count
 
 
 def copy_private(source: Path, destination: Path) -> None:

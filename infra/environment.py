@@ -41,7 +41,7 @@ class CannotInstall(Exception):
 def main() -> None:
     """Create the environment, or add missing packages."""
     folder, lock = map(Path, sys.argv[1:])
-    print(f"Installing what {lock} names in {folder} (once)", flush=True)
+    print(f"Installing the packages of {lock} in {folder} (once)", flush=True)
     python = folder / "bin" / "python"
     try:
         uv = _uv(folder) or _uv_by_pip(folder, lock)
@@ -64,56 +64,59 @@ def install(
     command = [*uv, "pip", "install", "--quiet", "--require-hashes", "--no-deps", *options]
     if settings.pop("no-index", "") in {"1", "on", "true", "yes"}:
         command.append("--no-index")
-    _run([*command, "--requirement", str(lock)], variables=_variables(settings))
+    from_pip = {
+        variable: ("," if variable in _COMMAS else " ").join(settings[option].split())
+        for option, variable in _VARIABLES.items()
+        if option in settings and _OLDER.get(variable, variable) not in os.environ
+    }
+    # With several indexes, pip accepts a match from any. The hashes decide.
+    variables = {"UV_INDEX_STRATEGY": "unsafe-best-match"} | from_pip | os.environ
+    _run([*command, "--requirement", str(lock)], variables=variables)
 
 
 def _uv(folder: Path) -> str | None:
     """Return the path of a uv in the environment, next to this Python, or recent enough on PATH."""
-    for beside in (folder / "bin" / "uv", Path(sys.executable).with_name("uv")):
-        if beside.exists():
-            return str(beside)
-    found = shutil.which("uv")
-    version = re.match(r"uv (\d+)\.(\d+)", _run([found, "--version"]) if found else "")
-    return found if version and (int(version[1]), int(version[2])) >= _UV_SINCE else None
+    for path in (folder / "bin" / "uv", Path(sys.executable).with_name("uv")):
+        if path.exists():
+            return str(path)
+    uv = shutil.which("uv")
+    version = re.match(r"uv (\d+)\.(\d+)", _run([uv, "--version"]) if uv else "")
+    return uv if version and (int(version[1]), int(version[2])) >= _UV_SINCE else None
 
 
 def _uv_by_pip(folder: Path, lock: Path) -> str:
     """Install the uv of the lock file into a new environment with pip. Return its path."""
     python = str(folder / "bin" / "python")
-    make = [sys.executable, "-m", "venv", str(folder)]
+    create = [sys.executable, "-m", "venv", str(folder)]
     if importlib.util.find_spec("pip"):
         # Using this Python's pip is faster than installing another one.
-        _run([*make, "--without-pip"])
+        _run([*create, "--without-pip"])
         pip = [sys.executable, "-m", "pip", "--python", python]
     elif importlib.util.find_spec("ensurepip"):
-        _run(make)
+        _run(create)
         pip = [python, "-m", "pip"]
     else:
-        raise CannotInstall(_no_pip())
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        raise CannotInstall(
+            f"this Python ({sys.executable}) has neither pip nor ensurepip. On Debian and Ubuntu, "
+            f"run: sudo apt install {version}-venv. Elsewhere, install pip or uv."
+        )
     pinned = re.search(r"^uv==.*(\n .*)*", lock.read_text(), re.MULTILINE)
     options = ["-qq", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
     requirement = ["--requirement", "/dev/stdin"]
-    _run([*pip, "install", *options, *requirement], value=pinned[0] if pinned else "")
+    _run([*pip, "install", *options, *requirement], stdin=pinned[0] if pinned else "")
     return str(folder / "bin" / "uv")
-
-
-def _no_pip() -> str:
-    python = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    return (
-        f"this Python ({sys.executable}) has neither pip nor ensurepip. On Debian and Ubuntu, "
-        f"install {python}-venv (sudo apt install {python}-venv); elsewhere, install pip or uv."
-    )
 
 
 def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
     """Return pip's configuration for `pip install`, by option. Empty without pip."""
     for python in dict.fromkeys(pythons):
         with suppress(CannotInstall, OSError):
-            listed = _run([python, "-m", "pip", "config", "list"])
+            output = _run([python, "-m", "pip", "config", "list"])
             break
     else:
         return {}
-    lines = [line.partition("=") for line in listed.splitlines()]
+    lines = [line.partition("=") for line in output.splitlines()]
     settings = {name: str(ast.literal_eval(value)) for name, _, value in lines}
     # As in pip, later sections take precedence.
     return {
@@ -124,20 +127,9 @@ def _pip_settings(pythons: Iterable[str]) -> dict[str, str]:
     }
 
 
-def _variables(settings: dict[str, str]) -> dict[str, str]:
-    """Return the environment for uv with pip's configuration. User variables take precedence."""
-    from_pip = {
-        variable: ("," if variable in _COMMAS else " ").join(settings[option].split())
-        for option, variable in _VARIABLES.items()
-        if option in settings and _OLDER.get(variable, variable) not in os.environ
-    }
-    # With several indexes, pip accepts a match from any. The hashes decide.
-    return {"UV_INDEX_STRATEGY": "unsafe-best-match"} | from_pip | os.environ
-
-
-def _run(command: list[str], *, value: str = "", variables: Mapping[str, str] | None = None) -> str:
+def _run(command: list[str], *, stdin: str = "", variables: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(  # noqa: S603 (commands of this module)
-        command, input=value, env=variables, capture_output=True, text=True, check=False
+        command, input=stdin, env=variables, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise CannotInstall(f"{done.stdout}{done.stderr}".strip())

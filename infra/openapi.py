@@ -22,7 +22,6 @@ from shared import errors
 from shared.model.callers import Scope
 from shared.model.idempotency import KEY_PATTERN
 from shared.operations.base.idempotency import IdempotentOperation
-from shared.operations.base.operation import Fresh
 from shared.web.errors import STATUS, PayloadTooLarge, Unauthorized, UnsupportedMediaType, code_of
 from shared.web.errors import response as response_to
 from shared.web.routes import IDEMPOTENCY_KEY, REPLAYED, ApiRoute
@@ -86,13 +85,13 @@ _OF_STATUS: Final = {
     "429": ["Retry-After"],
     "503": ["Retry-After"],
 }
-_REASON: Final = re.compile(r"(\d{3}): (.*)", re.DOTALL)
+_REASON: Final = re.compile(r"(\d{3}): (.*)")
 
 
 def document(*servers: dict[str, Any]) -> dict[str, Any]:
     """Return the document as JSON values, with these `servers` or the general ones."""
     routes = [route for router in ROUTERS for route in router.routes if isinstance(route, ApiRoute)]
-    made = get_openapi(
+    openapi = get_openapi(
         title="Rescind",
         version="1",
         summary="Revocation of warrants, and the keys behind them.",
@@ -104,12 +103,12 @@ def document(*servers: dict[str, Any]) -> dict[str, Any]:
     )
     for route in routes:
         for method in route.methods or ():
-            described = made["paths"][route.path_format][method.lower()]
-            _complete(described, route)
-            _name_successes(described["responses"], made["components"]["schemas"])
-    made["components"] = _components(made["components"]["schemas"])
-    named: dict[str, Any] = _clean_schema(made)
-    return dict(sorted(named.items()))
+            operation = openapi["paths"][route.path_format][method.lower()]
+            _complete(operation, route)
+            _name_successes(operation["responses"], openapi["components"]["schemas"])
+    openapi["components"] = _components(openapi["components"]["schemas"])
+    cleaned: dict[str, Any] = _clean_schema(openapi)
+    return dict(sorted(cleaned.items()))
 
 
 def text() -> str:
@@ -121,23 +120,35 @@ def _complete(document: dict[str, Any], route: ApiRoute) -> None:
     """Add the parts common to all operations, and the text of the endpoint's docstring."""
     operation = route.serving.operation
     summary, paragraphs, reasons = _words(route.endpoint.__doc__ or "")
-    scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
-    document["operationId"] = _camel_case(route.name)
+    first, *others = route.name.split("_")
+    document["operationId"] = first + "".join(map(str.capitalize, others))
     document["summary"] = summary
-    accepts = f"Accepts keys with the scope {scopes}.{_freshness(operation.fresh)}"
+    accepts = (
+        f"Accepts keys with the scope {' or '.join(f'`{each}`' for each in operation.scopes)}."
+    )
+    if operation.fresh:
+        exception = "" if operation.fresh is True else ", unless nothing is put back into force"
+        accepts += f" A person must have signed in within the last 15 minutes{exception}."
     document["description"] = "\n\n".join([*paragraphs, accepts])
     # Any of these scopes is enough.
     document["security"] = [{"apiKey": [scope]} for scope in operation.scopes]
     for parameter in document.get("parameters", []):
-        _describe(parameter)
+        # Remove the repeated description, and the null type, which is invalid in a query.
+        schema = parameter["schema"]
+        schema.pop("description", None)
+        for kind in schema.pop("anyOf", []):
+            if kind != {"type": "null"}:
+                schema |= kind
     responses = document["responses"]
     responses.pop("422", None)
     for status, response in responses.items():
         response.setdefault("headers", {}).update(_headers(status))
     if isinstance(operation, IdempotentOperation):
-        _repeat(document, reasons)
+        _add_idempotency(document, reasons)
     if route.serving.is_protected:
-        _protect(document, reasons)
+        approving = _PARTS["approving"]
+        document.setdefault("parameters", []).extend(approving["parameters"])
+        reasons["409"] = " ".join(filter(None, [reasons.get("409"), approving["conflict"]]))
     raised = _raised_errors(route)
     for status in sorted({str(STATUS[error]) for error in raised} | {"500", "503"}):
         reason = reasons.pop(status, None)
@@ -150,14 +161,7 @@ def _complete(document: dict[str, Any], route: ApiRoute) -> None:
         raise ValueError(f"{route.name}: raises no error of the status {', '.join(reasons)}")
 
 
-def _freshness(fresh: Fresh) -> str:
-    if not fresh:
-        return ""
-    sometimes = "" if fresh is True else ", unless nothing is put back into force"
-    return f" A person must have signed in within the last 15 minutes{sometimes}."
-
-
-def _repeat(document: dict[str, Any], reasons: dict[str, str]) -> None:
+def _add_idempotency(document: dict[str, Any], reasons: dict[str, str]) -> None:
     """Add the idempotency header, and its effects on responses."""
     repeated = _PARTS["repeated"]
     schema = {"type": "string", "pattern": f"^{KEY_PATTERN}$", "maxLength": 255}
@@ -171,13 +175,6 @@ def _repeat(document: dict[str, Any], reasons: dict[str, str]) -> None:
             "schema": {"type": "string", "const": "true"},
         }
     reasons["409"] = " ".join(filter(None, [reasons.get("409"), repeated["conflict"]]))
-
-
-def _protect(document: dict[str, Any], reasons: dict[str, str]) -> None:
-    """Add the approval headers."""
-    document.setdefault("parameters", []).extend(_PARTS["approving"]["parameters"])
-    conflict = _PARTS["approving"]["conflict"]
-    reasons["409"] = " ".join(filter(None, [reasons.get("409"), conflict]))
 
 
 def _name_successes(responses: dict[str, Any], schemas: dict[str, Any]) -> None:
@@ -196,33 +193,14 @@ def _words(docstring: str) -> tuple[str, list[str], dict[str, str]]:
     """Return the summary, the following paragraphs, and the reasons of errors (`409: why`)."""
     # Python 3.13 removes the indentation of docstrings at compile time. Older versions do not.
     first, *others = inspect.cleandoc(docstring).split("\n\n")
-    matches = {each: _REASON.fullmatch(each) for each in others}
-    reasons = {found[1]: _sentence(found[2]) for found in matches.values() if found}
-    paragraphs = [_line(each) for each, found in matches.items() if not found]
-    return _line(first).removesuffix("."), paragraphs, reasons
-
-
-def _line(paragraph: str) -> str:
-    return " ".join(paragraph.split())
-
-
-def _sentence(reason: str) -> str:
-    words = _line(reason)
-    return words[0].upper() + words[1:]
-
-
-def _camel_case(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
-
-
-def _describe(parameter: dict[str, Any]) -> None:
-    """Remove the repeated description of a parameter, and its null type, invalid in a query."""
-    schema = parameter["schema"]
-    schema.pop("description", None)
-    kinds = [each for each in schema.pop("anyOf", []) if each != {"type": "null"}]
-    for kind in kinds:
-        schema |= kind
+    paragraphs, reasons = [], {}
+    for each in others:
+        words = " ".join(each.split())
+        if match := _REASON.fullmatch(words):
+            reasons[match[1]] = match[2][0].upper() + match[2][1:]
+        else:
+            paragraphs.append(words)
+    return " ".join(first.split()).removesuffix("."), paragraphs, reasons
 
 
 def _raised_errors(route: ApiRoute) -> set[type[errors.RequestError]]:
@@ -260,10 +238,17 @@ def _error(status: str, codes: Iterable[str]) -> dict[str, Any]:
 
 def _components(schemas: dict[str, Any]) -> dict[str, Any]:
     codes = [code_of(error) for examples in _EXAMPLES.values() for error in examples]
-    of_errors: dict[str, Any] = _PARTS["schemas"]
-    of_errors["ErrorCode"]["enum"] = codes
+    error_schemas: dict[str, Any] = _PARTS["schemas"]
+    error_schemas["ErrorCode"]["enum"] = codes
+    named: dict[str, Any] = {}
+    for name, schema in schemas.items():
+        if name in {"HTTPValidationError", "ValidationError"}:
+            continue
+        # FastAPI gives a schema two names if it differs between requests and responses.
+        if named.setdefault(_public(name), schema) != schema:
+            raise ValueError(f"two schemas have the name {_public(name)}")
     return {
-        "schemas": _rename_schemas(schemas) | of_errors,
+        "schemas": named | error_schemas,
         # Each operation describes its own conflicts and limits.
         "responses": {
             each["name"]: _error(status, set(codes) - {errors.AuthorizerLimit.code})
@@ -273,18 +258,6 @@ def _components(schemas: dict[str, Any]) -> dict[str, Any]:
         "headers": _PARTS["headers"],
         "securitySchemes": _PARTS["securitySchemes"],
     }
-
-
-def _rename_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
-    """Return the schemas under their names for generated clients."""
-    named: dict[str, Any] = {}
-    for name, schema in schemas.items():
-        if name in {"HTTPValidationError", "ValidationError"}:
-            continue
-        # FastAPI gives a schema two names if it differs between requests and responses.
-        if named.setdefault(_public(name), schema) != schema:
-            raise ValueError(f"two schemas have the name {_public(name)}")
-    return named
 
 
 def _public(name: str) -> str:

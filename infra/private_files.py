@@ -25,10 +25,11 @@ def check_folder(folder: Path) -> None:
     """
     link = folder.lstat()
     if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.geteuid(), _ROOT):
-        _refuse(f"{folder} is a link that {_name(link.st_uid)} made. Name the folder itself.")
+        owner = _user_name(link.st_uid)
+        raise InvalidSettings(f"{folder} is a link that {owner} made. Name the folder itself.")
     status = folder.stat()
     if not stat.S_ISDIR(status.st_mode):
-        _refuse(f"{folder} is not a folder.")
+        raise InvalidSettings(f"{folder} is not a folder.")
     _check_owner(folder, status)
     if status.st_mode & _OTHERS_WRITE:
         _refuse_writable(folder, status, closed=0o700)
@@ -64,31 +65,28 @@ def check_owner(path: Path) -> None:
     except OSError as error:
         raise InvalidSettings(f"{path} cannot be read: {error.strerror}.") from error
     if not stat.S_ISREG(status.st_mode):
-        _refuse(f"{path} is a link, or is not a file. Put the file itself there.")
+        raise InvalidSettings(f"{path} is a link, or is not a file. Put the file itself there.")
     _check_owner(path, status)
     if status.st_nlink > 1:
-        find = f"find / -xdev -samefile {path}"
-        _refuse(f"{path} has a second name (a hard link). Remove that name; to find it: {find}")
+        remedy = f"Remove that name; to find it: find / -xdev -samefile {path}"
+        raise InvalidSettings(f"{path} has a second name (a hard link). {remedy}")
 
 
 def _check_owner(path: Path, status: os.stat_result) -> None:
-    me, owner = _name(os.geteuid()), _name(status.st_uid)
+    user, owner = _user_name(os.geteuid()), _user_name(status.st_uid)
     if status.st_uid != os.geteuid():
-        remedy = f"Run as {owner}, or run: sudo chown -R {me} {path}"
-        _refuse(f"{path} belongs to {owner}, but this process runs as {me}. {remedy}")
+        problem = f"{path} belongs to {owner}, but this process runs as {user}."
+        remedy = f"Run as {owner}, or run: sudo chown -R {user} {path}"
+        raise InvalidSettings(f"{problem} {remedy}")
 
 
 def _refuse_writable(path: Path, status: os.stat_result, *, closed: int) -> NoReturn:
     problem = f"{path} is writable by others (mode {stat.S_IMODE(status.st_mode):04o}), "
     remedy = f"Check its contents, then run: chmod {closed:o} {path}"
-    _refuse(f"{problem}who may have changed it. {remedy}")
+    raise InvalidSettings(f"{problem}who may have changed it. {remedy}")
 
 
-def _refuse(problem: str) -> NoReturn:
-    raise InvalidSettings(problem)
-
-
-def _name(uid: int) -> str:
+def _user_name(uid: int) -> str:
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -101,10 +99,6 @@ def name(environment: Mapping[str, str] = os.environ) -> str:
     If `sudo` started the process, the result includes the calling user from `environment`:
     `root (sudo by alice)`.
     """
-    number = os.getuid()
-    try:
-        user = pwd.getpwuid(number).pw_name
-    except KeyError:
-        user = str(number)
-    caller = environment.get("SUDO_USER", "")
-    return f"{user} (sudo by {caller})" if caller and number == 0 else user
+    uid, caller = os.getuid(), environment.get("SUDO_USER", "")
+    user = _user_name(uid)
+    return f"{user} (sudo by {caller})" if caller and uid == _ROOT else user

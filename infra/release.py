@@ -51,15 +51,15 @@ def main() -> int:
         "--folder", type=Path, default=_ROOT, help="a checkout, or all that is built"
     )
     parser.add_argument("--tag", default="", help="the tag that is released, such as v0.4.0")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        if asked.step == "version":
-            check_version(_ROOT, asked.tag)
-        elif asked.step == "pack":
-            _pack_module(asked.folder, asked.dist)
-            _pack_manifests(asked.folder, asked.dist)
+        if arguments.step == "version":
+            check_version(_ROOT, arguments.tag)
+        elif arguments.step == "pack":
+            _pack_module(arguments.folder, arguments.dist)
+            _pack_manifests(arguments.folder, arguments.dist)
         else:
-            check(asked.dist, asked.folder)
+            check(arguments.dist, arguments.folder)
     except ReleaseRefused as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -82,8 +82,8 @@ def check(dist: Path, folder: Path) -> None:
 
 def check_version(root: Path, tag: str = "") -> None:
     """Raise `ReleaseRefused` unless version, changelog, package and tag agree."""
-    said = re.search(r'__version__ = "(.*)"', (root / "shared/__init__.py").read_text())
-    version = said[1] if said else ""
+    match = re.search(r'__version__ = "(.*)"', (root / "shared/__init__.py").read_text())
+    version = match[1] if match else ""
     package = json.loads((root / "infra/clients/typescript/package.json").read_text())["version"]
     if package != _semantic(version):
         raise ReleaseRefused(
@@ -123,14 +123,15 @@ def _semantic(version: str) -> str:
 
 def compare(first: Path, second: Path) -> None:
     """Raise `ReleaseRefused` unless two folders have the same files, byte for byte."""
-    one, other = ({each.name: each.read_bytes() for each in it.iterdir()} for it in (first, second))
-    if wrong := sorted(name for name in one | other if one.get(name) != other.get(name)):
-        raise ReleaseRefused(f"two builds of the commit differ in {', '.join(wrong)}")
+    files = [{each.name: each.read_bytes() for each in it.iterdir()} for it in (first, second)]
+    names = sorted(files[0].keys() | files[1].keys())
+    if different := [name for name in names if files[0].get(name) != files[1].get(name)]:
+        raise ReleaseRefused(f"two builds of the commit differ in {', '.join(different)}")
 
 
 def check_source(source: Path, dist: Path, folder: Path) -> None:
     """Raise `ReleaseRefused` unless a source distribution builds a wheel with the same content."""
-    _ran(_BIN / "uv", "--quiet", "build", "--wheel", "--out-dir", folder, source)
+    _run(_BIN / "uv", "--quiet", "build", "--wheel", "--out-dir", folder, source)
     name = next(folder.glob(f"{source.name.partition('-')[0]}-*.whl")).name
     if _content(folder / name) != _content(dist / name):
         raise ReleaseRefused(f"the wheel that is built from {source.name} is not {name}")
@@ -149,17 +150,17 @@ def check_tags(tree: Path, dist: Path, folder: Path, *names: str) -> None:
         ("commit", "--quiet", "--no-verify", "--message", "release"),
         *(("tag", each) for each in names or tags(__version__)),
     ):
-        _ran(*git, *command, folder=tree)
+        _run(*git, *command, folder=tree)
     proxy = folder / "proxy" / _MODULE / "@v"
     proxy.mkdir(parents=True)
     (proxy / "list").write_text(f"{version}\n")
     (proxy / f"{version}.info").write_text(json.dumps({"Version": version}))
     shutil.copy(tree / _GO / "go.mod", proxy / f"{version}.mod")
     shutil.copy(dist / f"rescind-go-{__version__}.zip", proxy / f"{version}.zip")
-    instead = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": _REPOSITORY}
-    instead["GIT_CONFIG_KEY_0"] = f"url.file://{tree}.insteadOf"
+    local_git = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_VALUE_0": _REPOSITORY}
+    local_git["GIT_CONFIG_KEY_0"] = f"url.file://{tree}.insteadOf"
     served = _module_hash(folder / "served", version, {"GOPROXY": f"file://{folder / 'proxy'}"})
-    tagged = _module_hash(folder / "tagged", version, {"GOPROXY": "direct", **instead})
+    tagged = _module_hash(folder / "tagged", version, {"GOPROXY": "direct", **local_git})
     if served != tagged:
         raise ReleaseRefused(f"rescind-go-{__version__}.zip is not what {_MODULE}@{version} names")
 
@@ -167,12 +168,12 @@ def check_tags(tree: Path, dist: Path, folder: Path, *names: str) -> None:
 def _module_hash(folder: Path, version: str, settings: Mapping[str, str]) -> str:
     """Return Go's hash of a module version."""
     folder.mkdir()
-    own = {"GOTOOLCHAIN": "local", "GOSUMDB": "off", "GOMODCACHE": str(folder), **settings}
-    own["GOFLAGS"] = "-mod=mod -modcacherw"
+    variables = {"GOTOOLCHAIN": "local", "GOSUMDB": "off", "GOMODCACHE": str(folder), **settings}
+    variables["GOFLAGS"] = "-mod=mod -modcacherw"
     (go,) = (_TOOLS / "go/lib").glob("python*/site-packages/go/bin/go")
     command = (go, "mod", "download", "-json", f"{_MODULE}@{version}")
-    found: str = json.loads(_ran(*command, folder=folder, settings=own))["Sum"]
-    return found
+    module_hash: str = json.loads(_run(*command, folder=folder, settings=variables))["Sum"]
+    return module_hash
 
 
 def check_manifests(dist: Path, folder: Path) -> None:
@@ -186,7 +187,7 @@ def check_manifests(dist: Path, folder: Path) -> None:
     kinds = [
         each for each, text in texts.items() if re.search("^kind: (?!Kus)", text, re.MULTILINE)
     ]
-    _ran(_TOOLS / "kubernetes/bin/kubernetes-validate", "--strict", *kinds)
+    _run(_TOOLS / "kubernetes/bin/kubernetes-validate", "--strict", *kinds)
 
 
 def check_image(source: Path, folder: Path) -> str:
@@ -194,7 +195,9 @@ def check_image(source: Path, folder: Path) -> str:
 
     Raises `ReleaseRefused` if the distribution lacks a file, or the image has another version.
     """
-    _unpack(source, folder)
+    # `tarfile` lacks filters in the first patch releases of Python 3.11.
+    folder.mkdir(parents=True, exist_ok=True)
+    _run("tar", "-xf", source, "-C", folder)
     (tree,) = folder.iterdir()
     lines = (_ROOT / _DOCKERFILE).read_text()
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", lines, re.MULTILINE)
@@ -205,20 +208,21 @@ def check_image(source: Path, folder: Path) -> str:
     if builder is None:
         return "image: not built, because there is no buildah"
     places = ("--root", folder / "layers", "--runroot", folder / "run")
-    own = (builder, *places, "--storage-driver", "vfs")
+    buildah = (builder, *places, "--storage-driver", "vfs")
     (base,) = re.findall(r"^FROM (\S+) AS python$", lines, re.MULTILINE)
     try:
-        _ran(*own, "pull", "--quiet", "--policy", "missing", base)
+        _run(*buildah, "pull", "--quiet", "--policy", "missing", base)
     except ReleaseRefused:
         return f"image: not built, because {base} cannot be pulled"
     ignored = ("--ignorefile", tree / f"{_DOCKERFILE}.dockerignore")
-    built = ("build", "--isolation", "chroot", *ignored, "--file", tree / _DOCKERFILE)
-    _ran(*own, *built, "--tag", "rescind", tree)
-    container = _ran(*own, "from", "rescind").strip()
-    said = _ran(*own, "run", "--isolation", "chroot", container, "--", "rescind", "--version")
-    if said.strip() != f"rescind {__version__}":
-        raise ReleaseRefused(f"the image says {said.strip()}")
-    return f"image: built, {said.strip()}"
+    build = ("build", "--isolation", "chroot", *ignored, "--file", tree / _DOCKERFILE)
+    _run(*buildah, *build, "--tag", "rescind", tree)
+    container = _run(*buildah, "from", "rescind").strip()
+    run = ("run", "--isolation", "chroot", container, "--", "rescind", "--version")
+    version = _run(*buildah, *run).strip()
+    if version != f"rescind {__version__}":
+        raise ReleaseRefused(f"the image has the version {version}, not {__version__}")
+    return f"image: built, {version}"
 
 
 def _serve(rescind: Path, folder: Path) -> None:
@@ -227,30 +231,20 @@ def _serve(rescind: Path, folder: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = ("--port", str(port), "--data", str(folder / "data"))
-    with subprocess.Popen(  # noqa: S603 (what was just built)
+    with subprocess.Popen(  # noqa: S603 (the build under test)
         [rescind, "serve", *address], stdout=subprocess.DEVNULL
     ) as process:
         try:
-            _wait(process, port)
+            deadline = time.monotonic() + _SECONDS
+            while process.poll() is None and time.monotonic() < deadline:
+                try:
+                    with urlopen(f"http://127.0.0.1:{port}/readyz"):
+                        return
+                except URLError:
+                    time.sleep(0.2)
+            raise ReleaseRefused("the installed service does not become ready")
         finally:
             process.terminate()
-
-
-def _wait(process: "subprocess.Popen[bytes]", port: int) -> None:
-    until = time.monotonic() + _SECONDS
-    while process.poll() is None and time.monotonic() < until:
-        try:
-            with urlopen(f"http://127.0.0.1:{port}/readyz"):
-                return
-        except URLError:
-            time.sleep(0.2)
-    raise ReleaseRefused("the installed service does not become ready")
-
-
-def _unpack(archive: Path, folder: Path) -> None:
-    # `tarfile` lacks filters in the first patch releases of Python 3.11.
-    folder.mkdir(parents=True, exist_ok=True)
-    _ran("tar", "-xf", archive, "-C", folder)
 
 
 def _pack_module(tree: Path, dist: Path) -> None:
@@ -269,19 +263,19 @@ def _pack_manifests(tree: Path, dist: Path) -> None:
     Users add settings and a namespace with an overlay.
     """
     image = f"{_IMAGE}:{__version__}"
-    files = [each for pattern in _MANIFESTS for each in tree.glob(pattern)]
-    packed = {
-        str(each.relative_to(tree / "infra")): _NAMED_IMAGE.sub(image, each.read_text()).encode()
-        for each in files
-    }
+    packed = {}
+    for pattern in _MANIFESTS:
+        for each in tree.glob(pattern):
+            name = str(each.relative_to(tree / "infra"))
+            packed[name] = _NAMED_IMAGE.sub(image, each.read_text()).encode()
     _pack_archive(dist / f"rescind-manifests-{__version__}.zip", packed)
 
 
 def _pack_archive(file: Path, content: Mapping[str, bytes]) -> None:
     """Pack files reproducibly, in a fixed order and with a fixed time."""
-    with zipfile.ZipFile(file, "w") as made:
+    with zipfile.ZipFile(file, "w") as archive:
         for name in sorted(content):
-            made.writestr(zipfile.ZipInfo(name), content[name], zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(name), content[name], zipfile.ZIP_DEFLATED)
 
 
 def _content(wheel: Path) -> dict[str, bytes]:
@@ -292,7 +286,7 @@ def _content(wheel: Path) -> dict[str, bytes]:
         }
 
 
-def _ran(
+def _run(
     *command: str | Path, folder: Path = _ROOT, settings: Mapping[str, str] | None = None
 ) -> str:
     """Run a program and return its output. Raises `ReleaseRefused` if it fails."""

@@ -52,18 +52,18 @@ class SignedTree(NamedTuple):
 
 
 class NotCosigned(Exception):
-    """The checkpoint is not signed. `status` and `said` form the response."""
+    """The checkpoint is not signed. The status and the message form the response."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
-        self.status, self.said = status, message
+        self.status = status
 
 
 def parse_submission(body: bytes) -> tuple[AddCheckpointRequest, Checkpoint]:
     """Return the request in a body, and its checkpoint. Raises `NotCosigned`."""
     try:
-        asked = AddCheckpointRequest.parse(body)
-        return asked, Checkpoint.parse(asked.note)
+        submission = AddCheckpointRequest.parse(body)
+        return submission, Checkpoint.parse(submission.note)
     except ValueError:
         raise NotCosigned(HTTPStatus.BAD_REQUEST, "not a request of tlog-witness") from None
 
@@ -124,7 +124,7 @@ class WitnessStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._read() as db:
+        with closing(_connect(path)) as db:
             self.identity = WitnessIdentity(
                 *db.execute("SELECT name, seed FROM identity").fetchone()
             )
@@ -135,17 +135,17 @@ class WitnessStore:
         path = folder.absolute() / _FILE
         if path.exists():
             private_files.check_file(path)
-            found = cls(path)
-            if name not in (None, found.identity.name):
-                raise InvalidSettings(f"the witness in {folder} is named {found.identity.name}.")
-            return found
+            store = cls(path)
+            if name not in (None, store.identity.name):
+                raise InvalidSettings(f"the witness in {folder} is named {store.identity.name}.")
+            return store
         if name is None:
             raise InvalidSettings(f"there is no witness in {folder}; to make one, add --name.")
         try:
             NoteKey.parse(str(NoteKey(name, bytes([2]) * 32)))
         except ValueError:
             raise InvalidSettings("the name of a witness has no space and no '+'.") from None
-        _make(path, name)
+        _create(path, name)
         return cls(path)
 
     def add(self, key: NoteKey) -> None:
@@ -155,19 +155,19 @@ class WitnessStore:
 
     def keys(self, origin: str) -> list[NoteKey]:
         """Return the keys of a log. Empty if the log is unknown."""
-        with self._read() as db:
+        with closing(_connect(self._path)) as db:
             rows = db.execute("SELECT key FROM keys WHERE origin = ?", (origin,)).fetchall()
         return [NoteKey.parse(key) for (key,) in rows]
 
     def note(self, origin: str) -> str | None:
         """Return the newest signed checkpoint of a log, or None."""
-        with self._read() as db:
+        with closing(_connect(self._path)) as db:
             row = db.execute("SELECT note FROM signed WHERE origin = ?", (origin,)).fetchone()
         return None if row is None else str(row[0])
 
     def origins(self) -> list[str]:
         """Return the origins of the logs that have a signed checkpoint."""
-        with self._read() as db:
+        with closing(_connect(self._path)) as db:
             return [origin for (origin,) in db.execute("SELECT origin FROM signed")]
 
     @contextmanager
@@ -175,11 +175,6 @@ class WitnessStore:
         """Lock the state of a log. Changes are durable when the block ends."""
         with self._write() as db:
             yield LogState(db, origin)
-
-    @contextmanager
-    def _read(self) -> Iterator[sqlite3.Connection]:
-        with closing(_connect(self._path)) as db:
-            yield db
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
@@ -220,19 +215,19 @@ def _connect(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _make(path: Path, name: str) -> None:
+def _create(path: Path, name: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    os.close(os.open(part, os.O_CREAT | os.O_EXCL, 0o600))
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    os.close(os.open(partial, os.O_CREAT | os.O_EXCL, 0o600))
     try:
-        with closing(_connect(part)) as db:
+        with closing(_connect(partial)) as db:
             db.executescript(_TABLES)
             db.execute("INSERT INTO identity VALUES (?, ?)", (name, seeds.new()[0]))
         # If another process has created the file, that file is used.
         with suppress(FileExistsError):
-            os.link(part, path)
+            os.link(partial, path)
     finally:
-        part.unlink()
+        partial.unlink()
 
 
 def application(memory: WitnessStore) -> Starlette:
@@ -242,9 +237,9 @@ def application(memory: WitnessStore) -> Starlette:
         try:
             body = await asyncio.wait_for(_body(request), _PATIENCE_SECONDS)
             line = await run_in_threadpool(sign, memory, body)
-        except NotCosigned as refused:
-            kind = _SIZE if refused.status is HTTPStatus.CONFLICT else "text/plain"
-            return Response(refused.said, refused.status, {"Content-Type": kind})
+        except NotCosigned as refusal:
+            kind = _SIZE if refusal.status is HTTPStatus.CONFLICT else "text/plain"
+            return Response(str(refusal), refusal.status, {"Content-Type": kind})
         except (TimeoutError, ClientDisconnect):
             return PlainTextResponse("the request is too slow", HTTPStatus.REQUEST_TIMEOUT)
         return PlainTextResponse(line)
@@ -268,26 +263,27 @@ def sign(memory: WitnessStore, body: bytes) -> str:
 
     Raises `NotCosigned`.
     """
-    asked, stated = parse_submission(body)
-    lines = signed_by(asked.note, memory.keys(stated.origin))
+    submission, stated = parse_submission(body)
+    lines = signed_by(submission.note, memory.keys(stated.origin))
     name, seed = memory.identity
-    with memory.of_log(stated.origin) as held:
-        check_extends(asked, stated, held.last())
-        line = witnesses.cosign(asked.note, name, datetime.now(UTC), seed=seed)
-        held.keep(SignedTree(stated.size, stated.root), f"{stated.text}\n{lines}{line}")
+    with memory.of_log(stated.origin) as log:
+        check_extends(submission, stated, log.last())
+        line = witnesses.cosign(submission.note, name, datetime.now(UTC), seed=seed)
+        log.keep(SignedTree(stated.size, stated.root), f"{stated.text}\n{lines}{line}")
     return line
 
 
 def _newest(memory: WitnessStore, log: str) -> str | None:
-    found = (each for each in memory.origins() if hashlib.sha256(each.encode()).hexdigest() == log)
-    origin = next(found, None)
-    return None if origin is None else memory.note(origin)
+    for origin in memory.origins():
+        if hashlib.sha256(origin.encode()).hexdigest() == log:
+            return memory.note(origin)
+    return None
 
 
 async def _body(request: Request) -> bytes:
-    found = b""
+    body = b""
     async for part in request.stream():
-        found += part
-        if len(found) > BYTES_MAX:
+        body += part
+        if len(body) > BYTES_MAX:
             raise NotCosigned(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the request is too large")
-    return found
+    return body

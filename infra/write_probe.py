@@ -63,12 +63,8 @@ class ProbePacing(NamedTuple):
 
 def choose_conditions(allowed_transactions: AllowedTransactions) -> WriteConditions:
     """Return the value that works: `items` only if IAM decided every transaction as intended."""
-    is_as_intended = (
-        allowed_transactions.plain
-        and allowed_transactions.mixed
-        and not allowed_transactions.foreign
-    )
-    return WriteConditions.ITEMS if is_as_intended else WriteConditions.TABLES
+    intended = AllowedTransactions(plain=True, mixed=True, foreign=False)
+    return WriteConditions.ITEMS if allowed_transactions == intended else WriteConditions.TABLES
 
 
 def probe(session: boto3.Session, pacing: ProbePacing | None = None) -> AllowedTransactions:
@@ -81,7 +77,7 @@ def probe(session: boto3.Session, pacing: ProbePacing | None = None) -> AllowedT
 @contextmanager
 def _table(session: boto3.Session, name: str) -> Iterator[str]:
     dynamodb = session.client("dynamodb")
-    made = dynamodb.create_table(
+    response = dynamodb.create_table(
         TableName=name,
         AttributeDefinitions=[{"AttributeName": "pk", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}],
@@ -89,7 +85,7 @@ def _table(session: boto3.Session, name: str) -> Iterator[str]:
     )
     try:
         dynamodb.get_waiter("table_exists").wait(TableName=name)
-        yield made["TableDescription"]["TableArn"]
+        yield response["TableDescription"]["TableArn"]
     finally:
         dynamodb.delete_table(TableName=name)
 
@@ -99,7 +95,7 @@ def _role(session: boto3.Session, name: str, table_arn: str) -> Iterator[str]:
     iam = session.client("iam")
     caller = session.client("sts").get_caller_identity()["Arn"]
     trust = _policy({"Action": "sts:AssumeRole", "Principal": {"AWS": caller}})
-    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
+    response = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)
     try:
         policy = _policy(
             {"Action": "dynamodb:ConditionCheckItem", "Resource": table_arn},
@@ -107,7 +103,7 @@ def _role(session: boto3.Session, name: str, table_arn: str) -> Iterator[str]:
             _write("UpdateItem", table_arn, _UPDATED_PATTERN),
         )
         iam.put_role_policy(RoleName=name, PolicyName="probe", PolicyDocument=policy)
-        yield made["Role"]["Arn"]
+        yield response["Role"]["Arn"]
     finally:
         iam.delete_role_policy(RoleName=name, PolicyName="probe")
         iam.delete_role(RoleName=name)
@@ -132,7 +128,11 @@ def _try_transactions(
 ) -> AllowedTransactions:
     dynamodb = _assume_role(session, role_arn, pacing)
     plain = [_put(table, _PUT), _put(table, "put#2")]
-    mixed = [_put(table, _PUT), _update(table, _UPDATED), _check(table, _OTHER)]
+    updated = {"TableName": table, "Key": _key(_UPDATED), "UpdateExpression": "ADD n :one"}
+    updated["ExpressionAttributeValues"] = {":one": {"N": "1"}}
+    checked = {"TableName": table, "Key": _key(_OTHER)}
+    checked["ConditionExpression"] = "attribute_not_exists(pk)"
+    mixed = [_put(table, _PUT), {"Update": updated}, {"ConditionCheck": checked}]
     foreign = [_put(table, _PUT), _put(table, _OTHER)]
     return AllowedTransactions(
         _is_allowed(dynamodb, plain, pacing, seconds=_NEW_ROLE_SECONDS),
@@ -145,11 +145,11 @@ def _assume_role(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> 
     """Return a client that uses the role."""
     sts = session.client("sts")
     assume = partial(sts.assume_role, RoleArn=role_arn, RoleSessionName="probe")
-    given = _patiently(assume, pacing, seconds=_NEW_ROLE_SECONDS)["Credentials"]
+    credentials = _patiently(assume, pacing, seconds=_NEW_ROLE_SECONDS)["Credentials"]
     return boto3.Session(
-        given["AccessKeyId"],
-        given["SecretAccessKey"],
-        given["SessionToken"],
+        credentials["AccessKeyId"],
+        credentials["SecretAccessKey"],
+        credentials["SessionToken"],
         region_name=session.region_name,
     ).client("dynamodb")
 
@@ -187,28 +187,6 @@ def _put(table: str, partition: str) -> dict[str, Any]:
     return {"Put": {"TableName": table, "Item": _key(partition)}}
 
 
-def _update(table: str, partition: str) -> dict[str, Any]:
-    return {
-        "Update": {
-            "TableName": table,
-            "Key": _key(partition),
-            "UpdateExpression": "ADD n :one",
-            "ExpressionAttributeValues": {":one": {"N": "1"}},
-        }
-    }
-
-
-def _check(table: str, partition: str) -> dict[str, Any]:
-    condition = "attribute_not_exists(pk)"
-    return {
-        "ConditionCheck": {
-            "TableName": table,
-            "Key": _key(partition),
-            "ConditionExpression": condition,
-        }
-    }
-
-
 def _key(partition: str) -> dict[str, Any]:
     return {"pk": {"S": partition}}
 
@@ -217,17 +195,17 @@ def main() -> int:
     """Print the value of the parameter. Return 0, or 1 after a message if it is unknown."""
     print("Trying three transactions with a table and a role of their own …", file=sys.stderr)
     try:
-        tried = probe(boto3.Session())
+        allowed = probe(boto3.Session())
     except (BotoCoreError, ClientError) as error:
-        print(f"The probe could not be made: {error}", file=sys.stderr)
+        print(f"Cannot run the probe: {error}", file=sys.stderr)
         return 1
-    if tried.foreign:
+    if allowed.foreign:
         print(
             "IAM ignores the conditions in this account: each function that writes audit entries"
             " could write the head of the sealed log too.",
             file=sys.stderr,
         )
-    print(f"WriteConditions={choose_conditions(tried)}")
+    print(f"WriteConditions={choose_conditions(allowed)}")
     return 0
 
 

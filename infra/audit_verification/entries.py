@@ -24,29 +24,45 @@ class RecordIndex:
         self._data = leaves.data
         self._is_complete = leaves.is_complete
         self._report = report
-        self._at: dict[bytes, int] = {}
+        self._indexes: dict[bytes, int] = {}
         self._seen = bytearray(len(leaves.data))
-        newest = 0
+        newest_ms = 0
         for index, data in enumerate(leaves.data):
             ulid = data[:16]
-            if ulid in self._at:
+            if ulid in self._indexes:
                 report.findings.append(f"{name(data)} (leaf {index}): sealed twice")
-            self._at.setdefault(ulid, index)
-            made = milliseconds(ulid)
-            if made < newest - LATE_MS:
+            self._indexes.setdefault(ulid, index)
+            made_ms = milliseconds(ulid)
+            if made_ms < newest_ms - LATE_MS:
                 report.late.append(f"{name(data)} (leaf {index}): late")
-            newest = max(newest, made)
+            newest_ms = max(newest_ms, made_ms)
 
     def check_entries(self, entries: Iterable[Item], now: datetime) -> Iterator[Item]:
         """Check each entry against its record. Yield the unchanged entries."""
+        now_ms = int(now.timestamp() * 1000)
         for item in entries:
             self._report.checked += 1
-            if self._is_sealed(item, int(now.timestamp() * 1000)):
+            try:
+                record = EntryCommitment.of(item)
+            except DataCorrupt as error:
+                self._report.findings.append(f"an entry is malformed: {error}")
+                continue
+            index = self._indexes.get(ulid_of(record.id))
+            if index is None:
+                if now_ms - record.made_ms < PENDING_MS:
+                    self._report.pending.append(record.id)
+                elif self._is_complete:
+                    self._report.findings.append(f"{record.id}: never sealed")
+                continue
+            self._seen[index] = True
+            if record.data == self._data[index]:
                 yield item
+            else:
+                self._report.findings.append(f"{record.id} (leaf {index}): changed")
 
     def leaf(self, item: Item) -> int:
         """Return the leaf of an entry that `check_entries` has yielded."""
-        return self._at[ulid_of(str(item["id"]))]
+        return self._indexes[ulid_of(str(item["id"]))]
 
     def is_absent(self, leaf: int) -> bool:
         """Return whether a leaf has no compared entry, or is beyond the log."""
@@ -62,25 +78,6 @@ class RecordIndex:
                 self._report.findings.append(f"{record.id} (leaf {index}): removed")
             else:
                 self._report.expired += 1
-
-    def _is_sealed(self, item: Item, now_ms: int) -> bool:
-        try:
-            record = EntryCommitment.of(item)
-        except DataCorrupt as error:
-            self._report.findings.append(f"an entry is malformed: {error}")
-            return False
-        index = self._at.get(ulid_of(record.id))
-        if index is None:
-            if now_ms - record.made_ms < PENDING_MS:
-                self._report.pending.append(record.id)
-            elif self._is_complete:
-                self._report.findings.append(f"{record.id}: never sealed")
-            return False
-        self._seen[index] = True
-        if record.data != self._data[index]:
-            self._report.findings.append(f"{record.id} (leaf {index}): changed")
-            return False
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +98,8 @@ class Creations:
     def collect(self, entries: Iterable[Item]) -> Iterator[Item]:
         """Yield the entries, and collect the identifiers that they name."""
         for each in entries:
-            made = str(each.get("timestamp"))
-            self.oldest = min(self.oldest or made, made)
+            timestamp = str(each.get("timestamp"))
+            self.oldest = min(self.oldest or timestamp, timestamp)
             self.named |= set(_created_ids(each))
             yield each
 

@@ -25,14 +25,28 @@ def read_leaves(source: Source, checkpoint: Checkpoint, report: Report) -> Leave
     levels = _levels(source, checkpoint.size, report)
     leaves = Leaves()
     for number in range(-(-checkpoint.size // WIDTH)):
-        _add_bundle(source, number, checkpoint.size, levels[0], leaves, report)
+        first = number * WIDTH
+        place = TileAddress(None, number, min(WIDTH, checkpoint.size - first))
+        bundle = merkle.parse_bundle(source.tile(place) or b"")
+        if bundle is None or len(bundle) != place.width:
+            last = first + place.width - 1
+            report.findings.append(
+                f"bundle {number} (leaves {first}..{last}) is missing or malformed"
+            )
+            leaves.is_complete = False
+            bundle = [bytes(records.SIZE)] * place.width
+        else:
+            for index, data in enumerate(bundle, first):
+                if records.leaf(data) != levels[0][index]:
+                    report.findings.append(f"leaf {index}: bundle and tile differ ({name(data)})")
+        leaves.data += bundle
     # The number of hashes of each level that the level above covers.
     covered = [*(len(each) * WIDTH for each in levels[1:]), 0]
     partial = (tuple(each[end:]) for each, end in zip(levels, covered, strict=True))
     edge = TreeFrontier(checkpoint.size, tuple(partial))
-    before = len(report.findings)
+    findings = len(report.findings)
     _check_levels(levels, report)
-    if edge.root() != checkpoint.root and len(report.findings) == before:
+    if edge.root() != checkpoint.root and len(report.findings) == findings:
         report.findings.append("the root of the tiles is not that of the checkpoint")
     return leaves
 
@@ -43,12 +57,10 @@ def check_history(leaves: Leaves, checkpoint: Checkpoint, pin: Checkpoint, repor
         report.findings.append(
             f"the log has {checkpoint.size} leaves, smaller than the pinned one of {pin.size}"
         )
-    elif _root(leaves.data[: pin.size]) != pin.root:
+        return
+    pinned_tree, _ = NOTHING.append([records.leaf(each) for each in leaves.data[: pin.size]])
+    if pinned_tree.root() != pin.root:
         report.findings.append(f"history before {pin.size} was rewritten")
-
-
-def _root(data: list[bytes]) -> bytes:
-    return NOTHING.append([records.leaf(each) for each in data])[0].root()
 
 
 def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
@@ -56,41 +68,17 @@ def _levels(source: Source, size: int, report: Report) -> list[list[bytes]]:
     levels, level = list[list[bytes]](), 0
     while level == 0 or merkle.count(level, size):
         count = merkle.count(level, size)
-        found: list[bytes] = []
+        hashes: list[bytes] = []
         for number in range(-(-count // WIDTH)):
             place = TileAddress(level, number, min(WIDTH, count - number * WIDTH))
             data = source.tile(place) or b""
             if len(data) != place.width * merkle.HASH_BYTES:
                 report.findings.append(f"tile {level}/{number} is missing or has another length")
                 data = bytes(place.width * merkle.HASH_BYTES)
-            found += merkle.hashes(data)
-        levels.append(found)
+            hashes += merkle.hashes(data)
+        levels.append(hashes)
         level += 1
     return levels
-
-
-def _add_bundle(
-    source: Source,
-    number: int,
-    size: int,
-    hashes: list[bytes],
-    leaves: Leaves,
-    report: Report,
-) -> None:
-    first = number * WIDTH
-    place = TileAddress(None, number, min(WIDTH, size - first))
-    found = merkle.parse_bundle(source.tile(place) or b"")
-    if found is None or len(found) != place.width:
-        report.findings.append(
-            f"bundle {number} (leaves {first}..{first + place.width - 1}) is missing or malformed"
-        )
-        leaves.is_complete = False
-        found = [bytes(records.SIZE)] * place.width
-    else:
-        for index, data in enumerate(found, first):
-            if records.leaf(data) != hashes[index]:
-                report.findings.append(f"leaf {index}: bundle and tile differ ({name(data)})")
-    leaves.data += found
 
 
 def _check_levels(levels: list[list[bytes]], report: Report) -> None:

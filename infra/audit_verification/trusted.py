@@ -1,5 +1,6 @@
 """Check a transparency log against the tenant's trust document (LOG-34)."""
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -47,18 +48,23 @@ class TrustedLog:
 
         `note` is the cosigned checkpoint of the service, or None.
         """
-        named = self._document.witnesses
-        if named is None or not named.quorum:
+        policy = self._document.witnesses
+        if policy is None or not policy.quorum:
             return
-        witnessed = _parse_checkpoint(note)
+        try:
+            witnessed = None if note is None else Checkpoint.parse(note)
+        except ValueError:
+            witnessed = None
         if note is None or witnessed is None or witnessed.origin != stated.origin:
             report.findings.append("no checkpoint of this log has cosignatures of witnesses")
             return
-        keys = [_key(each) for each in named.keys]
-        known = [each for each in keys if each is not None]
-        at = witnesses.agreed_at(note, known, named.quorum, now + _AHEAD)
+        keys = []
+        for each in policy.keys:
+            with suppress(ValueError):
+                keys.append(NoteKey.parse(each, checkpoint.COSIGNATURE))
+        at = witnesses.agreed_at(note, keys, policy.quorum, now + _AHEAD)
         if at is None:
-            report.findings.append(f"fewer than {named.quorum} witnesses signed the checkpoint")
+            report.findings.append(f"fewer than {policy.quorum} witnesses signed the checkpoint")
         elif now - at > FRESH:
             report.findings.append(
                 f"the witnesses last signed a checkpoint at {times.format_utc(at)}"
@@ -75,17 +81,3 @@ def _check_seen(leaves: Leaves, size: int, now: datetime, report: Report) -> Non
         if EntryCommitment.parse(data).made_ms < (now - _SEEN).timestamp() * 1000:
             report.findings.append(f"leaf {index} is an hour old, and no quorum has signed it")
             return
-
-
-def _parse_checkpoint(note: str | None) -> Checkpoint | None:
-    try:
-        return None if note is None else Checkpoint.parse(note)
-    except ValueError:
-        return None
-
-
-def _key(text: str) -> NoteKey | None:
-    try:
-        return NoteKey.parse(text, checkpoint.COSIGNATURE)
-    except ValueError:
-        return None

@@ -69,41 +69,32 @@ class Statements:
                 continue
             report.statements += 1
             named = Counter(shard for leaf in leaves for shard in self.changes.get(leaf, ()))
-            report.findings += _differences(first, second, named, names)
+            counts = zip_longest(first.changes, second.changes, fillvalue=0)
+            for shard, (first_count, second_count) in enumerate(counts):
+                if (counted := second_count - first_count) != named[shard]:
+                    report.findings.append(
+                        f"shard {shard}: {counted} changes were counted between the statements "
+                        f"{names}, but entries name {named[shard]}"
+                    )
 
     def _note(self, entry: Item, leaf: int) -> None:
         action, details = entry.get("action"), _map(entry.get("details"))
         if action == AuditAction.AUDIT_LOG_STATEMENT:
-            self._state(str(entry["id"]), details, leaf)
+            if str(details.get("generation")) != self.generation:
+                return
+            if details.get("changes") is None:
+                self.begun.append(leaf)
+            else:
+                self.stated.append((str(entry["id"]), AuditStatement.from_item(details)))
         elif action in _ONE:
             self.changes[leaf] = [_shard(details)]
         elif action in _MANY:
-            named = details["revocations"]
+            batch = details["revocations"]
             self.changes[leaf] = [
-                _shard(_map(each)) for each in (named if isinstance(named, list) else [])
+                _shard(_map(each)) for each in (batch if isinstance(batch, list) else [])
             ]
         elif action == AuditAction.REVOCATION_REPAIR:
             self.changes[leaf] = [int(str(details["shard"]))]
-
-    def _state(self, entry_id: str, details: Item, leaf: int) -> None:
-        if str(details.get("generation")) != self.generation:
-            return
-        if details.get("changes") is None:
-            self.begun.append(leaf)
-        else:
-            self.stated.append((entry_id, AuditStatement.from_item(details)))
-
-
-def _differences(
-    first: AuditStatement, second: AuditStatement, versions: Counter[int], names: str
-) -> Iterator[str]:
-    pairs = zip_longest(first.changes, second.changes, fillvalue=0)
-    for shard, (before, after) in enumerate(pairs):
-        if after - before != versions[shard]:
-            yield (
-                f"shard {shard}: {after - before} changes were counted between the statements "
-                f"{names}, but entries name {versions[shard]}"
-            )
 
 
 def _map(value: Value) -> Item:
@@ -142,12 +133,12 @@ def verify(
     # Read the keys first, because the first signer is stored together with the first checkpoint.
     keys = [NoteKey.parse(each) for each in source.verifier_keys()]
     note = source.checkpoint()
-    known = [each.checkpoint for each in pins]
+    checkpoints = [each.checkpoint for each in pins]
     if trusted_log is not None:
         trusted_log.check_times(now(), report)
-        known += trusted_log.anchors
+        checkpoints += trusted_log.anchors
     if note is None:
-        _check_absence(source, keys, known, now(), report)
+        _check_absence(source, keys, checkpoints, now(), report)
         return report, None
     stated = _parse_statement(note, tenant_id, report)
     if stated is None:
@@ -159,30 +150,30 @@ def verify(
         signed = _signed_by(note, stated.origin, trusted_log.keys(stated.origin), [], report)
     report.origin, report.size = stated.origin, stated.size
     leaves = tree.read_leaves(source, stated, report)
-    ledger = RecordIndex(leaves, report)
+    index = RecordIndex(leaves, report)
     # List records before the entries, so the entries include the creation of every listed record.
     listed, creations = list(records or ()), Creations()
     statements = Statements(stated.origin.rpartition("/")[2])
-    named, begun = set[str | None](), dict[str, str]()
-    entries = ledger.check_entries(creations.collect(source.entries()), now())
-    for entry in statements.collect(entries, ledger.leaf):
-        named.add(_introduced_key(entry))
+    introduced, begun = set[str | None](), dict[str, str]()
+    entries = index.check_entries(creations.collect(source.entries()), now())
+    for entry in statements.collect(entries, index.leaf):
+        introduced.add(_introduced_key(entry))
         if entry.get("action") == _BEGUN:
-            told = " at ".join(str(entry.get(name)) for name in ("id", "timestamp"))
-            begun[str(entry.get("resource_id"))] = told
-    for each in known:
+            recovery = " at ".join(str(entry.get(name)) for name in ("id", "timestamp"))
+            begun[str(entry.get("resource_id"))] = recovery
+    for each in checkpoints:
         _check_pin(leaves, stated, each, begun, report)
     if trusted_log is not None:
         trusted_log.check_witnessed(
             source.read_cosigned_checkpoint(), leaves, stated, now(), report
         )
-    ledger.find_removed(now())
+    index.find_removed(now())
     creations.compare(listed, report)
     if records is not None:
-        statements.compare(ledger.is_absent, report)
+        statements.compare(index.is_absent, report)
     is_continued = report.is_whole and not report.begun
-    believed = pins if trusted_log is None else []
-    return report, Pin(note, _trusted_keys(signed, believed, named)) if is_continued else None
+    trusted = _trusted_keys(signed, pins if trusted_log is None else [], introduced)
+    return report, Pin(note, trusted) if is_continued else None
 
 
 def _introduced_key(item: Item) -> str | None:
@@ -193,17 +184,21 @@ def _introduced_key(item: Item) -> str | None:
     return str(details.get("public_key"))
 
 
-def _trusted_keys(keys: list[NoteKey], pins: list[Pin], names: set[str | None]) -> tuple[str, ...]:
+def _trusted_keys(
+    keys: list[NoteKey], pins: list[Pin], introduced: set[str | None]
+) -> tuple[str, ...]:
     """Return the signing keys to trust from now on.
 
     If no key was trusted before, all signing keys are returned. Otherwise, only keys that were
-    trusted, or that an appended entry names.
+    trusted, or that an appended entry introduces.
     """
-    before = {each for pin in pins for each in pin.keys}
+    pinned = {each for pin in pins for each in pin.keys}
     return tuple(
         str(key)
         for key in keys
-        if not before or str(key) in before or base64.b64encode(key.public_key).decode() in names
+        if not pinned
+        or str(key) in pinned
+        or base64.b64encode(key.public_key).decode() in introduced
     )
 
 
@@ -267,11 +262,10 @@ def _check_pin(
         tree.check_history(leaves, checkpoint, pin, report)
         return
     line = f"the log is {checkpoint.origin}, and the pinned one is {pin.origin}: it began anew"
-    (tenant, _, generation), (pinned_tenant, _, before) = (
-        each.origin.rpartition("/") for each in (checkpoint, pin)
-    )
+    tenant, _, generation = checkpoint.origin.rpartition("/")
+    pinned_tenant, _, pinned = pin.origin.rpartition("/")
     entry = statement.get(f"audit_log/{generation}")
-    is_later = all(map(str.isdecimal, (generation, before))) and int(generation) > int(before)
+    is_later = generation.isdecimal() and pinned.isdecimal() and int(generation) > int(pinned)
     if tenant == pinned_tenant and is_later and entry is not None:
         report.begun.append(f"{line} by a recovery ({entry})")
     else:

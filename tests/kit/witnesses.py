@@ -41,7 +41,7 @@ def answering(memory: WitnessStore) -> Answer:
         try:
             return WitnessAnswer(200, service.sign(memory, body).encode())
         except NotCosigned as refused:
-            return WitnessAnswer(refused.status, refused.said.encode())
+            return WitnessAnswer(refused.status, str(refused).encode())
 
     return answer
 

@@ -29,7 +29,6 @@ _VARIABLES: Final = {
     "client-cert": "SSL_CLIENT_CERT",
     "proxy": "ALL_PROXY",
 }
-_COMMAS: Final = {"UV_FIND_LINKS"}
 # Variables of the user take precedence, also under their older names.
 _OLDER: Final = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
 
@@ -65,7 +64,7 @@ def install(
     if settings.pop("no-index", "") in {"1", "on", "true", "yes"}:
         command.append("--no-index")
     from_pip = {
-        variable: ("," if variable in _COMMAS else " ").join(settings[option].split())
+        variable: ("," if variable == "UV_FIND_LINKS" else " ").join(settings[option].split())
         for option, variable in _VARIABLES.items()
         if option in settings and _OLDER.get(variable, variable) not in os.environ
     }

@@ -123,9 +123,8 @@ def _complete(document: dict[str, Any], route: ApiRoute) -> None:
     first, *others = route.name.split("_")
     document["operationId"] = first + "".join(map(str.capitalize, others))
     document["summary"] = summary
-    accepts = (
-        f"Accepts keys with the scope {' or '.join(f'`{each}`' for each in operation.scopes)}."
-    )
+    scopes = " or ".join(f"`{scope}`" for scope in operation.scopes)
+    accepts = f"Accepts keys with the scope {scopes}."
     if operation.fresh:
         exception = "" if operation.fresh is True else ", unless nothing is put back into force"
         accepts += f" A person must have signed in within the last 15 minutes{exception}."

@@ -90,19 +90,12 @@ def check_version(root: Path, tag: str = "") -> None:
             f"package.json has the version {package}, and shared/__init__.py {version}"
         )
     changelog = (root / "CHANGELOG.md").read_text()
-    if not tag and ".dev" in version:
-        _check_upgrade("Unreleased", changelog)
-        return
-    if tag not in ("", tags(version)[0]):
-        raise ReleaseRefused(f"the tag is {tag}, and the version {version}")
-    if f"\n## {version} - " not in changelog:
-        raise ReleaseRefused(
-            f"CHANGELOG.md has no section {version}; write what changed, and its date"
-        )
-    _check_upgrade(version, changelog)
-
-
-def _check_upgrade(title: str, changelog: str) -> None:
+    title = "Unreleased" if not tag and ".dev" in version else version
+    if title == version:
+        if tag not in ("", tags(version)[0]):
+            raise ReleaseRefused(f"the tag is {tag}, and the version {version}")
+        if f"\n## {version} - " not in changelog:
+            raise ReleaseRefused(f"CHANGELOG.md has no section {version}; add it, with its date")
     section = changelog.partition(f"\n## {title}")[2].partition("\n## ")[0]
     if not re.search(r"^### Upgrade\n\n\w", section, re.MULTILINE):
         raise ReleaseRefused(

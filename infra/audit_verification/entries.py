@@ -100,7 +100,14 @@ class Creations:
         for each in entries:
             timestamp = str(each.get("timestamp"))
             self.oldest = min(self.oldest or timestamp, timestamp)
-            self.named |= set(_created_ids(each))
+            self.named.add(str(each.get("resource_id")))
+            if isinstance(details := each.get("details"), dict):
+                names = details.keys() & {"superseded_id", "api_key_id"}
+                self.named.update(str(details[name]) for name in names)
+                batch = details.get("revocations")
+                for item in batch if isinstance(batch, list) else []:
+                    if isinstance(item, dict):
+                        self.named.add(str(item.get("id")))
             yield each
 
     def compare(self, records: Iterable[CreatedRecord], report: Report) -> None:
@@ -112,15 +119,3 @@ class Creations:
             report.records += 1
             if each.id not in self.named and each.created_at > self.oldest:
                 report.findings.append(f"{each.id}: no entry of the audit log created it")
-
-
-def _created_ids(entry: Item) -> Iterator[str]:
-    yield str(entry.get("resource_id"))
-    details = entry.get("details")
-    if not isinstance(details, dict):
-        return
-    yield from (str(details[name]) for name in ("superseded_id", "api_key_id") if name in details)
-    batch = details.get("revocations")
-    for each in batch if isinstance(batch, list) else []:
-        if isinstance(each, dict):
-            yield str(each.get("id"))

@@ -143,11 +143,10 @@ def verify(
     stated = _parse_statement(note, tenant_id, report)
     if stated is None:
         return report, None
-    if trusted_log is None:
-        signed = _signed_by(note, stated.origin, keys, pins, report)
-    else:
+    if trusted_log is not None:
         # The trust document supersedes pinned keys.
-        signed = _signed_by(note, stated.origin, trusted_log.keys(stated.origin), [], report)
+        keys, pins = trusted_log.keys(stated.origin), []
+    signed = _signed_by(note, stated.origin, keys, pins, report)
     report.origin, report.size = stated.origin, stated.size
     leaves = tree.read_leaves(source, stated, report)
     index = RecordIndex(leaves, report)
@@ -172,8 +171,7 @@ def verify(
     if records is not None:
         statements.compare(index.is_absent, report)
     is_continued = report.is_whole and not report.begun
-    trusted = _trusted_keys(signed, pins if trusted_log is None else [], introduced)
-    return report, Pin(note, trusted) if is_continued else None
+    return report, Pin(note, _trusted_keys(signed, pins, introduced)) if is_continued else None
 
 
 def _introduced_key(item: Item) -> str | None:

@@ -75,8 +75,7 @@ class Documents:
 
     def serves(self, path: str) -> bool:
         """Return whether documents are served, and `path` belongs to one of them."""
-        is_ours = path in {_PAGE, _DOCUMENT} or path.startswith(f"{_PAGE}/")
-        return is_ours and os.environ.get(DOCS) != DocumentsMode.OFF and path in _PATHS
+        return path in _PATHS and os.environ.get(DOCS) != DocumentsMode.OFF
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond to a GET or HEAD of a path that `serves` accepts."""

@@ -9,7 +9,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from shared.errors import PreconditionFailed, RescindError
 from shared.model.deployment import LEADER_ADDRESS, LeaderNote
@@ -23,30 +23,11 @@ LAPSE_SECONDS: Final = 3.0
 _log = logging.getLogger("rescind")
 
 
-class LeaderLease(Protocol):
-    """A lease that only one server has at a time. Times are from the monotonic clock.
-
-    `seen_at` is the last time a server was seen to have it.
-    """
-
-    seen_at: float
-
-    def take(self, *, wants: bool) -> bool:
-        """Take or renew the lease if this server `wants` it. Return whether this server has it.
-
-        Raises `RescindError` if the state of the lease is unknown.
-        """
-        ...
-
-    def end(self) -> None:
-        """Release the lease, so another server can take it at once."""
-        ...
-
-
 class FileLease:
     """A file lock as a lease, for servers on one machine.
 
     The kernel releases the lock when the process ends, so no disk write per second is needed.
+    `seen_at` is the last time a server was seen to have the lock, by the monotonic clock.
     """
 
     def __init__(self, store: ProcessLocks) -> None:
@@ -55,7 +36,10 @@ class FileLease:
         self.seen_at = time.monotonic()
 
     def take(self, *, wants: bool) -> bool:
-        """Take the lock."""
+        """Take the lock if this server `wants` it. Return whether this server has it.
+
+        Raises `RescindError` if the state of the lock is unknown.
+        """
         if self._unlock is None:
             self._unlock = self._store.lock("leader")
             if self._unlock is not None and not wants:
@@ -66,7 +50,7 @@ class FileLease:
         return self._unlock is not None
 
     def end(self) -> None:
-        """Release the lock."""
+        """Release the lock, so another server can take it at once."""
         if self._unlock is not None:
             self._unlock()
             self._unlock = None
@@ -75,7 +59,8 @@ class FileLease:
 class StoreLease:
     """A lease stored as an item. It lapses if its version does not change for a time.
 
-    Each server measures that time with its own clock, so clocks need not agree.
+    Each server measures that time with its own clock, so clocks need not agree. `seen_at` is the
+    last time a server was seen to have the lease.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
@@ -86,7 +71,11 @@ class StoreLease:
         self.seen_at = clock()
 
     def take(self, *, wants: bool) -> bool:
-        """Take or renew the lease, by one read and one write. Other servers only read."""
+        """Take or renew the lease if this server `wants` it. Return whether this server has it.
+
+        This takes one read and one write. Other servers only read. Raises `RescindError` if the
+        state of the lease is unknown.
+        """
         started_at = self._clock()
         note = LeaderNote.from_optional(self._store.get(LEADER_ADDRESS))
         if note is not None and note.by != self._name:
@@ -119,6 +108,9 @@ class StoreLease:
                 "cannot delete the lease of this server; it lapses in %d seconds", LAPSE_SECONDS
             )
         self._seen = None
+
+
+LeaderLease: TypeAlias = FileLease | StoreLease
 
 
 def lease(store: Store) -> LeaderLease:

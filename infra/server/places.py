@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, TypeAlias
 
 from infra import data_folder, private_files
 from shared import wiring
@@ -29,48 +29,11 @@ _PROBE_SECONDS: Final = 60
 _fork: Final = multiprocessing.get_context("fork")
 
 
-class DataSource(Protocol):
-    """The data of a server."""
-
-    @property
-    def tenant(self) -> str | None:
-        """The tenant that the first start creates, or None."""
-        ...
-
-    def __str__(self) -> str: ...
-
-    def command(self, name: str) -> str:
-        """Return a `rescind` command for a tenant of this data."""
-        ...
-
-    def prepare(self) -> None:
-        """Set the environment variables of the stores, for the other processes.
-
-        Raises `InvalidSettings` or `FolderInUse`.
-        """
-        ...
-
-    def begin(self, ports: Ports) -> None:
-        """Write the data of a first start. The caller must be allowed to write.
-
-        Raises `InvalidSettings`, `DataCorrupt` or `Unavailable`.
-        """
-        ...
-
-    def scratch(self, stack: ExitStack) -> Path:
-        """Return a folder for files of this server, which are needed only while it runs."""
-        ...
-
-    def keys(self) -> str:
-        """Return a message about where an admin key is, or how to create one."""
-        ...
-
-
 @dataclass(frozen=True)
 class FolderSource:
     """A data folder on one machine. `key` is the master key file if it is elsewhere.
 
-    The first start creates the tenant `local` and its admin key.
+    The first start creates the tenant and its admin key.
     """
 
     data: Path
@@ -81,7 +44,7 @@ class FolderSource:
         return str(self.data)
 
     def command(self, name: str) -> str:
-        """Return a command for this tenant."""
+        """Return a `rescind` command for this tenant."""
         keys = f" --key-file {self.key}" if self.key else ""
         return f"rescind {name} {self.tenant} --data {self.data}{keys}"
 
@@ -90,14 +53,21 @@ class FolderSource:
         return self.data / "admin.key"
 
     def prepare(self) -> None:
-        """Create the folder and its key, unless they exist."""
+        """Create the folder and its key, unless they exist. Set the variables of the stores.
+
+        The other processes read the variables. Raises `InvalidSettings` or `FolderInUse`.
+        """
         data_folder.prepare(self.data, self.key)
         os.environ.update(data_folder.environment(self.data, self.key))
         if not wiring.is_read_only():
             data_folder.use(self.data)
 
     def begin(self, ports: Ports) -> None:
-        """Create the tenant and its admin key, unless the tenant exists."""
+        """Create the tenant and its admin key, unless the tenant exists.
+
+        The caller must be allowed to write. Raises `InvalidSettings`, `DataCorrupt` or
+        `Unavailable`.
+        """
         deployment.mark_schema(ports)
         try:
             tenants.find(ports, self.tenant)
@@ -116,7 +86,7 @@ class FolderSource:
             print(f"Created the tenant {self.tenant}.")
 
     def scratch(self, stack: ExitStack) -> Path:  # noqa: ARG002 (the folder stays)
-        """Return the data folder itself."""
+        """Return the data folder itself, for files that are needed only while the server runs."""
         return self.data
 
     def keys(self) -> str:
@@ -131,7 +101,7 @@ class FolderSource:
 
 @dataclass
 class StoreSource:
-    """The configured stores, which several servers may share."""
+    """The configured stores, which several servers may share. A start creates no tenant."""
 
     tenant: str | None = None
     _has_tenants: bool = True
@@ -140,11 +110,14 @@ class StoreSource:
         return os.environ["RESCIND_STORE"]
 
     def command(self, name: str) -> str:
-        """Return a command for a tenant."""
+        """Return a `rescind` command for a tenant."""
         return f"rescind {name} TENANT"
 
     def prepare(self) -> None:
-        """Check the settings, and that the key exists. Only `rescind setup` creates it."""
+        """Check the settings, and that the key exists. Only `rescind setup` creates it.
+
+        Raises `InvalidSettings` or `FolderInUse`.
+        """
         try:
             settings = wiring.settings(os.environ)
         except InvalidSettings as error:
@@ -178,6 +151,10 @@ class StoreSource:
         if self._has_tenants:
             return f"To create an admin key, run: {self.command('admin-key')}"
         return "There is no tenant yet; to create one, run: rescind setup --tenant NAME"
+
+
+# The data of a server.
+DataSource: TypeAlias = FolderSource | StoreSource
 
 
 def choose_source(folder: Path | None, key: Path | None) -> DataSource:

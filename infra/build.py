@@ -98,9 +98,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--architecture", choices=sorted(_PLATFORMS), default="arm64")
-    parser.add_argument(
-        "--python", default="3.13", metavar="VERSION", help="Lambda's runtime version"
-    )
+    parser.add_argument("--python", default="3.13", metavar="VERSION", help="Lambda's runtime")
     parser.add_argument(
         "--parameter",
         action="append",

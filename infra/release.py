@@ -47,9 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m infra.release", description=__doc__)
     parser.add_argument("step", choices=("version", "pack", "check"))
     parser.add_argument("--dist", type=Path, default=Path("dist"))
-    parser.add_argument(
-        "--folder", type=Path, default=_ROOT, help="a checkout, or all that is built"
-    )
+    parser.add_argument("--folder", type=Path, default=_ROOT, help="a checkout or a build folder")
     parser.add_argument("--tag", default="", help="the tag that is released, such as v0.4.0")
     arguments = parser.parse_args()
     try:
@@ -283,18 +281,12 @@ def _run(
     *command: str | Path, folder: Path = _ROOT, settings: Mapping[str, str] | None = None
 ) -> str:
     """Run a program and return its output. Raises `ReleaseRefused` if it fails."""
+    words, env = [*map(str, command)], {**os.environ, **(settings or {})}
     done = subprocess.run(  # noqa: S603 (commands of this module)
-        [*map(str, command)],
-        cwd=folder,
-        env={**os.environ, **(settings or {})},
-        capture_output=True,
-        text=True,
-        check=False,
+        words, cwd=folder, env=env, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise ReleaseRefused(
-            f"{' '.join(map(str, command))}\n{(done.stdout + done.stderr)[-2000:]}"
-        )
+        raise ReleaseRefused(f"{' '.join(words)}\n{(done.stdout + done.stderr)[-2000:]}")
     return done.stdout
 
 

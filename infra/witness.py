@@ -95,16 +95,13 @@ def check_extends(
         raise NotCosigned(HTTPStatus.BAD_REQUEST, "the old size is larger than the new one")
     if add_checkpoint_request.old != last.size:
         raise NotCosigned(HTTPStatus.CONFLICT, f"{last.size}\n")
+    unprocessable = HTTPStatus.UNPROCESSABLE_ENTITY
     if not stated.size and stated.root != merkle.EMPTY:
-        raise NotCosigned(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "the root of the empty tree is another one"
-        )
+        raise NotCosigned(unprocessable, "the root of the empty tree is another one")
     if not merkle.extends(
         last.size, last.root, stated.size, stated.root, add_checkpoint_request.proof
     ):
-        raise NotCosigned(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "the tree does not extend the one before"
-        )
+        raise NotCosigned(unprocessable, "the tree does not extend the one before")
 
 
 class WitnessIdentity(NamedTuple):
@@ -125,9 +122,8 @@ class WitnessStore:
     def __init__(self, path: Path) -> None:
         self._path = path
         with closing(_connect(path)) as db:
-            self.identity = WitnessIdentity(
-                *db.execute("SELECT name, seed FROM identity").fetchone()
-            )
+            row = db.execute("SELECT name, seed FROM identity").fetchone()
+        self.identity = WitnessIdentity(*row)
 
     @classmethod
     def open(cls, folder: Path, name: str | None) -> Self:
@@ -170,11 +166,21 @@ class WitnessStore:
         with closing(_connect(self._path)) as db:
             return [origin for (origin,) in db.execute("SELECT origin FROM signed")]
 
-    @contextmanager
-    def of_log(self, origin: str) -> Iterator["LogState"]:
-        """Lock the state of a log. Changes are durable when the block ends."""
+    def cosign(self, submission: AddCheckpointRequest, stated: Checkpoint, lines: str) -> str:
+        """Return the cosignature line for a tree, after the tree is stored durably.
+
+        `lines` are the signatures of the log. The log is locked, so no other tree is signed at the
+        same time. Raises `NotCosigned` if the tree does not extend the last one.
+        """
+        name, seed = self.identity
         with self._write() as db:
-            yield LogState(db, origin)
+            query = "SELECT size, root FROM signed WHERE origin = ?"
+            row = db.execute(query, (stated.origin,)).fetchone()
+            check_extends(submission, stated, SignedTree() if row is None else SignedTree(*row))
+            line = witnesses.cosign(submission.note, name, datetime.now(UTC), seed=seed)
+            values = (stated.origin, stated.size, stated.root, f"{stated.text}\n{lines}{line}")
+            db.execute("INSERT OR REPLACE INTO signed VALUES (?, ?, ?, ?)", values)
+        return line
 
     @contextmanager
     def _write(self) -> Iterator[sqlite3.Connection]:
@@ -186,25 +192,6 @@ class WitnessStore:
                 db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
-
-
-class LogState:
-    """The last signed tree of one log, while it is locked."""
-
-    def __init__(self, db: sqlite3.Connection, origin: str) -> None:
-        self._db, self._origin = db, origin
-
-    def last(self) -> SignedTree:
-        """Return the last signed tree, or the empty tree."""
-        query = "SELECT size, root FROM signed WHERE origin = ?"
-        row = self._db.execute(query, (self._origin,)).fetchone()
-        return SignedTree() if row is None else SignedTree(*row)
-
-    def keep(self, tree: SignedTree, note: str) -> None:
-        """Store the tree and the checkpoint that will be signed."""
-        self._db.execute(
-            "INSERT OR REPLACE INTO signed VALUES (?, ?, ?, ?)", (self._origin, *tree, note)
-        )
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -250,12 +237,8 @@ def application(memory: WitnessStore) -> Starlette:
             return PlainTextResponse("nothing of this log was signed", HTTPStatus.NOT_FOUND)
         return PlainTextResponse(note)
 
-    return Starlette(
-        routes=[
-            Route("/add-checkpoint", add_checkpoint, methods=["POST"]),
-            Route("/{log}/checkpoint", checkpoint),
-        ]
-    )
+    submissions = Route("/add-checkpoint", add_checkpoint, methods=["POST"])
+    return Starlette(routes=[submissions, Route("/{log}/checkpoint", checkpoint)])
 
 
 def sign(memory: WitnessStore, body: bytes) -> str:
@@ -265,12 +248,7 @@ def sign(memory: WitnessStore, body: bytes) -> str:
     """
     submission, stated = parse_submission(body)
     lines = signed_by(submission.note, memory.keys(stated.origin))
-    name, seed = memory.identity
-    with memory.of_log(stated.origin) as log:
-        check_extends(submission, stated, log.last())
-        line = witnesses.cosign(submission.note, name, datetime.now(UTC), seed=seed)
-        log.keep(SignedTree(stated.size, stated.root), f"{stated.text}\n{lines}{line}")
-    return line
+    return memory.cosign(submission, stated, lines)
 
 
 def _newest(memory: WitnessStore, log: str) -> str | None:

@@ -71,7 +71,20 @@ def probe(session: boto3.Session, pacing: ProbePacing | None = None) -> AllowedT
     """Run the transactions with a temporary table and role. Raises the errors of boto3."""
     name = f"{_PREFIX}-{secrets.token_hex(4)}"
     with _table(session, name) as table_arn, _role(session, name, table_arn) as role_arn:
-        return _try_transactions(session, name, role_arn, pacing or ProbePacing())
+        pacing = pacing or ProbePacing()
+        dynamodb = _assume_role(session, role_arn, pacing)
+        plain = [_put(name, _PUT), _put(name, "put#2")]
+        updated = {"TableName": name, "Key": _key(_UPDATED), "UpdateExpression": "ADD n :one"}
+        updated["ExpressionAttributeValues"] = {":one": {"N": "1"}}
+        checked = {"TableName": name, "Key": _key(_OTHER)}
+        checked["ConditionExpression"] = "attribute_not_exists(pk)"
+        mixed = [_put(name, _PUT), {"Update": updated}, {"ConditionCheck": checked}]
+        foreign = [_put(name, _PUT), _put(name, _OTHER)]
+        return AllowedTransactions(
+            _is_allowed(dynamodb, plain, pacing, seconds=_NEW_ROLE_SECONDS),
+            _is_allowed(dynamodb, mixed, pacing, seconds=_SETTLE_SECONDS),
+            _is_allowed(dynamodb, foreign, pacing, seconds=0),
+        )
 
 
 @contextmanager
@@ -121,24 +134,6 @@ def _write(action: str, table_arn: str, pattern: str) -> dict[str, Any]:
         "ForAllValues:StringLike": {"dynamodb:LeadingKeys": pattern},
     }
     return {"Action": f"dynamodb:{action}", "Resource": table_arn, "Condition": condition}
-
-
-def _try_transactions(
-    session: boto3.Session, table: str, role_arn: str, pacing: ProbePacing
-) -> AllowedTransactions:
-    dynamodb = _assume_role(session, role_arn, pacing)
-    plain = [_put(table, _PUT), _put(table, "put#2")]
-    updated = {"TableName": table, "Key": _key(_UPDATED), "UpdateExpression": "ADD n :one"}
-    updated["ExpressionAttributeValues"] = {":one": {"N": "1"}}
-    checked = {"TableName": table, "Key": _key(_OTHER)}
-    checked["ConditionExpression"] = "attribute_not_exists(pk)"
-    mixed = [_put(table, _PUT), {"Update": updated}, {"ConditionCheck": checked}]
-    foreign = [_put(table, _PUT), _put(table, _OTHER)]
-    return AllowedTransactions(
-        _is_allowed(dynamodb, plain, pacing, seconds=_NEW_ROLE_SECONDS),
-        _is_allowed(dynamodb, mixed, pacing, seconds=_SETTLE_SECONDS),
-        _is_allowed(dynamodb, foreign, pacing, seconds=0),
-    )
 
 
 def _assume_role(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> Any:

@@ -29,10 +29,8 @@ def read_leaves(source: Source, checkpoint: Checkpoint, report: Report) -> Leave
         place = TileAddress(None, number, min(WIDTH, checkpoint.size - first))
         bundle = merkle.parse_bundle(source.tile(place) or b"")
         if bundle is None or len(bundle) != place.width:
-            last = first + place.width - 1
-            report.findings.append(
-                f"bundle {number} (leaves {first}..{last}) is missing or malformed"
-            )
+            span = f"leaves {first}..{first + place.width - 1}"
+            report.findings.append(f"bundle {number} ({span}) is missing or malformed")
             leaves.is_complete = False
             bundle = [bytes(records.SIZE)] * place.width
         else:

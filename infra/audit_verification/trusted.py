@@ -66,9 +66,8 @@ class TrustedLog:
         if at is None:
             report.findings.append(f"fewer than {policy.quorum} witnesses signed the checkpoint")
         elif now - at > FRESH:
-            report.findings.append(
-                f"the witnesses last signed a checkpoint at {times.format_utc(at)}"
-            )
+            time = times.format_utc(at)
+            report.findings.append(f"the witnesses last signed a checkpoint at {time}")
         else:
             report.witnessed = witnessed.size
             check_history(leaves, stated, witnessed, report)

@@ -163,9 +163,8 @@ def verify(
     for each in checkpoints:
         _check_pin(leaves, stated, each, begun, report)
     if trusted_log is not None:
-        trusted_log.check_witnessed(
-            source.read_cosigned_checkpoint(), leaves, stated, now(), report
-        )
+        cosigned = source.read_cosigned_checkpoint()
+        trusted_log.check_witnessed(cosigned, leaves, stated, now(), report)
     index.find_removed(now())
     creations.compare(listed, report)
     if records is not None:
@@ -201,15 +200,11 @@ def _trusted_keys(
 
 
 def _check_absence(
-    source: Source,
-    keys: list[NoteKey],
-    checkpoints: list[Checkpoint],
-    now: datetime,
-    report: Report,
+    source: Source, keys: list[NoteKey], pinned: list[Checkpoint], now: datetime, report: Report
 ) -> None:
     """Report evidence of a missing log: a pin, a document, a signer, or an older entry."""
-    if checkpoints:
-        size = max(each.size for each in checkpoints)
+    if pinned:
+        size = max(each.size for each in pinned)
         report.findings.append(f"there is no log, smaller than the pinned one of {size}")
     if keys:
         report.findings.append("the log has signers, but no checkpoint: it was cut or removed")
@@ -249,20 +244,16 @@ def _signed_by(
 
 
 def _check_pin(
-    leaves: tree.Leaves,
-    checkpoint: Checkpoint,
-    pin: Checkpoint,
-    statement: dict[str, str],
-    report: Report,
+    leaves: tree.Leaves, stated: Checkpoint, pin: Checkpoint, begun: dict[str, str], report: Report
 ) -> None:
     """Check that the log extends a pin, or that a recovery started a new generation (LOG-10)."""
-    if pin.origin == checkpoint.origin:
-        tree.check_history(leaves, checkpoint, pin, report)
+    if pin.origin == stated.origin:
+        tree.check_history(leaves, stated, pin, report)
         return
-    line = f"the log is {checkpoint.origin}, and the pinned one is {pin.origin}: it began anew"
-    tenant, _, generation = checkpoint.origin.rpartition("/")
+    line = f"the log is {stated.origin}, and the pinned one is {pin.origin}: it began anew"
+    tenant, _, generation = stated.origin.rpartition("/")
     pinned_tenant, _, pinned = pin.origin.rpartition("/")
-    entry = statement.get(f"audit_log/{generation}")
+    entry = begun.get(f"audit_log/{generation}")
     is_later = generation.isdecimal() and pinned.isdecimal() and int(generation) > int(pinned)
     if tenant == pinned_tenant and is_later and entry is not None:
         report.begun.append(f"{line} by a recovery ({entry})")

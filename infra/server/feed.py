@@ -67,12 +67,11 @@ class FeedPublisher(Duty):
     def _run(self) -> None:
         while not self._stopped.wait(self._round()):
             # Wait for a notification or for the next read.
+            pause = self._ports.look_seconds
             if self._listener is None:
-                self._stopped.wait(self._waits.seconds(self._ports.look_seconds))
+                self._stopped.wait(self._waits.seconds(pause))
             else:
-                self._listener.wait(
-                    self._waits.seconds(max(self._ports.look_seconds, _LISTEN_SECONDS))
-                )
+                self._listener.wait(self._waits.seconds(max(pause, _LISTEN_SECONDS)))
 
     def _round(self) -> float:
         """Publish for each tenant with a new mark. Return the seconds to rest."""

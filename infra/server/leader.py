@@ -104,9 +104,7 @@ class StoreLease:
         except PreconditionFailed:
             return
         except RescindError:
-            _log.warning(
-                "cannot delete the lease of this server; it lapses in %d seconds", LAPSE_SECONDS
-            )
+            _log.warning("cannot delete the lease of this server; it lapses within seconds")
         self._seen = None
 
 

@@ -27,13 +27,7 @@ from prometheus_client.registry import Collector
 from infra.server.board import ProcessStatus
 from infra.server.metric_names import METRICS
 from shared import __version__, logs
-from shared.errors import (
-    DataCorrupt,
-    InvalidSettings,
-    PreconditionFailed,
-    RescindError,
-    Unavailable,
-)
+from shared.errors import InvalidSettings, PreconditionFailed, RescindError, Unavailable
 from shared.model.expiring import DAYS, ExpiringKind
 from shared.operations.lists import expiring, unpublished
 from shared.operations.operator import readiness
@@ -58,10 +52,7 @@ class _AllocatedFile(MmapedDict):
                 with Path(filename).open("ab") as file:
                     os.posix_fallocate(file.fileno(), 0, _FILE_BYTES)
             except OSError as error:
-                _log.warning(
-                    "cannot allocate a metrics file, so /metrics omits this process: %s",
-                    error.strerror,
-                )
+                _log.warning("cannot store the metrics of this process: %s", error.strerror)
                 filename = f"/proc/self/fd/{os.memfd_create('counts')}"
         super().__init__(filename)  # type: ignore[no-untyped-call]
 
@@ -223,10 +214,8 @@ class StoreCollector(Collector):
         yield _gauge("rescind_audit_log_append_lag_seconds", self._board.sealed_seconds())
         down = set(self._board.down())
         up = _gauge("rescind_process_up")
-        restarts = METRICS["rescind_process_restarts_total"]
-        exits = CounterMetricFamily(
-            "rescind_process_restarts", restarts.help, labels=restarts.labels
-        )
+        metric = METRICS["rescind_process_restarts_total"]
+        exits = CounterMetricFamily("rescind_process_restarts", metric.help, labels=metric.labels)
         for name in self._board.names:
             up.add_metric([name], name not in down)
             exits.add_metric([name], self._board.ends(name))
@@ -268,7 +257,7 @@ class StoreCollector(Collector):
             for kind, days in product(ExpiringKind, DAYS):
                 gauge.add_metric([kind, f"{days}d"], keys[kind, days])
             yield gauge
-        with suppress(DataCorrupt, Unavailable):
+        with suppress(Unavailable):
             webhooks = dispatch.count_by_state(ports, most=_TENANTS_MAX)
             if webhooks is not None:
                 gauge = _gauge("rescind_webhook_endpoints")

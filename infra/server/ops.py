@@ -140,9 +140,8 @@ class Health:
 
 def unavailable(message: str) -> _Answer:
     """Return a 503 with this message."""
-    return _Answer(
-        HTTPStatus.SERVICE_UNAVAILABLE, {"error": {"code": "unavailable", "message": message}}
-    )
+    body = {"error": {"code": "unavailable", "message": message}}
+    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE, body)
 
 
 def run(stop: int, listener: socket.socket, board: ProcessStatus) -> None:
@@ -172,6 +171,5 @@ def _app(ports: Callable[[], Ports], board: ProcessStatus) -> Starlette:
             return unavailable("The schedule that publishes lists has stopped.").response()
         return await health.ready(request)
 
-    return Starlette(
-        routes=[Route("/metrics", metrics), Route("/healthz", lives), Route("/readyz", ready)]
-    )
+    routes = [Route("/metrics", metrics), Route("/healthz", lives), Route("/readyz", ready)]
+    return Starlette(routes=routes)

@@ -79,9 +79,8 @@ class FolderSource:
                     f"{self._admin_key} exists, but the tenant {self.tenant} does not;"
                     " move the file away."
                 ) from None
-            _, created = onboarding.create_tenant(
-                ports, handle=self.tenant, user=private_files.name()
-            )
+            user = private_files.name()
+            _, created = onboarding.create_tenant(ports, handle=self.tenant, user=user)
             data_folder.write_secret(self._admin_key, created.secret)
             print(f"Created the tenant {self.tenant}.")
 

@@ -128,22 +128,19 @@ class ProcessSupervisor:
             if child.process is None:
                 if now >= child.start_at:
                     self._start(child)
-            elif child.process.exitcode is not None:
-                self._handle_exit(child, child.process, now)
+            elif (code := child.process.exitcode) is not None:
+                name = f"{child.name} (process {child.process.pid})"
+                child.process.close()
+                self._board.record_exit(child.name)
+                pause = child.schedule_restart(now)
+                cause = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+                _log.error("%s %s; restarting it in %.1f seconds", name, cause, pause)
         if now >= self._check_at:
             self._check_at = now + _LOOK_SECONDS
             for child in self._children:
                 if child.process is not None and child.is_hung(self._board.beats(child.name)):
                     _log.error("%s sends no heartbeat; killing it", child.name)
                     child.process.kill()
-
-    def _handle_exit(self, child: _Child, process: ForkProcess, now: float) -> None:
-        name, code = f"{child.name} (process {process.pid})", process.exitcode or 0
-        process.close()
-        self._board.record_exit(child.name)
-        pause = child.schedule_restart(now)
-        cause = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        _log.error("%s %s; restarting it in %.1f seconds", name, cause, pause)
 
     def _start(self, child: _Child) -> None:
         child.started_at, child.beats, child.silent = time.monotonic(), 0, 0

@@ -59,9 +59,7 @@ def _test(stop: int, ports: Ports, board: ProcessStatus) -> None:
             board.run_test_write(partial(readiness.write, ports))
         except Exception:  # noqa: BLE001 (the next test follows)
             if was_writable:
-                _log.exception(
-                    "the store cannot be written; testing it again in %d seconds", _TEST_SECONDS
-                )
+                _log.exception("the store cannot be written; retrying")
 
 
 def _wait_for_ports(is_over: Callable[[float], bool]) -> Ports | None:

@@ -229,11 +229,10 @@ def _wait_for_lists(
 ) -> None:
     processes.wait(board.has_begun, seconds=seconds)
     if not board.has_begun():
-        _log.warning(
-            "publishing due SRLs takes more than %d seconds; serving starts now, and some SRLs may"
-            " have expired",
-            seconds,
+        message = (
+            "publishing due SRLs takes more than %d seconds; some served SRLs may have expired"
         )
+        _log.warning(message, seconds)
 
 
 def _print_summary(options: Options, ops: socket.socket | None) -> None:

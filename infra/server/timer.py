@@ -131,6 +131,4 @@ class Scheduler(RequestedDuty):
 
 
 def _log_failure(tenant_id: str, error: Exception) -> None:
-    _log.error(
-        "cannot publish the SRL of tenant %s; retrying in a minute", tenant_id, exc_info=error
-    )
+    _log.error("cannot publish the SRL of tenant %s; retrying", tenant_id, exc_info=error)

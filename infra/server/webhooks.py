@@ -70,19 +70,16 @@ class WebhookDispatcher(Duty):
                         self._queue(each)
                     look_at = time.monotonic() + _LOOK_SECONDS
                 self._begin()
-                self._handle_signal(max(look_at - time.monotonic(), 0))
-
-    def _handle_signal(self, seconds: float) -> None:
-        try:
-            signal = self._signals.get(timeout=seconds)
-        except queue.Empty:
-            return
-        if signal.ended:
-            self._running.discard(signal.ended)
-        if signal.again:
-            self._later.add(signal.ended)
-        if signal.tenant_id:
-            self._queue(signal.tenant_id)
+                try:
+                    signal = self._signals.get(timeout=max(look_at - time.monotonic(), 0))
+                except queue.Empty:
+                    continue
+                if signal.ended:
+                    self._running.discard(signal.ended)
+                if signal.again:
+                    self._later.add(signal.ended)
+                if signal.tenant_id:
+                    self._queue(signal.tenant_id)
 
     def _queue(self, whose: str) -> None:
         """Queue webhooks that may have pending events."""

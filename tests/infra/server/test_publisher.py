@@ -179,7 +179,7 @@ def test_health_tells_that_nothing_can_be_stored(
             other.execute("BEGIN IMMEDIATE")
             soon(lambda: asked() == 503)
             assert b"The store cannot be written." in answer[0].body
-            soon(lambda: "the store cannot be written" in caplog.text)
+            soon(lambda: "the store cannot be written; retrying" in caplog.text)
             assert asked() == 503
         soon(lambda: asked() == 200)
 

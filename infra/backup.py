@@ -89,7 +89,7 @@ def back_up(data: Path, key: Path, destination: Path, *, with_key: bool = False)
         partial.rename(destination)
         _sync(destination.parent)
     except (OSError, Unavailable) as error:
-        raise BackupFailed(f"{destination} could not be made: {error}") from error
+        raise BackupFailed(f"cannot back up to {destination}: {error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return manifest
@@ -111,7 +111,7 @@ def _complete(data: Path, key: Path, partial: Path, *, with_key: bool) -> Manife
                 if blob is not None:
                     copy.blobs.put(name, blob)
             for problem in operations.problems(copy):
-                raise BackupFailed(f"the copy is not whole, as the data may be: {problem}.")
+                raise BackupFailed(f"the copy is damaged, and the data may be too: {problem}.")
     # The rate limit file is created for any store, and contains no records.
     for path in partial.glob(f"{STORE}-*"):
         path.unlink()
@@ -141,7 +141,7 @@ def verify(folder: Path) -> Manifest:
         raise BackupDamaged(f"{name} {state} the backup {folder}.")
     for name, sha256 in manifest.files.items():
         if _digest(folder / name) != sha256:
-            raise BackupDamaged(f"{name} of the backup {folder} is not as it was made.")
+            raise BackupDamaged(f"{name} of the backup {folder} has changed since the backup.")
     return manifest
 
 
@@ -187,7 +187,7 @@ def copy_store(source: Path, destination: Path) -> None:
             _sync(path)
     except (sqlite3.Error, OSError) as error:
         destination.unlink(missing_ok=True)
-        raise BackupFailed(f"{source} could not be copied: {error}.") from error
+        raise BackupFailed(f"cannot copy {source}: {error}.") from error
 
 
 def _files(folder: Path) -> list[str]:

@@ -177,8 +177,8 @@ def add_bytecode(folder: Path, compiler: str) -> None:
 
 def find_python(version: str) -> str | None:
     """Return the path of an interpreter of this version: the running one, or one on PATH."""
-    found = (_of_version(name, version) for name in (sys.executable, f"python{version}"))
-    return next(filter(None, found), None)
+    paths = (_of_version(name, version) for name in (sys.executable, f"python{version}"))
+    return next(filter(None, paths), None)
 
 
 def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:

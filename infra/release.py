@@ -172,9 +172,9 @@ def check_manifests(dist: Path, folder: Path) -> None:
     with zipfile.ZipFile(dist / f"rescind-manifests-{__version__}.zip") as packed:
         packed.extractall(folder)
     texts = {each: each.read_text() for each in folder.rglob("*") if each.is_file()}
-    named = {image for text in texts.values() for image in _IMAGES.findall(text)}
-    if named != {f"{_IMAGE}:{__version__}"}:
-        raise ReleaseRefused(f"the manifests name {', '.join(sorted(named))}")
+    images = {image for text in texts.values() for image in _IMAGES.findall(text)}
+    if images != {f"{_IMAGE}:{__version__}"}:
+        raise ReleaseRefused(f"the manifests name {', '.join(sorted(images))}")
     kinds = [
         each for each, text in texts.items() if re.search("^kind: (?!Kus)", text, re.MULTILINE)
     ]

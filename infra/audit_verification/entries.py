@@ -30,7 +30,7 @@ class RecordIndex:
         for index, data in enumerate(leaves.data):
             ulid = data[:16]
             if ulid in self._indexes:
-                report.findings.append(f"{name(data)} (leaf {index}): sealed twice")
+                report.findings.append(f"{name(data)} (leaf {index}): appended twice")
             self._indexes.setdefault(ulid, index)
             made_ms = milliseconds(ulid)
             if made_ms < newest_ms - LATE_MS:
@@ -52,7 +52,7 @@ class RecordIndex:
                 if now_ms - record.made_ms < PENDING_MS:
                     self._report.pending.append(record.id)
                 elif self._is_complete:
-                    self._report.findings.append(f"{record.id}: never sealed")
+                    self._report.findings.append(f"{record.id}: never appended")
                 continue
             self._seen[index] = True
             if record.data == self._data[index]:

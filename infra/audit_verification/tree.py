@@ -45,7 +45,7 @@ def read_leaves(source: Source, checkpoint: Checkpoint, report: Report) -> Leave
     findings = len(report.findings)
     _check_levels(levels, report)
     if edge.root() != checkpoint.root and len(report.findings) == findings:
-        report.findings.append("the root of the tiles is not that of the checkpoint")
+        report.findings.append("the root of the tiles differs from the checkpoint")
     return leaves
 
 
@@ -87,7 +87,7 @@ def _check_levels(levels: list[list[bytes]], report: Report) -> None:
                 span = WIDTH ** (level + 1)
                 report.findings.append(
                     f"tile {level}/{number} (leaves {number * span}..{(number + 1) * span - 1}) "
-                    "is not what the level above holds"
+                    "differs from the level above"
                 )
 
 

@@ -207,13 +207,15 @@ def _check_absence(
         size = max(each.size for each in pinned)
         report.findings.append(f"there is no log, smaller than the pinned one of {size}")
     if keys:
-        report.findings.append("the log has signers, but no checkpoint: it was cut or removed")
+        report.findings.append(
+            "the log has signers, but no checkpoint: it was truncated or removed"
+        )
     for _ in RecordIndex(tree.Leaves(), report).check_entries(source.entries(), now):
         pass
     if source.refuses() and report.is_whole:
         report.findings.append("the service refuses to show the log: look at the service's own log")
     elif report.is_whole:
-        report.notes.append("Nothing is sealed yet.")
+        report.notes.append("The log has no entries yet.")
 
 
 def _parse_statement(note: str, tenant_id: str, report: Report) -> Checkpoint | None:
@@ -250,7 +252,7 @@ def _check_pin(
     if pin.origin == stated.origin:
         tree.check_history(leaves, stated, pin, report)
         return
-    line = f"the log is {stated.origin}, and the pinned one is {pin.origin}: it began anew"
+    line = f"the log is {stated.origin}, and the pinned one is {pin.origin}: a new log started"
     tenant, _, generation = stated.origin.rpartition("/")
     pinned_tenant, _, pinned = pin.origin.rpartition("/")
     entry = begun.get(f"audit_log/{generation}")

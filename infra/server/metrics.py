@@ -300,16 +300,16 @@ def _timed(verb: str, call: Callable[..., Any]) -> Callable[..., Any]:
 
 def _timed_rows(verb: str, rows: Iterator[Any]) -> Iterator[Any]:
     """Yield the rows. The time that the consumer takes is not measured."""
-    seconds, ended = 0.0, object()
+    seconds, end = 0.0, object()
     try:
         while True:
             started = time.perf_counter()
             try:
                 with _count_failures(verb):
-                    row = next(rows, ended)
+                    row = next(rows, end)
             finally:
                 seconds += time.perf_counter() - started
-            if row is ended:
+            if row is end:
                 return
             yield row
     finally:

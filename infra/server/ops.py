@@ -96,7 +96,7 @@ class Health:
                 self._checking = asyncio.create_task(self._check())
             patience = self._began_at + _PATIENCE_SECONDS - self._clock()
             await asyncio.wait([self._checking], timeout=max(patience, 0))
-            answer = self._fresh() or unavailable("A place that holds data takes too long.")
+            answer = self._fresh() or unavailable("The stores take too long to respond.")
         if answer.status is HTTPStatus.OK and not self.board.can_store():
             answer = unavailable("The store cannot be written.")
         return answer.response()
@@ -108,7 +108,7 @@ class Health:
         try:
             answer = await self._work(self._read, WorkKind.USUAL, tenant_id="")
         except Unavailable as error:
-            answer = unavailable("The store does not answer.")
+            answer = unavailable("The store does not respond.")
             _log.error("not ready: %s", error.__cause__ or error)
         except Exception as error:  # noqa: BLE001 (a bug is also reported as not ready)
             answer = unavailable("The service failed; its log says where.")
@@ -163,12 +163,12 @@ def _app(ports: Callable[[], Ports], board: ProcessStatus) -> Starlette:
     async def lives(request: Request) -> Response:
         if down := board.down():
             names = ", ".join(down)
-            return unavailable(f"Down, and about to be started again: {names}.").response()
+            return unavailable(f"Down, and restarting soon: {names}.").response()
         return await alive(request)
 
     async def ready(request: Request) -> Response:
         if board.schedule_seconds() > _IDLE_SECONDS_MAX:
-            return unavailable("The schedule that publishes lists has stopped.").response()
+            return unavailable("The scheduler that publishes SRLs has stopped.").response()
         return await health.ready(request)
 
     routes = [Route("/metrics", metrics), Route("/healthz", lives), Route("/readyz", ready)]

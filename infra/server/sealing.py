@@ -45,7 +45,7 @@ class Sealing(Duty):
         super().__init__("sealing")
         self._ports, self._sink = ports, sink
         self._on_append, self._on_new_log = on_append, on_new_log
-        self._failing = Failures("sealing the audit log")
+        self._failing = Failures("appending to the transparency log")
         self._swept_at = -math.inf
         # The start of the last round without a failure, by the monotonic clock.
         self.whole_at = -math.inf
@@ -59,8 +59,8 @@ class Sealing(Duty):
             pause = max(_PAUSE_SECONDS, _PAUSES_A_ROUND * (time.thread_time() - started))
 
     def _round(self) -> None:
-        began_at = time.monotonic()
-        is_sweep = began_at >= self._swept_at + _SWEEP_SECONDS
+        started_at = time.monotonic()
+        is_sweep = started_at >= self._swept_at + _SWEEP_SECONDS
         try:
             tenant_ids = list(tenants.identifiers(self._ports))
         except Exception as error:  # noqa: BLE001 (without a retry, nothing would be sealed)
@@ -83,7 +83,7 @@ class Sealing(Duty):
                 if self._sink is not None:
                     sealing.copy_to_sink(self._ports, self._sink, tenant_id)
         if not self._failing.names:
-            self.whole_at = began_at
+            self.whole_at = started_at
 
 
 class Witnessing(Duty):

@@ -248,7 +248,7 @@ def _print_summary(options: Options, ops: socket.socket | None) -> None:
             " as plain text. Put a proxy with TLS in front (docs/one-machine.md)."
         )
     if wiring.is_read_only():
-        print("It is read-only (RESCIND_MODE): nothing is changed, and no list is published.")
+        print("It is read-only (RESCIND_MODE): it changes no data, and publishes no SRL.")
 
 
 def _print_console(options: Options, address: str | None) -> None:

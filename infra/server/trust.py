@@ -26,7 +26,7 @@ class TrustKeeper(RequestedDuty):
     def __init__(self, ports: Ports) -> None:
         super().__init__("trust")
         self._ports = ports
-        self._failing = Failures("making the trust document")
+        self._failing = Failures("publishing the trust document")
 
     def _run(self) -> None:
         round_at = retry_at = time.monotonic()

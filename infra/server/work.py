@@ -82,8 +82,8 @@ class WaitingRequests:
         if not self._may_wait():
             return
         with self._register() as future:
-            seen = self._waiting.setdefault(address, {})
-            seen[future] = version
+            versions = self._waiting.setdefault(address, {})
+            versions[future] = version
             if self._last.get(address) != version:
                 # The item may have changed after the request read it.
                 self._wakeup.set()
@@ -92,8 +92,8 @@ class WaitingRequests:
             try:
                 await asyncio.wait({future}, timeout=seconds)
             finally:
-                del seen[future]
-                if not seen:
+                del versions[future]
+                if not versions:
                     del self._waiting[address]
                 if not self._waiting:
                     # Wake the task, which then ends.

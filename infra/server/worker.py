@@ -47,12 +47,9 @@ def run(
     idle_seconds: int = IDLE_SECONDS,
 ) -> None:
     """Answer requests until end of file on the descriptor `stop`."""
+    app = "infra.server.app:app"
     config = Config(
-        "infra.server.app:app",
-        limits(),
-        http=LocalConnection,
-        lifespan="on",
-        timeout_keep_alive=idle_seconds,
+        app, limits(), http=LocalConnection, lifespan="on", timeout_keep_alive=idle_seconds
     )
 
     def record_heartbeat() -> None:

@@ -118,7 +118,7 @@ def replace_a_tile(tenant: Tenant) -> str:
     data[32 * 5] ^= 1
     path.chmod(0o600)
     path.write_bytes(bytes(data))
-    return "tile 0/0 (leaves 0..255) is not what the level above holds"
+    return "tile 0/0 (leaves 0..255) differs from the level above"
 
 
 def forge_the_head(tenant: Tenant) -> str:

@@ -45,7 +45,7 @@ def remove(log: Log) -> str:
 def insert(log: Log) -> str:
     made = entry(9, START + timedelta(seconds=9, milliseconds=500))
     log.stored[made["id"]] = made
-    return f"{made['id']}: never sealed"
+    return f"{made['id']}: never appended"
 
 
 def reorder(log: Log) -> str:
@@ -64,14 +64,14 @@ def replace_record_and_entry(log: Log) -> str:
 def replace_in_bundle_and_tile(log: Log) -> str:
     replace_record_and_entry(log)
     log.hash_anew(1)
-    return "tile 0/1 (leaves 256..511) is not what the level above holds"
+    return "tile 0/1 (leaves 256..511) differs from the level above"
 
 
 def replace_up_to_the_top(log: Log) -> str:
     note = log.note
     replace_record_and_entry(log)
     log.seal().note = note
-    return "the root of the tiles is not that of the checkpoint"
+    return "the root of the tiles differs from the checkpoint"
 
 
 def other_signer(log: Log) -> str:
@@ -92,7 +92,7 @@ def lose_a_bundle(log: Log) -> str:
 def seal_twice(log: Log) -> str:
     log.data.append(log.data[5])
     log.seal()
-    return f"{log.id(5)} (leaf {SIZE}): sealed twice"
+    return f"{log.id(5)} (leaf {SIZE}): appended twice"
 
 
 def of_another_tenant(log: Log) -> str:
@@ -167,7 +167,7 @@ def empty(log: Log) -> str:
 
 def begin_anew(log: Log) -> str:
     log.seal(origin=f"rescind/{TENANT}/2")
-    return f"the log is rescind/{TENANT}/2, and the pinned one is {ORIGIN}: it began anew"
+    return f"the log is rescind/{TENANT}/2, and the pinned one is {ORIGIN}: a new log started"
 
 
 def sign_with_another_key(log: Log) -> str:
@@ -205,7 +205,7 @@ def test_a_recovery_is_told_from_a_forgery(log: Log, says: str | None) -> None:
         for each in log.verifier_keys()
     ]
     report, kept = check(again, pin)
-    line = f"the log is rescind/{TENANT}/2, and the pinned one is {ORIGIN}: it began anew"
+    line = f"the log is rescind/{TENANT}/2, and the pinned one is {ORIGIN}: a new log started"
     if says == "audit_log/2":
         told = f"{line} by a recovery ({begun['id']} at {begun['timestamp']})"
         assert (report.findings, report.begun) == ([], [told])
@@ -226,13 +226,13 @@ def test_a_removed_log_is_found_without_a_pin(log: Log, left: str) -> None:
     report, pin = check(log)
     assert pin is None
     if left == "signers":
-        told = "the log has signers, but no checkpoint: it was cut or removed"
+        told = "the log has signers, but no checkpoint: it was truncated or removed"
         assert report.findings == [told]
     elif left == "entries":
         assert len(report.findings) == SIZE
-        assert report.findings[0].endswith(": never sealed")
+        assert report.findings[0].endswith(": never appended")
     else:
-        assert (report.findings, report.notes) == ([], ["Nothing is sealed yet."])
+        assert (report.findings, report.notes) == ([], ["The log has no entries yet."])
 
 
 def test_a_log_that_grew_continues_its_pin(log: Log) -> None:

@@ -121,7 +121,7 @@ def another(log: Log) -> None:
     [
         (rewritten, "history before 300 was rewritten"),
         (cut, "the log has 200 leaves, smaller than the pinned one of 300"),
-        (another, "it began anew"),
+        (another, "a new log started"),
     ],
 )
 def test_a_new_auditor_begins_from_the_document(

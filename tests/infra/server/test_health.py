@@ -42,7 +42,7 @@ def test_a_server_says_whether_it_lives_and_can_serve(tmp_path: Path) -> None:
         _ages(http.get(f"{server.url}/readyz"))
         with closing(sqlite3.connect(server.data / "svc.db")) as database:
             database.execute("ALTER TABLE keys RENAME TO lost")
-        assert _until_unready(http, server.url) == "The store does not answer."
+        assert _until_unready(http, server.url) == "The store does not respond."
         assert http.get(f"{server.url}/healthz").status_code == 200
 
 

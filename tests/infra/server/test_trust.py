@@ -78,8 +78,8 @@ def test_a_failure_is_tried_again(
     broken = replace(ports, blobs=Intercepted(ports.blobs, put))
     with running(broken, monkeypatch), caplog.at_level(logging.WARNING):
         soon(lambda: version(ports, globex) == 1)
-        soon(lambda: f"making the trust document of {acme.id} failed" in caplog.text)
+        soon(lambda: f"publishing the trust document of {acme.id} failed" in caplog.text)
         assert version(ports, acme) == 0
         down.clear()
         soon(lambda: version(ports, acme) == 1)
-        soon(lambda: f"making the trust document of {acme.id} succeeds again" in caplog.text)
+        soon(lambda: f"publishing the trust document of {acme.id} succeeds again" in caplog.text)

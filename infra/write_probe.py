@@ -141,8 +141,12 @@ def _assume_role(session: boto3.Session, role_arn: str, pacing: ProbePacing) -> 
     sts = session.client("sts")
     assume = partial(sts.assume_role, RoleArn=role_arn, RoleSessionName="probe")
     credentials = _patiently(assume, pacing, seconds=_NEW_ROLE_SECONDS)["Credentials"]
-    keys = [credentials[name] for name in ("AccessKeyId", "SecretAccessKey", "SessionToken")]
-    return boto3.Session(*keys, region_name=session.region_name).client("dynamodb")
+    return boto3.Session(
+        credentials["AccessKeyId"],
+        credentials["SecretAccessKey"],
+        credentials["SessionToken"],
+        region_name=session.region_name,
+    ).client("dynamodb")
 
 
 def _is_allowed(dynamodb: Any, items: list[Any], pacing: ProbePacing, *, seconds: float) -> bool:

@@ -199,7 +199,7 @@ def _raise_schema(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
-        (lambda folder: _flip(folder / "svc.db"), r"svc\.db of the backup .* is not as it was"),
+        (lambda folder: _flip(folder / "svc.db"), r"svc\.db of the backup .* has changed"),
         (lambda folder: _flip(_a_list(folder)), r"lists/.* has changed since the backup"),
         (lambda folder: _a_list(folder).unlink(), "is missing from the backup"),
         (lambda folder: (folder / "more").write_text("x"), "more was added to the backup"),

@@ -142,7 +142,7 @@ def build(
     output.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.name}-", dir=output.parent) as folder:
         new, old = Path(folder, "new"), Path(folder, "old")
-        _stage(new, target, compiler, root)
+        _write_artefact(new, target, compiler, root)
         if output.exists():
             output.rename(old)
         new.rename(output)
@@ -181,7 +181,7 @@ def find_python(version: str) -> str | None:
     return next(filter(None, paths), None)
 
 
-def _stage(app: Path, target: Target, compiler: str | None, root: Path) -> None:
+def _write_artefact(app: Path, target: Target, compiler: str | None, root: Path) -> None:
     print(f"Installing wheels for {target.architecture}, Python {target.python}", flush=True)
     app.mkdir()
     install(root / "requirements.lock", app, target)

@@ -166,7 +166,7 @@ class WitnessStore:
         with closing(_connect(self._path)) as db:
             return [origin for (origin,) in db.execute("SELECT origin FROM signed")]
 
-    def cosign(self, submission: AddCheckpointRequest, stated: Checkpoint, lines: str) -> str:
+    def cosign(self, submission: AddCheckpointRequest, tree: Checkpoint, lines: str) -> str:
         """Return the cosignature line for a tree, after the tree is stored durably.
 
         `lines` are the signatures of the log. The log is locked, so no other tree is signed at the
@@ -175,10 +175,10 @@ class WitnessStore:
         name, seed = self.identity
         with self._write() as db:
             query = "SELECT size, root FROM signed WHERE origin = ?"
-            row = db.execute(query, (stated.origin,)).fetchone()
-            check_extends(submission, stated, SignedTree() if row is None else SignedTree(*row))
+            row = db.execute(query, (tree.origin,)).fetchone()
+            check_extends(submission, tree, SignedTree() if row is None else SignedTree(*row))
             line = witnesses.cosign(submission.note, name, datetime.now(UTC), seed=seed)
-            values = (stated.origin, stated.size, stated.root, f"{stated.text}\n{lines}{line}")
+            values = (tree.origin, tree.size, tree.root, f"{tree.text}\n{lines}{line}")
             db.execute("INSERT OR REPLACE INTO signed VALUES (?, ?, ?, ?)", values)
         return line
 

@@ -153,15 +153,15 @@ def verify(
     # List records before the entries, so the entries include the creation of every listed record.
     listed, creations = list(records or ()), Creations()
     statements = Statements(stated.origin.rpartition("/")[2])
-    introduced, begun = set[str | None](), dict[str, str]()
+    new_keys, recoveries = set[str | None](), dict[str, str]()
     entries = index.check_entries(creations.collect(source.entries()), now())
     for entry in statements.collect(entries, index.leaf):
-        introduced.add(_introduced_key(entry))
+        new_keys.add(_introduced_key(entry))
         if entry.get("action") == _BEGUN:
             recovery = " at ".join(str(entry.get(name)) for name in ("id", "timestamp"))
-            begun[str(entry.get("resource_id"))] = recovery
+            recoveries[str(entry.get("resource_id"))] = recovery
     for each in checkpoints:
-        _check_pin(leaves, stated, each, begun, report)
+        _check_pin(leaves, stated, each, recoveries, report)
     if trusted_log is not None:
         cosigned = source.read_cosigned_checkpoint()
         trusted_log.check_witnessed(cosigned, leaves, stated, now(), report)
@@ -170,7 +170,7 @@ def verify(
     if records is not None:
         statements.compare(index.is_absent, report)
     is_continued = report.is_whole and not report.begun
-    return report, Pin(note, _trusted_keys(signed, pins, introduced)) if is_continued else None
+    return report, Pin(note, _trusted_keys(signed, pins, new_keys)) if is_continued else None
 
 
 def _introduced_key(item: Item) -> str | None:
@@ -182,7 +182,7 @@ def _introduced_key(item: Item) -> str | None:
 
 
 def _trusted_keys(
-    keys: list[NoteKey], pins: list[Pin], introduced: set[str | None]
+    keys: list[NoteKey], pins: list[Pin], new_keys: set[str | None]
 ) -> tuple[str, ...]:
     """Return the signing keys to trust from now on.
 
@@ -193,18 +193,16 @@ def _trusted_keys(
     return tuple(
         str(key)
         for key in keys
-        if not pinned
-        or str(key) in pinned
-        or base64.b64encode(key.public_key).decode() in introduced
+        if not pinned or str(key) in pinned or base64.b64encode(key.public_key).decode() in new_keys
     )
 
 
 def _check_absence(
-    source: Source, keys: list[NoteKey], pinned: list[Checkpoint], now: datetime, report: Report
+    source: Source, keys: list[NoteKey], pins: list[Checkpoint], now: datetime, report: Report
 ) -> None:
     """Report evidence of a missing log: a pin, a document, a signer, or an older entry."""
-    if pinned:
-        size = max(each.size for each in pinned)
+    if pins:
+        size = max(each.size for each in pins)
         report.findings.append(f"there is no log, smaller than the pinned one of {size}")
     if keys:
         report.findings.append(
@@ -246,16 +244,19 @@ def _signed_by(
 
 
 def _check_pin(
-    leaves: tree.Leaves, stated: Checkpoint, pin: Checkpoint, begun: dict[str, str], report: Report
+    leaves: tree.Leaves, log: Checkpoint, pin: Checkpoint, entries: dict[str, str], report: Report
 ) -> None:
-    """Check that the log extends a pin, or that a recovery started a new generation (LOG-10)."""
-    if pin.origin == stated.origin:
-        tree.check_history(leaves, stated, pin, report)
+    """Check that the log extends a pin, or that a recovery started a new generation (LOG-10).
+
+    `entries` maps the resource of each new generation to the entry of its recovery.
+    """
+    if pin.origin == log.origin:
+        tree.check_history(leaves, log, pin, report)
         return
-    line = f"the log is {stated.origin}, and the pinned one is {pin.origin}: a new log started"
-    tenant, _, generation = stated.origin.rpartition("/")
+    line = f"the log is {log.origin}, and the pinned one is {pin.origin}: a new log started"
+    tenant, _, generation = log.origin.rpartition("/")
     pinned_tenant, _, pinned = pin.origin.rpartition("/")
-    entry = begun.get(f"audit_log/{generation}")
+    entry = entries.get(f"audit_log/{generation}")
     is_later = generation.isdecimal() and pinned.isdecimal() and int(generation) > int(pinned)
     if tenant == pinned_tenant and is_later and entry is not None:
         report.begun.append(f"{line} by a recovery ({entry})")

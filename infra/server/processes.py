@@ -110,15 +110,16 @@ class ProcessSupervisor:
     def keep(self) -> NoReturn:
         """Restart processes that exit, until a signal raises an exception."""
         while True:
-            self._supervise(_LOOK_SECONDS)
+            self._restart_processes(_LOOK_SECONDS)
 
     def wait(self, is_so: Callable[[], bool], *, seconds: float) -> None:
         """Supervise until the condition is true, for at most `seconds`."""
         deadline = time.monotonic() + seconds
         while not is_so() and time.monotonic() < deadline:
-            self._supervise(_START_SECONDS)
+            self._restart_processes(_START_SECONDS)
 
-    def _supervise(self, seconds: float) -> None:
+    def _restart_processes(self, seconds: float) -> None:
+        """Wait for an exit or a due start, at most `seconds`. Start due processes, kill hung ones."""
         now = time.monotonic()
         due = [each.start_at for each in self._children if each.process is None]
         running = [each.process.sentinel for each in self._children if each.process is not None]

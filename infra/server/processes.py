@@ -119,7 +119,7 @@ class ProcessSupervisor:
             self._restart_processes(_START_SECONDS)
 
     def _restart_processes(self, seconds: float) -> None:
-        """Wait for an exit or a due start, at most `seconds`. Start due processes, kill hung ones."""
+        """Wait for an exit or a due start. Start due processes, and kill hung ones."""
         now = time.monotonic()
         due = [each.start_at for each in self._children if each.process is None]
         running = [each.process.sentinel for each in self._children if each.process is not None]

@@ -10,10 +10,6 @@ if TYPE_CHECKING:
     from .aio import AsyncAuthorizerClient as AsyncAuthorizerClient
     from .client import AuthorizerClient as AuthorizerClient
     from .client import NotReady as NotReady
-    from .floor import FileStateStore as FileStateStore
-    from .floor import SavedState as SavedState
-    from .floor import SavedStateCorrupt as SavedStateCorrupt
-    from .floor import StateStore as StateStore
     from .formats.tokens import token_id as token_id
     from .guard import Guard as Guard
     from .guard import GuardDecision as GuardDecision
@@ -21,6 +17,10 @@ if TYPE_CHECKING:
     from .jwt_guard import JwtGuard as JwtGuard
     from .jwt_guard import TrustedIssuer as TrustedIssuer
     from .policy import PollPolicy as PollPolicy
+    from .saved_state import FileStateStore as FileStateStore
+    from .saved_state import SavedState as SavedState
+    from .saved_state import SavedStateCorrupt as SavedStateCorrupt
+    from .saved_state import StateStore as StateStore
     from .status import ClientStatus as ClientStatus
     from .status import Verdict as Verdict
     from .transport import Transport as Transport
@@ -30,10 +30,10 @@ _HOMES: Final = {
     "AsyncAuthorizerClient": "aio",
     "AuthorizerClient": "client",
     "NotReady": "client",
-    "SavedStateCorrupt": "floor",
-    "FileStateStore": "floor",
-    "StateStore": "floor",
-    "SavedState": "floor",
+    "SavedStateCorrupt": "saved_state",
+    "FileStateStore": "saved_state",
+    "StateStore": "saved_state",
+    "SavedState": "saved_state",
     "GuardDecision": "guard",
     "Guard": "guard",
     "JwtDecision": "jwt_guard",

@@ -15,9 +15,9 @@ from typing import Any
 from . import conformance, ext_authz
 from .client import AuthorizerClient, NotReady
 from .events import Event, PollSucceeded
-from .floor import FileStateStore, MemoryStateStore, SavedStateCorrupt, StateStore
 from .guard import Guard
 from .policy import PollPolicy
+from .saved_state import FileStateStore, MemoryStateStore, SavedStateCorrupt, StateStore
 
 _KEY = "RESCIND_API_KEY"
 
@@ -81,13 +81,15 @@ def _conformance(_: argparse.Namespace) -> int:
 
 
 def _client(options: argparse.Namespace, *, is_shown: bool = False) -> AuthorizerClient:
-    floor: StateStore = FileStateStore(options.floor) if options.floor else MemoryStateStore()
+    state: StateStore = (
+        FileStateStore(options.state_dir) if options.state_dir else MemoryStateStore()
+    )
     return AuthorizerClient(
         options.url,
         api_key=_api_key(),
         tenant=options.tenant,
-        trust_root=options.root,
-        floor=floor,
+        trust_pin=options.trust_pin,
+        state=state,
         policy=PollPolicy(allow_http=options.allow_http),
         on_event=_show if is_shown else None,
         name=options.name,
@@ -132,13 +134,13 @@ def _parser() -> argparse.ArgumentParser:
         add = command.add_argument
         add("url", metavar="URL", help="address of the service")
         add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")
-        add("--root", required=True, metavar="PIN", help=_ROOT)
+        add("--trust-pin", required=True, metavar="PIN", help=_PIN)
         add("--allow-http", action="store_true", help="send the API key without TLS")
         add("--name", help="report under this name (default: that of the host)")
         if run is _relay:
             _add_relay(command)
             continue
-        add("--floor", metavar="FOLDER", help="keep the accepted state here, as a client does")
+        add("--state-dir", metavar="FOLDER", help="keep the accepted state here, as a client does")
         # `status` and `watch` enforce no decisions.
         is_default = name == "ext-authz"
         add("--report", action=BooleanOptionalAction, default=is_default, help=_REPORT)
@@ -169,7 +171,7 @@ def _add_relay(command: argparse.ArgumentParser) -> None:
 
 
 _LISTEN = "where Envoy asks (default %(default)s)"
-_ROOT = "pin of the service's roots, which `rescind trust show` prints"
+_PIN = "pin of the service's roots, which `rescind trust show` prints"
 
 
 if __name__ == "__main__":

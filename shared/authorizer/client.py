@@ -16,7 +16,6 @@ from typing import Final, Self
 
 from . import events, files, transport
 from . import view as views
-from .floor import FileStateStore, StateStore
 from .follower import FeedFollower
 from .formats.cutoffs import has_cutoff
 from .formats.following import TrustState
@@ -24,6 +23,7 @@ from .formats.ids import WARRANT_ID_PATTERN
 from .policy import PollPolicy
 from .reporter import Reporter
 from .reports import ReportStatus
+from .saved_state import FileStateStore, StateStore
 from .status import ClientStatus, Verdict
 from .transport import Transport
 from .trust import KeyFetcher
@@ -55,8 +55,8 @@ class AuthorizerClient:
     request. After a fork, the child starts a separate thread when it first uses the client.
 
     `url` is the address of the service, `api_key` an API key with the scope authorizer, and
-    `tenant` the tenant's identifier. `trust_root` is the pin of the tenant's root keys, which
-    `rescind trust show` prints. `floor` keeps the accepted state across restarts. `context`
+    `tenant` the tenant's identifier. `trust_pin` is the pin of the tenant's root keys, which
+    `rescind trust show` prints. `state` keeps the accepted state across restarts. `context`
     verifies the certificate of the service. `on_event` is called with each event, in a thread of
     the client, one event at a time. It must return soon.
 
@@ -70,8 +70,8 @@ class AuthorizerClient:
         *,
         api_key: str,
         tenant: str,
-        trust_root: str,
-        floor: StateStore,
+        trust_pin: str,
+        state: StateStore,
         policy: PollPolicy | None = None,
         context: ssl.SSLContext | None = None,
         on_event: Callable[[events.Event], None] | None = None,
@@ -84,8 +84,8 @@ class AuthorizerClient:
             Transport, url, api_key=api_key, context=context, allow_http=self._policy.allow_http
         )
         connection = self._connect()
-        trust = TrustState(tenant, trust_root)
-        self._follower = FeedFollower(connection, floor, trust, self._policy, self._note)
+        trust = TrustState(tenant, trust_pin)
+        self._follower = FeedFollower(connection, state, trust, self._policy, self._note)
         self._keys = KeyFetcher(self._connect(), self._follower, self._note)
         if iscoroutinefunction(on_event):
             raise TypeError("on_event must not be async: use AsyncAuthorizerClient.events")
@@ -286,7 +286,7 @@ class AuthorizerClient:
         self._process = _getpid()
 
     def _new_reporter(self) -> Reporter:
-        floor = self._follower.floor
+        store = self._follower.store
         return Reporter(
             self._connect(),
             self._policy,
@@ -296,7 +296,7 @@ class AuthorizerClient:
             tenant=self.tenant,
             trust_version=self._trust_version,
             name=self._name,
-            folder=floor.folder if isinstance(floor, FileStateStore) else None,
+            folder=store.folder if isinstance(store, FileStateStore) else None,
         )
 
     def _trust_version(self) -> int:

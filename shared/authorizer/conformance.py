@@ -14,7 +14,6 @@ from typing import Any, Final
 from . import events
 from .answers import FeedResponse, NoResponse, parse_answer, read_age
 from .client import AuthorizerClient, NotReady
-from .floor import FileStateStore
 from .formats import documents
 from .formats.documents import NotTrusted
 from .formats.following import TrustState, follow
@@ -24,6 +23,7 @@ from .formats.tokens import token_id
 from .formats.trust import KeyUse
 from .http1 import Response
 from .policy import BaseRequired, PollPolicy, RejectionReason, ResponseRejectedError
+from .saved_state import FileStateStore
 from .state import FeedPosition, FeedState, advance
 
 
@@ -35,7 +35,7 @@ class ConformanceSession:
         self._trust: TrustState
         self._signed_by: bytes | None = None
         self._is_trusted = False
-        self._floor: FeedPosition | None = None
+        self._saved_position: FeedPosition | None = None
         self._end: datetime | None = None  # end of freshness; None if no bound was given
         self._client: AuthorizerClient | None = None
         self._failures = 0
@@ -51,9 +51,9 @@ class ConformanceSession:
         """Start without a state. `floor` is the saved position, if any."""
         self._state = self._end = self._signed_by = None
         self._trust = TrustState(tenant, trust_root)
-        self._floor = None
+        self._saved_position = None
         if floor is not None:
-            self._floor = FeedPosition(floor["sequence"], base64.b64decode(floor["chain"]))
+            self._saved_position = FeedPosition(floor["sequence"], base64.b64decode(floor["chain"]))
             signer = floor.get("signer")
             self._signed_by = base64.b64decode(signer) if signer else None
         return {"ready": True}
@@ -65,7 +65,7 @@ class ConformanceSession:
             self._trust = follow(self._trust, given, datetime.fromisoformat(now))
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
-        self._floor = self._trust.position(self._signed_by, self._floor)
+        self._saved_position = self._trust.position(self._signed_by, self._saved_position)
         if self._signed_by not in self._trust.keys_for_use(KeyUse.LISTS):
             self._signed_by, self._is_trusted = None, False
         return {"version": self._trust.version}
@@ -85,7 +85,7 @@ class ConformanceSession:
     def restart(self) -> dict[str, Any]:
         """Restart from the saved position."""
         if self._state and self._is_trusted:
-            self._floor = self._state.position
+            self._saved_position = self._state.position
         self._state = self._end = None
         return {"ready": True}
 
@@ -103,9 +103,11 @@ class ConformanceSession:
     def _advance(self, answer: FeedResponse, base: str | None, now: str) -> FeedState:
         """Return the state after a response."""
         data = None if base is None else base64.b64decode(base)
-        moment, floor = datetime.fromisoformat(now), self._floor
+        moment, position = datetime.fromisoformat(now), self._saved_position
         held = self._state if self._is_trusted else None
-        return advance(held, answer, base=data, now=moment, verifier=self._trust, floor=floor)
+        return advance(
+            held, answer, base=data, now=moment, verifier=self._trust, saved_position=position
+        )
 
     def confirm(self, now: str, age: str, max_staleness: int) -> dict[str, Any]:
         """Record that a response with this `Age`, requested at `now`, confirmed the feed head."""
@@ -143,12 +145,15 @@ class ConformanceSession:
         except ValueError:
             return {"refused": RejectionReason.MALFORMED.value}
 
-    def connect(self, *, max_staleness: float, floor: str, **settings: Any) -> dict[str, Any]:
+    def connect(
+        self, *, max_staleness: float, trust_root: str, floor: str, **settings: Any
+    ) -> dict[str, Any]:
         """Start a client that polls a service. Its events are printed on standard error."""
         try:
             client = self._client = AuthorizerClient(
                 **settings,
-                floor=FileStateStore(floor),
+                trust_pin=trust_root,
+                state=FileStateStore(floor),
                 policy=PollPolicy(max_staleness=max_staleness),
                 on_event=self._note,
                 report=False,

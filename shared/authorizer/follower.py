@@ -19,12 +19,12 @@ from .answers import (
     read_age,
     unexpected_status_error,
 )
-from .floor import SavedState, SavedStateCorrupt, StateStore
 from .formats import documents, wire
 from .formats.documents import NotTrusted, RootReason, SignedDocument
 from .formats.following import OF_DOCUMENTS, TrustState, follow
 from .formats.trust import KeyUse
 from .policy import BaseRequired, PollPolicy, RejectionReason, ResponseRejectedError
+from .saved_state import SavedState, SavedStateCorrupt, StateStore
 from .state import FeedPosition, FeedState, StaticVerifier, advance, restore
 from .transport import Transport
 from .view import ClockReading, Snapshot, today
@@ -55,14 +55,14 @@ _NOT_MODIFIED: Final = 304
 class FeedFollower:
     """Keeps the state of one tenant's feed up to date. It belongs to one thread.
 
-    `load` reads `floor`. A new state or trust document is saved to `floor` before it takes effect.
+    `load` reads `store`. A new state or trust document is saved to `store` before it takes effect.
     `emit` receives each event. With `asks_all`, all trust documents are read for forwarding.
     """
 
     def __init__(
         self,
         transport: Transport,
-        floor: StateStore,
+        store: StateStore,
         trust: TrustState,
         policy: PollPolicy,
         emit: Callable[[events.Event], None],
@@ -74,7 +74,7 @@ class FeedFollower:
         self.view = Snapshot()
         self.last: FeedResponse | None = None  # the newest accepted response
         self.documents: tuple[SignedDocument, ...] = ()  # the last accepted trust response
-        self.floor = floor
+        self.store = store
         self._policy = policy
         self._emit = emit
         self._asks_all = asks_all
@@ -90,11 +90,13 @@ class FeedFollower:
 
     def load(self) -> None:
         """Load the saved state. Raises `SavedStateCorrupt` or `OSError`."""
-        saved = self.floor.load()
+        saved = self.store.load()
         if saved is None:
             return
         if (tenant := saved.trust.tenant_id) != self.trust.tenant_id:
-            raise SavedStateCorrupt(f"the floor is of {tenant}: each tenant needs its own")
+            raise SavedStateCorrupt(
+                f"the saved state belongs to {tenant}: use a separate folder for each tenant"
+            )
         self.trust = saved.trust.with_pin(self.trust.pin)
         position = FeedPosition(saved.sequence, saved.chain)
         self._position = self.trust.position(saved.signer, position)
@@ -137,7 +139,7 @@ class FeedFollower:
         except NoResponse as error:
             return self._record_failure(str(error), error.retry_after)
         except (OSError, SavedStateCorrupt) as error:
-            return self._record_failure(f"the floor cannot be saved: {error}")
+            return self._record_failure(f"cannot save the state: {error}")
         self._failures = 0
         return pause
 
@@ -213,10 +215,15 @@ class FeedFollower:
         return self._advance(answer)
 
     def _advance(self, answer: FeedResponse, base: bytes | None = None) -> FeedState:
-        now, trusted, floor = today(), self.trust, self._position
+        now, trusted, position = today(), self.trust, self._position
         try:
             state = advance(
-                self._state_to_continue(), answer, base=base, now=now, verifier=trusted, floor=floor
+                self._state_to_continue(),
+                answer,
+                base=base,
+                now=now,
+                verifier=trusted,
+                saved_position=position,
             )
         except BaseRequired as needs:
             # The feed head, already verified, bounds the size.
@@ -224,14 +231,14 @@ class FeedFollower:
             path = f"{_FEED}/base/{needs.base.version}"
             return self._advance(answer, self.transport.get_far(path, limit=limit))
         if base is not None:
-            self.floor.save_base(base)
+            self.store.save_base(base)
         return state
 
     def _take(self, state: FeedState, requested_at: ClockReading) -> None:
         """Save `state`, which the service confirmed for the request, and apply it."""
         before, known = self.view.state, self._signed_by
         if before is None or before.head != state.head or known != state.signed_by:
-            self.floor.save(_to_saved_state(state, self.trust, requested_at))
+            self.store.save(_to_saved_state(state, self.trust, requested_at))
         self._position, self._signed_by = state.position, state.signed_by
         self._confirm(state, requested_at)
         if known not in {None, state.signed_by}:
@@ -253,13 +260,13 @@ class FeedFollower:
             or position is None
         ):
             return None
-        base = self.floor.load_base(saved_state.base)
+        base = self.store.load_base(saved_state.base)
         if base is None:
             return None
         trusted = StaticVerifier(self.trust.tenant_id, self.trust.keys_for_use(KeyUse.LISTS))
         try:
             origin, latest = parse_answer(saved_state.origin), parse_answer(saved_state.latest)
-            return restore(origin, base, latest, verifier=trusted, floor=position)
+            return restore(origin, base, latest, verifier=trusted, saved_position=position)
         except ResponseRejectedError:
             # The trusted keys changed since the state was saved. The position remains valid.
             return None
@@ -285,9 +292,9 @@ class FeedFollower:
         position = trust.position(signed_by, self._position)
         state = self.view.state if signed_by and self.view.is_trusted else None
         if state:
-            self.floor.save(_to_saved_state(state, trust, self.view.confirmed))
+            self.store.save(_to_saved_state(state, trust, self.view.confirmed))
         elif position:
-            self.floor.save(SavedState(trust, *position, _NEVER, 0.0, signed_by))
+            self.store.save(SavedState(trust, *position, _NEVER, 0.0, signed_by))
         self.trust, self._position, self._signed_by = trust, position, signed_by
         if state:
             self._confirm(state, self.view.confirmed)

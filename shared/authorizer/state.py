@@ -108,19 +108,19 @@ def advance(
     base: bytes | None = None,
     now: datetime,
     verifier: HeadVerifier,
-    floor: FeedPosition | None = None,
+    saved_position: FeedPosition | None = None,
 ) -> FeedState:
     """Return the state after `answer`, with the checks in the order of docs/spec/feed.md.
 
     `state` is the current state, or None at the beginning. `base` is the payload of the SRL that
-    `BaseRequired` named for this response. `floor` is the position saved before the last stop.
+    `BaseRequired` named for this response. `saved_position` was saved before the last stop.
     Raises `ResponseRejectedError` or `NotTrusted`. Raises `BaseRequired` if only the checks of a
     base remain.
     """
     likely = state.signed_by if state else None
     head, key = verifier.judge(answer.payload, answer.signature, now, likely)
     _check_terms(head, verifier.tenant_id, now)
-    passed = dict(each for each in (floor, state and state.position) if each)
+    passed = dict(each for each in (saved_position, state and state.position) if each)
     if any(head.sequence < sequence for sequence in passed):
         raise ResponseRejectedError(RejectionReason.ROLLBACK)
     if passed.get(head.sequence, head.chain) != head.chain:
@@ -140,15 +140,15 @@ def restore(
     latest: FeedResponse,
     *,
     verifier: StaticVerifier,
-    floor: FeedPosition,
+    saved_position: FeedPosition,
 ) -> FeedState:
     """Rebuild a state from its base, `origin` and `latest`.
 
-    Each is checked at its time of issue, so the state may have expired. `floor` is the saved
-    position: an older `latest` is rejected. Raises `ResponseRejectedError`.
+    Each is checked at its time of issue, so the state may have expired. A `latest` older than
+    `saved_position` is rejected. Raises `ResponseRejectedError`.
     """
     began = _as_of_issue(None, origin, base, verifier, None)
-    return _as_of_issue(began, latest, base, verifier, floor)
+    return _as_of_issue(began, latest, base, verifier, saved_position)
 
 
 def _as_of_issue(
@@ -156,10 +156,12 @@ def _as_of_issue(
     answer: FeedResponse,
     base: bytes,
     verifier: StaticVerifier,
-    floor: FeedPosition | None,
+    saved_position: FeedPosition | None,
 ) -> FeedState:
     now = verifier.judge(answer.payload, answer.signature).head.issued_at
-    return advance(state, answer, base=base, now=now, verifier=verifier, floor=floor)
+    return advance(
+        state, answer, base=base, now=now, verifier=verifier, saved_position=saved_position
+    )
 
 
 def _check_terms(head: wire.SignedHead, tenant: str, now: datetime) -> None:

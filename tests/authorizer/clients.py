@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from shared.authorizer import AuthorizerClient, PollPolicy
-from shared.authorizer.floor import MemoryStateStore
+from shared.authorizer.saved_state import MemoryStateStore
 from tests.authorizer.feeds import TENANT
 from tests.authorizer.service import KEY, PIN
 
@@ -17,8 +17,8 @@ def arguments(**changes: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {
         "api_key": KEY,
         "tenant": TENANT,
-        "trust_root": PIN,
-        "floor": MemoryStateStore(),
+        "trust_pin": PIN,
+        "state": MemoryStateStore(),
         "policy": PollPolicy(poll_seconds=0.01),
     }
     return usual | changes

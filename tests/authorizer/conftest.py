@@ -31,12 +31,12 @@ def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 @pytest.fixture
 def made(service: Service, tmp_path: Path) -> Iterator[Made]:
-    """Makes clients of the service that share a floor on disk."""
+    """Makes clients of the service that share a state folder on disk."""
     with ExitStack() as closed:
 
         def make(**changes: Any) -> AuthorizerClient:
-            floor = FileStateStore(tmp_path / "floor")
-            client = AuthorizerClient(service.url, **arguments(floor=floor) | changes)
+            store = FileStateStore(tmp_path / "state")
+            client = AuthorizerClient(service.url, **arguments(state=store) | changes)
             closed.callback(client.close)
             return client
 

@@ -319,12 +319,14 @@ def test_an_older_service_is_refused_after_a_restart(service: Service, made: Mad
     assert client.check(["svc_wrt_b"]) is STALE
 
 
-def test_the_floor_counts_without_its_base(service: Service, made: Made, tmp_path: Path) -> None:
-    """F182i: If the saved base is lost, the client still refuses a feed older than the floor."""
+def test_the_saved_state_counts_without_its_base(
+    service: Service, made: Made, tmp_path: Path
+) -> None:
+    """F182i: Without its saved base, the client still refuses a feed older than its state."""
     before = Service().feed
     service.revoke("svc_wrt_a")
     made().start().close()
-    for base in (tmp_path / "floor").glob("base-*"):
+    for base in (tmp_path / "state").glob("base-*"):
         base.unlink()
     newer, service.feed = service.feed, before
     service.sign()
@@ -338,18 +340,18 @@ def test_the_floor_counts_without_its_base(service: Service, made: Made, tmp_pat
 def test_a_state_counts_only_once_it_is_saved(service: Service, made: Made, tmp_path: Path) -> None:
     """F182c: A state that could not be saved does not count, so a restart cannot go below it."""
     client = made(policy=PollPolicy(max_staleness=1, poll_seconds=0.01)).start()
-    floor = tmp_path / "floor"
-    (floor / "floor.json").write_bytes(b"no floor")
+    folder = tmp_path / "state"
+    (folder / "floor.json").write_bytes(b"damaged")
     service.revoke("svc_wrt_a")
     soon(lambda: client.check(["svc_wrt_b"]) is STALE)
     assert client.status.sequence == 0
     assert client.check(["svc_wrt_a"]) is STALE
-    (floor / "floor.json").unlink()
+    (folder / "floor.json").unlink()
     soon(lambda: client.check(["svc_wrt_a"]) is REVOKED)
 
 
-def test_a_floor_of_another_tenant_is_refused(made: Made) -> None:
-    """F182d: A client does not start with the floor of another tenant."""
+def test_a_saved_state_of_another_tenant_is_refused(made: Made) -> None:
+    """F182d: A client does not start with the saved state of another tenant."""
     made().start().close()
     with pytest.raises(SavedStateCorrupt, match="each tenant"):
         made(tenant="svc_tnt_other").start()
@@ -460,15 +462,15 @@ def test_a_dropped_signer_clears_nothing(service: Service, made: Made) -> None:
 
 def test_async(service: Service, tmp_path: Path) -> None:
     """F180f: The asyncio client decides as the other does, and yields the events."""
-    run(_use_async(service, tmp_path / "floor"))
+    run(_use_async(service, tmp_path / "state"))
 
 
-def _async_client(service: Service, floor: Path) -> AsyncAuthorizerClient:
-    return AsyncAuthorizerClient(service.url, **arguments(floor=FileStateStore(floor)))
+def _async_client(service: Service, folder: Path) -> AsyncAuthorizerClient:
+    return AsyncAuthorizerClient(service.url, **arguments(state=FileStateStore(folder)))
 
 
-async def _use_async(service: Service, floor: Path) -> None:
-    client = _async_client(service, floor)
+async def _use_async(service: Service, folder: Path) -> None:
+    client = _async_client(service, folder)
     async with client:
         assert client.check(["svc_wrt_a"]) is CLEAR
         service.revoke("svc_wrt_a")

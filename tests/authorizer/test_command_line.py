@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from shared.authorizer.__main__ import main
-from shared.authorizer.floor import FileStateStore
+from shared.authorizer.saved_state import FileStateStore
 from tests.authorizer.feeds import TENANT, public, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
 
 
 def arguments(command: str, service: Service, *more: str) -> list[str]:
-    return [command, service.url, "--tenant", TENANT, "--root", PIN, *more]
+    return [command, service.url, "--tenant", TENANT, "--trust-pin", PIN, *more]
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def test_status_prints_what_a_client_holds(
     with serving(Service()) as service:
         service.vouch()
         service.revoke("svc_wrt_a", "svc_wrt_b")
-        assert main(arguments("status", service, "--floor", str(tmp_path))) == 0
+        assert main(arguments("status", service, "--state-dir", str(tmp_path))) == 0
     lines = capsys.readouterr().out.splitlines()
     assert {"sequence: 1", "revoked: 2", "stale: False", "refusals: {}"} <= {*lines}
     assert f"signer: {public(signer()).hex()}" in lines
@@ -65,5 +65,5 @@ def test_what_goes_wrong_is_said(
         assert main(arguments("status", service)) == 1
         assert "RESCIND_API_KEY" in capsys.readouterr().err
     monkeypatch.setenv("RESCIND_API_KEY", KEY)
-    assert main(["status", service.url, "--tenant", TENANT, "--root", PIN[1:]]) == 1
+    assert main(["status", service.url, "--tenant", TENANT, "--trust-pin", PIN[1:]]) == 1
     assert "a pin must be 64 hexadecimal digits" in capsys.readouterr().err

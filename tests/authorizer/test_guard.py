@@ -47,9 +47,9 @@ def made(service: Service, tmp_path: Path) -> Iterator[Guard]:
 
 @contextmanager
 def _guarding(service: Service, folder: Path, policy: PollPolicy) -> Iterator[Guard]:
-    floor, name = FileStateStore(folder / "floor"), service.feed.tenant
+    store, name = FileStateStore(folder / "state"), service.feed.tenant
     client = AuthorizerClient(
-        service.url, **arguments(tenant=name, floor=floor, policy=policy, report=False)
+        service.url, **arguments(tenant=name, state=store, policy=policy, report=False)
     )
     guard = Guard(client)
     with client:

@@ -30,8 +30,8 @@ from shared.authorizer import (
     view,
 )
 from shared.authorizer import client as client_module
-from shared.authorizer.floor import MemoryStateStore, SavedState
 from shared.authorizer.reporter import Reporter
+from shared.authorizer.saved_state import MemoryStateStore, SavedState
 from tests.authorizer.clients import Made, arguments
 from tests.authorizer.service import Response, Service, serving
 from tests.kit.waiting import soon
@@ -135,7 +135,7 @@ def test_a_client_with_threads_does_not_poll_beside_them(made: Made) -> None:
 
 
 class _FailingOnce(MemoryStateStore):
-    """A floor that cannot be read at first."""
+    """A state store that cannot be read at first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,9 +149,9 @@ class _FailingOnce(MemoryStateStore):
 
 
 @pytest.mark.parametrize("use", ["poll", "start"])
-def test_a_floor_that_failed_once_is_read_again(made: Made, use: str) -> None:
-    """F1608b: If the floor cannot be read once, the next call reads it again."""
-    client = made(floor=_FailingOnce())
+def test_a_saved_state_that_failed_once_is_read_again(made: Made, use: str) -> None:
+    """F1608b: If the saved state cannot be read once, the next call reads it again."""
+    client = made(state=_FailingOnce())
     with pytest.raises(OSError, match="not there yet"):
         getattr(client, use)()
     assert client.check(["svc_wrt_b"]) is STALE
@@ -290,7 +290,7 @@ def test_waits_end_when_the_client_is_closed(service: Service, made: Made) -> No
     waiting.join(60)
     assert returned == [False]
     service.instead = lambda _path: Response(b"", 500)
-    other = made(floor=MemoryStateStore())
+    other = made(state=MemoryStateStore())
     starting = threading.Thread(target=_start_in_vain, args=(other, returned), daemon=True)
     starting.start()
     soon(lambda: other._is_started)
@@ -435,12 +435,12 @@ def test_a_text_that_identifies_no_warrant_is_an_error(made: Made, text: str) ->
             client.start()
 
 
-def test_a_damaged_floor_is_reported_by_poll(made: Made, tmp_path: Path) -> None:
-    client = made(floor=FileStateStore(tmp_path))
+def test_a_damaged_saved_state_is_reported_by_poll(made: Made, tmp_path: Path) -> None:
+    client = made(state=FileStateStore(tmp_path))
     client.poll()
     (tmp_path / "floor.json").write_bytes(b"{}")
     with pytest.raises(SavedStateCorrupt):
-        made(floor=FileStateStore(tmp_path)).poll()
+        made(state=FileStateStore(tmp_path)).poll()
 
 
 def test_a_child_leaves_the_name_to_its_parent(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from cryptography.hazmat.primitives.asymmetric.ec import generate_private_key as
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from shared.authorizer import FileStateStore, events, files, reporter
-from shared.authorizer.floor import MemoryStateStore
 from shared.authorizer.formats.documents import NotTrusted
 from shared.authorizer.formats.proofs import SignedRegistration, SignedReport
 from shared.authorizer.reporter import IdentityKey, IdentityKeyCorrupt
 from shared.authorizer.reports import ReportingState
+from shared.authorizer.saved_state import MemoryStateStore
 from tests.authorizer.clients import Made
 from tests.authorizer.feeds import TENANT, signer
 from tests.authorizer.service import PIN, Response, Service
@@ -68,9 +68,9 @@ def report(body: dict[str, Any], key: bytes) -> SignedReport:
 # --- the file ---
 
 
-def test_the_key_is_beside_the_floor(tmp_path: Path) -> None:
+def test_the_key_is_beside_the_saved_state(tmp_path: Path) -> None:
     """F780a: The key is made once, in a file that only its owner can read."""
-    folder = tmp_path / "floor"
+    folder = tmp_path / "state"
     made = reporter.of_folder(folder)
     assert stat.S_IMODE((folder / "identity.key").stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -94,7 +94,7 @@ def test_processes_that_share_a_folder_share_the_key(
 
     monkeypatch.setattr("shared.authorizer.reporter.files.replace", slow)
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: reporter.of_folder(tmp_path / "floor"), range(32)))
+        found = list(pool.map(lambda _: reporter.of_folder(tmp_path / "state"), range(32)))
     assert (len(made), len({each.public_key for each in found})) == (1, 1)
 
 
@@ -114,7 +114,7 @@ def test_a_damaged_key_is_not_replaced(
     with pytest.raises(IdentityKeyCorrupt, match="Delete it"):
         reporter.of_folder(tmp_path)
     seen: list[events.Event] = []
-    client = made(floor=FileStateStore(tmp_path), on_event=seen.append).start()
+    client = made(state=FileStateStore(tmp_path), on_event=seen.append).start()
     soon(lambda: any(isinstance(each, events.ReportFailed) for each in seen))
     assert client.status.reporting is ReportingState.FAILING
     assert not client.status.stale
@@ -140,7 +140,7 @@ def test_a_key_that_cannot_be_kept(tmp_path: Path, service: Service, made: Made)
     """F780e: If the key cannot be kept, the client sends no report, and says why."""
     (tmp_path / "identity.key").mkdir()
     seen: list[events.Event] = []
-    client = made(floor=FileStateStore(tmp_path), on_event=seen.append).start()
+    client = made(state=FileStateStore(tmp_path), on_event=seen.append).start()
     soon(lambda: any(isinstance(each, events.ReportFailed) for each in seen))
     (failed, *_) = [each for each in seen if isinstance(each, events.ReportFailed)]
     assert "identity.key" in failed.message
@@ -152,7 +152,7 @@ def test_a_key_that_cannot_be_kept(tmp_path: Path, service: Service, made: Made)
 def test_a_client_without_a_folder_has_a_new_key(service: Service, made: Made) -> None:
     """F780f: A client that keeps nothing signs with a key that ends with it."""
     for number in range(2):
-        client = made(floor=MemoryStateStore()).start()
+        client = made(state=MemoryStateStore()).start()
         soon(lambda number=number: len(posted(service, "heartbeat")) > number)  # type: ignore[misc]
         client.close()
     keys = [proof(each).public_key for each in posted(service, REGISTER)]
@@ -166,7 +166,7 @@ def test_a_client_without_a_folder_has_a_new_key(service: Service, made: Made) -
 
 def test_a_client_signs_what_it_reports(service: Service, made: Made, tmp_path: Path) -> None:
     """TRUST-10, F781a: A client proves its key, and signs what it holds."""
-    client = made(floor=FileStateStore(tmp_path), name="gate").start()
+    client = made(state=FileStateStore(tmp_path), name="gate").start()
     soon(lambda: posted(service, "heartbeat"))
     service.revoke("svc_wrt_a")
     soon(lambda: len(posted(service, "heartbeat")) > 1)
@@ -189,7 +189,7 @@ def test_a_report_has_the_version_of_the_trust_document(service: Service, made: 
     """TRUST-10, F781d: A report says which trust document the client holds."""
     service.revoke("svc_wrt_a")
     document = service.vouch(service.feed.key, signer(102)).document
-    client = made(trust_root=PIN).start()
+    client = made(trust_pin=PIN).start()
     soon(lambda: client.status.reporting is ReportingState.ON)
     key = proof(posted(service, REGISTER)[0]).public_key
     assert report(posted(service, "heartbeat")[0], key).trust == document.version == 2

@@ -33,7 +33,7 @@ _FORGED: Final = "a\r\n2026-11-28 ERROR FORGED\x1b[2J\x85\u2028b"
 
 
 def _command(name: str, url: str, key: str, folder: Path) -> None:
-    options = ["--tenant", TENANT, "--root", PIN]
+    options = ["--tenant", TENANT, "--trust-pin", PIN]
     options += ["--state", str(folder), "--listen", "127.0.0.1:0"] if name == "relay" else []
     options += ["--listen", "127.0.0.1:0"] if name == "ext-authz" else []
     with pytest.MonkeyPatch.context() as patched:

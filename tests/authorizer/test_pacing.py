@@ -10,10 +10,10 @@ import pytest
 
 from shared.authorizer import PollPolicy, http1, transport
 from shared.authorizer.events import Event, PollFailed
-from shared.authorizer.floor import MemoryStateStore
 from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay.upstream import RelayPolicy
+from shared.authorizer.saved_state import MemoryStateStore
 from shared.authorizer.transport import Transport
 from tests.authorizer.feeds import TENANT
 from tests.authorizer.service import KEY, PIN, Response, Service, serving

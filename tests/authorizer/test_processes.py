@@ -16,10 +16,10 @@ _BEGIN = """
 import ctypes, os, sys, threading, time, warnings, json, tracemalloc
 from shared.authorizer import AuthorizerClient, FileStateStore, PollPolicy, Verdict
 from shared.authorizer.view import NEVER
-url, tenant, key, floor = sys.argv[1:5]
+url, tenant, key, folder = sys.argv[1:5]
 policy = PollPolicy(max_staleness=30, poll_seconds=0.01)
-client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
-                          floor=FileStateStore(floor), policy=policy)
+client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_pin=key,
+                          state=FileStateStore(folder), policy=policy)
 """
 
 _FORKS = """
@@ -97,8 +97,8 @@ print(json.dumps("closed"))
 """
 
 _POLLS = """
-client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
-                          floor=FileStateStore(floor), policy=policy, report=False)
+client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_pin=key,
+                          state=FileStateStore(folder), policy=policy, report=False)
 client.poll()
 of_parent = client._follower.transport._kept
 child = ctypes.PyDLL(None).fork()
@@ -118,8 +118,8 @@ with client:
     assert client.check(["svc_wrt_b"]) is Verdict.CLEAR
 assert threading.active_count() == 1
 client.close()
-second = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_root=key,
-                          floor=FileStateStore(floor), policy=policy).start()
+second = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_pin=key,
+                          state=FileStateStore(folder), policy=policy).start()
 print(json.dumps("left running"))
 """
 
@@ -132,7 +132,7 @@ def service(service: Service) -> Service:
 
 def ran(program: str, service: Service, folder: Path, *more: str) -> Any:
     """What the program prints, with warnings as errors and the checks of `-X dev`."""
-    arguments = [service.url, TENANT, PIN, str(folder / "floor"), *more]
+    arguments = [service.url, TENANT, PIN, str(folder / "state"), *more]
     done = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "error", "-c", _BEGIN + program, *arguments],
         cwd=ROOT,

@@ -351,17 +351,17 @@ def test_reports_can_be_turned_off(service: Service, made: Made) -> None:
 
 
 def test_each_process_has_a_name_of_its_own(service: Service, made: Made, tmp_path: Path) -> None:
-    """F294b: Clients that share a floor register under names of their own, which they use again.
+    """F294b: Clients that share a folder register under names of their own, which they use again.
 
     Otherwise the report of one would hide that another is behind.
     """
-    floor = tmp_path / "floor"
-    first = made(name="gate", floor=FileStateStore(floor)).start()
+    folder = tmp_path / "state"
+    first = made(name="gate", state=FileStateStore(folder)).start()
     soon(lambda: len(registrations(service)) == 1)
-    made(name="gate", floor=FileStateStore(floor)).start()
+    made(name="gate", state=FileStateStore(folder)).start()
     soon(lambda: len(registrations(service)) == 2)
     first.close()
-    made(name="gate", floor=FileStateStore(floor)).start()
+    made(name="gate", state=FileStateStore(folder)).start()
     soon(lambda: len(registrations(service)) == 3)
     assert [each["name"] for each in registrations(service)] == ["gate", "gate #2", "gate"]
 

@@ -65,21 +65,21 @@ def test_a_state_is_restored_from_what_it_keeps(feed: Feed) -> None:
     assert state.latest is not None
     assert state.origin_base.version == 1
     saved = parse_answer(state.origin.encode()), data, parse_answer(state.latest.encode())
-    again = restore(*saved, verifier=TRUSTED, floor=state.position)
+    again = restore(*saved, verifier=TRUSTED, saved_position=state.position)
     assert replace(again, revoked=state.revoked) == state
     assert held(again) == feed.ids
 
 
-def test_a_saved_state_below_the_floor_is_refused(feed: Feed) -> None:
-    """F168b: A saved state that is older than the saved floor, or of another key, is refused."""
+def test_a_saved_state_below_the_saved_position_is_refused(feed: Feed) -> None:
+    """F168b: A saved state that is older than the saved position, or of another key, is refused."""
     state = begun(feed)
     assert state.latest is not None
     saved = state.origin, feed.data, state.latest
     with pytest.raises(ResponseRejectedError, match="rollback"):
-        restore(*saved, verifier=TRUSTED, floor=FeedPosition(2, feed.chain))
+        restore(*saved, verifier=TRUSTED, saved_position=FeedPosition(2, feed.chain))
     trusted = TRUSTED._replace(public_keys=(public(signer(2)),))
     with pytest.raises(ResponseRejectedError, match="signature"):
-        restore(*saved, verifier=trusted, floor=state.position)
+        restore(*saved, verifier=trusted, saved_position=state.position)
 
 
 def test_what_a_state_keeps_is_bounded(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ from shared.authorizer import PollPolicy, transport
 from shared.authorizer.answers import NoResponse, TooLarge
 from shared.authorizer.answers import Response as Received
 from shared.authorizer.events import Event, PollFailed, ResponseRejected
-from shared.authorizer.floor import MemoryStateStore, StateStore
 from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats import wire
 from shared.authorizer.formats.following import TrustState
+from shared.authorizer.saved_state import MemoryStateStore, StateStore
 from shared.authorizer.transport import Transport
 from tests.authorizer.feeds import TENANT, Feed, signer
 from tests.authorizer.service import KEY, PIN, Response, Service, serving
@@ -257,13 +257,13 @@ def test_a_server_of_another_name_is_refused() -> None:
         asker.close()
 
 
-def followed(service: Service, floor: StateStore | None = None) -> tuple[FeedFollower, list[Event]]:
+def followed(service: Service, store: StateStore | None = None) -> tuple[FeedFollower, list[Event]]:
     seen: list[Event] = []
     if not service.documents:
         service.vouch()
     trust = TrustState(TENANT, PIN)
     asker = Transport(service.url, api_key=KEY)
-    follower = FeedFollower(asker, floor or MemoryStateStore(), trust, PollPolicy(), seen.append)
+    follower = FeedFollower(asker, store or MemoryStateStore(), trust, PollPolicy(), seen.append)
     follower.load()
     return follower, seen
 

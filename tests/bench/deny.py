@@ -21,8 +21,8 @@ from typing import Final
 
 from shared.authorizer import AuthorizerClient, PollPolicy, Verdict
 from shared.authorizer.answers import parse_answer
-from shared.authorizer.floor import MemoryStateStore
 from shared.authorizer.formats import wire
+from shared.authorizer.saved_state import MemoryStateStore
 from shared.model.callers import Scope
 from shared.operations.access import api_keys
 from shared.operations.lists import in_force
@@ -117,8 +117,8 @@ def _client(service: Service, wait: float) -> Iterator[AuthorizerClient]:
         f"http://{HOST}:{service.port}",
         api_key=service.authorizer,
         tenant=service.tenant_id,
-        trust_root=service.pin,
-        floor=MemoryStateStore(),
+        trust_pin=service.pin,
+        state=MemoryStateStore(),
         policy=PollPolicy(wait_seconds=wait),
     )
     with client.start(wait=120):

@@ -7,7 +7,7 @@ import { AuthorizerClient } from "@rescind/authorizer";
 import { FileStateStore } from "@rescind/authorizer/node";
 
 const { folder, ...options } = JSON.parse(process.argv[2]), events = [];
-const client = new AuthorizerClient({ ...options, floor: new FileStateStore(folder), onEvent: (each) => events.push(each) });
+const client = new AuthorizerClient({ ...options, state: new FileStateStore(folder), onEvent: (each) => events.push(each) });
 const said = (error) => `${error.constructor.name}: ${error.message}`;
 const commands = {
   run: () => void client.run().catch((error) => events.push({ type: "ended", message: said(error) })),

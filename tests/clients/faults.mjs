@@ -15,10 +15,10 @@ const server = createServer((request, response) => {
 });
 await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
 const usual = {
-  url: `http://127.0.0.1:${server.address().port}`, tenant: "svc_tnt_a", trustRoot: "0".repeat(64), report: false,
+  url: `http://127.0.0.1:${server.address().port}`, tenant: "svc_tnt_a", trustPin: "0".repeat(64), report: false,
   policy: { maxStaleness: 10 },
 };
-const made = (options) => new AuthorizerClient({ apiKey: "key", floor: new MemoryStateStore(), ...usual, ...options });
+const made = (options) => new AuthorizerClient({ apiKey: "key", state: new MemoryStateStore(), ...usual, ...options });
 
 // The clocks of all clients, advanced by milliseconds.
 const clock = performance.now.bind(performance), wall = Date.now, advanced = { clock: 0, wall: 0 };
@@ -56,7 +56,7 @@ for (const each of [inspect(printed, { depth: 9, showHidden: true }), JSON.strin
   assert.doesNotMatch(each, /SECRET/);
 }
 
-// A floor that fails once is read again. Errors of `onEvent` end nothing.
+// A saved state that fails once is read again. Errors of `onEvent` end nothing.
 let left = 1;
 class Failing extends MemoryStateStore {
   async read(name) {
@@ -66,7 +66,7 @@ class Failing extends MemoryStateStore {
 }
 for (const onEvent of [() => { throw new Error("thrown"); }, async () => { throw new Error("rejected"); }]) {
   left = 1;
-  const client = made({ floor: new Failing(), onEvent });
+  const client = made({ state: new Failing(), onEvent });
   await assert.rejects(client.poll(), /the disk is away/);
   await client.poll();
   assert.equal(client.status.failures, 1);

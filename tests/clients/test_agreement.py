@@ -79,17 +79,17 @@ def _all(checks: dict[str, Check], warrant_id: str, verdict: str) -> bool:
 
 @contextmanager
 def _clients(server: Server, program: Path, folder: Path) -> Iterator[dict[str, Check]]:
-    """One client of each kind, with its floor in the folder: how to ask it."""
+    """One client of each kind, with its saved state in the folder: how to ask it."""
     given = server.client_settings()
     with ExitStack() as ended:
         python = AuthorizerClient(
             server.url,
             **given,
-            floor=FileStateStore(folder / "python"),
+            state=FileStateStore(folder / "python"),
             policy=PollPolicy(max_staleness=_STALENESS, poll_seconds=0.1),
         )
         ended.enter_context(python)
-        settings = {"URL": server.url, "FLOOR": str(folder / "go")}
+        settings = {"URL": server.url, "STATE_DIR": str(folder / "go")}
         settings |= {name.upper(): value for name, value in given.items()}
         named = {f"RESCIND_{name}": value for name, value in settings.items()}
         beside = ended.enter_context(sidecar(program, named))
@@ -106,7 +106,7 @@ def _typescript(url: str, given: dict[str, Any], folder: Path) -> Iterator[runne
     program = typescript.installed() / "driven.mjs"
     shutil.copy(ROOT / "tests/clients/driven.mjs", program)
     options = {"url": url, "apiKey": given["api_key"], "tenant": given["tenant"]}
-    options |= {"trustRoot": given["trust_root"], "folder": str(folder), "name": "gate"}
+    options |= {"trustPin": given["trust_pin"], "folder": str(folder), "name": "gate"}
     policy = {"policy": {"pollSeconds": 0.1, "maxStaleness": _STALENESS}}
     with runner.started([typescript.node(), str(program), json.dumps(options | policy)]) as ask:
         ask({"run": {}})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared import __version__
-from shared.authorizer.floor import FileStateStore, SavedState
+from shared.authorizer.saved_state import FileStateStore, SavedState
 from tests.authorizer.feeds import NOW, TENANT
 from tests.authorizer.roots import first, pinned
 from tests.authorizer.service import KEY, PIN, Service, serving
@@ -31,9 +31,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _following(url: str, key: str, tenant: str, root: str, folder: Path) -> dict[str, str]:
-    """The environment of a client with its floor in a folder."""
-    given = {"URL": url, "API_KEY": key, "TENANT": tenant, "TRUST_ROOT": root}
-    given["FLOOR"] = str(folder / "floor")
+    """The environment of a client with its saved state in a folder."""
+    given = {"URL": url, "API_KEY": key, "TENANT": tenant, "TRUST_PIN": root}
+    given["STATE_DIR"] = str(folder / "state")
     return {f"RESCIND_{name}": value for name, value in given.items()}
 
 
@@ -70,7 +70,7 @@ def test_its_sources_are_in_order() -> None:
 
 
 def test_its_own_tests_pass() -> None:
-    """F1003a: In Go, a bad answer changes nothing, floors last, and a decision allocates nothing.
+    """F1003a: In Go, a bad answer changes nothing, state survives, and checks allocate nothing.
 
     A million revoked warrants take at most 40 MB.
     """
@@ -99,8 +99,8 @@ def test_ten_lines(tmp_path: Path) -> None:
             service.revoke("svc_wrt_laptop-17")
 
 
-def test_it_refuses_the_floor_of_another_client(program: Path, tmp_path: Path) -> None:
-    """F1002a: The client in Go refuses a floor that the client in Python wrote, and names it."""
+def test_it_refuses_the_saved_state_of_another_client(program: Path, tmp_path: Path) -> None:
+    """F1002a: The client in Go refuses a saved state of the client in Python, and names it."""
     FileStateStore(tmp_path).save(SavedState(pinned(held=first()), 1, b"c" * 32, NOW, 0.0))
     settings = {"RESCIND_URL": "http://127.0.0.1:1", "RESCIND_API_KEY": "key"}
     settings |= {
@@ -112,7 +112,7 @@ def test_it_refuses_the_floor_of_another_client(program: Path, tmp_path: Path) -
         [program, "check", "svc_wrt_a"], env=environment(settings), capture_output=True, check=False
     )
     assert ran.returncode == 1
-    assert b"is the floor of the Python client: give this client a folder" in ran.stderr
+    assert b"was saved by the Python client: use a separate folder" in ran.stderr
 
 
 def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ def test_it_follows_a_service(program: Path, server: Server, tmp_path: Path) -> 
     """
     given = server.client_settings()
     settings = _following(
-        server.url, given["api_key"], given["tenant"], given["trust_root"], tmp_path
+        server.url, given["api_key"], given["tenant"], given["trust_pin"], tmp_path
     )
     with sidecar(program, settings) as client:
         soon(partial(client.clears, "svc_wrt_0"))

@@ -100,7 +100,7 @@ def test_the_set_is_what_entries_say() -> None:
 
 
 def test_a_client_bears_faults_of_its_surroundings() -> None:
-    """F1631a: In TypeScript, faults of a floor, a handler or a service end and leak nothing.
+    """F1631a: In TypeScript, faults of a saved state, a handler or a service end and leak nothing.
 
     Pauses are bounded, connections are renewed, and API keys are checked. A runtime without Ed25519
     raises an error.

@@ -50,8 +50,8 @@ def started(service: Service, tmp_path: Path) -> Iterator[Started]:
     with ExitStack() as ended:
 
         def start(**changes: Any) -> runner.Ask:
-            usual = {"url": service.url, "apiKey": KEY, "tenant": TENANT, "trustRoot": PIN} | {
-                "folder": str(tmp_path / "floor"),
+            usual = {"url": service.url, "apiKey": KEY, "tenant": TENANT, "trustPin": PIN} | {
+                "folder": str(tmp_path / "state"),
                 "report": False,
                 "policy": {"pollSeconds": 0.01},
             }
@@ -76,7 +76,7 @@ def _verdicts(ask: runner.Ask, *letters: str) -> list[str]:
 def test_a_client_follows_the_feed_and_decides_at_once_after_a_restart(
     service: Service, started: Started
 ) -> None:
-    """F1041a: The TypeScript client takes entries, long polls, and decides offline by its floor."""
+    """F1041a: The TypeScript client takes entries, long polls, and decides offline by its state."""
     service.max_wait_seconds = 25
     first = started()
     assert _verdicts(first, "a") == ["stale"]
@@ -131,12 +131,12 @@ def test_one_pin_lasts_through_rotation_theft_and_root_rotation(
     assert sequences == sorted(sequences)
 
 
-def _floor(tmp_path: Path) -> Path:
-    return tmp_path / "floor/floor.json"
+def _saved_file(tmp_path: Path) -> Path:
+    return tmp_path / "state/floor.json"
 
 
 def _resealed(path: Path, **changes: Any) -> None:
-    """The floor with other members, and the hash of those."""
+    """The saved state with other members, and the hash of those."""
     data = json.dumps(json.loads(path.read_bytes().partition(b"\n")[2]) | changes).encode()
     path.write_bytes(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
 
@@ -148,29 +148,34 @@ def _refusal(ask: runner.Ask) -> str:
     return error
 
 
-def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_path: Path) -> None:
-    """F1043a: A floor that is damaged, too new, of another tenant or client ends with its name."""
-    path = _floor(tmp_path)
+def test_a_saved_state_is_damaged_or_foreign(
+    service: Service, started: Started, tmp_path: Path
+) -> None:
+    """F1043a: A state that is damaged, too new, of another tenant or client ends with its name."""
+    path = _saved_file(tmp_path)
     _polled(started())
     genuine = path.read_bytes()
     path.write_bytes(genuine[:-9])
-    words = "StateError: the floor is damaged (Error: its hash is another one)"
+    words = "StateError: the saved state is damaged (Error: its hash is another one)"
     assert _refusal(started()).startswith(words)
     for changes, words in (
-        ({"client": "go"}, "it is the floor of the go client"),
-        ({"format": 2}, "a newer version of this client wrote the floor"),
-        ({"tenant": "svc_tnt_other"}, "the floor is of svc_tnt_other"),
-        ({"sequence": "1"}, "the floor is damaged (Error: sequence is no number)"),
-        ({"trust": "{}"}, "the floor is damaged"),
-        ({"trust": None}, "the floor is damaged (Error: trust is no text)"),
-        ({"trust": '{"documents": []}'}, "the floor is damaged (Error: it has no trust document)"),
+        ({"client": "go"}, "it was saved by the go client"),
+        ({"format": 2}, "a newer version of this client wrote the saved state"),
+        ({"tenant": "svc_tnt_other"}, "the saved state belongs to svc_tnt_other"),
+        ({"sequence": "1"}, "the saved state is damaged (Error: sequence is no number)"),
+        ({"trust": "{}"}, "the saved state is damaged"),
+        ({"trust": None}, "the saved state is damaged (Error: trust is no text)"),
+        (
+            {"trust": '{"documents": []}'},
+            "the saved state is damaged (Error: it has no trust document)",
+        ),
     ):
         path.write_bytes(genuine)
         _resealed(path, **changes)
         assert _refusal(started()).startswith(f"StateError: {words}")
     path.write_bytes(genuine)
-    pythons = AuthorizerClient(service.url, **arguments(floor=FileStateStore(path.parent)))
-    with pytest.raises(SavedStateCorrupt, match="the floor of the typescript client"):
+    pythons = AuthorizerClient(service.url, **arguments(state=FileStateStore(path.parent)))
+    with pytest.raises(SavedStateCorrupt, match="was saved by the typescript client"):
         pythons.start()
     path.chmod(0o666)
     assert "others can use" in _refusal(started())
@@ -178,20 +183,20 @@ def test_a_floor_is_damaged_or_foreign(service: Service, started: Started, tmp_p
     assert "ENOTDIR" in _refusal(started(folder="/dev/null/none"))
     path.unlink()
     pythons.start().close()
-    assert "it is the floor of the Python client" in _refusal(started())
+    assert "it was saved by the Python client" in _refusal(started())
 
 
-def test_a_floor_of_an_older_version_is_read(
+def test_a_saved_state_of_an_older_version_is_read(
     service: Service, started: Started, tmp_path: Path
 ) -> None:
-    """F1043b: The TypeScript client goes on with the floor that an older version of it wrote."""
-    _floor(tmp_path).parent.mkdir(mode=0o700)
+    """F1043b: The TypeScript client continues with the state that an older version saved."""
+    _saved_file(tmp_path).parent.mkdir(mode=0o700)
     # Version 0.4.0 wrote it: each later one reads it.
-    shutil.copy(ROOT / "tests/clients/floor-1.json", _floor(tmp_path))
-    _floor(tmp_path).chmod(0o600)
+    shutil.copy(ROOT / "tests/clients/floor-1.json", _saved_file(tmp_path))
+    _saved_file(tmp_path).chmod(0o600)
     service.vouch()
     client = started()
-    # The floor has entry 3 of this feed, so the feed with one entry is an old one.
+    # The saved state has entry 3 of this feed, so the feed with one entry is an old one.
     assert _polled(client)["reason"] == "rollback"
     service.revoke("svc_wrt_b")
     service.revoke("svc_wrt_c")
@@ -202,15 +207,15 @@ def test_a_floor_of_an_older_version_is_read(
 def test_a_state_counts_only_once_it_is_saved(
     service: Service, started: Started, tmp_path: Path
 ) -> None:
-    """F1043c: If a floor cannot be saved, or another process writes to it, no new state counts."""
+    """F1043c: If a state cannot be saved, or another process writes to it, no new state counts."""
     client, other = started(), started()
     _polled(client)
     service.revoke("svc_wrt_b")
     assert _polled(other)["type"] == "polled"
     assert "another process writes to" in _polled(client)["message"]
     assert _verdicts(client, "a", "b") == ["revoked", "clear"]
-    _floor(tmp_path).unlink()
-    _floor(tmp_path).mkdir()
+    _saved_file(tmp_path).unlink()
+    _saved_file(tmp_path).mkdir()
     service.revoke("svc_wrt_c")
     assert _polled(other)["type"] == "failed"
     assert _verdicts(other, "b", "c") == ["revoked", "clear"]
@@ -248,7 +253,7 @@ def test_reports_change_no_verdict(service: Service, started: Started, tmp_path:
     assert failed["unregistered"]
     assert 'refused to register "gate-1", because another client has this name' in failed["message"]
     service.instead = lambda _path: None
-    (tmp_path / "floor/identity.key").chmod(0o644)
+    (tmp_path / "state/identity.key").chmod(0o644)
     client = started(report=True)
     _polled(client)
     client({"report": {}})
@@ -275,7 +280,7 @@ def test_a_client_follows_the_real_service(started: Started, tmp_path: Path) -> 
     try:
         given = server.client_settings()
         options = {"url": server.url, "apiKey": given["api_key"], "tenant": given["tenant"]}
-        options |= {"trustRoot": given["trust_root"], "report": True, "name": "gate-1"}
+        options |= {"trustPin": given["trust_pin"], "report": True, "name": "gate-1"}
         client = started(**options, policy={"pollSeconds": 0.1, "maxStaleness": 10})
         client({"run": {}})
         for number, compromised in enumerate((None, False, True, None)):
@@ -308,8 +313,8 @@ def test_ten_lines_refuse_a_warrant(service: Service, tmp_path: Path) -> None:
     """F1047a: The documented lines of TypeScript refuse a revoked warrant, and no other."""
     page = (ROOT / "docs/authorizers.md").read_text(encoding="utf-8")
     (lines,) = re.findall(r"```ts\n(.*?)```", page, re.DOTALL)
-    given = {"URL": service.url, "API_KEY": KEY, "TENANT": TENANT, "TRUST_ROOT": PIN}
-    given["FLOOR"] = str(tmp_path / "floor")
+    given = {"URL": service.url, "API_KEY": KEY, "TENANT": TENANT, "TRUST_PIN": PIN}
+    given["STATE_DIR"] = str(tmp_path / "state")
     settings = {f"RESCIND_{name}": value for name, value in given.items()}
     command = [typescript.node(), str(typescript.compiled(lines, tmp_path))]
     said = []

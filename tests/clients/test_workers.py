@@ -113,7 +113,7 @@ def test_a_worker_decides(service: Service, tmp_path: Path, date: str) -> None:
 
     It refuses what is revoked, becomes stale without the service, and recovers.
     """
-    options = {"url": service.url, "apiKey": KEY, "tenant": TENANT, "trustRoot": PIN}
+    options = {"url": service.url, "apiKey": KEY, "tenant": TENANT, "trustPin": PIN}
     policy = {"maxStaleness": 2, "pollSeconds": 0.1}
     with _worker(tmp_path, date, **options, policy=policy, report=False) as ask:
         assert ask("/check?id=svc_wrt_b") == {"verdict": "stale", "events": []}
@@ -137,7 +137,7 @@ def test_a_worker_decides(service: Service, tmp_path: Path, date: str) -> None:
 @pytest.mark.parametrize("date", _DATES)
 def test_requests_of_a_worker_share_a_client(service: Service, tmp_path: Path, date: str) -> None:
     """F1630b: Requests to a Worker that poll at once share one exchange with the service."""
-    options = {"url": service.url, "apiKey": KEY, "tenant": TENANT, "trustRoot": PIN}
+    options = {"url": service.url, "apiKey": KEY, "tenant": TENANT, "trustPin": PIN}
     with _worker(tmp_path, date, **options, report=False) as ask:
         with ThreadPoolExecutor(8) as pool:
             found = [*pool.map(ask, ["/poll?id=svc_wrt_b"] * 8)]

@@ -4,11 +4,11 @@ import { AuthorizerClient } from "@rescind/authorizer";
 import options from "options.json";
 
 const files = new Map(), events = [];
-const floor = {
+const state = {
   read: async (name) => files.get(name) ?? null,
   write: async (name, data) => void files.set(name, data),
 };
-const client = new AuthorizerClient({ ...options, floor, onEvent: async (each) => void events.push(each) });
+const client = new AuthorizerClient({ ...options, state, onEvent: async (each) => void events.push(each) });
 
 export default {
   async fetch(request) {

@@ -31,7 +31,7 @@ class Subject:
         """Start both. The relay refuses its key with its exit."""
         port = processes.free_port()
         command = [sys.executable, "-m", "shared.authorizer", "relay", url]
-        command += ["--tenant", settings["tenant"], "--root", settings["trust_root"]]
+        command += ["--tenant", settings["tenant"], "--trust-pin", settings["trust_root"]]
         command += ["--state", tempfile.mkdtemp(dir=settings["floor"])]
         command += ["--listen", f"127.0.0.1:{port}"]
         relay = subprocess.Popen(
@@ -52,8 +52,8 @@ class Subject:
             f"http://127.0.0.1:{port}",
             api_key="svc_any",
             tenant=settings["tenant"],
-            trust_root=settings["trust_root"],
-            floor=FileStateStore(settings["floor"]),
+            trust_pin=settings["trust_root"],
+            state=FileStateStore(settings["floor"]),
             policy=PollPolicy(max_staleness=settings["max_staleness"]),
             on_event=self._count,
             report=False,

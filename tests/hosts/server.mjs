@@ -8,16 +8,16 @@ import process from "node:process";
 import { AuthorizerClient } from "@rescind/authorizer";
 import { FileStateStore } from "@rescind/authorizer/node";
 
-const { HOST_URL: url, HOST_KEY: apiKey, HOST_TENANT: tenant, HOST_PIN: trustRoot, HOST_FLOOR } = process.env;
+const { HOST_URL: url, HOST_KEY: apiKey, HOST_TENANT: tenant, HOST_PIN: trustPin, HOST_STATE_DIR } = process.env;
 const [port, mode] = process.argv.slice(2);
 
 if (mode && cluster.isPrimary) {
   cluster.fork();
   cluster.fork();
 } else {
-  // Each process has a floor and a name of its own.
-  const name = `gate-${cluster.worker?.id ?? 1}`, floor = new FileStateStore(join(HOST_FLOOR, name));
-  const client = new AuthorizerClient({ url, apiKey, tenant, trustRoot, name, floor, policy: { maxStaleness: 6 } });
+  // Each process has a state folder and a name of its own.
+  const name = `gate-${cluster.worker?.id ?? 1}`, state = new FileStateStore(join(HOST_STATE_DIR, name));
+  const client = new AuthorizerClient({ url, apiKey, tenant, trustPin, name, state, policy: { maxStaleness: 6 } });
   client.run();
   createServer((request, response) => {
     response.end(`${process.pid} ${client.check(request.url.split("?")[1])}`);

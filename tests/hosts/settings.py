@@ -9,13 +9,13 @@ MAX_STALENESS = 6.0
 
 
 def arguments() -> dict[str, Any]:
-    """Return the arguments of a client. All processes of a host share one floor."""
+    """Return the arguments of a client. All processes of a host share one state folder."""
     return {
         "url": os.environ["HOST_URL"],
         "api_key": os.environ["HOST_KEY"],
         "tenant": os.environ["HOST_TENANT"],
-        "trust_root": os.environ["HOST_PIN"],
-        "floor": FileStateStore(os.environ["HOST_FLOOR"]),
+        "trust_pin": os.environ["HOST_PIN"],
+        "state": FileStateStore(os.environ["HOST_STATE_DIR"]),
         "policy": PollPolicy(max_staleness=MAX_STALENESS),
     }
 

@@ -187,7 +187,7 @@ def _settings(service: Service, folder: Path) -> dict[str, str]:
         "HOST_KEY": KEY,
         "HOST_TENANT": TENANT,
         "HOST_PIN": PIN,
-        "HOST_FLOOR": str(folder / "floor"),
+        "HOST_STATE_DIR": str(folder / "state"),
         "PYTHONPATH": str(ROOT),
     }
 

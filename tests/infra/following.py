@@ -26,9 +26,9 @@ import json, sys
 from dataclasses import asdict
 from rescind_authorizer import AuthorizerClient, FileStateStore, PollPolicy
 settings = json.loads(sys.argv[1])
-floor = FileStateStore(settings.pop("folder"))
+state = FileStateStore(settings.pop("folder"))
 policy = PollPolicy(max_staleness=5, poll_seconds=0.1)
-client = AuthorizerClient(floor=floor, policy=policy, **settings).start(wait=60)
+client = AuthorizerClient(state=state, policy=policy, **settings).start(wait=60)
 print("ready", flush=True)
 for line in sys.stdin:
     verb, *ids = line.split()
@@ -85,7 +85,7 @@ class Asked:
 
 @contextmanager
 def following(python: Path, folder: Path, **settings: object) -> Iterator[Asked]:
-    """The installed client with its floor in `folder`, ready; it is killed at the end."""
+    """The installed client with its saved state in `folder`, ready; it is killed at the end."""
     with subprocess.Popen(
         [str(python), "-c", _PROGRAM, json.dumps(settings | {"folder": str(folder)})],
         stdin=subprocess.PIPE,
@@ -153,7 +153,7 @@ class Server:
         return {
             "api_key": key,
             "tenant": self.call("GET", "/tenant/settings")["tenant_id"],
-            "trust_root": self.pin,
+            "trust_pin": self.pin,
         }
 
     @property

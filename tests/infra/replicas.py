@@ -18,7 +18,7 @@ import httpx2
 
 from shared import wiring
 from shared.authorizer import AuthorizerClient, PollPolicy
-from shared.authorizer.floor import MemoryStateStore
+from shared.authorizer.saved_state import MemoryStateStore
 from shared.authorizer.status import Verdict
 from shared.operations.operator import onboarding
 from shared.ports import Ports
@@ -72,7 +72,7 @@ class Replicas:
         settings = self.servers[0].client_settings()
         policy = PollPolicy(max_staleness=5, poll_seconds=0.1)
         made = AuthorizerClient(
-            url, **settings, floor=MemoryStateStore(), policy=policy, report=False
+            url, **settings, state=MemoryStateStore(), policy=policy, report=False
         )
         with made.start(wait=LONG):
             yield made

@@ -40,7 +40,7 @@ def settings(server: Server, tmp_path: Path) -> dict[str, str]:
         "RESCIND_API_KEY": gateway["key"],
         "RESCIND_TENANT": server.call("GET", "/tenant/settings")["tenant_id"],
         "RESCIND_TRUST_PIN": server.pin,
-        "RESCIND_STATE_DIR": str(tmp_path / "floor"),
+        "RESCIND_STATE_DIR": str(tmp_path / "state"),
     }
 
 
@@ -264,6 +264,6 @@ def deciding(port: int, answer: bytes | None) -> Iterator[None]:
 def _guarding(python: Path, settings: dict[str, str], port: int) -> list[str]:
     return [
         *(str(python), "-m", "rescind_authorizer", "ext-authz", settings["RESCIND_URL"]),
-        *("--tenant", settings["RESCIND_TENANT"], "--root", settings["RESCIND_TRUST_PIN"]),
-        *("--floor", settings["RESCIND_STATE_DIR"], "--listen", f"{HOST}:{port}"),
+        *("--tenant", settings["RESCIND_TENANT"], "--trust-pin", settings["RESCIND_TRUST_PIN"]),
+        *("--state-dir", settings["RESCIND_STATE_DIR"], "--listen", f"{HOST}:{port}"),
     ]

@@ -56,7 +56,7 @@ def test_ten_lines_refuse_a_warrant(python: Path, service: Service, tmp_path: Pa
         "RESCIND_API_KEY": KEY,
         "RESCIND_TENANT": TENANT,
         "RESCIND_TRUST_PIN": PIN,
-        "RESCIND_STATE_DIR": str(tmp_path / "floor"),
+        "RESCIND_STATE_DIR": str(tmp_path / "state"),
     }
     assert _run(str(python), "-c", lines, cwd=tmp_path, settings=settings) == "allowed\n"
     service.revoke("svc_wrt_laptop-17")
@@ -72,7 +72,7 @@ def settings(server: Server) -> dict[str, object]:
         "url": server.url,
         "api_key": key["key"],
         "tenant": server.call("GET", "/tenant/settings")["tenant_id"],
-        "trust_root": server.pin,
+        "trust_pin": server.pin,
     }
 
 
@@ -87,7 +87,7 @@ def test_nothing_is_lost_while_both_are_killed(
     refused, sample = set[str](), random.Random(number)
     with server.revoking(number) as acknowledged:
         for turn in range(1, 7):
-            with following(python, tmp_path / "floor", **settings) as client:
+            with following(python, tmp_path / "state", **settings) as client:
                 assert {client.check(each) for each in refused} <= {"revoked"}
                 # The client is killed at the end of each turn, the server in the middle.
                 soon(partial(_has, acknowledged, number * (2 * turn - 1) // 12), seconds=300)
@@ -97,7 +97,7 @@ def test_nothing_is_lost_while_both_are_killed(
                 asked = sample.sample(acknowledged, min(200, len(acknowledged)))
                 refused.update(each for each in asked if client.refuses(each))
     assert len(refused) > number // 10
-    with following(python, tmp_path / "floor", **settings) as client:
+    with following(python, tmp_path / "state", **settings) as client:
         for each in acknowledged:
             soon(partial(client.refuses, each))
         assert client.check("svc_wrt_never") == "clear"

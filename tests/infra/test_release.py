@@ -151,7 +151,7 @@ def _refuse_manifests(dist: Path, folder: Path) -> None:
 
 
 def _refuse_sources(dist: Path, folder: Path) -> None:
-    broken = _without(dist, folder, "rescind_authorizer", "package/floor.py")
+    broken = _without(dist, folder, "rescind_authorizer", "package/saved_state.py")
     with pytest.raises(release.ReleaseRefused, match="the wheel that is built from"):
         release.check_source(broken, dist, folder / "again")
     broken = _without(dist, folder, "rescind", release._DOCKERFILE)

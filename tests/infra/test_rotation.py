@@ -10,8 +10,8 @@ import pytest
 
 from shared.authorizer import events
 from shared.authorizer.client import AuthorizerClient
-from shared.authorizer.floor import FileStateStore
 from shared.authorizer.policy import PollPolicy
+from shared.authorizer.saved_state import FileStateStore
 from shared.authorizer.status import Verdict
 from tests.infra.following import Server, soon
 
@@ -31,7 +31,7 @@ def settings(server: Server) -> dict[str, Any]:
         "url": server.url,
         "api_key": key["key"],
         "tenant": server.call("GET", "/tenant/settings")["tenant_id"],
-        "trust_root": server.pin,
+        "trust_pin": server.pin,
         "policy": _POLICY,
     }
 
@@ -49,8 +49,8 @@ def clients(
         made = []
         for number in range(_CLIENTS):
             seen: list[events.Event] = []
-            floor = FileStateStore(tmp_path / f"floor-{number}")
-            client = AuthorizerClient(**settings, floor=floor, on_event=seen.append)
+            state = FileStateStore(tmp_path / f"state-{number}")
+            client = AuthorizerClient(**settings, state=state, on_event=seen.append)
             stack.enter_context(client)
             seen.clear()
             made.append((client, seen))

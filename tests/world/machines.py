@@ -22,10 +22,10 @@ from shared.adapters.file_sealer import FileSealer
 from shared.adapters.stored_usage import StoreUsageCounts
 from shared.authorizer import events
 from shared.authorizer.answers import Response
-from shared.authorizer.floor import MemoryStateStore, SavedState, _decode, _encode
 from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.policy import PollPolicy
+from shared.authorizer.saved_state import MemoryStateStore, SavedState, _decode, _encode
 from shared.authorizer.trust import KeyFetcher
 from shared.errors import NotFound, RequestError, RescindError
 from shared.operations.lists import publication
@@ -227,7 +227,7 @@ class Publisher:
 
 
 class Disk(MemoryStateStore):
-    """The floor of a client, as bytes that outlive it, and how wrong the clock was then."""
+    """The saved state of a client, as bytes that outlive it, and how wrong the clock was then."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__()
@@ -268,7 +268,7 @@ class Client:
         policy: PollPolicy = POLICY,
     ) -> None:
         self.world, self.machine, self.tenant = world, machine, tenant
-        self.floor, self.link = Disk(machine), Link(world, machine, tenant, ups)
+        self.store, self.link = Disk(machine), Link(world, machine, tenant, ups)
         self._policy = policy
         self._trust = TrustState(tenant.id, pin)
         # What it last heard nothing for, without numbers.
@@ -282,7 +282,7 @@ class Client:
         self.world.start(f"{self.machine.name} follows", self.machine, self._follow)
 
     def _made(self) -> FeedFollower:
-        made = FeedFollower(self.link.transport, self.floor, self._trust, self._policy, self._note)
+        made = FeedFollower(self.link.transport, self.store, self._trust, self._policy, self._note)
         self.link.confirmed = lambda: made.view.confirmed
         self.keys = KeyFetcher(self.link.transport, made, self._note)
         self.keys.is_wanted = True
@@ -291,7 +291,7 @@ class Client:
     def _follow(self) -> None:
         follower = self.follower
         follower.load()
-        if self.floor.misleads:
+        if self.store.misleads:
             self.link.lie = follower.view.confirmed
         while True:
             pause = follower.poll()
@@ -307,11 +307,11 @@ class Client:
 
     def keep_disk(self) -> None:
         """Copy the disk."""
-        self.floor.keep()
+        self.store.keep()
 
     def lose_disk(self, *, is_copied: bool) -> None:
         """Empty the disk, or put its copy back."""
-        self.floor.lose(is_copied=is_copied)
+        self.store.lose(is_copied=is_copied)
 
     def _note(self, event: events.Event) -> None:
         match event:

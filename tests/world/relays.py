@@ -15,12 +15,12 @@ from starlette.responses import FileResponse
 from starlette.routing import Match, Route
 
 from shared.authorizer.answers import NoResponse, Response
-from shared.authorizer.floor import FileStateStore, SavedState
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay import relay as relay_module
 from shared.authorizer.relay import upstream as upstream_module
 from shared.authorizer.relay.app import app
 from shared.authorizer.relay.relay import Relay, ServiceConfig
+from shared.authorizer.saved_state import FileStateStore, SavedState
 from tests.kit import asgi
 from tests.kit.tenants import Tenant
 from tests.world.links import LIE, Link, Upward
@@ -184,8 +184,8 @@ class House:
             SimpleNamespace(transport=lambda: links.pop().transport, allow_http=True, name="relay"),
         )
         trust = TrustState(self.tenant.id, self._pin)
-        floor = _Shelf(self.folder / "floor", self)
-        relay = Relay(service, trust, floor, self.folder, most_waiting=8)
+        store = _Shelf(self.folder / "floor", self)
+        relay = Relay(service, trust, store, self.folder, most_waiting=8)
         link.confirmed = lambda: relay._upstream._follower.view.confirmed
         relay.load()
         if self.machine.skew < self._skew:
@@ -279,14 +279,14 @@ def _body(made: Any) -> bytes:
 
 
 class _Shelf(FileStateStore):
-    """The floor of a relay, which knows when it is written."""
+    """The saved state of a relay, which knows when it is written."""
 
     def __init__(self, folder: Path, house: House) -> None:
         super().__init__(folder)
         self._house = house
 
     def save(self, saved: SavedState) -> None:
-        """Replace the floor."""
+        """Replace the saved state."""
         super().save(saved)
         self._house.note_clock()
 

@@ -20,10 +20,10 @@ type Options struct {
 	// URL is the address of the service. APIKey is an API key with the scope authorizer. Tenant is
 	// the identifier of the tenant.
 	URL, APIKey, Tenant string
-	// TrustRoot is the pin of the service's trust root, which `rescind trust show` prints.
-	TrustRoot string
-	// Floor is a folder that survives restarts. Only this authorizer may use it, for this tenant.
-	Floor string
+	// TrustPin is the pin of the service's trust root, which `rescind trust show` prints.
+	TrustPin string
+	// StateDir is a folder that survives restarts. Only this authorizer may use it, for this tenant.
+	StateDir string
 	// MaxStaleness is how long a warrant can be Clear after the last confirmation by the service.
 	// The default is 30 seconds.
 	MaxStaleness time.Duration
@@ -108,14 +108,14 @@ type Client struct {
 
 // New returns a client with its saved state. Run starts requests to the service.
 func New(options Options) (*Client, error) {
-	if options.Tenant == "" || options.APIKey == "" || options.Floor == "" {
-		return nil, errors.New("set Tenant, APIKey, and Floor to a folder that survives restarts")
+	if options.Tenant == "" || options.APIKey == "" || options.StateDir == "" {
+		return nil, errors.New("set Tenant, APIKey, and StateDir to a folder that survives restarts")
 	}
 	policy, err := policyOf(options)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPin(options.TrustRoot); err != nil {
+	if err := checkPin(options.TrustPin); err != nil {
 		return nil, err
 	}
 	transport, err := newTransport(options.URL, options.APIKey, options.AllowHTTP, options.RootCAs)
@@ -128,9 +128,9 @@ func New(options Options) (*Client, error) {
 	}
 	made.status = Status{Refusals: map[Reason]int{}, Problem: "the service has not answered yet"}
 	made.follower = follower{
-		transport: transport, floor: &floor{folder: options.Floor}, policy: policy, emit: made.note,
+		transport: transport, store: &stateStore{folder: options.StateDir}, policy: policy, emit: made.note,
 	}
-	made.follower.trust.Store(&belief{tenant: options.Tenant, pin: options.TrustRoot})
+	made.follower.trust.Store(&belief{tenant: options.Tenant, pin: options.TrustPin})
 	if !options.NoReports {
 		made.reporter = &reporter{client: made, name: options.Name, schedule: schedule{place: uniform()}}
 		if made.reporter.name == "" {

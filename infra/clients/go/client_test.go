@@ -264,15 +264,15 @@ func TestABaseMayBeElsewhere(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	whole := Options{URL: "https://b", APIKey: "k", Tenant: tenant, TrustRoot: strings.Repeat("0", 64), Floor: t.TempDir()}
+	whole := Options{URL: "https://b", APIKey: "k", Tenant: tenant, TrustPin: strings.Repeat("0", 64), StateDir: t.TempDir()}
 	if _, err := New(whole); err != nil {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(*Options){
 		"URL": func(o *Options) { o.URL = "b" }, "APIKey": func(o *Options) { o.APIKey = "" },
-		"Tenant": func(o *Options) { o.Tenant = "" }, "Floor": func(o *Options) { o.Floor = "" },
-		"TrustRoot":    func(o *Options) { o.TrustRoot = strings.Repeat("A", 64) },
-		"no trust":     func(o *Options) { o.TrustRoot = "" },
+		"Tenant": func(o *Options) { o.Tenant = "" }, "StateDir": func(o *Options) { o.StateDir = "" },
+		"TrustPin":     func(o *Options) { o.TrustPin = strings.Repeat("A", 64) },
+		"no trust":     func(o *Options) { o.TrustPin = "" },
 		"MaxStaleness": func(o *Options) { o.MaxStaleness = -1 },
 	} {
 		wrong := whole
@@ -321,7 +321,7 @@ func TestRunAndWait(t *testing.T) {
 	expect(t, never.Ready(ended).Error(), "rescind: not ready: the service has not answered yet")
 }
 
-func TestAFloorThatCannotBeSavedChangesNothing(t *testing.T) {
+func TestASavedStateThatCannotBeSavedChangesNothing(t *testing.T) {
 	service := serving(t)
 	folder := t.TempDir()
 	client, noted := service.client(t, folder)
@@ -331,14 +331,14 @@ func TestAFloorThatCannotBeSavedChangesNothing(t *testing.T) {
 	os.RemoveAll(folder)
 	os.WriteFile(folder, nil, 0o600)
 	found := poll(client, noted)
-	if failed, ok := found[0].(PollFailed); !ok || !strings.HasPrefix(failed.Message, "the floor cannot be saved") {
+	if failed, ok := found[0].(PollFailed); !ok || !strings.HasPrefix(failed.Message, "cannot save the state") {
 		t.Error(found)
 	}
 	expect(t, check(client, "svc_wrt_b"), Clear)
 	os.Remove(folder)
 	poll(client, noted)
 	expect(t, check(client, "svc_wrt_b"), Revoked)
-	if _, err := os.Stat(filepath.Join(folder, floorFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(folder, stateFile)); err != nil {
 		t.Error(err)
 	}
 }

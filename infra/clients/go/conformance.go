@@ -44,13 +44,13 @@ func Conformance(requests io.Reader, answers io.Writer) error {
 // session is a client without a network. The suite supplies the time, the answers and the bases.
 // After connect, `live` is a client with a network.
 type session struct {
-	live      *Client
-	belief    belief
-	state     *state
-	signedBy  *key // the signer of the newest head, if it is still trusted
-	isTrusted bool
-	floor     *position
-	end       *time.Time // the end of freshness; nil if no bound was given
+	live          *Client
+	belief        belief
+	state         *state
+	signedBy      *key // the signer of the newest head, if it is still trusted
+	isTrusted     bool
+	savedPosition *position
+	end           *time.Time // the end of freshness; nil if no bound was given
 }
 
 type said map[string]any
@@ -96,8 +96,8 @@ func (s *session) init(given json.RawMessage) (said, error) {
 	}
 	*s = session{belief: belief{tenant: asked.Tenant, pin: asked.Root}}
 	if asked.Floor != nil {
-		s.floor = &position{sequence: asked.Floor.Sequence}
-		copy(s.floor.chain[:], asked.Floor.Chain)
+		s.savedPosition = &position{sequence: asked.Floor.Sequence}
+		copy(s.savedPosition.chain[:], asked.Floor.Chain)
 		if asked.Floor.Signer != nil {
 			s.signedBy = &key{}
 			copy(s.signedBy[:], asked.Floor.Signer)
@@ -121,7 +121,7 @@ func (s *session) trust(given json.RawMessage) (said, error) {
 	if s.belief, err = s.belief.followed(documents, asked.Now); err != nil {
 		return nil, err
 	}
-	s.floor = s.belief.position(s.signedBy, s.floor)
+	s.savedPosition = s.belief.position(s.signedBy, s.savedPosition)
 	if s.signedBy == nil || !contains(s.belief.named(), *s.signedBy) {
 		s.signedBy, s.isTrusted = nil, false
 	}
@@ -144,7 +144,7 @@ func (s *session) signingKeys(given json.RawMessage) (said, error) {
 
 func (s *session) restart(json.RawMessage) (said, error) {
 	if s.state != nil && s.isTrusted {
-		s.floor = &s.state.head.at
+		s.savedPosition = &s.state.head.at
 	}
 	s.state, s.end = nil, nil
 	return ready, nil
@@ -167,7 +167,7 @@ func (s *session) poll(given json.RawMessage) (said, error) {
 	if !s.isTrusted {
 		held = nil
 	}
-	next, err := advance(held, parsed, asked.Base, asked.Now, s.belief.tenant, s.belief.verified, s.floor)
+	next, err := advance(held, parsed, asked.Base, asked.Now, s.belief.tenant, s.belief.verified, s.savedPosition)
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +253,7 @@ func (s *session) connect(given json.RawMessage) (said, error) {
 		return nil, err
 	}
 	client, err := New(Options{
-		URL: asked.URL, APIKey: asked.APIKey, Tenant: asked.Tenant, TrustRoot: asked.Root, Floor: asked.Floor,
+		URL: asked.URL, APIKey: asked.APIKey, Tenant: asked.Tenant, TrustPin: asked.Root, StateDir: asked.Floor,
 		MaxStaleness: times(time.Second, asked.MaxStaleness), NoReports: true,
 		OnEvent: func(event Event) { log.Print(event) },
 	})

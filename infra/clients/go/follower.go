@@ -33,7 +33,7 @@ const (
 // which any goroutine may read.
 type follower struct {
 	transport *transport
-	floor     *floor
+	store     *stateStore
 	policy    policy
 	emit      func(Event)
 	view      atomic.Pointer[view]
@@ -54,14 +54,14 @@ type follower struct {
 // load restores the saved state.
 func (f *follower) load() error {
 	f.view.Store(&view{})
-	found, err := f.floor.load()
+	found, err := f.store.load()
 	if err != nil || found == nil {
 		return err
 	}
 	trust := *f.trust.Load()
 	if found.Tenant != trust.tenant {
 		return &StateError{fmt.Sprintf(
-			"the floor is of %s: give each tenant a folder of its own", found.Tenant)}
+			"the saved state belongs to %s: use a separate folder for each tenant", found.Tenant)}
 	}
 	trust = trust.resumed(found)
 	f.trust.Store(&trust)
@@ -96,7 +96,7 @@ func (f *follower) restored(from *saved) (*state, error) {
 	if from.Base == "" || f.position == nil {
 		return nil, nil
 	}
-	data, err := f.floor.loadBase(from.Base)
+	data, err := f.store.loadBase(from.Base)
 	if data == nil || err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (f *follower) poll(ctx context.Context) (pause time.Duration) {
 		return f.failed(none.message, none.retryAfter)
 	}
 	if err != nil {
-		return f.failed(fmt.Sprintf("the floor cannot be saved: %v", err), 0)
+		return f.failed(fmt.Sprintf("cannot save the state: %v", err), 0)
 	}
 	f.failures = 0
 	return pause
@@ -287,7 +287,7 @@ func (f *follower) advanced(ctx context.Context, given *answer, data []byte) (*s
 		return f.advanced(ctx, given, found)
 	}
 	if err == nil && data != nil {
-		err = f.floor.saveBase(data)
+		err = f.store.saveBase(data)
 	}
 	f.hasGarbage = f.hasGarbage || len(data) > largeBase
 	return next, err
@@ -304,7 +304,7 @@ func (f *follower) release() {
 // take saves a state and makes it current. `confirmed` is when the service confirmed it.
 func (f *follower) take(next *state, confirmed time.Time) error {
 	before, known := f.view.Load().state, f.signedBy
-	if err := f.floor.save(savedOf(next, f.trust.Load(), confirmed)); err != nil {
+	if err := f.store.save(savedOf(next, f.trust.Load(), confirmed)); err != nil {
 		return err
 	}
 	f.position, f.signedBy = &next.head.at, &next.signedBy
@@ -355,7 +355,7 @@ func (f *follower) believe(next *belief) error {
 	if isKept {
 		made = savedOf(now.state, next, now.confirmed)
 	}
-	if err := f.floor.save(made); err != nil {
+	if err := f.store.save(made); err != nil {
 		return err
 	}
 	f.trust.Store(next)

@@ -224,7 +224,7 @@ func (r *reporter) failed(message string, status int, retryAfter time.Duration, 
 }
 
 func (r *reporter) register(ctx context.Context) error {
-	folder := r.client.follower.floor.folder
+	folder := r.client.follower.store.folder
 	if r.identity == nil {
 		found, err := identityOf(folder)
 		if err != nil {

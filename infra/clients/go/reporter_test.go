@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-func (s *service) reporting(t *testing.T, floor string) *Client {
-	made, err := New(Options{URL: s.URL, APIKey: "key", Tenant: tenant, TrustRoot: s.pin(), Floor: floor, Name: "gate"})
+func (s *service) reporting(t *testing.T, folder string) *Client {
+	made, err := New(Options{URL: s.URL, APIKey: "key", Tenant: tenant, TrustPin: s.pin(), StateDir: folder, Name: "gate"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -164,10 +164,10 @@ func (s *service) answer(to http.ResponseWriter, asked *http.Request) {
 }
 
 // client returns a client of the service that is not running, and its events.
-func (s *service) client(t *testing.T, floor string) (*Client, *[]Event) {
+func (s *service) client(t *testing.T, folder string) (*Client, *[]Event) {
 	noted := &[]Event{}
 	made, err := New(Options{
-		URL: s.URL, APIKey: "key", Tenant: tenant, TrustRoot: s.pin(), Floor: floor, NoReports: true,
+		URL: s.URL, APIKey: "key", Tenant: tenant, TrustPin: s.pin(), StateDir: folder, NoReports: true,
 		OnEvent: func(event Event) { *noted = append(*noted, event) },
 	})
 	if err != nil {

@@ -39,9 +39,9 @@ type step struct {
 // advance returns the state after an answer. Checks follow the order of docs/spec/feed.md.
 //
 // `held` is nil at the start. `data` is the base that needsBase named for this answer, or nil.
-// `floor` is the position saved before the last stop, or nil.
+// `savedPosition` is the position saved before the last stop, or nil.
 func advance(
-	held *state, given *answer, data []byte, now time.Time, tenant string, verify verifier, floor *position,
+	held *state, given *answer, data []byte, now time.Time, tenant string, verify verifier, savedPosition *position,
 ) (*state, error) {
 	var likely *key
 	if held != nil {
@@ -52,8 +52,8 @@ func advance(
 		return nil, err
 	}
 	next := step{given, found, by, nil}
-	if floor != nil {
-		next.passed = append(next.passed, *floor)
+	if savedPosition != nil {
+		next.passed = append(next.passed, *savedPosition)
 	}
 	if held != nil {
 		next.passed = append(next.passed, held.head.at)
@@ -223,8 +223,8 @@ func (a *answer) with(entries [][]byte) *answer {
 }
 
 // restore returns the state of these answers, from its base. Each answer is checked at its issue
-// time, so the state may have expired. `floor` is the saved position.
-func restore(origin *answer, data []byte, latest *answer, tenant string, verify verifier, floor position) (*state, error) {
+// time, so the state may have expired. `savedPosition` was saved before the last stop.
+func restore(origin *answer, data []byte, latest *answer, tenant string, verify verifier, savedPosition position) (*state, error) {
 	issued := func(given *answer) (time.Time, error) {
 		found, _, err := verify(given, time.Time{}, nil)
 		return found.issuedAt, err
@@ -240,5 +240,5 @@ func restore(origin *answer, data []byte, latest *answer, tenant string, verify 
 	if now, err = issued(latest); err != nil {
 		return nil, err
 	}
-	return advance(began, latest, data, now, tenant, verify, &floor)
+	return advance(began, latest, data, now, tenant, verify, &savedPosition)
 }

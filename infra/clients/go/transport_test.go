@@ -16,7 +16,7 @@ const halfStale = 15 * time.Second // half of MaxStaleness
 
 func TestAnAPIKeyIsCheckedAndNeverShown(t *testing.T) {
 	service := serving(t)
-	given := Options{URL: service.URL, Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir(), NoReports: true}
+	given := Options{URL: service.URL, Tenant: tenant, TrustPin: service.pin(), StateDir: t.TempDir(), NoReports: true}
 	for _, wrong := range []string{" \r\n\t", "SECRET\nKEY", "SECRET KEY", "SECRET\u00a0KEY", "SECRETü", "SECRET\x00KEY", "SECRET\x7f"} {
 		given.APIKey = wrong
 		if _, err := New(given); err == nil || strings.Contains(err.Error(), "SECRET") {
@@ -161,7 +161,7 @@ func TestTheAPIKeyIsInNoMessage(t *testing.T) {
 	} {
 		service, noted := serving(t), []string{}
 		client, err := New(Options{
-			URL: service.URL, APIKey: key, Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir(),
+			URL: service.URL, APIKey: key, Tenant: tenant, TrustPin: service.pin(), StateDir: t.TempDir(),
 			OnEvent: func(event Event) { noted = append(noted, fmt.Sprint(event)) },
 		})
 		if err != nil {
@@ -187,7 +187,7 @@ func TestTheAPIKeyIsInNoMessage(t *testing.T) {
 
 func TestPrintedValuesHaveNoAPIKey(t *testing.T) {
 	service := serving(t)
-	options := Options{URL: service.URL, APIKey: "svc_SECRET", Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir()}
+	options := Options{URL: service.URL, APIKey: "svc_SECRET", Tenant: tenant, TrustPin: service.pin(), StateDir: t.TempDir()}
 	client, err := New(options)
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +277,7 @@ func TestStalenessIsNotedInTime(t *testing.T) {
 	service := serving(t)
 	events := make(chan Event, 100)
 	client, err := New(Options{
-		URL: service.URL, APIKey: "key", Tenant: tenant, TrustRoot: service.pin(), Floor: t.TempDir(), NoReports: true,
+		URL: service.URL, APIKey: "key", Tenant: tenant, TrustPin: service.pin(), StateDir: t.TempDir(), NoReports: true,
 		MaxStaleness: time.Second, OnEvent: func(event Event) { events <- event },
 	})
 	if err != nil {

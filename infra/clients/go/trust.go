@@ -253,7 +253,7 @@ type belief struct {
 func checkPin(pin string) error {
 	data, err := hex.DecodeString(pin)
 	if err != nil || len(data) != sha256.Size || hex.EncodeToString(data) != pin {
-		return errors.New("set TrustRoot to the 64 digits that `rescind trust show` prints")
+		return errors.New("set TrustPin to the 64 digits that `rescind trust show` prints")
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ from typing import Final, Self
 
 from .. import files
 from ..answers import NoResponse
-from ..floor import StateStore
 from ..follower import BASE_MAX
 from ..formats import wire
+from ..saved_state import StateStore
 from ..transport import Transport
 from ..trust import KEYS_BYTES_MAX, KEYS_PATH
 from .upstream import UpstreamConnection
@@ -56,13 +56,13 @@ class BlobRequest:
 class BlobCache:
     """Caches the blobs of the newest feed heads in a folder. It belongs to one event loop.
 
-    `floor` has the base that the relay itself loaded first.
+    `store` has the base that the relay itself loaded first.
     """
 
-    def __init__(self, folder: Path, line: UpstreamConnection, floor: StateStore) -> None:
+    def __init__(self, folder: Path, line: UpstreamConnection, store: StateStore) -> None:
         self._folder = folder
         self._line = line
-        self._floor = floor
+        self._store = store
         self._named: dict[str, BlobRequest] = {}
         self._checked: set[bytes] = set()
         self._fetching: dict[str, asyncio.Task[Path]] = {}
@@ -118,7 +118,7 @@ class BlobCache:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._path(request)
         if not _has(path, request.sha256):
-            data = self._floor.load_base(request.sha256)
+            data = self._store.load_base(request.sha256)
             if data is None:
                 data = transport.get_far(request.path, limit=request.limit)
             if hashlib.sha256(data).digest() != request.sha256:

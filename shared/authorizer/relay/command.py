@@ -13,8 +13,8 @@ from typing import Final
 import uvicorn
 from starlette.applications import Starlette
 
-from ..floor import FileStateStore
 from ..formats.following import TrustState
+from ..saved_state import FileStateStore
 from .app import app
 from .connections import Config, Limits
 from .relay import Relay, ServiceConfig
@@ -101,7 +101,7 @@ def _relay(options: argparse.Namespace, api_key: str, most: Limits) -> Relay:
     state = Path(options.state)
     return Relay(
         ServiceConfig(options.url, api_key, options.allow_http, _name(options.name)),
-        TrustState(options.tenant, options.root),
+        TrustState(options.tenant, options.trust_pin),
         FileStateStore(state / "floor"),
         state,
         most_waiting=most.waiting,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ..floor import StateStore
 from ..formats.following import TrustState
+from ..saved_state import StateStore
 from ..transport import Transport
 from ..view import NEVER, ClockReading, today
 from .blobs import BlobCache, BlobRequest
@@ -88,7 +88,7 @@ class ServiceConfig:
 class Relay:
     """Combines all data that one relay serves. It belongs to one event loop.
 
-    `floor` and `folder` persist it across restarts. `most_waiting` is the maximum number of long
+    `store` and `folder` persist it across restarts. `most_waiting` is the maximum number of long
     polls.
     """
 
@@ -96,7 +96,7 @@ class Relay:
         self,
         service: ServiceConfig,
         trust: TrustState,
-        floor: StateStore,
+        store: StateStore,
         folder: Path,
         *,
         most_waiting: int,
@@ -106,15 +106,15 @@ class Relay:
         self.answered: Counter[str] = Counter()
         self._upstream = UpstreamFollower(
             service.transport(),
-            floor,
+            store,
             trust,
             post=self._handle_news,
             folder=folder / "trust.json",
             allow_http=service.allow_http,
         )
         self._lines = [UpstreamConnection(service.transport()) for _ in range(4)]
-        self.bases = BlobCache(folder / "bases", self._lines[0], floor)
-        self.signing_keys = BlobCache(folder / "keys", self._lines[0], floor)
+        self.bases = BlobCache(folder / "bases", self._lines[0], store)
+        self.signing_keys = BlobCache(folder / "keys", self._lines[0], store)
         self.reports = ReportForwarder(self._lines[2], self._lines[3], service.name)
         self.native = NativeListCache(self._lines[1], lambda: self._upstream.state)
         self._loop: asyncio.AbstractEventLoop | None = None

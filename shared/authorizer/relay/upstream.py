@@ -17,11 +17,11 @@ from typing import Final, TypeVar
 
 from .. import events, files
 from ..answers import FeedResponse
-from ..floor import StateStore
 from ..follower import FeedFollower
 from ..formats.documents import NotTrusted, SignedDocument, answer, documents
 from ..formats.following import TrustState
 from ..policy import PollPolicy
+from ..saved_state import StateStore
 from ..state import FeedState
 from ..transport import Transport
 from ..view import ClockReading
@@ -71,7 +71,7 @@ class UpstreamFollower:
     def __init__(
         self,
         transport: Transport,
-        floor: StateStore,
+        store: StateStore,
         trust: TrustState,
         *,
         post: Callable[[UpstreamUpdate], None],
@@ -82,7 +82,7 @@ class UpstreamFollower:
             poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
         )
         self.counts: Counter[str] = Counter()
-        self._follower = FeedFollower(transport, floor, trust, policy, self._note, asks_all=True)
+        self._follower = FeedFollower(transport, store, trust, policy, self._note, asks_all=True)
         self._file = folder
         self._kept: tuple[SignedDocument, ...] = ()
         self._post = post

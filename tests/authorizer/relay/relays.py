@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from shared.authorizer.answers import FeedResponse, parse_answer
-from shared.authorizer.floor import FileStateStore
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.relay.app import app
 from shared.authorizer.relay.command import Server, open_socket
 from shared.authorizer.relay.connections import Limits
 from shared.authorizer.relay.relay import Relay
 from shared.authorizer.relay.relay import ServiceConfig as Upstream
+from shared.authorizer.saved_state import FileStateStore
 from tests.authorizer.feeds import TENANT
 from tests.authorizer.service import KEY, PIN, Service
 from tests.kit.waiting import soon
@@ -91,9 +91,9 @@ def running(
 ) -> Iterator[Running]:
     """A relay of `service`, or of the one at an address, on a free port."""
     url = service if isinstance(service, str) else service.url
-    floor = FileStateStore(folder / "floor")
+    store = FileStateStore(folder / "floor")
     upstream = Upstream(url, key, name="site-a")
-    relay = Relay(upstream, TrustState(tenant, pin), floor, folder, most_waiting=most_waiting)
+    relay = Relay(upstream, TrustState(tenant, pin), store, folder, most_waiting=most_waiting)
     relay.load()
     sock = open_socket(HOST, 0)
     server = Server(relay, app(relay, tokens), Limits(1000, 100), None, None)

@@ -22,7 +22,7 @@ from tests.kit.processes import ROOT, environment, run
 
 
 def arguments(url: str, folder: Path, *more: str) -> list[str]:
-    given = ["--tenant", TENANT, "--root", PIN, "--state", str(folder)]
+    given = ["--tenant", TENANT, "--trust-pin", PIN, "--state", str(folder)]
     return ["relay", url, *given, *more]
 
 
@@ -63,7 +63,7 @@ def test_a_relay_that_others_could_misuse_does_not_start(
     assert why in capsys.readouterr().err
 
 
-def test_a_damaged_floor_is_said(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_saved_state_is_said(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (files / "floor").mkdir()
     (files / "floor" / "floor.json").write_text("damaged")
     assert main(arguments("http://127.0.0.1:1", files)) == 1

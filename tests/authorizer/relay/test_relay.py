@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from shared.authorizer import AuthorizerClient, NotReady, PollPolicy, Verdict
-from shared.authorizer.floor import MemoryStateStore, StateStore
 from shared.authorizer.relay import upstream
+from shared.authorizer.saved_state import MemoryStateStore, StateStore
 from tests.authorizer.clients import arguments
 from tests.authorizer.relay.relays import FEED, HOST, Running, running
 from tests.authorizer.service import Response, Service
@@ -40,8 +40,8 @@ def relay(service: Service, tmp_path: Path) -> Iterator[Running]:
         yield relay
 
 
-def made(url: str, *, floor: StateStore | None = None, **policy: Any) -> AuthorizerClient:
-    kept = {"floor": floor} if floor else {}
+def made(url: str, *, state: StateStore | None = None, **policy: Any) -> AuthorizerClient:
+    kept = {"state": state} if state else {}
     wanted = PollPolicy(**{"poll_seconds": 0.01} | policy)
     return AuthorizerClient(url, **arguments(api_key=TOKEN, policy=wanted, **kept))
 
@@ -252,17 +252,17 @@ def test_a_relay_that_is_behind_says_so(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FLEET-22, F302a: A client that moves to a relay that is behind refuses nothing."""
-    floor = MemoryStateStore()
+    store = MemoryStateStore()
     with running(service, tmp_path / "one") as one, running(service, tmp_path / "two") as two:
         soon(lambda: two.holds(1))
         with monkeypatch.context() as behind:
             behind.setattr(two.relay, "_take", lambda _news: None)
             service.revoke("svc_wrt_b")
             soon(lambda: one.holds(2))
-            with made(one.url, floor=floor).start():
+            with made(one.url, state=store).start():
                 pass
             assert two.get(f"{FEED}?after=2").status == 503
-            moved = made(two.url, floor=floor)
+            moved = made(two.url, state=store)
             moved.start(wait=0.3)
             soon(lambda: moved.status.failures)
         service.revoke("svc_wrt_c")

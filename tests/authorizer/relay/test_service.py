@@ -33,7 +33,7 @@ def relay(server: Server, settings: dict[str, Any], tmp_path: Path) -> Iterator[
 
 
 def client(relay: Running, settings: dict[str, Any], name: str, **more: Any) -> AuthorizerClient:
-    of_tenant = {"tenant": settings["tenant"], "trust_root": settings["pin"]}
+    of_tenant = {"tenant": settings["tenant"], "trust_pin": settings["pin"]}
     made = arguments(api_key="token-of-a", name=name, **of_tenant, **more)
     return AuthorizerClient(relay.url, **made)
 

@@ -44,7 +44,7 @@ def relay(service: Service, tmp_path: Path) -> Iterator[Running]:
 
 @contextmanager
 def client(relay: Running, pin: str = PIN) -> Iterator[AuthorizerClient]:
-    made = AuthorizerClient(relay.url, **arguments(api_key="a-token", trust_root=pin))
+    made = AuthorizerClient(relay.url, **arguments(api_key="a-token", trust_pin=pin))
     Guard(made)
     with made.start():
         yield made
@@ -170,7 +170,7 @@ def test_a_relay_starts_without_its_service(service: Service, tmp_path: Path) ->
 def test_documents_that_are_lost_are_read_again(
     service: Service, tmp_path: Path, kept: bytes | str | None
 ) -> None:
-    """F733g: If a relay stops between its floor and the documents, it reads them again.
+    """F733g: If a relay stops between its saved state and the documents, it reads them again.
 
     Until then it passes on none rather than older ones.
     """

@@ -99,8 +99,8 @@ def test_values_by_name() -> None:
         by_name([("a", None), ("a", None)])
 
 
-_AUTHORIZER = ("--tenant", "--root", "--name")
-_OF_A_CLIENT = (*_AUTHORIZER, "--floor")
+_AUTHORIZER = ("--tenant", "--trust-pin", "--name")
+_OF_A_CLIENT = (*_AUTHORIZER, "--state-dir")
 
 
 @pytest.mark.parametrize(

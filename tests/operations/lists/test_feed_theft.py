@@ -125,7 +125,7 @@ def _refusal(ports: Ports, tenant: Tenant, trust: TrustState) -> str:
     news = feed_api.news(ports, tenant.operator)
     answer = FeedResponse(news.head.payload, news.head.signature, tuple(news.entries))
     try:
-        advance(None, answer, now=ports.now(), verifier=trust, floor=None)
+        advance(None, answer, now=ports.now(), verifier=trust, saved_position=None)
     except BaseRequired:
         return ""
     except (ResponseRejectedError, NotTrusted) as refused:

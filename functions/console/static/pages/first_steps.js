@@ -158,8 +158,8 @@ function commands({ name, key }, roots) {
     `export RESCIND_API_KEY=${key}`,
     `export RESCIND_TENANT=${who().tenant_id}`,
     `export RESCIND_TRUST_PIN=${roots ?? '…'}`,
-    `export RESCIND_STATE_DIR=${name}.floor`,
+    `export RESCIND_STATE_DIR=${name}.state`,
     'python -m rescind_authorizer watch "$RESCIND_URL" --tenant "$RESCIND_TENANT" \\\n' +
-      `  --root "$RESCIND_TRUST_PIN" --floor "$RESCIND_STATE_DIR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
+      `  --trust-pin "$RESCIND_TRUST_PIN" --state-dir "$RESCIND_STATE_DIR" --name ${name} --report${isBare ? ' --allow-http' : ''}`,
   ].join('\n')
 }

@@ -724,7 +724,7 @@ var LIFETIME_MAX = 400 * 864e5;
 var PIN = /^[0-9a-f]{64}$/;
 var isPin = (text2) => PIN.test(text2);
 function pinned(tenant, pin) {
-  if (!isPin(pin)) throw new TypeError("trustRoot must be the 64 digits that `rescind trust show` prints");
+  if (!isPin(pin)) throw new TypeError("trustPin must be the 64 digits that `rescind trust show` prints");
   return { tenant, pin, held: null };
 }
 function resumeBelief(belief, { pin, held }) {

@@ -1,7 +1,7 @@
 // The client library: `run` follows the feed, and `check` needs no request.
 
 import { hex } from "./bytes.js";
-import type { StateStore } from "./floor.js";
+import type { StateStore } from "./saved_state.js";
 import { Follower, type ClientEvent } from "./follower.js";
 import { Reporter, type Reporting } from "./reports.js";
 import { printable, Transport } from "./transport.js";
@@ -17,16 +17,16 @@ export interface ClientOptions {
   /** The identifier of the tenant. */
   readonly tenant: string;
   /** The pin of the tenant's trust root, which `rescind trust show` prints. */
-  readonly trustRoot: string;
+  readonly trustPin: string;
   /** Persists the accepted state across restarts. */
-  readonly floor: StateStore;
+  readonly state: StateStore;
   readonly policy?: Partial<Policy>;
   /**
    * Called for each event. Its errors and rejections are ignored. By default, events outside normal
    * operation are written to the console.
    */
   readonly onEvent?: (event: ClientEvent) => void | Promise<void>;
-  /** The name of the client in heartbeats, by default the name of its floor. */
+  /** The name of the client in heartbeats, by default the name of its state store. */
   readonly name?: string;
   /** False disables heartbeats. Heartbeats change no verdict. */
   readonly report?: boolean;
@@ -68,16 +68,16 @@ export class AuthorizerClient {
 
   /** Throws a `TypeError` if an option is invalid. */
   constructor(options: ClientOptions) {
-    const { url, apiKey, tenant, trustRoot, floor, report = true, name = floor.name } = options;
+    const { url, apiKey, tenant, trustPin, state, report = true, name = state.name } = options;
     const policy = policyOf(options.policy ?? {}), emit = this.note.bind(this);
     this.onEvent = options.onEvent ?? warn;
     this.transport = new Transport(url, apiKey, policy.allowHttp);
-    this.follower = new Follower(this.transport, floor, pinned(tenant, trustRoot), policy, emit);
+    this.follower = new Follower(this.transport, state, pinned(tenant, trustPin), policy, emit);
     this.reporter = report && name !== undefined
-      ? new Reporter(this.transport, policy, this.follower, this.refusals, emit, floor, name) : null;
+      ? new Reporter(this.transport, policy, this.follower, this.refusals, emit, state, name) : null;
   }
 
-  /** Follows the feed until `close`. Throws `StateError`, or the errors of the floor. */
+  /** Follows the feed until `close`. Throws `StateError`, or the errors of the state store. */
   async run(): Promise<void> {
     this.isRun = true;
     await this.load();
@@ -138,7 +138,7 @@ export class AuthorizerClient {
 
   private load(): Promise<void> {
     this.loading ??= this.follower.load().then(() => this.show(), (error: unknown) => {
-      // The next call reads the floor again.
+      // The next call reads the saved state again.
       this.loading = null;
       throw error;
     });

@@ -3,7 +3,7 @@
 
 import { hex, utf8 } from "./bytes.js";
 import { AuthorizerClient } from "./client.js";
-import { MemoryStateStore, type StateStore as Kept } from "./floor.js";
+import { MemoryStateStore, type StateStore as Kept } from "./saved_state.js";
 import { advance, NeedsBase, type State } from "./state.js";
 import {
   followed, judged, listSigners, pinned, positionAfter, readDocuments, readSigningKeys, type Belief,
@@ -43,15 +43,15 @@ export class Session {
   private live: AuthorizerClient | null = null;
   private state: State | null = null;
   private belief: Belief = { tenant: "", pin: "", held: null };
-  private floor: Position | null = null;
+  private savedPosition: Position | null = null;
   /** The signer of the newest head, and whether the document still names that key. */
   private signer: string | null = null;
   private isTrusted = false;
   private end = Infinity;
   private hasEnd = false;
 
-  /** `floorIn` returns the store in a folder. */
-  constructor(private readonly floorIn: (folder: string) => Kept = () => new MemoryStateStore()) {}
+  /** `storeIn` returns the store in a folder. */
+  constructor(private readonly storeIn: (folder: string) => Kept = () => new MemoryStateStore()) {}
 
   /** The answer to a request. The name of its only member selects the command. */
   async answer(request: object): Promise<object> {
@@ -68,14 +68,14 @@ export class Session {
   private readonly commands: Commands = {
     init: ({ tenant, trust_root: pin, floor }) => {
       this.belief = pinned(tenant, pin);
-      this.floor = floor && { sequence: floor.sequence, chain: base64(floor.chain) };
+      this.savedPosition = floor && { sequence: floor.sequence, chain: base64(floor.chain) };
       this.signer = floor?.signer ? hex(base64(floor.signer)) : null;
       this.forget();
       return { ready: true };
     },
     trust: async ({ now, response }) => {
       this.belief = await followed(this.belief, readDocuments(utf8(response)), Date.parse(now));
-      this.floor = positionAfter(this.belief, this.signer, this.floor);
+      this.savedPosition = positionAfter(this.belief, this.signer, this.savedPosition);
       if (this.signer === null || !listSigners(this.belief).includes(this.signer)) {
         this.signer = null;
         this.isTrusted = false;
@@ -88,13 +88,13 @@ export class Session {
       return { keys: (await readSigningKeys(base64(blob), reference, this.belief)).length };
     },
     restart: () => {
-      if (this.state && this.isTrusted) this.floor = this.state.head;
+      if (this.state && this.isTrusted) this.savedPosition = this.state.head;
       this.forget();
       return { ready: true };
     },
     poll: async ({ now, answer, base }) => {
       const given = readAnswer(utf8(answer)), at = Date.parse(now);
-      const terms = { tenant: this.belief.tenant, now: at, floor: this.floor };
+      const terms = { tenant: this.belief.tenant, now: at, savedPosition: this.savedPosition };
       const held = this.isTrusted ? this.state : null;
       const data = base === null ? null : base64(base);
       this.state = advance(held, given, await judged(this.belief, given, at), data, terms);
@@ -142,11 +142,11 @@ export class Session {
    * error.
    */
   private async follow(given: Requests["connect"]): Promise<void> {
-    const { url, api_key: apiKey, tenant, trust_root: trustRoot, max_staleness: maxStaleness } = given;
-    const floor = this.floorIn(given.floor);
+    const { url, api_key: apiKey, tenant, trust_root: trustPin, max_staleness: maxStaleness } = given;
+    const state = this.storeIn(given.floor);
     await new Promise<void>((resolve) => {
       const live = new AuthorizerClient({
-        url, apiKey, tenant, trustRoot, floor, policy: { maxStaleness }, report: false,
+        url, apiKey, tenant, trustPin, state, policy: { maxStaleness }, report: false,
         onEvent: (event) => {
           console.error(JSON.stringify(event));
           if (event.type === "recovered") resolve();

@@ -1,7 +1,7 @@
 // Follows the feed, with one exchange at a time.
 
 import type { Bytes } from "./bytes.js";
-import { load, loadBase, save, saveBase, type StateStore, type Restorable, type Saved } from "./floor.js";
+import { load, loadBase, save, saveBase, type StateStore, type Restorable, type Saved } from "./saved_state.js";
 import { advance, NeedsBase, restore, type State } from "./state.js";
 import { ageOf, NoAnswer, PATIENCE, printable, TooLarge, Transport, unexpected, type Received } from "./transport.js";
 import {
@@ -60,15 +60,15 @@ export class Follower {
 
   constructor(
     private readonly transport: Transport,
-    private readonly floor: StateStore,
+    private readonly store: StateStore,
     public belief: Belief,
     private readonly policy: Policy,
     private readonly emit: Emit,
   ) {}
 
-  /** Restores the saved state. Throws `StateError`, or the errors of the floor. */
+  /** Restores the saved state. Throws `StateError`, or the errors of the state store. */
   async load(): Promise<void> {
-    const saved = await load(this.floor, this.belief.tenant);
+    const saved = await load(this.store, this.belief.tenant);
     if (!saved) return;
     this.belief = resumeBelief(this.belief, saved.belief);
     this.position = positionAfter(this.belief, saved.signer, saved.position);
@@ -167,7 +167,7 @@ export class Follower {
   private async advanced(answer: Answer): Promise<State> {
     const head = await judged(this.belief, answer, Date.now());
     const attempt = (base: Bytes | null): State =>
-      advance(this.held(), answer, head, base, { tenant: this.belief.tenant, now: Date.now(), floor: this.position });
+      advance(this.held(), answer, head, base, { tenant: this.belief.tenant, now: Date.now(), savedPosition: this.position });
     try {
       return attempt(null);
     } catch (error) {
@@ -176,7 +176,7 @@ export class Follower {
       const limit = Math.min(baseSizeMax(error.base), BASE_MAX);
       const base = await this.transport.getFar(`${FEED}/base/${error.base.version}`, limit);
       const state = attempt(base);
-      this.baseFile = await saveBase(this.floor, base, this.savedBase);
+      this.baseFile = await saveBase(this.store, base, this.savedBase);
       return state;
     }
   }
@@ -200,13 +200,13 @@ export class Follower {
     this.view = viewOf(state, confirmed, this.policy, this.end);
   }
 
-  private async restored(restorable: Restorable | null, floor: Position | null): Promise<State | null> {
-    const base = restorable && (await loadBase(this.floor, restorable));
-    if (!restorable || !base || !floor) return null;
+  private async restored(restorable: Restorable | null, savedPosition: Position | null): Promise<State | null> {
+    const base = restorable && (await loadBase(this.store, restorable));
+    if (!restorable || !base || !savedPosition) return null;
     const { origin, latest } = restorable;
     try {
       const began = await verified(this.belief, origin), ended = await verified(this.belief, latest);
-      return restore(origin, began, latest, ended, base, this.belief.tenant, floor);
+      return restore(origin, began, latest, ended, base, this.belief.tenant, savedPosition);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       // Other keys are trusted than when the state was saved. The position still counts.
@@ -243,7 +243,7 @@ export class Follower {
   }
 
   private async save(saved: Saved): Promise<void> {
-    await save(this.floor, saved);
+    await save(this.store, saved);
     this.savedBase = saved.restorable && saved.restorable.base;
   }
 

@@ -2,7 +2,7 @@
 // APIs.
 
 export { AuthorizerClient, type ClientOptions, type Status } from "./client.js";
-export { StateError, MemoryStateStore, type StateStore } from "./floor.js";
+export { StateError, MemoryStateStore, type StateStore } from "./saved_state.js";
 export type { ClientEvent } from "./follower.js";
 export type { Reporting } from "./reports.js";
 export { tokenId, type TokenKind } from "./tokens.js";

@@ -4,7 +4,7 @@ import { mkdir, open, rename, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 
-import { StateError, type StateStore } from "./floor.js";
+import { StateError, type StateStore } from "./saved_state.js";
 
 const OTHERS_WRITE = 0o022;
 const OTHERS = 0o077;

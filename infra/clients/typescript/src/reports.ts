@@ -3,7 +3,7 @@
 
 import { concat, fromBase64, toBase64, utf8, type Bytes } from "./bytes.js";
 import { encode, momentOf, NUMBER_MAX, type Value } from "./cbor.js";
-import type { StateStore } from "./floor.js";
+import type { StateStore } from "./saved_state.js";
 import type { Emit, Follower } from "./follower.js";
 import { NoAnswer, printable, Transport, unexpected, type Received } from "./transport.js";
 import type { Policy, View } from "./view.js";
@@ -28,21 +28,21 @@ const CLOCK_DIFFERS = 20_000;
 class Identity {
   private constructor(private readonly key: CryptoKey, private readonly publicKey: Bytes) {}
 
-  /** The identity in a floor. It is created if there is none. */
-  static async of(floor: StateStore): Promise<Identity> {
-    const found = await floor.read(KEY_FILE);
-    if (!found) return Identity.made(floor);
+  /** The identity in a state store. It is created if there is none. */
+  static async of(store: StateStore): Promise<Identity> {
+    const found = await store.read(KEY_FILE);
+    if (!found) return Identity.made(store);
     const der = fromBase64(new TextDecoder().decode(found).replace(/-----[A-Z ]+-----|\s/g, ""));
     const key = der && (await crypto.subtle.importKey("pkcs8", der, { name: "Ed25519" }, true, ["sign"]).catch(() => null));
-    if (!key) throw new Error(`${KEY_FILE} of the floor is no Ed25519 key in PEM. Delete it, so that a new one is made`);
+    if (!key) throw new Error(`${KEY_FILE} of the saved state is no Ed25519 key in PEM. Delete it, so that a new one is made`);
     const { x = "" } = await crypto.subtle.exportKey("jwk", key);
     return new Identity(key, fromBase64(`${x.replaceAll("-", "+").replaceAll("_", "/")}=`) ?? new Uint8Array());
   }
 
-  private static async made(floor: StateStore): Promise<Identity> {
+  private static async made(store: StateStore): Promise<Identity> {
     const pair = (await crypto.subtle.generateKey({ name: "Ed25519" }, true, ["sign", "verify"])) as CryptoKeyPair;
     const der = toBase64(new Uint8Array(await crypto.subtle.exportKey("pkcs8", pair.privateKey)));
-    await floor.write(KEY_FILE, utf8(`-----BEGIN PRIVATE KEY-----\n${der}\n-----END PRIVATE KEY-----\n`));
+    await store.write(KEY_FILE, utf8(`-----BEGIN PRIVATE KEY-----\n${der}\n-----END PRIVATE KEY-----\n`));
     return new Identity(pair.privateKey, new Uint8Array(await crypto.subtle.exportKey("raw", pair.publicKey)));
   }
 
@@ -63,7 +63,7 @@ class Identity {
   }
 }
 
-/** Registers a client, and sends heartbeats signed by the key in its floor. */
+/** Registers a client, and sends heartbeats signed by the key in its state store. */
 export class Reporter {
   reporting: Reporting = "waiting";
   private identity: Identity | null = null;
@@ -86,7 +86,7 @@ export class Reporter {
     private readonly follower: Follower,
     private readonly refusals: Readonly<Record<string, number>>,
     private readonly emit: Emit,
-    private readonly floor: StateStore,
+    private readonly store: StateStore,
     private readonly name: string,
   ) {}
 
@@ -129,7 +129,7 @@ export class Reporter {
   }
 
   private async ownIdentity(): Promise<Identity> {
-    return (this.identity ??= await Identity.of(this.floor));
+    return (this.identity ??= await Identity.of(this.store));
   }
 
   private async tell(id: string, { state, confirmed }: View): Promise<void> {

@@ -168,12 +168,13 @@ export interface State extends JudgedHead {
 }
 
 /**
- * The conditions for an answer. `now` is in milliseconds since 1970. `floor` is the saved position.
+ * The conditions for an answer. `now` is in milliseconds since 1970. `savedPosition` was saved before
+ * the last stop.
  */
 export interface Terms {
   readonly tenant: string;
   readonly now: number;
-  readonly floor: Position | null;
+  readonly savedPosition: Position | null;
 }
 
 /**
@@ -185,7 +186,7 @@ export function advance(
   state: State | null, answer: Answer, judged: JudgedHead, base: Bytes | null, terms: Terms,
 ): State {
   const { head } = judged;
-  const passed = [terms.floor, state?.head ?? null].filter((each) => each !== null);
+  const passed = [terms.savedPosition, state?.head ?? null].filter((each) => each !== null);
   checkTerms(head, terms);
   check(passed.every((each) => each.sequence <= head.sequence), "rollback");
   check(passed.every((each) => each.sequence !== head.sequence || equal(each.chain, head.chain)), "equivocation");
@@ -199,13 +200,13 @@ export function advance(
 
 /**
  * The state of these answers, from its base. Each answer is checked at its issue time, so the state
- * may have expired. `floor` is the saved position. An older `latest` is rejected.
+ * may have expired. A `latest` older than `savedPosition` is rejected.
  */
 export function restore(
-  origin: Answer, began: JudgedHead, latest: Answer, ended: JudgedHead, base: Bytes, tenant: string, floor: Position,
+  origin: Answer, began: JudgedHead, latest: Answer, ended: JudgedHead, base: Bytes, tenant: string, savedPosition: Position,
 ): State {
-  const first = advance(null, origin, began, base, { tenant, now: began.head.issuedAt, floor: null });
-  return advance(first, latest, ended, base, { tenant, now: ended.head.issuedAt, floor });
+  const first = advance(null, origin, began, base, { tenant, now: began.head.issuedAt, savedPosition: null });
+  return advance(first, latest, ended, base, { tenant, now: ended.head.issuedAt, savedPosition });
 }
 
 function checkTerms(head: Head, { tenant, now }: Terms): void {

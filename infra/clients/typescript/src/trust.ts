@@ -69,7 +69,7 @@ export const isPin = (text: string): boolean => PIN.test(text);
 
 /** The belief of a client with a pin. Throws a `TypeError` if the pin is invalid. */
 export function pinned(tenant: string, pin: string): Belief {
-  if (!isPin(pin)) throw new TypeError("trustRoot must be the 64 digits that `rescind trust show` prints");
+  if (!isPin(pin)) throw new TypeError("trustPin must be the 64 digits that `rescind trust show` prints");
   return { tenant, pin, held: null };
 }
 

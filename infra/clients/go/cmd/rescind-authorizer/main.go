@@ -74,10 +74,10 @@ func options(name string) (*flag.FlagSet, *rescind.Options) {
 	flags, found := flag.NewFlagSet(name, flag.ContinueOnError), &rescind.Options{APIKey: os.Getenv("RESCIND_API_KEY")}
 	flags.StringVar(&found.URL, "url", os.Getenv("RESCIND_URL"), "address of the service (or RESCIND_URL)")
 	flags.StringVar(&found.Tenant, "tenant", os.Getenv("RESCIND_TENANT"), "the tenant's identifier (or RESCIND_TENANT)")
-	flags.StringVar(&found.TrustRoot, "root", os.Getenv("RESCIND_TRUST_PIN"),
+	flags.StringVar(&found.TrustPin, "trust-pin", os.Getenv("RESCIND_TRUST_PIN"),
 		"pin of the service's roots, which \"rescind trust show\" prints (or RESCIND_TRUST_PIN)")
-	flags.StringVar(&found.Floor, "floor", os.Getenv("RESCIND_STATE_DIR"),
-		"folder that keeps what was accepted (or RESCIND_STATE_DIR)")
+	flags.StringVar(&found.StateDir, "state-dir", os.Getenv("RESCIND_STATE_DIR"),
+		"folder of the saved state (or RESCIND_STATE_DIR)")
 	flags.DurationVar(&found.MaxStaleness, "max-staleness", 30*time.Second,
 		"how long after the last confirmation a warrant can be clear")
 	flags.BoolVar(&found.AllowHTTP, "allow-http", false, "send the API key without TLS")
@@ -125,13 +125,13 @@ func check(ctx context.Context, arguments []string, stdout io.Writer) (int, erro
 	}
 	// A single check enforces no warrants, so it sends no heartbeats.
 	given.NoReports = true
-	if given.Floor == "" {
+	if given.StateDir == "" {
 		folder, err := os.MkdirTemp("", "rescind-")
 		if err != nil {
 			return 1, err
 		}
 		defer os.RemoveAll(folder)
-		given.Floor = folder
+		given.StateDir = folder
 	}
 	client, err := rescind.New(*given)
 	if err != nil {

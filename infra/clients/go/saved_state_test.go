@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestAFloorIsTakenUp(t *testing.T) {
+func TestASavedStateIsTakenUp(t *testing.T) {
 	service := serving(t)
 	folder := t.TempDir()
 	client, noted := service.client(t, folder)
@@ -40,7 +40,7 @@ func TestTheNextSaveRemovesWhatAKilledProcessLeft(t *testing.T) {
 }
 
 // Later clients must read version 1 of the saved state.
-func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
+func TestASavedStateOfAnOlderVersionIsRead(t *testing.T) {
 	folder := t.TempDir()
 	files, _ := filepath.Glob("testdata/floor-1/*")
 	for _, path := range files {
@@ -48,7 +48,7 @@ func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
 		os.WriteFile(filepath.Join(folder, filepath.Base(path)), data, 0o600)
 	}
 	client, err := New(Options{
-		URL: "https://rescind.example.com", APIKey: "key", Tenant: tenant, TrustRoot: (&service{root: keyNumber(201)}).pin(), Floor: folder,
+		URL: "https://rescind.example.com", APIKey: "key", Tenant: tenant, TrustPin: (&service{root: keyNumber(201)}).pin(), StateDir: folder,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestAFloorOfAnOlderVersionIsRead(t *testing.T) {
 	expect(t, []Verdict{check(client, "svc_wrt_a"), check(client, "svc_wrt_b"), check(client, "svc_wrt_c")}, []Verdict{Revoked, Revoked, Stale})
 }
 
-func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
+func TestASavedStateThatCannotBeUsedIsAnError(t *testing.T) {
 	service := serving(t)
 	for name, each := range map[string]struct {
 		change   func(path string)
@@ -68,8 +68,8 @@ func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
 		"empty":         {func(path string) { os.Truncate(path, 0) }, "is damaged"},
 		"half":          {func(path string) { os.Truncate(path, 300) }, "is damaged"},
 		"others write":  {func(path string) { os.Chmod(path, 0o666) }, "others can write to"},
-		"other client":  {sealed(`{"client":"typescript","format":1}`), "is the floor of the typescript client"},
-		"Python":        {sealed(`{"format":1,"tenant":"svc_tnt_x"}`), "is the floor of the Python client"},
+		"other client":  {sealed(`{"client":"typescript","format":1}`), "was saved by the typescript client"},
+		"Python":        {sealed(`{"format":1,"tenant":"svc_tnt_x"}`), "was saved by the Python client"},
 		"later":         {sealed(`{"client":"go","format":2}`), "a later version of this client wrote it"},
 		"no chain":      {sealed(`{"client":"go","format":1,"chain":"00"}`), "its chain is no hash"},
 		"none":          {sealed(fmt.Sprintf(`{"client":"go","format":1,"chain":"%064d"}`, 0)), "its trust document is none"},
@@ -80,14 +80,14 @@ func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
 		folder := t.TempDir()
 		client, noted := service.client(t, folder)
 		poll(client, noted)
-		each.change(filepath.Join(folder, floorFile))
-		_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: tenant, TrustRoot: service.pin(), Floor: folder})
+		each.change(filepath.Join(folder, stateFile))
+		_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: tenant, TrustPin: service.pin(), StateDir: folder})
 		var found *StateError
 		if !errors.As(err, &found) || !strings.Contains(found.Message, each.expected) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// A newer saved state is not lost either.
-		client.follower.floor.written = nil
+		client.follower.store.written = nil
 		service.revoke("svc_wrt_" + strings.ReplaceAll(name, " ", "-"))
 		if _, isFailed := poll(client, noted)[0].(PollFailed); !isFailed {
 			t.Errorf("%s: %v", name, *noted)
@@ -95,11 +95,11 @@ func TestAFloorThatCannotBeUsedIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheFloorOfAnotherTenantIsAnError(t *testing.T) {
+func TestTheSavedStateOfAnotherTenantIsAnError(t *testing.T) {
 	service, folder := serving(t), t.TempDir()
 	client, noted := service.client(t, folder)
 	poll(client, noted)
-	_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: "svc_tnt_x", TrustRoot: service.pin(), Floor: folder})
+	_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: "svc_tnt_x", TrustPin: service.pin(), StateDir: folder})
 	var found *StateError
 	if !errors.As(err, &found) || !strings.Contains(found.Message, "is of "+tenant) {
 		t.Error(err)
@@ -140,7 +140,7 @@ func TestABaseThatIsLost(t *testing.T) {
 
 // Processes of one authorizer share a folder, and the newest state is kept. A client with another
 // pin starts over.
-func TestSharedFloors(t *testing.T) {
+func TestSharedStateFolders(t *testing.T) {
 	service := serving(t)
 	folder := t.TempDir()
 	one, noted := service.client(t, folder)
@@ -149,10 +149,10 @@ func TestSharedFloors(t *testing.T) {
 	before := savedOf(one.follower.view.Load().state, one.follower.trust.Load(), time.Now())
 	service.revoke("svc_wrt_b")
 	poll(two, notedToo)
-	if err := one.follower.floor.save(before); err != nil {
+	if err := one.follower.store.save(before); err != nil {
 		t.Fatal(err)
 	}
-	held, err := one.follower.floor.load()
+	held, err := one.follower.store.load()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestSharedFloors(t *testing.T) {
 	poll(third, notedThree)
 	expect(t, check(third, "svc_wrt_b"), Clear)
 	service.revoke("svc_wrt_c")
-	if failed, ok := poll(two, notedToo)[0].(PollFailed); !ok || !strings.Contains(failed.Message, "another TrustRoot") {
+	if failed, ok := poll(two, notedToo)[0].(PollFailed); !ok || !strings.Contains(failed.Message, "another TrustPin") {
 		t.Error(*notedToo)
 	}
 }

@@ -56,38 +56,40 @@ const FILE = "floor.json";
 const CLIENT = "typescript";
 const FORMAT = 1;
 
-const again = "Stop the client, remove its floor, and start it again with trustRoot";
+const again = "Stop the client, remove its saved state, and start it again with trustPin";
 
 /**
  * The saved state of a tenant. Throws `StateError` if it is damaged, or belongs to another client.
  */
-export async function load(floor: StateStore, tenant: string): Promise<Saved | null> {
-  const data = await floor.read(FILE);
+export async function load(store: StateStore, tenant: string): Promise<Saved | null> {
+  const data = await store.read(FILE);
   if (!data) return null;
   let saved: Saved;
   try {
     saved = decoded(data);
   } catch (error) {
     if (error instanceof StateError) throw error;
-    throw new StateError(`the floor is damaged (${String(error)}), so this client does not know what it accepted last. ${again}`);
+    throw new StateError(`the saved state is damaged (${String(error)}). ${again}`);
   }
-  if (saved.tenant !== tenant) throw new StateError(`the floor is of ${saved.tenant}: each tenant needs its own`);
+  if (saved.tenant !== tenant) {
+    throw new StateError(`the saved state belongs to ${saved.tenant}: use a separate store for each tenant`);
+  }
   return saved;
 }
 
 /** Replaces the saved state. */
-export const save = (floor: StateStore, saved: Saved): Promise<void> => floor.write(FILE, encoded(saved));
+export const save = (store: StateStore, saved: Saved): Promise<void> => store.write(FILE, encoded(saved));
 
 /** Stores a base without overwriting the base `before`, and returns its file name. */
-export async function saveBase(floor: StateStore, data: Uint8Array, before: string | null): Promise<string> {
+export async function saveBase(store: StateStore, data: Uint8Array, before: string | null): Promise<string> {
   const name = before === "base-0.cbor" ? "base-1.cbor" : "base-0.cbor";
-  await floor.write(name, data);
+  await store.write(name, data);
   return name;
 }
 
 /** The base of a saved state, or null if it is missing or different. */
-export async function loadBase(floor: StateStore, { base, sha256 }: Restorable): Promise<Bytes | null> {
-  const data = await floor.read(base);
+export async function loadBase(store: StateStore, { base, sha256 }: Restorable): Promise<Bytes | null> {
+  const data = await store.read(base);
   return data && equal(hash(data), sha256) ? new Uint8Array(data) : null;
 }
 
@@ -147,9 +149,9 @@ function decoded(data: Uint8Array): Saved {
 /** A saved state belongs to one client library, because libraries save different data. */
 function checkOwn({ client = "Python", format }: Record<string, unknown>): void {
   if (client !== CLIENT) {
-    throw new StateError(`it is the floor of the ${String(client)} client: give this client a floor of its own`);
+    throw new StateError(`it was saved by the ${String(client)} client: use a separate store for each client`);
   }
   if (typeof format !== "number" || format > FORMAT) {
-    throw new StateError(`a newer version of this client wrote the floor. ${again}, or install that version`);
+    throw new StateError(`a newer version of this client wrote the saved state. ${again}, or install that version`);
   }
 }

@@ -20,11 +20,11 @@ from shared.authorizer import (
 )
 from shared.authorizer.__main__ import main
 from shared.authorizer.events import Event, PollFailed, ResponseRejected, TrustChanged
-from shared.authorizer.floor import MemoryStateStore, StateStore
 from shared.authorizer.follower import FeedFollower
 from shared.authorizer.formats.following import TrustState
 from shared.authorizer.formats.signing_keys import PublishedKey
 from shared.authorizer.formats.warrants import Claims
+from shared.authorizer.saved_state import MemoryStateStore, StateStore
 from shared.authorizer.transport import Transport
 from shared.authorizer.trust import KeyFetcher
 from shared.model import warrant_format
@@ -40,13 +40,13 @@ _STANDBY = signer(2)
 
 @contextmanager
 def followed(
-    service: Service, floor: StateStore | None = None, pin: str = PIN, tenant: str = TENANT
+    service: Service, store: StateStore | None = None, pin: str = PIN, tenant: str = TENANT
 ) -> Iterator[tuple[FeedFollower, list[Event]]]:
-    """A follower with a pin that has taken up its floor, and its events."""
+    """A follower with a pin that has taken up its saved state, and its events."""
     seen: list[Event] = []
     asker = Transport(service.url, api_key=KEY)
     trust = TrustState(tenant, pin)
-    made = FeedFollower(asker, floor or MemoryStateStore(), trust, PollPolicy(), seen.append)
+    made = FeedFollower(asker, store or MemoryStateStore(), trust, PollPolicy(), seen.append)
     with closing(asker):
         made.load()
         yield made, seen
@@ -127,7 +127,7 @@ def test_a_client_and_a_guard_with_one_pin(
     claims = Claims(TENANT, "svc_wrt_b", datetime.now(UTC).replace(microsecond=0), None, b"pay")
     seed = signer(32).private_bytes_raw()
     warrant = warrant_format.sign(claims, key_id=ISSUER_ID, key_version=1, seed=seed).encode()
-    client = AuthorizerClient(service.url, **arguments(trust_root=PIN))
+    client = AuthorizerClient(service.url, **arguments(trust_pin=PIN))
     guard = Guard(client)
     with client.start():
         assert guard.decide([warrant]) == GuardDecision(False, "unknown")
@@ -151,19 +151,19 @@ def test_a_client_and_a_guard_with_one_pin(
 def test_the_command_takes_a_pin(
     service: Service, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """F732b: `status --root PIN` prints what a client with this pin holds."""
+    """F732b: `status --trust-pin PIN` prints what a client with this pin holds."""
     monkeypatch.setenv("RESCIND_API_KEY", KEY)
-    assert main(["status", service.url, "--tenant", TENANT, "--root", PIN]) == 0
+    assert main(["status", service.url, "--tenant", TENANT, "--trust-pin", PIN]) == 0
     assert "sequence: 1\n" in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
         main(["status", service.url, "--tenant", TENANT])
-    assert "--root" in capsys.readouterr().err
+    assert "--trust-pin" in capsys.readouterr().err
 
 
-# --- the floor ---
+# --- the saved state ---
 
 
-def _floors(service: Service, folder: Path) -> SavedState:
+def _save_state(service: Service, folder: Path) -> SavedState:
     with followed(service, FileStateStore(folder)) as (made, _):
         made.poll()
     saved = FileStateStore(folder).load()
@@ -177,7 +177,7 @@ def test_processes_with_other_roots_do_not_share_a_folder(service: Service, tmp_
     A process with the pin of the present roots is no other.
     """
     older = FileStateStore(tmp_path)
-    saved = _floors(service, tmp_path)
+    saved = _save_state(service, tmp_path)
     older.save(saved)
     rotated = replace(saved.trust, held=service.vouch(by=202))
     older.save(replace(saved, trust=rotated))
@@ -189,19 +189,19 @@ def test_processes_with_other_roots_do_not_share_a_folder(service: Service, tmp_
     other.load()
     foreign = TrustState(TENANT, roots.roots(1).pin, roots.first(1))
     other.save(replace(saved, sequence=1, trust=foreign))
-    with pytest.raises(SavedStateCorrupt, match="another trust_root"):
+    with pytest.raises(SavedStateCorrupt, match="another trust_pin"):
         older.save(replace(saved, sequence=9, trust=rotated))
     assert other.load() == replace(saved, sequence=1, trust=foreign)
 
 
-def test_another_pin_begins_anew_with_the_floor_of_the_one_before(
+def test_another_pin_begins_anew_with_the_saved_state_of_the_one_before(
     service: Service, tmp_path: Path
 ) -> None:
-    """TRUST-7, F734b: After the loss of a root, a client with the new pin goes on with its floor.
+    """TRUST-7, F734b: After the loss of a root, a client with the new pin continues with its state.
 
     The position counts as long as the new document names the signer of the saved head.
     """
-    _floors(service, tmp_path)
+    _save_state(service, tmp_path)
     service.documents.clear()
     service.root = 205
     service.vouch(by=205)

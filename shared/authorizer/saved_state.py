@@ -145,7 +145,7 @@ class FileStateStore:
                 if held and held.trust.pins.isdisjoint(saved_state.trust.pins):
                     if stamp != self._began:
                         raise SavedStateCorrupt(
-                            "a client with another trust_root uses it: start again"
+                            "a client with another trust_pin uses it: start again"
                         )
                 elif held and held.age > saved_state.age:
                     return
@@ -165,7 +165,7 @@ class FileStateStore:
             return None
         except _ForeignSavedState as error:
             raise SavedStateCorrupt(
-                f"{path} is the floor of the {error} client: give this client a folder of its own"
+                f"{path} was saved by the {error} client: use a separate folder for each client"
             ) from None
         except (KeyError, TypeError, ValueError) as error:
             raise SavedStateCorrupt(

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	floorFile   = "floor.json"
-	floorClient = "go"
-	floorFormat = 1
+	stateFile   = "floor.json"
+	stateClient = "go"
+	stateFormat = 1
 	othersWrite = 0o022
 	temporary   = ".new-"
 )
@@ -46,36 +46,36 @@ type saved struct {
 	Document json.RawMessage `json:"document"`
 }
 
-// sealedFloor is the content of the file after its hash.
-type sealedFloor struct {
+// storedState is the content of the file after its hash.
+type storedState struct {
 	Client string `json:"client"`
 	Format int    `json:"format"`
 	saved
 }
 
-// floor stores the saved state in a folder, in private files. Processes of one authorizer may share
+// stateStore stores the saved state in a folder, in private files. Processes of one authorizer may share
 // the folder, and the newest state is kept. Each tenant needs a separate folder.
-type floor struct {
+type stateStore struct {
 	folder string
 	// The file versions that this object wrote and first read. They avoid unnecessary reads.
 	written, began os.FileInfo
 }
 
-func (f *floor) file() string { return filepath.Join(f.folder, floorFile) }
+func (s *stateStore) file() string { return filepath.Join(s.folder, stateFile) }
 
-func (f *floor) baseFile(sha256 string) string {
-	return filepath.Join(f.folder, "base-"+sha256+".cbor")
+func (s *stateStore) baseFile(sha256 string) string {
+	return filepath.Join(s.folder, "base-"+sha256+".cbor")
 }
 
 // load returns the saved state, or nil if there is none.
-func (f *floor) load() (*saved, error) {
-	f.began = f.stamp()
-	return f.saved()
+func (s *stateStore) load() (*saved, error) {
+	s.began = s.stamp()
+	return s.saved()
 }
 
 // stamp identifies the content of the file. It is nil without a file.
-func (f *floor) stamp() os.FileInfo {
-	found, err := os.Stat(f.file())
+func (s *stateStore) stamp() os.FileInfo {
+	found, err := os.Stat(s.file())
 	if err != nil {
 		return nil
 	}
@@ -89,23 +89,23 @@ func isSameStamp(one, two os.FileInfo) bool {
 	return os.SameFile(one, two) && one.ModTime().Equal(two.ModTime()) && one.Size() == two.Size()
 }
 
-func (f *floor) saved() (*saved, error) {
-	data, err := readOwn(f.file())
+func (s *stateStore) saved() (*saved, error) {
+	data, err := readOwn(s.file())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	found, err := openFloor(data)
+	found, err := parseState(data)
 	if err != nil {
 		return nil, &StateError{fmt.Sprintf(
 			"%s is damaged (%v), so this client does not know what it accepted last. Stop it, remove the "+
-				"folder %s, and start it again", f.file(), err, f.folder)}
+				"folder %s, and start it again", s.file(), err, s.folder)}
 	}
-	if found.Client != floorClient {
+	if found.Client != stateClient {
 		return nil, &StateError{fmt.Sprintf(
-			"%s is the floor of the %s client: give this client a folder of its own", f.file(), found.Client)}
+			"%s was saved by the %s client: use a separate folder for each client", s.file(), found.Client)}
 	}
 	return &found.saved, nil
 }
@@ -122,28 +122,28 @@ func readOwn(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// openFloor parses a saved state, of this client or of another one.
-func openFloor(data []byte) (*sealedFloor, error) {
+// parseState parses a saved state, of this client or of another one.
+func parseState(data []byte) (*storedState, error) {
 	sum, rest, _ := bytes.Cut(data, []byte("\n"))
 	if of := sha256.Sum256(rest); hex.EncodeToString(of[:]) != string(sum) {
 		return nil, errors.New("its hash is another one")
 	}
-	found := &sealedFloor{}
+	found := &storedState{}
 	var named struct{ Client *string }
 	if err := json.Unmarshal(rest, &named); err != nil {
 		return nil, err
 	}
 	if named.Client == nil {
 		// The only client that does not record its name.
-		return &sealedFloor{Client: "Python"}, nil
+		return &storedState{Client: "Python"}, nil
 	}
-	if *named.Client != floorClient {
-		return &sealedFloor{Client: *named.Client}, nil
+	if *named.Client != stateClient {
+		return &storedState{Client: *named.Client}, nil
 	}
 	if err := json.Unmarshal(rest, found); err != nil {
 		return nil, err
 	}
-	if found.Format < 1 || found.Format > floorFormat {
+	if found.Format < 1 || found.Format > stateFormat {
 		return nil, errors.New("a later version of this client wrote it")
 	}
 	return found, found.check()
@@ -180,8 +180,8 @@ func (s *saved) signer() *key {
 }
 
 // loadBase returns the base with this hash, or nil if it is missing or damaged.
-func (f *floor) loadBase(sum string) ([]byte, error) {
-	data, err := os.ReadFile(f.baseFile(sum))
+func (s *stateStore) loadBase(sum string) ([]byte, error) {
+	data, err := os.ReadFile(s.baseFile(sum))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -192,37 +192,37 @@ func (f *floor) loadBase(sum string) ([]byte, error) {
 }
 
 // saveBase stores a base. It is kept until a saved state does not name it.
-func (f *floor) saveBase(data []byte) error {
+func (s *stateStore) saveBase(data []byte) error {
 	of := sha256.Sum256(data)
-	return locked(f.folder, func() error { return replaceFile(f.baseFile(hex.EncodeToString(of[:])), data) })
+	return locked(s.folder, func() error { return replaceFile(s.baseFile(hex.EncodeToString(of[:])), data) })
 }
 
 // save replaces the saved state atomically and durably, unless the stored state is newer.
-func (f *floor) save(next *saved) error {
-	return locked(f.folder, func() error {
-		if now := f.stamp(); !isSameStamp(now, f.written) {
-			if isNewer, err := f.isBehind(next, now); isNewer || err != nil {
+func (s *stateStore) save(next *saved) error {
+	return locked(s.folder, func() error {
+		if now := s.stamp(); !isSameStamp(now, s.written) {
+			if isNewer, err := s.isBehind(next, now); isNewer || err != nil {
 				return err
 			}
 		}
-		if err := replaceFile(f.file(), sealFloor(next)); err != nil {
+		if err := replaceFile(s.file(), encodeState(next)); err != nil {
 			return err
 		}
-		f.written = f.stamp()
-		return f.removeOthers(next.Base)
+		s.written = s.stamp()
+		return s.removeOthers(next.Base)
 	})
 }
 
 // isBehind returns whether another process has saved a newer state.
-func (f *floor) isBehind(next *saved, now os.FileInfo) (bool, error) {
-	held, err := f.saved()
+func (s *stateStore) isBehind(next *saved, now os.FileInfo) (bool, error) {
+	held, err := s.saved()
 	if err != nil || held == nil {
 		return false, err
 	}
 	ours, theirs := next.document(), held.document()
 	if !sharesRoot(next.Pin, ours, held.Pin, theirs) {
-		if !isSameStamp(now, f.began) {
-			return false, &StateError{"a client with another TrustRoot uses the floor: start again"}
+		if !isSameStamp(now, s.began) {
+			return false, &StateError{"a client with another TrustPin uses the folder: start again"}
 		}
 		return false, nil
 	}
@@ -254,19 +254,19 @@ func (s *saved) document() *document {
 	return found[0]
 }
 
-func sealFloor(of *saved) []byte {
-	data, _ := json.Marshal(sealedFloor{floorClient, floorFormat, *of})
+func encodeState(of *saved) []byte {
+	data, _ := json.Marshal(storedState{stateClient, stateFormat, *of})
 	sum := sha256.Sum256(data)
 	return append([]byte(hex.EncodeToString(sum[:])+"\n"), data...)
 }
 
 // removeOthers removes unused bases, and files of interrupted processes. Only the lock holder
 // creates temporary files, and it has already renamed its own.
-func (f *floor) removeOthers(but string) error {
-	paths, err := filepath.Glob(filepath.Join(f.folder, "base-*.cbor"))
-	left, _ := filepath.Glob(filepath.Join(f.folder, temporary+"*"))
+func (s *stateStore) removeOthers(but string) error {
+	paths, err := filepath.Glob(filepath.Join(s.folder, "base-*.cbor"))
+	left, _ := filepath.Glob(filepath.Join(s.folder, temporary+"*"))
 	for _, path := range append(paths, left...) {
-		if path != f.baseFile(but) {
+		if path != s.baseFile(but) {
 			if fault := os.Remove(path); fault != nil && !errors.Is(fault, os.ErrNotExist) {
 				err = fault
 			}

@@ -293,7 +293,7 @@ def verify(
 
     Exits with 1 if the log is not whole. Exits with 3 if a recovery has started a new log
     generation. The verified checkpoint is pinned in the profile. The next verification requires
-    that the log extends it. With --root, also check the log anchor of the trust document and a
+    that the log extends it. With --trust-pin, also check the log anchor of the trust document and a
     quorum of witnesses.
     """
     tenant_id = str(session.api.get("/v1/whoami")["tenant_id"])

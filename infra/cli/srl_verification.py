@@ -49,10 +49,10 @@ EXAMPLE: Final = "rescind srl verify srl.json --key 3Wu7mlkdA5sjA639d9p7b5CNORg9
 ListFile = Annotated[str, typer.Argument(metavar="FILE", help="The saved list; - for stdin.")]
 TrustFile = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="With --root: saved answer of GET /v1/trust."),
+    typer.Option(metavar="FILE", help="With --trust-pin: saved answer of GET /v1/trust."),
 ]
 OfTenant = Annotated[
-    str | None, typer.Option(metavar="TENANT", help="With --root: the tenant, svc_tnt_…")
+    str | None, typer.Option(metavar="TENANT", help="With --trust-pin: the tenant, svc_tnt_…")
 ]
 Keys = Annotated[
     list[bytes] | None,
@@ -226,13 +226,13 @@ class GivenTrust:
 def _parse_trust(
     key: list[bytes] | None, root: str | None, trust: str | None, tenant: str | None
 ) -> GivenTrust | None:
-    """Return the trust that --root selects, or None with --key. Raises `UsageError`."""
+    """Return the trust that --trust-pin selects, or None with --key. Raises `UsageError`."""
     if root is None:
         if not key:
-            raise UsageError("give --root with --trust and --tenant, or --key")
+            raise UsageError("give --trust-pin with --trust and --tenant, or --key")
         return None
     if key or trust is None or tenant is None:
-        raise UsageError("--root needs --trust and --tenant, and no --key")
+        raise UsageError("--trust-pin needs --trust and --tenant, and no --key")
     return GivenTrust(tenant, root, inputs.read_document(trust))
 
 

@@ -51,7 +51,7 @@ def _pin(value: str) -> str:
 Root = Annotated[
     str | None,
     typer.Option(
-        "--root",
+        "--trust-pin",
         metavar="PIN",
         parser=argument_type(_pin),
         help="Trust what the roots with this pin signed, and nothing else of the service.",
@@ -101,7 +101,7 @@ def follow_documents(session: ApiSession, tenant_id: str, pin: str) -> TrustDocu
 def show(session: ApiSession, root: Root = None) -> None:
     """Show the newest trust document, with the pin for clients and the service keys.
 
-    With --root, exits with 1 if a client with this pin refuses the document.
+    With --trust-pin, exits with 1 if a client with this pin refuses the document.
     """
     if root is None:
         document = _newest(_fetch_documents(session))

@@ -118,7 +118,7 @@ NOT_RUN: Final = {
         "sha256sum": "functions/test_audit_export.py hashes this part of each line",
         "tail -n 1": _PARSED,
         "--profile auditor": _PARSED,
-        "audit-log verify --root": _PARSED,
+        "audit-log verify --trust-pin": _PARSED,
         "rescind witness": "infra/witness/ runs witnesses, with folders and logs of its own",
         "RESCIND_WITNESSES": "infra/server/test_witnessing.py sets it, for witnesses of its own",
     },

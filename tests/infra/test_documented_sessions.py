@@ -179,7 +179,7 @@ def test_the_documented_incidents_are_ended(tmp_path: Path) -> None:
         # The pin of before is of no use then.
         lost = next(each for each in blocks if "replace-root" in each)
         assert "pin" in terminal.type(f"mv .data/root.key stolen.key\n{lost}")
-        assert "(root)" in terminal.type('rescind trust show --root "$PIN" 2>&1 || true')
+        assert "(root)" in terminal.type('rescind trust show --trust-pin "$PIN" 2>&1 || true')
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def _end_the_incidents(
     assert re.search(r"warrants +1\b", reach)
     streams()
     terminal.type(_BEFORE_THE_THEFTS)
-    follows = 'rescind trust show --root "$PIN" -o json'
+    follows = 'rescind trust show --trust-pin "$PIN" -o json'
     before = json.loads(terminal.type(follows))["signers"]
     assert "revoked" in terminal.type(signer)
     streams()

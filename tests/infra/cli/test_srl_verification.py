@@ -141,11 +141,23 @@ def test_each_reason_is_told(verifier: Verifier) -> None:
         (("--key", _ANY_KEY, "--warrant", "laptop"), "╭─ Error"),
         (("--key", _ANY_KEY, "--keys", "/none"), "/none cannot be read: No such file"),
         ((), ""),
-        (("--root", "0" * 64), ""),
-        (("--root", "0" * 64, "--tenant", "svc_tnt_a"), ""),
-        (("--root", "A", "--tenant", "svc_tnt_a", "--trust", "{file}"), ""),
-        (("--root", "0" * 64, "--tenant", "svc_tnt_a", "--trust", "{file}", "--key", _ANY_KEY), ""),
-        (("--root", "0" * 64, "--tenant", "svc_tnt_a", "--trust", "absent"), ""),
+        (("--trust-pin", "0" * 64), ""),
+        (("--trust-pin", "0" * 64, "--tenant", "svc_tnt_a"), ""),
+        (("--trust-pin", "A", "--tenant", "svc_tnt_a", "--trust", "{file}"), ""),
+        (
+            (
+                "--trust-pin",
+                "0" * 64,
+                "--tenant",
+                "svc_tnt_a",
+                "--trust",
+                "{file}",
+                "--key",
+                _ANY_KEY,
+            ),
+            "",
+        ),
+        (("--trust-pin", "0" * 64, "--tenant", "svc_tnt_a", "--trust", "absent"), ""),
     ],
 )
 def test_wrong_options_are_wrong_usage(
@@ -359,7 +371,7 @@ def _rooted(verifier: Verifier, after: int = 0) -> tuple[str, ...]:
     root = ports.root
     assert root is not None
     pin = RootSet((root.public_key,), 1).pin
-    return "--root", pin, "--tenant", tenant.id, "--trust", file
+    return "--trust-pin", pin, "--tenant", tenant.id, "--trust", file
 
 
 def test_a_list_is_verified_by_the_pin_of_the_roots(verifier: Verifier) -> None:
@@ -376,7 +388,7 @@ def test_a_list_is_verified_by_the_pin_of_the_roots(verifier: Verifier) -> None:
         verifier.accepts(verifier.body, *_rooted(verifier), *state)
     verifier.refuses("rollback", verifier.body, *old[:-1], older, *state)
     verifier.refuses("signature", verifier.body, *old[:-1], older)
-    verifier.refuses("root", verifier.body, "--root", "0" * 64, *_rooted(verifier)[2:])
+    verifier.refuses("root", verifier.body, "--trust-pin", "0" * 64, *_rooted(verifier)[2:])
     verifier.refuses("tenant", verifier.body, *old[:2], "--tenant", "svc_tnt_b", "--trust", older)
     verifier.refuses("malformed", verifier.body, *old[:-1], verifier.file("no.json", "{}"))
     empty = verifier.file("empty.json", '{"documents": []}')

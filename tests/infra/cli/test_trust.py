@@ -53,10 +53,10 @@ def test_the_pin_of_a_new_deployment_is_shown(operator: Shell, own: LocalServer)
     shown = _shows(operator)
     key = FileRoot(own.data / "root.key").public_key
     assert shown["roots"] == [to_base64(key)]
-    assert _shows(operator, "--root", str(shown["pin"])) == shown
-    refused = operator.run("trust", "show", "--root", "0" * 64)
+    assert _shows(operator, "--trust-pin", str(shown["pin"])) == shown
+    refused = operator.run("trust", "show", "--trust-pin", "0" * 64)
     assert (refused.code, "refuses the documents (root)" in refused.err) == (1, True)
-    wrong = operator.run("trust", "show", "--root", "pin")
+    wrong = operator.run("trust", "show", "--trust-pin", "pin")
     assert (wrong.code, "64 hexadecimal digits" in wrong.err) == (2, True)
     text = operator.run("trust", "show", columns=300).out
     assert "lists" in text
@@ -86,14 +86,14 @@ def test_people_replace_the_root_of_a_server(
         assert operator.run(*sign).code == 0
     done = operator.json("trust", "publish", draft, copy)
     assert operator.json("trust", "publish", draft, copy) == done
-    shown = _shows(operator, "--root", pin)
+    shown = _shows(operator, "--trust-pin", pin)
     assert (shown["threshold"], sorted(people)) == (2, sorted(map(str, shown["roots"])))
     # The server renews nothing by itself any more; another draft is for the people.
     assert operator.run("trust", "draft", "--out", draft).code == 0
     ended = operator.run("trust", "sign", draft, "--key", own.data / "root.key", "--yes")
     assert (ended.code, "is not a root of this document" in ended.err) == (2, True)
     _back_to_one_root(operator, own, people, tmp_path)
-    assert _shows(operator, "--root", pin)["threshold"] == 1
+    assert _shows(operator, "--trust-pin", pin)["threshold"] == 1
 
 
 def _back_to_one_root(operator: Shell, own: LocalServer, people: list[str], tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ func TestTheSavedStateOfAnotherTenantIsAnError(t *testing.T) {
 	poll(client, noted)
 	_, err := New(Options{URL: service.URL, APIKey: "key", Tenant: "svc_tnt_x", TrustPin: service.pin(), StateDir: folder})
 	var found *StateError
-	if !errors.As(err, &found) || !strings.Contains(found.Message, "is of "+tenant) {
+	if !errors.As(err, &found) || !strings.Contains(found.Message, "belongs to "+tenant) {
 		t.Error(err)
 	}
 }

@@ -19,7 +19,7 @@ from .guard import Guard
 from .policy import PollPolicy
 from .saved_state import FileStateStore, MemoryStateStore, SavedStateCorrupt, StateStore
 
-_KEY = "RESCIND_API_KEY"
+_API_KEY_VARIABLE = "RESCIND_API_KEY"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -91,20 +91,20 @@ def _client(options: argparse.Namespace, *, is_shown: bool = False) -> Authorize
         trust_pin=options.trust_pin,
         state=state,
         policy=PollPolicy(allow_http=options.allow_http),
-        on_event=_show if is_shown else None,
+        on_event=_print_event if is_shown else None,
         name=options.name,
         report=options.report,
     )
 
 
 def _api_key() -> str:
-    key = os.environ.get(_KEY)
+    key = os.environ.get(_API_KEY_VARIABLE)
     if not key:
-        raise ValueError(f"put an API key with the scope authorizer into {_KEY}")
+        raise ValueError(f"set {_API_KEY_VARIABLE} to an API key with the scope authorizer")
     return key
 
 
-def _show(event: Event) -> None:
+def _print_event(event: Event) -> None:
     if not isinstance(event, PollSucceeded) or event.changed:
         print(time.strftime("%H:%M:%S"), event, flush=True)
 
@@ -134,44 +134,49 @@ def _parser() -> argparse.ArgumentParser:
         add = command.add_argument
         add("url", metavar="URL", help="address of the service")
         add("--tenant", required=True, metavar="ID", help="the tenant's identifier, svc_tnt_…")
-        add("--trust-pin", required=True, metavar="PIN", help=_PIN)
+        add(
+            "--trust-pin",
+            required=True,
+            metavar="PIN",
+            help="pin of the trust root, as printed by `rescind trust show`",
+        )
         add("--allow-http", action="store_true", help="send the API key without TLS")
-        add("--name", help="report under this name (default: that of the host)")
+        add("--name", help="name in reports (default: the host name)")
         if run is _relay:
             _add_relay(command)
             continue
-        add("--state-dir", metavar="FOLDER", help="keep the accepted state here, as a client does")
-        # `status` and `watch` enforce no decisions.
-        is_default = name == "ext-authz"
-        add("--report", action=BooleanOptionalAction, default=is_default, help=_REPORT)
+        add("--state-dir", metavar="FOLDER", help="folder of the saved state")
+        add(
+            "--report",
+            action=BooleanOptionalAction,
+            # `status` and `watch` enforce no decisions.
+            default=name == "ext-authz",
+            help="report the current feed entry to the service (default: %(default)s)",
+        )
     commands.choices["ext-authz"].add_argument(
-        "--listen", default="127.0.0.1:9191", metavar="HOST:PORT", help=_LISTEN
+        "--listen",
+        default="127.0.0.1:9191",
+        metavar="HOST:PORT",
+        help="address for requests of Envoy (default: %(default)s)",
     )
     suite = commands.add_parser("conformance", help=_conformance.__doc__)
     suite.set_defaults(run=_conformance)
     return parser
 
 
-_REPORT = "report to the service which entry this client holds (default: %(default)s)"
-
-
 def _add_relay(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--state", required=True, metavar="FOLDER", help="keep the accepted state here")
+    add("--state", required=True, metavar="FOLDER", help="folder of the saved state")
     add(
         "--listen",
         default="127.0.0.1:8181",
         metavar="ADDRESS:PORT",
-        help="where the clients ask (default %(default)s)",
+        help="address for requests of clients (default: %(default)s)",
     )
-    add("--tokens", metavar="FILE", help="the tokens of its clients, one in each line")
-    add("--certificate", metavar="FILE", help="the relay's certificate chain, for TLS")
-    add("--key", metavar="FILE", help="the private key of the certificate")
-    add("--allow-http-clients", action="store_true", help="answer other machines without TLS")
-
-
-_LISTEN = "where Envoy asks (default %(default)s)"
-_PIN = "pin of the service's roots, which `rescind trust show` prints"
+    add("--tokens", metavar="FILE", help="tokens of the clients, one per line")
+    add("--certificate", metavar="FILE", help="certificate chain for TLS")
+    add("--key", metavar="FILE", help="private key of the certificate")
+    add("--allow-http-clients", action="store_true", help="serve other machines without TLS")
 
 
 if __name__ == "__main__":

@@ -78,9 +78,9 @@ class AsyncAuthorizerClient:
         # The loop may be closed before the thread ends.
         with suppress(RuntimeError):
             if self._loop:
-                self._loop.call_soon_threadsafe(self._keep, event)
+                self._loop.call_soon_threadsafe(self._enqueue, event)
 
-    def _keep(self, event: Event) -> None:
+    def _enqueue(self, event: Event) -> None:
         if self._events.full():
             self._events.get_nowait()
         self._events.put_nowait(event)

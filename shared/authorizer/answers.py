@@ -106,6 +106,6 @@ def read_age(response: Response) -> int:
 
 def unexpected_status_error(response: Response) -> NoResponse:
     """Return the error for a response with an unexpected status."""
-    words = printable(response.body.decode(errors="replace"))
-    message = f"the service answered {response.status}: {words}"
+    text = printable(response.body.decode(errors="replace"))
+    message = f"the service answered {response.status}: {text}"
     return NoResponse(message, retry_after=retry_after(response) or 0.0)

@@ -33,11 +33,10 @@ _log = logging.getLogger("rescind_authorizer")
 # Module constants, because access to an enumeration member costs as much as a set lookup.
 _CLEAR, _REVOKED, _STALE = Verdict.CLEAR, Verdict.REVOKED, Verdict.STALE
 
-
 _matches: Final = re.compile(WARRANT_ID_PATTERN).fullmatch
 _NO_WARRANT: Final = (
-    "a warrant identifier is svc_wrt_ and 1 to 64 letters, digits, '_' or '-': pass it without "
-    "spaces around it"
+    "a warrant identifier must be svc_wrt_ and 1 to 64 letters, digits, '_' or '-', without spaces "
+    "around it"
 )
 
 # Seconds between checks whether a stale client has recovered.
@@ -85,19 +84,19 @@ class AuthorizerClient:
         )
         connection = self._connect()
         trust = TrustState(tenant, trust_pin)
-        self._follower = FeedFollower(connection, state, trust, self._policy, self._note)
-        self._keys = KeyFetcher(self._connect(), self._follower, self._note)
+        self._follower = FeedFollower(connection, state, trust, self._policy, self._emit)
+        self._keys = KeyFetcher(self._connect(), self._follower, self._emit)
         if iscoroutinefunction(on_event):
             raise TypeError("on_event must not be async: use AsyncAuthorizerClient.events")
         self._on_event = on_event
         self._counts: Counter[str] = Counter()
-        self._problem = "the service has not answered yet"
+        self._problem = "the service has not responded yet"
         self._was_fresh = False
         self._name, self._reports = name, report
-        self._has_asked = False
+        self._has_polled = False
         self._pause_end = views.NEVER
         self._is_started = self._is_loaded = self._is_closed = False
-        self._begin()
+        self._init_process()
         _clients.add(self)
 
     def start(self, *, wait: float = 10.0) -> Self:
@@ -109,17 +108,17 @@ class AuthorizerClient:
         """
         self._resume()
         if self._is_started:
-            raise RuntimeError("the client was started before")
+            raise RuntimeError("the client is already started")
         if not self._is_loaded:
             self._load()
         self._is_started = True
-        self._show()
+        self._notify()
         self._run_threads()
         with self._changed:
             self._changed.wait_for(
                 lambda: (
                     self._is_closed
-                    or (self._has_asked and self._is_fresh() and not self._keys.is_due())
+                    or (self._has_polled and self._is_fresh() and not self._keys.is_due())
                 ),
                 wait,
             )
@@ -153,7 +152,7 @@ class AuthorizerClient:
         if revoked.cutoffs and has_cutoff(revoked.cutoffs, ids):
             return _REVOKED
         if not ids:
-            raise ValueError("a chain has one warrant or more")
+            raise ValueError("pass at least one warrant identifier")
         if views.monotonic() < view.end and views.now() < view.wall_end:
             return _CLEAR
         return _CLEAR if self._allows and view.is_trusted else _STALE
@@ -172,7 +171,7 @@ class AuthorizerClient:
             self._resume()
         with self._starting:
             if self._is_started:
-                raise RuntimeError("the client has a thread that polls")
+                raise RuntimeError("the client polls in a thread: do not call poll after start")
             if not self._is_loaded:
                 self._load()
             now = views.ClockReading.now()
@@ -210,7 +209,7 @@ class AuthorizerClient:
     def follow_keys(self) -> KeyFetcher:
         """Follow the signing keys too. Raises `RuntimeError` after `start`."""
         if self._is_started:
-            raise RuntimeError("make the guard before the client starts")
+            raise RuntimeError("create the guard before the client starts")
         self._keys.is_wanted = True
         return self._keys
 
@@ -222,8 +221,8 @@ class AuthorizerClient:
     @property
     def status(self) -> ClientStatus:
         """The current status of the client, and its failures since its creation."""
-        reported = self._reporter.report_status if self._reporter else ReportStatus()
-        return ClientStatus.of(self._follower.view, self._counts, reported)
+        report_status = self._reporter.report_status if self._reporter else ReportStatus()
+        return ClientStatus.of(self._follower.view, self._counts, report_status)
 
     def close(self, *, timeout: float = 5.0) -> None:
         """Stop the threads, and wait at most `timeout` seconds for them.
@@ -270,43 +269,39 @@ class AuthorizerClient:
     ) -> None:
         self.close()
 
-    def _begin(self) -> None:
+    def _init_process(self) -> None:
         """Create the locks, events and threads that belong to one process."""
         self._changed = threading.Condition()
         self._starting = threading.RLock()
         # Reentrant, because a handler of events may make the client emit another event.
-        self._noting = threading.RLock()
-        self._showing = threading.RLock()
+        self._event_lock = threading.RLock()
+        self._freshness_lock = threading.RLock()
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
-        self._reporter = self._new_reporter() if self._reports else None
+        self._reporter: Reporter | None = None
+        if self._reports:
+            store = self._follower.store
+            self._reporter = Reporter(
+                self._connect(),
+                self._policy,
+                lambda: self._follower.view,
+                self._counts,
+                self._emit,
+                tenant=self.tenant,
+                trust_version=lambda: self._follower.trust.version,
+                name=self._name,
+                folder=store.folder if isinstance(store, FileStateStore) else None,
+            )
         # Whether the next use starts the threads.
         self._is_idle = self._is_started and not self._is_closed
         # Set last: other threads stop waiting for `_resume` once it matches.
         self._process = _getpid()
 
-    def _new_reporter(self) -> Reporter:
-        store = self._follower.store
-        return Reporter(
-            self._connect(),
-            self._policy,
-            lambda: self._follower.view,
-            self._counts,
-            self._note,
-            tenant=self.tenant,
-            trust_version=self._trust_version,
-            name=self._name,
-            folder=store.folder if isinstance(store, FileStateStore) else None,
-        )
-
-    def _trust_version(self) -> int:
-        return self._follower.trust.version
-
     def _reset_after_fork(self) -> None:
         """Replace the threads and locks, which belong to the parent process."""
         if self._reporter:
             self._reporter.abandon()
-        self._begin()
+        self._init_process()
 
     def _resume(self) -> None:
         """Start the threads of this process if it is a forked child.
@@ -344,48 +339,48 @@ class AuthorizerClient:
     def _watch(self, stop: threading.Event) -> None:
         """Emit `BecameStale` when the state becomes stale, even during a long exchange."""
         while not stop.wait(self._follower.view.seconds_left() or _WATCH_SECONDS):
-            self._show_freshness()
+            self._emit_freshness()
 
     def _record_poll(self) -> None:
-        self._has_asked = True
+        self._has_polled = True
         if not self._is_started:
             self._keys.fetch_if_due()
-        self._show()
+        self._notify()
 
-    def _show(self) -> None:
+    def _notify(self) -> None:
         """Wake all waiters, because there may be a newer view."""
         with self._changed:
             self._changed.notify_all()
         if self._reporter:
             self._reporter.wake()
-        self._show_freshness()
+        self._emit_freshness()
 
-    def _show_freshness(self) -> None:
-        with self._showing:
+    def _emit_freshness(self) -> None:
+        with self._freshness_lock:
             is_fresh = self._is_fresh()
             if is_fresh != self._was_fresh:
                 self._was_fresh = is_fresh
-                self._note(events.BecameFresh() if is_fresh else events.BecameStale())
+                self._emit(events.BecameFresh() if is_fresh else events.BecameStale())
 
-    def _note(self, event: events.Event) -> None:
+    def _emit(self, event: events.Event) -> None:
         """Count, log and forward an event, unless the client is closing."""
         if self._is_closed:
             return
         match event:
             case events.ResponseRejected(reason):
                 self._counts[reason] += 1
-                self._problem = f"the last answer was refused: {reason}"
+                self._problem = f"the last response was rejected: {reason}"
             case events.PollFailed(message):
                 self._counts[""] += 1
                 self._problem = message
             case events.PollSucceeded():
-                self._problem = "the service has not answered again"
+                self._problem = "the service has not responded again"
             case events.BecameStale():
-                _log.error("the state is stale, so warrants are not CLEAR: %s", self._problem)
+                _log.error("the state is stale, and no warrant is CLEAR: %s", self._problem)
         events.log(event, _log)
         if self._on_event:
             try:
-                with self._noting:
+                with self._event_lock:
                     self._on_event(event)
             # Any error, including `CancelledError`: a faulty handler must not end the thread, which
             # would make the state stale.
@@ -406,9 +401,9 @@ def _as_list(warrant_ids: Iterable[str]) -> list[str]:
 def _start_thread(
     run: Callable[[threading.Event], None], stop: threading.Event
 ) -> threading.Thread:
-    made = threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
-    made.start()
-    return made
+    thread = threading.Thread(target=run, args=(stop,), name="rescind-authorizer", daemon=True)
+    thread.start()
+    return thread
 
 
 _getpid: Final = os.getpid

@@ -42,9 +42,11 @@ class ConformanceSession:
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Answer a request. Its only member is the name of the command."""
-        ((name, given),) = request.items()
+        ((name, arguments),) = request.items()
         return (
-            _COMMANDS[name](self, **given) if isinstance(given, Mapping) else self.verdicts(given)
+            _COMMANDS[name](self, **arguments)
+            if isinstance(arguments, Mapping)
+            else self.verdicts(arguments)
         )
 
     def init(self, tenant: str, trust_root: str, floor: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -61,8 +63,8 @@ class ConformanceSession:
     def trust(self, now: str, response: str) -> dict[str, Any]:
         """Apply a response of `GET /v1/trust`."""
         try:
-            given = documents.documents(response.encode())
-            self._trust = follow(self._trust, given, datetime.fromisoformat(now))
+            signed_documents = documents.documents(response.encode())
+            self._trust = follow(self._trust, signed_documents, datetime.fromisoformat(now))
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
         self._saved_position = self._trust.position(self._signed_by, self._saved_position)
@@ -74,13 +76,13 @@ class ConformanceSession:
         """Check the blob of signing keys that the feed head names."""
         if self._state is None or self._state.head.keys is None:
             raise ValueError("no head names signing keys")
-        named, tenant = self._state.head.keys, self._state.head.tenant_id
+        reference, tenant = self._state.head.keys, self._state.head.tenant_id
         try:
-            found = PublishedKeys.from_blob(base64.b64decode(blob), named, tenant_id=tenant)
-            found.check(self._trust.held.document.signing_keys if self._trust.held else None)
+            keys = PublishedKeys.from_blob(base64.b64decode(blob), reference, tenant_id=tenant)
+            keys.check(self._trust.held.document.signing_keys if self._trust.held else None)
         except NotTrusted as refused:
             return {"refused": refused.reason.value}
-        return {"keys": len(found.keys)}
+        return {"keys": len(keys.keys)}
 
     def restart(self) -> dict[str, Any]:
         """Restart from the saved position."""
@@ -95,18 +97,18 @@ class ConformanceSession:
             self._state = self._advance(parse_answer(answer.encode()), base, now)
         except (ResponseRejectedError, NotTrusted) as refused:
             return {"refused": refused.reason.value}
-        except BaseRequired as needs:
-            return {"needs_base": needs.base.version}
+        except BaseRequired as error:
+            return {"needs_base": error.base.version}
         self._signed_by, self._is_trusted = self._state.signed_by, True
         return {"sequence": self._state.sequence}
 
     def _advance(self, answer: FeedResponse, base: str | None, now: str) -> FeedState:
         """Return the state after a response."""
         data = None if base is None else base64.b64decode(base)
-        moment, position = datetime.fromisoformat(now), self._saved_position
-        held = self._state if self._is_trusted else None
+        time, position = datetime.fromisoformat(now), self._saved_position
+        state = self._state if self._is_trusted else None
         return advance(
-            held, answer, base=data, now=moment, verifier=self._trust, saved_position=position
+            state, answer, base=data, now=time, verifier=self._trust, saved_position=position
         )
 
     def confirm(self, now: str, age: str, max_staleness: int) -> dict[str, Any]:
@@ -155,7 +157,7 @@ class ConformanceSession:
                 trust_pin=trust_root,
                 state=FileStateStore(floor),
                 policy=PollPolicy(max_staleness=max_staleness),
-                on_event=self._note,
+                on_event=self._record_event,
                 report=False,
             )
         except ValueError as error:
@@ -168,15 +170,15 @@ class ConformanceSession:
         """Return the verdict on each warrant, and the number of reported failures."""
         if self._client is None:
             raise ValueError("verdicts need a client: send connect first")
-        found = [self._client.check([each]).value for each in ids]
-        return {"verdicts": found, "failures": self._failures}
+        verdicts = [self._client.check([each]).value for each in ids]
+        return {"verdicts": verdicts, "failures": self._failures}
 
     def close(self) -> None:
         """Close the client that `connect` started."""
         if self._client is not None:
             self._client.close()
 
-    def _note(self, event: events.Event) -> None:
+    def _record_event(self, event: events.Event) -> None:
         self._failures += isinstance(event, events.PollFailed | events.ResponseRejected)
         print(event, file=sys.stderr, flush=True)
 

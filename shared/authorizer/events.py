@@ -108,14 +108,14 @@ def log(event: Event, to: Logger) -> None:
     """Log an event that operators need."""
     match event:
         case ResponseRejected(reason):
-            to.error("an answer of the service was refused: %s", reason)
+            to.error("rejected a response of the service: %s", reason)
         case PollFailed(message):
-            to.warning("the feed cannot be followed: %s", message)
+            to.warning("cannot poll the feed: %s", message)
         case SignerChanged(key):
-            to.warning("the list signer now is %s", key.hex())
+            to.warning("the SRL signer is now %s", key.hex())
         case TrustChanged(version, pin):
-            to.info("the trust document now is version %d, by the root %s", version, pin)
+            to.info("accepted version %d of the trust document, with the pin %s", version, pin)
         case ReportAccepted(status="equivocation"):
-            to.error("the service does not know the history that this client holds")
+            to.error("the feed of this client differs from the feed of the service")
         case ReportFailed(message, is_refused=is_refused):
-            to.log(WARNING if is_refused else INFO, "a report failed: %s", message)
+            to.log(WARNING if is_refused else INFO, "cannot send a report: %s", message)

@@ -10,7 +10,7 @@ import json
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
-from .guard import Guard, GuardDecision
+from .guard import Guard
 
 # The warrants of a request from root to leaf, each in base64, separated by commas.
 HEADER: Final = "X-Warrants"
@@ -52,9 +52,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection |= self.headers.get("Content-Length", "0") != "0"
         self.close_connection |= "Transfer-Encoding" in self.headers
         decision = self.guard.decide_header(",".join(self.headers.get_all(HEADER, [])))
-        self._respond(decision)
-
-    def _respond(self, decision: GuardDecision) -> None:
         body = b""
         if decision.is_allowed:
             self.send_response(200)

@@ -77,7 +77,7 @@ class FeedFollower:
         self.store = store
         self._policy = policy
         self._emit = emit
-        self._asks_all = asks_all
+        self._fetches_all = asks_all
         self._position: FeedPosition | None = None
         self._signed_by: bytes | None = None  # signer of the newest feed head, while it is trusted
         self._etag: str | None = None
@@ -116,7 +116,7 @@ class FeedFollower:
                     notify()
             # Any error: if this thread ended, every warrant would become STALE.
             except Exception as error:  # noqa: BLE001
-                _log.exception("the feed could not be followed")
+                _log.exception("cannot follow the feed")
                 pause = _PAUSE
                 self._emit(events.PollFailed(type(error).__name__, pause))
         self.transport.close()
@@ -129,11 +129,11 @@ class FeedFollower:
         """
         self._may_wait = may_wait
         try:
-            if self._asks_all and not self.documents:
+            if self._fetches_all and not self.documents:
                 self._read_documents()
             pause = self._exchange()
-        except (ResponseRejectedError, NotTrusted) as refused:
-            return self._reject(refused.reason)
+        except (ResponseRejectedError, NotTrusted) as rejection:
+            return self._reject(rejection.reason)
         except TooLarge:
             return self._reject(RejectionReason.TOO_LARGE)
         except NoResponse as error:
@@ -144,17 +144,17 @@ class FeedFollower:
         return pause
 
     def _exchange(self) -> float:
-        response = self._ask()
+        response = self._request_feed()
         asked = self.transport.asked
-        age, before = read_age(response), self.view.state
+        age, previous_state = read_age(response), self.view.state
         changed, true_at = response.status == _OK, asked.minus(age)
         if changed:
             answer = parse_answer(response.body)
-            state = self._next(answer)
+            state = self._advance_with_documents(answer)
             # The state contains all changes confirmed earlier, regardless of the age of this
             # response.
             held = self.view.confirmed if self.view.is_trusted else true_at
-            self._take(state, max(true_at, held))
+            self._apply_state(state, max(true_at, held))
             self._etag, self.last = response.headers.get("etag"), answer
             self._has_gap = False
         elif today() >= self.trust.expires_at:
@@ -165,18 +165,20 @@ class FeedFollower:
         seconds = views.monotonic() - asked.monotonic
         self._emit(events.PollSucceeded(seconds, changed=changed))
         if age > self._policy.max_staleness:
-            raise NoResponse(f"the answer is {age} seconds old")
-        return self._pause(seconds, has_news=_sequence(before) != _sequence(self.view.state))
+            raise NoResponse(f"the response is {age} seconds old")
+        return self._pause(
+            seconds, has_news=_sequence(previous_state) != _sequence(self.view.state)
+        )
 
-    def _ask(self) -> Response:
+    def _request_feed(self) -> Response:
         """Return the response of the service: 200, or 304 if it has no news."""
-        held = self._state_to_continue()
+        state = self._state_to_continue()
         wait = self._wait()
         # After a gap, the response must begin at the base.
-        query = [f"after={held.sequence}"] if held and not self._has_gap else []
-        query += [f"wait={wait}"] if held and wait else []
+        query = [f"after={state.sequence}"] if state and not self._has_gap else []
+        query += [f"wait={wait}"] if state and wait else []
         path = "?".join([_FEED, "&".join(query)]) if query else _FEED
-        etag = self._etag if held else None
+        etag = self._etag if state else None
         # A response must arrive before the state is stale.
         patience = self._policy.max_staleness / 2
         response = self.transport.get(
@@ -195,15 +197,15 @@ class FeedFollower:
         state = self.view.state
         return state if state and state.latest and self.view.is_trusted else None
 
-    def _next(self, answer: FeedResponse) -> FeedState:
+    def _advance_with_documents(self, answer: FeedResponse) -> FeedState:
         """Return the state after `answer`.
 
         Raises `ResponseRejectedError`, `NotTrusted`, `NoResponse`, `SavedStateCorrupt`, `OSError`.
         """
         try:
             return self._advance(answer)
-        except NotTrusted as refused:
-            if refused.reason not in OF_DOCUMENTS:
+        except NotTrusted as error:
+            if error.reason not in OF_DOCUMENTS:
                 raise
         try:
             self._read_documents()
@@ -215,37 +217,41 @@ class FeedFollower:
         return self._advance(answer)
 
     def _advance(self, answer: FeedResponse, base: bytes | None = None) -> FeedState:
-        now, trusted, position = today(), self.trust, self._position
+        now, verifier, position = today(), self.trust, self._position
         try:
             state = advance(
                 self._state_to_continue(),
                 answer,
                 base=base,
                 now=now,
-                verifier=trusted,
+                verifier=verifier,
                 saved_position=position,
             )
-        except BaseRequired as needs:
+        except BaseRequired as error:
             # The feed head, already verified, bounds the size.
-            limit = min(wire.base_size_max(needs.base), BASE_MAX)
-            path = f"{_FEED}/base/{needs.base.version}"
+            limit = min(wire.base_size_max(error.base), BASE_MAX)
+            path = f"{_FEED}/base/{error.base.version}"
             return self._advance(answer, self.transport.get_far(path, limit=limit))
         if base is not None:
             self.store.save_base(base)
         return state
 
-    def _take(self, state: FeedState, requested_at: ClockReading) -> None:
+    def _apply_state(self, state: FeedState, requested_at: ClockReading) -> None:
         """Save `state`, which the service confirmed for the request, and apply it."""
-        before, known = self.view.state, self._signed_by
-        if before is None or before.head != state.head or known != state.signed_by:
+        previous_state, previous_signer = self.view.state, self._signed_by
+        if (
+            previous_state is None
+            or previous_state.head != state.head
+            or previous_signer != state.signed_by
+        ):
             self.store.save(_to_saved_state(state, self.trust, requested_at))
         self._position, self._signed_by = state.position, state.signed_by
         self._confirm(state, requested_at)
-        if known not in {None, state.signed_by}:
+        if previous_signer not in {None, state.signed_by}:
             self._emit(events.SignerChanged(state.signed_by))
-        if before is None or before.sequence != state.sequence:
-            past = before.sequence if before else None
-            self._emit(events.StateAdvanced(past, state.sequence, len(state.revoked)))
+        if previous_state is None or previous_state.sequence != state.sequence:
+            previous_sequence = previous_state.sequence if previous_state else None
+            self._emit(events.StateAdvanced(previous_sequence, state.sequence, len(state.revoked)))
 
     def _confirm(self, state: FeedState, requested_at: ClockReading) -> None:
         end = self.trust.expires_at
@@ -263,10 +269,10 @@ class FeedFollower:
         base = self.store.load_base(saved_state.base)
         if base is None:
             return None
-        trusted = StaticVerifier(self.trust.tenant_id, self.trust.keys_for_use(KeyUse.LISTS))
+        verifier = StaticVerifier(self.trust.tenant_id, self.trust.keys_for_use(KeyUse.LISTS))
         try:
             origin, latest = parse_answer(saved_state.origin), parse_answer(saved_state.latest)
-            return restore(origin, base, latest, verifier=trusted, saved_position=position)
+            return restore(origin, base, latest, verifier=verifier, saved_position=position)
         except ResponseRejectedError:
             # The trusted keys changed since the state was saved. The position remains valid.
             return None
@@ -276,17 +282,17 @@ class FeedFollower:
 
         Raises `NotTrusted`, `NoResponse`, `SavedStateCorrupt`, `OSError`.
         """
-        after = 0 if self._asks_all else self.trust.version
+        after = 0 if self._fetches_all else self.trust.version
         response = self.transport.get(f"{_TRUST}?after={after}", limit=documents.ANSWER_BYTES_MAX)
         if response.status != _OK:
             raise unexpected_status_error(response)
-        given = documents.documents(response.body)
-        trust = follow(self.trust, given, today())
+        signed_documents = documents.documents(response.body)
+        trust = follow(self.trust, signed_documents, today())
         if trust is not self.trust:
-            self._take_document(trust)
-        self.documents = given
+            self._apply_document(trust)
+        self.documents = signed_documents
 
-    def _take_document(self, trust: TrustState) -> None:
+    def _apply_document(self, trust: TrustState) -> None:
         """Save a new trust document, and apply it (TRUST-14)."""
         signed_by = self._signed_by if self._signed_by in trust.keys_for_use(KeyUse.LISTS) else None
         position = trust.position(signed_by, self._position)
@@ -314,16 +320,16 @@ class FeedFollower:
         return self._policy.wait(self.last.max_wait_seconds)
 
     def _pause(self, seconds: float, *, has_news: bool) -> float:
-        longest = self._policy.pause(self.last.poll_seconds if self.last else 0)
+        pause_max = self._policy.pause(self.last.poll_seconds if self.last else 0)
         wait = self._wait()
         # Only entries are news. Behind a proxy that changes or drops tags, every response is a 200.
-        is_soon, has_hurried = seconds < longest / 2, self._has_hurried
+        is_soon, has_hurried = seconds < pause_max / 2, self._has_hurried
         self._has_hurried = has_news and is_soon
         if wait and has_news and not (is_soon and has_hurried):
-            longest = _AFTER_WAIT
+            pause_max = _AFTER_WAIT
         elif wait and seconds > wait / 2:
-            longest = max(_AFTER_WAIT, self._policy.poll_seconds - seconds)
-        return longest * _random.uniform(0.5, 1)
+            pause_max = max(_AFTER_WAIT, self._policy.poll_seconds - seconds)
+        return pause_max * _random.uniform(0.5, 1)
 
     def _reject(self, reason: RejectionReason | RootReason) -> float:
         self._etag, self._has_gap = None, reason == RejectionReason.GAP
@@ -331,8 +337,8 @@ class FeedFollower:
         return self._backoff()
 
     def _record_failure(self, message: str, retry_after: float = 0.0) -> float:
-        asked = min(retry_after, self._policy.pause_max) * _random.uniform(0.5, 1)
-        pause = max(self._backoff(), asked)
+        requested_pause = min(retry_after, self._policy.pause_max) * _random.uniform(0.5, 1)
+        pause = max(self._backoff(), requested_pause)
         self._emit(events.PollFailed(message, pause))
         return pause
 
@@ -343,8 +349,8 @@ class FeedFollower:
             self.transport.close()
             self._etag = None
         doubled = self._policy.poll_seconds * 2.0 ** min(self._failures, 10)
-        most = min(_BACKOFF_MAX, self._policy.pause_max)
-        longest = max(self._policy.poll_seconds, min(doubled, most))
+        pause_max = min(_BACKOFF_MAX, self._policy.pause_max)
+        longest = max(self._policy.poll_seconds, min(doubled, pause_max))
         return longest * _random.uniform(0.5, 1)
 
 

@@ -238,44 +238,52 @@ class Connection:
                     raise ConnectionClosed("the server closed the connection") from error
                 raise
             if isinstance(event, h11.Response):
-                headers = _join(event)
+                # Repeated fields are joined by commas (RFC 9110, 5.3).
+                headers: dict[str, str] = {}
+                for raw, encoded in event.headers:
+                    name, value = raw.decode("ascii"), encoded.decode("latin-1")
+                    headers[name] = f"{headers[name]}, {value}" if name in headers else value
                 if headers.keys() >= _FRAMING:
                     raise HttpError("the response has both Content-Length and Transfer-Encoding")
                 return Response(event.status_code, headers)
         raise HttpError(f"the server sent more than {_INTERIM_MAX} interim responses")
 
     def _read_body(self, head: Response, limit: int, deadline: float, *, prefix: bool) -> bytes:
-        most = limit if head.status in _SUCCESS or prefix else ERROR_BYTES_MAX
+        size_max = limit if head.status in _SUCCESS or prefix else ERROR_BYTES_MAX
         # `getvalue` of a `BytesIO` does not copy. A base can have hundreds of megabytes.
         body = io.BytesIO()
         try:
-            for block in self._decode(head, most + 1, deadline):
+            for block in self._decode(head, size_max + 1, deadline):
                 body.write(block)
-                if body.tell() > most:
-                    raise ResponseTooLarge(f"the response has more than {most} bytes")
+                if body.tell() > size_max:
+                    raise ResponseTooLarge(f"the response has more than {size_max} bytes")
         except (HttpError, OSError, zlib.error, h11.RemoteProtocolError):
             if not prefix:
                 raise
             self.close()
-            body.truncate(most)
+            body.truncate(size_max)
         return body.getvalue()
 
     def _decode(self, head: Response, most: int, deadline: float) -> Iterator[bytes]:
         """Yield the decoded body, at most `most` bytes for each block read."""
         coding = head.headers.get("content-encoding", "").strip().lower()
-        unpack = zlib.decompressobj(_GZIP) if coding == "gzip" else None
+        decompressor = zlib.decompressobj(_GZIP) if coding == "gzip" else None
         is_empty = True
         while isinstance(event := self._next_event(deadline), h11.Data):
             is_empty = False
             if coding not in {"gzip", "identity", ""}:
                 raise HttpError("the response has a content coding that was not requested")
             try:
-                yield unpack.decompress(event.data, most) if unpack else bytes(event.data)
+                yield (
+                    decompressor.decompress(event.data, most) if decompressor else bytes(event.data)
+                )
             except zlib.error as error:
                 raise HttpError(f"the response is not valid gzip: {error}") from None
-            if unpack and unpack.unused_data:
+            if decompressor and decompressor.unused_data:
                 raise HttpError("the response continues after its gzip stream")
-        if not isinstance(event, h11.EndOfMessage) or (unpack and not unpack.eof and not is_empty):
+        if not isinstance(event, h11.EndOfMessage) or (
+            decompressor and not decompressor.eof and not is_empty
+        ):
             raise HttpError("the response ended early")
 
     def _next_event(self, deadline: float) -> Any:
@@ -373,8 +381,8 @@ def connect(
 
 def resolve(host: str, port: int) -> list[str]:
     """Return the addresses of a host, in the order of preference. Raises `OSError`."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in infos))
 
 
 def open_socket(
@@ -387,10 +395,10 @@ def open_socket(
     addresses would be too short for a distant server.
     """
     failure = OSError("the name has no address")
-    for rest in range(len(addresses), 0, -1):
+    for remaining in range(len(addresses), 0, -1):
         try:
-            left = min(_remaining(deadline) / min(rest, 3), seconds)
-            return socket.create_connection((addresses[-rest], port), left)
+            seconds_left = min(_remaining(deadline) / min(remaining, 3), seconds)
+            return socket.create_connection((addresses[-remaining], port), seconds_left)
         except OSError as error:
             failure = error
     raise failure
@@ -444,7 +452,7 @@ def parse_api_key(text: str) -> str:
     key = text.strip().strip(_BYTE_ORDER_MARK).strip()
     if not _API_KEY.fullmatch(key):
         raise ValueError(
-            "the API key is empty, or has a character that no key has: pass the key that "
+            "the API key is empty or contains an invalid character: pass the key that "
             "`rescind api-keys create` printed"
         )
     return key
@@ -480,17 +488,8 @@ def printable(text: str, *, most: int | None = SHOWN_MAX, breaks: bool = False) 
     )
 
 
-def _join(head: h11.Response) -> dict[str, str]:
-    """Return the headers. Repeated fields are joined by commas (RFC 9110, 5.3)."""
-    joined: dict[str, str] = {}
-    for raw, value in head.headers:
-        name, text = raw.decode("ascii"), value.decode("latin-1")
-        joined[name] = f"{joined[name]}, {text}" if name in joined else text
-    return joined
-
-
 def _remaining(deadline: float) -> float:
-    left = deadline - time.monotonic()
-    if left <= 0:
+    seconds_left = deadline - time.monotonic()
+    if seconds_left <= 0:
         raise TimeoutError("the response took too long")
-    return left
+    return seconds_left

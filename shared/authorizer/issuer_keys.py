@@ -50,36 +50,36 @@ class FetchedKeys:
         if parts.scheme != "https" and not http1.is_here(parts.hostname or ""):
             raise ValueError("jwks_uri must be an address such as https://as.example/keys")
         self._context = context or ssl.create_default_context()
-        self._held: tuple[KeySet, float] = {}, -math.inf
-        self._tried = -math.inf
+        self._keys_and_time: tuple[KeySet, float] = {}, -math.inf
+        self._attempted_at = -math.inf
         self._thread: threading.Thread | None = None
 
     def find(self, kid: str) -> KeySet:
         """Return the keys. Wait for at most 5 seconds if there are none yet."""
-        (keys, at), now = self._held, _now()
+        (keys, fetched_at), now = self._keys_and_time, _now()
         # No lock: a fork could leave it locked. At worst, two threads fetch at the same time.
-        if now - self._tried >= _PAUSE and (kid not in keys or now - at >= _FRESH):
-            self._tried = now
+        if now - self._attempted_at >= _PAUSE and (kid not in keys or now - fetched_at >= _FRESH):
+            self._attempted_at = now
             self._thread = threading.Thread(
                 target=self._fetch, name="rescind-authorizer", daemon=True
             )
             self._thread.start()
-        if now - at >= _USABLE and self._thread:
+        if now - fetched_at >= _USABLE and self._thread:
             self._thread.join(_FETCH)
-            keys, at = self._held
-        return keys if now - at < _USABLE else {}
+            keys, fetched_at = self._keys_and_time
+        return keys if now - fetched_at < _USABLE else {}
 
     def _fetch(self) -> None:
         deadline = _now() + _FETCH
         try:
             connection = http1.connect(self._request.url, self._context, deadline)
             try:
-                answer = connection.exchange(self._request, deadline, limit=_BYTES_MAX)
+                response = connection.exchange(self._request, deadline, limit=_BYTES_MAX)
             finally:
                 connection.close()
-            if answer.status != _OK:
-                raise ValueError(f"the issuer responded with status {answer.status}")
-            self._held = usable_keys(strict_json.parse_foreign(answer.body)), _now()
+            if response.status != _OK:
+                raise ValueError(f"the issuer responded with status {response.status}")
+            self._keys_and_time = usable_keys(strict_json.parse_foreign(response.body)), _now()
         except (OSError, HttpError, ValueError) as error:
             url, reason = self._request.url.geturl(), printable(str(error))
             _log.warning("cannot fetch the keys at %s: %s", printable(url), reason)

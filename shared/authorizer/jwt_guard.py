@@ -81,7 +81,7 @@ class JwtGuard:
 
     def replace_issuers(self, issuers: Iterable[TrustedIssuer]) -> None:
         """Replace the issuers. An issuer may have several audiences. Raises `ValueError`."""
-        found: dict[str, list[tuple[TrustedIssuer, StaticKeys | FetchedKeys]]] = {}
+        issuers_by_name: dict[str, list[tuple[TrustedIssuer, StaticKeys | FetchedKeys]]] = {}
         for each in issuers:
             if each.jwks is not None and each.jwks_uri is None:
                 keys: StaticKeys | FetchedKeys = StaticKeys(each.jwks)
@@ -89,8 +89,8 @@ class JwtGuard:
                 keys = FetchedKeys(each.jwks_uri, self._context)
             else:
                 raise ValueError(f"the issuer {each.issuer} needs either jwks or jwks_uri")
-            found.setdefault(each.issuer, []).append((each, keys))
-        self._issuers = found
+            issuers_by_name.setdefault(each.issuer, []).append((each, keys))
+        self._issuers = issuers_by_name
 
     def decide(self, token: str) -> JwtDecision:
         """Return the decision about a token in compact form."""

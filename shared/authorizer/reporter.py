@@ -42,9 +42,8 @@ _ANSWER_MAX: Final = 64 * 1024
 _GOOD: Final = frozenset({200, 201})
 _CONFLICT: Final = 409
 _NAME_TAKEN: Final = (
-    "this client is not registered, so its reports count for nothing: another key has registered "
-    "its name. Give each authorizer a name of its own, or remove the old one with `rescind "
-    "authorizers remove`"
+    "cannot register this client: another key has registered its name. Use a separate name for "
+    "each authorizer, or run `rescind authorizers remove` for the old one"
 )
 
 # A service may refuse a proof if the clocks differ by this much.
@@ -83,28 +82,28 @@ class Reporter:
         self._policy = policy
         self._view = view
         self._counts = counts
-        self._sent = Counter(counts)
+        self._reported_counts = Counter(counts)
         self._emit = emit
         self._name = name or socket.gethostname()
         self._folder = folder
-        self._number = 1
-        self._claimed: int | None = None
+        self._process_number = 1
+        self._claim: int | None = None
         self._schedule = ReportSchedule()
         self._identity: IdentityKey | None = None
         self._last_number = 0
         # How far the clock of the service is ahead of this clock.
-        self._ahead = timedelta()
-        self._news = threading.Event()
-        self._at: datetime | None = None
+        self._clock_offset = timedelta()
+        self._view_changed = threading.Event()
+        self._reported_at: datetime | None = None
 
     @property
     def report_status(self) -> ReportStatus:
         """The reporting part of the client's status."""
-        return ReportStatus(self._schedule.state, self._at, self._schedule.id)
+        return ReportStatus(self._schedule.state, self._reported_at, self._schedule.id)
 
     def wake(self) -> None:
         """Check the view again, because it may have changed."""
-        self._news.set()
+        self._view_changed.set()
 
     def close(self) -> None:
         """Abort the current request, and send no further ones. Set the event of `run` first."""
@@ -118,22 +117,22 @@ class Reporter:
                 pause = self.step()
             # Any error: if this thread ended, the service would lose track of this client.
             except Exception as error:  # noqa: BLE001
-                _log.exception("a report failed")
+                _log.exception("cannot send a report")
                 self._emit(events.ReportFailed(type(error).__name__, _PAUSE))
                 stop.wait(_PAUSE)
                 continue
-            self._news.wait(pause)
-            self._news.clear()
+            self._view_changed.wait(pause)
+            self._view_changed.clear()
         self._transport.close()
-        claimed, self._claimed = self._claimed, None
-        if claimed is not None:
-            files.release_lock(claimed)
+        descriptor, self._claim = self._claim, None
+        if descriptor is not None:
+            files.release_lock(descriptor)
 
     def abandon(self) -> None:
         """Leave the name to the parent process without releasing its lock."""
-        claimed, self._claimed = self._claimed, None
-        if claimed is not None:
-            os.close(claimed)
+        descriptor, self._claim = self._claim, None
+        if descriptor is not None:
+            os.close(descriptor)
 
     def step(self) -> float | None:
         """Send a report if it is due. Return the seconds until the next one.
@@ -144,9 +143,9 @@ class Reporter:
         if view.state is None:
             return None
         sequence = view.state.sequence
-        left = self._schedule.due(sequence, time.monotonic()) - time.monotonic()
-        if left > 0:
-            return left
+        seconds_left = self._schedule.due(sequence, time.monotonic()) - time.monotonic()
+        if seconds_left > 0:
+            return seconds_left
         try:
             self._register() if self._schedule.id is None else self._report(view, sequence)
         except (NoResponse, IdentityKeyCorrupt, OSError) as error:
@@ -154,9 +153,20 @@ class Reporter:
         return 0.0
 
     def _register(self) -> None:
-        name = self._own_name()
-        proof = self._own_key().proof(self._tenant, name, datetime.now(UTC) + self._ahead)
-        body = reports.registration(name, _version(), proof)
+        # A read-only folder must not prevent reports.
+        with suppress(OSError):
+            if self._folder and self._claim is None:
+                self._process_number, self._claim = files.claim(self._folder)
+        # The name is unique among the processes that share the folder.
+        name = f"{self._name} #{self._process_number}" if self._process_number > 1 else self._name
+        proof = self._identity_key().proof(
+            self._tenant, name, datetime.now(UTC) + self._clock_offset
+        )
+        try:
+            version = metadata.version("rescind-authorizer")
+        except metadata.PackageNotFoundError:
+            version = "unknown"
+        body = reports.registration(name, version, proof)
         answer = self._post(reports.REGISTER, body, has="id")
         if answer:
             self._last_number = max(self._last_number, answer.last_number)
@@ -164,16 +174,19 @@ class Reporter:
 
     def _report(self, view: Snapshot, sequence: int) -> None:
         counts = Counter(self._counts)
-        refused = {reason: count for reason, count in (counts - self._sent).items() if reason}
-        own = self._schedule.id or ""
+        unreported = counts - self._reported_counts
+        refused = {reason: count for reason, count in unreported.items() if reason}
+        identifier = self._schedule.id or ""
         # Milliseconds since 1970. The number rises even if the clock is set back.
         self._last_number = max(self._last_number + 1, time.time_ns() // 1_000_000)
-        by = ReporterIdentity(self._tenant, own, self._last_number, self._trust_version())
-        stated = reports.statement(view, self._policy, refused, by)
-        body = json.dumps(self._own_key().sign_report(stated)).encode()
-        answer = self._post(reports.report_path(own), body, has="status")
+        identity = ReporterIdentity(
+            self._tenant, identifier, self._last_number, self._trust_version()
+        )
+        report = reports.statement(view, self._policy, refused, identity)
+        body = json.dumps(self._identity_key().sign_report(report)).encode()
+        answer = self._post(reports.report_path(identifier), body, has="status")
         if answer:
-            self._sent, self._at = counts, datetime.now(UTC)
+            self._reported_counts, self._reported_at = counts, datetime.now(UTC)
             self._schedule.record_success(answer, sequence, time.monotonic())
             self._emit(events.ReportAccepted(sequence, answer.status))
 
@@ -181,12 +194,12 @@ class Reporter:
         """Return the response, or None if it is not usable. Raises `NoResponse`."""
         response = self._transport.post(path, body, limit=_ANSWER_MAX)
         if response.status not in _GOOD:
-            is_known = self._learn_time(response)
-            failed = response if is_known else None
+            is_time_known = self._learn_time(response)
+            failed_response = response if is_time_known else None
             error = unexpected_status_error(response)
-            is_refused = has == "id" and response.status == _CONFLICT and is_known
+            is_refused = has == "id" and response.status == _CONFLICT and is_time_known
             message = f"{_NAME_TAKEN} ({error})" if is_refused else str(error)
-            self._record_failure(message, failed, error.retry_after, is_refused=is_refused)
+            self._record_failure(message, failed_response, error.retry_after, is_refused=is_refused)
             return None
         try:
             return ReportResponse.parse(response.body, has=has)
@@ -199,12 +212,12 @@ class Reporter:
         A service refuses a proof if the local clock is wrong. This time has no other use.
         """
         try:
-            there = parsedate_to_datetime(response.headers["date"])
-            ahead = there - datetime.now(UTC)
+            service_time = parsedate_to_datetime(response.headers["date"])
+            offset = service_time - datetime.now(UTC)
         except (KeyError, ValueError, TypeError, OverflowError):
             return True
-        before, self._ahead = self._ahead, ahead
-        return abs(ahead - before) < _CLOCK_DIFFERS
+        previous, self._clock_offset = self._clock_offset, offset
+        return abs(offset - previous) < _CLOCK_DIFFERS
 
     def _record_failure(
         self, message: str, response: Response | None, seconds: float, *, is_refused: bool = False
@@ -213,7 +226,7 @@ class Reporter:
         pause = self._schedule.record_failure(status, seconds, time.monotonic())
         self._emit(events.ReportFailed(message, pause, is_refused=is_refused))
 
-    def _own_key(self) -> "IdentityKey":
+    def _identity_key(self) -> "IdentityKey":
         """Return the key, which is read or created once.
 
         Raises `IdentityKeyCorrupt`, or `OSError`.
@@ -221,21 +234,6 @@ class Reporter:
         if self._identity is None:
             self._identity = of_folder(self._folder) if self._folder else IdentityKey.new()
         return self._identity
-
-    def _own_name(self) -> str:
-        """Return the name, which is unique among the processes that share the folder."""
-        # A read-only folder must not prevent reports.
-        with suppress(OSError):
-            if self._folder and self._claimed is None:
-                self._number, self._claimed = files.claim(self._folder)
-        return f"{self._name} #{self._number}" if self._number > 1 else self._name
-
-
-def _version() -> str:
-    try:
-        return metadata.version("rescind-authorizer")
-    except metadata.PackageNotFoundError:
-        return "unknown"
 
 
 _FILE: Final = "identity.key"
@@ -300,7 +298,7 @@ def _read(path: Path) -> IdentityKey:
         key = None
     if not isinstance(key, Ed25519PrivateKey):
         raise IdentityKeyCorrupt(
-            f"{path} is no Ed25519 key in PEM. Delete it, so that a new one is made, and let the "
-            "operator of the service remove the registration of this authorizer"
+            f"{path} is not an Ed25519 key in PEM. Delete the file, and ask the operator of the "
+            "service to remove the registration of this authorizer"
         )
     return IdentityKey(key)

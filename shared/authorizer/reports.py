@@ -30,7 +30,7 @@ _RETRY_AFTER_MAX: Final = 3_600.0
 # that takes no reports is tried again, because it may have been upgraded.
 _BACKOFF: Final = 5.0
 _BACKOFF_MAX: Final = 300.0
-_ASK_AGAIN: Final = 3_600.0
+_RETRY_UNSUPPORTED: Final = 3_600.0
 
 # The service has lost the registration or rejects its reports, so the client registers again.
 _FORGOTTEN: Final = frozenset({404, 409})
@@ -102,14 +102,14 @@ class ReportResponse:
         """Parse a response, which must have the member `has`. Raises `ValueError`."""
         members = parse_json(body)
         if not isinstance(members, dict):
-            raise ValueError("the answer is no object")  # noqa: TRY004
+            raise ValueError("the response is not a JSON object")  # noqa: TRY004
         value = members.get(has)
         if (
             not isinstance(value, str)
             or not 0 < len(value) <= _ID_LENGTH_MAX
             or not (value.isascii() and value.isprintable())
         ):
-            raise ValueError(f"the answer has no {has}")
+            raise ValueError(f"the response has no {has}")
         last = members.get("last_number")
         number = last if type(last) is int and 0 <= last < NUMBER_MAX else 0
         return cls(ReportInterval.of(members), last_number=number, **{has: value})
@@ -128,40 +128,40 @@ class ReportSchedule:
         self.id: str | None = None
         self.state = ReportingState.WAITING
         self._uniform = uniform
-        self._place = uniform(0, 1)
+        self._slot_offset = uniform(0, 1)
         self._terms = ReportInterval()
-        self._next = -math.inf
-        self._turn: float | None = None
-        self._told: int | None = None
+        self._next_at = -math.inf
+        self._slot: float | None = None
+        self._reported_sequence: int | None = None
         self._failures = 0
 
     def due(self, sequence: int, now: float) -> float:
         """Return the time of the next report or registration of a client with entry `sequence`."""
-        if self.id is None or self._failures or sequence == self._told:
-            return self._next
-        if self._turn is None:
+        if self.id is None or self._failures or sequence == self._reported_sequence:
+            return self._next_at
+        if self._slot is None:
             spread = self._terms.spread
-            self._turn = now + (self._place * spread - now) % spread if spread else now
-        return self._turn
+            self._slot = now + (self._slot_offset * spread - now) % spread if spread else now
+        return self._slot
 
     def record_registration(self, answer: ReportResponse, now: float) -> None:
         """Store the identifier. A report is due in the next slot."""
         # Failures are kept until a report arrives, because reports may keep failing.
         self.id, self._terms = answer.id, answer.terms
-        self._told, self._turn, self._next = None, None, now
+        self._reported_sequence, self._slot, self._next_at = None, None, now
 
     def record_success(self, answer: ReportResponse, sequence: int, now: float) -> None:
         """Record that the service has the report of entry `sequence`."""
         self.state, self._terms = ReportingState.ON, answer.terms
-        self._told, self._turn, self._failures = sequence, None, 0
+        self._reported_sequence, self._slot, self._failures = sequence, None, 0
         # Spreads reports that coincided after an advance.
-        self._next = now + answer.terms.after * self._uniform(1, 1.25)
+        self._next_at = now + answer.terms.after * self._uniform(1, 1.25)
 
     def record_failure(self, status: int | None, retry_after: float, now: float) -> float:
         """Record the failed `status`, or None without a response. Return the seconds to pause."""
         is_forgotten = status in _FORGOTTEN and self.id is not None
         if status in _NO_REGISTRY and not is_forgotten:
-            self.state, pause = ReportingState.UNSUPPORTED, _ASK_AGAIN
+            self.state, pause = ReportingState.UNSUPPORTED, _RETRY_UNSUPPORTED
         else:
             self.state = ReportingState.FAILING
             pause = min(_BACKOFF * 2.0 ** min(self._failures, 10), _BACKOFF_MAX)
@@ -170,7 +170,7 @@ class ReportSchedule:
         self._failures += 1
         # Clients that were rejected together must not return together.
         pause = min(retry_after, _RETRY_AFTER_MAX) + pause * self._uniform(0.5, 1)
-        self._next, self._turn = now + pause, None
+        self._next_at, self._slot = now + pause, None
         return pause
 
 
@@ -206,7 +206,7 @@ def statement(
     `refusals` counts the responses rejected since the last report, by reason.
     """
     if view.state is None:
-        raise ValueError("there is nothing to report before the first state")
+        raise ValueError("cannot report before the first state")
     is_confirmed = view.confirmed != NEVER
     return SignedReport(
         tenant_id=by.tenant,
@@ -225,6 +225,6 @@ def statement(
 def _seconds(value: object) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < math.inf:  # type: ignore[operator]
-        raise ValueError("the answer does not say when to report")
+        raise ValueError("the response has no valid report interval")
     # An integer with a thousand digits cannot become a float.
     return float(min(value, _AFTER[1]))  # type: ignore[call-overload]

@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -115,12 +114,12 @@ class FileStateStore:
         self.folder = Path(folder)
         # Stamps of the file as this object last wrote it, which avoids a read, and as it was at
         # `load`.
-        self._written: _Stamp | None = None
-        self._began: _Stamp | None = None
+        self._written_stamp: _Stamp | None = None
+        self._loaded_stamp: _Stamp | None = None
 
     def load(self) -> SavedState | None:
         """Return the last saved state, or None if the folder has none."""
-        self._began = _stamp(self._file)
+        self._loaded_stamp = _stamp(self._file)
         return self._read_saved_state()
 
     def load_base(self, sha256: bytes) -> bytes | None:
@@ -139,18 +138,18 @@ class FileStateStore:
     def save(self, saved_state: SavedState) -> None:
         """Replace the saved state, and remove old bases and temporary files."""
         with files.lock_folder(self.folder):
-            if (stamp := _stamp(self._file)) != self._written:
-                held = self._read_saved_state()
+            if (stamp := _stamp(self._file)) != self._written_stamp:
+                stored = self._read_saved_state()
                 # The two trust documents have different trust roots.
-                if held and held.trust.pins.isdisjoint(saved_state.trust.pins):
-                    if stamp != self._began:
+                if stored and stored.trust.pins.isdisjoint(saved_state.trust.pins):
+                    if stamp != self._loaded_stamp:
                         raise SavedStateCorrupt(
-                            "a client with another trust_pin uses it: start again"
+                            "a client with another trust_pin uses the folder: restart this client"
                         )
-                elif held and held.age > saved_state.age:
+                elif stored and stored.age > saved_state.age:
                     return
             files.replace(self._file, _encode(saved_state))
-            self._written = _stamp(self._file)
+            self._written_stamp = _stamp(self._file)
             kept = self._base(saved_state.base) if saved_state.base else None
             # Only the holder of the lock creates temporary files, and it has renamed its own.
             for path in (*self.folder.glob("base-*.cbor"), *self.folder.glob(files.TEMPORARY)):
@@ -160,7 +159,10 @@ class FileStateStore:
     def _read_saved_state(self) -> SavedState | None:
         path = self._file
         try:
-            return _decode(_read(path))
+            with path.open("rb") as file:
+                if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & _OTHERS_WRITE:
+                    raise ValueError("others can write to it")
+                return _decode(file.read())
         except FileNotFoundError:
             return None
         except _ForeignSavedState as error:
@@ -169,8 +171,8 @@ class FileStateStore:
             ) from None
         except (KeyError, TypeError, ValueError) as error:
             raise SavedStateCorrupt(
-                f"{path} is damaged ({error}), so this client does not know what it accepted last. "
-                f"Stop it, remove the folder {self.folder}, and start it again."
+                f"{path} is damaged ({error}). Stop the client, remove the folder {self.folder}, "
+                "and start the client again."
             ) from None
 
     @property
@@ -181,19 +183,12 @@ class FileStateStore:
         return self.folder / f"base-{sha256.hex()}.cbor"
 
 
-def _read(path: Path) -> bytes:
-    with path.open("rb") as file:
-        if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & _OTHERS_WRITE:
-            raise ValueError("others can write to it")
-        return file.read()
-
-
 def _stamp(path: Path) -> _Stamp | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _encode(saved_state: SavedState) -> bytes:
@@ -210,12 +205,21 @@ def _encode(saved_state: SavedState) -> bytes:
         "latest": _text(saved_state.latest),
         "trust": saved_state.trust.to_json(),
     }
-    return _add_checksum(document)
+    data = json.dumps(document, indent=1).encode()
+    # The hash detects damage.
+    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
 
 
 def _decode(data: bytes) -> SavedState:
     """Parse the output of `_encode`. Raises `KeyError`, `TypeError` or `ValueError`."""
-    document = _strip_checksum(data)
+    sha256, _, content = data.partition(b"\n")
+    if hashlib.sha256(content).hexdigest().encode() != sha256:
+        raise ValueError("its hash is wrong")
+    document = json.loads(content)
+    if "client" in document:
+        raise _ForeignSavedState(str(document["client"])[:20])
+    if document["format"] != _FORMAT:
+        raise ValueError("another version of this program wrote it")
     signer = document["signer"]
     return SavedState(
         TrustState.from_json(document["tenant"], document["trust"]),
@@ -228,24 +232,6 @@ def _decode(data: bytes) -> SavedState:
         _bytes(document["origin"]),
         _bytes(document["latest"]),
     )
-
-
-def _add_checksum(document: Mapping[str, Any]) -> bytes:
-    """Return a document with its hash, which detects damage."""
-    data = json.dumps(document, indent=1).encode()
-    return hashlib.sha256(data).hexdigest().encode() + b"\n" + data
-
-
-def _strip_checksum(data: bytes) -> Any:
-    sha256, _, rest = data.partition(b"\n")
-    if hashlib.sha256(rest).hexdigest().encode() != sha256:
-        raise ValueError("its hash is another one")
-    document = json.loads(rest)
-    if "client" in document:
-        raise _ForeignSavedState(str(document["client"])[:20])
-    if document["format"] != _FORMAT:
-        raise ValueError("another version of this program wrote it")
-    return document
 
 
 def _text(data: bytes | None) -> str | None:

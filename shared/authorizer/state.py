@@ -120,18 +120,18 @@ def advance(
     likely = state.signed_by if state else None
     head, key = verifier.judge(answer.payload, answer.signature, now, likely)
     _check_terms(head, verifier.tenant_id, now)
-    passed = dict(each for each in (saved_position, state and state.position) if each)
-    if any(head.sequence < sequence for sequence in passed):
+    accepted_chains = dict(each for each in (saved_position, state and state.position) if each)
+    if any(head.sequence < sequence for sequence in accepted_chains):
         raise ResponseRejectedError(RejectionReason.ROLLBACK)
-    if passed.get(head.sequence, head.chain) != head.chain:
+    if accepted_chains.get(head.sequence, head.chain) != head.chain:
         raise ResponseRejectedError(RejectionReason.EQUIVOCATION)
     if state is not None:
         if state.sequence == head.sequence and head.issued_at < state.head.issued_at:
             raise ResponseRejectedError(RejectionReason.REPLAY)
-        entries = _entries_after(state.position, answer, head, passed)
-        if entries is not None and not _broken(entries, head.base):
+        entries = _entries_after(state.position, answer, head, accepted_chains)
+        if entries is not None and not _has_discontinuity(entries, head.base):
             return _advance_from(state, answer, head, key, entries)
-    return _start_from_base(answer, head, key, base, passed)
+    return _start_from_base(answer, head, key, base, accepted_chains)
 
 
 def restore(
@@ -147,8 +147,8 @@ def restore(
     Each is checked at its time of issue, so the state may have expired. A `latest` older than
     `saved_position` is rejected. Raises `ResponseRejectedError`.
     """
-    began = _as_of_issue(None, origin, base, verifier, None)
-    return _as_of_issue(began, latest, base, verifier, saved_position)
+    first_state = _as_of_issue(None, origin, base, verifier, None)
+    return _as_of_issue(first_state, latest, base, verifier, saved_position)
 
 
 def _as_of_issue(
@@ -176,23 +176,26 @@ def _check_terms(head: wire.SignedHead, tenant: str, now: datetime) -> None:
 
 
 def _entries_after(
-    start: FeedPosition, answer: FeedResponse, head: wire.SignedHead, hashes: Mapping[int, bytes]
+    start: FeedPosition,
+    answer: FeedResponse,
+    head: wire.SignedHead,
+    accepted_chains: Mapping[int, bytes],
 ) -> list[wire.FeedEntry] | None:
     """Return the entries from `start` to the feed head, or None if earlier entries are missing.
 
     The chain hashes are checked first. Only entries that the head authenticates are decoded.
     """
-    reach = len(answer.entries) - (head.sequence - start.sequence)
-    if reach < 0:
+    surplus = len(answer.entries) - (head.sequence - start.sequence)
+    if surplus < 0:
         return None
-    used, chain = answer.entries[reach:], start.chain
-    for sequence, data in enumerate((b"", *used), start.sequence):
+    new_entries, chain = answer.entries[surplus:], start.chain
+    for sequence, data in enumerate((b"", *new_entries), start.sequence):
         chain = wire.next_chain(chain, data) if sequence > start.sequence else chain
-        if hashes.get(sequence, chain) != chain:
+        if accepted_chains.get(sequence, chain) != chain:
             raise ResponseRejectedError(RejectionReason.CHAIN)
     if chain != head.chain:
         raise ResponseRejectedError(RejectionReason.CHAIN)
-    return [_entry(data, number) for number, data in enumerate(used, start.sequence + 1)]
+    return [_entry(data, number) for number, data in enumerate(new_entries, start.sequence + 1)]
 
 
 def _entry(data: bytes, sequence: int) -> wire.FeedEntry:
@@ -205,15 +208,15 @@ def _entry(data: bytes, sequence: int) -> wire.FeedEntry:
     return entry
 
 
-def _broken(entries: Sequence[wire.FeedEntry], base: wire.Base) -> bool:
+def _has_discontinuity(entries: Sequence[wire.FeedEntry], base: wire.Base) -> bool:
     """Return whether there is a discontinuity, which requires a base.
 
     Rejects a discontinuity that is newer than the base.
     """
-    breaks = [each.sequence for each in entries if each.is_break]
-    if any(sequence > base.sequence for sequence in breaks):
+    discontinuities = [each.sequence for each in entries if each.is_break]
+    if any(sequence > base.sequence for sequence in discontinuities):
         raise ResponseRejectedError(RejectionReason.BREAK)
-    return bool(breaks)
+    return bool(discontinuities)
 
 
 def _advance_from(
@@ -223,11 +226,11 @@ def _advance_from(
     key: bytes,
     entries: Sequence[wire.FeedEntry],
 ) -> FeedState:
-    used = answer.entries[len(answer.entries) - len(entries) :]
-    size = state.trail_bytes + sum(map(len, used))
+    new_entries = answer.entries[len(answer.entries) - len(entries) :]
+    size = state.trail_bytes + sum(map(len, new_entries))
     latest = None
     if state.latest and size <= TRAIL_BYTES_MAX:
-        latest = replace(answer, entries=state.latest.entries + used)
+        latest = replace(answer, entries=state.latest.entries + new_entries)
     revoked = state.revoked.apply(entries) if entries else state.revoked
     return FeedState(head, key, revoked, state.origin_base, state.origin, latest, size)
 
@@ -237,14 +240,14 @@ def _start_from_base(
     head: wire.SignedHead,
     key: bytes,
     data: bytes | None,
-    hashes: Mapping[int, bytes],
+    accepted_chains: Mapping[int, bytes],
 ) -> FeedState:
     base = head.base
-    entries = _entries_after(FeedPosition(base.sequence, base.chain), answer, head, hashes)
+    entries = _entries_after(FeedPosition(base.sequence, base.chain), answer, head, accepted_chains)
     if entries is None:
         raise ResponseRejectedError(RejectionReason.GAP)
-    _broken(entries, base)
-    if hashes and head.sequence - max(hashes) > FAST_FORWARD_MAX:
+    _has_discontinuity(entries, base)
+    if accepted_chains and head.sequence - max(accepted_chains) > FAST_FORWARD_MAX:
         raise ResponseRejectedError(RejectionReason.FAST_FORWARD)
     if data is None:
         raise BaseRequired(base)

@@ -69,10 +69,10 @@ class Transport:
         self._context = context or _system_context()
         if self._context.verify_mode != ssl.CERT_REQUIRED or not self._context.check_hostname:
             raise ValueError("the context must verify the certificate and the name of the service")
-        self._kept: Connection | None = None
-        self._kept_origin: tuple[str, ...] = ()
-        self._kept_until = 0.0
-        self._is_ended = False
+        self._connection: Connection | None = None
+        self._origin: tuple[str, ...] = ()
+        self._expires_at = 0.0
+        self._is_closed = False
         self.asked = NEVER
         _transports.add(self)
 
@@ -93,7 +93,7 @@ class Transport:
         """
         headers = self._headers | ({"If-None-Match": etag} if etag else {})
         seconds += min(2 * _READ_SECONDS, patience)
-        return self._ask(self._url + path, headers, limit, seconds)
+        return self._request(self._url + path, headers, limit, seconds)
 
     def post(self, path: str, body: bytes, *, limit: int) -> Response:
         """Return the response to a JSON POST of `path`, of at most `limit` bytes.
@@ -101,7 +101,7 @@ class Transport:
         The request may be sent twice, so it must be idempotent. Raises `NoResponse`.
         """
         headers = self._headers | {"Content-Type": "application/json"}
-        return self._ask(self._url + path, headers, limit, 2 * _READ_SECONDS, body)
+        return self._request(self._url + path, headers, limit, 2 * _READ_SECONDS, body)
 
     def get_far(self, path: str, *, limit: int) -> bytes:
         """Return the content at `path` or at its redirect target, at most `limit` bytes.
@@ -110,37 +110,37 @@ class Transport:
         """
         url, headers = self._url + path, self._headers
         for _ in range(_REDIRECTS_MAX + 1):
-            answer = self._ask(url, headers, limit, 2 * _READ_SECONDS + limit / _BASE_RATE)
-            if answer.status == _OK:
-                return answer.body
-            if answer.status not in _REDIRECTS:
-                raise unexpected_status_error(answer)
+            response = self._request(url, headers, limit, 2 * _READ_SECONDS + limit / _BASE_RATE)
+            if response.status == _OK:
+                return response.body
+            if response.status not in _REDIRECTS:
+                raise unexpected_status_error(response)
             try:
-                url, headers = http1.redirect_target(url, answer), {"Accept-Encoding": "gzip"}
+                url, headers = http1.redirect_target(url, response), {"Accept-Encoding": "gzip"}
             except HttpError as error:
                 raise NoResponse(str(error)) from None
         raise NoResponse("the service redirects too often")
 
     def close(self) -> None:
         """Close the connection. The next request opens another."""
-        if self._kept:
-            self._kept.close()
-        self._kept = None
+        if self._connection:
+            self._connection.close()
+        self._connection = None
 
     def interrupt(self) -> None:
         """Abort the request in progress in a different thread, and all later ones."""
-        self._is_ended = True
-        kept = self._kept
-        if kept:
-            kept.interrupt()
+        self._is_closed = True
+        connection = self._connection
+        if connection:
+            connection.interrupt()
 
     def abandon(self) -> None:
         """Drop a connection that the parent process still uses."""
-        if self._kept:
-            self._kept.abandon()
-        self._kept = None
+        if self._connection:
+            self._connection.abandon()
+        self._connection = None
 
-    def _ask(
+    def _request(
         self,
         url: str,
         headers: Mapping[str, str],
@@ -151,43 +151,41 @@ class Transport:
         method = "GET" if body is None else "POST"
         try:
             request = Request.parse(url, method=method, headers=headers, body=body)
-            answer = self._exchange(request, limit, time.monotonic() + seconds)
+            response = self._exchange(request, limit, time.monotonic() + seconds)
         except ResponseTooLarge as error:
             self.close()
             raise TooLarge(str(error)) from None
         except (OSError, HttpError, ValueError) as error:
             self.close()
-            words = f"{type(error).__name__}: {error}".replace(self._key, "…")
-            raise NoResponse(printable(words)) from None
-        if answer.status == _OK:
-            return answer
+            message = f"{type(error).__name__}: {error}".replace(self._key, "…")
+            raise NoResponse(printable(message)) from None
+        if response.status == _OK:
+            return response
         # Errors quote this body, and a peer can echo the API key in it.
-        return replace(answer, body=answer.body.replace(self._key.encode(), "…".encode()))
+        return replace(response, body=response.body.replace(self._key.encode(), "…".encode()))
 
     def _exchange(self, request: Request, limit: int, deadline: float) -> Response:
         """Send a request. Repeat it if the server had closed the kept connection."""
-        if self._kept and self._is_kept_for(request.url) and self._kept.is_reusable():
+        is_current = self._origin == request.url[:2] and _now() < self._expires_at
+        if self._connection and is_current and self._connection.is_reusable():
             self.asked = ClockReading.now()
             with suppress(ConnectionClosed):
-                return self._kept.exchange(request, deadline, limit=limit)
+                return self._connection.exchange(request, deadline, limit=limit)
         self.close()
         self._check_open()
-        connect_until = min(deadline, time.monotonic() + _READ_SECONDS)
-        self._kept = http1.connect(request.url, self._context, connect_until)
-        self._kept_origin = request.url[:2]
-        self._kept_until = _now() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
+        connect_deadline = min(deadline, time.monotonic() + _READ_SECONDS)
+        self._connection = http1.connect(request.url, self._context, connect_deadline)
+        self._origin = request.url[:2]
+        self._expires_at = _now() + _CONNECTION_SECONDS * _random.uniform(0.5, 1)
         # The client may have been closed while this connected.
         self._check_open()
         self.asked = ClockReading.now()
-        return self._kept.exchange(request, deadline, limit=limit)
+        return self._connection.exchange(request, deadline, limit=limit)
 
     def _check_open(self) -> None:
-        if self._is_ended:
+        if self._is_closed:
             self.close()
             raise NoResponse("the client was closed")
-
-    def _is_kept_for(self, url: SplitResult) -> bool:
-        return self._kept_origin == url[:2] and _now() < self._kept_until
 
 
 def _check_url(text: str, *, allow_http: bool) -> None:
@@ -196,10 +194,13 @@ def _check_url(text: str, *, allow_http: bool) -> None:
     except ValueError:
         url = SplitResult("", "", "", "", "")
     if not url.hostname or not _ADDRESS.fullmatch(url.path or "/") or set(text) & set("?#@"):
-        raise ValueError("the address of the service must be such as https://rescind.example.com")
+        raise ValueError(
+            "the address of the service must be a URL such as https://rescind.example.com"
+        )
     if url.scheme == "http" and not allow_http and not http1.is_here(url.hostname):
         raise ValueError(
-            "without TLS everybody on the way reads the API key; use https, or set allow_http"
+            "without TLS, anyone on the network path can read the API key: use https, or set "
+            "allow_http"
         )
 
 

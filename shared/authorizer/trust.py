@@ -23,7 +23,7 @@ KEYS_PATH: Final = "/v1/trust/keys"
 KEYS_BYTES_MAX: Final = 64 * 2**20
 
 # Seconds until a failed request for keys is repeated.
-_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 5.0
 
 _ANCESTORS_MAX: Final = 32
 _ROOT: Final = "root"
@@ -96,12 +96,12 @@ class KeyBundle:
         claims = warrants.signed_claims(
             message, [key.public_key], tenant_id=self.tenant_id, now=now
         )
-        whole = self.current.get(key.key_id)
-        if key.is_revoked or whole is None or whole.is_revoked:
+        current_version = self.current.get(key.key_id)
+        if key.is_revoked or current_version is None or current_version.is_revoked:
             raise InvalidWarrant(TrustReason.REVOKED, "the key that signed it is revoked")
-        above = self._ancestors(key)
-        _check_signed_at(claims.issued_at, key, whole, above)
-        return VerifiedWarrant(claims, (key, *above))
+        ancestors = self._ancestors(key)
+        _check_signed_at(claims.issued_at, key, current_version, ancestors)
+        return VerifiedWarrant(claims, (key, *ancestors))
 
     def verify_chain(self, chain: Iterable[bytes], *, now: datetime) -> list[VerifiedWarrant]:
         """Verify several warrants, root to leaf. Raises `InvalidWarrant` at the first failure.
@@ -112,17 +112,21 @@ class KeyBundle:
 
     def _ancestors(self, key: PublishedKey) -> list[PublishedKey]:
         """Return the ancestors of a key, from its parent to a root."""
-        above: list[PublishedKey] = []
-        last = key
-        while last.parent_id is not None:
-            parent = self.current.get(last.parent_id)
-            if parent is None or len(above) == _ANCESTORS_MAX:
-                raise InvalidWarrant(TrustReason.CHAIN, "a key above it is not in the bundle")
-            above.append(parent)
-            last = parent
-        if last.type != _ROOT:
-            raise InvalidWarrant(TrustReason.CHAIN, "the keys above it do not lead to a root")
-        return above
+        ancestors: list[PublishedKey] = []
+        descendant = key
+        while descendant.parent_id is not None:
+            parent = self.current.get(descendant.parent_id)
+            if parent is None or len(ancestors) == _ANCESTORS_MAX:
+                raise InvalidWarrant(
+                    TrustReason.CHAIN, "an ancestor of the key is not in the bundle"
+                )
+            ancestors.append(parent)
+            descendant = parent
+        if descendant.type != _ROOT:
+            raise InvalidWarrant(
+                TrustReason.CHAIN, "the ancestors of the key do not lead to a root"
+            )
+        return ancestors
 
 
 def _check_signed_at(
@@ -132,13 +136,15 @@ def _check_signed_at(
 
     The check allows for clock tolerance.
     """
-    ends = [key.rotated_at, key.expires_at, published_key.suspended_at]
-    ends += [end for each in ancestors for end in (each.suspended_at, each.expires_at)]
-    ends += [each.revoked_at or each.created_at for each in ancestors if each.is_revoked]
+    end_times = [key.rotated_at, key.expires_at, published_key.suspended_at]
+    end_times += [end for each in ancestors for end in (each.suspended_at, each.expires_at)]
+    end_times += [each.revoked_at or each.created_at for each in ancestors if each.is_revoked]
     if at < key.created_at - CLOCK_TOLERANCE:
-        raise InvalidWarrant(TrustReason.SIGNED_AT, "signed before the key was made")
-    if any(end is not None and at > end + CLOCK_TOLERANCE for end in ends):
-        raise InvalidWarrant(TrustReason.SIGNED_AT, "signed when the key could not sign any more")
+        raise InvalidWarrant(TrustReason.SIGNED_AT, "signed before the key was created")
+    if any(end is not None and at > end + CLOCK_TOLERANCE for end in end_times):
+        raise InvalidWarrant(
+            TrustReason.SIGNED_AT, "signed after the key or an ancestor could sign"
+        )
 
 
 class KeyFetcher:
@@ -158,7 +164,7 @@ class KeyFetcher:
         self._emit = emit
         # Keys, and the newest view with a feed head that names them.
         self._held: tuple[KeyBundle | None, Snapshot] = None, Snapshot()
-        self._due = views.monotonic()
+        self._due_at = views.monotonic()
 
     @property
     def keys(self) -> KeyBundle | None:
@@ -172,25 +178,27 @@ class KeyFetcher:
     def is_due(self) -> bool:
         """Return whether to fetch keys now. Otherwise extend the validity of current keys."""
         keys, view = self._held[0], self._follower.view
-        named = self._wanted_references(view)
-        if keys and keys.key_references == named:
+        references = self._wanted_references(view)
+        if keys and keys.key_references == references:
             self._held = keys, view
             return False
-        return named is not None and views.monotonic() >= self._due
+        return references is not None and views.monotonic() >= self._due_at
 
     def fetch_if_due(self) -> None:
         """Fetch the keys of the newest feed head if due. Pause after a failure."""
         view = self._follower.view
-        named = self._wanted_references(view)
-        if named is None or not self.is_due():
+        references = self._wanted_references(view)
+        if references is None or not self.is_due():
             return
         try:
-            self._held = self._fetch_keys(*named), view
+            self._held = self._fetch_keys(*references), view
         except Exception as error:  # noqa: BLE001 (otherwise the thread ends, and keys stay old)
-            self._due = views.monotonic() + _SECONDS
-            failed = events.PollFailed(f"the signing keys cannot be read: {error}", _SECONDS)
-            refused = isinstance(error, NotTrusted) and events.ResponseRejected(error.reason.value)
-            self._emit(refused or failed)
+            self._due_at = views.monotonic() + _RETRY_SECONDS
+            failure = events.PollFailed(f"cannot fetch the signing keys: {error}", _RETRY_SECONDS)
+            rejection = isinstance(error, NotTrusted) and events.ResponseRejected(
+                error.reason.value
+            )
+            self._emit(rejection or failure)
         self.transport.close()
 
     def _wanted_references(self, view: Snapshot) -> tuple[HashReference, bytes | None] | None:

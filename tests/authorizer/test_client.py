@@ -154,7 +154,7 @@ def test_the_age_of_an_answer_counts(service: Service, made: Made) -> None:
     service.revoke("svc_wrt_a")
     service.age = "31"
     client = made()
-    never_ready(client, "the answer is 31 seconds old")
+    never_ready(client, "the response is 31 seconds old")
     assert [client.check([each]) for each in ("svc_wrt_a", "svc_wrt_b")] == [REVOKED, STALE]
     service.age = "2"
     soon(lambda: client.check(["svc_wrt_b"]) is CLEAR)
@@ -514,7 +514,7 @@ def test_a_client_is_closed_in_a_long_poll(service: Service, made: Made) -> None
     client.close()
     assert service.waiting == 1
     assert not any(each.is_alive() for each in client._threads)
-    with pytest.raises(RuntimeError, match="started before"):
+    with pytest.raises(RuntimeError, match="already started"):
         client.start()
 
 
@@ -538,7 +538,7 @@ def test_nothing_ends_the_thread(
     service.revoke("svc_wrt_a")
     assert client.wait_for(1, timeout=60)
     assert client.check(["svc_wrt_a"]) is REVOKED
-    assert "the feed could not be followed" in caplog.text
+    assert "cannot follow the feed" in caplog.text
     assert "on_event failed" in caplog.text
 
 

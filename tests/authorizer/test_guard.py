@@ -96,7 +96,7 @@ def test_without_keys_nothing_is_allowed(
 
     What the feed revokes is known meanwhile.
     """
-    monkeypatch.setattr(trust, "_SECONDS", 0)
+    monkeypatch.setattr(trust, "_RETRY_SECONDS", 0)
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
     keys = published(tenant)
     foreign = replace(keys, tenant_id="svc_tnt_other").encode()
@@ -113,7 +113,7 @@ def test_a_fault_that_nobody_foresaw_ends_no_download(
     tenant: Tenant, service: Service, made: Guard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """F1910d: After any error the keys are read again; until then, nothing is allowed."""
-    monkeypatch.setattr(trust, "_SECONDS", 0)
+    monkeypatch.setattr(trust, "_RETRY_SECONDS", 0)
     chain = [_signed(tenant, _root(tenant), "svc_wrt_0")]
     with monkeypatch.context() as patched:
         patched.setattr(trust, "KEYS_BYTES_MAX", None)

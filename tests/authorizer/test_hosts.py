@@ -402,7 +402,7 @@ def test_a_refused_registration_is_a_warning(
     made(on_event=seen.append).start()
     failed = soon(lambda: [each for each in seen if isinstance(each, events.ReportFailed)])
     assert failed[0].is_refused
-    (record,) = [each for each in caplog.records if "a report failed" in each.getMessage()][:1]
+    (record,) = [each for each in caplog.records if "cannot send a report" in each.getMessage()][:1]
     assert record.levelno == logging.WARNING
     assert "rescind authorizers remove" in record.getMessage()
 
@@ -448,7 +448,7 @@ def test_a_child_leaves_the_name_to_its_parent(tmp_path: Path) -> None:
     number, descriptor = files.claim(tmp_path)
     copied = os.dup(descriptor)
     reporter = Reporter.__new__(Reporter)
-    reporter._claimed = copied
+    reporter._claim = copied
     reporter.abandon()
     assert (number, files.claim(tmp_path)[0]) == (1, 2)
     files.release_lock(descriptor)

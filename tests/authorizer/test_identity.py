@@ -111,7 +111,7 @@ def test_a_damaged_key_is_not_replaced(
     path = tmp_path / "identity.key"
     path.write_bytes(data)
     path.chmod(0o600)
-    with pytest.raises(IdentityKeyCorrupt, match="Delete it"):
+    with pytest.raises(IdentityKeyCorrupt, match="Delete the file"):
         reporter.of_folder(tmp_path)
     seen: list[events.Event] = []
     client = made(state=FileStateStore(tmp_path), on_event=seen.append).start()

@@ -107,7 +107,7 @@ def test_a_bad_key_is_an_error_that_does_not_quote_it(
         shown = _shown(error)
     out, err = capfd.readouterr()
     shown += out + err + caplog.text
-    assert "the API key is empty, or has a character" in shown
+    assert "the API key is empty or contains an invalid character" in shown
     assert _SECRET not in shown
     assert service.asked == []
 
@@ -156,7 +156,7 @@ def test_text_of_a_peer_is_shown_as_one_line(
         shown = f"{error}\n"
     out, err = capfd.readouterr()
     shown += out + err + "".join(f"{each.getMessage()}\n" for each in caplog.records)
-    assert "cannot be followed" in shown
+    assert "cannot poll the feed" in shown
     lines = shown.split("\n")
     assert all(each.isprintable() for each in lines)
     assert not [each for each in lines if each.startswith(("FORGED", "2026-11-28 ERROR"))]

@@ -100,12 +100,12 @@ _POLLS = """
 client = AuthorizerClient(url, api_key="svc_test", tenant=tenant, trust_pin=key,
                           state=FileStateStore(folder), policy=policy, report=False)
 client.poll()
-of_parent = client._follower.transport._kept
+of_parent = client._follower.transport._connection
 child = ctypes.PyDLL(None).fork()
 status = os.waitpid(child, 0)[1] if child else 0
 client._pause_end = NEVER
 client.poll()
-is_shared = client._follower.transport._kept is of_parent
+is_shared = client._follower.transport._connection is of_parent
 is_right = client.check(["svc_wrt_a"]) is Verdict.REVOKED
 client.close()
 if child == 0:

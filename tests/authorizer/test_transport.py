@@ -376,7 +376,7 @@ def test_a_response_that_nobody_requested_is_not_used() -> None:
         asker = Transport(url, api_key=KEY)
         for number in (b"1", b"2", b"3"):
             assert asker.get("/", limit=1000).body == number
-            kept = asker._kept
+            kept = asker._connection
             assert kept
             soon(lambda kept=kept: not kept.is_reusable())  # type: ignore[misc]
         is_over.set()

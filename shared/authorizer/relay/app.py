@@ -43,7 +43,7 @@ def _render(name: str, meaning: str, value: int | Mapping[str, int]) -> str:
 
 def _read_metrics(relay: Relay) -> Iterator[tuple[str, str, int | Mapping[str, int]]]:
     """Yield the names, descriptions and values of the metrics."""
-    held, now, counts, reports = (
+    feed, now, counts, reports = (
         relay.news.held,
         ClockReading.now(),
         dict(relay.counts),
@@ -62,12 +62,12 @@ def _read_metrics(relay: Relay) -> Iterator[tuple[str, str, int | Mapping[str, i
     yield "reports_failures_total", "Failed requests with reports.", reports.counts["failures"]
     yield "reports_dropped_total", "Reports that the service refused.", reports.counts["dropped"]
     yield "responses_total", "Responses to clients.", statuses
-    if held:
-        seconds = int(held.head.expires_at.timestamp() - now.wall)
-        old = age(relay.news.confirmed, now)
-        yield "age_seconds", "Seconds since the service confirmed the head.", old
-        yield "sequence", "The last entry of the feed.", held.head.sequence
-        yield "entries", "Entries of the feed that are kept.", len(held.trail.entries)
+    if feed:
+        seconds = int(feed.head.expires_at.timestamp() - now.wall)
+        age_seconds = age(relay.news.confirmed, now)
+        yield "age_seconds", "Seconds since the service confirmed the head.", age_seconds
+        yield "sequence", "The last entry of the feed.", feed.head.sequence
+        yield "entries", "Entries of the feed that are kept.", len(feed.trail.entries)
         yield "expires_seconds", "Seconds until the head expires.", seconds
 
 
@@ -101,20 +101,20 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
 
     endpoints = RelayEndpoints(relay)
     digests = frozenset(map(_digest, tokens))
-    open_to_all = [
+    open_routes = [
         Route("/healthz", endpoints.health),
         Route("/readyz", endpoints.health),
         Route("/metrics", endpoints.metrics),
     ]
-    paths: dict[str, Handler] = {
+    get_handlers: dict[str, Handler] = {
         _FEED: endpoints.poll,
         "/v1/revocations/feed/base/{version}": endpoints.base,
         _TRUST: endpoints.trust,
         "/v1/trust/keys/{sha256}": endpoints.signing_keys,
     }
     fleet = ReportEndpoints(relay)
-    paths[PATH] = fleet.native_list
-    posted: dict[str, Handler] = {
+    get_handlers[PATH] = fleet.native_list
+    post_handlers: dict[str, Handler] = {
         "/v1/authorizers/register": fleet.register,
         "/v1/authorizers/{id}/heartbeat": fleet.heartbeat,
         f"{ROOT}/authorizers/register": fleet.register,
@@ -123,11 +123,11 @@ def app(relay: Relay, tokens: Iterable[str]) -> Starlette:
     }
     routes = [
         Route(path, _with_limits(relay, run, digests, _PARAMETERS.get(path, ())), methods=[method])
-        for method, found in (("GET", paths), ("POST", posted))
-        for path, run in found.items()
+        for method, handlers in (("GET", get_handlers), ("POST", post_handlers))
+        for path, run in handlers.items()
     ]
     return Starlette(
-        routes=open_to_all + routes,
+        routes=open_routes + routes,
         lifespan=lifespan,
         exception_handlers={404: _not_found, 405: _not_allowed},
     )
@@ -146,15 +146,15 @@ class RelayEndpoints:
         restart the relay. `/readyz` returns 503 if clients would not accept the relay's state, or
         if the state is too old. A load balancer then selects another relay.
         """
-        relay, held = self._relay, self._relay.news.held
+        relay, feed = self._relay, self._relay.news.held
         seconds = age(relay.news.confirmed, ClockReading.now())
         is_ready = relay.is_usable() and seconds <= AGE_MAX
         is_well = is_ready if request.url.path == "/readyz" else relay.is_alive
         body = {
             "status": "ok" if relay.is_usable() else "no valid head",
-            "sequence": held.head.sequence if held else None,
-            "expires_at": held.head.expires_at.isoformat() if held else None,
-            "age_seconds": seconds if held else None,
+            "sequence": feed.head.sequence if feed else None,
+            "expires_at": feed.head.expires_at.isoformat() if feed else None,
+            "age_seconds": seconds if feed else None,
             "waiting": len(relay.waiting),
         }
         return JSONResponse(body, 200 if is_well else 503, _NO_STORE)
@@ -166,44 +166,44 @@ class RelayEndpoints:
 
     async def poll(self, request: Request) -> Response:
         """Respond to a poll of the feed. With `wait`, respond once there is news."""
-        asked = ClockReading.now()
+        requested_at = ClockReading.now()
         after, wait = _number(request, "after", NUMBER_MAX), _number(request, "wait", _WAIT_LIMIT)
-        held = self._current_held(after)
-        if wait and _is_held(request, held.etag):
+        feed = self._current_feed(after)
+        if wait and _is_held(request, feed.etag):
             await self._relay.waiting.change(min(wait, WAIT_MAX))
-            held = self._current_held(after)
-        seconds = age(self._relay.news.confirmed, asked)
-        return _respond(request, held.etag, held.answer(after), seconds)
+            feed = self._current_feed(after)
+        seconds = age(self._relay.news.confirmed, requested_at)
+        return _respond(request, feed.etag, feed.answer(after), seconds)
 
     async def base(self, request: Request) -> Response:
         """Return the base of a feed head that a client has."""
-        found = await self._relay.bases.file(request.path_params["version"])
-        return _file(request, found, "There is no such base. Poll again.")
+        file = await self._relay.bases.file(request.path_params["version"])
+        return _file(request, file, "There is no such base. Poll again.")
 
     async def signing_keys(self, request: Request) -> Response:
         """Return the signing keys of a feed head that a client has."""
-        found = await self._relay.signing_keys.file(request.path_params["sha256"])
-        return _file(request, found, "There are no such keys. Poll again.")
+        file = await self._relay.signing_keys.file(request.path_params["sha256"])
+        return _file(request, file, "There are no such keys. Poll again.")
 
     async def trust(self, request: Request) -> Response:
         """Return the trust documents that a client lacks."""
-        asked, after = ClockReading.now(), _number(request, "after", NUMBER_MAX)
+        requested_at, after = ClockReading.now(), _number(request, "after", NUMBER_MAX)
         news = self._relay.news
         if not news.documents:
             raise Problem(503, "unavailable", "The relay has no trust document.")
         data = answer(documents_after(news.documents, after=after or 0))
         etag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
-        return _respond(request, etag, data, age(news.confirmed, asked))
+        return _respond(request, etag, data, age(news.confirmed, requested_at))
 
-    def _current_held(self, sequence: int | None) -> CachedFeed:
+    def _current_feed(self, sequence: int | None) -> CachedFeed:
         """Return the feed that clients accept now. Raises `Problem` if there is none."""
-        held = self._relay.news.held
-        if held is None or not self._relay.is_usable():
+        feed = self._relay.news.held
+        if feed is None or not self._relay.is_usable():
             raise Problem(503, "unavailable", "The relay has no valid head of the feed.")
-        if sequence is not None and sequence > held.head.sequence:
+        if sequence is not None and sequence > feed.head.sequence:
             # The client would reject an older feed head as a rollback, and report it.
             raise Problem(503, "unavailable", "The relay does not have this entry yet.")
-        return held
+        return feed
 
 
 def _respond(request: Request, etag: str | None, body: bytes, seconds: int) -> Response:
@@ -217,8 +217,8 @@ def _respond(request: Request, etag: str | None, body: bytes, seconds: int) -> R
 def _file(request: Request, file: tuple[Path, BlobRequest] | None, absent: str) -> Response:
     if file is None:
         raise Problem(404, "not_found", absent)
-    path, wanted = file
-    etag = f'"{wanted.sha256.hex()}"'
+    path, blob_request = file
+    etag = f'"{blob_request.sha256.hex()}"'
     if _is_held(request, etag):
         return Response(status_code=304, headers={"ETag": etag})
     headers = _IMMUTABLE | {"ETag": etag}
@@ -231,7 +231,7 @@ def _with_limits(
     async def handle(request: Request) -> Response:
         try:
             if digests and _digest(_bearer(request)) not in digests:
-                raise Problem(401, "unauthorized", "The relay needs one of its own tokens.")
+                raise Problem(401, "unauthorized", "The relay requires one of its own tokens.")
             _check_query(request, parameters)
             response = await run(request)
         except Problem as problem:
@@ -240,7 +240,7 @@ def _with_limits(
             # Prevents a traceback in Starlette's log. No client reads this response.
             response = Response(status_code=400)
         except (NoResponse, OSError) as error:
-            response = Problem(503, "unavailable", f"The relay cannot answer: {error}").response()
+            response = Problem(503, "unavailable", f"The relay cannot respond: {error}").response()
         relay.answered[str(response.status_code)] += 1
         return response
 

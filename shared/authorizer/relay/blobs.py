@@ -61,19 +61,19 @@ class BlobCache:
 
     def __init__(self, folder: Path, line: UpstreamConnection, store: StateStore) -> None:
         self._folder = folder
-        self._line = line
+        self._connection = line
         self._store = store
-        self._named: dict[str, BlobRequest] = {}
-        self._checked: set[bytes] = set()
-        self._fetching: dict[str, asyncio.Task[Path]] = {}
+        self._requests: dict[str, BlobRequest] = {}
+        self._verified_hashes: set[bytes] = set()
+        self._tasks: dict[str, asyncio.Task[Path]] = {}
 
     def note(self, request: BlobRequest) -> None:
         """Fetch a blob of a verified feed head, unless it is cached."""
-        if self._named.get(request.key) == request:
+        if self._requests.get(request.key) == request:
             return
-        self._named[request.key] = request
-        while len(self._named) > _KEPT:
-            del self._named[next(iter(self._named))]
+        self._requests[request.key] = request
+        while len(self._requests) > _KEPT:
+            del self._requests[next(iter(self._requests))]
         self._fetch(request)
 
     async def file(self, key: str) -> tuple[Path, BlobRequest] | None:
@@ -81,37 +81,37 @@ class BlobCache:
 
         Raises `NoResponse` or `OSError` if it is neither cached nor available.
         """
-        wanted = self._named.get(key)
-        if wanted is None:
+        request = self._requests.get(key)
+        if request is None:
             return None
-        path = self._path(wanted)
-        if wanted.sha256 not in self._checked or not path.exists():
-            path = await asyncio.shield(self._fetch(wanted))
-        return path, wanted
+        path = self._path(request)
+        if request.sha256 not in self._verified_hashes or not path.exists():
+            path = await asyncio.shield(self._fetch(request))
+        return path, request
 
     def close(self) -> None:
         """Cancel all waits."""
-        for task in self._fetching.values():
+        for task in self._tasks.values():
             task.cancel()
 
     def _fetch(self, request: BlobRequest) -> "asyncio.Task[Path]":
-        task = self._fetching.get(request.key)
+        task = self._tasks.get(request.key)
         if task is None:
             task = asyncio.ensure_future(
-                self._line.run(lambda line: self._ensure_file(request, line))
+                self._connection.run(lambda transport: self._ensure_file(request, transport))
             )
-            self._fetching[request.key] = task
+            self._tasks[request.key] = task
             task.add_done_callback(lambda done: self._finish_fetch(request, done))
         return task
 
     def _finish_fetch(self, request: BlobRequest, task: "asyncio.Task[Path]") -> None:
-        del self._fetching[request.key]
+        del self._tasks[request.key]
         if task.cancelled():
             return
         if error := task.exception():
-            _log.warning("%s cannot be fetched: %s", request.path, error)
+            _log.warning("cannot fetch %s: %s", request.path, error)
             return
-        self._checked.add(request.sha256)
+        self._verified_hashes.add(request.sha256)
 
     def _ensure_file(self, request: BlobRequest, transport: Transport) -> Path:
         """Return the file. Fetch it unless it is cached and intact."""
@@ -122,16 +122,14 @@ class BlobCache:
             if data is None:
                 data = transport.get_far(request.path, limit=request.limit)
             if hashlib.sha256(data).digest() != request.sha256:
-                raise NoResponse("it has another hash than the head says")
+                raise NoResponse("the blob does not have the hash in the feed head")
             files.replace(path, gzip.compress(data, _GZIP_LEVEL, mtime=0))
-        self._remove(but={self._path(each) for each in list(self._named.values())} | {path})
-        return path
-
-    def _remove(self, *, but: set[Path]) -> None:
+        kept_paths = {self._path(each) for each in list(self._requests.values())} | {path}
         for each in self._folder.iterdir():
-            if each not in but:
+            if each not in kept_paths:
                 with suppress(FileNotFoundError):
                     each.unlink()
+        return path
 
     def _path(self, request: BlobRequest) -> Path:
         return self._folder / f"{request.sha256.hex()}.gz"

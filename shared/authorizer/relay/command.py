@@ -26,11 +26,11 @@ _BACKLOG_MAX: Final = 1024
 def limits() -> Limits:
     """Raise the process's limit of open files, and return the limits of a relay."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _CONNECTIONS_MAX * 2
+    target = _CONNECTIONS_MAX * 2
     if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        target = min(target, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
     return Limits.of_process(_CONNECTIONS_MAX, _BACKLOG_MAX)
 
 
@@ -46,7 +46,7 @@ def open_socket(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """Serves one relay on a socket until a stop signal."""
 
-    is_told_to_stop = False
+    is_stop_requested = False
 
     def __init__(
         self, relay: Relay, app: Starlette, most: Limits, chain: str | None, key: str | None
@@ -57,7 +57,7 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Record the stop signal, and begin to stop."""
-        self.is_told_to_stop = True
+        self.is_stop_requested = True
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -80,39 +80,36 @@ def run(options: argparse.Namespace, api_key: str) -> int:
     tokens = _tokens(options.tokens)
     has_tls = bool(options.certificate)
     if has_tls != bool(options.key):
-        raise ValueError("--certificate and --key belong together")
+        raise ValueError("pass --certificate and --key together, or neither")
     _check_callers(host, tokens, is_open=not (has_tls or options.allow_http_clients))
-    most = limits()
-    relay = _relay(options, api_key, most)
+    connection_limits = limits()
+    name = options.name or socket.gethostname()
+    if not 0 < len(name.encode()) <= _NAME_BYTES_MAX:
+        raise ValueError(f"the relay name must have 1 to {_NAME_BYTES_MAX} bytes: pass --name")
+    folder = Path(options.state)
+    relay = Relay(
+        ServiceConfig(options.url, api_key, options.allow_http, name),
+        TrustState(options.tenant, options.trust_pin),
+        FileStateStore(folder / "floor"),
+        folder,
+        most_waiting=connection_limits.waiting,
+    )
     relay.load()
     with open_socket(host, port) as sock:
-        print(f"listening on {_format_address(sock)}", flush=True)
+        # The socket names the port if the option has port 0.
+        bound_host, bound_port = sock.getsockname()[:2]
+        bound_host = f"[{bound_host}]" if ":" in bound_host else bound_host
+        print(f"listening on {bound_host}:{bound_port}", flush=True)
         # uvicorn raises the signal again after it has stopped.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        server = Server(relay, app(relay, tokens), most, options.certificate, options.key)
+        server = Server(
+            relay, app(relay, tokens), connection_limits, options.certificate, options.key
+        )
         try:
             server.run([sock])
         except KeyboardInterrupt:
             return 0
-    return 0 if server.is_told_to_stop else 1
-
-
-def _relay(options: argparse.Namespace, api_key: str, most: Limits) -> Relay:
-    state = Path(options.state)
-    return Relay(
-        ServiceConfig(options.url, api_key, options.allow_http, _name(options.name)),
-        TrustState(options.tenant, options.trust_pin),
-        FileStateStore(state / "floor"),
-        state,
-        most_waiting=most.waiting,
-    )
-
-
-def _name(value: str | None) -> str:
-    name = value or socket.gethostname()
-    if not 0 < len(name.encode()) <= _NAME_BYTES_MAX:
-        raise ValueError(f"the name of a relay has 1 to {_NAME_BYTES_MAX} bytes: pass --name")
-    return name
+    return 0 if server.is_stop_requested else 1
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -120,11 +117,6 @@ def _address(text: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     ip_address(host)
     return host, int(port)
-
-
-def _format_address(sock: socket.socket) -> str:
-    host, port = sock.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _tokens(file: str | None) -> list[str]:
@@ -137,7 +129,7 @@ def _tokens(file: str | None) -> list[str]:
     tokens = Path(file).read_text(encoding="ascii").split()
     if not tokens or min(map(len, tokens)) < _TOKEN_LENGTH_MIN:
         raise ValueError(
-            f"{file} must have a token in each line, of {_TOKEN_LENGTH_MIN} characters at least"
+            f"{file} must have one token per line, each of {_TOKEN_LENGTH_MIN} or more characters"
         )
     return tokens
 

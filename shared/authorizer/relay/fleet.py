@@ -16,8 +16,8 @@ from .relay import Relay, age
 _BODY_MAX: Final = 64 * 1024
 _FULL_SECONDS: Final = "60"
 _REFUSED: Final = (
-    "The service refused the report before this one: its authorizer did not sign it, or it was not "
-    "newer than the last one. Register again."
+    "The service rejected the previous report: its authorizer did not sign it, or it was not newer "
+    "than the last report. Register again."
 )
 
 # The forwarded members of a report, and of the heartbeat of a stock authorizer.
@@ -39,24 +39,26 @@ class ReportEndpoints:
 
     async def register(self, request: Request) -> Response:
         """Forward a registration to the same path of the service."""
-        reported = await members(request)
-        return forward_response(await self._relay.reports.register(reported, request.scope["path"]))
+        registration = await members(request)
+        return forward_response(
+            await self._relay.reports.register(registration, request.scope["path"])
+        )
 
     async def heartbeat(self, request: Request) -> Response:
         """Accept a report, and return the service's result for the previous report."""
-        reported = await members(request)
-        if not all(isinstance(reported.get(name), str) for name in _SIGNED):
+        report = await members(request)
+        if not all(isinstance(report.get(name), str) for name in _SIGNED):
             raise Problem(400, "invalid_request", "A report needs `report` and `signature`.")
-        signed = {name: reported[name] for name in _SIGNED}
-        return self._take(request, signed, "srl_version")
+        signed = {name: report[name] for name in _SIGNED}
+        return self._take_report(request, signed, "srl_version")
 
     async def native_heartbeat(self, request: Request) -> Response:
         """Accept a report of an unmodified authorizer."""
-        reported = await members(request)
-        stock: dict[str, Any] = {name: reported[name] for name in _STOCK if name in reported}
-        return self._take(request, stock, "latest_srl_version")
+        report = await members(request)
+        stock: dict[str, Any] = {name: report[name] for name in _STOCK if name in report}
+        return self._take_report(request, stock, "latest_srl_version")
 
-    def _take(self, request: Request, report: Mapping[str, Any], version_member: str) -> Response:
+    def _take_report(self, request: Request, report: Mapping[str, Any], version_member: str) -> Response:
         """Return the response to a report. Raises `Problem`.
 
         `version_member` is the name of the native list version: `tenuo` reads another name.
@@ -69,13 +71,13 @@ class ReportEndpoints:
             raise Problem(404, "not_found", "There is no such authorizer.")
         if outcome.status == "refused":
             raise Problem(409, "conflict", _REFUSED)
-        held = self._relay.news.held
-        latest = held.head.sequence if held else 0
+        feed = self._relay.news.held
+        latest = feed.head.sequence if feed else 0
         return JSONResponse(
             {
                 "status": outcome.status,
                 "feed_sequence": latest,
-                version_member: latest + 1 if held else 0,
+                version_member: latest + 1 if feed else 0,
                 "report_after_seconds": int(outcome.terms.after),
                 "jitter_seconds": int(outcome.terms.spread),
             }
@@ -85,10 +87,10 @@ class ReportEndpoints:
         """Forward events to the service, and return its response."""
         identifier = request.path_params["id"]
         data = await body(request, _EVENTS_BYTES_MAX)
-        answer = await self._relay.reports.passed_on(f"{ROOT}/authorizers", identifier, data)
-        if answer is None:
+        response = await self._relay.reports.passed_on(f"{ROOT}/authorizers", identifier, data)
+        if response is None:
             raise Problem(404, "not_found", "There is no such authorizer.")
-        return forward_response(answer)
+        return forward_response(response)
 
     async def native_list(self, _request: Request) -> Response:
         """Return the native list of the newest entry."""
@@ -129,10 +131,10 @@ async def members(request: Request) -> dict[str, Any]:
 
 async def body(request: Request, most: int) -> bytes:
     """Return the body of a request, of at most `most` bytes. Raises `Problem`."""
-    parts, left = [], most
+    parts, bytes_left = [], most
     async for part in request.stream():
         parts.append(part)
-        left -= len(part)
-        if left < 0:
+        bytes_left -= len(part)
+        if bytes_left < 0:
             raise Problem(413, "payload_too_large", f"The body must have at most {most} bytes.")
     return b"".join(parts)

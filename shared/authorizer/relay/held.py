@@ -116,13 +116,13 @@ class CachedFeed:
         The entries follow the base if `sequence` is None, or if later entries are not cached.
         """
         base = self.head.base.sequence
-        begin = base if sequence is None or self.trail.entries_after(sequence) is None else sequence
-        begin = min(begin, self.head.sequence)
-        if begin not in self._encoded:
-            entries = self.trail.entries_after(begin) or ()
-            found = FeedResponse(self.payload, self.signature, entries, POLL_SECONDS, WAIT_MAX)
-            self._encoded[begin] = found.encode()
+        start = base if sequence is None or self.trail.entries_after(sequence) is None else sequence
+        start = min(start, self.head.sequence)
+        if start not in self._encoded:
+            entries = self.trail.entries_after(start) or ()
+            response = FeedResponse(self.payload, self.signature, entries, POLL_SECONDS, WAIT_MAX)
+            self._encoded[start] = response.encode()
             while sum(map(len, self._encoded.values())) > _ENCODED_MAX:
                 self._encoded.popitem(last=False)
-        self._encoded.move_to_end(begin)
-        return self._encoded[begin]
+        self._encoded.move_to_end(start)
+        return self._encoded[start]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 import cbor2
 
@@ -50,55 +50,55 @@ class NativeListCache:
     """
 
     def __init__(self, line: UpstreamConnection, state: Callable[[], FeedState | None]) -> None:
-        self._line = line
-        self._state = state
-        self._kept: _FetchedList | None = None
+        self._connection = line
+        self._feed_state = state
+        self._list: _FetchedList | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def body(self, sequence: int) -> bytes:
         """Return a list that covers entry `sequence` or a later one. Raises `NoResponse`."""
-        if not self._is_enough(sequence):
+        cached = self._list
+        is_current = (
+            cached is not None
+            and cached.sequence >= sequence
+            and monotonic() - cached.read_at < _FRESH_SECONDS
+        )
+        if not is_current:
             if self._task is None:
                 self._task = asyncio.ensure_future(self._refresh())
             await asyncio.shield(self._task)
-        if self._kept is None or self._kept.sequence < sequence:
-            raise NoResponse("the relay does not have the list of the newest entry")
-        return self._kept.body
+        if self._list is None or self._list.sequence < sequence:
+            raise NoResponse("the relay does not have the native list of the newest entry")
+        return self._list.body
 
     def close(self) -> None:
         """Cancel the pending request."""
         if self._task:
             self._task.cancel()
 
-    def _is_enough(self, sequence: int) -> bool:
-        kept = self._kept
-        if kept is None or kept.sequence < sequence:
-            return False
-        return monotonic() - kept.read_at < _FRESH_SECONDS
-
     async def _refresh(self) -> None:
         try:
-            found = await self._line.run(_fetch)
+            fetched_list = await self._connection.run(_fetch)
             for _ in range(_ATTEMPTS):
-                state = self._state()
-                if state and state.sequence >= found.sequence:
+                state = self._feed_state()
+                if state and state.sequence >= fetched_list.sequence:
                     break
                 await asyncio.sleep(_PAUSE)
-            self._check(found, self._state())
+            self._check(fetched_list, self._feed_state())
             # The feed state already contains the warrants.
-            self._kept = replace(found, revoked=frozenset())
+            self._list = replace(fetched_list, revoked=frozenset())
         finally:
             self._task = None
 
     def _check(self, fetched_list: _FetchedList, state: FeedState | None) -> None:
         """Raise `NoResponse` unless the list equals the feed state at its sequence."""
-        if self._kept and self._kept.issuer != fetched_list.issuer:
-            raise NoResponse("the list has another signer than before")
+        if self._list and self._list.issuer != fetched_list.issuer:
+            raise NoResponse("the native list has another signer than before")
         if state is None or state.sequence != fetched_list.sequence:
-            raise NoResponse("the list does not cover the end of the feed")
+            raise NoResponse("the native list does not cover the end of the feed")
         is_same = len(fetched_list.revoked) == len(state.revoked)
         if not is_same or not all(each in state.revoked for each in fetched_list.revoked):
-            raise NoResponse("the list differs from the feed")
+            raise NoResponse("the native list differs from the feed")
 
 
 def _fetch(transport: Transport) -> _FetchedList:
@@ -107,28 +107,24 @@ def _fetch(transport: Transport) -> _FetchedList:
     try:
         members = json.loads(body)
         data = base64.b64decode(members["srl"], validate=True)
-        signed = cbor2.loads(data)
-        payload, (_, signature) = signed["payload"], signed["signature"]
+        message = cbor2.loads(data)
+        payload, (_, signature) = message["payload"], message["signature"]
         (_, issuer), version = payload["issuer"], payload["version"]
-        if not _is_signed(data, payload, signature, issuer):
-            raise NoResponse("the list is not signed by its issuer")
+        # The members are in their signed order.
+        encoded = cbor2.dumps(payload)
+        if encoded not in data or not ed25519.is_signed(
+            _PREFIX + encoded, signature, public_key=issuer
+        ):
+            raise NoResponse("the native list is not signed by its issuer")
         if type(version) is not int or version != members["version"]:
-            raise NoResponse("the list has two versions")
+            raise NoResponse("the native list has two versions")
         revoked = frozenset(map(_as_revoked, payload["revoked_ids"]))
     # A CBOR tag may raise errors of many types.
     except Exception as error:
         if isinstance(error, NoResponse):
             raise
-        raise NoResponse(f"the list is malformed: {type(error).__name__}") from None
+        raise NoResponse(f"the native list is malformed: {type(error).__name__}") from None
     return _FetchedList(body, version - 1, issuer, revoked, monotonic())
-
-
-def _is_signed(data: bytes, payload: Any, signature: bytes, issuer: bytes) -> bool:
-    # The members are in their signed order.
-    encoded = cbor2.dumps(payload)
-    if encoded not in data:
-        return False
-    return ed25519.is_signed(_PREFIX + encoded, signature, public_key=issuer)
 
 
 def _as_revoked(name: str) -> str:

@@ -108,15 +108,15 @@ class Relay:
             service.transport(),
             store,
             trust,
-            post=self._handle_news,
+            post=self._post_update,
             folder=folder / "trust.json",
             allow_http=service.allow_http,
         )
-        self._lines = [UpstreamConnection(service.transport()) for _ in range(4)]
-        self.bases = BlobCache(folder / "bases", self._lines[0], store)
-        self.signing_keys = BlobCache(folder / "keys", self._lines[0], store)
-        self.reports = ReportForwarder(self._lines[2], self._lines[3], service.name)
-        self.native = NativeListCache(self._lines[1], lambda: self._upstream.state)
+        self._connections = [UpstreamConnection(service.transport()) for _ in range(4)]
+        self.bases = BlobCache(folder / "bases", self._connections[0], store)
+        self.signing_keys = BlobCache(folder / "keys", self._connections[0], store)
+        self.reports = ReportForwarder(self._connections[2], self._connections[3], service.name)
+        self.native = NativeListCache(self._connections[1], lambda: self._upstream.state)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def load(self) -> None:
@@ -137,8 +137,8 @@ class Relay:
         for each in (self.bases, self.signing_keys, self.native):
             each.close()
         await asyncio.to_thread(self._upstream.close)
-        for line in self._lines:
-            await asyncio.to_thread(line.close)
+        for connection in self._connections:
+            await asyncio.to_thread(connection.close)
 
     @property
     def is_alive(self) -> bool:
@@ -154,14 +154,14 @@ class Relay:
         """Return whether there is a feed head that clients accept now."""
         return self.news.is_usable(today())
 
-    def _handle_news(self, news: UpstreamUpdate) -> None:
+    def _post_update(self, news: UpstreamUpdate) -> None:
         loop = self._loop
         # The loop may be closed before the thread ends.
         with suppress(RuntimeError):
             if loop:
-                loop.call_soon_threadsafe(self._take, news)
+                loop.call_soon_threadsafe(self._apply_update, news)
 
-    def _take(self, news: UpstreamUpdate) -> None:
+    def _apply_update(self, news: UpstreamUpdate) -> None:
         is_new = news.held is not self.news.held
         self.news = news
         if news.held and is_new:
@@ -174,7 +174,7 @@ class Relay:
 
 def age(confirmation: ClockReading, requested_at: ClockReading) -> int:
     """Return the seconds from `confirmation` until a request, rounded up (FLEET-21)."""
-    passed = max(
+    seconds = max(
         requested_at.monotonic - confirmation.monotonic, requested_at.wall - confirmation.wall, 0.0
     )
-    return math.ceil(min(passed, _AGE_MAX))
+    return math.ceil(min(seconds, _AGE_MAX))

@@ -14,7 +14,6 @@ from typing import Any, Final, TypeAlias
 from ..answers import NoResponse, Response, unexpected_status_error
 from ..formats.members import parse_json
 from ..reports import REGISTER, ReportInterval
-from ..transport import Transport
 from .upstream import UpstreamConnection
 
 _log: Final = logging.getLogger("rescind_authorizer.relay")
@@ -101,7 +100,7 @@ class ReportForwarder:
         if not _ID.fullmatch(identifier):
             return None
         return await self._registering.run(
-            lambda line: line.post(f"{path}/{identifier}/events", data, limit=_ANSWER_MAX)
+            lambda transport: transport.post(f"{path}/{identifier}/events", data, limit=_ANSWER_MAX)
         )
 
     def take(
@@ -118,11 +117,11 @@ class ReportForwarder:
         status = self._outcomes.pop(key, "ok")
         if status == "not_found":
             return ReportOutcome(status, self._terms)
-        known = self._sending.union(self._pending)
-        if key not in known and len(known) >= AUTHORIZERS_MAX:
+        pending_keys = self._sending.union(self._pending)
+        if key not in pending_keys and len(pending_keys) >= AUTHORIZERS_MAX:
             return None
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._pending[key] = {**members, "id": identifier, "seen_at": now}
+        seen_at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._pending[key] = {**members, "id": identifier, "seen_at": seen_at}
         return ReportOutcome(status, self._terms)
 
     async def _run(self) -> None:
@@ -131,7 +130,7 @@ class ReportForwarder:
                 pause = await self._send_all() if self._pending else 0.0
             # Any error: if this task ended, the service would lose track of all authorizers here.
             except Exception:  # noqa: BLE001
-                _log.exception("reports cannot be passed on")
+                _log.exception("cannot forward reports")
                 pause = _BACKOFF_MAX
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), max(pause, _PAUSE))
@@ -139,7 +138,7 @@ class ReportForwarder:
     async def _send_all(self) -> float:
         """Forward all reports. Return the seconds to pause."""
         while self._pending:
-            batch = {each: self._pending.pop(each) for each in self._next()}
+            batch = {each: self._pending.pop(each) for each in self._next_batch()}
             self._sending = set(batch)
             try:
                 await self._send(batch)
@@ -151,20 +150,22 @@ class ReportForwarder:
             self._failures = 0
         return 0.0
 
-    def _next(self) -> list[_Key]:
+    def _next_batch(self) -> list[_Key]:
         """Return the oldest reports for one request, with each authorizer once."""
-        found: dict[str, _Key] = {}
+        keys: dict[str, _Key] = {}
         for key in self._pending:
-            found.setdefault(key[0], key)
-            if len(found) == BATCH_MAX:
+            keys.setdefault(key[0], key)
+            if len(keys) == BATCH_MAX:
                 break
-        return list(found.values())
+        return list(keys.values())
 
     async def _send(self, batch: dict[_Key, dict[str, Any]]) -> None:
         """Forward a batch of reports. Only rejected reports are dropped."""
         reports = list(batch.values())
         body = json.dumps({"relay": self._name, "reports": reports}).encode()
-        response = await self._reporting.run(lambda line: _post(line, body))
+        response = await self._reporting.run(
+            lambda transport: transport.post(_REPORTS, body, limit=_ANSWER_MAX)
+        )
         if response.status == _OK:
             self._record_results(response, batch)
             self.counts["sent"] += len(batch)
@@ -173,7 +174,7 @@ class ReportForwarder:
         elif len(batch) == 1:
             self.counts["dropped"] += 1
             _log.warning(
-                "the report of %s is dropped: %s",
+                "dropped the report of %s: %s",
                 reports[0]["id"],
                 unexpected_status_error(response),
             )
@@ -188,9 +189,9 @@ class ReportForwarder:
             outcomes = {each["id"]: each["status"] for each in members["results"]}
             self._terms = ReportInterval.of(members)
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise NoResponse("the answer to reports is malformed") from None
-        bad = {key: outcomes[key[0]] for key in batch if outcomes.get(key[0], "ok") != "ok"}
-        self._outcomes |= bad
+            raise NoResponse("the response to reports is malformed") from None
+        failures = {key: outcomes[key[0]] for key in batch if outcomes.get(key[0], "ok") != "ok"}
+        self._outcomes |= failures
         while len(self._outcomes) > AUTHORIZERS_MAX:
             del self._outcomes[next(iter(self._outcomes))]
 
@@ -198,9 +199,5 @@ class ReportForwarder:
         pause = max(min(_PAUSE * 2.0**self._failures, _BACKOFF_MAX), error.retry_after)
         self._failures = min(self._failures + 1, 10)
         self.counts["failures"] += 1
-        _log.warning("reports cannot be passed on: %s", error)
+        _log.warning("cannot forward reports: %s", error)
         return min(pause, _BACKOFF_MAX)
-
-
-def _post(transport: Transport, body: bytes) -> Response:
-    return transport.post(_REPORTS, body, limit=_ANSWER_MAX)

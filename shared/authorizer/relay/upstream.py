@@ -82,11 +82,13 @@ class UpstreamFollower:
             poll_seconds=_POLL_SECONDS, wait_seconds=_POLL_SECONDS, allow_http=allow_http
         )
         self.counts: Counter[str] = Counter()
-        self._follower = FeedFollower(transport, store, trust, policy, self._note, asks_all=True)
-        self._file = folder
-        self._kept: tuple[SignedDocument, ...] = ()
+        self._follower = FeedFollower(
+            transport, store, trust, policy, self._record_event, asks_all=True
+        )
+        self._documents_file = folder
+        self._documents: tuple[SignedDocument, ...] = ()
         self._post = post
-        self._held: CachedFeed | None = None
+        self._feed: CachedFeed | None = None
         self._stop = threading.Event()
         follow = partial(self._follower.follow, self._stop, self._announce_update)
         self._thread = threading.Thread(target=follow, name="rescind-relay", daemon=True)
@@ -94,11 +96,14 @@ class UpstreamFollower:
     def load(self) -> None:
         """Load the saved state. Raises `SavedStateCorrupt` or `OSError`."""
         self._follower.load()
-        kept, version = _load_documents(self._file), self._follower.trust.version
+        saved_documents, version = (
+            _load_documents(self._documents_file),
+            self._follower.trust.version,
+        )
         # The saved state may have a newer document, because it is written first. All are then
         # fetched again.
-        if kept and kept[-1].document.version == version:
-            self._follower.documents = self._kept = kept
+        if saved_documents and saved_documents[-1].document.version == version:
+            self._follower.documents = self._documents = saved_documents
 
     def start(self) -> None:
         """Publish the saved state, and begin to follow the feed."""
@@ -127,25 +132,23 @@ class UpstreamFollower:
         view, last = self._follower.view, self._follower.last
         if view.state is not None:
             # After a start, the response comes from the saved state.
-            self._held = self._next(view.state, last or _to_response(view.state))
-        self._keep(self._follower.documents)
-        held = self._held if view.is_trusted else None
-        self._post(UpstreamUpdate(held, view.confirmed, self._kept))
+            self._feed = self._next_feed(view.state, last or _to_response(view.state))
+        signed_documents = self._follower.documents
+        if signed_documents and signed_documents != self._documents:
+            self._documents_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.replace(self._documents_file, answer(signed_documents))
+            self._documents = signed_documents
+        feed = self._feed if view.is_trusted else None
+        self._post(UpstreamUpdate(feed, view.confirmed, self._documents))
 
-    def _keep(self, given: tuple[SignedDocument, ...]) -> None:
-        if given and given != self._kept:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.replace(self._file, answer(given))
-            self._kept = given
+    def _next_feed(self, state: FeedState, answer: FeedResponse | None) -> CachedFeed | None:
+        feed = self._feed
+        is_same = feed and answer and feed.payload == answer.payload
+        if answer is None or (is_same and feed and feed.signature == answer.signature):
+            return feed
+        return CachedFeed.of(state, answer, feed)
 
-    def _next(self, state: FeedState, answer: FeedResponse | None) -> CachedFeed | None:
-        held = self._held
-        is_same = held and answer and held.payload == answer.payload
-        if answer is None or (is_same and held and held.signature == answer.signature):
-            return held
-        return CachedFeed.of(state, answer, held)
-
-    def _note(self, event: events.Event) -> None:
+    def _record_event(self, event: events.Event) -> None:
         """Count and log an event, unless the relay is stopping."""
         if self._stop.is_set():
             return
@@ -166,7 +169,7 @@ def _load_documents(file: Path) -> tuple[SignedDocument, ...]:
     except FileNotFoundError:
         return ()
     except NotTrusted as error:
-        _log.warning("%s is not used: %s", file, error)
+        _log.warning("ignoring the damaged file %s: %s", file, error)
         return ()
 
 

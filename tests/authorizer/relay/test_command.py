@@ -47,10 +47,10 @@ def files(tmp_path: Path) -> Path:
         (["--listen", "0.0.0.0:8181", "--tokens", "tokens"], "pass --certificate"),
         (["--listen", "here:8181"], "does not appear to be an IPv4"),
         (["--listen", "127.0.0.1:http"], "invalid literal"),
-        (["--tokens", "short"], "of 16 characters at least"),
-        (["--tokens", "empty"], "a token in each line"),
+        (["--tokens", "short"], "each of 16 or more characters"),
+        (["--tokens", "empty"], "one token per line"),
         (["--tokens", "none"], "No such file"),
-        (["--certificate", "tokens"], "belong together"),
+        (["--certificate", "tokens"], "--certificate and --key together"),
     ],
 )
 def test_a_relay_that_others_could_misuse_does_not_start(
@@ -98,7 +98,7 @@ def test_an_interrupt_ends_a_relay(
     monkeypatch.setattr(_Stopped, "ends", True)
     assert main(given) == 1
     # uvicorn does not raise each signal again.
-    monkeypatch.setattr(_Stopped, "is_told_to_stop", True)
+    monkeypatch.setattr(_Stopped, "is_stop_requested", True)
     assert main(given) == 0
 
 

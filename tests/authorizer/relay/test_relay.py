@@ -256,7 +256,7 @@ def test_a_relay_that_is_behind_says_so(
     with running(service, tmp_path / "one") as one, running(service, tmp_path / "two") as two:
         soon(lambda: two.holds(1))
         with monkeypatch.context() as behind:
-            behind.setattr(two.relay, "_take", lambda _news: None)
+            behind.setattr(two.relay, "_apply_update", lambda _news: None)
             service.revoke("svc_wrt_b")
             soon(lambda: one.holds(2))
             with made(one.url, state=store).start():

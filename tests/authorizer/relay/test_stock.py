@@ -115,7 +115,7 @@ def test_a_relay_without_its_service_has_no_native_list(
     It would take it for a new one.
     """
     assert relay.get(LIST).status == 200
-    monkeypatch.setattr(relay.relay, "_take", lambda _news: None)
+    monkeypatch.setattr(relay.relay, "_apply_update", lambda _news: None)
     # What the loop was given before is done once it has answered.
     relay.get("/healthz")
     news = relay.relay.news

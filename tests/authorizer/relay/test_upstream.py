@@ -136,7 +136,7 @@ def test_a_head_that_has_expired_is_withheld(
     expired = replace(held, head=replace(held.head, expires_at=held.head.issued_at))
     fails(service)
     soon(lambda: relay.relay.counts["failures"])
-    monkeypatch.setattr(relay.relay, "_take", lambda _news: None)
+    monkeypatch.setattr(relay.relay, "_apply_update", lambda _news: None)
     # What the loop was given before is done once it has answered.
     relay.get("/healthz")
     monkeypatch.setattr(relay.relay, "news", replace(relay.relay.news, held=expired))
@@ -150,7 +150,7 @@ def test_a_balancer_leaves_a_relay_that_is_cut_off(
     """F1890b: `/readyz` is 503 if the service confirmed the head more than 30 seconds ago."""
     fails(service)
     soon(lambda: relay.relay.counts["failures"])
-    monkeypatch.setattr(relay.relay, "_take", lambda _news: None)
+    monkeypatch.setattr(relay.relay, "_apply_update", lambda _news: None)
     # The loop has handled earlier news once it has answered.
     relay.get("/healthz")
     news = relay.relay.news
